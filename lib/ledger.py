@@ -42,7 +42,9 @@ class Row:
     note: str = ""
 
 
-def claim(name, statement, measured, relation, bound, *, item, paper="2306.13596", note="", corrects="", tolerance=None):
+def claim(
+    name, statement, measured, relation, bound, *, item, paper="2306.13596", note="", corrects="", tolerance=None
+):
     """State that ``measured relation bound`` holds, as the paper's ``item`` says.
 
     Parameters
@@ -50,7 +52,7 @@ def claim(name, statement, measured, relation, bound, *, item, paper="2306.13596
     name : str
         Short name, unique in the chapter, of the form ``direction`` or ``direction-n2``.
     statement : str
-        What was checked, one sentence; plain text or inline MyST mathematics.
+        What was checked, one sentence of plain text.
     measured, bound : float
         Finite numbers on one scale. The bound is written down before the run.
     relation : {"<=", ">=", "=="}
@@ -76,7 +78,9 @@ def claim(name, statement, measured, relation, bound, *, item, paper="2306.13596
     """
     held = "corrected" if corrects else "reproduced"
     note = " ".join(filter(None, (corrects, note)))
-    return _row("claim", (held, "not reproduced"), name, statement, measured, relation, bound, item, paper, note, tolerance)
+    return _row(
+        "claim", (held, "not reproduced"), name, statement, measured, relation, bound, item, paper, note, tolerance
+    )
 
 
 def control(name, statement, measured, relation, bound, *, item, paper="2306.13596", note="", tolerance=None):
@@ -119,13 +123,16 @@ class Verdict:
 
     def __repr__(self):
         return "\n".join(
-            f"{VERDICTS[row.verdict]} {row.verdict:<24} {row.measured:10.3g} {row.relation} {row.bound:<8.3g} {row.statement}"
+            f"{VERDICTS[row.verdict]} {row.verdict:<24} {row.measured:10.3g} {row.relation} {row.bound:<8.3g} "
+            f"{row.item}: {row.statement}"
             for row in self.rows
         )
 
     def _html(self):
         head = "<tr><th>Verdict</th><th>What was checked</th><th>Measured</th><th>Bound</th></tr>"
-        return f'<table class="verdicts"><thead>{head}</thead><tbody>{"".join(map(_html_row, self.rows))}</tbody></table>'
+        return (
+            f'<table class="verdicts"><thead>{head}</thead><tbody>{"".join(map(_html_row, self.rows))}</tbody></table>'
+        )
 
 
 def _html_row(row):

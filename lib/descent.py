@@ -1,0 +1,150 @@
+"""Descent on the risk: a step rule, a run that records, and the gradient flow in logarithmic time."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.integrate import solve_ivp
+from torch import Tensor
+
+from lib import checks
+from lib.geometry import norm
+from lib.problem import gradient
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Recorded iterates; ``theta[k]`` has the batch shape of the run, so it fits the problem as it is.
+
+    Attributes
+    ----------
+    theta : Tensor, shape (records, ..., parameter_size)
+    times : Tensor, shape (records,)
+        Iteration numbers of a run, log(1 + t) of a flow.
+    """
+
+    theta: Tensor
+    times: Tensor
+
+
+def constant(step_size):
+    """Gradient descent with a constant step, theta <- theta - step_size * grad L; > 0, a number or of batch shape."""
+    step_size = checks.positive("step_size", step_size)
+    return lambda grad: -(step_size * grad.log_scale.exp())[..., None] * grad.direction
+
+
+def normalised(step_size):
+    """Normalised descent, theta <- theta - step_size * grad L / |grad L|; stays put where the gradient is exactly zero.
+
+    No epsilon: the direction is exact at any size of the gradient.
+    """
+    step_size = checks.positive("step_size", step_size)
+
+    def rule(grad):
+        length = norm(grad.direction)
+        return -(step_size / torch.where(length == 0, 1.0, length))[..., None] * grad.direction
+
+    return rule
+
+
+def run(problem, loss, start, rule, iterations, record=None):
+    """Descend for ``iterations`` steps of ``rule`` from ``start``, over all leading dimensions at once.
+
+    Parameters
+    ----------
+    problem : lib.problem.Problem
+    loss : lib.losses.Loss
+    start : Tensor, shape (..., parameter_size)
+        Leading dimensions that the problem lacks are several starts of one problem.
+    rule : callable
+        Step rule, for example ``normalised(0.1)``.
+    iterations : int
+        At least 1.
+    record : sequence of int, optional
+        Iterations to keep, 0 being the start; all of them when left out.
+
+    Returns
+    -------
+    Trajectory
+
+    Raises
+    ------
+    ValueError
+        If ``start`` does not fit, or a number of iterations is out of range.
+    FloatingPointError
+        If an iterate is no longer finite; the message has the iteration.
+    """
+    if iterations < 1:
+        raise ValueError(f"iterations is {iterations}: take at least 1")
+    kept = range(iterations + 1) if record is None else sorted({int(k) for k in record})
+    if not kept or kept[0] < 0 or kept[-1] > iterations:
+        raise ValueError(f"record is {list(kept)[:5]}...: keep at least one of the iterations 0 to {iterations}")
+    theta = checks.tensor("start", start, "parameter")
+    batch = checks.broadcastable(problem=problem.batch_shape, start=theta.shape[:-1])
+    theta = theta.expand(*batch, theta.shape[-1])
+    wanted, records = set(kept), []
+    for k in range(kept[-1] + 1):
+        if k in wanted:
+            records.append(theta)
+        if k < kept[-1]:
+            theta = theta + rule(gradient(problem, loss, theta))
+            if not torch.isfinite(theta).all():
+                raise FloatingPointError(f"the iterate is no longer finite at iteration {k + 1}: take a smaller step")
+    return Trajectory(torch.stack(records), torch.tensor(list(kept)))
+
+
+def log_time_flow(problem, loss, start, log_times, accuracy=1e-9):
+    """Integrate the gradient flow d theta/dt = -grad L in tau = log(1 + t), where t = e^10000 is within reach.
+
+    d theta/d tau = -e^tau grad L(theta), with e^tau and the size of the gradient multiplied as logarithms, by a
+    solver for stiff equations (LSODA), one entry of the batch after the other.
+
+    Parameters
+    ----------
+    problem : lib.problem.Problem
+    loss : lib.losses.Loss
+    start : Tensor, shape (..., parameter_size)
+        theta at t = 0, one for each entry of the problem's batch, or several for a problem without one.
+    log_times : array_like, shape (records,)
+        Increasing values of log(1 + t), none below zero.
+    accuracy : float
+        Relative and absolute tolerance of the solver.
+
+    Returns
+    -------
+    Trajectory
+
+    Raises
+    ------
+    RuntimeError
+        If the solver gives up; the message has its reason.
+    """
+    times = checks.tensor("log_times", log_times, "records")
+    if times[0] < 0 or (times.diff() <= 0).any():
+        raise ValueError("log_times must increase and start at 0 or later: they are values of log(1 + t)")
+    start = checks.tensor("start", start, "parameter")
+    batch = problem.batch_shape
+    if batch and start.shape[:-1] != batch:
+        raise ValueError(
+            f"start has leading dimensions {tuple(start.shape[:-1])}, the problem {tuple(batch)}:"
+            " give each problem one start"
+        )
+    flows = [
+        _flow(problem[index] if batch else problem, loss, start[index].numpy(), times.numpy(), accuracy)
+        for index in np.ndindex(start.shape[:-1])
+    ]
+    theta = torch.as_tensor(np.stack(flows, axis=1))
+    return Trajectory(theta.reshape(len(times), *start.shape), times)
+
+
+def _flow(problem, loss, start, times, accuracy):
+    def velocity(tau, theta):
+        grad = gradient(problem, loss, torch.as_tensor(theta))
+        return -(torch.exp(tau + grad.log_scale) * grad.direction).numpy()
+
+    solution = solve_ivp(velocity, (0.0, times[-1]), start, method="LSODA", t_eval=times, rtol=accuracy, atol=accuracy)
+    if not solution.success:
+        raise RuntimeError(
+            f"the flow stopped at log(1 + t) = {solution.t[-1] if solution.t.size else 0:g}: {solution.message}"
+        )
+    return solution.y.T

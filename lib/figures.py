@@ -1,0 +1,185 @@
+"""The house style, and one function for each kind of figure.
+
+Figures are about as wide as a phone is (in points), so that their text stays readable there; wide content goes
+into stacked panels. White ground: the theme puts it on a light card in dark mode.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import seaborn as sns
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LogNorm
+from matplotlib.ticker import LogLocator
+
+WIDTH = 5.2
+PALETTE = sns.color_palette("colorblind")
+TIME = sns.color_palette("viridis_r", as_cmap=True)
+
+sns.set_theme(
+    context="notebook",
+    style="ticks",
+    palette=PALETTE,
+    rc={
+        "figure.figsize": (WIDTH, 3.6),
+        "figure.dpi": 200,
+        "figure.constrained_layout.use": True,
+        "font.size": 11,
+        "axes.labelsize": 11,
+        "axes.titlesize": 11,
+        "axes.titlelocation": "left",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "xtick.labelsize": 10,
+        "ytick.labelsize": 10,
+        "lines.linewidth": 1.8,
+    },
+)
+
+
+def plane(paths, points, values, rays=None, line=None, window=None):
+    """Paths of a parameter in the plane over the tokens that it chooses among.
+
+    Parameters
+    ----------
+    paths : array_like, shape (records, starts, 2)
+        One iterate after the other; colour runs with their number.
+    points : array_like, shape (m, 2)
+        Keys of the tokens.
+    values : array_like, shape (m,)
+        Their scores, written beside them; the highest are filled.
+    rays : dict of str to array_like of shape (2,)
+        Directions to draw from the origin, by label.
+    line : (normal, offset), optional
+        The separating line normal . x = offset.
+    window : (float, float, float, float), optional
+        x and y limits; by default around the points and starts.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    paths, points, values = np.asarray(paths), np.asarray(points), np.asarray(values)
+    fig, ax = plt.subplots(figsize=(WIDTH, WIDTH))
+    limits = window or _around(np.concatenate([points, paths[0]]))
+    ax.set(xlim=limits[:2], ylim=limits[2:], aspect="equal", xlabel="first coordinate", ylabel="second coordinate")
+    ax.axhline(0, color="0.9", lw=0.8, zorder=0)
+    ax.axvline(0, color="0.9", lw=0.8, zorder=0)
+    if line is not None:
+        _draw_line(ax, *line)
+    for (label, direction), style in zip((rays or {}).items(), ("--", ":", "-."), strict=False):
+        _draw_ray(ax, label, np.asarray(direction), style)
+    drawn = _draw_paths(ax, paths)
+    _draw_points(ax, points, values)
+    fig.colorbar(drawn, ax=ax, orientation="horizontal", label="iteration", shrink=0.6, pad=0.02, aspect=30)
+    return fig
+
+
+def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=None, ax=None):
+    """Curves over x with a direct label each; a band from the 10th to the 90th percentile where there are many.
+
+    Parameters
+    ----------
+    x : array_like, shape (records,)
+    series : dict of str to array_like of shape (records,) or (records, trials)
+    references : dict of str to array_like of shape (records,)
+        Predictions, dashed and grey.
+    ax : matplotlib.axes.Axes, optional
+        Panel of a larger figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    x = np.asarray(x)
+    if ax is None:
+        _, ax = plt.subplots()
+    ends = []
+    for (label, y), colour in zip(series.items(), PALETTE, strict=False):
+        y = np.asarray(y)
+        if y.ndim == 2:
+            low, high = np.quantile(y, [0.1, 0.9], axis=1)
+            ax.fill_between(x, low, high, color=colour, alpha=0.2, lw=0)
+            y = np.median(y, axis=1)
+        ax.plot(x, y, color=colour)
+        ends.append((label, y, colour))
+    for label, y in (references or {}).items():
+        ax.plot(x, y, color="0.35", ls="--", lw=1.3)
+        ends.append((label, np.asarray(y), "0.35"))
+    ax.set(xscale=xscale, yscale=yscale, xlabel=xlabel, ylabel=ylabel)
+    _label_ends(ax, x, ends)
+    return ax.figure
+
+
+def panels(count, height=2.6):
+    """``count`` axes stacked in one figure of the house width, ``height`` inches each."""
+    return plt.subplots(count, 1, figsize=(WIDTH, height * count), squeeze=False)[1][:, 0]
+
+
+def _around(points, margin=0.35):
+    low, high = points.min(0), points.max(0)
+    centre, half = (low + high) / 2, (high - low).max() / 2 + margin
+    return (centre[0] - half, centre[0] + half, centre[1] - half, centre[1] + half)
+
+
+def _draw_line(ax, normal, offset):
+    normal = np.asarray(normal)
+    foot, along = normal * offset / (normal @ normal), np.array([-normal[1], normal[0]])
+    ax.axline(foot, foot + along, color="0.55", ls=(0, (1, 2)), lw=1.6, zorder=1)
+
+
+def _draw_ray(ax, label, direction, style):
+    """Dashed ray from the origin to the frame, its label along it near the end."""
+    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    edges = np.where(direction > 0, [right, top], [left, bottom])
+    reach = np.min(np.divide(edges, direction, out=np.full(2, np.inf), where=direction != 0))
+    end = direction * reach
+    ax.plot([0, end[0]], [0, end[1]], color=PALETTE[3], ls=style, lw=2, zorder=2)
+    ax.annotate(
+        label,
+        end,
+        xytext=-np.sign(end) * 6,
+        textcoords="offset points",
+        color=PALETTE[3],
+        ha="right" if end[0] > 0 else "left",
+        va="top" if end[1] > 0 else "bottom",
+        zorder=6,
+        bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.8},
+    )
+
+
+def _draw_paths(ax, paths):
+    scale = LogNorm(1, max(len(paths) - 1, 2))
+    for path in np.moveaxis(paths, 1, 0):
+        pieces = LineCollection(np.stack([path[:-1], path[1:]], axis=1), cmap=TIME, norm=scale, lw=2, zorder=3)
+        pieces.set_array(np.arange(1, len(path)))
+        drawn = ax.add_collection(pieces, autolim=False)
+    ax.scatter(*paths[0].T, s=28, facecolor="white", edgecolor="0.2", zorder=4)
+    return drawn
+
+
+def _draw_points(ax, points, values):
+    best = values >= values.max()
+    ax.scatter(*points[best].T, s=110, color=PALETTE[2], edgecolor="0.1", zorder=5, marker="*")
+    ax.scatter(*points[~best].T, s=50, color=PALETTE[1], edgecolor="0.1", zorder=5, marker="s")
+    for point, value in zip(points, values, strict=True):
+        ax.annotate(f"{value:g}", point, xytext=(6, 6), textcoords="offset points", fontsize=10, zorder=6)
+
+
+def _label_ends(ax, x, ends):
+    """Write each label at the right end of its curve, moved apart where two would overlap."""
+    ax.figure.canvas.draw()
+    low, high = ax.get_ylim()
+    to_height = ax.transData
+    heights = [to_height.transform((x[-1], np.clip(y[np.isfinite(y)][-1], low, high)))[1] for _, y, _ in ends]
+    step = 13 * ax.figure.dpi / 72
+    placed = -np.inf
+    for height, (label, _, colour) in sorted(zip(heights, ends, strict=True), key=lambda pair: pair[0]):
+        placed = max(height, placed + step)
+        fraction = ax.transAxes.inverted().transform((0, placed))[1]
+        ax.annotate(label, (1.01, fraction), xycoords="axes fraction", color=colour, va="center", fontsize=10)
+
+
+def log_ticks(ax, axis="both"):
+    """Ticks at whole powers of ten only, at most five, on the logarithmic axes of a panel."""
+    for name in ("x", "y") if axis == "both" else axis:
+        getattr(ax, f"{name}axis").set_major_locator(LogLocator(numticks=5))

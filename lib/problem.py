@@ -1,0 +1,254 @@
+"""The one problem of the three papers: logits linear in a parameter, softmax, a score per token, a loss.
+
+logits_i = A_i theta, attention a_i = softmax(logits_i), margin u_i = gamma_i . a_i, risk L = mean_i loss(u_i).
+With a prompt p the parameter is p and the rows of A_i are the keys k_it; with queries z_i the parameter is
+vec(W), row by row, and the rows of A_i are k_it (outer) z_i, which are never formed.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lib import checks
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Keys, scores and, when the parameter is a matrix, queries; any leading batch dimensions.
+
+    Build it with :func:`from_tokens`, or directly from keys and scores.
+
+    Attributes
+    ----------
+    keys : Tensor, shape (..., n, T, d)
+        k_it, the tokens as the logits see them.
+    scores : Tensor, shape (..., n, T)
+        gamma_it = y_i psi(x_it): the margin when all attention is on token t (Definition 1, arXiv:2306.13596).
+    queries : Tensor, shape (..., n, e), optional
+        z_i; then theta is vec(W) with W of shape (d, e), and logits_it = k_it . W z_i.
+    tokens, labels, head : optional
+        For a nonlinear head psi: x_it of shape (..., n, T, c), y_i of shape (..., n), and psi from (..., c) to (...).
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, an entry is not finite, or there are fewer than two tokens.
+    """
+
+    keys: Tensor
+    scores: Tensor
+    queries: Tensor | None = None
+    tokens: Tensor | None = None
+    labels: Tensor | None = None
+    head: Callable[[Tensor], Tensor] | None = None
+
+    def __post_init__(self):
+        keys, scores = checks.tensor("keys", self.keys, "n", "T", "d"), checks.tensor("scores", self.scores, "n", "T")
+        if keys.shape[-2] < 2:
+            raise ValueError(f"keys have T = {keys.shape[-2]} token: attention chooses among at least 2")
+        if keys.shape[-3:-1] != scores.shape[-2:]:
+            raise ValueError(
+                f"keys have (n, T) = {tuple(keys.shape[-3:-1])}, scores have {tuple(scores.shape[-2:])}:"
+                " give each token one key and one score"
+            )
+        object.__setattr__(self, "keys", keys)
+        object.__setattr__(self, "scores", scores)
+        if self.queries is not None:
+            queries = checks.tensor("queries", self.queries, "n", "e")
+            if queries.shape[-2] != keys.shape[-3]:
+                raise ValueError(
+                    f"queries are {queries.shape[-2]}, inputs are {keys.shape[-3]}: give each input one query"
+                )
+            object.__setattr__(self, "queries", queries)
+        checks.broadcastable(keys=keys.shape[:-3], scores=scores.shape[:-2])
+
+    @property
+    def batch_shape(self):
+        """Leading dimensions of the scores: one risk for each entry."""
+        return torch.broadcast_shapes(self.keys.shape[:-3], self.scores.shape[:-2])
+
+    @property
+    def parameter_size(self):
+        """Number of entries of theta: d with a prompt, d * e with queries."""
+        return self.keys.shape[-1] * (1 if self.queries is None else self.queries.shape[-1])
+
+    def __getitem__(self, index):
+        """Return the problem at ``index`` of the leading batch dimensions, which all fields must share."""
+        tensors = {f.name: getattr(self, f.name) for f in fields(self) if isinstance(getattr(self, f.name), Tensor)}
+        return Problem(**{name: value[index] for name, value in tensors.items()}, head=self.head)
+
+    def logits(self, theta):
+        """A theta, shape (..., n, T), for theta of shape (..., parameter_size); ValueError if it does not fit."""
+        theta = torch.as_tensor(theta, dtype=torch.float64)
+        if theta.shape[-1:] != (self.parameter_size,):
+            raise ValueError(f"theta has shape {tuple(theta.shape)}: its last dimension must be {self.parameter_size}")
+        checks.finite("theta", theta)
+        if self.queries is None:
+            return torch.einsum("...ntd,...d->...nt", self.keys, theta)
+        matrix = theta.unflatten(-1, (self.keys.shape[-1], self.queries.shape[-1]))
+        return torch.einsum("...ntd,...nd->...nt", self.keys, torch.einsum("...de,...ne->...nd", matrix, self.queries))
+
+    def pull_back(self, weights):
+        """A^T weights: the combination of the rows of A with weights of shape (..., n, T); (..., parameter_size)."""
+        combined = torch.einsum("...ntd,...nt->...nd", self.keys, weights)
+        if self.queries is None:
+            return combined.sum(-2)
+        return torch.einsum("...nd,...ne->...de", combined, self.queries).flatten(-2)
+
+    def attention(self, theta):
+        """softmax(A theta), shape (..., n, T)."""
+        return self.logits(theta).softmax(-1)
+
+    def margins(self, attention):
+        """Return margins u (..., n) and their derivative in the attention, the scores there (..., n, T)."""
+        if self.head is None:
+            return (attention * self.scores).sum(-1), self.scores
+        features = torch.einsum("...nt,...ntc->...nc", attention, self.tokens).requires_grad_()
+        values = self.head(features)
+        slopes = torch.autograd.grad(values.sum(), features)[0]
+        scores = self.labels[..., None] * torch.einsum("...ntc,...nc->...nt", self.tokens, slopes)
+        return self.labels * values.detach(), scores
+
+    def risk(self, loss, theta):
+        """L(theta), the mean loss over inputs, shape (...)."""
+        return loss.value(self.margins(self.attention(theta))[0]).mean(-1)
+
+
+def from_tokens(tokens, labels, head, key_matrix=None, queries=None):
+    """Build the problem of the papers from what a data set has.
+
+    Parameters
+    ----------
+    tokens : array_like, shape (..., n, T, d)
+        X_i.
+    labels : array_like, shape (..., n)
+        y_i, +1 or -1.
+    head : array_like of shape (..., d), or callable
+        The vector v of a linear head, or a differentiable psi from (..., d) to (...).
+    key_matrix : array_like, shape (..., k, d), optional
+        W of arXiv:2306.13596: keys are k_it = W x_it. The identity when left out.
+    queries : array_like, shape (..., n, e), optional
+        z_i of arXiv:2402.05738 and arXiv:2410.14581: the parameter is then the matrix W itself.
+
+    Raises
+    ------
+    ValueError
+        As :class:`Problem`, and for labels other than +1 and -1.
+    """
+    tokens, labels = checks.tensor("tokens", tokens, "n", "T", "d"), checks.labels(labels)
+    if labels.shape[-1:] != tokens.shape[-3:-2]:
+        raise ValueError(
+            f"labels have shape {tuple(labels.shape)}, inputs are {tokens.shape[-3]}: give each input one label"
+        )
+    keys = (
+        tokens
+        if key_matrix is None
+        else torch.einsum("...kd,...ntd->...ntk", _fitting("key_matrix", key_matrix, tokens, 2), tokens)
+    )
+    if callable(head):
+        scores = labels[..., None] * head(tokens)
+        return Problem(keys, scores, queries, tokens, labels, head)
+    scores = labels[..., None] * torch.einsum("...ntd,...d->...nt", tokens, _fitting("head", head, tokens, 1))
+    return Problem(keys, scores, queries)
+
+
+def _fitting(name, value, tokens, dimensions):
+    array = checks.tensor(name, value, *("k", "d")[-dimensions:])
+    if array.shape[-1] != tokens.shape[-1]:
+        raise ValueError(f"{name} has {array.shape[-1]} columns, tokens have d = {tokens.shape[-1]}: they must agree")
+    return array
+
+
+class Gradient(NamedTuple):
+    """exp(log_scale) * direction, so that a gradient of size e^-10000 keeps its direction.
+
+    direction : shape (..., parameter_size); zero only where the gradient is exactly zero.
+    log_scale : shape (...).
+    """
+
+    direction: Tensor
+    log_scale: Tensor
+
+
+def gradient(problem, loss, theta):
+    """Return the gradient of the risk in theta, exact to rounding at any norm of theta.
+
+    Equations (13) and (18) of arXiv:2306.13596, (1/n) sum_i loss'(u_i) A_i^T (diag(a_i) - a_i a_i^T) gamma_i,
+    with every factor that can underflow kept as a logarithm.
+
+    Parameters
+    ----------
+    problem : Problem
+    loss : lib.losses.Loss
+    theta : Tensor, shape (..., parameter_size)
+
+    Returns
+    -------
+    Gradient
+    """
+    logits = problem.logits(theta)
+    margins, scores = problem.margins(logits.softmax(-1))
+    weights, log_scale = _logit_gradient(logits, scores, loss.log_slope(margins))
+    return Gradient(problem.pull_back(weights), log_scale - math.log(margins.shape[-1]))
+
+
+def _logit_gradient(logits, scores, log_slope):
+    """loss' a_t (gamma_t - gamma . a) as weights (..., n, T) times exp(log_scale), log_scale (...).
+
+    Everything is a difference to the top token b: gamma_t - gamma.a = gap_t - drift with gap_t = gamma_t - gamma_b
+    and drift = sum_t a_t gap_t. The top token's own weight is minus the sum of the others.
+    """
+    logits, scores = torch.broadcast_tensors(logits, scores)
+    top = logits.argmax(-1, keepdim=True)
+    gaps = scores - scores.gather(-1, top)
+    log_odds = logits - logits.gather(-1, top)
+    log_attention = log_odds - log_odds.logsumexp(-1, keepdim=True)
+    sign_drift, log_drift = _signed_log_sum(log_attention, gaps)
+    centred = gaps - sign_drift * log_drift.exp()
+    # A token that ties with the top one feels the drift alone, which may be far below the smallest float.
+    sign = torch.where(gaps == 0, -sign_drift, centred.sign())
+    log_size = torch.where(gaps == 0, log_drift, centred.abs().log())
+    log_weight = (log_slope[..., None] + log_attention + log_size).scatter(-1, top, -torch.inf)
+    log_scale = log_weight.amax((-2, -1))
+    weights = -sign * (log_weight - _finite_or_zero(log_scale)[..., None, None]).exp()
+    return weights.scatter(-1, top, -weights.sum(-1, keepdim=True)), log_scale
+
+
+def _signed_log_sum(log_weights, values):
+    """Return sign and logarithm of sum_t exp(log_weights_t) values_t, shapes (..., 1); -inf when nothing adds."""
+    counted = torch.where(values == 0, -torch.inf, log_weights)
+    shift = counted.amax(-1, keepdim=True)
+    total = ((counted - _finite_or_zero(shift)).exp() * values).sum(-1, keepdim=True)
+    return total.sign(), shift + total.abs().log()
+
+
+def _finite_or_zero(logarithm):
+    return torch.where(torch.isneginf(logarithm), 0.0, logarithm)
+
+
+def smoothness(loss, tokens, head, key_matrix):
+    """L_p of equation (6) and Lemma 6 (arXiv:2306.13596): the risk in p is L_p-smooth. Shape (...).
+
+    L_p = (1/n) sum_i ( M0 |v|^2 |W|^2 |X_i|^4 + 3 M1 |v| |W|^2 |X_i|^3 ), spectral norms, with M0 and M1 of the loss
+    on the interval that the margins can reach.
+
+    Parameters
+    ----------
+    tokens : Tensor, shape (..., n, T, d)
+    head : Tensor, shape (..., d)
+    key_matrix : Tensor, shape (..., k, d)
+    """
+    reach = torch.einsum("...ntd,...d->...nt", tokens, head).abs().amax((-2, -1))
+    m0, m1 = loss.constants(reach)
+    token_norm = torch.linalg.matrix_norm(tokens, ord=2)
+    head_norm = torch.linalg.vector_norm(head, dim=-1)[..., None]
+    key_norm = torch.linalg.matrix_norm(key_matrix, ord=2)[..., None] ** 2
+    terms = (
+        m0[..., None] * head_norm**2 * key_norm * token_norm**4
+        + 3 * m1[..., None] * head_norm * key_norm * token_norm**3
+    )
+    return terms.mean(-1)

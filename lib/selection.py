@@ -1,0 +1,64 @@
+"""Which tokens attention picks, and whether a pick can last: Definitions 1 and 2 of arXiv:2306.13596."""
+
+import torch
+
+from lib import checks
+
+
+def optimal_tokens(problem):
+    """opt_i, the index of the highest score, shape (..., n); the first of those that tie."""
+    return problem.scores.argmax(-1)
+
+
+def selected_tokens(problem, theta):
+    """Index of the largest logit at theta (the token that attention turns to as theta grows), shape (..., n)."""
+    return problem.logits(theta).argmax(-1)
+
+
+def check_selected(selected, inputs, tokens):
+    """Return ``selected`` as indices of shape (..., n); ValueError if one is out of range or not a whole number."""
+    indices = torch.as_tensor(selected)
+    if indices.dtype.is_floating_point or indices.dtype == torch.bool:
+        raise ValueError(f"selected has type {indices.dtype}: give one whole number for each input")
+    if indices.shape[-1:] != (inputs,):
+        raise ValueError(f"selected has shape {tuple(indices.shape)}: give one index for each of the {inputs} inputs")
+    if ((indices < 0) | (indices >= tokens)).any():
+        wrong = indices[(indices < 0) | (indices >= tokens)][0].item()
+        raise ValueError(f"selected index {wrong} is out of range: there are {tokens} tokens, 0 to {tokens - 1}")
+    return indices
+
+
+def other_tokens(selected, tokens):
+    """Indices of the tokens that are not selected, in order, shape (..., n, T - 1)."""
+    order = torch.arange(tokens - 1).expand(*selected.shape, -1)
+    return order + (order >= selected[..., None])
+
+
+def token_margins(problem, selected, theta):
+    """theta . (row of the selected token - row of token t), shape (..., n, T); zero at the selected token."""
+    logits = problem.logits(theta)
+    selected = check_selected(selected, *logits.shape[-2:])
+    return logits.gather(-1, selected.expand(logits.shape[:-1])[..., None]) - logits
+
+
+def svm_neighbours(problem, selected, separator, tolerance=1e-6):
+    """Tokens on the margin of the ATT-SVM (Definition 2): bool, shape (..., n, T).
+
+    Parameters
+    ----------
+    separator : lib.separators.Separator
+        The ATT-SVM of ``selected``.
+    tolerance : float
+        A token is on the margin when its own margin is 1 to within this.
+    """
+    margins = token_margins(problem, selected, separator.theta)
+    checks.positive("tolerance", tolerance)
+    return margins.sub(1).abs() <= tolerance
+
+
+def locally_optimal(problem, selected, separator):
+    """Whether each selected token scores above all its SVM-neighbours (Definition 2): bool, shape (...)."""
+    selected = check_selected(selected, *problem.scores.shape[-2:])
+    own = problem.scores.gather(-1, selected.expand(problem.scores.shape[:-1])[..., None])
+    below = problem.scores < own
+    return (below | ~svm_neighbours(problem, selected, separator)).all(-1).all(-1)
