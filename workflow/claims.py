@@ -1,0 +1,135 @@
+"""The ledger: collect what every chapter claims, compare it with the accepted values, accept new ones."""
+
+import json
+import math
+import sys
+import tomllib
+from collections import Counter
+from importlib.metadata import version
+from pathlib import Path
+from platform import python_version
+
+import yaml
+from chapters import BookError, chapters
+from packaging.requirements import Requirement
+
+# Also in lib/ledger.py, which writes it; importing that here would load torch for every chapter only to read a word.
+MIME = "application/vnd.what-attention-selects.claims+json"
+FIELDS = ("paper", "item", "statement", "kind", "measured", "bound", "relation", "verdict", "tolerance", "note")
+PLURAL = {  # of each verdict, best first
+    "reproduced": "reproduced",
+    "corrected": "corrected",
+    "not reproduced": "not reproduced",
+    "control fails as it must": "controls fail as they must",
+    "control did not fail": "controls did not fail",
+}
+LEDGER, LOCK = Path("build/ledger.json"), Path("book/ledger.lock.json")
+
+
+def rows_of(notebook):
+    """Return the rows that an executed notebook carries in its outputs."""
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
+    return [row for output in outputs for row in output.get("data", {}).get(MIME, [])]
+
+
+def tally(rows):
+    """Return verdicts in words: ``4 reproduced, 1 not reproduced``; a dash for nothing."""
+    counts = Counter(row["verdict"] for row in rows)
+    words = [(counts[one], many if counts[one] > 1 else one) for one, many in PLURAL.items()]
+    return ", ".join(f"{count} {word}" for count, word in words if count) or "–"
+
+
+def register():
+    """Return the papers of ``book/statements.yml``."""
+    return yaml.safe_load(Path("book/statements.yml").read_text("utf-8"))["papers"]
+
+
+def reports():
+    """Return what each chapter's run left for the ledger, in reading order."""
+    return [json.loads(Path("build/claims", chapter + ".json").read_text("utf-8")) for chapter in chapters()]
+
+
+def direct_dependencies():
+    """Return the distributions that pyproject.toml names for the library and the book, sorted."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    listed = project["dependencies"] + project["optional-dependencies"]["book"]
+    return sorted(Requirement(line).name for line in listed)
+
+
+def collect():
+    """Write the ledger, or say which rows cannot stand in it."""
+    environment = {"python": python_version()} | {name: version(name) for name in direct_dependencies()}
+    runs, claims, faults = reports(), {}, []
+    known = {(paper["arxiv"], item["item"]) for paper in register() for item in paper["items"]}
+    for run in runs:
+        for row in run["rows"]:
+            name = f"{run['chapter']}/{row['name']}"
+            if name in claims:
+                faults.append(f"{name}: two rows of this chapter have the name {row['name']!r}")
+            if (row["paper"], row["item"]) not in known:
+                faults.append(f"{name}: {row['item']!r} of {row['paper']} is not in book/statements.yml")
+            entry = {"id": name} | {field: row[field] for field in FIELDS}
+            claims[name] = entry | {"chapter": run["chapter"], "parameters": run["parameters"]}
+    if faults:
+        raise BookError("\n".join(faults))
+    ledger = {"environment": environment, "claims": list(claims.values())}
+    if changed := [run["chapter"] for run in runs if run["changed"]]:
+        ledger["changed_parameters"] = changed  # run with other values than the book's own: not to be compared
+    LEDGER.write_text(json.dumps(ledger, indent=1, allow_nan=False, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _accepted():
+    return json.loads(LOCK.read_text("utf-8")) if LOCK.exists() else {}
+
+
+def _measured():
+    """Return the ledger's rows by id, and whether an id belongs to a chapter that ran with changed parameters."""
+    ledger = json.loads(LEDGER.read_text("utf-8"))
+    changed = set(ledger.get("changed_parameters", ()))
+    rows = {row["id"]: row for row in ledger["claims"] if row["chapter"] not in changed}
+    return rows, lambda name: name.rpartition("/")[0] in changed
+
+
+def differences():
+    """Return one line for each row that left its accepted value: verdict, number, new or vanished."""
+    rows, skipped = _measured()
+    accepted, lines = _accepted(), []
+    for name in sorted(rows.keys() | accepted.keys()):
+        new, old = rows.get(name), accepted.get(name)
+        if skipped(name):
+            continue
+        if old is None:
+            lines.append(f"{name}: new, {new['verdict']}, {new['measured']:.6g}")
+        elif new is None:
+            lines.append(f"{name}: vanished; was {old['verdict']}, {old['measured']:.6g}")
+        elif new["verdict"] != old["verdict"]:
+            numbers = f"({old['measured']:.6g} -> {new['measured']:.6g}, bound {new['bound']:.6g})"
+            lines.append(f"{name}: {old['verdict']} -> {new['verdict']} {numbers}")
+        elif not math.isclose(new["measured"], old["measured"], rel_tol=0, abs_tol=old["tolerance"]):
+            moved = f"{old['measured']:.6g} -> {new['measured']:.6g}"
+            lines.append(f"{name}: measured {moved}, may move by {old['tolerance']:.3g}")
+    return lines
+
+
+def compare():
+    """Fail with a readable difference if the ledger left the accepted values."""
+    if lines := differences():
+        raise BookError("\n".join([f"The ledger left {LOCK} (to accept it: make accept)", *("  " + x for x in lines)]))
+
+
+def accept():
+    """Write the measured values as the accepted ones and say what that changes."""
+    rows, skipped = _measured()
+    lines = differences()
+    kept = {name: row for name, row in _accepted().items() if skipped(name)}
+    fields = ("verdict", "measured", "tolerance")
+    new = kept | {name: {field: row[field] for field in fields} for name, row in rows.items()}
+    LOCK.write_text(json.dumps(dict(sorted(new.items())), indent=1) + "\n", "utf-8")
+    print("\n".join(lines or ["nothing left its accepted value"]))
+
+
+if __name__ == "__main__":
+    try:
+        {"collect": collect, "compare": compare, "accept": accept}[sys.argv[1]]()
+    except BookError as error:
+        sys.exit(str(error))

@@ -1,0 +1,136 @@
+"""What it takes to run a notebook so that a failure is one line: which cell, where it stands in the source, and why."""
+
+import json
+import logging
+import os
+import re
+import tempfile
+import time
+
+import jupytext
+import nbformat
+import papermill
+from chapters import BookError, header, source
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from papermill.exceptions import PapermillExecutionError
+from traitlets.config import Config
+
+TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… or `timeout:` in the chapter's header change it
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def load(chapter):
+    """Read a chapter as a notebook whose cell ids do not change from one run to the next."""
+    try:
+        notebook = jupytext.read(source(chapter))
+    except Exception as error:  # jupytext passes on whatever its YAML and Markdown parsers raise
+        raise BookError(f"cannot be read: {one_line(error)}") from None
+    for number, cell in enumerate(notebook.cells):
+        cell["id"] = f"{source(chapter).stem}-{number}"
+    return notebook
+
+
+def execute(chapter, plain, done, values):
+    """Run the notebook ``plain`` into ``done``; raise `BookError` naming the cell that failed."""
+    limit = time_limit(chapter)
+    deadline = time.monotonic() + limit
+    running = {}  # a dead kernel's error does not say which cell killed it
+    config = Config()
+    with tempfile.TemporaryDirectory(prefix="chapter-") as private:
+        environment(private)
+        # Sockets in a private folder: TCP ports collide between parallel chapters, and so does ipc's default folder.
+        config.KernelManager.transport, config.KernelManager.ip = "ipc", os.path.join(private, "k")
+        try:
+            papermill.execute_notebook(
+                str(plain),
+                str(done),
+                parameters=values,
+                kernel_name="python3",
+                progress_bar=False,
+                config=config,
+                timeout_func=lambda cell: max(deadline - time.monotonic(), 0.001),
+                on_cell_execute=lambda cell, cell_index: running.update(cell=cell),
+                iopub_timeout=60,
+                shutdown_kernel="immediate",
+            )
+            return
+        except PapermillExecutionError as error:
+            cell = json.loads(done.read_text("utf-8"))["cells"][
+                error.cell_index + 2
+            ]  # papermill put two notes before it
+            problem = f"{error.ename}: {error.evalue}" if error.evalue else error.ename
+            text = ANSI.sub("", "\n".join(error.traceback))
+            inside = re.search(rf"Cell In\[{error.exec_count}\], line (\d+)", text)
+            place = where(chapter, cell["id"], int(inside[1]) if inside else 1)
+        except DeadKernelError:
+            place, problem = where(chapter, running["cell"]["id"]), "the kernel died (killed, or out of memory)"
+        except CellTimeoutError as error:
+            place = where(chapter, running["cell"]["id"])
+            problem = f"the chapter was still running after {limit:g} s" if time.monotonic() > deadline else error
+        except Exception as error:
+            logging.exception("papermill failed")
+            place, problem = "the run", f"{type(error).__name__}: {error}"
+    note(done, message := f"{place} failed: {one_line(problem)}")
+    raise BookError(message)
+
+
+def time_limit(chapter):
+    """Return how many seconds a chapter may take."""
+    limit = os.environ.get("TIMEOUT") or header(source(chapter)).get("timeout", TIMEOUT)
+    try:
+        return float(limit)
+    except (TypeError, ValueError):
+        raise BookError(f"TIMEOUT is {limit!r}: give a number of seconds") from None
+
+
+def environment(private):
+    """Give the kernel the same surroundings on every machine, whatever the user's own settings."""
+    threads = os.environ.get("THREADS") or os.environ.get("OMP_NUM_THREADS") or "1"
+    for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM"):
+        os.environ[f"{library}_NUM_THREADS"] = threads
+    os.environ |= {"PYTHONHASHSEED": "0", "IPYTHONDIR": private, "JUPYTER_PREFER_ENV_PATH": "1"}
+    os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # no debugger here, so no warning about it
+    os.environ.pop("MPLBACKEND", None)  # any other backend than the notebook's loses the figures
+
+
+def where(chapter, cell_id, line=1):
+    """Return ``cell 5 (book/x.md:87, "flow = ...")`` for a line of a cell."""
+    stem, _, index = cell_id.rpartition("-")
+    if stem != source(chapter).stem:  # papermill gives the cell that it adds an id of its own
+        return "the cell of injected parameters"
+    text, index = source(chapter).read_text("utf-8"), int(index)
+    notebook = jupytext.myst.myst_to_notebook(text, add_source_map=True)
+    number = sum(cell.cell_type == "code" for cell in notebook.cells[: index + 1])
+    code, lines = notebook.cells[index].source.splitlines() or [""], text.splitlines()
+    first = lines.index(code[0], notebook.metadata.source_map[index]) + 1  # after the fence and the cell's options
+    return f'cell {number} ({source(chapter)}:{first + line - 1}, "{code[min(line, len(code)) - 1].strip()[:60]}")'
+
+
+def tidy(path, chapter):
+    """Take out of an executed notebook what names this machine or differs between runs; check that every cell ran."""
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if "injected-parameters" in cell.metadata.get("tags", []):
+            cell["id"] = f"{source(chapter).stem}-parameters"
+        if cell.cell_type == "code" and cell.source.strip() and cell.execution_count is None:
+            raise BookError(f"{where(chapter, cell['id'])} did not run: a cell before it left the kernel")
+        cell.metadata.pop("papermill", None)
+        cell.metadata.pop("execution", None)
+    record = notebook.metadata.papermill
+    notebook.metadata.papermill = {key: record[key] for key in ("duration", "parameters", "version") if key in record}
+    nbformat.write(notebook, path)
+    return notebook
+
+
+def note(path, message):
+    """Write on top of a failed notebook why it failed: papermill does so for exceptions, not for a dead kernel."""
+    if path.exists():
+        notebook = nbformat.read(path, as_version=4)
+        notebook.cells.insert(0, nbformat.v4.new_markdown_cell(f"**{message}**", id="failure"))
+        nbformat.write(notebook, path)
+
+
+def one_line(problem):
+    """Return the first line of an error, of bearable length."""
+    text = ANSI.sub("", str(problem)).strip() or type(problem).__name__
+    return text.splitlines()[0][:300]

@@ -1,0 +1,93 @@
+"""Parameters of a chapter: what there is, and whether what was asked for fits. Everything else is refused in one line.
+
+papermill only warns of an unknown name and never looks at the type, so that a typing error would run the defaults.
+"""
+
+import ast
+import math
+import shlex
+
+import papermill
+import yaml
+from chapters import BookError
+
+TYPES = {"int": int, "float": float, "bool": bool, "str": str, "list": list, "dict": dict}
+
+
+def declared(notebook):
+    """Read the cell tagged ``parameters`` of a notebook file: name -> (type, default, comment)."""
+    found = {}
+    for name, parameter in papermill.inspect_notebook(str(notebook)).items():
+        default = _literal(parameter["default"])
+        kind = parameter["inferred_type_name"].split("[")[0].strip()
+        kind = type(default).__name__ if kind == "None" else kind
+        if kind == "float" and type(default) is int:
+            default = float(default)
+        if kind not in TYPES or type(default) is not TYPES[kind]:
+            raise BookError(
+                f"its parameter {name} is declared as {kind} = {parameter['default']}: "
+                f"write a literal of one of the types {', '.join(TYPES)}"
+            )
+        found[name] = (kind, default, parameter["help"])
+    return found
+
+
+def parse(text):
+    """Read ``seed=7 iterations=5000 loss=logistic step=1e-3``; the values stay words until their type is known."""
+    values = {}
+    for word in shlex.split(text):
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise BookError(f"parameter {word!r} is not of the form name=value")
+        if name in values:
+            raise BookError(f"parameter {name} is given twice")
+        values[name] = value
+    return values
+
+
+def read(path, chapters):
+    """Read a YAML file with one block of values a chapter."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            blocks = yaml.safe_load(file) or {}
+    except (OSError, yaml.YAMLError) as error:
+        raise BookError(f"{path}: {' '.join(str(error).split())}") from None
+    if not isinstance(blocks, dict) or not all(isinstance(block, dict) for block in blocks.values()):
+        raise BookError(f"{path}: write one block a chapter, and in it lines of the form 'name: value'")
+    if unknown := set(blocks) - set(chapters):
+        raise BookError(f"{path}: there is no chapter {', '.join(sorted(unknown))}; chapters: {', '.join(chapters)}")
+    return blocks
+
+
+def check(values, known):
+    """Return ``values`` as their declared types, or say what does not fit and what there is."""
+    there_is = "; ".join(describe(known)) or "it takes none"
+    if unknown := sorted(set(values) - set(known)):
+        raise BookError(f"unknown parameter {', '.join(unknown)}; parameters: {there_is}")
+    checked = {}
+    for name, value in values.items():
+        kind = known[name][0]
+        if isinstance(value, str) and kind != "str":
+            value = _literal(value)  # from the command line, or 1e-3 in YAML, which PyYAML reads as a word
+        if kind == "float" and type(value) is int:
+            value = float(value)
+        if type(value) is not TYPES[kind] or (kind == "float" and not math.isfinite(value)):
+            wanted = "a finite float" if kind == "float" else f"of type {kind}"
+            raise BookError(f"parameter {name}={value!r} is not {wanted}; parameters: {there_is}")
+        checked[name] = value
+    return checked
+
+
+def describe(known):
+    """Return one phrase a parameter: ``seed: int = 0 (of the random instances)``."""
+    return [
+        f"{name}: {kind} = {default!r}" + f" ({help})" * bool(help) for name, (kind, default, help) in known.items()
+    ]
+
+
+def _literal(text):
+    """Return the Python value that ``text`` writes, or the text itself."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
