@@ -15,10 +15,11 @@ def norm(vectors, order=2.0):
 def unit(vectors):
     """Vectors of shape (..., d) divided by their Euclidean length; ValueError if one of them is zero or not finite."""
     vectors = checks.tensor("vectors", vectors, "d")
-    length = norm(vectors)
-    if (length == 0).any():
+    largest = vectors.abs().amax(-1, keepdim=True)
+    if (largest == 0).any():
         raise ValueError("a zero vector has no direction: leave it out, or start the run elsewhere")
-    return vectors / length[..., None]
+    vectors = vectors / largest  # the squares of very long or short ones would overflow or vanish
+    return vectors / norm(vectors)[..., None]
 
 
 def one_minus_cosine(first, second):

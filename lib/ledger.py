@@ -100,8 +100,11 @@ def _row(kind, outcomes, name, statement, measured, relation, bound, item, paper
     measured, bound = (_finite(value, what, name) for value, what in ((measured, "measured value"), (bound, "bound")))
     if tolerance is None:
         tolerance = 0.0 if relation == "==" else 1e-6 * abs(measured) + 1e-2 * abs(bound)
+    tolerance = _finite(tolerance, "tolerance", name)
+    if tolerance < 0:
+        raise ValueError(f"the tolerance of {name!r} is {tolerance:g}: it must not be below 0")
     outcome = outcomes[0] if RELATIONS[relation](measured, bound) else outcomes[1]
-    return Row(name, paper, item, statement, kind, measured, relation, bound, outcome, float(tolerance), note)
+    return Row(name, paper, item, statement, kind, measured, relation, bound, outcome, tolerance, note)
 
 
 def _finite(value, what, name):

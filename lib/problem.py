@@ -87,6 +87,7 @@ class Problem:
         if theta.shape[-1:] != (self.parameter_size,):
             raise ValueError(f"theta has shape {tuple(theta.shape)}: its last dimension must be {self.parameter_size}")
         checks.finite("theta", theta)
+        checks.broadcastable(problem=self.batch_shape, theta=theta.shape[:-1])
         if self.queries is None:
             return torch.einsum("...ntd,...d->...nt", self.keys, theta)
         matrix = theta.unflatten(-1, (self.keys.shape[-1], self.queries.shape[-1]))
@@ -144,6 +145,7 @@ def from_tokens(tokens, labels, head, key_matrix=None, queries=None):
         raise ValueError(
             f"labels have shape {tuple(labels.shape)}, inputs are {tokens.shape[-3]}: give each input one label"
         )
+    checks.broadcastable(tokens=tokens.shape[:-3], labels=labels.shape[:-1])
     keys = (
         tokens
         if key_matrix is None
@@ -160,6 +162,7 @@ def _fitting(name, value, tokens, dimensions):
     array = checks.tensor(name, value, *("k", "d")[-dimensions:])
     if array.shape[-1] != tokens.shape[-1]:
         raise ValueError(f"{name} has {array.shape[-1]} columns, tokens have d = {tokens.shape[-1]}: they must agree")
+    checks.broadcastable(tokens=tokens.shape[:-3], **{name: array.shape[:-dimensions]})
     return array
 
 
@@ -242,6 +245,8 @@ def smoothness(loss, tokens, head, key_matrix):
     head : Tensor, shape (..., d)
     key_matrix : Tensor, shape (..., k, d)
     """
+    tokens = checks.tensor("tokens", tokens, "n", "T", "d")
+    head, key_matrix = _fitting("head", head, tokens, 1), _fitting("key_matrix", key_matrix, tokens, 2)
     reach = torch.einsum("...ntd,...d->...nt", tokens, head).abs().amax((-2, -1))
     m0, m1 = loss.constants(reach)
     token_norm = torch.linalg.matrix_norm(tokens, ord=2)

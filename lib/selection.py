@@ -38,7 +38,14 @@ def token_margins(problem, selected, theta):
     """theta . (row of the selected token - row of token t), shape (..., n, T); zero at the selected token."""
     logits = problem.logits(theta)
     selected = check_selected(selected, *logits.shape[-2:])
-    return logits.gather(-1, selected.expand(logits.shape[:-1])[..., None]) - logits
+    return _at(logits, selected) - logits
+
+
+def _at(values, selected):
+    """Entries (..., n, 1) of ``values`` (..., n, T) at the selected tokens (..., n), leading dimensions broadcast."""
+    batch = checks.broadcastable(problem=values.shape[:-2], selected=selected.shape[:-1])
+    values, selected = values.expand(*batch, *values.shape[-2:]), selected.expand(*batch, selected.shape[-1])
+    return values.gather(-1, selected[..., None])
 
 
 def svm_neighbours(problem, selected, separator, tolerance=1e-6):
@@ -59,6 +66,5 @@ def svm_neighbours(problem, selected, separator, tolerance=1e-6):
 def locally_optimal(problem, selected, separator):
     """Whether each selected token scores above all its SVM-neighbours (Definition 2): bool, shape (...)."""
     selected = check_selected(selected, *problem.scores.shape[-2:])
-    own = problem.scores.gather(-1, selected.expand(problem.scores.shape[:-1])[..., None])
-    below = problem.scores < own
+    below = problem.scores < _at(problem.scores, selected)
     return (below | ~svm_neighbours(problem, selected, separator)).all(-1).all(-1)
