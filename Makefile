@@ -31,7 +31,7 @@ book: $(STAMP) ## run every chapter and build the site (JOBS=4 THREADS=1 TIMEOUT
 test: $(STAMP) ## check style and run the tests
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/python -m pytest -n auto --dist loadgroup
+	@$(BIN)/python -m pytest -n auto --dist loadscope
 
 chapter: $(STAMP) ## run one chapter and print its verdicts: NAME=theorem-2 PARAMS="seed=7 iterations=5000"
 	@$(BIN)/python workflow/chapter.py "$$NAME" --params "$$PARAMS"

@@ -117,7 +117,7 @@ def tidy(path, chapter):
         cell.metadata.pop("papermill", None)
         cell.metadata.pop("execution", None)
     record = notebook.metadata.papermill
-    notebook.metadata.papermill = {key: record[key] for key in ("duration", "parameters", "version") if key in record}
+    notebook.metadata.papermill = {key: record[key] for key in ("parameters", "version") if key in record}
     nbformat.write(notebook, path)
     return notebook
 

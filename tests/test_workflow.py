@@ -1,0 +1,525 @@
+"""The workflow over small books: what runs, what does not run again, and what a failure looks like."""
+# ruff: noqa: E402 (the scripts of the workflow are no package; they are found by path)
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from lib import ledger
+
+# pytest-xdist gives each class below to one worker, and the rest to another.
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "workflow"))
+
+import chapters
+import check_site
+import claims
+import environment
+import fragments
+
+HEADER = """---
+{extra}jupytext:
+  text_representation: {{extension: .md, format_name: myst}}
+kernelspec: {{display_name: Python 3, language: python, name: python3}}
+---
+
+# Chapter {name}
+
+```{{code-cell}} ipython3
+:tags: [parameters]
+
+seed: int = 3  # of nothing
+step: float = 0.5  # how far
+loss: str = "logistic"
+exact: bool = False
+```
+
+```{{code-cell}} ipython3
+import os, time
+from lib.ledger import claim, control, verdict
+with open("runs.txt", "a") as file:
+    file.write("{name}\\n")
+{code}
+```
+
+```{{code-cell}} ipython3
+verdict(claim("half", "The step is a half", step, "==", 0.5, item="Theorem 1"),
+        control("seed", "The seed is small", seed, "<=", 2, item="Theorem 1"))
+```
+"""
+STATEMENTS = """papers:
+  - {arxiv: "2306.13596", title: Some paper, short: Paper, items: [
+      {item: "Theorem 1", title: "A | b", kind: theorem, chapter: part/good},
+      {item: "Theorem 2", title: "Nobody's", kind: theorem}]}
+"""
+
+
+class Book:
+    """A small book in a temporary folder, and the commands that a reader gives."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "book/part").mkdir(parents=True)
+        (folder / "lib").mkdir()
+        for name in ("__init__", "alpha", "beta", "gamma", "unused"):
+            (folder / f"lib/{name}.py").write_text("from . import beta\n" if name == "alpha" else "")
+        shutil.copy(ROOT / "lib/ledger.py", folder / "lib")
+        (folder / "requirements.lock").write_text("nothing==1\n")
+        (folder / "book/statements.yml").write_text(STATEMENTS)
+        (folder / "book/intro.md").write_text("# Intro\n\n```{include} _generated/totals.md\n```\n")
+        self.names = []
+
+    def add(self, name, code="", extra=""):
+        """Write a chapter ``part/name`` and list it."""
+        (self.folder / f"book/part/{name}.md").write_text(HEADER.format(name=name, code=code, extra=extra))
+        if name not in self.names:
+            self.names.append(name)
+        files = "".join(f"  - file: book/part/{name}\n" for name in self.names)
+        (self.folder / "_toc.yml").write_text(f"format: jb-book\nroot: book/intro\nchapters:\n{files}")
+        return self
+
+    def command(self, target, parameters=""):
+        """Return the call that `make book` makes."""
+        snakemake = Path(sys.executable).with_name("snakemake")
+        flags = ["--cores", "4", "--keep-going", "--nolock", "--rerun-incomplete", "--quiet", "all"]
+        config = ["--config", f"parameters={parameters}"] if parameters else []
+        return [snakemake, "--snakefile", ROOT / "workflow/Snakefile", *flags, *config, "--", target]
+
+    def build(self, target="build/ledger.json", parameters="", **env):
+        """Run the workflow; return the finished process."""
+        return self._run(self.command(target, parameters), env)
+
+    def script(self, name, *arguments, **env):
+        """Run one script of the workflow, as make does."""
+        return self._run([sys.executable, ROOT / f"workflow/{name}.py", *arguments], env)
+
+    def _run(self, command, env):
+        return subprocess.run(
+            command, cwd=self.folder, env=os.environ | env, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def running(self):
+        """Return the chapters that began since the last call of `ran`, sorted."""
+        log = self.folder / "runs.txt"
+        return sorted(log.read_text().split()) if log.exists() else []
+
+    def ran(self):
+        """Return the same and begin anew."""
+        names = self.running()
+        (self.folder / "runs.txt").unlink(missing_ok=True)
+        return names
+
+    def has(self, path):
+        return (self.folder / path).exists()
+
+
+@pytest.fixture
+def book(tmp_path):
+    return Book(tmp_path)
+
+
+@pytest.fixture
+def inside(tmp_path, monkeypatch):
+    """Stand in a small book, for calls of the workflow's functions."""
+    monkeypatch.chdir(tmp_path)
+    return Book(tmp_path).add("good")
+
+
+def test_words_shared_with_the_library_are_the_same():
+    assert claims.MIME == ledger.MIME
+    assert set(claims.PLURAL) == set(ledger.VERDICTS)
+    assert {verdict: ledger.VERDICTS[verdict] for verdict in fragments.WORST_FIRST} == fragments.WORST_FIRST
+
+
+class TestWholeBook:
+    """Once, with its site."""
+
+    def test_book_gives_site_ledger_and_comparison(self, book):
+        shutil.copy(ROOT / "_config.yml", book.folder)
+        shutil.copytree(ROOT / "book/_static", book.folder / "book/_static")
+        shutil.copy(ROOT / "book/references.bib", book.folder / "book")
+        (book.folder / "book/part/_draft.md").write_text(HEADER.format(name="draft", code="1/0", extra=""))
+        book.add("good", 'print("seen")').add("twin")
+
+        first = book.build("all")
+        assert first.returncode == 1
+        assert "part/good/half: new, reproduced, 0.5" in first.stderr
+        assert "part/good: running" in first.stdout
+        assert book.has("build/html/book/part/good.html"), "the site is there to show what changed"
+        assert book.ran() == ["good", "twin"]
+
+        rows = json.loads((book.folder / "build/ledger.json").read_text())
+        assert rows["environment"].keys() >= {"python", "torch", "snakemake"}
+        assert [row["id"] for row in rows["claims"]] == [
+            f"part/{name}/{row}" for name in ("good", "twin") for row in ("half", "seed")
+        ]
+        half = rows["claims"][0]
+        assert half["parameters"] == {"seed": 3, "step": 0.5, "loss": "logistic", "exact": False}
+        assert (half["measured"], half["verdict"], half["chapter"]) == (0.5, "reproduced", "part/good")
+        assert rows["claims"][1]["verdict"] == "control fails as it must"
+
+        page = (book.folder / "build/html/book/intro.html").read_text()
+        assert "1 of 2" in page
+        published = (book.folder / "build/html/_sources/book/part/good.ipynb").read_text()
+        assert "seen" in published, "readers download the executed notebook"
+        for path in (book.folder / "build/html").rglob("*.*"):
+            assert str(book.folder).encode() not in path.read_bytes(), f"{path} names this machine"
+
+        assert book.script("claims", "accept").returncode == 0
+        second = book.build("all")
+        assert second.returncode == 0, second.stderr
+        assert "site:" not in second.stdout, "the site is not built again to compare"
+        assert book.build("all").stdout == ""
+        assert book.ran() == []
+
+
+FAILING = {
+    "raises": ("1\nfigure = 2\n1 / 0  # here", "", "ZeroDivisionError: division by zero"),
+    "dies": ("os.kill(os.getpid(), 9)", "", "the kernel died (killed, or out of memory)"),
+    "hangs": ("time.sleep(100)", "timeout: 3\n", "the chapter was still running after 3 s"),
+}
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory):
+    """A book of one good chapter and many that fail, built once."""
+    book = Book(tmp_path_factory.mktemp("failed")).add("good")
+    for name, (code, extra, _) in FAILING.items():
+        book.add(name, code, extra)
+    book.add("leaves", "import sys; sys.exit(0)")
+    silent = book.add("silent").folder / "book/part/silent.md"
+    silent.write_text(silent.read_text().replace("verdict(claim", "(claim"))
+    book.process = book.build()
+    return book
+
+
+class TestFailures:
+    """Of a chapter: one line, evidence, and nothing of it in the book."""
+
+    @pytest.mark.parametrize("name", FAILING)
+    def test_failure_is_one_line_with_chapter_cell_and_evidence(self, failed, name):
+        _, _, why = FAILING[name]
+        (line,) = (line for line in failed.process.stderr.splitlines() if line.startswith(f"part/{name}:"))
+        source = (failed.folder / f"book/part/{name}.md").read_text().splitlines()
+        shown = "1 / 0  # here" if name == "raises" else "import os, time"
+        number = source.index(shown) + 1
+        evidence = f"build/evidence/part/{name}.ipynb"
+        assert line == (
+            f'part/{name}: cell 2 (book/part/{name}.md:{number}, "{shown}") failed: {why}; evidence: {evidence}'
+        )
+        notebook = nbformat.read(failed.folder / evidence, as_version=4)
+        assert "rror" in notebook.cells[0].source or "failed" in notebook.cells[0].source
+
+    def test_failure_publishes_nothing_and_the_others_go_on(self, failed):
+        assert failed.process.returncode != 0
+        assert "Traceback" not in failed.process.stdout + failed.process.stderr
+        assert len(failed.process.stderr.splitlines()) == len(FAILING) + 2
+        assert [str(path.relative_to(failed.folder)) for path in failed.folder.rglob("build/executed/**/*.ipynb")] == [
+            "build/executed/part/good.ipynb"
+        ]
+        assert not failed.has("build/ledger.json")
+        assert not failed.has("build/html")
+        assert not list((failed.folder / "build/running").rglob("*.ipynb"))
+
+    def test_chapter_that_leaves_early_or_claims_nothing_fails(self, failed):
+        assert "part/leaves: cell 3 (book/part/leaves.md:" in failed.process.stderr
+        assert "did not run: a cell before it left the kernel" in failed.process.stderr
+        assert "part/silent: it leaves no claims" in failed.process.stderr
+
+    def test_mended_chapter_runs_alone_and_its_evidence_goes(self, failed):
+        failed.ran()
+        failed.add("raises")
+        assert failed.build("build/executed/part/raises.ipynb").returncode == 0
+        assert failed.build("build/executed/part/good.ipynb").returncode == 0
+        assert failed.ran() == ["raises"]
+        assert not failed.has("build/evidence/part/raises.ipynb")
+
+
+class TestReruns:
+    """After a kill, and after a change."""
+
+    def test_killed_build_resumes_where_it_stopped(self, book):
+        book.add("quick").add("slow", 'time.sleep(60 if os.path.exists("wait") else 0)')
+        (book.folder / "wait").touch()
+        process = subprocess.Popen(
+            book.command("build/ledger.json"), cwd=book.folder, start_new_session=True, stdout=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + 60
+        while not (book.has("build/executed/part/quick.ipynb") and book.running() == ["quick", "slow"]):
+            assert time.monotonic() < deadline, "the build did not begin"
+            time.sleep(0.1)
+        time.sleep(3)  # until Snakemake, too, has noted that the quick one is done
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        (book.folder / "wait").unlink()
+        book.ran()
+        resumed = book.build()
+        assert resumed.returncode == 0, resumed.stderr
+        assert book.ran() == ["slow"]
+
+    def test_change_reruns_exactly_what_it_touches(self, book):
+        book.add("a", "import lib.alpha").add("b", "from lib import gamma").add("c")
+        book.build()
+        assert book.ran() == ["a", "b", "c"]
+        values = book.folder / "values.yml"
+        values.write_text("part/b: {step: 1e-1}\n")
+
+        def append(path):
+            with open(book.folder / path, "a") as file:
+                file.write("\n")
+
+        steps = [
+            ("a module that nobody imports", lambda: append("lib/unused.py"), "", []),
+            ("the same content, newer", (book.folder / "lib/gamma.py").touch, "", []),
+            ("a module imported by an imported module", lambda: append("lib/beta.py"), "", ["a"]),
+            ("a chapter", lambda: append("book/part/c.md"), "", ["c"]),
+            ("parameters", lambda: None, "values.yml", ["b"]),
+            ("defaults again", lambda: None, "", ["b"]),
+            ("lock file", lambda: append("requirements.lock"), "", ["a", "b", "c"]),
+        ]
+        for what, change, parameters, expected in steps:
+            time.sleep(0.01)  # file times have a grain
+            change()
+            process = book.build(parameters=parameters)
+            assert process.returncode == 0, process.stderr
+            assert book.ran() == expected, what
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("sed=7", "unknown parameter sed; parameters: seed: int = 3 (of nothing); step: float = 0.5 (how far); "),
+        ("seed=1.5", "parameter seed=1.5 is not of type int"),
+        ("seed=True", "parameter seed=True is not of type int"),
+        ("seed=seven", "parameter seed='seven' is not of type int"),
+        ("step=fast", "parameter step='fast' is not a finite float"),
+        ("step=1e999", "parameter step=inf is not a finite float"),
+        ("exact=1", "parameter exact=1 is not of type bool"),
+        ("seed", "parameter 'seed' is not of the form name=value"),
+        ("seed=1 seed=2", "parameter seed is given twice"),
+    ],
+)
+def test_parameter_that_does_not_fit_is_refused_in_one_line(book, asked, answer):
+    process = book.add("good").script("chapter", "good", "--params", asked)
+    assert process.returncode == 1
+    assert process.stderr.startswith(f"part/good: {answer}")
+    assert process.stderr.count("\n") == 1
+    assert book.ran() == []
+
+
+def test_one_chapter_with_parameters_prints_its_rows_and_keeps_out_of_the_book(book):
+    process = book.add("good").script("chapter", "good", "--params", "seed=1 step=1 loss=4", THREADS="3")
+    assert process.returncode == 0, process.stderr
+    assert "seed=1, step=1.0, loss='4', exact=False" in process.stdout
+    assert "not reproduced" in process.stdout
+    assert "control did not fail" in process.stdout
+    assert "build/runs/part/good.ipynb" in process.stdout
+    assert not book.has("build/claims")
+
+
+def test_threads_are_one_unless_asked_for(book):
+    book.add("good", 'print("threads:", os.environ["OMP_NUM_THREADS"])')
+    for threads in ("", "3"):
+        book.build("build/executed/part/good.ipynb", THREADS=threads, OMP_NUM_THREADS="")
+        assert f"threads: {threads or 1}" in (book.folder / "build/executed/part/good.ipynb").read_text()
+        shutil.rmtree(book.folder / "build")
+
+
+def test_two_runs_give_the_same_notebook_to_the_byte(book):
+    book.add("good", 'print("seen")')
+    seen = set()
+    for _ in range(2):
+        assert book.script("chapter", "part/good", "--publish").returncode == 0
+        seen.add((book.folder / "build/executed/part/good.ipynb").read_bytes())
+    assert len(seen) == 1
+
+
+def test_unknown_chapter_is_refused_with_the_list(book):
+    process = book.add("good").script("chapter", "bad")
+    assert process.stderr == "there is no chapter 'bad'; chapters: part/good\n"
+
+
+def test_name_of_two_chapters_is_ambiguous(inside):
+    (inside.folder / "book/other").mkdir()
+    shutil.copy("book/part/good.md", "book/other/good.md")
+    with open("_toc.yml", "a") as toc:
+        toc.write("  - file: book/other/good\n")
+    with pytest.raises(chapters.BookError, match="'good' may be any of part/good, other/good"):
+        chapters.find("good")
+    assert chapters.find("other/good") == "other/good"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("import lib", {"__init__"}),
+        ("import lib.alpha as x", {"__init__", "alpha", "beta"}),
+        ("from lib import gamma, beta", {"__init__", "gamma", "beta"}),
+        ("from lib.alpha import beta", {"__init__", "alpha", "beta"}),
+        ("%matplotlib inline\ndef f():\n    import lib.gamma", {"__init__", "gamma"}),
+        ("import library, os.path", set()),
+        ("this does not parse", {"__init__", "alpha", "beta", "gamma", "unused", "ledger"}),
+    ],
+)
+def test_library_files_of_a_chapter(inside, code, expected):
+    Path("book/part/good.md").write_text(f"# No header\n\n```{{code-cell}}\n:tags: [x]\n\n{code}\n```\n")
+    Path("lib/table.csv").touch()
+    assert chapters.library_of("part/good") == sorted([*(f"lib/{name}.py" for name in expected), "lib/table.csv"])
+
+
+# The ledger.
+
+
+def collected(*rows, changed=None):
+    """Write what a run of part/good leaves and collect it."""
+    report = {"chapter": "part/good", "seconds": 1.0, "parameters": {}, "changed": changed or {}, "rows": rows}
+    Path("build/claims/part").mkdir(parents=True, exist_ok=True)
+    Path("build/claims/part/good.json").write_text(json.dumps(report))
+    claims.collect()
+
+
+def row(name="half", measured=1e-3, item="Theorem 1", bound=1e-2, kind=ledger.claim):
+    (data,) = ledger.verdict(kind(name, "It is so", measured, "<=", bound, item=item))._repr_mimebundle_()[ledger.MIME]
+    return data
+
+
+def test_ledger_holds_what_the_lock_accepted(inside):
+    collected(row())
+    claims.accept()
+    claims.compare()
+    assert json.loads(claims.LOCK.read_text()) == {
+        "part/good/half": {"verdict": "reproduced", "measured": 1e-3, "tolerance": row()["tolerance"]}
+    }
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        ([row(measured=2e-2)], "half: reproduced -> not reproduced (0.001 -> 0.02, bound 0.01)"),
+        ([row(measured=2e-3)], "half: measured 0.001 -> 0.002, may move by 0.0001"),
+        ([row(), row("other")], "other: new, reproduced, 0.001"),
+        ([], "half: vanished; was reproduced, 0.001"),
+    ],
+)
+def test_ledger_that_left_the_lock_fails_until_accepted(inside, rows, line):
+    collected(row())
+    claims.accept()
+    collected(*rows)
+    with pytest.raises(claims.BookError) as failure:
+        claims.compare()
+    assert f"part/good/{line}" in str(failure.value)
+    assert "make accept" in str(failure.value)
+    claims.accept()
+    claims.compare()
+
+
+def test_measured_value_may_move_by_its_tolerance(inside):
+    collected(row())
+    claims.accept()
+    collected(row(measured=1e-3 + 0.9 * row()["tolerance"]))
+    claims.compare()
+
+
+def test_rows_of_changed_parameters_are_not_compared_and_not_accepted(inside):
+    collected(row())
+    claims.accept()
+    accepted = claims.LOCK.read_text()
+    collected(row(measured=1), changed={"seed": 1})
+    claims.compare()
+    claims.accept()
+    assert claims.LOCK.read_text() == accepted
+
+
+def test_two_rows_of_one_name_are_refused(inside):
+    with pytest.raises(claims.BookError, match="part/good/half: two rows of this chapter have the name 'half'"):
+        collected(row(), row())
+
+
+def test_item_that_no_paper_has_is_refused(inside):
+    with pytest.raises(
+        claims.BookError, match=r"part/good/half: 'Theorem 9' of 2306.13596 is not in book/statements.yml"
+    ):
+        collected(row(item="Theorem 9"))
+
+
+def test_item_is_as_good_as_its_worst_claim(inside):
+    collected(row(), row("worse", measured=1), row("broken", measured=1, kind=ledger.control))
+    (line,) = (line for line in fragments.scoreboard().splitlines() if "Theorem 1" in line)
+    assert line.startswith("| [✗ not reproduced]{.verdict .not-reproduced} | Theorem 1 | A \\| b | ")
+    assert "| 1 reproduced, 1 not reproduced | 1 control fails as it must |" in line
+    assert "**1 of 2** statements" in fragments.totals()
+    assert "{doc}`Chapter good <part/good>` | Theorem 1 | 1.0 s |" in fragments.runs()
+
+
+# The built site.
+
+FIGURE = '<div class="cell_output"><figure><img src="a.png" alt="Two paths"><figcaption>{}</figcaption></figure></div>'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        FIGURE.format("What to see"),
+        '<a href="https://example.org">out</a><link rel="canonical" href="https://example.org/x">',
+        '<script src="../_static/x.js"></script><p style="background: url(data:image/svg+xml;http://www.w3.org/)">x</p>',
+    ],
+)
+def test_sound_page_has_no_fault(body):
+    assert check_site.page_faults(f"<article>{body}</article>") == []
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ('<script src="https://cdn.example/x.js"></script>', "<script> loads https://cdn.example/x.js"),
+        ('<link rel="stylesheet" href="//cdn.example/x.css">', "<link> loads //cdn.example/x.css"),
+        ('<iframe src="http://example.org"></iframe>', "<iframe> loads"),
+        ('<img alt="A path" srcset="a.png 1x, https://x.example/b.png 2x">', "<img> loads https://x.example/b.png 2x"),
+        ("<style>@import 'https://fonts.example/x';</style>", "a style loads https://fonts.example/x"),
+        ('<p style="background: url(https://x.example/y.png)">x</p>', "a style loads https://x.example/y.png"),
+        ('<img src="a.png">', "image a.png has no alt text"),
+        ('<img src="a.png" alt=" ">', "image a.png has no alt text"),
+        ('<img src="x/a.png" alt="../_images/a.png">', "image x/a.png has no alt text"),
+        (FIGURE.format(" "), "image a.png of a cell has no caption"),
+        ('<div class="cell_output"><img src="a.png" alt="Two paths"></div>', "image a.png of a cell has no caption"),
+    ],
+)
+def test_fault_of_a_page_is_found(body, fault):
+    (found,) = check_site.page_faults(f"<article>{body}</article>")
+    assert fault in found
+
+
+def test_faults_of_a_site_are_all_found(tmp_path):
+    html, staged = tmp_path / "html", tmp_path / "staged"
+    for folder in (html, staged):
+        folder.mkdir()
+    (html / "there.html").write_text("<article></article>")
+    (html / "x.css").write_text("a { background: url('https://x.example/y.png') }")
+    (staged / "raw.md").write_text("```{code-cell}\n1\n```\n")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 + 1", id="a")])
+    nbformat.write(notebook, staged / "stale.ipynb")
+    assert check_site.faults(html, staged, ["there", "missing"]) == [
+        "missing: in _toc.yml, but not in the site",
+        "stale.ipynb: code cell 1 was not run",
+        "stale.ipynb: no code cell has an output",
+        "raw.md: has code cells that nobody ran; is its kernelspec header missing?",
+        "x.css: loads https://x.example/y.png",
+    ]
+
+
+# Before anything is installed.
+
+
+def test_old_python_is_refused_in_one_line(monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 9, 18))
+    with pytest.raises(SystemExit, match=r"^Python 3.11 or later is needed; .* is 3.9. Name another one: make PYTHON="):
+        environment.main("nowhere", "nowhere/stamp")
