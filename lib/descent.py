@@ -30,7 +30,12 @@ class Trajectory:
 def constant(step_size):
     """Gradient descent with a constant step, theta <- theta - step_size * grad L; > 0, a number or of batch shape."""
     step_size = checks.positive("step_size", step_size)
-    return lambda grad: -(step_size * grad.log_scale.exp())[..., None] * grad.direction
+
+    def rule(grad):
+        _check_step_size(step_size, grad)
+        return -(step_size * grad.log_scale.exp())[..., None] * grad.direction
+
+    return rule
 
 
 def normalised(step_size):
@@ -41,10 +46,19 @@ def normalised(step_size):
     step_size = checks.positive("step_size", step_size)
 
     def rule(grad):
+        _check_step_size(step_size, grad)
         length = norm(grad.direction)
         return -(step_size / torch.where(length == 0, 1.0, length))[..., None] * grad.direction
 
     return rule
+
+
+def _check_step_size(step_size, grad):
+    batch = grad.log_scale.shape
+    if checks.broadcastable(step_size=step_size.shape, run=batch) != batch:
+        raise ValueError(
+            f"step_size has shape {tuple(step_size.shape)}, the run {tuple(batch)}: give one number, or one for each run"
+        )
 
 
 def run(problem, loss, start, rule, iterations, record=None):
