@@ -1,0 +1,210 @@
+"""Steps by hand, records, the flow in log time against Euler and its own asymptotics, and Lemma 1."""
+
+import math
+
+import pytest
+import torch
+from problems import random_data, random_problem, random_theta, seeded
+
+from lib import losses
+from lib.datasets import figure_1
+from lib.descent import constant, log_time_flow, normalised, run
+from lib.geometry import norm, one_minus_cosine
+from lib.problem import Problem, from_tokens
+from lib.separators import att_svm, hard_margin
+
+TWO_TOKENS = Problem([[[1.0], [0.0]]], [[1.0, 0.0]])  # logits theta and 0, margin u = sigmoid(theta)
+
+
+# --- steps and records
+
+
+@pytest.mark.parametrize(
+    ("loss", "step"),
+    [
+        (losses.correlation, 2 / 4),
+        (losses.logistic, 2 / 4 / (1 + math.exp(0.5))),
+        (losses.exponential, math.exp(-0.5) / 2),
+    ],
+    ids=["correlation", "logistic", "exponential"],
+)
+def test_one_constant_step_by_hand(loss, step):
+    # u = 1/2 and du/dtheta = 1/4 at zero, so the step is 2 * |loss'(1/2)| / 4
+    assert run(TWO_TOKENS, loss, [0.0], constant(2.0), 1).theta[-1] == pytest.approx(step)
+
+
+def test_normalised_steps_by_hand():
+    problem = Problem([[[3.0, 4.0], [0.0, 0.0]]], [[1.0, 0.0]])
+    theta = run(problem, losses.logistic, [0.0, 0.0], normalised(0.1), 2).theta
+    torch.testing.assert_close(theta, torch.tensor([[0.0, 0.0], [0.06, 0.08], [0.12, 0.16]]))
+
+
+def test_normalised_steps_have_their_length_at_any_norm():
+    problem = random_problem(0, n=1, T=4, d=3)
+    theta = run(problem, losses.exponential, random_theta(0, problem, length=1e4), normalised(0.1), 50).theta
+    torch.testing.assert_close(norm(theta.diff(dim=0)), torch.full((50,), 0.1), rtol=1e-9, atol=0)
+
+
+def test_zero_gradient_moves_nothing():
+    still = torch.full((1, 3), 0.4)
+    for rule in (constant(1.0), normalised(1.0)):
+        theta = run(Problem(torch.eye(3)[None], still), losses.logistic, [1.0, 2.0, 3.0], rule, 5).theta
+        assert (theta == torch.tensor([1.0, 2.0, 3.0])).all()
+
+
+def test_zero_gradient_in_a_batch_does_not_stop_the_others():
+    problem = Problem(torch.eye(2).expand(2, 1, 2, 2), [[[0.4, 0.4]], [[0.4, 0.0]]])
+    theta = run(problem, losses.logistic, torch.zeros(2, 2), normalised(1.0), 3).theta[-1]
+    assert theta[0].tolist() == [0.0, 0.0]
+    torch.testing.assert_close(theta[1], torch.tensor([1.0, -1.0]) * 3 / math.sqrt(2))
+
+
+def test_record():
+    problem = random_problem(1, batch=(2,))
+    start = random_theta(1, problem)
+    everything = run(problem, losses.logistic, start, constant(0.1), 5)
+    assert everything.theta.shape == (6, 2, 3)
+    assert everything.times.tolist() == [0, 1, 2, 3, 4, 5]
+    assert torch.equal(everything.theta[0], start)
+    some = run(problem, losses.logistic, start, constant(0.1), 5, record=[5, 0, 2, 2])
+    assert some.times.tolist() == [0, 2, 5]
+    assert torch.equal(some.theta, everything.theta[[0, 2, 5]])
+
+
+def test_recording_changes_no_iterate_in_place():
+    start = torch.zeros(1)
+    trajectory = run(TWO_TOKENS, losses.logistic, start, constant(1.0), 3)
+    assert start == 0
+    assert (trajectory.theta.diff(dim=0) > 0).all()
+
+
+@pytest.mark.parametrize("rule", [constant(0.5), normalised(0.1)], ids=["constant", "normalised"])
+@pytest.mark.parametrize("queries", [0, 2], ids=["prompt", "queries"])
+def test_a_batch_of_problems_and_starts_is_each_run_alone(rule, queries):
+    problem = random_problem(2, batch=(3,), queries=queries)
+    start = random_theta(2, problem, starts=(4,))
+    together = run(problem, losses.logistic, start, rule, 20).theta
+    assert together.shape == (21, *start.shape)
+    for i in range(4):
+        for j in range(3):
+            alone = run(problem[j], losses.logistic, start[i, j], rule, 20).theta
+            torch.testing.assert_close(together[:, i, j], alone, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("rule", [constant, normalised])
+def test_step_sizes_may_differ_over_the_batch(rule):
+    problem, sizes = random_problem(3), torch.tensor([0.01, 0.1, 1.0])
+    together = run(problem, losses.logistic, torch.ones(3, 3), rule(sizes), 10).theta
+    for k, size in enumerate(sizes):
+        alone = run(problem, losses.logistic, torch.ones(3), rule(size), 10).theta
+        torch.testing.assert_close(together[:, k], alone, rtol=1e-9, atol=1e-9)
+
+
+def test_overflow_names_the_iteration():
+    at_once = Problem([[[1.0], [0.0]]], [[-2.0, -1000.0]])
+    with pytest.raises(FloatingPointError, match="no longer finite at iteration 1: take a smaller step"):
+        run(at_once, losses.exponential, [-1.0], constant(1.0), 10)
+    # The first input pulls far across; there the second has its token of score -1000, and its slope is e^1000.
+    later = Problem([[[1.0], [0.0]], [[1.0], [0.0]]], [[1e6, 0.0], [-1000.0, 0.0]])
+    with pytest.raises(FloatingPointError, match="no longer finite at iteration 2: take a smaller step"):
+        run(later, losses.exponential, [-20.0], constant(1e5), 10)
+    assert run(later, losses.exponential, [-20.0], normalised(1.0), 100).theta.isfinite().all()
+
+
+# --- the flow
+
+
+def test_flow_is_the_limit_of_small_steps():
+    problem = random_problem(4, n=2, T=4, d=3)
+    start = random_theta(4, problem)
+
+    def euler(steps):  # to t = 1
+        return run(problem, losses.logistic, start, constant(1 / steps), steps, record=[steps]).theta[0]
+
+    flow = log_time_flow(problem, losses.logistic, start, [0.0, math.log(2)]).theta
+    torch.testing.assert_close(flow[0], start)
+    coarse, fine = euler(200), euler(400)
+    assert norm(flow[1] - fine) < norm(flow[1] - coarse)
+    torch.testing.assert_close(flow[1], 2 * fine - coarse, rtol=0, atol=1e-5)  # Richardson: the first-order error gone
+
+
+@pytest.mark.parametrize("queries", [0, 2], ids=["prompt", "queries"])
+def test_flow_lowers_the_risk(queries):
+    problem = random_problem(5, queries=queries)
+    theta = log_time_flow(problem, losses.logistic, random_theta(5, problem), torch.linspace(0, 10, 21)).theta
+    assert (problem.risk(losses.logistic, theta).diff() < 0).all()
+
+
+def one_input_under_assumption_b(seed):
+    """One input, its optimal token first, all others one score, with a feasible SVM."""
+    generator = seeded(seed)
+    while True:
+        T, d = (torch.randint(2, 6, (2,), generator=generator)).tolist()
+        keys = torch.randn(1, T, d, generator=generator)
+        if hard_margin(keys[0, :1] - keys[0, 1:]).feasible:
+            return Problem(keys, [[1.0] + (T - 1) * [-0.5]])
+
+
+@pytest.mark.parametrize("loss", losses.LOSSES.values(), ids=losses.LOSSES)
+@pytest.mark.parametrize("seed", range(4))
+def test_flow_tends_to_the_svm_with_the_closed_form_offset(loss, seed):
+    problem = one_input_under_assumption_b(seed)
+    svm = att_svm(problem, [0])
+    last = 1e4
+    theta = log_time_flow(problem, loss, torch.zeros(problem.parameter_size), [last]).theta[0]
+    assert one_minus_cosine(theta, svm.theta) <= 1e-5
+
+    offset = theta - svm.theta * last  # its margins rho . d_j tend to log(c / lambda_j), c = |loss'(gamma_opt)| gap
+    margins = problem.keys[0, :1] - problem.keys[0, 1:]
+    support = svm.duals > 0
+    expected = (-loss.slope(torch.tensor(1.0)) * 1.5 / svm.duals[support]).log()
+    torch.testing.assert_close((margins @ offset)[support], expected, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("batch", [(3,), (2, 2)], ids=str)
+def test_a_batch_of_flows_is_each_flow_alone(batch):
+    problem = random_problem(6, batch=batch)
+    start = random_theta(6, problem)
+    together = log_time_flow(problem, losses.logistic, start, [0.0, 1.0, 5.0])
+    assert together.theta.shape == (3, *start.shape)
+    assert together.times.tolist() == [0.0, 1.0, 5.0]
+    for index in torch.cartesian_prod(*(torch.arange(size) for size in batch)).reshape(-1, len(batch)).tolist():
+        alone = log_time_flow(problem[tuple(index)], losses.logistic, start[tuple(index)], [0.0, 1.0, 5.0])
+        assert torch.equal(together.theta[(slice(None), *index)], alone.theta)
+
+
+def test_several_starts_of_one_flow():
+    problem = from_tokens(*figure_1("a"))
+    starts = random_theta(7, problem, starts=(3,))
+    together = log_time_flow(problem, losses.logistic, starts, [2.0, 4.0]).theta
+    assert together.shape == (2, 3, 3)
+    assert torch.equal(together[:, 1], log_time_flow(problem, losses.logistic, starts[1], [2.0, 4.0]).theta)
+
+
+def test_flow_at_a_critical_point_stays():
+    problem = Problem([[[1.0], [0.0]]], [[0.3, 0.3]])
+    assert log_time_flow(problem, losses.logistic, [2.0], [0.0, 1.0, 100.0]).theta.flatten().tolist() == [2.0] * 3
+
+
+def test_flow_at_its_start_alone():
+    torch.testing.assert_close(log_time_flow(TWO_TOKENS, losses.logistic, [2.0], [0.0]).theta, torch.tensor([[2.0]]))
+
+
+# --- Lemma 1: p and W trace one path
+
+
+@pytest.mark.parametrize("nonlinear", [False, True], ids=["linear", "tanh"])
+@pytest.mark.parametrize(("rule", "power"), [(constant, 2), (normalised, 1)], ids=["constant", "normalised"])
+def test_p_and_w_trace_one_path(nonlinear, rule, power):
+    data = random_data(8, n=3, T=4, d=3, nonlinear=nonlinear) | {"key_matrix": None}
+    u, p0 = torch.randn(2, 3, generator=seeded(8))
+    p = run(from_tokens(**data), losses.logistic, p0, rule(0.3), 20).theta
+
+    def w_path(step):  # our logits are k . W z: W here is the transpose of the paper's
+        problem = from_tokens(**data | {"queries": u.expand(3, 3)})
+        start = torch.outer(p0, u).flatten() / (u @ u)
+        return run(problem, losses.logistic, start, rule(step), 20).theta
+
+    expected = torch.einsum("td,e->tde", p, u).flatten(1) / (u @ u)
+    torch.testing.assert_close(w_path(0.3 / norm(u).item() ** power), expected, rtol=0, atol=1e-10)
+    assert norm(w_path(0.3)[-1] - expected[-1]) > 0.01 * norm(expected[-1])  # the wrong step: another path

@@ -1,0 +1,62 @@
+"""Slopes against autograd, and the constants of Assumption A against random intervals."""
+
+import pytest
+import torch
+
+from lib import losses
+
+ALL = [*losses.LOSSES.values(), losses.cubic(0.5), losses.cubic(-1.0)]
+every_loss = pytest.mark.parametrize("loss", ALL, ids=lambda loss: loss.name)
+
+
+def autograd_slope(loss, margins):
+    margins = margins.clone().requires_grad_()
+    return torch.autograd.grad(loss.value(margins).sum(), margins)[0]
+
+
+@every_loss
+def test_slope_is_the_derivative_of_the_value(loss):
+    margins = torch.linspace(-30, 30, 121)
+    torch.testing.assert_close(loss.slope(margins), autograd_slope(loss, margins), rtol=1e-12, atol=0)
+
+
+@every_loss
+def test_values_decrease(loss):
+    assert (loss.value(torch.linspace(-20, 20, 401)).diff() < 0).all()
+
+
+@pytest.mark.parametrize(
+    ("loss", "margin", "expected"),
+    [(losses.logistic, 1e4, -1e4), (losses.logistic, -1e4, 0.0), (losses.exponential, 1e4, -1e4)],
+)
+def test_log_slope_neither_overflows_nor_underflows(loss, margin, expected):
+    assert loss.log_slope(torch.tensor(margin)) == pytest.approx(expected)
+
+
+@every_loss
+def test_constants_bound_the_slope_and_its_differences(loss):
+    generator = torch.Generator().manual_seed(0)
+    for bound in 5 * torch.rand(20, generator=generator):
+        m0, m1 = loss.constants(bound)
+        first, second = bound * (2 * torch.rand(2, 2000, generator=generator) - 1)
+        assert (loss.slope(first).abs() <= m1 * (1 + 1e-12)).all()
+        assert ((loss.slope(first) - loss.slope(second)).abs() <= m0 * (first - second).abs() + 1e-12).all()
+
+
+@pytest.mark.parametrize("loss", [losses.exponential, losses.correlation, losses.cubic(-1.0)], ids=lambda x: x.name)
+def test_largest_slope_is_reached(loss):
+    bound = torch.tensor(2.0)
+    assert loss.slope(torch.tensor([-2.0, 2.0])).abs().max() == pytest.approx(loss.constants(bound)[1].item())
+
+
+def test_cubic_has_slope_zero_at_its_centre_alone():
+    loss = losses.cubic(0.5)
+    assert loss.slope(torch.tensor(0.5)) == 0
+    assert loss.log_slope(torch.tensor(0.5)) == -torch.inf
+    assert (loss.slope(torch.tensor([0.499, 0.501])) < 0).all()
+
+
+def test_by_name():
+    assert losses.by_name("logistic") is losses.logistic
+    with pytest.raises(ValueError, match="'hinge' is unknown: use one of logistic, exponential, correlation"):
+        losses.by_name("hinge")

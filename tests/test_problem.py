@@ -1,0 +1,232 @@
+"""The log-space gradient: against autograd where that is right, against hundreds of digits where it is not."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from problems import (
+    dense,
+    norms,
+    problems,
+    random_data,
+    random_problem,
+    random_theta,
+    risk_by_definition,
+    same_gradient,
+    seeds,
+    textbook_gradient,
+    with_fields,
+)
+
+from lib import losses
+from lib.geometry import norm, one_minus_cosine, unit
+from lib.problem import Problem, from_tokens, gradient, smoothness
+
+LOSSES = [*losses.LOSSES.values(), losses.cubic(0.2)]
+DOUBLED = torch.tensor([[2.0, 0.0], [0.0, 2.0]])
+
+
+def autograd(loss, theta, data):
+    theta = theta.clone().requires_grad_()
+    return torch.autograd.grad(risk_by_definition(loss, theta, **data).sum(), theta)[0]
+
+
+# --- where autograd is right
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("nonlinear", [False, True], ids=["linear", "tanh"])
+@pytest.mark.parametrize("queries", [0, 4], ids=["prompt", "queries"])
+@pytest.mark.parametrize("batch", [(), (5,), (2, 3)], ids=str)
+def test_gradient_and_risk_are_those_of_the_definition(loss, nonlinear, queries, batch):
+    data = random_data(7, n=3, T=4, d=3, batch=batch, queries=queries, nonlinear=nonlinear)
+    problem = from_tokens(**data)
+    theta = random_theta(7, problem)
+    torch.testing.assert_close(problem.risk(loss, theta), risk_by_definition(loss, theta, **data))
+    torch.testing.assert_close(
+        dense(gradient(problem, loss, theta)), autograd(loss, theta, data), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_a_nonlinear_head_that_is_linear_changes_nothing():
+    data = random_data(3, n=2, T=4, d=3)
+    vector = data["head"]
+    theta = random_theta(3, from_tokens(**data), length=50.0)
+    callable_head = from_tokens(**data | {"head": lambda features: features @ vector})
+    same_gradient(
+        gradient(from_tokens(**data), losses.logistic, theta), gradient(callable_head, losses.logistic, theta)
+    )
+
+
+# --- where it is not
+
+LENGTHS = [200.0, 1000.0, 20000.0]
+every_loss = pytest.mark.parametrize("loss", losses.LOSSES.values(), ids=losses.LOSSES)
+
+
+def agrees_with_textbook(problem, loss, theta):
+    direction, log_length = textbook_gradient(problem, loss, theta)
+    ours = gradient(problem, loss, theta)
+    assert one_minus_cosine(ours.direction, direction) <= 1e-12
+    assert ours.log_scale + norm(ours.direction).log() == pytest.approx(log_length, rel=1e-9, abs=1e-9)
+    return direction
+
+
+def far_out(seed, length, **sizes):
+    """A problem, and the theta of that length, of 500, at which attention is the most decided."""
+    problem = random_problem(seed, n=2, T=3, d=3, **sizes)
+    problem = with_fields(problem, keys=0.3 * problem.keys)  # keeps the number of digits that the truth needs low
+    theta = unit(random_theta(seed, problem, starts=(500,)))
+    top, second = problem.logits(theta).topk(2).values.unbind(-1)
+    return problem, length * theta[(top - second).amin(-1).argmax()]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("seed", range(3))
+@every_loss
+def test_gradient_is_right_where_float64_autograd_is_not(loss, length, seed):
+    problem, theta = far_out(seed, length)
+    truth = agrees_with_textbook(problem, loss, theta)
+
+    theta.requires_grad_()
+    naive = torch.autograd.grad(problem.risk(loss, theta), theta)[0]
+    assert naive.norm() == 0 or one_minus_cosine(naive, truth) > 1e-3
+
+
+@pytest.mark.parametrize("length", LENGTHS[:2])
+def test_gradient_with_queries_is_right_at_large_norm(length):
+    problem, theta = far_out(5, length, queries=2)
+    agrees_with_textbook(problem, losses.logistic, theta)
+
+
+@pytest.mark.parametrize("length", [1.0, *LENGTHS[:2]])
+@pytest.mark.parametrize("seed", range(5))
+@every_loss
+def test_gradient_is_right_in_every_direction(loss, length, seed):
+    problem = random_problem(seed, n=3, T=4, d=2)
+    agrees_with_textbook(problem, loss, length * unit(random_theta(seed, problem)))
+
+
+@pytest.mark.parametrize(
+    ("keys", "scores"),
+    [
+        ([[1.0, 0.3], [1.0, -0.7], [0.2, 0.5]], [1.0, 0.0, 0.4]),  # two top logits, two scores
+        ([[1.0, 0.3], [0.5, -0.7], [0.2, 0.5]], [1.0, 1.0, 0.0]),  # score of the top token: it moves by the drift alone
+        ([[1.0, 0.3], [1.0, -0.7], [0.2, 0.5]], [1.0, 1.0, 0.0]),  # both
+        ([[1.0, 0.3], [0.9, -0.7], [0.2, 0.5]], [1.0, 2.0, -3.0]),  # selected token between worse and better ones
+    ],
+    ids=["tied logits", "tied scores", "both tied", "better token behind"],
+)
+@pytest.mark.parametrize("length", [1.0, 200.0, 2000.0])
+def test_gradient_with_ties(keys, scores, length):
+    agrees_with_textbook(Problem([keys], [scores]), losses.logistic, torch.tensor([length, 0.0]))
+
+
+@pytest.mark.parametrize("length", [0.0, 1.0, 1e4])
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_zero_gradient_is_exactly_zero(loss, length):
+    problem = with_fields(random_problem(1), scores=torch.full((2, 3), 0.7))
+    ours = gradient(problem, loss, random_theta(1, problem, length=length))
+    assert (ours.direction == 0).all()
+    assert ours.log_scale == -torch.inf
+
+
+def test_zero_gradient_where_the_slope_is_zero():
+    problem = Problem([[[1.0], [0.0]]], [[1.0, 0.0]])
+    ours = gradient(problem, losses.cubic(0.5), torch.zeros(1))  # the margin is 1/2: a finite critical point
+    assert ours.direction == 0
+    assert ours.log_scale == -torch.inf
+
+
+# --- properties
+
+
+@given(problems(), norms, seeds, st.sampled_from(LOSSES))
+def test_order_of_tokens_and_inputs_does_not_matter(problem, length, seed, loss):
+    theta = random_theta(seed, problem, length=length)
+    n, T = problem.scores.shape
+    generator = torch.Generator().manual_seed(seed)
+    inputs, tokens = torch.randperm(n, generator=generator), torch.randperm(T, generator=generator)
+    permuted = Problem(
+        problem.keys[inputs][:, tokens],
+        problem.scores[inputs][:, tokens],
+        None if problem.queries is None else problem.queries[inputs],
+    )
+    same_gradient(gradient(problem, loss, theta), gradient(permuted, loss, theta))
+
+
+@given(problems(), norms, seeds, st.floats(1e-6, 1e6))
+def test_correlation_gradient_is_linear_in_the_scores(problem, length, seed, factor):
+    theta = random_theta(seed, problem, length=length)
+    scaled = gradient(with_fields(problem, scores=factor * problem.scores), losses.correlation, theta)
+    rescaled = scaled._replace(log_scale=scaled.log_scale - torch.tensor(factor).log())
+    same_gradient(gradient(problem, losses.correlation, theta), rescaled)
+
+
+@given(problems(), norms, seeds)
+def test_a_vector_common_to_all_keys_of_an_input_does_not_matter(problem, length, seed):
+    theta = random_theta(seed, problem, length=length)
+    common = torch.randn(problem.keys.shape[0], 1, problem.keys.shape[2], generator=torch.Generator().manual_seed(seed))
+    shifted = with_fields(problem, keys=problem.keys + common)
+    same_gradient(gradient(problem, losses.logistic, theta), gradient(shifted, losses.logistic, theta), tolerance=1e-8)
+
+
+@given(problems(), norms, seeds, st.integers(1, 4))
+def test_many_starts_are_each_start_alone(problem, length, seed, starts):
+    theta = random_theta(seed, problem, starts=(starts,), length=length)
+    together = gradient(problem, losses.logistic, theta)
+    for k in range(starts):
+        alone = gradient(problem, losses.logistic, theta[k])
+        same_gradient(alone, together._replace(direction=together.direction[k], log_scale=together.log_scale[k]))
+
+
+@pytest.mark.parametrize("queries", [0, 2], ids=["prompt", "queries"])
+@pytest.mark.parametrize("nonlinear", [False, True], ids=["linear", "tanh"])
+def test_a_batch_of_problems_is_each_problem_alone(queries, nonlinear):
+    problem = random_problem(4, batch=(2, 3), queries=queries, nonlinear=nonlinear)
+    theta = random_theta(4, problem, starts=(5,), length=20.0)
+    together = gradient(problem, losses.logistic, theta)
+    assert together.log_scale.shape == (5, 2, 3)
+    for i in range(2):
+        for j in range(3):
+            alone = gradient(problem[i, j], losses.logistic, theta[:, i, j])
+            same_gradient(alone, type(alone)(together.direction[:, i, j], together.log_scale[:, i, j]))
+
+
+@given(problems(), seeds)
+def test_pull_back_is_the_adjoint_of_the_logits(problem, seed):
+    theta = random_theta(seed, problem)
+    weights = torch.randn(problem.scores.shape, generator=torch.Generator().manual_seed(seed))
+    torch.testing.assert_close((problem.pull_back(weights) * theta).sum(), (weights * problem.logits(theta)).sum())
+
+
+def test_queries_alone_may_have_the_batch():
+    problem = with_fields(random_problem(2, queries=2), queries=random_data(3, batch=(4,), queries=2)["queries"])
+    assert problem.batch_shape == (4,)
+    theta = random_theta(2, problem)
+    together = gradient(problem, losses.logistic, theta)
+    for k in range(4):
+        alone = gradient(with_fields(problem, queries=problem.queries[k]), losses.logistic, theta[k])
+        same_gradient(alone, type(alone)(together.direction[k], together.log_scale[k]))
+
+
+# --- smoothness
+
+
+def test_smoothness_by_hand():
+    tokens, head = torch.eye(2)[None], torch.tensor([3.0, 4.0])
+    # spectral norms |X| = 1, |v| = 5, |W| = 2: M1 alone for correlation, and M0 = 1/4 beside it for logistic
+    assert smoothness(losses.correlation, tokens, head, DOUBLED) == pytest.approx(3 * 5 * 4)
+    assert smoothness(losses.logistic, tokens, head, DOUBLED) == pytest.approx(25 * 4 / 4 + 3 * 5 * 4)
+    assert smoothness(losses.correlation, 2 * tokens, head, DOUBLED) == pytest.approx(3 * 5 * 4 * 8)
+
+
+@given(seeds, st.integers(1, 3), st.integers(2, 4), st.integers(1, 4), st.sampled_from(LOSSES), st.floats(1e-3, 3.0))
+def test_gradient_is_lipschitz_with_the_papers_constant(seed, n, T, d, loss, distance):
+    data = random_data(seed, n=n, T=T, d=d)
+    problem = from_tokens(**data)
+    first = random_theta(seed, problem, starts=(50,))
+    second = first + distance * random_theta(seed + 1, problem, starts=(50,))
+    change = norm(dense(gradient(problem, loss, first)) - dense(gradient(problem, loss, second)))
+    constant = smoothness(loss, data["tokens"], data["head"], data["key_matrix"])
+    assert (change / norm(first - second)).max() <= constant * (1 + 1e-9)

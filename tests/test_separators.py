@@ -1,0 +1,289 @@
+"""Hard-margin SVMs: closed forms, certificates, and cvxpy as the second opinion."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from problems import random_problem, seeded
+
+from lib.datasets import figure_1
+from lib.geometry import norm
+from lib.problem import from_tokens
+from lib.separators import InfeasibleError, att_svm, difference_rows, hard_margin, hard_margin_cvxpy
+
+EPSILON = torch.finfo(torch.float64).eps
+
+
+def verify(rows, separator, gap=1e-9, order=2.0):
+    """Check everything that a solution or a certificate promises, without any other solver."""
+    infeasible = separator.certificate
+    if not separator.feasible:
+        assert (infeasible >= 0).all()
+        assert infeasible.sum() == pytest.approx(1)
+        assert (infeasible @ rows).abs().max() <= 1e-8 * rows.abs().max()
+        assert (separator.theta == 0).all()
+        assert separator.gap.isnan()
+        return
+    # a margin is a sum of terms of this size, so it cannot be known better
+    rounding = 100 * EPSILON * (rows.abs() @ separator.theta.abs()).max().item()
+    assert (infeasible == 0).all()
+    assert -rounding <= separator.gap <= gap + rounding
+    torch.testing.assert_close(separator.margins, rows @ separator.theta)
+    assert separator.margins.min() == pytest.approx(1, abs=1e-12)
+    assert (separator.duals >= 0).all()
+    slack = separator.duals * (separator.margins - 1)
+    assert slack.abs().max() <= (gap**0.5 if order != 2 else 1e-9 + rounding) * separator.duals.sum()
+    if order == 2:
+        torch.testing.assert_close(
+            rows.T @ separator.duals,
+            separator.theta,
+            rtol=1e-8 + rounding,
+            atol=(1e-8 + rounding) * norm(separator.theta),
+        )
+
+
+# --- closed forms
+
+# Keys (-.1, 1), (1, 0), (0, 0), so for token 0 the rows are (-1.1, 1) and (-.1, 1): the second alone is active. For
+# token 1 they are (1.1, -1) and (1, 0): again the second. For token 2 both, (.1, -1) and (-1, 0), are.
+FIGURE_1 = [
+    (0, [-0.1 / 1.01, 1 / 1.01, 0], [0, 1 / 1.01]),
+    (1, [1, 0, 0], [0, 1]),
+    (2, [-1, -1.1, 0], [1.1, 1.11]),
+]
+
+
+@pytest.mark.parametrize("panel", ["a", "b"])
+@pytest.mark.parametrize(("token", "theta", "duals"), FIGURE_1)
+def test_figure_1_by_hand(panel, token, theta, duals):
+    separator = att_svm(from_tokens(*figure_1(panel)), [token])
+    torch.testing.assert_close(separator.theta, torch.tensor(theta, dtype=torch.float64), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(separator.duals, torch.tensor(duals, dtype=torch.float64), rtol=1e-12, atol=1e-12)
+    assert abs(separator.gap) <= 1e-12
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_figure_1c_against_cvxpy(seed):
+    problem = from_tokens(*figure_1("c", seeded(seed)))
+    rows = difference_rows(problem, [0, 0, 0])
+    ours, theirs = att_svm(problem, [0, 0, 0]), hard_margin_cvxpy(rows)
+    verify(rows, ours)
+    torch.testing.assert_close(ours.theta, theirs.theta, rtol=0, atol=1e-5)
+    torch.testing.assert_close(ours.duals, theirs.duals, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("lengths", [[2.0], [1.0, 3.0], [0.5, 1.0, 2.0, 1e3]])
+def test_orthogonal_rows(lengths):
+    lengths = torch.tensor(lengths)
+    rotation = torch.linalg.qr(torch.randn(6, 6, generator=seeded(0)))[0]
+    rows = lengths[:, None] * rotation[: len(lengths)]
+    separator = att_svm(rows)
+    torch.testing.assert_close(separator.theta, (rows / lengths[:, None] ** 2).sum(0))
+    torch.testing.assert_close(separator.duals, 1 / lengths**2)
+
+
+@pytest.mark.parametrize("order", [1.0, 1.5, 3.0, math.inf])
+def test_one_row_in_other_norms(order):
+    row = torch.tensor([[3.0, -4.0]])
+    dual = math.inf if order == 1 else 1.0 if order == math.inf else order / (order - 1)
+    separator = att_svm(row, norm=order)
+    assert norm(separator.theta, order) == pytest.approx(1 / norm(row[0], dual).item(), rel=1e-6)  # Hölder
+
+
+# --- NNLS against cvxpy
+
+
+def gaussian(generator):
+    return torch.randn(*_sizes(generator, 14, 6), generator=generator)
+
+
+def more_columns_than_rows(generator):
+    return torch.randn(_sizes(generator, 4, 1)[0], 9, generator=generator)
+
+
+def duplicated_rows(generator):
+    rows = gaussian(generator)
+    return torch.cat([rows, rows[: 1 + len(rows) // 2], rows[:1]])
+
+
+def scaled_rows(generator):
+    rows = gaussian(generator)
+    return rows * 10 ** (4 * torch.rand(len(rows), 1, generator=generator) - 2)
+
+
+def thin_cone(generator):
+    m, d = _sizes(generator, 14, 5)
+    rows = torch.randn(m, d + 1, generator=generator)
+    rows[:, 0] = 0.01
+    return rows
+
+
+def small_integers(generator):
+    """Many ties: rows that repeat, oppose each other or vanish, more active ones than dimensions."""
+    return torch.randint(-1, 3, _sizes(generator, 8, 5), generator=generator).double()
+
+
+def zero_row(generator):
+    rows = gaussian(generator)
+    rows[0] = 0
+    return rows
+
+
+def _sizes(generator, m, d):
+    return [torch.randint(1, most + 1, (), generator=generator).item() for most in (m, d)]
+
+
+KINDS = [
+    (gaussian, {True, False}),
+    (more_columns_than_rows, {True}),
+    (duplicated_rows, {True, False}),
+    (scaled_rows, {True, False}),
+    (thin_cone, {True}),
+    (small_integers, {True, False}),
+    (zero_row, {False}),
+]
+
+
+@pytest.mark.parametrize(("kind", "outcomes"), KINDS, ids=[kind.__name__ for kind, _ in KINDS])
+def test_nnls_agrees_with_cvxpy(kind, outcomes):
+    seen = set()
+    for seed in range(60):
+        rows = kind(seeded(seed))
+        ours = hard_margin(rows)
+        seen.add(ours.feasible.item())
+        verify(rows, ours)
+        if not ours.feasible:
+            with pytest.raises(InfeasibleError) as refusal:
+                hard_margin_cvxpy(rows)
+            assert (refusal.value.certificate @ rows).abs().max() <= 1e-6 * rows.abs().max()
+        else:
+            theirs = hard_margin_cvxpy(rows)
+            assert norm(ours.theta) <= norm(theirs.theta) * (1 + 1e-12)
+            torch.testing.assert_close(ours.theta, theirs.theta, rtol=0, atol=1e-4 * norm(ours.theta).item())
+    assert seen == outcomes
+
+
+@pytest.mark.parametrize("length", [1e2, 1e6, 1e8])
+@pytest.mark.parametrize("seed", range(5))
+def test_long_solutions(length, seed):
+    generator = seeded(seed)
+    axis = torch.nn.functional.normalize(torch.randn(5, generator=generator), dim=0)
+    across = torch.randn(14, 5, generator=generator)
+    rows = torch.nn.functional.normalize(across - (across @ axis)[:, None] * axis, dim=-1) + axis / length
+    separator = att_svm(rows)
+    assert norm(separator.theta) == pytest.approx(length, rel=1e-6)
+    verify(rows, separator)
+
+
+@pytest.mark.parametrize("length", [1e2, 1e6, 1e8])
+def test_long_solution_by_hand(length):
+    rows = torch.tensor([[1.0, 1 / length], [-1.0, 1 / length], [2.0, 4 / length]])
+    separator = att_svm(rows)
+    torch.testing.assert_close(separator.theta, torch.tensor([0.0, length]), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(separator.duals, torch.tensor([length**2 / 2, length**2 / 2, 0.0]), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("factor", [1e-12, 1e-3, 1e12])
+def test_scaling_the_rows_scales_the_solution(factor):
+    rows = more_columns_than_rows(seeded(3))
+    torch.testing.assert_close(att_svm(factor * rows).theta, att_svm(rows).theta / factor)
+
+
+def test_longer_than_the_documented_limit_counts_as_infeasible():
+    def rows(length):
+        return torch.tensor([[1.0, 1 / length], [-1.0, 1 / length]])
+
+    assert hard_margin(rows(1e8)).feasible
+    assert not hard_margin(rows(1e11)).feasible
+
+
+# --- other norms
+
+
+def shortest_on_a_grid(rows, order):
+    angles = torch.linspace(0, 2 * math.pi, 100_001)
+    directions = torch.stack([angles.cos(), angles.sin()], dim=-1)
+    smallest = (directions @ rows.T).amin(-1)
+    ahead = smallest > 0
+    return (norm(directions[ahead], order) / smallest[ahead]).min()
+
+
+@pytest.mark.parametrize("order", [1.0, 1.5, 2.0, 3.0, math.inf])
+@pytest.mark.parametrize("seed", range(4))
+def test_any_norm_against_all_directions_of_the_plane(order, seed):
+    rows = torch.randn(5, 2, generator=seeded(seed)) + torch.tensor([2.0, 1.0])
+    separator = att_svm(rows, norm=order)
+    verify(rows, separator, gap=1e-6, order=order)
+    assert norm(separator.theta, order) == pytest.approx(shortest_on_a_grid(rows, order).item(), rel=1e-3)
+    assert norm(separator.theta, order) <= shortest_on_a_grid(rows, order) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("order", [1.0, 1.5, 3.0, math.inf])
+@pytest.mark.parametrize("seed", range(3))
+def test_any_norm_by_its_gap(order, seed):
+    rows = torch.randn(6, 8, generator=seeded(seed))
+    verify(rows, att_svm(rows, norm=order), gap=1e-6, order=order)
+
+
+# --- batches, queries, refusals
+
+
+@pytest.mark.parametrize("order", [2.0, 3.0])
+def test_a_batch_is_each_one_alone(order):
+    rows = torch.randn(2, 4, 6, 3, generator=seeded(0))
+    together = hard_margin(rows, order)
+    assert len(together.feasible.unique()) == 2
+    for index in np.ndindex(2, 4):
+        alone = hard_margin(rows[index], order)
+        for part in ("theta", "duals", "margins", "gap", "feasible", "certificate"):
+            torch.testing.assert_close(
+                getattr(together, part)[index], getattr(alone, part), rtol=0, atol=1e-12, equal_nan=True
+            )
+
+
+def test_difference_rows_come_input_by_input():
+    problem = random_problem(0, n=2, T=3, d=2)
+    rows = difference_rows(problem, torch.tensor([1, 2]))
+    expected = [(0, 1, 0), (0, 1, 2), (1, 2, 0), (1, 2, 1)]
+    torch.testing.assert_close(rows, torch.stack([problem.keys[i, a] - problem.keys[i, t] for i, a, t in expected]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_queries_are_the_svm_over_outer_products(seed):
+    problem, selected = random_problem(seed, n=2, T=3, d=3, queries=4), torch.tensor([0, 2])
+    rows = torch.stack(
+        [
+            torch.outer(problem.keys[i, a] - problem.keys[i, t], problem.queries[i]).flatten()
+            for i, a in enumerate(selected.tolist())
+            for t in range(3)
+            if t != a
+        ]
+    )
+    separator = att_svm(problem, selected)
+    torch.testing.assert_close(separator.margins, rows @ separator.theta)
+    torch.testing.assert_close(separator.theta, hard_margin_cvxpy(rows).theta, rtol=0, atol=1e-5)
+
+
+def test_many_selections_of_one_problem():
+    problem = random_problem(1, n=2, T=3, d=6)
+    selections = torch.cartesian_prod(torch.arange(3), torch.arange(3))
+    together = att_svm(problem, selections)
+    for k, selected in enumerate(selections):
+        torch.testing.assert_close(together.theta[k], att_svm(problem, selected).theta)
+
+
+def test_infeasible_problem_is_refused_with_its_certificate():
+    rows = torch.tensor([[1.0, 0.0], [-2.0, 0.0], [0.0, 1.0]])
+    with pytest.raises(InfeasibleError, match=r"the SVM is infeasible.*certificate.*select other tokens") as refusal:
+        att_svm(rows)
+    torch.testing.assert_close(refusal.value.certificate, torch.tensor([2 / 3, 1 / 3, 0.0]))
+
+
+def test_infeasible_member_of_a_batch_is_named():
+    rows = torch.ones(2, 3, 4, 2)
+    rows[1, 2, 0] = -1
+    with pytest.raises(InfeasibleError, match=r"the SVM at index \(1, 2\) of the batch is infeasible") as refusal:
+        att_svm(rows)
+    assert refusal.value.certificate.shape == (4,)
+    assert (refusal.value.certificate @ rows[1, 2]).abs().max() <= 1e-12
