@@ -57,7 +57,7 @@ def _check_step_size(step_size, grad):
     batch = grad.log_scale.shape
     if checks.broadcastable(step_size=step_size.shape, run=batch) != batch:
         raise ValueError(
-            f"step_size has shape {tuple(step_size.shape)}, the run {tuple(batch)}: give one number, or one for each run"
+            f"step_size has shape {tuple(step_size.shape)}, the run {tuple(batch)}: give one number, or one per run"
         )
 
 

@@ -4,6 +4,8 @@ Figures are about as wide as a phone is (in points), so that their text stays re
 into stacked panels. White ground: the theme puts it on a light card in dark mode.
 """
 
+from itertools import cycle
+
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
@@ -66,7 +68,7 @@ def plane(paths, points, values, rays=None, line=None, window=None):
     ax.axvline(0, color="0.9", lw=0.8, zorder=0)
     if line is not None:
         _draw_line(ax, *line)
-    for (label, direction), style in zip((rays or {}).items(), ("--", ":", "-."), strict=False):
+    for (label, direction), style in zip((rays or {}).items(), cycle(("--", ":", "-.")), strict=False):
         _draw_ray(ax, label, np.asarray(direction), style)
     drawn = _draw_paths(ax, paths)
     _draw_points(ax, points, values)
@@ -94,7 +96,7 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
     if ax is None:
         _, ax = plt.subplots()
     ends = []
-    for (label, y), colour in zip(series.items(), PALETTE, strict=False):
+    for (label, y), colour in zip(series.items(), cycle(PALETTE), strict=False):
         y = np.asarray(y)
         if y.ndim == 2:
             low, high = np.quantile(y, [0.1, 0.9], axis=1)
@@ -170,7 +172,8 @@ def _label_ends(ax, x, ends):
     ax.figure.canvas.draw()
     low, high = ax.get_ylim()
     to_height = ax.transData
-    heights = [to_height.transform((x[-1], np.clip(y[np.isfinite(y)][-1], low, high)))[1] for _, y, _ in ends]
+    last = [y[np.isfinite(y)][-1] if np.isfinite(y).any() else low for _, y, _ in ends]
+    heights = [to_height.transform((x[-1], np.clip(y, low, high)))[1] for y in last]
     step = 13 * ax.figure.dpi / 72
     placed = -np.inf
     for height, (label, _, colour) in sorted(zip(heights, ends, strict=True), key=lambda pair: pair[0]):
