@@ -127,7 +127,7 @@ REFUSED = {
     ),
     "step sizes for one run": (
         lambda: run(rule=descent.normalised(torch.ones(6))),
-        r"step_size has shape \(6,\), the run \(\): give one number, or one for each run",
+        r"step_size has shape \(6,\), the run \(\): give one number, or one per run",
     ),
     "batch of selected": (
         lambda: separators.att_svm(BATCH, torch.zeros(6, 2).long()),

@@ -1,0 +1,188 @@
+"""Figures draw ordinary and odd input, show every name that they are given, and keep to the house style."""
+
+import itertools
+
+import numpy as np
+import pytest
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from lib import figures
+
+POINTS = np.array([[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]])
+SCORES = np.array([1.0, 0.9, 0.0])
+CHOSEN = np.array([True, False, False])
+X = np.arange(1, 41)
+
+
+def texts(figure):
+    return [text.get_text() for ax in figure.axes for text in ax.texts]
+
+
+def plane(starts=3, records=30, **kwargs):
+    times = np.arange(records)
+    paths = np.linspace(0, 2, records)[:, None, None] * np.ones((1, starts, 2)) + np.arange(starts)[None, :, None]
+    figure = figures.plane(paths, times, POINTS, SCORES, CHOSEN, **kwargs)
+    assert isinstance(figure, Figure)
+    figure.canvas.draw()
+    return figure
+
+
+def curves(series, **kwargs):
+    figure = figures.curves(X, series, "iteration", "1 - cos", **kwargs)
+    assert isinstance(figure, Figure)
+    figure.canvas.draw()
+    return figure
+
+
+@pytest.mark.parametrize("starts", [1, 6])
+def test_plane_draws_one_path_a_start_and_every_score(starts):
+    figure = plane(starts)
+    drawn = [item for item in figure.axes[0].collections if isinstance(item, LineCollection)]
+    assert len(drawn) == starts
+    assert all(len(item.get_segments()) == 29 for item in drawn)
+    assert [text for text in texts(figure) if "score" in text] == ["score 1", "score 0.9", "score 0"]
+    assert figure.axes[1].get_xlabel() == "iteration"
+
+
+@pytest.mark.parametrize(
+    "direction",
+    [(1, 0), (0, 1), (-1, 0), (0, -2), (3, 1), (-1, -1), (1e-9, -1)],
+    ids=str,
+)
+def test_ray_in_any_direction_ends_at_the_frame(direction):
+    figure = plane(rays={"SVM": direction}, window=(-2, 3, -1, 4))
+    assert "SVM" in texts(figure)
+    end = figure.axes[0].lines[-1].get_xydata()[-1]
+    assert np.isclose(end, [-2, -1]).any() or np.isclose(end, [3, 4]).any()
+    np.testing.assert_allclose(end / np.linalg.norm(end), direction / np.linalg.norm(direction), atol=1e-8)
+
+
+def test_every_ray_is_drawn():
+    rays = {f"token {k}": (np.cos(k), np.sin(k)) for k in range(6)}
+    assert set(rays) <= set(texts(plane(rays=rays)))
+
+
+@pytest.mark.parametrize("line", [((1.0, 0.0), 0.5), ((0.0, 2.0), 0.0), ((-0.3, 1.0), 0.2)], ids=str)
+def test_separating_line(line):
+    drawn = [item for item in plane(line=line).axes[0].lines if hasattr(item, "get_slope")]
+    (normal, offset), (x, y) = line, drawn[-1].get_xy1()
+    assert normal[0] * x + normal[1] * y == pytest.approx(offset)
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {"window": (100, 101, 100, 101)},  # every path outside
+        {"records": 2},
+        {"clock": "log time"},
+    ],
+    ids=str,
+)
+def test_odd_planes(kwargs):
+    plane(**kwargs)
+
+
+def test_plane_with_every_token_chosen_or_none():
+    paths = np.zeros((5, 1, 2))
+    for chosen in (np.ones(3, bool), np.zeros(3, bool)):
+        figures.plane(paths, np.arange(5), POINTS, SCORES, chosen).canvas.draw()
+
+
+def test_crowded_tokens_of_one_score_are_labelled_once():
+    points = np.array([[0.0, 0.0], [0.01, 0.0], [0.0, 0.01], [1.0, 1.0]])
+    figure = figures.plane(np.zeros((5, 1, 2)), np.arange(5), points, np.array([1, 1, 2, 1]), np.ones(4, bool))
+    assert sorted(texts(figure)) == ["score 1", "score 1", "score 2"]
+
+
+@pytest.mark.parametrize("scales", [("log", "log"), ("linear", "linear")], ids=str)
+def test_curves_carry_their_names(scales):
+    references = {"1 / t": 1 / X}
+    figure = curves({"one": 1 / X, "two": 1 / X**2}, references=references, xscale=scales[0], yscale=scales[1])
+    assert set(texts(figure)) == {"one", "two", "1 / t"}
+    assert (figure.axes[0].get_xscale(), figure.axes[0].get_yscale()) == scales
+    colours = [str(text.get_color()) for text in figure.axes[0].texts]
+    assert len(set(colours)) == 3
+
+
+def test_many_trials_are_a_median_and_a_band():
+    trials = np.arange(1, 12) / X[:, None]
+    ax = curves({"trials": trials}).axes[0]
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), 6 / X)
+    heights = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((2 / 40, 10))
+
+
+HOLES = np.where(X % 3 == 0, np.nan, 1 / X)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        HOLES,
+        np.where(X > 20, np.nan, 1 / X),
+        np.full(40, np.nan),
+        np.zeros(40),
+        np.stack([HOLES, 1 / X], axis=1),
+        np.full((40, 3), np.nan),
+        np.full((40, 1), 0.5),
+    ],
+    ids=["holes", "ends early", "nothing", "zero", "band with holes", "band of nothing", "one trial"],
+)
+def test_curves_with_odd_values(y):
+    assert set(texts(curves({"odd": y, "other": 1 / X}))) == {"odd", "other"}
+
+
+def test_labels_do_not_overlap():
+    figure = curves({f"curve {k}": (1 + 1e-3 * k) / X for k in range(5)})
+    renderer = figure.canvas.get_renderer()
+    boxes = sorted((text.get_window_extent(renderer) for text in figure.axes[0].texts), key=lambda box: box.y0)
+    assert all(below.y1 <= above.y0 + 3 for below, above in itertools.pairwise(boxes))
+
+
+def test_every_curve_is_drawn():
+    names = [f"curve {k}" for k in range(12)]
+    assert set(texts(curves({name: (k + 1) / X for k, name in enumerate(names)}))) == set(names)
+
+
+def test_panels_are_stacked_in_one_figure():
+    upper, lower = figures.panels(2)
+    figure = figures.curves(X, {"a": 1 / X}, "x", "y", ax=upper)
+    assert figures.curves(X, {"b": 1 / X}, "x", "y", ax=lower) is figure
+    assert figure.get_figwidth() == figures.WIDTH
+    assert len(figures.panels(1)) == 1
+
+
+def test_log_ticks_are_few():
+    figure = curves({"a": 10.0**-X})
+    figures.log_ticks(figure.axes[0])
+    figure.canvas.draw()
+    assert len(figure.axes[0].yaxis.get_major_locator().tick_values(1e-40, 1)) <= 7
+
+
+def test_agreement():
+    values = np.linspace(-3, 2, 20)
+    figure = figures.agreement(values, values + 0.1, "predicted", "measured")
+    assert isinstance(figure, Figure)
+    assert figure.axes[0].get_ylabel() == "measured"
+    np.testing.assert_allclose(figure.axes[0].collections[0].get_offsets()[:, 1], values + 0.1)
+
+
+# Machado, Oliveira and Fernandes 2009, the whole of deuteranopia and protanopia, on linear RGB
+EYES = {
+    "all cones": np.eye(3),
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+}
+
+
+@pytest.mark.parametrize("eye", EYES)
+def test_colours_are_distinct_for_every_eye(eye):
+    seen = np.array(figures.PALETTE[:4]) ** 2.2 @ np.transpose(EYES[eye])
+    seen = seen.clip(0, 1) ** (1 / 2.2)
+    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 0.15
+
+
+def test_time_runs_from_light_to_dark():
+    lightness = figures.TIME(np.linspace(0, 1, 20))[:, :3] @ [0.2126, 0.7152, 0.0722]
+    assert (np.diff(lightness) < 0).all()
