@@ -19,7 +19,6 @@ from chapters import chapters, is_chapter, pages
 from claims import MIME
 
 STAGED, OUTPUT, HTML, LOG = (Path("build", name) for name in ("staged", "sphinx", "html", "logs/site.log"))
-ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def stage():
@@ -59,7 +58,8 @@ def jupyter_book():
         status = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=False).returncode
     if status == 0:
         return []
-    lines = [ANSI.sub("", line).replace(f"{STAGED.resolve()}/", "") for line in LOG.read_text("utf-8").splitlines()]
+    here = re.compile(rf"\x1b\[[0-9;]*m|{re.escape(str(STAGED.resolve()))}/?|{re.escape(str(Path.cwd()))}/")
+    lines = [here.sub("", line) for line in LOG.read_text("utf-8").splitlines()]
     return [line for line in lines if re.search(r"WARNING|ERROR|CRITICAL|[Ee]rror:", line)] or lines[-20:]
 
 
