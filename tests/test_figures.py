@@ -63,11 +63,17 @@ def test_every_ray_is_drawn():
     assert set(rays) <= set(texts(plane(rays=rays)))
 
 
-@pytest.mark.parametrize("line", [((1.0, 0.0), 0.5), ((0.0, 2.0), 0.0), ((-0.3, 1.0), 0.2)], ids=str)
-def test_separating_line(line):
-    drawn = [item for item in plane(line=line).axes[0].lines if hasattr(item, "get_slope")]
-    (normal, offset), (x, y) = line, drawn[-1].get_xy1()
-    assert normal[0] * x + normal[1] * y == pytest.approx(offset)
+@pytest.mark.parametrize(
+    ("normal", "offset"),
+    [((0.0, 2.0), 1.0), ((-0.1, 1.0), 0.505), ((-1.0, 0.3), 0.2), ((1.0, 0.0), None), ((0.0, -1.0), None)],
+    ids=str,
+)
+def test_separating_line_runs_midway_or_is_left_out(normal, offset):
+    drawn = [item for item in plane(normal=normal).axes[0].lines if hasattr(item, "get_slope")]
+    for item in drawn:
+        assert np.dot(normal, item.get_xy1()) == pytest.approx(offset)
+        assert np.dot(normal, item.get_xy2()) == pytest.approx(offset)
+    assert len(drawn) == (offset is not None)
 
 
 @pytest.mark.parametrize(
