@@ -88,7 +88,7 @@ def environment(private):
     threads = os.environ.get("THREADS") or os.environ.get("OMP_NUM_THREADS") or "1"
     for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM"):
         os.environ[f"{library}_NUM_THREADS"] = threads
-    # Threads that wait spin by default: with four of them on a busy machine, a chapter of 5 s took 85 s, and asleep 6 s.
+    # Threads that wait spin by default: with four of them on a busy machine a chapter of 5 s took 85 s, asleep 6 s.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ |= {"PYTHONHASHSEED": "0", "IPYTHONDIR": private, "JUPYTER_PREFER_ENV_PATH": "1"}
     os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # no debugger here, so no warning about it
