@@ -55,23 +55,26 @@ def execute(chapter, plain, done, values):
             )
             return
         except PapermillExecutionError as error:
-            cell = json.loads(done.read_text("utf-8"))["cells"][
-                error.cell_index + 2
-            ]  # papermill put two notes before it
-            problem = f"{error.ename}: {error.evalue}" if error.evalue else error.ename
-            text = ANSI.sub("", "\n".join(error.traceback))
-            inside = re.search(rf"Cell In\[{error.exec_count}\], line (\d+)", text)
-            place = where(chapter, cell["id"], int(inside[1]) if inside else 1)
+            place, problem = raised(chapter, done, error)
         except DeadKernelError:
             place, problem = where(chapter, running["cell"]["id"]), "the kernel died (killed, or out of memory)"
         except CellTimeoutError as error:
             place = where(chapter, running["cell"]["id"])
-            problem = f"the chapter was still running after {limit:g} s" if time.monotonic() > deadline else error
+            problem = f"the chapter was still running after {limit:g} s" if time.monotonic() > deadline - 1 else error
         except Exception as error:
             logging.exception("papermill failed")
             place, problem = "the run", f"{type(error).__name__}: {error}"
     note(done, message := f"{place} failed: {one_line(problem)}")
     raise BookError(message)
+
+
+def raised(chapter, done, error):
+    """Return where in the source a cell raised, and what."""
+    cell = json.loads(done.read_text("utf-8"))["cells"][error.cell_index + 2]  # papermill put two notes before it
+    text = ANSI.sub("", "\n".join(error.traceback))
+    inside = re.search(rf"Cell In\[{error.exec_count}\], line (\d+)", text)
+    place = where(chapter, cell["id"], int(inside[1]) if inside else 1)
+    return place, f"{error.ename}: {error.evalue}" if error.evalue else error.ename
 
 
 def time_limit(chapter):
