@@ -1,15 +1,20 @@
 """Descent on the risk: a step rule, a run that records, and the gradient flow in logarithmic time."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
+from scipy.special import expit
 from torch import Tensor
 
 from lib import checks
 from lib.geometry import norm
 from lib.problem import gradient
+
+LONGEST = 1e12  # log time plus path length at which a flow that has not arrived is given up
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +44,7 @@ def constant(step_size):
 
 
 def normalised(step_size):
-    """Normalised descent, theta <- theta - step_size * grad L / |grad L|; stays put where the gradient is exactly zero.
+    """Normalised descent, ``theta <- theta - step_size * grad L / |grad L|``; stays put where the gradient is zero.
 
     No epsilon: the direction is exact at any size of the gradient.
     """
@@ -110,8 +115,10 @@ def run(problem, loss, start, rule, iterations, record=None):
 def log_time_flow(problem, loss, start, log_times, accuracy=1e-9):
     """Integrate the gradient flow d theta/dt = -grad L in tau = log(1 + t), where t = e^10000 is within reach.
 
-    d theta/d tau = -e^tau grad L(theta), with e^tau and the size of the gradient multiplied as logarithms, by a
-    solver for stiff equations (LSODA), one entry of the batch after the other.
+    In log time the velocity is v = -e^tau grad L(theta), its two factors multiplied as logarithms. Descent that has to
+    leave a saturated wrong token waits, then jumps, so tau and theta are both integrated over sigma with
+    ``d sigma = (1 + |v|) d tau``: no speed is above 1. By a solver for stiff equations (LSODA), one entry of the batch
+    after the other. At a *finite* stationary point e^tau multiplies rounding errors: there log times end near 30.
 
     Parameters
     ----------
@@ -152,13 +159,32 @@ def log_time_flow(problem, loss, start, log_times, accuracy=1e-9):
 
 
 def _flow(problem, loss, start, times, accuracy):
-    def velocity(tau, theta):
-        grad = gradient(problem, loss, torch.as_tensor(theta))
-        return -(torch.exp(tau + grad.log_scale) * grad.direction).numpy()
+    """One flow at the given log times, shape (records, parameter_size)."""
 
-    solution = solve_ivp(velocity, (0.0, times[-1]), start, method="LSODA", t_eval=times, rtol=accuracy, atol=accuracy)
-    if not solution.success:
+    def speed(_, state):
+        grad = gradient(problem, loss, torch.as_tensor(state[:-1]))
+        length = norm(grad.direction)
+        log_velocity = (state[-1] + grad.log_scale + length.log()).item()
+        share = expit(log_velocity)  # |v| / (1 + |v|), for any size of v
+        heading = -grad.direction.numpy() / (length.item() or 1.0)
+        return np.append(share * heading, expit(-log_velocity))
+
+    def arrived(_, state):
+        return state[-1] - times[-1]
+
+    arrived.terminal = True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # LSODA warns before it fails, and a failure is raised below
+        solution = solve_ivp(
+            speed, (0.0, LONGEST), np.append(start, 0.0), method="LSODA", rtol=accuracy, atol=accuracy,
+            dense_output=True, events=arrived,
+        )  # fmt: skip
+    if solution.status != 1:
+        length = np.linalg.norm(solution.y[:-1, -1])
         raise RuntimeError(
-            f"the flow stopped at log(1 + t) = {solution.t[-1] if solution.t.size else 0:g}: {solution.message}"
+            f"the flow stopped at log(1 + t) = {solution.y[-1, -1]:g} with |theta| = {length:.2g} ({solution.message}):"
+            " rounding of the logits has reached the accuracy; end earlier"
         )
-    return solution.y.T
+    end = solution.t_events[0][0]
+    sigmas = [brentq(lambda sigma, time=time: solution.sol(sigma)[-1] - time, 0, end) for time in times[:-1]]
+    return solution.sol(np.array([*sigmas, end]))[:-1].T

@@ -38,41 +38,48 @@ sns.set_theme(
 )
 
 
-def plane(paths, points, values, rays=None, line=None, window=None):
+def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=None, clock="iteration"):
     """Paths of a parameter in the plane over the tokens that it chooses among.
 
     Parameters
     ----------
     paths : array_like, shape (records, starts, 2)
-        One iterate after the other; colour runs with their number.
-    points : array_like, shape (m, 2)
+    times : array_like, shape (records,)
+        Their clock, as colour on a logarithmic scale that ends where the last path leaves the window.
+    points : array_like, shape (..., 2)
         Keys of the tokens.
-    values : array_like, shape (m,)
-        Their scores, written beside them; the highest are filled.
+    scores : array_like, shape (...)
+        Written beside the tokens, once where several of one score crowd together.
+    chosen : array_like of bool, shape (...)
+        Tokens drawn as stars; the others are squares.
     rays : dict of str to array_like of shape (2,)
         Directions to draw from the origin, by label.
-    line : (normal, offset), optional
-        The separating line normal . x = offset.
+    normal : array_like, shape (2,), optional
+        Normal of the separating line, drawn midway between the chosen tokens and the others if it separates them.
     window : (float, float, float, float), optional
         x and y limits; by default around the points and starts.
+    clock : str
+        What ``times`` count.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
-    paths, points, values = np.asarray(paths), np.asarray(points), np.asarray(values)
-    fig, ax = plt.subplots(figsize=(WIDTH, WIDTH))
-    limits = window or _around(np.concatenate([points, paths[0]]))
-    ax.set(xlim=limits[:2], ylim=limits[2:], aspect="equal", xlabel="first coordinate", ylabel="second coordinate")
+    paths, points = np.asarray(paths), np.asarray(points).reshape(-1, 2)
+    scores, chosen = np.ravel(scores), np.ravel(chosen)
+    left, right, bottom, top = window or _around(np.concatenate([points, paths[0]]))
+    height = np.clip(WIDTH * (top - bottom) / (right - left), 2.5, 7)
+    fig, ax = plt.subplots(figsize=(WIDTH, height + 0.8))
+    ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xlabel="coordinate 1", ylabel="coordinate 2")
     ax.axhline(0, color="0.9", lw=0.8, zorder=0)
     ax.axvline(0, color="0.9", lw=0.8, zorder=0)
-    if line is not None:
-        _draw_line(ax, *line)
+    if normal is not None:
+        _draw_line(ax, np.asarray(normal), points, chosen)
     for (label, direction), style in zip((rays or {}).items(), cycle(("--", ":", "-.")), strict=False):
         _draw_ray(ax, label, np.asarray(direction), style)
-    drawn = _draw_paths(ax, paths)
-    _draw_points(ax, points, values)
-    fig.colorbar(drawn, ax=ax, orientation="horizontal", label="iteration", shrink=0.6, pad=0.02, aspect=30)
+    drawn = _draw_paths(ax, paths, np.asarray(times))
+    _draw_points(ax, points, scores, chosen)
+    fig.colorbar(drawn, ax=ax, orientation="horizontal", label=clock, shrink=0.7, pad=0.02, aspect=35)
     return fig
 
 
@@ -112,6 +119,16 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
     return ax.figure
 
 
+def agreement(predicted, measured, xlabel, ylabel):
+    """Measured against predicted numbers, one point each, on the line where they agree."""
+    predicted, measured = np.asarray(predicted), np.asarray(measured)
+    fig, ax = plt.subplots(figsize=(WIDTH, 0.8 * WIDTH))
+    ax.axline((predicted.mean(), predicted.mean()), slope=1, color="0.35", ls="--", lw=1.3)
+    ax.scatter(predicted, measured, s=30, color=PALETTE[0], alpha=0.6, edgecolor="none")
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    return fig
+
+
 def panels(count, height=2.6):
     """``count`` axes stacked in one figure of the house width, ``height`` inches each."""
     return plt.subplots(count, 1, figsize=(WIDTH, height * count), squeeze=False)[1][:, 0]
@@ -123,48 +140,56 @@ def _around(points, margin=0.35):
     return (centre[0] - half, centre[0] + half, centre[1] - half, centre[1] + half)
 
 
-def _draw_line(ax, normal, offset):
-    normal = np.asarray(normal)
-    foot, along = normal * offset / (normal @ normal), np.array([-normal[1], normal[0]])
-    ax.axline(foot, foot + along, color="0.55", ls=(0, (1, 2)), lw=1.6, zorder=1)
+def _draw_line(ax, normal, points, chosen):
+    heights = points @ normal
+    ahead, behind = heights[chosen].min(initial=np.inf), heights[~chosen].max(initial=-np.inf)
+    if np.isfinite([ahead, behind]).all() and ahead > behind:
+        foot, along = normal * (ahead + behind) / 2 / (normal @ normal), np.array([-normal[1], normal[0]])
+        ax.axline(foot, foot + along, color="0.55", ls=(0, (1, 2)), lw=1.6, zorder=1)
 
 
 def _draw_ray(ax, label, direction, style):
-    """Dashed ray from the origin to the frame, its label along it near the end."""
+    """Ray from the origin to the frame, its label beside the end."""
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     edges = np.where(direction > 0, [right, top], [left, bottom])
     reach = np.min(np.divide(edges, direction, out=np.full(2, np.inf), where=direction != 0))
     end = direction * reach
     ax.plot([0, end[0]], [0, end[1]], color=PALETTE[3], ls=style, lw=2, zorder=2)
+    sideways = end[0] > (left + right) / 2
     ax.annotate(
-        label,
-        end,
-        xytext=-np.sign(end) * 6,
-        textcoords="offset points",
-        color=PALETTE[3],
-        ha="right" if end[0] > 0 else "left",
-        va="top" if end[1] > 0 else "bottom",
-        zorder=6,
+        label, end, xytext=(-8 if sideways else 8, -6 if end[1] > 0 else 6), textcoords="offset points",
+        color=PALETTE[3], ha="right" if sideways else "left", va="top" if end[1] > 0 else "bottom", zorder=6,
         bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.8},
-    )
+    )  # fmt: skip
 
 
-def _draw_paths(ax, paths):
-    scale = LogNorm(1, max(len(paths) - 1, 2))
+def _draw_paths(ax, paths, times):
+    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    x, y = paths[..., 0], paths[..., 1]
+    seen = ((x >= left) & (x <= right) & (y >= bottom) & (y <= top)).any(1) & (times > 0)
+    shown = times[seen] if seen.any() else times[times > 0]
+    scale = LogNorm(shown.min(), max(shown.max(), 2 * shown.min()))
     for path in np.moveaxis(paths, 1, 0):
-        pieces = LineCollection(np.stack([path[:-1], path[1:]], axis=1), cmap=TIME, norm=scale, lw=2, zorder=3)
-        pieces.set_array(np.arange(1, len(path)))
+        pieces = LineCollection(np.stack([path[:-1], path[1:]], axis=1), cmap=TIME, norm=scale, lw=2.2, zorder=3)
+        pieces.set_array(times[1:])
         drawn = ax.add_collection(pieces, autolim=False)
-    ax.scatter(*paths[0].T, s=28, facecolor="white", edgecolor="0.2", zorder=4)
+    ax.scatter(*paths[0].T, s=32, facecolor="white", edgecolor="0.2", lw=1.3, zorder=4)
     return drawn
 
 
-def _draw_points(ax, points, values):
-    best = values >= values.max()
-    ax.scatter(*points[best].T, s=110, color=PALETTE[2], edgecolor="0.1", zorder=5, marker="*")
-    ax.scatter(*points[~best].T, s=50, color=PALETTE[1], edgecolor="0.1", zorder=5, marker="s")
-    for point, value in zip(points, values, strict=True):
-        ax.annotate(f"{value:g}", point, xytext=(6, 6), textcoords="offset points", fontsize=10, zorder=6)
+def _draw_points(ax, points, scores, chosen):
+    ax.scatter(*points[~chosen].T, s=55, color=PALETTE[1], edgecolor="0.1", zorder=5, marker="s")
+    ax.scatter(*points[chosen].T, s=170, color=PALETTE[2], edgecolor="0.1", zorder=5, marker="*")
+    crowd, written = 0.16 * np.ptp(ax.get_xlim()), []
+    outermost_first = np.argsort(-np.linalg.norm(points - points.mean(0), axis=1), kind="stable")
+    for point, score in zip(points[outermost_first], scores[outermost_first], strict=True):
+        if any(score == other and np.linalg.norm(point - place) < crowd for other, place in written):
+            continue
+        written.append((score, point))
+        ax.annotate(
+            f"score {score:g}", point, xytext=(8, 8), textcoords="offset points", fontsize=10, zorder=7,
+            bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.75},
+        )  # fmt: skip
 
 
 def _label_ends(ax, x, ends):
@@ -174,11 +199,13 @@ def _label_ends(ax, x, ends):
     to_height = ax.transData
     last = [y[np.isfinite(y)][-1] if np.isfinite(y).any() else low for _, y, _ in ends]
     heights = [to_height.transform((x[-1], np.clip(y, low, high)))[1] for y in last]
-    step = 13 * ax.figure.dpi / 72
-    placed = -np.inf
+    line = 13 * ax.figure.dpi / 72
+    top = -np.inf
     for height, (label, _, colour) in sorted(zip(heights, ends, strict=True), key=lambda pair: pair[0]):
-        placed = max(height, placed + step)
-        fraction = ax.transAxes.inverted().transform((0, placed))[1]
+        half = line * (label.count("\n") + 1) / 2
+        centre = max(height, top + half)
+        top = centre + half
+        fraction = ax.transAxes.inverted().transform((0, centre))[1]
         ax.annotate(label, (1.01, fraction), xycoords="axes fraction", color=colour, va="center", fontsize=10)
 
 

@@ -26,7 +26,7 @@ class Loss:
         Elementwise log(-loss'(u)); -inf where the slope is zero.
     constants : callable
         ``constants(bound)`` returns (M0, M1) of Assumption A (arXiv:2306.13596) on [-bound, bound]:
-        loss' is M0-Lipschitz there and |loss'| <= M1.
+        loss' is M0-Lipschitz there and ``|loss'| <= M1``.
     """
 
     name: str

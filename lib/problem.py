@@ -7,7 +7,7 @@ vec(W), row by row, and the rows of A_i are k_it (outer) z_i, which are never fo
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -64,22 +64,31 @@ class Problem:
                     f"queries are {queries.shape[-2]}, inputs are {keys.shape[-3]}: give each input one query"
                 )
             object.__setattr__(self, "queries", queries)
-        checks.broadcastable(keys=keys.shape[:-3], scores=scores.shape[:-2])
+        self.batch_shape  # noqa: B018  refuses leading dimensions that do not fit together
 
     @property
     def batch_shape(self):
-        """Leading dimensions of the scores: one risk for each entry."""
-        return torch.broadcast_shapes(self.keys.shape[:-3], self.scores.shape[:-2])
+        """Leading dimensions of the risk, those of all fields together."""
+        return checks.broadcastable(**{name: value.shape[:-own] for name, (value, own) in self._tensors().items()})
+
+    def _tensors(self):
+        """Fields that are set, each with the number of its own dimensions behind the leading ones."""
+        own = {"keys": 3, "scores": 2, "queries": 2, "tokens": 3, "labels": 1}
+        return {name: (getattr(self, name), k) for name, k in own.items() if getattr(self, name) is not None}
 
     @property
     def parameter_size(self):
-        """Number of entries of theta: d with a prompt, d * e with queries."""
+        """Number of entries of theta, d with a prompt and d * e with queries."""
         return self.keys.shape[-1] * (1 if self.queries is None else self.queries.shape[-1])
 
     def __getitem__(self, index):
-        """Return the problem at ``index`` of the leading batch dimensions, which all fields must share."""
-        tensors = {f.name: getattr(self, f.name) for f in fields(self) if isinstance(getattr(self, f.name), Tensor)}
-        return Problem(**{name: value[index] for name, value in tensors.items()}, head=self.head)
+        """Return the problem at ``index`` of the leading batch dimensions."""
+        batch = self.batch_shape
+        parts = {
+            name: value.expand(*batch, *value.shape[value.ndim - own :])[index]
+            for name, (value, own) in self._tensors().items()
+        }
+        return Problem(**parts, head=self.head)
 
     def logits(self, theta):
         """A theta, shape (..., n, T), for theta of shape (..., parameter_size); ValueError if it does not fit."""
@@ -236,7 +245,7 @@ def _finite_or_zero(logarithm):
 def smoothness(loss, tokens, head, key_matrix):
     """L_p of equation (6) and Lemma 6 (arXiv:2306.13596): the risk in p is L_p-smooth. Shape (...).
 
-    L_p = (1/n) sum_i ( M0 |v|^2 |W|^2 |X_i|^4 + 3 M1 |v| |W|^2 |X_i|^3 ), spectral norms, with M0 and M1 of the loss
+    ``L_p = (1/n) sum_i ( M0 |v|^2 |W|^2 |X_i|^4 + 3 M1 |v| |W|^2 |X_i|^3 )``, spectral norms, M0 and M1 of the loss
     on the interval that the margins can reach.
 
     Parameters

@@ -1,6 +1,6 @@
 """Hard-margin SVMs over difference rows: the directions that attention tends to.
 
-min |theta| subject to D theta >= 1 has no bias, so it is a least-distance problem; Lawson and Hanson's
+``min |theta|`` subject to D theta >= 1 has no bias, so it is a least-distance problem; Lawson and Hanson's
 reduction to non-negative least squares solves it exactly in finitely many steps, gives the multipliers, and a
 zero residual proves that nothing satisfies the constraints. Every solution carries its own certificate.
 """
@@ -35,18 +35,18 @@ class InfeasibleError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Separator:
-    """Solution of min |theta|_p subject to D theta >= 1, with what it takes to check it.
+    """Solution of ``min |theta|_p`` subject to D theta >= 1, with what it takes to check it.
 
     Attributes
     ----------
     theta : Tensor, shape (..., D)
         p_mm or vec(W_mm), scaled so that its smallest margin is 1; zero where infeasible.
     duals : Tensor, shape (..., m)
-        Multipliers of min |theta|_p^2 / 2, none below zero; for p = 2, theta = D^T duals.
+        Multipliers of ``min |theta|_p^2 / 2``, none below zero; for p = 2, theta = D^T duals.
     margins : Tensor, shape (..., m)
         D theta.
     gap : Tensor, shape (...)
-        1 - (dual bound) / |theta|_p: the norm exceeds the optimum by at most this fraction. nan where infeasible.
+        ``1 - (dual bound) / |theta|_p``: the norm exceeds the optimum by at most this fraction. nan where infeasible.
     feasible : Tensor of bool, shape (...)
     certificate : Tensor, shape (..., m)
         Where infeasible: weights >= 0 that sum to 1 with certificate @ D = 0. Zero elsewhere.
@@ -81,7 +81,7 @@ def difference_rows(problem, selected):
 
 
 def att_svm(problem, selected=None, norm=2.0):
-    """ATT-SVM: argmin |theta| s.t. theta . (A_{i, selected_i} - A_it) >= 1 for all i and t (arXiv:2306.13596).
+    """ATT-SVM: ``argmin |theta|`` s.t. theta . (A_{i, selected_i} - A_it) >= 1 for all i and t (arXiv:2306.13596).
 
     With queries it is W-SVM (arXiv:2402.05738), with ``norm`` l_p-AttSVM (arXiv:2410.14581).
 
@@ -120,7 +120,7 @@ def att_svm(problem, selected=None, norm=2.0):
 
 
 def hard_margin(rows, norm=2.0):
-    """Solve min |theta|_p s.t. rows theta >= 1 over rows of shape (..., m, D); infeasible ones are marked, not raised.
+    """Solve ``min |theta|_p`` s.t. rows theta >= 1 over rows of shape (..., m, D); infeasible ones marked, not raised.
 
     A solution longer than 1e9 / (longest row) counts as infeasible. Euclid by NNLS with one least-squares solve on
     the active rows; other norms by cvxpy.
