@@ -42,9 +42,10 @@ class Item:
         self.verdict = next((verdict for verdict in WORST_FIRST if verdict in verdicts), "open")
 
     def row(self):
-        """Return the item's row of the scoreboard."""
-        links = ", ".join(link(chapter) for chapter in dict.fromkeys(row["chapter"] for row in self.rows))
-        return badge(self.verdict), self.name, self.title, links or "–", tally(self.claims), tally(self.controls)
+        """Return the item's row of the scoreboard; its name links to its chapter, further chapters follow by theirs."""
+        first, *further = dict.fromkeys(row["chapter"] for row in self.rows) or [None]
+        name = ", ".join([link(first, self.name) if first else self.name, *map(link, further)])
+        return badge(self.verdict), name, self.title, tally(self.claims), tally(self.controls)
 
 
 def papers():
@@ -74,7 +75,7 @@ def _total(name, items):
 
 def scoreboard():
     """Return one table a paper, one row a statement or figure."""
-    head = ("verdict", "item", "what it says", "chapter", "claims", "controls")
+    head = ("verdict", "item", "what it says", "claims", "controls")
     blocks = []
     for paper, items in papers():
         blocks.append(f"## {paper['title']}\n\n" + table(head, [item.row() for item in items], "scoreboard"))
