@@ -1,8 +1,13 @@
 """What all tests share: no window, and the same random examples in every run."""
 
+import subprocess
+from pathlib import Path
+
 import matplotlib
 import pytest
 from hypothesis import settings
+
+ROOT = Path(__file__).parents[1]
 
 matplotlib.use("Agg")
 settings.register_profile("deterministic", derandomize=True, deadline=None, max_examples=40, database=None)
@@ -15,3 +20,11 @@ def _close_figures():
     import matplotlib.pyplot as plt
 
     plt.close("all")
+
+
+@pytest.fixture(scope="session")
+def built():
+    """Return the project after ``make book``: its site and ledger are those of the sources as they are now."""
+    done = subprocess.run(["make", "book"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return ROOT

@@ -1,0 +1,104 @@
+"""The chapters: their anatomy, what they assert about themselves, and that a second build says the same."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+SECTIONS = [
+    "Statement", "Why it is true", "Parameters", "Experiment", "Figure",
+    "Verdict", "What breaks it", "Against the paper", "Turn the knobs",
+]  # fmt: skip
+CHAPTERS = sorted(path for path in (ROOT / "book").rglob("*.md") if path.read_text("utf-8").startswith("---\njupytext"))
+REGISTER = yaml.safe_load((ROOT / "book/statements.yml").read_text("utf-8"))["papers"]
+
+
+def cells(text):
+    """Return the code of the cells of a chapter, without their metadata."""
+    found = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    return [re.sub(r"\A---\n.*?^---\n", "", cell, flags=re.MULTILINE | re.DOTALL) for cell in found]
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+class TestAnatomy:
+    """Part 'Anatomy of a chapter' of the design, as far as a machine can see it."""
+
+    def test_sections_are_the_nine_in_order(self, path):
+        outside = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+        assert re.findall(r"^## (.+)$", outside, flags=re.MULTILINE) == SECTIONS
+
+    def test_statement_is_numbered_as_in_the_paper_and_cited(self, path):
+        statement = path.read_text("utf-8").split("## Why it is true")[0]
+        assert "{prf:" in statement
+        assert "{cite:" in statement
+
+    def test_cells_are_short_and_parameters_typed(self, path):
+        text = path.read_text("utf-8")
+        longest = max(cells(text), key=lambda cell: len(cell.strip().splitlines()))
+        assert len([line for line in longest.splitlines() if line.strip()]) <= 30
+        parameters = re.search(r"tags: \[parameters\]\n---\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)[1]
+        for line in parameters.strip().splitlines():
+            assert re.fullmatch(r"\w+: (int|float|str|bool|list) += .+ +# .+", line), line
+
+    def test_claims_have_a_control(self, path):
+        code = "\n".join(cells(path.read_text("utf-8")))
+        assert re.search(r"\bclaim\(", code)
+        assert re.search(r"\bcontrol\(", code)
+
+
+def test_register_names_the_chapter_of_each_item():
+    for paper in REGISTER:
+        for entry in paper["items"]:
+            if "chapter" in entry:
+                assert (ROOT / f"book/{entry['chapter']}.md").is_file(), entry
+
+
+def test_chapters_cover_the_items_that_the_register_gives_them(built):
+    rows = json.loads((built / "build/ledger.json").read_text())["claims"]
+    covered = {(row["paper"], row["item"]) for row in rows if row["kind"] == "claim"}
+    for paper in REGISTER:
+        for entry in paper["items"]:
+            assert ("chapter" in entry) == ((paper["arxiv"], entry["item"]) in covered), entry
+
+
+def elsewhere(folder, target, jobs, threads):
+    """Build ``target`` from nothing in a copy of the sources."""
+    for name in ("book", "lib", "workflow", "_toc.yml", "_config.yml", "requirements.lock", "pyproject.toml"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, folder / name)
+    snakemake = Path(sys.executable).with_name("snakemake")
+    flags = ["--snakefile", "workflow/Snakefile", "--cores", jobs, "--nolock", "--quiet", "all"]
+    return subprocess.run(
+        [snakemake, *flags, "--", *target], cwd=folder, env=os.environ | {"THREADS": threads}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+
+
+def test_second_build_with_four_threads_gives_the_same_ledger(built, tmp_path):
+    done = elsewhere(tmp_path, ["build/ledger.json"], jobs="4", threads="4")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((tmp_path / "build/ledger.json").read_text()) == json.loads(
+        (built / "build/ledger.json").read_text()
+    )
+
+
+def test_template_runs(tmp_path):
+    for folder in ("lib", "workflow"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    (tmp_path / "book").mkdir()
+    shutil.copy(ROOT / "book/_template.md", tmp_path / "book/template.md")
+    shutil.copy(ROOT / "book/statements.yml", tmp_path / "book")
+    (tmp_path / "book/intro.md").write_text("# Intro\n")
+    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: book/intro\nchapters:\n  - file: book/template\n")
+    done = subprocess.run(
+        [sys.executable, "workflow/chapter.py", "template"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "control fails as it must" in done.stdout
