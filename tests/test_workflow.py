@@ -316,6 +316,15 @@ def test_parameter_that_does_not_fit_is_refused_in_one_line(book, asked, answer)
     assert book.ran() == []
 
 
+def test_parameter_that_papermill_would_pass_over_is_refused(book):
+    book.add("good")
+    page = book.folder / "book/part/good.md"
+    page.write_text(page.read_text().replace("# of nothing", "# as in t = f(x)"))
+    done = book.script("chapter", "good")
+    assert done.returncode == 1
+    assert "its parameter seed could not be read" in done.stderr
+
+
 def test_one_chapter_with_parameters_prints_its_rows_and_keeps_out_of_the_book(book):
     process = book.add("good").script("chapter", "good", "--params", "seed=1 step=1 loss=4", THREADS="3")
     assert process.returncode == 0, process.stderr

@@ -7,6 +7,7 @@ import ast
 import math
 import shlex
 
+import nbformat
 import papermill
 import yaml
 from chapters import BookError
@@ -29,7 +30,20 @@ def declared(notebook):
                 f"write a literal of one of the types {', '.join(TYPES)}"
             )
         found[name] = (kind, default, parameter["help"])
+    if missed := _assigned(notebook) - set(found):
+        raise BookError(
+            f"its parameter {', '.join(sorted(missed))} could not be read: "
+            "write `name: type = literal  # comment`, with no equals sign in the comment"
+        )
     return found
+
+
+def _assigned(notebook):
+    """Names that the cell tagged ``parameters`` sets; papermill passes over a line that it cannot parse."""
+    tagged = (cell for cell in nbformat.read(notebook, 4).cells if "parameters" in cell.metadata.get("tags", []))
+    body = [statement for cell in tagged for statement in ast.parse(cell.source).body]
+    targets = [target for line in body for target in getattr(line, "targets", [getattr(line, "target", None)])]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 def parse(text):
