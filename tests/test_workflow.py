@@ -463,7 +463,7 @@ def test_item_that_no_paper_has_is_refused(inside):
 def test_item_is_as_good_as_its_worst_claim(inside):
     collected(row(), row("worse", measured=1), row("broken", measured=1, kind=ledger.control))
     (line,) = (line for line in fragments.scoreboard().splitlines() if "Theorem 1" in line)
-    assert line.startswith("| [✗ not reproduced]{.verdict .not-reproduced} | Theorem 1 | A \\| b | ")
+    assert line.startswith("| [✗ not reproduced]{.verdict .not-reproduced} | {doc}`Theorem 1 <part/good>` | A \\| b | ")
     assert "| 1 reproduced, 1 not reproduced | 1 control fails as it must |" in line
     assert "**1 of 2** statements" in fragments.totals()
     assert "{doc}`Chapter good <part/good>` | Theorem 1 | 1.0 s |" in fragments.runs()
