@@ -76,7 +76,7 @@ def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=N
     if normal is not None:
         _draw_line(ax, np.asarray(normal), points, chosen)
     for (label, direction), style in zip((rays or {}).items(), cycle(("--", ":", "-.")), strict=False):
-        _draw_ray(ax, label, np.asarray(direction), style)
+        _draw_ray(ax, label, np.asarray(direction), style, paths)
     drawn = _draw_paths(ax, paths, np.asarray(times))
     _draw_points(ax, points, scores, chosen)
     fig.colorbar(drawn, ax=ax, orientation="horizontal", label=clock, shrink=0.7, pad=0.02, aspect=35)
@@ -148,14 +148,17 @@ def _draw_line(ax, normal, points, chosen):
         ax.axline(foot, foot + along, color="0.55", ls=(0, (1, 2)), lw=1.6, zorder=1)
 
 
-def _draw_ray(ax, label, direction, style):
-    """Ray from the origin to the frame, its label beside the end."""
+def _draw_ray(ax, label, direction, style, paths):
+    """Ray from the origin to the frame, its label beside the end, on the side with less of the paths."""
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     edges = np.where(direction > 0, [right, top], [left, bottom])
     reach = np.min(np.divide(edges, direction, out=np.full(2, np.inf), where=direction != 0))
     end = direction * reach
     ax.plot([0, end[0]], [0, end[1]], color=PALETTE[3], ls=style, lw=2, zorder=2)
-    sideways = end[0] > (left + right) / 2
+    room = np.array([0.3 * (right - left), 0.1 * (top - bottom)])
+    near = np.abs(paths.reshape(-1, 2) - end) < room
+    covered = [np.sum(near.all(1) & (side * (paths.reshape(-1, 2) - end)[:, 0] > 0)) for side in (-1, 1)]
+    sideways = end[0] > right - room[0] / 2 or (end[0] > left + room[0] / 2 and covered[0] < covered[1])
     ax.annotate(
         label, end, xytext=(-8 if sideways else 8, -6 if end[1] > 0 else 6), textcoords="offset points",
         color=PALETTE[3], ha="right" if sideways else "left", va="top" if end[1] > 0 else "bottom", zorder=6,
@@ -181,13 +184,16 @@ def _draw_points(ax, points, scores, chosen):
     ax.scatter(*points[~chosen].T, s=55, color=PALETTE[1], edgecolor="0.1", zorder=5, marker="s")
     ax.scatter(*points[chosen].T, s=170, color=PALETTE[2], edgecolor="0.1", zorder=5, marker="*")
     crowd, written = 0.16 * np.ptp(ax.get_xlim()), []
-    outermost_first = np.argsort(-np.linalg.norm(points - points.mean(0), axis=1), kind="stable")
-    for point, score in zip(points[outermost_first], scores[outermost_first], strict=True):
+    above = points[:, 1] >= points[:, 1].mean()
+    outermost_first = np.argsort(-np.abs(points[:, 1] - points[:, 1].mean()), kind="stable")
+    for k in outermost_first:
+        point, score = points[k], scores[k]
         if any(score == other and np.linalg.norm(point - place) < crowd for other, place in written):
             continue
         written.append((score, point))
         ax.annotate(
-            f"score {score:g}", point, xytext=(8, 8), textcoords="offset points", fontsize=10, zorder=7,
+            f"score {score:g}", point, xytext=(6, 8 if above[k] else -8), textcoords="offset points", fontsize=10,
+            va="bottom" if above[k] else "top", zorder=7,
             bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.75},
         )  # fmt: skip
 
