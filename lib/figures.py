@@ -11,7 +11,6 @@ import numpy as np
 import seaborn as sns
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm
-from matplotlib.ticker import LogLocator
 
 WIDTH = 5.2
 PALETTE = sns.color_palette("colorblind")
@@ -213,9 +212,3 @@ def _label_ends(ax, x, ends):
         top = centre + half
         fraction = ax.transAxes.inverted().transform((0, centre))[1]
         ax.annotate(label, (1.01, fraction), xycoords="axes fraction", color=colour, va="center", fontsize=10)
-
-
-def log_ticks(ax, axis="both"):
-    """Ticks at whole powers of ten only, at most five, on the logarithmic axes of a panel."""
-    for name in ("x", "y") if axis == "both" else axis:
-        getattr(ax, f"{name}axis").set_major_locator(LogLocator(numticks=5))

@@ -159,13 +159,6 @@ def test_panels_are_stacked_in_one_figure():
     assert len(figures.panels(1)) == 1
 
 
-def test_log_ticks_are_few():
-    figure = curves({"a": 10.0**-X})
-    figures.log_ticks(figure.axes[0])
-    figure.canvas.draw()
-    assert len(figure.axes[0].yaxis.get_major_locator().tick_values(1e-40, 1)) <= 7
-
-
 def test_agreement():
     values = np.linspace(-3, 2, 20)
     figure = figures.agreement(values, values + 0.1, "predicted", "measured")
