@@ -10,11 +10,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 from matplotlib.collections import LineCollection
-from matplotlib.colors import LogNorm
+from matplotlib.colors import BoundaryNorm, ListedColormap, LogNorm
+from matplotlib.patheffects import withStroke
 
 WIDTH = 5.2
 PALETTE = sns.color_palette("colorblind")
 TIME = sns.color_palette("viridis_r", as_cmap=True)
+HEAT = sns.color_palette("cividis", as_cmap=True)
 
 sns.set_theme(
     context="notebook",
@@ -128,6 +130,59 @@ def agreement(predicted, measured, xlabel, ylabel):
     return fig
 
 
+def heatmap(x, y, values, xlabel, ylabel, label, title="", limits=None, classes=None, level=None, lines=None, ax=None):
+    """Image of ``values`` over two axes, or a map of classes, with a contour and named lines on it.
+
+    Parameters
+    ----------
+    x : array_like, shape (columns,)
+    y : array_like, shape (rows,)
+        Centres of the cells, increasing.
+    values : array_like, shape (rows, columns)
+        Cells that are nan stay white.
+    label : str
+        Of the colour bar, which stands under all panels of the figure; "" draws none.
+    limits : (float, float), optional
+        Values at the ends of the colours; panels that share a bar need the same.
+    classes : sequence of str, optional
+        Then ``values`` are indices into these names, and the colour bar lists them.
+    level : float, optional
+        Value whose contour is drawn, solid.
+    lines : dict of str to (array_like, array_like)
+        Curves x and y, dashed, each with its name where it leaves the image.
+    ax : matplotlib.axes.Axes, optional
+        Panel of a larger figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    x, y, values = np.asarray(x, float), np.asarray(y, float), np.asarray(values, float)
+    if ax is None:
+        _, ax = plt.subplots(figsize=(WIDTH, WIDTH))
+    if classes is None:
+        low, high = limits or (np.nanmin(values), np.nanmax(values))
+        colours = {"cmap": HEAT, "vmin": low, "vmax": high}
+    else:
+        edges = np.arange(len(classes) + 1) - 0.5
+        colours = {"cmap": ListedColormap(PALETTE[: len(classes)]), "norm": BoundaryNorm(edges, len(classes))}
+    image = ax.pcolormesh(x, y, np.ma.masked_invalid(values), shading="nearest", rasterized=True, **colours)
+    ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    frame = *ax.get_xlim(), *ax.get_ylim()
+    if level is not None and np.nanmin(values) < level < np.nanmax(values):
+        contour = ax.contour(x, y, values, levels=[level], colors="white", linewidths=2)
+        contour.set_path_effects([withStroke(linewidth=3.4, foreground="0.15")])
+    for name, (along, up) in (lines or {}).items():
+        _draw_named_line(ax, name, np.asarray(along, float), np.asarray(up, float), frame)
+    ax.set(xlim=frame[:2], ylim=frame[2:])
+    if label or classes:
+        bar = ax.figure.colorbar(image, ax=ax.figure.axes, orientation="horizontal", label=label, shrink=0.8, aspect=35)
+        if classes is not None:
+            bar.set_ticks(range(len(classes)), labels=classes)
+            bar.minorticks_off()
+    return ax.figure
+
+
 def panels(count, height=2.6):
     """``count`` axes stacked in one figure of the house width, ``height`` inches each."""
     return plt.subplots(count, 1, figsize=(WIDTH, height * count), squeeze=False)[1][:, 0]
@@ -194,6 +249,20 @@ def _draw_points(ax, points, scores, chosen):
             f"score {score:g}", point, xytext=(6, 8 if above[k] else -8), textcoords="offset points", fontsize=10,
             va="bottom" if above[k] else "top", zorder=7,
             bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.75},
+        )  # fmt: skip
+
+
+def _draw_named_line(ax, name, x, y, frame):
+    """Draw a dashed line on an image, its name beside the last of its points inside the frame."""
+    left, right, bottom, top = frame
+    ax.plot(x, y, color="white", ls="--", lw=1.8, path_effects=[withStroke(linewidth=3.2, foreground="0.15")])
+    inside = np.flatnonzero((x >= left) & (x <= right) & (y >= bottom) & (y <= top))
+    if len(inside):
+        end = x[inside[-1]], y[inside[-1]]
+        rightwards = end[0] < (left + right) / 2
+        ax.annotate(
+            name, end, xytext=(6 if rightwards else -2, -14), textcoords="offset points", fontsize=10, va="top",
+            ha="left" if rightwards else "right", bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none"},
         )  # fmt: skip
 
 

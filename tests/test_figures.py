@@ -167,6 +167,52 @@ def test_agreement():
     np.testing.assert_allclose(figure.axes[0].collections[0].get_offsets()[:, 1], values + 0.1)
 
 
+COLUMNS, ROWS = np.arange(2, 10), np.arange(0, 60, 5)
+SLOPE = 1.0 * (ROWS[:, None] < 4 * COLUMNS)
+
+
+def heatmap(values, **kwargs):
+    figure = figures.heatmap(COLUMNS, ROWS, values, "d", "rows", **{"label": "fraction", **kwargs})
+    assert isinstance(figure, Figure)
+    figure.canvas.draw()
+    return figure
+
+
+def test_heatmap_puts_rows_upwards_and_columns_to_the_right():
+    values = np.arange(SLOPE.size).reshape(SLOPE.shape)
+    figure = heatmap(values, title="all")
+    image = figure.axes[0].collections[0]
+    np.testing.assert_array_equal(image.get_array(), values)
+    corners = image.get_coordinates()
+    np.testing.assert_allclose(corners[0, 0], (1.5, -2.5))
+    np.testing.assert_allclose(corners[-1, -1], (9.5, 57.5))
+    assert figure.axes[1].get_xlabel() == "fraction"
+    assert image.get_clim() == (0, values.size - 1)
+
+
+@pytest.mark.parametrize("values", [SLOPE, np.ones_like(SLOPE), np.where(SLOPE == 1, 0.3, np.nan)], ids=range(3))
+def test_heatmap_names_its_lines_and_stays_in_its_frame(values):
+    lines = {"up": (COLUMNS, 10 * COLUMNS), "flat": (COLUMNS, 0 * COLUMNS + 20), "outside": (COLUMNS, 0 * COLUMNS + 99)}
+    figure = heatmap(values, lines=lines, level=0.5, limits=(0, 1))
+    assert texts(figure) == ["up", "flat"]
+    assert figure.axes[0].get_ylim() == (-2.5, 57.5)
+
+
+def test_heatmap_of_classes_lists_them():
+    figure = heatmap(SLOPE, classes=["local", "global"], label="")
+    assert [text.get_text() for text in figure.axes[1].get_xticklabels()] == ["local", "global"]
+    image = figure.axes[0].collections[0]
+    np.testing.assert_allclose(image.to_rgba(np.array([0, 1]))[:, :3], figures.PALETTE[:2])
+
+
+def test_panels_of_heatmaps_share_one_bar():
+    upper, lower = figures.panels(2)
+    figures.heatmap(COLUMNS, ROWS, SLOPE, "", "rows", label="", ax=upper)
+    figure = figures.heatmap(COLUMNS, ROWS, SLOPE, "d", "rows", label="fraction", ax=lower)
+    figure.canvas.draw()
+    assert len(figure.axes) == 3
+
+
 # Machado, Oliveira and Fernandes 2009, the whole of deuteranopia and protanopia, on linear RGB
 EYES = {
     "all cones": np.eye(3),
