@@ -104,9 +104,9 @@ class Problem:
 
     def pull_back(self, weights):
         """A^T weights: the combination of the rows of A with weights of shape (..., n, T); (..., parameter_size)."""
-        combined = torch.einsum("...ntd,...nt->...nd", self.keys, weights)
         if self.queries is None:
-            return combined.sum(-2)
+            return torch.einsum("...ntd,...nt->...d", self.keys, weights)
+        combined = torch.einsum("...ntd,...nt->...nd", self.keys, weights)
         return torch.einsum("...nd,...ne->...de", combined, self.queries).flatten(-2)
 
     def attention(self, theta):
@@ -203,22 +203,24 @@ def gradient(problem, loss, theta):
     Gradient
     """
     logits = problem.logits(theta)
-    margins, scores = problem.margins(logits.softmax(-1))
-    weights, log_scale = _logit_gradient(logits, scores, loss.log_slope(margins))
+    top = logits.argmax(-1, keepdim=True)
+    log_odds = logits - logits.gather(-1, top)
+    odds = log_odds.exp()
+    total = odds.sum(-1, keepdim=True)
+    margins, scores = problem.margins(odds / total)
+    weights, log_scale = _logit_gradient(top, log_odds - total.log(), scores, loss.log_slope(margins))
     return Gradient(problem.pull_back(weights), log_scale - math.log(margins.shape[-1]))
 
 
-def _logit_gradient(logits, scores, log_slope):
+def _logit_gradient(top, log_attention, scores, log_slope):
     """loss' a_t (gamma_t - gamma . a) as weights (..., n, T) times exp(log_scale), log_scale (...).
 
     Everything is a difference to the top token b: gamma_t - gamma.a = gap_t - drift with gap_t = gamma_t - gamma_b
     and drift = sum_t a_t gap_t. The top token's own weight is minus the sum of the others.
     """
-    logits, scores = torch.broadcast_tensors(logits, scores)
-    top = logits.argmax(-1, keepdim=True)
+    log_attention, scores = torch.broadcast_tensors(log_attention, scores)
+    top = top.expand(*scores.shape[:-1], 1)
     gaps = scores - scores.gather(-1, top)
-    log_odds = logits - logits.gather(-1, top)
-    log_attention = log_odds - log_odds.logsumexp(-1, keepdim=True)
     sign_drift, log_drift = _signed_log_sum(log_attention, gaps)
     centred = gaps - sign_drift * log_drift.exp()
     # A token that ties with the top one feels the drift alone, which may be far below the smallest float.
