@@ -11,6 +11,7 @@ import numpy as np
 import seaborn as sns
 from matplotlib.collections import LineCollection
 from matplotlib.colors import BoundaryNorm, ListedColormap, LogNorm
+from matplotlib.patches import Wedge
 from matplotlib.patheffects import withStroke
 
 WIDTH = 5.2
@@ -39,7 +40,7 @@ sns.set_theme(
 )
 
 
-def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=None, clock="iteration"):
+def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=None, clock="iteration", cone=None):
     """Paths of a parameter in the plane over the tokens that it chooses among.
 
     Parameters
@@ -61,6 +62,8 @@ def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=N
         x and y limits; by default around the points and starts.
     clock : str
         What ``times`` count.
+    cone : (array_like of shape (2,), float, float), optional
+        Axis, largest 1 - cos to it and radius: the vectors at least that long and that close to the axis are shaded.
 
     Returns
     -------
@@ -76,6 +79,8 @@ def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=N
     ax.axvline(0, color="0.9", lw=0.8, zorder=0)
     if normal is not None:
         _draw_line(ax, np.asarray(normal), points, chosen)
+    if cone is not None:
+        _draw_cone(ax, *cone)
     for (label, direction), style in zip((rays or {}).items(), cycle(("--", ":", "-.")), strict=False):
         _draw_ray(ax, label, np.asarray(direction), style, paths)
     drawn = _draw_paths(ax, paths, np.asarray(times))
@@ -84,7 +89,7 @@ def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=N
     return fig
 
 
-def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=None, ax=None):
+def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=None, ax=None, bands=None):
     """Curves over x with a direct label each; a band from the 10th to the 90th percentile where there are many.
 
     Parameters
@@ -95,6 +100,8 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
         Predictions, dashed and grey.
     ax : matplotlib.axes.Axes, optional
         Panel of a larger figure.
+    bands : dict of str to (array_like, array_like)
+        Lower and upper ends of an interval around the curve of that name.
 
     Returns
     -------
@@ -110,6 +117,8 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
             low, high = np.quantile(y, [0.1, 0.9], axis=1)
             ax.fill_between(x, low, high, color=colour, alpha=0.2, lw=0)
             y = np.median(y, axis=1)
+        if label in (bands or {}):
+            ax.fill_between(x, *map(np.asarray, bands[label]), color=colour, alpha=0.25, lw=0)
         ax.plot(x, y, color=colour)
         ends.append((label, y, colour))
     for label, y in (references or {}).items():
@@ -117,6 +126,35 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
         ends.append((label, np.asarray(y), "0.35"))
     ax.set(xscale=xscale, yscale=yscale, xlabel=xlabel, ylabel=ylabel)
     _label_ends(ax, x, ends)
+    return ax.figure
+
+
+def histogram(samples, edges, xlabel, ylabel, ax=None):
+    """Numbers of samples in each bin, stacked over the kinds of samples, with a legend where there are several.
+
+    Parameters
+    ----------
+    samples : dict of str to array_like of shape (samples,)
+        Those outside the edges are not counted; a kind may be empty.
+    edges : array_like, shape (bins + 1,)
+    ax : matplotlib.axes.Axes, optional
+        Panel of a larger figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    if ax is None:
+        _, ax = plt.subplots()
+    edges = np.asarray(edges)
+    ground = np.zeros(len(edges) - 1)
+    for (label, values), colour in zip(samples.items(), cycle(PALETTE), strict=False):
+        height = ground + np.histogram(np.asarray(values), edges)[0]
+        ax.stairs(height, edges, baseline=ground, fill=True, color=colour, label=label)
+        ground = height
+    if len(samples) > 1:
+        ax.legend(frameon=False, fontsize=10)
+    ax.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.05 * max(ground.max(), 1)), xlabel=xlabel, ylabel=ylabel)
     return ax.figure
 
 
@@ -169,7 +207,7 @@ def heatmap(x, y, values, xlabel, ylabel, label, title="", limits=None, classes=
     image = ax.pcolormesh(x, y, np.ma.masked_invalid(values), shading="nearest", rasterized=True, **colours)
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
     frame = *ax.get_xlim(), *ax.get_ylim()
-    if level is not None and np.nanmin(values) < level < np.nanmax(values):
+    if level is not None and min(values.shape) > 1 and np.nanmin(values) < level < np.nanmax(values):
         contour = ax.contour(x, y, values, levels=[level], colors="white", linewidths=2)
         contour.set_path_effects([withStroke(linewidth=3.4, foreground="0.15")])
     for name, (along, up) in (lines or {}).items():
@@ -200,6 +238,19 @@ def _draw_line(ax, normal, points, chosen):
     if np.isfinite([ahead, behind]).all() and ahead > behind:
         foot, along = normal * (ahead + behind) / 2 / (normal @ normal), np.array([-normal[1], normal[0]])
         ax.axline(foot, foot + along, color="0.55", ls=(0, (1, 2)), lw=1.6, zorder=1)
+
+
+def _draw_cone(ax, axis, opening, radius):
+    """Shade the cone from its radius to beyond the frame, with its name near one edge."""
+    middle, half = np.arctan2(float(axis[1]), float(axis[0])), np.arccos(1 - float(opening))
+    beyond = 2 * np.abs([*ax.get_xlim(), *ax.get_ylim()]).max()
+    if radius < beyond:
+        edges = np.degrees([middle - half, middle + half])
+        shade = {"facecolor": PALETTE[0], "alpha": 0.18, "lw": 0, "zorder": 0.5}
+        ax.add_patch(Wedge((0, 0), beyond, *edges, width=beyond - float(radius), **shade))
+        side = middle + 0.8 * half
+        place = 1.6 * float(radius) * np.array([np.cos(side), np.sin(side)])
+        ax.text(*place, "cone", color=PALETTE[0], ha="center", va="center", zorder=6, clip_on=True)
 
 
 def _draw_ray(ax, label, direction, style, paths):

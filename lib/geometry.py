@@ -28,3 +28,17 @@ def one_minus_cosine(first, second):
     Computed as half the squared distance of the unit vectors: right down to 1e-32, where 1 - <a, b> stops at 1e-16.
     """
     return 0.5 * norm(unit(first) - unit(second)) ** 2
+
+
+def in_cone(vectors, axis, opening, radius=0.0):
+    """Whether vectors lie in the cone C_{mu,R}(axis) of equation (8), arXiv:2306.13596: bool, shape (...).
+
+    Parameters
+    ----------
+    vectors, axis : Tensor, shape (..., d)
+    opening : float or Tensor
+        mu: the largest 1 - cos to the axis.
+    radius : float or Tensor
+        R: the smallest length.
+    """
+    return (one_minus_cosine(vectors, axis) <= opening) & (norm(vectors) >= radius)

@@ -1,7 +1,7 @@
 """Losses of the margin u = y f(X), each with the slope in log space and the constants of Assumption A.
 
 All of them decrease, so the slope is known by log(-loss'(u)): a number that neither overflows nor underflows
-where the slope itself would.
+where the slope itself would. Differences of the loss are known by their logarithm as well.
 """
 
 import math
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
+
+TINY = 1e-16  # below it, e^s - 1 = s and log(1 + s) = s to rounding
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,9 @@ class Loss:
         Elementwise loss(u).
     log_slope : callable
         Elementwise log(-loss'(u)); -inf where the slope is zero.
+    log_change : callable
+        ``log_change(u, sign, log_drop)`` is log |loss(u - sign e^log_drop) - loss(u)|, elementwise: the effect of a
+        drop (or, with sign -1, a rise) of the margin that may be far too small to show in u itself.
     constants : callable
         ``constants(bound)`` returns (M0, M1) of Assumption A (arXiv:2306.13596) on [-bound, bound]:
         loss' is M0-Lipschitz there and ``|loss'| <= M1``.
@@ -32,6 +37,7 @@ class Loss:
     name: str
     value: Callable[[Tensor], Tensor]
     log_slope: Callable[[Tensor], Tensor]
+    log_change: Callable[[Tensor, Tensor, Tensor], Tensor]
     constants: Callable[[Tensor], tuple[Tensor, Tensor]]
 
     def slope(self, margins):
@@ -39,10 +45,30 @@ class Loss:
         return -self.log_slope(margins).exp()
 
 
+def _log_growth(sign, log_drop):
+    """log |exp(s) - 1| for s = sign * exp(log_drop)."""
+    drop = sign * log_drop.exp()
+    return torch.where(drop.abs() < TINY, log_drop, torch.expm1(drop).abs().log())
+
+
+def _logistic_change(u, sign, log_drop):
+    # log(1 + e^(s - u)) - log(1 + e^-u) = log(1 + x) with x = sigmoid(-u) (e^s - 1), and log(1 + x) = x where x is tiny
+    log_size = logsigmoid(-u) + _log_growth(sign, log_drop)
+    return torch.where(log_size.exp() < TINY, log_size, torch.log1p(sign * log_size.exp()).abs().log())
+
+
+def _cubic_change(height, sign, log_drop):
+    # h^3 - (h - s)^3 = s (3 h^2 - 3 h s + s^2), and at h = 0 the bracket is s^2
+    drop = sign * log_drop.exp()
+    bracket = 3 * height**2 - 3 * height * drop + drop**2
+    return log_drop + torch.where(height == 0, 2 * log_drop, bracket.log())
+
+
 logistic = Loss(
     "logistic",
     value=lambda u: -logsigmoid(u),
     log_slope=lambda u: logsigmoid(-u),
+    log_change=_logistic_change,
     constants=lambda bound: (torch.full_like(bound, 0.25), torch.ones_like(bound)),
 )
 
@@ -50,6 +76,7 @@ exponential = Loss(
     "exponential",
     value=lambda u: torch.exp(-u),
     log_slope=lambda u: -u,
+    log_change=lambda u, sign, log_drop: _log_growth(sign, log_drop) - u,
     constants=lambda bound: (bound.exp(), bound.exp()),
 )
 
@@ -57,6 +84,7 @@ correlation = Loss(
     "correlation",
     value=lambda u: -u,
     log_slope=torch.zeros_like,
+    log_change=lambda u, sign, log_drop: log_drop + torch.zeros_like(u),
     constants=lambda bound: (torch.zeros_like(bound), torch.ones_like(bound)),
 )
 
@@ -73,6 +101,7 @@ def cubic(centre):
         f"cubic at {centre:g}",
         value=lambda u: -((u - centre) ** 3),
         log_slope=lambda u: math.log(3) + 2 * (u - centre).abs().log(),
+        log_change=lambda u, sign, log_drop: _cubic_change(u - centre, sign, log_drop),
         constants=lambda bound: (6 * (bound + abs(centre)), 3 * (bound + abs(centre)) ** 2),
     )
 

@@ -98,6 +98,8 @@ class Problem:
         checks.finite("theta", theta)
         checks.broadcastable(problem=self.batch_shape, theta=theta.shape[:-1])
         if self.queries is None:
+            if theta.shape[:-1] == self.keys.shape[:-3]:  # a row times a matrix is the fast product
+                return (theta[..., None, :] @ self.keys.flatten(-3, -2).mT).reshape(self.keys.shape[:-1])
             return torch.einsum("...ntd,...d->...nt", self.keys, theta)
         matrix = theta.unflatten(-1, (self.keys.shape[-1], self.queries.shape[-1]))
         return torch.einsum("...ntd,...nd->...nt", self.keys, torch.einsum("...de,...ne->...nd", matrix, self.queries))
@@ -105,6 +107,8 @@ class Problem:
     def pull_back(self, weights):
         """A^T weights: the combination of the rows of A with weights of shape (..., n, T); (..., parameter_size)."""
         if self.queries is None:
+            if weights.shape == self.keys.shape[:-1]:
+                return (weights.flatten(-2)[..., None, :] @ self.keys.flatten(-3, -2)).squeeze(-2)
             return torch.einsum("...ntd,...nt->...d", self.keys, weights)
         combined = torch.einsum("...ntd,...nt->...nd", self.keys, weights)
         return torch.einsum("...nd,...ne->...de", combined, self.queries).flatten(-2)
@@ -242,6 +246,47 @@ def _signed_log_sum(log_weights, values):
 
 def _finite_or_zero(logarithm):
     return torch.where(torch.isneginf(logarithm), 0.0, logarithm)
+
+
+class Excess(NamedTuple):
+    """sign * exp(log): a difference of two risks that may be far below the spacing of floats. Both of shape (...)."""
+
+    sign: Tensor
+    log: Tensor
+
+
+def excess_risk(problem, loss, theta, selected):
+    """L(theta) minus the limit of the risk when all attention goes to the selected tokens, exact at any norm of theta.
+
+    With the optimal tokens selected the limit is L*, the infimum that Theorem 1 of arXiv:2306.13596 approaches, and
+    the sign is never negative.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a linear head.
+    loss : lib.losses.Loss
+    theta : Tensor, shape (..., parameter_size)
+    selected : Tensor of int, shape (..., n)
+
+    Returns
+    -------
+    Excess
+
+    Raises
+    ------
+    ValueError
+        If the head is nonlinear, or shapes do not fit.
+    """
+    if problem.head is not None:
+        raise ValueError("the excess risk needs a linear head: with a nonlinear one the scores are not the margins")
+    log_attention = problem.logits(theta).log_softmax(-1)
+    scores, selected = torch.broadcast_tensors(problem.scores, selected[..., None])
+    best = scores.gather(-1, selected[..., :1])
+    sign, log_drop = _signed_log_sum(log_attention, best - scores)
+    log_change = loss.log_change(best, sign, log_drop)
+    sign, log = _signed_log_sum(log_change.squeeze(-1), sign.squeeze(-1))
+    return Excess(sign.squeeze(-1), log.squeeze(-1) - math.log(scores.shape[-2]))
 
 
 def smoothness(loss, tokens, head, key_matrix):

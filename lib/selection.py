@@ -63,8 +63,17 @@ def svm_neighbours(problem, selected, separator, tolerance=1e-6):
     return margins.sub(1).abs() <= tolerance
 
 
+def score_gaps(problem, selected, separator):
+    """Smallest lead of a selected token's score over its SVM-neighbours, shape (...); inf where nothing neighbours.
+
+    The min_i min_{t in T_i} (gamma_{i alpha_i} - gamma_it) of Figures 9(b) and 10 of arXiv:2306.13596.
+    """
+    selected = check_selected(selected, *problem.scores.shape[-2:])
+    lead = _at(problem.scores, selected) - problem.scores
+    neighbours = svm_neighbours(problem, selected, separator)
+    return torch.where(neighbours, lead, torch.inf).amin((-2, -1))
+
+
 def locally_optimal(problem, selected, separator):
     """Whether each selected token scores above all its SVM-neighbours (Definition 2): bool, shape (...)."""
-    selected = check_selected(selected, *problem.scores.shape[-2:])
-    below = problem.scores < _at(problem.scores, selected)
-    return (below | ~svm_neighbours(problem, selected, separator)).all(-1).all(-1)
+    return score_gaps(problem, selected, separator) > 0

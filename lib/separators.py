@@ -5,7 +5,7 @@ reduction to non-negative least squares solves it exactly in finitely many steps
 zero residual proves that nothing satisfies the constraints. Every solution carries its own certificate.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import cvxpy
 import numpy as np
@@ -15,11 +15,12 @@ from torch import Tensor
 
 from lib import checks
 from lib.problem import Problem
-from lib.selection import check_selected, other_tokens
+from lib.selection import check_selected, locally_optimal, other_tokens
 
 # Rows are scaled to length at most 1 first, so a problem counts as infeasible when its solution would be longer
 # than 1 / INFEASIBLE in units of 1 / (longest row).
 INFEASIBLE = 1e-9
+MOST_SELECTIONS = 100_000
 
 
 class InfeasibleError(ValueError):
@@ -117,6 +118,36 @@ def att_svm(problem, selected=None, norm=2.0):
             separator.certificate[tuple(which)],
         )
     return separator
+
+
+def locally_optimal_selections(problem):
+    """Find every locally optimal selection of one problem (Definition 2, arXiv:2306.13596), by solving all T^n SVMs.
+
+    Parameters
+    ----------
+    problem : Problem
+        Without leading dimensions, and small: there are T^n selections, each with an SVM of about 0.1 ms.
+
+    Returns
+    -------
+    selected : Tensor of int, shape (found, n)
+    separator : Separator
+        Their ATT-SVMs: ``separator.theta``, shape (found, parameter_size), are the LMM directions.
+
+    Raises
+    ------
+    ValueError
+        If the problem has leading dimensions, or more than 100,000 selections.
+    """
+    if problem.batch_shape:
+        raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
+    inputs, tokens = problem.scores.shape
+    if tokens**inputs > MOST_SELECTIONS:
+        raise ValueError(f"there are {tokens}^{inputs} selections: at most {MOST_SELECTIONS} are enumerated")
+    selected = torch.cartesian_prod(*inputs * [torch.arange(tokens)]).reshape(-1, inputs)
+    separator = hard_margin(difference_rows(problem, selected))
+    found = separator.feasible & locally_optimal(problem, selected, separator)
+    return selected[found], Separator(*(getattr(separator, field.name)[found] for field in fields(Separator)))
 
 
 def hard_margin(rows, norm=2.0):

@@ -57,6 +57,15 @@ def risk_by_definition(loss, theta, tokens, labels, head, key_matrix=None, queri
     return loss.value(labels * output).mean(-1)
 
 
+MP_LOSSES = {
+    "logistic": lambda u: mp.log(1 + mp.exp(-u)),
+    "exponential": lambda u: mp.exp(-u),
+    "correlation": lambda u: -u,
+    "cubic at 0.5": lambda u: -((u - mp.mpf("0.5")) ** 3),
+    "cubic at -1": lambda u: -((u + 1) ** 3),
+    "cubic at 0.2": lambda u: -((u - mp.mpf(0.2)) ** 3),
+}
+
 MP_SLOPES = {
     "logistic": lambda u: -1 / (1 + mp.exp(u)),
     "exponential": lambda u: -mp.exp(-u),

@@ -151,6 +151,22 @@ def test_every_curve_is_drawn():
     assert set(texts(curves({name: (k + 1) / X for k, name in enumerate(names)}))) == set(names)
 
 
+def test_a_given_interval_is_drawn_around_its_curve():
+    ax = curves({"share": 1 / X, "other": 2 / X}, bands={"share": (0.5 / X, 1.5 / X)}).axes[0]
+    (band,) = ax.collections
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((0.5 / X[-1], 1.5 / X[0]))
+
+
+def test_histogram_stacks_what_is_inside_its_edges():
+    samples = {"few": [0.05, 0.15, 0.15], "none": [], "more": [0.15, 0.25, 0.25, 9.0, -1.0]}
+    ax = figures.histogram(samples, [0.0, 0.1, 0.2, 0.3], "gap", "runs").axes[0]
+    tops = [patch.get_data().values for patch in ax.patches]
+    np.testing.assert_array_equal(tops, [[1, 2, 0], [1, 2, 0], [1, 3, 2]])
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(samples)
+    assert figures.histogram({"one": []}, [0.0, 1.0], "gap", "runs").axes[0].get_legend() is None
+
+
 def test_panels_are_stacked_in_one_figure():
     upper, lower = figures.panels(2)
     figure = figures.curves(X, {"a": 1 / X}, "x", "y", ax=upper)
@@ -196,6 +212,12 @@ def test_heatmap_names_its_lines_and_stays_in_its_frame(values):
     figure = heatmap(values, lines=lines, level=0.5, limits=(0, 1))
     assert texts(figure) == ["up", "flat"]
     assert figure.axes[0].get_ylim() == (-2.5, 57.5)
+
+
+def test_heatmap_of_one_row_or_column_has_no_contour():
+    for values in (SLOPE[:1], SLOPE[:, :1]):
+        rows, columns = np.arange(values.shape[0]), np.arange(values.shape[1])
+        figures.heatmap(columns, rows, values, "d", "rows", label="fraction", level=0.5).canvas.draw()
 
 
 def test_heatmap_of_classes_lists_them():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from problems import seeded, seeds
 
-from lib.geometry import norm, one_minus_cosine, unit
+from lib.geometry import in_cone, norm, one_minus_cosine, unit
 
 
 @pytest.mark.parametrize(("order", "expected"), [(1, 7.0), (2, 5.0), (3, 91 ** (1 / 3)), (math.inf, 4.0)])
@@ -31,3 +31,12 @@ def test_one_minus_cosine_is_symmetric_and_between_0_and_2(seed, d):
     torch.testing.assert_close(value, one_minus_cosine(second, first))
     assert ((value >= 0) & (value <= 2 + 1e-12)).all()
     torch.testing.assert_close(norm(unit(first)), torch.ones(10))
+
+
+def test_in_cone_is_inside_the_angle_and_beyond_the_radius():
+    axis, opening = torch.tensor([0.0, 3.0]), 1 - math.cos(0.5)
+    angles = torch.tensor([0.49, -0.49, 0.51, -0.51])
+    edge = torch.stack([angles.sin(), angles.cos()], dim=-1)
+    assert in_cone(2 * edge, axis, opening).tolist() == [True, True, False, False]
+    assert in_cone(2 * edge, axis, opening, radius=2.1).tolist() == [False] * 4
+    assert in_cone(2 * edge[:1], axis, opening, radius=torch.tensor([1.9])).tolist() == [True]

@@ -1,7 +1,11 @@
-"""Slopes against autograd, and the constants of Assumption A against random intervals."""
+"""Slopes against autograd, changes against many digits, and the constants of Assumption A against random intervals."""
 
+import math
+
+import mpmath
 import pytest
 import torch
+from problems import MP_LOSSES
 
 from lib import losses
 
@@ -31,6 +35,24 @@ def test_values_decrease(loss):
 )
 def test_log_slope_neither_overflows_nor_underflows(loss, margin, expected):
     assert loss.log_slope(torch.tensor(margin)) == pytest.approx(expected)
+
+
+@every_loss
+@pytest.mark.parametrize("log_drop", [-800.0, -40.0, -30.0, -5.0, 0.0, 1.0])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_log_change_is_right_at_any_size(loss, log_drop, sign):
+    with mpmath.workdps(1200):
+        for margin in (-3.0, 0.5, 2.0):
+            drop = sign * mpmath.exp(mpmath.mpf(log_drop))
+            exact = mpmath.log(abs(MP_LOSSES[loss.name](margin - drop) - MP_LOSSES[loss.name](margin)))
+            got = loss.log_change(torch.tensor(margin), torch.tensor(float(sign)), torch.tensor(log_drop))
+            assert got.item() == pytest.approx(float(exact), abs=1e-12, rel=1e-14)
+
+
+@every_loss
+def test_no_drop_changes_nothing(loss):
+    none = torch.tensor(-math.inf)
+    assert loss.log_change(torch.tensor([0.5, 2.0]), torch.tensor(0.0), none).tolist() == [-math.inf] * 2
 
 
 @every_loss

@@ -1,10 +1,12 @@
 """The log-space gradient: against autograd where that is right, against hundreds of digits where it is not."""
 
+import mpmath
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from problems import (
+    MP_LOSSES,
     dense,
     norms,
     problems,
@@ -20,7 +22,7 @@ from problems import (
 
 from lib import losses
 from lib.geometry import norm, one_minus_cosine, unit
-from lib.problem import Problem, from_tokens, gradient, smoothness
+from lib.problem import Problem, excess_risk, from_tokens, gradient, smoothness
 
 LOSSES = [*losses.LOSSES.values(), losses.cubic(0.2)]
 DOUBLED = torch.tensor([[2.0, 0.0], [0.0, 2.0]])
@@ -230,3 +232,49 @@ def test_gradient_is_lipschitz_with_the_papers_constant(seed, n, T, d, loss, dis
     change = norm(dense(gradient(problem, loss, first)) - dense(gradient(problem, loss, second)))
     constant = smoothness(loss, data["tokens"], data["head"], data["key_matrix"])
     assert (change / norm(first - second)).max() <= constant * (1 + 1e-9)
+
+
+# --- the excess risk
+
+
+def precise_excess(loss, problem, theta, selected):
+    """L(theta) - L(selected) with many digits, from the definition."""
+    total = mpmath.mpf(0)
+    for logits, scores, token in zip(problem.logits(theta).tolist(), problem.scores.tolist(), selected, strict=True):
+        odds = [mpmath.exp(mpmath.mpf(logit) - max(logits)) for logit in logits]
+        margin = sum(a * s for a, s in zip(odds, scores, strict=True)) / sum(odds)
+        total += MP_LOSSES[loss.name](margin) - MP_LOSSES[loss.name](mpmath.mpf(scores[token]))
+    return total / problem.scores.shape[-2]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("length", [0.0, 1.0, 30.0, 1000.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_excess_risk_is_right_at_any_norm(loss, length, seed):
+    problem = random_problem(seed, n=3, T=4, d=2)
+    theta = random_theta(seed, problem, length=length)
+    for selected in ([0, 1, 2], problem.scores.argmax(-1).tolist(), problem.logits(theta).argmax(-1).tolist()):
+        with mpmath.workdps(3000):
+            exact = precise_excess(loss, problem, theta, selected)
+            sign, logarithm = float(mpmath.sign(exact)), float(mpmath.log(abs(exact)))
+        excess = excess_risk(problem, loss, theta, torch.tensor(selected))
+        assert excess.sign == sign
+        assert excess.log.item() == pytest.approx(logarithm, abs=1e-9, rel=1e-12)
+
+
+def test_excess_risk_of_many_starts_and_of_nothing():
+    problem = random_problem(1, n=2, T=3, d=2, batch=(5,))
+    theta, selected = torch.zeros(7, 5, 2), problem.scores.argmax(-1)
+    excess = excess_risk(problem, losses.logistic, theta, selected)
+    assert excess.log.shape == (7, 5)
+    assert (excess.sign == 1).all()
+    flat = Problem(problem.keys, torch.ones(5, 2, 3))
+    none = excess_risk(flat, losses.logistic, theta, selected)
+    assert (none.sign == 0).all()
+    assert (none.log == -torch.inf).all()
+
+
+def test_excess_risk_refuses_a_nonlinear_head():
+    problem = from_tokens(**random_data(0, n=2, T=3, d=2, nonlinear=True))
+    with pytest.raises(ValueError, match="needs a linear head"):
+        excess_risk(problem, losses.logistic, torch.zeros(2), torch.tensor([0, 0]))

@@ -69,3 +69,15 @@ def test_token_margins():
     problem = Problem([[[1.0, 0.0], [0.0, 2.0], [0.5, 0.5]]], [[1.0, 0.0, 0.0]])
     margins = selection.token_margins(problem, torch.tensor([1]), torch.tensor([2.0, 3.0]))
     assert margins.tolist() == [[4.0, 0.0, 3.5]]
+
+
+@pytest.mark.parametrize(("panel", "token", "gap"), [("a", 0, 0.1), ("a", 1, 0.0), ("b", 1, 0.9), ("b", 2, -1.0)])
+def test_score_gap_in_figure_1(panel, token, gap):
+    problem, selected = from_tokens(*figure_1(panel)), torch.tensor([token])
+    assert selection.score_gaps(problem, selected, att_svm(problem, selected)).item() == pytest.approx(gap)
+
+
+def test_score_gap_is_infinite_without_neighbours():
+    problem, selected = Problem([[[1.0], [0.0]]], [[0.0, 1.0]]), torch.tensor([0])
+    longer = att_svm(2 * torch.ones(1, 1))  # an SVM over other rows, whose margin no token is on
+    assert selection.score_gaps(problem, selected, longer) == torch.inf

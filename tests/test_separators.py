@@ -9,8 +9,15 @@ from problems import random_problem, seeded
 
 from lib.datasets import figure_1
 from lib.geometry import norm
-from lib.problem import from_tokens
-from lib.separators import InfeasibleError, att_svm, difference_rows, hard_margin, hard_margin_cvxpy
+from lib.problem import Problem, from_tokens
+from lib.separators import (
+    InfeasibleError,
+    att_svm,
+    difference_rows,
+    hard_margin,
+    hard_margin_cvxpy,
+    locally_optimal_selections,
+)
 
 EPSILON = torch.finfo(torch.float64).eps
 
@@ -224,6 +231,50 @@ def test_any_norm_against_all_directions_of_the_plane(order, seed):
 def test_any_norm_by_its_gap(order, seed):
     rows = torch.randn(6, 8, generator=seeded(seed))
     verify(rows, att_svm(rows, norm=order), gap=1e-6, order=order)
+
+
+# --- all locally optimal selections
+
+
+def locally_optimal_on_a_grid(problem):
+    """Definition 2 by brute force in the plane: no SVM, every direction tried."""
+    angles = torch.linspace(0, 2 * math.pi, 400_001)[:-1]
+    logits = problem.logits(torch.stack([angles.cos(), angles.sin()], dim=-1))
+    behind = logits.amax(-1, keepdim=True) - logits
+    choices = logits.argmax(-1)
+    smallest = behind.scatter(-1, choices[..., None], math.inf).flatten(-2).amin(-1)
+    found = []
+    for choice in choices.unique(dim=0):
+        best = torch.where((choices == choice).all(-1), smallest, 0).argmax()
+        near = behind[best] <= smallest[best] * (1 + 1e-3)
+        lower = problem.scores < problem.scores.gather(-1, choice[:, None])
+        chosen = torch.arange(problem.scores.shape[-1]) == choice[:, None]
+        if (lower | chosen | ~near).all():
+            found.append(choice.tolist())
+    return found
+
+
+@pytest.mark.parametrize(("n", "T"), [(1, 4), (2, 3), (3, 3)])
+@pytest.mark.parametrize("seed", range(4))
+def test_locally_optimal_selections_against_all_directions_of_the_plane(n, T, seed):
+    generator = seeded(seed)
+    problem = Problem(torch.randn(n, T, 2, generator=generator), torch.randn(n, T, generator=generator))
+    selected, separator = locally_optimal_selections(problem)
+    assert selected.tolist() == locally_optimal_on_a_grid(problem)
+    assert separator.feasible.all()
+    assert torch.equal(separator.theta, att_svm(problem, selected).theta) if len(selected) else True
+
+
+def test_locally_optimal_selections_of_figure_1():
+    assert locally_optimal_selections(from_tokens(*figure_1("a")))[0].tolist() == [[0]]
+    assert locally_optimal_selections(from_tokens(*figure_1("b")))[0].tolist() == [[0], [1]]
+
+
+def test_too_many_selections_and_batches_are_refused():
+    with pytest.raises(ValueError, match="6\\^7 selections: at most 100000"):
+        locally_optimal_selections(Problem(torch.zeros(7, 6, 2), torch.zeros(7, 6)))
+    with pytest.raises(ValueError, match="leading dimensions"):
+        locally_optimal_selections(Problem(torch.zeros(3, 1, 2, 2), torch.zeros(3, 1, 2)))
 
 
 # --- batches, queries, refusals

@@ -1,0 +1,198 @@
+"""Regularisation paths p(R) = argmin { L(p) : |p| <= R }, over all vectors or over a cone.
+
+The risk is not convex in p. In the plane the minimiser is global: all angles are searched at every radius. Above the
+plane it is the best of many starts, and the caller is told how far from stationary it is. Risks are compared as
+logarithms of their distance from a limit of the risk, so that a path can be followed where L itself no longer moves.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from lib import checks
+from lib.geometry import norm, unit
+from lib.problem import Excess, excess_risk, gradient
+
+REFINED = 12  # lowest local minima of a grid of angles that are refined
+BISECTIONS = 50  # from the spacing of the grid to that of floats
+
+
+class Path(NamedTuple):
+    """A regularisation path.
+
+    theta : shape (radii, ..., parameter_size), p(R); shorter than R where the minimiser is not on the sphere.
+    excess : Excess of shape (radii, ...), L(p(R)) minus the limit of the risk on the selected tokens.
+    selected : shape (..., n), those tokens.
+    """
+
+    theta: Tensor
+    excess: Excess
+    selected: Tensor
+
+
+def regularization_path(problem, loss, radii, cone=None, angles=1440):
+    """Regularisation path in the plane, globally minimal: all angles are searched, the lowest local minima refined.
+
+    On each circle the risk is compared at ``angles`` directions, and the local minima refined by bisection on the
+    sign of the tangential gradient. Minimisers inside the disc are found on the circles of smaller radii.
+
+    Parameters
+    ----------
+    problem : lib.problem.Problem
+        With parameters in the plane.
+    loss : lib.losses.Loss
+    radii : array_like, shape (radii,)
+        Increasing. The path is that over first radius <= ``|p|`` <= R: the R0 of Theorem 4 (arXiv:2306.13596).
+    cone : (Tensor of shape (2,), float), optional
+        Axis and largest 1 - cos to it: the path of Theorem 4, equation (9).
+    angles : int
+        Raise it where minima lie closer together than 2 pi / ``angles``.
+
+    Returns
+    -------
+    Path
+        ``selected`` are the tokens with the lowest risk that any direction (of the cone) tends to.
+
+    Raises
+    ------
+    ValueError
+        If the parameter is not in the plane, the radii do not increase, or every direction ties two tokens.
+    """
+    if problem.parameter_size != 2:
+        raise ValueError(f"the parameter has {problem.parameter_size} entries: use multistart_path above the plane")
+    radii = _increasing(radii)
+    middle, half = _arc(cone)
+    places = middle + half * torch.linspace(-1, 1, angles + 1)
+    selected = _best_limit(problem, loss, _on_circle(places, 1.0))
+    theta = torch.stack([_circle_minimum(problem, loss, radius, places, selected) for radius in radii])
+    return _best_so_far(theta, excess_risk(problem, loss, theta, selected), selected)
+
+
+def multistart_path(problem, loss, radii, starts, selected):
+    """Regularisation path in any dimension, as the best of several local minimisations on each sphere.
+
+    By L-BFGS over the directions, from each start and from the solution at the radius before.
+
+    Parameters
+    ----------
+    problem : lib.problem.Problem
+        Without leading dimensions.
+    loss : lib.losses.Loss
+    radii : array_like, shape (radii,)
+        Increasing.
+    starts : Tensor, shape (starts, parameter_size)
+        Directions to start from.
+    selected : Tensor of int, shape (n,)
+        Tokens whose limit of the risk is not undercut, as the optimal ones.
+
+    Returns
+    -------
+    Path
+    """
+    if problem.batch_shape:
+        raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
+    radii, starts = _increasing(radii), unit(starts)
+    best = []
+    for radius in radii:
+        ends = [_descend_sphere(problem, loss, radius, start, selected) for start in (*starts, *best[-1:])]
+        ends = torch.stack(ends)
+        best.append(ends[excess_risk(problem, loss, radius * ends, selected).log.argmin()])
+    theta = radii[:, None] * torch.stack(best)
+    return _best_so_far(theta, excess_risk(problem, loss, theta, selected), selected)
+
+
+def stationarity(problem, loss, theta):
+    """1 - cos of p and -grad L, shape (...): zero where p is stationary on its sphere and the risk falls outward.
+
+    A global minimiser over a ball that lies on the sphere has it zero; a local one has, too.
+    """
+    heading = -gradient(problem, loss, theta).direction
+    return 0.5 * norm(unit(heading) - unit(theta)) ** 2
+
+
+def _increasing(radii):
+    radii = checks.positive("radii", radii)
+    if radii.ndim != 1 or (radii.diff() <= 0).any():
+        raise ValueError("radii must be a list of increasing lengths")
+    return radii
+
+
+def _arc(cone):
+    """Middle and half width of the angles to search."""
+    if cone is None:
+        return 0.0, math.pi
+    axis, opening = checks.tensor("axis", cone[0], "d"), float(cone[1])
+    if not 0 < opening <= 2:
+        raise ValueError(f"the cone's opening is {opening:g}: 1 - cos is above 0 and at most 2")
+    return math.atan2(axis[1], axis[0]), math.acos(1 - opening)
+
+
+def _on_circle(angles, radius):
+    return radius * torch.stack([angles.cos(), angles.sin()], dim=-1)
+
+
+def _best_limit(problem, loss, directions):
+    """Tokens (..., n) of the direction along which the risk has the lowest limit; directions with ties left out."""
+    batch = problem.batch_shape
+    logits = problem.logits(directions.reshape(-1, *[1] * len(batch), 2))
+    ordered, order = logits.sort(-1, descending=True)
+    clear = (ordered[..., 0] > ordered[..., 1]).all(-1)
+    if not clear.any(0).all():
+        raise ValueError("two tokens of one input have the same key: no direction selects one of them alone")
+    selected = order[..., 0]
+    limits = loss.value(problem.scores.expand(logits.shape).gather(-1, selected[..., None])).mean((-2, -1))
+    best = torch.where(clear, limits, torch.inf).argmin(0)
+    return selected.gather(0, best[None, ..., None].expand(1, *selected.shape[1:]))[0]
+
+
+def _circle_minimum(problem, loss, radius, places, selected):
+    """Global minimiser over the angles ``places`` (and between them) at one radius, shape (..., 2)."""
+    batch = problem.batch_shape
+    grid = places.reshape(-1, *[1] * len(batch)).expand(-1, *batch)
+    value = _ordered(excess_risk(problem, loss, _on_circle(grid, radius), selected))
+    low, high = (torch.cat(side) for side in ((grid[:1], grid[:-1]), (grid[1:], grid[-1:])))
+    before, after = (torch.cat(side) for side in ((value[:1], value[:-1]), (value[1:], value[-1:])))
+    minima = (value <= before) & (value <= after)
+    order = torch.where(minima, value, torch.inf).argsort(0)[:REFINED]
+    low, high = low.gather(0, order), high.gather(0, order)
+    for _ in range(BISECTIONS):
+        angle = (low + high) / 2
+        tangent = torch.stack([-angle.sin(), angle.cos()], dim=-1)
+        rising = (gradient(problem, loss, _on_circle(angle, radius)).direction * tangent).sum(-1) > 0
+        low, high = torch.where(rising, low, angle), torch.where(rising, angle, high)
+    theta = _on_circle((low + high) / 2, radius)
+    best = _ordered(excess_risk(problem, loss, theta, selected)).argmin(0)
+    return theta.gather(0, best[None, ..., None].expand(1, *batch, 2))[0]
+
+
+def _ordered(excess):
+    """Numbers in the order of the excesses, none of which is as small as e^-1e8: logarithms where positive."""
+    below = torch.where(excess.sign < 0, -2e8 - excess.log, -1e8)
+    return torch.where(excess.sign > 0, excess.log, below)
+
+
+def _best_so_far(theta, excess, selected):
+    """The minimiser over the ball at each radius: the best of the spheres up to it."""
+    best = _ordered(excess).cummin(0).indices
+    chosen = theta.gather(0, best[..., None].expand(theta.shape))
+    return Path(chosen, Excess(excess.sign.gather(0, best), excess.log.gather(0, best)), selected)
+
+
+def _descend_sphere(problem, loss, radius, start, selected):
+    """Local minimiser of the log excess over directions, from one unit vector to another."""
+
+    def value(vector):
+        length = np.linalg.norm(vector)
+        direction = torch.as_tensor(vector / length)
+        log_excess = excess_risk(problem, loss, radius * direction, selected).log
+        grad = gradient(problem, loss, radius * direction)
+        slope = radius * (grad.log_scale - log_excess).exp() * grad.direction
+        across = slope - (slope @ direction) * direction
+        return log_excess.item(), across.numpy() / length
+
+    found = minimize(value, start.numpy(), jac=True, method="L-BFGS-B", options={"maxiter": 500, "gtol": 1e-12})
+    return unit(torch.as_tensor(found.x))

@@ -1,0 +1,171 @@
+"""Regularisation paths: closed forms, brute force over the disc, and a second method above the plane."""
+
+import math
+
+import pytest
+import torch
+from problems import seeded
+
+from lib import losses
+from lib.geometry import in_cone, norm, one_minus_cosine, unit
+from lib.paths import multistart_path, regularization_path, stationarity
+from lib.problem import Problem, excess_risk
+from lib.selection import optimal_tokens
+from lib.separators import difference_rows, hard_margin
+
+RADII = torch.logspace(0, 4, 9)
+every_loss = pytest.mark.parametrize("loss", list(losses.LOSSES.values()), ids=lambda loss: loss.name)
+
+
+def in_the_plane(seed, n=2, T=3, batch=()):
+    """Random problems, their optimal token ahead so that it can be separated more often than not."""
+    generator = seeded(seed)
+    keys = torch.randn(*batch, n, T, 2, generator=generator)
+    keys[..., 0, :] += torch.tensor([2.0, 0.0])
+    scores = torch.rand(*batch, n, T, generator=generator)
+    scores[..., 0] += 0.5
+    return Problem(keys, scores)
+
+
+# --- closed forms
+
+
+@every_loss
+def test_two_tokens_of_one_input_are_a_ray(loss):
+    problem = Problem([[[1.0, 3.0], [-2.0, 1.0]]], [[0.2, 0.7]])
+    path = regularization_path(problem, loss, RADII)
+    torch.testing.assert_close(path.theta, RADII[:, None] * unit(torch.tensor([-3.0, -2.0])))
+    assert path.selected.tolist() == [1]
+
+
+@every_loss
+@pytest.mark.parametrize("ratio", [1.0, 3.0, 100.0])
+def test_offset_of_two_orthogonal_rows(loss, ratio):
+    # The risk is about c1 e^{-x-y} + c2 e^{-x+y}: on a large circle y tends to log(c1 / c2) / 2.
+    problem = Problem([[[1.0, 1.0], [0.0, 0.0]], [[1.0, -1.0], [0.0, 0.0]]], [[ratio, 0.0], [1.0, 0.0]])
+    weight = loss.log_slope(problem.scores[:, 0]) + problem.scores[:, 0].log()
+    path = regularization_path(problem, loss, [1e6])
+    assert path.theta[0, 1].item() == pytest.approx((weight[0] - weight[1]).item() / 2, rel=1e-5, abs=1e-9)
+
+
+def test_two_inputs_at_odds_are_left_undecided():
+    # By convexity the risk is least where both softmaxes are at one half: on the second axis, at any radius.
+    problem = Problem([[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0], [1.0, 0.0]])
+    path = regularization_path(problem, losses.exponential, RADII)
+    assert path.theta[:, 0].abs().max() < 1e-7
+    torch.testing.assert_close(problem.risk(losses.exponential, path.theta), torch.full((9,), math.exp(-0.5)))
+
+
+def test_a_path_with_a_finite_end_stays_there():
+    # The same along both axes: the risk is least at zero.
+    rows = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    problem = Problem(torch.stack([rows, torch.zeros(4, 2)], dim=1), [[1.0, 0.0]] * 4)
+    path = regularization_path(problem, losses.exponential, [0.01, 0.1, 1.0, 10.0, 100.0])
+    torch.testing.assert_close(norm(path.theta), torch.full((5,), 0.01))
+
+
+# --- brute force
+
+
+@every_loss
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("radius", [1.0, 10.0, 300.0])
+def test_nothing_in_the_disc_is_lower(loss, seed, radius):
+    problem = in_the_plane(seed)
+    radii = torch.logspace(-1, math.log10(radius), 25)
+    path = regularization_path(problem, loss, radii)
+    angles = torch.linspace(0, 2 * math.pi, 5001)[:-1]
+    lengths = radii[0] + (radius - radii[0]) * torch.linspace(0, 1, 40)[:, None, None]
+    disc = lengths * torch.stack([angles.cos(), angles.sin()], dim=-1)
+    every = excess_risk(problem, loss, disc, path.selected)
+    end = path.excess.sign[-1] * path.excess.log[-1].exp()
+    log_best = torch.where(every.sign > 0, every.log, -torch.inf if (every.sign < 0).any() else torch.inf).min()
+    if path.excess.sign[-1] > 0 and (every.sign >= 0).all():
+        # Inner minimisers are those of the nearest circle, hence the allowance where the end is not on the sphere.
+        inside = norm(path.theta[-1]) < radius * (1 - 1e-9)
+        assert path.excess.log[-1] <= log_best + (0.02 if inside else 1e-9)
+    else:
+        assert end <= (every.sign * every.log.exp()).min() + 1e-3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_path_tends_to_the_svm_where_there_is_one(seed):
+    problem = in_the_plane(seed, batch=(20,))
+    separator = hard_margin(difference_rows(problem, optimal_tokens(problem)))
+    problem, theta = problem[separator.feasible], separator.theta[separator.feasible]
+    path = regularization_path(problem, losses.logistic, RADII)
+    assert torch.equal(path.selected, optimal_tokens(problem))
+    assert one_minus_cosine(path.theta[-1], theta).max() < 1e-4
+    assert stationarity(problem, losses.logistic, path.theta[-1]).max() < 1e-12
+
+
+def test_a_batch_is_each_problem_alone():
+    problem = in_the_plane(3, batch=(6,))
+    together = regularization_path(problem, losses.logistic, RADII)
+    for k in range(6):
+        alone = regularization_path(problem[k], losses.logistic, RADII)
+        torch.testing.assert_close(together.theta[:, k], alone.theta, rtol=1e-9, atol=1e-9)
+
+
+# --- cones
+
+
+def test_a_cone_without_the_minimiser_ends_on_its_edge():
+    problem = Problem([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]])
+    axis, opening = torch.tensor([0.0, 2.0]), 1 - math.cos(0.3)
+    path = regularization_path(problem, losses.logistic, RADII, cone=(axis, opening))
+    edge = torch.tensor([math.sin(0.3), math.cos(0.3)])
+    torch.testing.assert_close(path.theta, RADII[:, None] * edge)
+    assert in_cone(path.theta, axis, opening * (1 + 1e-9)).all()
+
+
+def test_a_cone_around_the_wrong_token_stays_at_its_first_radius():
+    problem = Problem([[[1.0, 0.0], [0.0, 0.0]]], [[0.5, 1.0]])
+    path = regularization_path(problem, losses.logistic, RADII, cone=(torch.tensor([1.0, 0.0]), 0.1))
+    torch.testing.assert_close(norm(path.theta), RADII[:1].expand(9))
+    assert path.selected.tolist() == [0]
+    assert (path.excess.sign == -1).all()  # all of the ray has a lower risk than its end
+
+
+# --- above the plane
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_multistart_agrees_with_the_global_search_in_the_plane(seed):
+    problem, radii = in_the_plane(seed), torch.logspace(0, 2, 5)
+    selected = optimal_tokens(problem)
+    starts = torch.randn(12, 2, generator=seeded(seed))
+    path = multistart_path(problem, losses.logistic, radii, starts, selected)
+    exact = regularization_path(problem, losses.logistic, radii)
+    torch.testing.assert_close(path.excess.log, exact.excess.log, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(path.theta, exact.theta, rtol=1e-4, atol=1e-4)
+
+
+def test_multistart_of_orthogonal_keys():
+    # Equal pull on three orthogonal rows: the path is the diagonal.
+    problem = Problem(torch.stack([torch.eye(3), torch.zeros(3, 3)], dim=1), [[1.0, 0.0]] * 3)
+    path = multistart_path(problem, losses.exponential, [1.0, 50.0], torch.eye(3), torch.tensor([0, 0, 0]))
+    assert one_minus_cosine(path.theta, torch.ones(3)).max() < 1e-12
+
+
+# --- refusals
+
+
+@pytest.mark.parametrize("radii", [[1.0, 1.0], [2.0, 1.0], [[1.0, 2.0]]])
+def test_radii_must_increase(radii):
+    with pytest.raises(ValueError, match="radii must be a list of increasing"):
+        regularization_path(in_the_plane(0), losses.logistic, radii)
+
+
+def test_other_bad_input_is_refused():
+    problem = in_the_plane(0)
+    with pytest.raises(ValueError, match="radii is 0: it must be above 0"):
+        regularization_path(problem, losses.logistic, [0.0, 1.0])
+    with pytest.raises(ValueError, match="has 3 entries: use multistart_path"):
+        regularization_path(Problem(torch.randn(1, 2, 3), [[1.0, 0.0]]), losses.logistic, RADII)
+    with pytest.raises(ValueError, match="opening is 0"):
+        regularization_path(problem, losses.logistic, RADII, cone=(torch.tensor([1.0, 0.0]), 0.0))
+    with pytest.raises(ValueError, match="two tokens of one input have the same key"):
+        regularization_path(Problem(torch.zeros(1, 2, 2), [[1.0, 0.0]]), losses.logistic, RADII)
+    with pytest.raises(ValueError, match="leading dimensions"):
+        multistart_path(in_the_plane(0, batch=(2,)), losses.logistic, RADII, torch.eye(2), torch.tensor([0, 0]))
