@@ -25,7 +25,8 @@ class Loss:
     value : callable
         Elementwise loss(u).
     log_slope : callable
-        Elementwise log(-loss'(u)); -inf where the slope is zero.
+        ``log_slope(u, drop=0.0)`` is log(-loss'(u - drop)), elementwise; -inf where the slope is zero. The drop is an
+        argument of its own because it may be too small to show in u - drop.
     log_change : callable
         ``log_change(u, sign, log_drop)`` is log |loss(u - sign e^log_drop) - loss(u)|, elementwise: the effect of a
         drop (or, with sign -1, a rise) of the margin that may be far too small to show in u itself.
@@ -36,7 +37,7 @@ class Loss:
 
     name: str
     value: Callable[[Tensor], Tensor]
-    log_slope: Callable[[Tensor], Tensor]
+    log_slope: Callable[..., Tensor]
     log_change: Callable[[Tensor, Tensor, Tensor], Tensor]
     constants: Callable[[Tensor], tuple[Tensor, Tensor]]
 
@@ -67,7 +68,7 @@ def _cubic_change(height, sign, log_drop):
 logistic = Loss(
     "logistic",
     value=lambda u: -logsigmoid(u),
-    log_slope=lambda u: logsigmoid(-u),
+    log_slope=lambda u, drop=0.0: logsigmoid(drop - u),
     log_change=_logistic_change,
     constants=lambda bound: (torch.full_like(bound, 0.25), torch.ones_like(bound)),
 )
@@ -75,7 +76,7 @@ logistic = Loss(
 exponential = Loss(
     "exponential",
     value=lambda u: torch.exp(-u),
-    log_slope=lambda u: -u,
+    log_slope=lambda u, drop=0.0: drop - u,
     log_change=lambda u, sign, log_drop: _log_growth(sign, log_drop) - u,
     constants=lambda bound: (bound.exp(), bound.exp()),
 )
@@ -83,7 +84,7 @@ exponential = Loss(
 correlation = Loss(
     "correlation",
     value=lambda u: -u,
-    log_slope=torch.zeros_like,
+    log_slope=lambda u, drop=0.0: torch.zeros_like(u),
     log_change=lambda u, sign, log_drop: log_drop + torch.zeros_like(u),
     constants=lambda bound: (torch.zeros_like(bound), torch.ones_like(bound)),
 )
@@ -100,7 +101,7 @@ def cubic(centre):
     return Loss(
         f"cubic at {centre:g}",
         value=lambda u: -((u - centre) ** 3),
-        log_slope=lambda u: math.log(3) + 2 * (u - centre).abs().log(),
+        log_slope=lambda u, drop=0.0: math.log(3) + 2 * (u - centre - drop).abs().log(),
         log_change=lambda u, sign, log_drop: _cubic_change(u - centre, sign, log_drop),
         constants=lambda bound: (6 * (bound + abs(centre)), 3 * (bound + abs(centre)) ** 2),
     )

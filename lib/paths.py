@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
+from scipy.optimize import minimize, root
 from torch import Tensor
 
 from lib import checks
@@ -18,6 +18,7 @@ from lib.geometry import norm, unit
 from lib.problem import Excess, excess_risk, gradient
 
 REFINED = 12  # lowest local minima of a grid of angles that are refined
+HALVINGS = 7  # of the spacing of the radii around a minimiser inside the disc
 BISECTIONS = 50  # from the spacing of the grid to that of floats
 
 
@@ -38,7 +39,8 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440):
     """Regularisation path in the plane, globally minimal: all angles are searched, the lowest local minima refined.
 
     On each circle the risk is compared at ``angles`` directions, and the local minima refined by bisection on the
-    sign of the tangential gradient. Minimisers inside the disc are found on the circles of smaller radii.
+    sign of the tangential gradient. A minimiser inside the disc lies on a smaller circle; where the risk has a minimum
+    between three radii, circles are added between them, so its length is known to a few thousandths.
 
     Parameters
     ----------
@@ -69,13 +71,23 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440):
     places = middle + half * torch.linspace(-1, 1, angles + 1)
     selected = _best_limit(problem, loss, _on_circle(places, 1.0))
     theta = torch.stack([_circle_minimum(problem, loss, radius, places, selected) for radius in radii])
-    return _best_so_far(theta, excess_risk(problem, loss, theta, selected), selected)
+    every = radii
+    for _ in range(HALVINGS):
+        value = _ordered(excess_risk(problem, loss, theta, selected)).reshape(len(every), -1)
+        added = _around_inner_minima(every, value)
+        circles = [_circle_minimum(problem, loss, radius, places, selected) for radius in added]
+        every, order = torch.cat([every, added]).sort()
+        theta = torch.cat([theta, *(circle[None] for circle in circles)])[order]
+    path = _best_so_far(theta, excess_risk(problem, loss, theta, selected), selected)
+    asked = torch.searchsorted(every, radii)
+    return Path(path.theta[asked], Excess(path.excess.sign[asked], path.excess.log[asked]), selected)
 
 
 def multistart_path(problem, loss, radii, starts, selected):
     """Regularisation path in any dimension, as the best of several local minimisations on each sphere.
 
-    By L-BFGS over the directions, from each start and from the solution at the radius before.
+    By L-BFGS over the directions, then to a zero of the tangential gradient, from each start and from the solution at
+    the radius before.
 
     Parameters
     ----------
@@ -97,10 +109,11 @@ def multistart_path(problem, loss, radii, starts, selected):
         raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
     radii, starts = _increasing(radii), unit(starts)
     best = []
-    for radius in radii:
+    for radius in radii.tolist():
         ends = [_descend_sphere(problem, loss, radius, start, selected) for start in (*starts, *best[-1:])]
         ends = torch.stack(ends)
-        best.append(ends[excess_risk(problem, loss, radius * ends, selected).log.argmin()])
+        lowest = ends[excess_risk(problem, loss, radius * ends, selected).log.argmin()]
+        best.append(_make_stationary(problem, loss, radius, lowest, selected))
     theta = radii[:, None] * torch.stack(best)
     return _best_so_far(theta, excess_risk(problem, loss, theta, selected), selected)
 
@@ -169,6 +182,14 @@ def _circle_minimum(problem, loss, radius, places, selected):
     return theta.gather(0, best[None, ..., None].expand(1, *batch, 2))[0]
 
 
+def _around_inner_minima(radii, value):
+    """Radii half way, in logarithms, from each that has a minimum of ``value`` (radii, problems) to its neighbours."""
+    middle = value[1:-1] + 1e-9 * value[1:-1].abs().clamp(max=1)  # no minimum of rounding errors
+    minima = torch.nonzero(((middle < value[:-2]) & (middle < value[2:])).any(-1)).flatten()
+    between = (radii[:-1] * radii[1:]).sqrt()
+    return between[torch.cat([minima, minima + 1]).unique()]
+
+
 def _ordered(excess):
     """Numbers in the order of the excesses, none of which is as small as e^-1e8: logarithms where positive."""
     below = torch.where(excess.sign < 0, -2e8 - excess.log, -1e8)
@@ -182,17 +203,33 @@ def _best_so_far(theta, excess, selected):
     return Path(chosen, Excess(excess.sign.gather(0, best), excess.log.gather(0, best)), selected)
 
 
+def _log_excess(problem, loss, radius, vector, selected):
+    """Log excess in the direction of a NumPy vector, and its gradient in the vector."""
+    length = np.linalg.norm(vector)
+    direction = torch.as_tensor(vector / length)
+    log_excess = excess_risk(problem, loss, radius * direction, selected).log
+    grad = gradient(problem, loss, radius * direction)
+    slope = radius * (grad.log_scale - log_excess).exp() * grad.direction
+    across = slope - (slope @ direction) * direction
+    return log_excess.item(), across.numpy() / length
+
+
 def _descend_sphere(problem, loss, radius, start, selected):
     """Local minimiser of the log excess over directions, from one unit vector to another."""
 
     def value(vector):
-        length = np.linalg.norm(vector)
-        direction = torch.as_tensor(vector / length)
-        log_excess = excess_risk(problem, loss, radius * direction, selected).log
-        grad = gradient(problem, loss, radius * direction)
-        slope = radius * (grad.log_scale - log_excess).exp() * grad.direction
-        across = slope - (slope @ direction) * direction
-        return log_excess.item(), across.numpy() / length
+        return _log_excess(problem, loss, radius, vector, selected)
 
-    found = minimize(value, start.numpy(), jac=True, method="L-BFGS-B", options={"maxiter": 500, "gtol": 1e-12})
+    found = minimize(value, start.numpy(), jac=True, method="L-BFGS-B", options={"maxiter": 500})
     return unit(torch.as_tensor(found.x))
+
+
+def _make_stationary(problem, loss, radius, direction, selected):
+    """The zero of the tangential gradient near a direction: values of the risk alone cannot tell it so closely."""
+
+    def tangent(vector):
+        return _log_excess(problem, loss, radius, vector, selected)[1] + radius * (vector @ vector - 1) * vector
+
+    refined = unit(torch.as_tensor(root(tangent, direction.numpy(), options={"xtol": 1e-15}).x))
+    before, after = excess_risk(problem, loss, radius * torch.stack([direction, refined]), selected).log
+    return refined if after <= before + 1e-9 * radius else direction

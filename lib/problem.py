@@ -212,7 +212,13 @@ def gradient(problem, loss, theta):
     odds = log_odds.exp()
     total = odds.sum(-1, keepdim=True)
     margins, scores = problem.margins(odds / total)
-    weights, log_scale = _logit_gradient(top, log_odds - total.log(), scores, loss.log_slope(margins))
+    if problem.head is None:  # the margin as the top token's, less a drop that may be far below its rounding
+        top_scores = scores.expand(logits.shape).gather(-1, top)
+        drop = (odds / total * (top_scores - scores)).sum(-1)
+        log_slope = loss.log_slope(top_scores.squeeze(-1), drop)
+    else:
+        log_slope = loss.log_slope(margins)
+    weights, log_scale = _logit_gradient(top, log_odds - total.log(), scores, log_slope)
     return Gradient(problem.pull_back(weights), log_scale - math.log(margins.shape[-1]))
 
 
