@@ -17,9 +17,9 @@ from lib import checks
 from lib.geometry import norm, unit
 from lib.problem import Excess, excess_risk, gradient
 
-REFINED = 12  # lowest local minima of a grid of angles that are refined
-HALVINGS = 7  # of the spacing of the radii around a minimiser inside the disc
-BISECTIONS = 50  # from the spacing of the grid to that of floats
+REFINED = 6  # lowest local minima of a grid of angles that are refined
+HALVINGS = 5  # of the spacing of the radii around a minimiser inside the disc
+BISECTIONS = 40  # from the spacing of the grid to that of floats
 
 
 class Path(NamedTuple):
@@ -40,7 +40,7 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440):
 
     On each circle the risk is compared at ``angles`` directions, and the local minima refined by bisection on the
     sign of the tangential gradient. A minimiser inside the disc lies on a smaller circle; where the risk has a minimum
-    between three radii, circles are added between them, so its length is known to a few thousandths.
+    between three radii, circles are added between them, so its length is known to a thirtieth of their spacing.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440):
     loss : lib.losses.Loss
     radii : array_like, shape (radii,)
         Increasing. The path is that over first radius <= ``|p|`` <= R: the R0 of Theorem 4 (arXiv:2306.13596).
-    cone : (Tensor of shape (2,), float), optional
-        Axis and largest 1 - cos to it: the path of Theorem 4, equation (9).
+    cone : (Tensor of shape (..., 2), float or Tensor of shape (...)), optional
+        Axis and largest 1 - cos to it: the path of Theorem 4, equation (9). One cone, or one for each problem.
     angles : int
         Raise it where minima lie closer together than 2 pi / ``angles``.
 
@@ -68,7 +68,8 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440):
         raise ValueError(f"the parameter has {problem.parameter_size} entries: use multistart_path above the plane")
     radii = _increasing(radii)
     middle, half = _arc(cone)
-    places = middle + half * torch.linspace(-1, 1, angles + 1)
+    fractions = torch.linspace(-1, 1, angles + 1).reshape(-1, *[1] * len(problem.batch_shape))
+    places = (middle + half * fractions).expand(-1, *problem.batch_shape)
     selected = _best_limit(problem, loss, _on_circle(places, 1.0))
     theta = torch.stack([_circle_minimum(problem, loss, radius, places, selected) for radius in radii])
     every = radii
@@ -137,11 +138,11 @@ def _increasing(radii):
 def _arc(cone):
     """Middle and half width of the angles to search."""
     if cone is None:
-        return 0.0, math.pi
-    axis, opening = checks.tensor("axis", cone[0], "d"), float(cone[1])
-    if not 0 < opening <= 2:
-        raise ValueError(f"the cone's opening is {opening:g}: 1 - cos is above 0 and at most 2")
-    return math.atan2(axis[1], axis[0]), math.acos(1 - opening)
+        return torch.tensor(0.0), torch.tensor(math.pi)
+    axis, opening = checks.tensor("axis", cone[0], "d"), checks.positive("opening", cone[1])
+    if (opening > 2).any():
+        raise ValueError(f"the cone's opening is {opening.max():g}: 1 - cos is at most 2")
+    return torch.atan2(axis[..., 1], axis[..., 0]), (1 - opening).arccos()
 
 
 def _on_circle(angles, radius):
@@ -150,8 +151,7 @@ def _on_circle(angles, radius):
 
 def _best_limit(problem, loss, directions):
     """Tokens (..., n) of the direction along which the risk has the lowest limit; directions with ties left out."""
-    batch = problem.batch_shape
-    logits = problem.logits(directions.reshape(-1, *[1] * len(batch), 2))
+    logits = problem.logits(directions)
     ordered, order = logits.sort(-1, descending=True)
     clear = (ordered[..., 0] > ordered[..., 1]).all(-1)
     if not clear.any(0).all():
@@ -163,11 +163,9 @@ def _best_limit(problem, loss, directions):
 
 
 def _circle_minimum(problem, loss, radius, places, selected):
-    """Global minimiser over the angles ``places`` (and between them) at one radius, shape (..., 2)."""
-    batch = problem.batch_shape
-    grid = places.reshape(-1, *[1] * len(batch)).expand(-1, *batch)
-    value = _ordered(excess_risk(problem, loss, _on_circle(grid, radius), selected))
-    low, high = (torch.cat(side) for side in ((grid[:1], grid[:-1]), (grid[1:], grid[-1:])))
+    """Global minimiser over and between the angles ``places`` (angles, ...) at one radius, shape (..., 2)."""
+    value = _ordered(excess_risk(problem, loss, _on_circle(places, radius), selected))
+    low, high = (torch.cat(side) for side in ((places[:1], places[:-1]), (places[1:], places[-1:])))
     before, after = (torch.cat(side) for side in ((value[:1], value[:-1]), (value[1:], value[-1:])))
     minima = (value <= before) & (value <= after)
     order = torch.where(minima, value, torch.inf).argsort(0)[:REFINED]
@@ -179,7 +177,7 @@ def _circle_minimum(problem, loss, radius, places, selected):
         low, high = torch.where(rising, low, angle), torch.where(rising, angle, high)
     theta = _on_circle((low + high) / 2, radius)
     best = _ordered(excess_risk(problem, loss, theta, selected)).argmin(0)
-    return theta.gather(0, best[None, ..., None].expand(1, *batch, 2))[0]
+    return theta.gather(0, best[None, ..., None].expand(1, *theta.shape[1:]))[0]
 
 
 def _around_inner_minima(radii, value):

@@ -41,6 +41,18 @@ def token_margins(problem, selected, theta):
     return _at(logits, selected) - logits
 
 
+def score_leads(problem, selected):
+    """gamma_{i alpha_i} - gamma_it for all inputs i and other tokens t, shape (..., n (T - 1)).
+
+    In the order of :func:`lib.separators.difference_rows`.
+    """
+    scores = problem.scores
+    selected = check_selected(selected, *scores.shape[-2:])
+    batch = checks.broadcastable(problem=scores.shape[:-2], selected=selected.shape[:-1])
+    others = other_tokens(selected, scores.shape[-1]).expand(*batch, -1, -1)
+    return (_at(scores, selected) - scores.expand(*batch, -1, -1).gather(-1, others)).flatten(-2)
+
+
 def _at(values, selected):
     """Entries (..., n, 1) of ``values`` (..., n, T) at the selected tokens (..., n), leading dimensions broadcast."""
     batch = checks.broadcastable(problem=values.shape[:-2], selected=selected.shape[:-1])

@@ -139,6 +139,15 @@ def test_a_cone_around_the_wrong_token_stays_at_its_first_radius():
     assert (path.excess.sign == -1).all()  # all of the ray has a lower risk than its end
 
 
+def test_each_problem_its_own_cone():
+    problem = in_the_plane(4, batch=(5,))
+    axes, openings = torch.randn(5, 2, generator=seeded(4)), torch.linspace(0.01, 0.5, 5)
+    together = regularization_path(problem, losses.logistic, RADII, cone=(axes, openings), angles=100)
+    for k in range(5):
+        alone = regularization_path(problem[k], losses.logistic, RADII, cone=(axes[k], openings[k]), angles=100)
+        torch.testing.assert_close(together.theta[:, k], alone.theta, rtol=1e-6, atol=1e-6)
+
+
 # --- above the plane
 
 
@@ -175,8 +184,10 @@ def test_other_bad_input_is_refused():
         regularization_path(problem, losses.logistic, [0.0, 1.0])
     with pytest.raises(ValueError, match="has 3 entries: use multistart_path"):
         regularization_path(Problem(torch.randn(1, 2, 3), [[1.0, 0.0]]), losses.logistic, RADII)
-    with pytest.raises(ValueError, match="opening is 0"):
+    with pytest.raises(ValueError, match="opening is 0: it must be above 0"):
         regularization_path(problem, losses.logistic, RADII, cone=(torch.tensor([1.0, 0.0]), 0.0))
+    with pytest.raises(ValueError, match="opening is 3: 1 - cos is at most 2"):
+        regularization_path(problem, losses.logistic, RADII, cone=(torch.tensor([1.0, 0.0]), 3.0))
     with pytest.raises(ValueError, match="two tokens of one input have the same key"):
         regularization_path(Problem(torch.zeros(1, 2, 2), [[1.0, 0.0]]), losses.logistic, RADII)
     with pytest.raises(ValueError, match="leading dimensions"):

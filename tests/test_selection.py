@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from problems import random_problem
 
 from lib import selection
 from lib.datasets import figure_1
 from lib.problem import Problem, from_tokens
-from lib.separators import att_svm
+from lib.separators import att_svm, difference_rows
 
 
 def test_optimal_and_selected_tokens():
@@ -81,3 +82,10 @@ def test_score_gap_is_infinite_without_neighbours():
     problem, selected = Problem([[[1.0], [0.0]]], [[0.0, 1.0]]), torch.tensor([0])
     longer = att_svm(2 * torch.ones(1, 1))  # an SVM over other rows, whose margin no token is on
     assert selection.score_gaps(problem, selected, longer) == torch.inf
+
+
+def test_score_leads_have_the_order_of_the_difference_rows():
+    problem = random_problem(5, n=3, T=4, d=2)
+    selected = torch.tensor([[0, 2, 3], [1, 1, 0]])
+    as_keys = Problem(problem.scores[..., None], problem.scores)
+    torch.testing.assert_close(selection.score_leads(problem, selected), difference_rows(as_keys, selected)[..., 0])
