@@ -45,6 +45,11 @@ def test_plane_draws_one_path_a_start_and_every_score(starts):
     assert figure.axes[1].get_xlabel() == "iteration"
 
 
+def test_plane_takes_names_for_scores():
+    figure = figures.plane(np.ones((3, 1, 2)), range(3), [[0, 0], [2, 1]], ["C", "0.5"], [True, False])
+    assert [text for text in texts(figure) if "score" in text] == ["score C", "score 0.5"]
+
+
 @pytest.mark.parametrize(
     "direction",
     [(1, 0), (0, 1), (-1, 0), (0, -2), (3, 1), (-1, -1), (1e-9, -1)],
