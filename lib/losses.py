@@ -28,7 +28,7 @@ class Loss:
         ``log_slope(u, drop=0.0)`` is log(-loss'(u - drop)), elementwise; -inf where the slope is zero. The drop is an
         argument of its own because it may be too small to show in u - drop.
     log_change : callable
-        ``log_change(u, sign, log_drop)`` is log |loss(u - sign e^log_drop) - loss(u)|, elementwise: the effect of a
+        ``log_change(u, sign, log_drop)`` is ``log |loss(u - sign e^log_drop) - loss(u)|``, elementwise: the effect of a
         drop (or, with sign -1, a rise) of the margin that may be far too small to show in u itself.
     constants : callable
         ``constants(bound)`` returns (M0, M1) of Assumption A (arXiv:2306.13596) on [-bound, bound]:

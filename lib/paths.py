@@ -1,7 +1,7 @@
-"""Regularisation paths p(R) = argmin { L(p) : |p| <= R }, over all vectors or over a cone.
+"""Regularisation paths ``p(R) = argmin { L(p) : |p| <= R }``, over all vectors or over a cone.
 
 The risk is not convex in p. In the plane the minimiser is global: all angles are searched at every radius. Above the
-plane it is the best of many starts, and the caller is told how far from stationary it is. Risks are compared as
+plane it is the best of many starts, and :func:`stationarity` tells how good it is. Risks are compared as
 logarithms of their distance from a limit of the risk, so that a path can be followed where L itself no longer moves.
 """
 
