@@ -19,7 +19,7 @@ from lib.problem import Excess, excess_risk, gradient
 
 REFINED = 6  # lowest local minima of a grid of angles that are refined
 HALVINGS = 5  # of the spacing of the radii around a minimiser inside the disc
-BISECTIONS = 40  # from the spacing of the grid to that of floats
+BISECTIONS = 50  # from the spacing of the grid to that of floats
 
 
 class Path(NamedTuple):

