@@ -326,10 +326,16 @@ def _label_ends(ax, x, ends):
     last = [y[np.isfinite(y)][-1] if np.isfinite(y).any() else low for _, y, _ in ends]
     heights = [to_height.transform((x[-1], np.clip(y, low, high)))[1] for y in last]
     line = 13 * ax.figure.dpi / 72
-    top = -np.inf
-    for height, (label, _, colour) in sorted(zip(heights, ends, strict=True), key=lambda pair: pair[0]):
-        half = line * (label.count("\n") + 1) / 2
-        centre = max(height, top + half)
-        top = centre + half
-        fraction = ax.transAxes.inverted().transform((0, centre))[1]
+    order = np.argsort(heights, kind="stable")
+    half = [line * (label.count("\n") + 1) / 2 for label, _, _ in ends]
+    centre, top = {}, -np.inf
+    for k in order:
+        centre[k] = max(heights[k], top + half[k])
+        top = centre[k] + half[k]
+    top = ax.bbox.y1 + line / 2  # labels above the frame would make the layout shrink it
+    for k in order[::-1]:
+        centre[k] = min(centre[k], top - half[k])
+        top = centre[k] - half[k]
+    for k, (label, _, colour) in enumerate(ends):
+        fraction = ax.transAxes.inverted().transform((0, centre[k]))[1]
         ax.annotate(label, (1.01, fraction), xycoords="axes fraction", color=colour, va="center", fontsize=10)

@@ -156,6 +156,17 @@ def test_every_curve_is_drawn():
     assert set(texts(curves({name: (k + 1) / X for k, name in enumerate(names)}))) == set(names)
 
 
+@pytest.mark.parametrize("ends", [(1.0, 1.0, 1.0), (0.0, 0.0, 0.0), (1.0, 0.99, 0.5)], ids=str)
+def test_labels_at_the_top_of_panels_do_not_overlap(ends):
+    for ax in figures.panels(2):
+        rising = {f"curve {k}\nof three": np.linspace(0, end, len(X)) for k, end in enumerate(ends)}
+        figure = figures.curves(X, rising, "x", "y", yscale="linear", ax=ax)
+    figure.canvas.draw()
+    for ax in figure.axes:
+        boxes = sorted((text.get_window_extent() for text in ax.texts), key=lambda box: box.y0)
+        assert all(below.y1 <= above.y0 + 1 for below, above in itertools.pairwise(boxes))
+
+
 def test_a_given_interval_is_drawn_around_its_curve():
     ax = curves({"share": 1 / X, "other": 2 / X}, bands={"share": (0.5 / X, 1.5 / X)}).axes[0]
     (band,) = ax.collections
