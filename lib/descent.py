@@ -93,20 +93,25 @@ def run(problem, loss, start, rule, iterations, record=None):
     FloatingPointError
         If an iterate is no longer finite; the message has the iteration.
     """
+    theta = checks.tensor("start", start, "parameter")
+    batch = checks.broadcastable(problem=problem.batch_shape, start=theta.shape[:-1])
+    theta = theta.expand(*batch, theta.shape[-1])
+    return iterate(lambda theta: rule(gradient(problem, loss, theta)), theta, iterations, record)
+
+
+def iterate(step, theta, iterations, record=None):
+    """Add ``step(theta)`` to theta, ``iterations`` times; arguments, result and errors as in :func:`run`."""
     if iterations < 1:
         raise ValueError(f"iterations is {iterations}: take at least 1")
     kept = range(iterations + 1) if record is None else sorted({int(k) for k in record})
     if not kept or kept[0] < 0 or kept[-1] > iterations:
         raise ValueError(f"record is {list(kept)[:5]}...: keep at least one of the iterations 0 to {iterations}")
-    theta = checks.tensor("start", start, "parameter")
-    batch = checks.broadcastable(problem=problem.batch_shape, start=theta.shape[:-1])
-    theta = theta.expand(*batch, theta.shape[-1])
     wanted, records = set(kept), []
     for k in range(kept[-1] + 1):
         if k in wanted:
             records.append(theta)
         if k < kept[-1]:
-            theta = theta + rule(gradient(problem, loss, theta))
+            theta = theta + step(theta)
             if not torch.isfinite(theta).all():
                 raise FloatingPointError(f"the iterate is no longer finite at iteration {k + 1}: take a smaller step")
     return Trajectory(torch.stack(records), torch.tensor(list(kept)))

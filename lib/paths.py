@@ -70,11 +70,11 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440):
     middle, half = _arc(cone)
     fractions = torch.linspace(-1, 1, angles + 1).reshape(-1, *[1] * len(problem.batch_shape))
     places = (middle + half * fractions).expand(-1, *problem.batch_shape)
-    selected = _best_limit(problem, loss, _on_circle(places, 1.0))
+    selected = _best_limit(problem, loss, on_circle(places, 1.0))
     theta = torch.stack([_circle_minimum(problem, loss, radius, places, selected) for radius in radii])
     every = radii
     for _ in range(HALVINGS):
-        value = _ordered(excess_risk(problem, loss, theta, selected)).reshape(len(every), -1)
+        value = ordered(excess_risk(problem, loss, theta, selected)).reshape(len(every), -1)
         added = _around_inner_minima(every, value)
         circles = [_circle_minimum(problem, loss, radius, places, selected) for radius in added]
         every, order = torch.cat([every, added]).sort()
@@ -145,7 +145,8 @@ def _arc(cone):
     return torch.atan2(axis[..., 1], axis[..., 0]), (1 - opening).arccos()
 
 
-def _on_circle(angles, radius):
+def on_circle(angles, radius):
+    """Vectors of length ``radius`` at ``angles`` from the first axis, shape (..., 2)."""
     return radius * torch.stack([angles.cos(), angles.sin()], dim=-1)
 
 
@@ -164,7 +165,7 @@ def _best_limit(problem, loss, directions):
 
 def _circle_minimum(problem, loss, radius, places, selected):
     """Global minimiser over and between the angles ``places`` (angles, ...) at one radius, shape (..., 2)."""
-    value = _ordered(excess_risk(problem, loss, _on_circle(places, radius), selected))
+    value = ordered(excess_risk(problem, loss, on_circle(places, radius), selected))
     low, high = (torch.cat(side) for side in ((places[:1], places[:-1]), (places[1:], places[-1:])))
     before, after = (torch.cat(side) for side in ((value[:1], value[:-1]), (value[1:], value[-1:])))
     minima = (value <= before) & (value <= after)
@@ -173,10 +174,10 @@ def _circle_minimum(problem, loss, radius, places, selected):
     for _ in range(BISECTIONS):
         angle = (low + high) / 2
         tangent = torch.stack([-angle.sin(), angle.cos()], dim=-1)
-        rising = (gradient(problem, loss, _on_circle(angle, radius)).direction * tangent).sum(-1) > 0
+        rising = (gradient(problem, loss, on_circle(angle, radius)).direction * tangent).sum(-1) > 0
         low, high = torch.where(rising, low, angle), torch.where(rising, angle, high)
-    theta = _on_circle((low + high) / 2, radius)
-    best = _ordered(excess_risk(problem, loss, theta, selected)).argmin(0)
+    theta = on_circle((low + high) / 2, radius)
+    best = ordered(excess_risk(problem, loss, theta, selected)).argmin(0)
     return theta.gather(0, best[None, ..., None].expand(1, *theta.shape[1:]))[0]
 
 
@@ -188,7 +189,7 @@ def _around_inner_minima(radii, value):
     return between[torch.cat([minima, minima + 1]).unique()]
 
 
-def _ordered(excess):
+def ordered(excess):
     """Numbers in the order of the excesses, none of which is as small as e^-1e8: logarithms where positive."""
     below = torch.where(excess.sign < 0, -2e8 - excess.log, -1e8)
     return torch.where(excess.sign > 0, excess.log, below)
@@ -196,7 +197,7 @@ def _ordered(excess):
 
 def _best_so_far(theta, excess, selected):
     """The minimiser over the ball at each radius: the best of the spheres up to it."""
-    best = _ordered(excess).cummin(0).indices
+    best = ordered(excess).cummin(0).indices
     chosen = theta.gather(0, best[..., None].expand(theta.shape))
     return Path(chosen, Excess(excess.sign.gather(0, best), excess.log.gather(0, best)), selected)
 

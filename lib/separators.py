@@ -2,7 +2,8 @@
 
 ``min |theta|`` subject to D theta >= 1 has no bias, so it is a least-distance problem; Lawson and Hanson's
 reduction to non-negative least squares solves it exactly in finitely many steps, gives the multipliers, and a
-zero residual proves that nothing satisfies the constraints. Every solution carries its own certificate.
+zero residual proves that nothing satisfies the constraints. Every solution carries its own certificate. The same
+with other margins than 1 gives the relaxed SVM, with labelled features as rows the SVM of the head.
 """
 
 from dataclasses import dataclass, fields
@@ -24,9 +25,10 @@ MOST_SELECTIONS = 100_000
 
 
 class InfeasibleError(ValueError):
-    """No theta has D theta >= 1.
+    """No theta has D theta >= required.
 
-    ``certificate`` is the proof, shape (m,): non-negative weights that sum to 1 with certificate @ D = 0.
+    ``certificate`` is the proof, shape (m,): non-negative weights with certificate @ D = 0 and
+    certificate @ required = 1.
     """
 
     def __init__(self, message, certificate):
@@ -36,12 +38,13 @@ class InfeasibleError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Separator:
-    """Solution of ``min |theta|_p`` subject to D theta >= 1, with what it takes to check it.
+    """Solution of ``min |theta|_p`` subject to D theta >= required, with what it takes to check it.
 
     Attributes
     ----------
     theta : Tensor, shape (..., D)
-        p_mm or vec(W_mm), scaled so that its smallest margin is 1; zero where infeasible.
+        p_mm or vec(W_mm), scaled so that its smallest margin is 1 (its smallest part of the required one); zero
+        where infeasible.
     duals : Tensor, shape (..., m)
         Multipliers of ``min |theta|_p^2 / 2``, none below zero; for p = 2, theta = D^T duals.
     margins : Tensor, shape (..., m)
@@ -50,7 +53,8 @@ class Separator:
         ``1 - (dual bound) / |theta|_p``: the norm exceeds the optimum by at most this fraction. nan where infeasible.
     feasible : Tensor of bool, shape (...)
     certificate : Tensor, shape (..., m)
-        Where infeasible: weights >= 0 that sum to 1 with certificate @ D = 0. Zero elsewhere.
+        Where infeasible: weights >= 0 with certificate @ D = 0 and certificate @ required = 1 (so that they sum to 1
+        where all margins are required to be 1). Zero elsewhere.
     """
 
     theta: Tensor
@@ -109,15 +113,149 @@ def att_svm(problem, selected=None, norm=2.0):
     if isinstance(problem, Problem) != (selected is not None):
         raise ValueError("give a problem with selected tokens, or difference rows without them")
     separator = hard_margin(problem if selected is None else difference_rows(problem, selected), norm)
+    return _all_feasible(separator, "no direction separates the selected tokens", "select other tokens")
+
+
+def relaxed_att_svm(problem, selected, support):
+    """Solve the relaxed ATT-SVM, problem (10) of arXiv:2306.13596: margin 1 where it supports the head, else only 0.
+
+    ``argmin |p|`` s.t. p . (k_{i selected_i} - k_it) >= 1 for the inputs in ``support``, and >= 0 for the others.
+
+    Parameters
+    ----------
+    problem : Problem
+    selected : array_like of int, shape (..., n)
+    support : array_like of bool, shape (..., n)
+        Support vectors of :func:`label_svm`.
+
+    Returns
+    -------
+    Separator
+
+    Raises
+    ------
+    InfeasibleError
+        If any of the batch has no solution.
+    ValueError
+        If shapes do not fit, or no input is in the support.
+    """
+    rows = difference_rows(problem, selected)
+    inputs, tokens = problem.scores.shape[-2:]
+    support = torch.as_tensor(support)
+    if support.dtype != torch.bool or support.shape[-1:] != (inputs,):
+        raise ValueError(
+            f"support has type {support.dtype} and shape {tuple(support.shape)}: give True or False for each of the"
+            f" {inputs} inputs"
+        )
+    separator = hard_margin(rows, required=support.double().repeat_interleave(tokens - 1, -1))
+    return _all_feasible(separator, "no direction separates the selected tokens", "select other tokens")
+
+
+def label_svm(features, labels):
+    """SVM of the head: ``argmin |v|`` s.t. Y_i v . r_i >= 1, problem (SVM) of arXiv:2306.13596.
+
+    Parameters
+    ----------
+    features : array_like, shape (..., n, d)
+        r_i, one feature vector for each input.
+    labels : array_like, shape (..., n)
+        Y_i, +1 or -1.
+
+    Returns
+    -------
+    Separator
+        ``theta`` is v_mm, ``1 / |v_mm|`` the label margin; the support vectors have margin 1.
+
+    Raises
+    ------
+    InfeasibleError
+        If any of the batch has no solution.
+    """
+    features, labels = checks.tensor("features", features, "n", "d"), checks.labels(labels)
+    if labels.shape[-1:] != features.shape[-2:-1]:
+        raise ValueError(
+            f"labels have shape {tuple(labels.shape)}, features are {features.shape[-2]}: give each one label"
+        )
+    separator = hard_margin(labels[..., None] * features)
+    return _all_feasible(separator, "no head has every label right", "use other features")
+
+
+def _all_feasible(separator, failure, remedy):
+    """Return the separator, or raise with the certificate of the first of the batch that has none."""
     if not separator.feasible.all():
         which = torch.nonzero(~separator.feasible)[0].tolist()
         place = f" at index {tuple(which)} of the batch" if which else ""
         raise InfeasibleError(
-            f"the SVM{place} is infeasible: no direction separates the selected tokens, as the attached certificate"
-            " proves; select other tokens, or use hard_margin for a mask",
+            f"the SVM{place} is infeasible: {failure}, as the attached certificate proves; {remedy}, or use"
+            " hard_margin for a mask",
             separator.certificate[tuple(which)],
         )
     return separator
+
+
+def set_att_svm(problem, optimal):
+    """Solve ATT-SVM' (Theorem 8, arXiv:2306.13596): from each set of optimal tokens one must lead all others by 1.
+
+    ``argmin |p|`` s.t. max_{alpha in O_i} min_{beta not in O_i} p . (k_{i alpha} - k_{i beta}) >= 1 for all i. Not
+    convex, so there may be several solutions: every choice of one token from each set is solved, the shortest kept.
+
+    Parameters
+    ----------
+    problem : Problem
+        Without leading dimensions, and small: there are as many SVMs as choices.
+    optimal : array_like of bool, shape (n, T)
+        O_i, at least one token of each input; an input whose tokens are all optimal imposes nothing.
+
+    Returns
+    -------
+    selected : Tensor of int, shape (found, n)
+        The choices whose SVM is as short as any, to a relative 1e-9.
+    separator : Separator
+        Their solutions: the solution set is ``separator.theta``, shape (found, parameter_size).
+
+    Raises
+    ------
+    InfeasibleError
+        If no choice can be separated (the certificate is that of the first).
+    ValueError
+        If the problem has leading dimensions, the sets do not fit, or there are more than 100,000 choices.
+    """
+    if problem.batch_shape:
+        raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
+    optimal = _check_sets(optimal, problem.scores.shape)
+    choices = torch.cartesian_prod(*(torch.nonzero(row).flatten() for row in optimal)).reshape(-1, len(optimal))
+    # A chosen token need not lead the other optimal ones, but the best choice for a theta is the one that does: so 0.
+    others = other_tokens(choices, optimal.shape[-1])
+    required = 1.0 - optimal.double().expand(len(choices), -1, -1).gather(-1, others).flatten(-2)
+    separator = hard_margin(difference_rows(problem, choices), required=required)
+    if not separator.feasible.any():
+        raise InfeasibleError(
+            "no choice of optimal tokens can be separated, as the attached certificate proves for the first; take other"
+            " sets",
+            separator.certificate[0],
+        )
+    length = torch.where(separator.feasible, torch.linalg.vector_norm(separator.theta, dim=-1), torch.inf)
+    return _at(choices, separator, length <= (1 + 1e-9) * length.min())
+
+
+def _check_sets(optimal, shape):
+    """Return ``optimal`` as a mask of shape (n, T); ValueError unless it splits the tokens into few enough choices."""
+    optimal = torch.as_tensor(optimal)
+    if optimal.dtype != torch.bool or optimal.shape != shape:
+        raise ValueError(
+            f"optimal has type {optimal.dtype} and shape {tuple(optimal.shape)}: give True or False for each token,"
+            f" shape {tuple(shape)}"
+        )
+    if not optimal.any(-1).all() or optimal.all():
+        raise ValueError("optimal must name at least one token of each input, and leave one out somewhere")
+    if optimal.sum(-1).double().prod() > MOST_SELECTIONS:
+        raise ValueError(f"there are {optimal.sum(-1).tolist()} optimal tokens: at most {MOST_SELECTIONS} choices")
+    return optimal
+
+
+def _at(selected, separator, mask):
+    """The selections and their separators where the mask is True."""
+    return selected[mask], Separator(*(getattr(separator, field.name)[mask] for field in fields(Separator)))
 
 
 def locally_optimal_selections(problem):
@@ -147,29 +285,52 @@ def locally_optimal_selections(problem):
     selected = torch.cartesian_prod(*inputs * [torch.arange(tokens)]).reshape(-1, inputs)
     separator = hard_margin(difference_rows(problem, selected))
     found = separator.feasible & locally_optimal(problem, selected, separator)
-    return selected[found], Separator(*(getattr(separator, field.name)[found] for field in fields(Separator)))
+    return _at(selected, separator, found)
 
 
-def hard_margin(rows, norm=2.0):
-    """Solve ``min |theta|_p`` s.t. rows theta >= 1 over rows of shape (..., m, D); infeasible ones marked, not raised.
+def hard_margin(rows, norm=2.0, required=None):
+    """Solve ``min |theta|_p`` s.t. rows theta >= required for many sets of rows; infeasible ones marked, not raised.
 
-    A solution longer than 1e9 / (longest row) counts as infeasible. Euclid by NNLS with one least-squares solve on
-    the active rows; other norms by cvxpy.
+    A solution longer than 1e9 (largest required margin) / (longest row) counts as infeasible. Euclid by NNLS with one
+    least-squares solve on the active rows; other norms by cvxpy.
+
+    Parameters
+    ----------
+    rows : array_like, shape (..., m, D)
+    norm : float
+        1 <= p <= inf.
+    required : array_like, shape (..., m), optional
+        Margin that each row must have, none below 0 and one above; all of them 1 when left out.
 
     Returns
     -------
     Separator
     """
-    rows = checks.tensor("difference rows", rows, "m", "D")
+    rows, required = _with_required(rows, required)
     if not norm >= 1:
         raise ValueError(f"norm is {norm}: an l_p norm has 1 <= p <= inf")
-    solved = [_solve(one, norm) for one in rows.reshape(-1, *rows.shape[-2:]).numpy()]
+    flat = zip(rows.reshape(-1, *rows.shape[-2:]).numpy(), required.reshape(-1, rows.shape[-2]).numpy(), strict=True)
+    solved = [_solve(*one, norm) for one in flat]
     parts = (np.stack(part) for part in zip(*solved, strict=True))
     theta, duals, certificate = (torch.as_tensor(part).reshape(*rows.shape[:-2], -1) for part in parts)
-    return _certified(rows, theta, duals, certificate, norm)
+    return _certified(rows, required, theta, duals, certificate, norm)
 
 
-def hard_margin_cvxpy(rows, norm=2.0):
+def _with_required(rows, required):
+    """Rows and required margins with the same leading dimensions."""
+    rows = checks.tensor("difference rows", rows, "m", "D")
+    if required is None:
+        return rows, torch.ones(rows.shape[:-1])
+    required = checks.tensor("required", required, "m")
+    if (required < 0).any() or not (required > 0).any(-1).all():
+        raise ValueError(f"required margins go from {required.min():g} to {required.max():g}: none below 0, one above")
+    if required.shape[-1] != rows.shape[-2]:
+        raise ValueError(f"required margins are {required.shape[-1]}, rows are {rows.shape[-2]}: give each row one")
+    batch = checks.broadcastable(rows=rows.shape[:-2], required=required.shape[:-1])
+    return rows.expand(*batch, *rows.shape[-2:]), required.expand(*batch, -1)
+
+
+def hard_margin_cvxpy(rows, norm=2.0, required=None):
     """State :func:`hard_margin` for one set of rows (m, D) in cvxpy, as one reads it: the second opinion.
 
     Returns
@@ -183,65 +344,66 @@ def hard_margin_cvxpy(rows, norm=2.0):
     RuntimeError
         If the solver gives up.
     """
-    rows = checks.tensor("difference rows", rows, "m", "D")
+    rows, required = _with_required(rows, required)
     theta = cvxpy.Variable(rows.shape[-1])
-    separated = rows.numpy() @ theta >= 1
+    separated = rows.numpy() @ theta >= required.numpy()
     length = cvxpy.norm(theta, norm)
     problem = cvxpy.Problem(cvxpy.Minimize(length), [separated])
     problem.solve(solver=cvxpy.CLARABEL)
     if problem.status in ("infeasible", "infeasible_inaccurate"):
         ray = torch.as_tensor(separated.dual_value).clamp(min=0)
-        raise InfeasibleError("cvxpy: the SVM is infeasible; select other tokens", ray / ray.sum())
+        raise InfeasibleError("cvxpy: the SVM is infeasible; select other tokens", ray / (ray @ required))
     if problem.status != "optimal":
         raise RuntimeError(f"cvxpy ended with status {problem.status!r}: rescale the rows, or use norm 2 (NNLS)")
     duals = torch.as_tensor(separated.dual_value) * problem.value
-    return _certified(rows, torch.as_tensor(theta.value), duals, torch.zeros_like(duals), norm)
+    return _certified(rows, required, torch.as_tensor(theta.value), duals, torch.zeros_like(duals), norm)
 
 
-def _solve(rows, norm):
+def _solve(rows, required, norm):
     """Return theta, duals and certificate (zeros where they do not apply) of one set of rows, NumPy arrays."""
     scale = np.linalg.norm(rows, axis=1).max() or 1.0
-    weights, residual = _least_distance(rows / scale)
+    weights, residual = _least_distance(rows / scale, required / required.max())
     nothing = np.zeros(len(rows))
     if residual <= INFEASIBLE:
-        return np.zeros(rows.shape[1]), nothing, weights / weights.sum()
+        return np.zeros(rows.shape[1]), nothing, weights / (weights @ required)
     if norm != 2:
-        separator = hard_margin_cvxpy(rows, norm)
+        separator = hard_margin_cvxpy(rows, norm, required)
         return separator.theta.numpy(), separator.duals.numpy(), nothing
-    theta, duals = _polish(rows, weights)
+    theta, duals = _polish(rows, required, weights)
     return theta, duals, nothing
 
 
-def _least_distance(rows):
-    """NNLS weights u >= 0 of min |[D^T; 1] u - (0, 1)| and the residual, which is about 1 / |theta| (at most 1)."""
+def _least_distance(rows, required):
+    """NNLS weights u >= 0 of min |[D^T; b^T] u - (0, 1)|, b required; the residual, about 1 / |theta|, at most 1."""
     if rows.shape[1] > rows.shape[0]:
         rows = np.linalg.qr(rows.T, mode="r").T  # the same inner products in as many dimensions as there are rows
-    system = np.vstack([rows.T, np.ones(len(rows))])
+    system = np.vstack([rows.T, required])
     target = np.append(np.zeros(rows.shape[1]), 1.0)
     return nnls(system, target, maxiter=100 * len(rows))
 
 
-def _polish(rows, weights):
-    """Solve on the active rows alone: their margins become 1 to rounding, at any length of theta."""
+def _polish(rows, required, weights):
+    """Solve on the active rows alone: their margins become the required ones to rounding, at any length of theta."""
     active = weights > 0
-    theta = np.linalg.lstsq(rows[active], np.ones(active.sum()), rcond=None)[0]
+    theta = np.linalg.lstsq(rows[active], required[active], rcond=None)[0]
     duals = np.zeros(len(rows))
     duals[active] = np.linalg.lstsq(rows[active].T, theta, rcond=None)[0].clip(min=0)
     return theta, duals
 
 
-def _certified(rows, theta, duals, certificate, norm):
-    """Scale theta to margin 1 and compare its norm with the dual bound sum(duals) / |D^T duals|_q, 1/p + 1/q = 1."""
-    feasible = certificate.sum(-1) == 0
+def _certified(rows, required, theta, duals, certificate, norm):
+    """Scale theta to its required margins b; compare its norm with the dual bound b . u / |D^T u|_q, 1/p + 1/q = 1."""
+    feasible = (certificate == 0).all(-1)
     margins = torch.einsum("...md,...d->...m", rows, theta)
-    smallest = margins.amin(-1).where(feasible, torch.ones(()))
-    if (smallest <= 0).any():
+    smallest = torch.where(required > 0, margins / required, torch.inf).amin(-1).where(feasible, torch.ones(()))
+    size = torch.einsum("...md,...d->...m", rows.abs(), theta.abs())
+    if (smallest <= 0).any() or (margins < -1e-9 * size).any():
         raise RuntimeError(
             "the solver's direction does not separate the rows: rescale them, their sizes differ too much"
         )
     theta, margins = theta / smallest[..., None], margins / smallest[..., None]
     dual_norm = torch.inf if norm == 1 else norm / (norm - 1) if norm < torch.inf else 1.0
     combined = torch.einsum("...md,...m->...d", rows, duals)
-    bound = duals.sum(-1) / torch.linalg.vector_norm(combined, ord=dual_norm, dim=-1)
+    bound = (duals * required).sum(-1) / torch.linalg.vector_norm(combined, ord=dual_norm, dim=-1)
     gap = 1 - bound / torch.linalg.vector_norm(theta, ord=norm, dim=-1)
     return Separator(theta, duals, margins, gap, feasible, certificate)

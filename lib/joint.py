@@ -1,0 +1,408 @@
+"""Head and attention together: the risk in (v, p), its descent, its regularisation path and what the path tends to.
+
+For a fixed head the scores are fixed, and everything else in the library applies (:meth:`JointProblem.fixed_head`).
+For a fixed prompt the head solves a convex problem whose limit is :func:`lib.separators.label_svm`. The functions
+here put the two together; the theory is that of the logistic loss (section 3 of arXiv:2306.13596).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.optimize import nnls
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from lib import checks
+from lib.descent import Trajectory, iterate
+from lib.geometry import norm, unit
+from lib.losses import logistic
+from lib.paths import on_circle, ordered
+from lib.problem import Gradient, Problem, excess_risk, gradient
+from lib.selection import check_selected, selected_tokens
+from lib.separators import MOST_SELECTIONS, Separator, att_svm, difference_rows, hard_margin, label_svm, relaxed_att_svm
+
+TIGHT = 1e-9  # a margin is tight, a lead or a residual zero, to within this part
+REFINED = 6  # lowest local minima of a circle of prompts that are refined
+BISECTIONS = 55  # from a half circle, or the spacing of a grid, to that of floats
+
+
+@dataclass(frozen=True, eq=False)
+class JointProblem:
+    """Tokens, labels and keys; the parameters are a head v of shape (..., c) and a prompt p of shape (..., d).
+
+    Attributes
+    ----------
+    tokens : Tensor, shape (..., n, T, c)
+        x_it, as the head sees them.
+    labels : Tensor, shape (..., n)
+        Y_i, +1 or -1.
+    keys : Tensor, shape (..., n, T, d), optional
+        k_it, as the prompt sees them; the tokens themselves when left out.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, an entry is not finite, or a label is neither +1 nor -1.
+    """
+
+    tokens: Tensor
+    labels: Tensor
+    keys: Tensor | None = None
+
+    def __post_init__(self):
+        tokens, labels = checks.tensor("tokens", self.tokens, "n", "T", "c"), checks.labels(self.labels)
+        keys = tokens if self.keys is None else checks.tensor("keys", self.keys, "n", "T", "d")
+        if labels.shape[-1:] != tokens.shape[-3:-2] or keys.shape[-3:-1] != tokens.shape[-3:-1]:
+            raise ValueError(
+                f"tokens have (n, T) = {tuple(tokens.shape[-3:-1])}, keys {tuple(keys.shape[-3:-1])}, labels"
+                f" n = {tuple(labels.shape[-1:])}: give each token one key and each input one label"
+            )
+        for name, value in (("tokens", tokens), ("labels", labels), ("keys", keys)):
+            object.__setattr__(self, name, value)
+        self.batch_shape  # noqa: B018  refuses leading dimensions that do not fit together
+
+    @property
+    def batch_shape(self):
+        """Leading dimensions of tokens, labels and keys together."""
+        shapes = {"tokens": self.tokens.shape[:-3], "labels": self.labels.shape[:-1], "keys": self.keys.shape[:-3]}
+        return checks.broadcastable(**shapes)
+
+    def fixed_head(self, head):
+        """Return the problem in p alone for a head v of shape (..., c): scores gamma_it = Y_i v . x_it."""
+        head = checks.tensor("head", head, "c")
+        if head.shape[-1] != self.tokens.shape[-1]:
+            raise ValueError(
+                f"the head has {head.shape[-1]} entries, tokens have {self.tokens.shape[-1]}: they must agree"
+            )
+        checks.broadcastable(tokens=self.tokens.shape[:-3], head=head.shape[:-1])
+        return Problem(self.keys, self.labels[..., None] * torch.einsum("...ntc,...c->...nt", self.tokens, head))
+
+    def features(self, attention):
+        """Y_i r_i with r_i = X_i^T a_i, what attention passes on, shape (..., n, c): the rows of the label SVM."""
+        return self.labels[..., None] * torch.einsum("...nt,...ntc->...nc", attention, self.tokens)
+
+    def attention(self, theta):
+        """softmax(K_i p), shape (..., n, T)."""
+        return Problem(self.keys, torch.zeros(self.keys.shape[:-1])).attention(theta)
+
+
+def label_margin(problem, attention):
+    """Largest margin of a unit head on the features, max_v min_i Y_i v . r_i, shape (...); 0 where none is above 0.
+
+    The label margin Gamma of Assumption C (arXiv:2306.13596), as a function of attention of shape (..., n, T).
+    """
+    separator = hard_margin(problem.features(attention))
+    return torch.where(separator.feasible, 1 / norm(separator.theta).clamp(min=1e-300), 0.0)
+
+
+class LabelChoice(NamedTuple):
+    """The tokens with the largest label margin, and whether Assumption C holds.
+
+    selected : shape (n,).
+    separator : Separator, the label SVM on them; its support vectors have margin 1.
+    margin : shape (), their label margin Gamma.
+    runner_up : shape (), the largest label margin of any other selection.
+    holds : bool, Assumption C for every attention map.
+    """
+
+    selected: Tensor
+    separator: Separator
+    margin: Tensor
+    runner_up: Tensor
+    holds: bool
+
+
+def assumption_c(problem):
+    """Decide Assumption C of arXiv:2306.13596 for a small data set, over all attention maps, by T^n label SVMs.
+
+    It holds for some selection exactly if (i) every other selection has a smaller label margin, and (ii) every input
+    has a multiplier above zero in some solution of the dual. For the attention maps that keys and a prompt can make,
+    the two are sufficient. The chapter on Assumption C has the proof.
+
+    Parameters
+    ----------
+    problem : JointProblem
+        Without leading dimensions.
+
+    Returns
+    -------
+    LabelChoice
+
+    Raises
+    ------
+    ValueError
+        If the problem has leading dimensions, more than 100,000 selections, or no selection that separates labels.
+    """
+    inputs, tokens = problem.keys.shape[-3:-1]
+    if problem.batch_shape:
+        raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
+    if tokens**inputs > MOST_SELECTIONS:
+        raise ValueError(f"there are {tokens}^{inputs} selections: at most {MOST_SELECTIONS} are compared")
+    selected = torch.cartesian_prod(*inputs * [torch.arange(tokens)]).reshape(-1, inputs)
+    margins = label_margin(problem, torch.nn.functional.one_hot(selected, tokens).double())
+    best = margins.argmax()
+    if margins[best] == 0:
+        raise ValueError("no selection of tokens lets a head have every label right: Assumption C asks for one")
+    features = _selected_features(problem, selected[best])
+    separator = label_svm(features, torch.ones(inputs))
+    runner_up = margins[torch.arange(len(margins)) != best].max()
+    alone = runner_up < (1 - TIGHT) * margins[best]
+    essential = _can_have_multipliers(features, separator)
+    return LabelChoice(selected[best], separator, margins[best], runner_up, bool(alone and essential.all()))
+
+
+def _can_have_multipliers(features, separator):
+    """Whether some solution of the dual gives an input a positive multiplier: bool, shape (n,).
+
+    Row z_j has one exactly if s v_mm - z_j, for some s, is a non-negative combination of the tight rows.
+    """
+    tight = separator.margins < 1 + TIGHT
+    system = torch.cat([features[tight], -separator.theta[None]]).T.numpy()
+    residuals = [nnls(system, -row)[1] / np.linalg.norm(row) for row in features.numpy()]
+    return tight & (torch.tensor(residuals) < TIGHT)
+
+
+def _selected_features(problem, selected):
+    """Y_i x_{i selected_i}, shape (..., n, c)."""
+    selected = check_selected(selected, *problem.keys.shape[-3:-1])
+    return problem.features(torch.nn.functional.one_hot(selected, problem.keys.shape[-2]).double())
+
+
+class JointLimit(NamedTuple):
+    """What the joint path tends to at one ratio of the radii.
+
+    head : unit v_mm, shape (c,); prompt : unit vector, shape (d,); threshold : float, the ratio from which on the
+    prompt is the relaxed SVM's.
+    """
+
+    head: Tensor
+    prompt: Tensor
+    threshold: float
+
+
+def joint_limit(problem, selected, ratio):
+    """Limit directions of the joint regularisation path over ``|v| <= c R, |p| <= R`` as R grows, c the ratio.
+
+    The head tends to v_mm. The prompt tends to the unit u that maximises
+    ``min_{i,t} [ u . (k_{i alpha_i} - k_it) + c (Y_i w . x_{i alpha_i} - Gamma) ]`` subject to
+    u . (k_{i alpha_i} - k_it) >= 0, where w is the unit v_mm and Gamma its margin. For c = 0 that is ATT-SVM, from the
+    threshold on the relaxed ATT-SVM, problem (10): the correction to Theorem 6 of arXiv:2306.13596.
+
+    Parameters
+    ----------
+    problem : JointProblem
+        Without leading dimensions.
+    selected : array_like of int, shape (n,)
+        alpha, the tokens that the path selects.
+    ratio : float
+        c, not below zero; ``math.inf`` where r grows faster than R.
+
+    Returns
+    -------
+    JointLimit
+
+    Raises
+    ------
+    InfeasibleError
+        If the labels or the selected tokens cannot be separated.
+    """
+    features = _selected_features(problem, selected)
+    label = label_svm(features, torch.ones(len(features)))
+    head = unit(label.theta)
+    at_selected = problem.fixed_head(head)
+    rows = difference_rows(at_selected, selected)
+    buffer = (features @ head - 1 / norm(label.theta)).clamp(min=0)
+    support = label.margins < 1 + TIGHT
+    buffer = torch.where(support, 0.0, buffer).repeat_interleave(problem.keys.shape[-2] - 1)
+    if not ratio >= 0:
+        raise ValueError(f"ratio is {ratio}: the radius of the head, in radii of the prompt, must not be below 0")
+
+    relaxed = relaxed_att_svm(at_selected, selected, support)
+    length = norm(relaxed.theta)
+    behind = torch.where(buffer > 0, (1 - relaxed.margins) / (length * buffer), 0.0)
+    threshold = behind.max().clamp(min=0).item()
+    if ratio >= threshold:
+        return JointLimit(head, unit(relaxed.theta), threshold)
+    if ratio == 0:
+        return JointLimit(head, unit(att_svm(at_selected, selected).theta), threshold)
+    # The margin where no input has a buffer: a unit vector reaches the least of these two, and not the other.
+    low, high = min(ratio * buffer[buffer > 0].min(), 1 / length), 1 / length
+    for _ in range(BISECTIONS):
+        margin = (low + high) / 2
+        shortest = hard_margin(rows, required=(margin - ratio * buffer).clamp(min=0))
+        within = shortest.feasible and norm(shortest.theta) <= 1
+        low, high = (margin, high) if within else (low, margin)
+    return JointLimit(head, unit(hard_margin(rows, required=(low - ratio * buffer).clamp(min=0)).theta), threshold)
+
+
+def head_gradient(problem, loss, head, theta):
+    """Gradient of the joint risk in the head, (1/n) sum_i loss'(u_i) Y_i r_i, its size as a logarithm.
+
+    Returns
+    -------
+    lib.problem.Gradient
+        ``direction`` of shape (..., c).
+    """
+    return _head_gradient(problem.features(problem.attention(theta)), loss, head)
+
+
+def _head_gradient(features, loss, head):
+    log_slope = loss.log_slope(torch.einsum("...nc,...c->...n", features, head))
+    log_scale = log_slope.amax(-1)
+    weights = (log_slope - log_scale[..., None]).exp()
+    direction = -torch.einsum("...n,...nc->...c", weights, features)
+    return Gradient(direction, log_scale - math.log(features.shape[-2]))
+
+
+def run(problem, loss, head, theta, head_rule, rule, iterations, record=None):
+    """Descend in the head and the prompt at once, each by its own step rule, over all leading dimensions.
+
+    Parameters
+    ----------
+    problem : JointProblem
+    loss : lib.losses.Loss
+    head : Tensor, shape (..., c)
+    theta : Tensor, shape (..., d)
+        Starts; leading dimensions that the problem lacks are several runs of one problem.
+    head_rule, rule : callable
+        Step rules of :mod:`lib.descent`, for example ``normalised(0.1)``.
+    iterations : int
+    record : sequence of int, optional
+        Iterations to keep, 0 being the start; all of them when left out.
+
+    Returns
+    -------
+    (Trajectory, Trajectory)
+        Of the head and of the prompt.
+
+    Raises
+    ------
+    ValueError, FloatingPointError
+        As :func:`lib.descent.run`.
+    """
+    head, theta = checks.tensor("head", head, "c"), checks.tensor("theta", theta, "d")
+    size = head.shape[-1]
+    batch = checks.broadcastable(problem=problem.batch_shape, head=head.shape[:-1], theta=theta.shape[:-1])
+    start = torch.cat([head.expand(*batch, size), theta.expand(*batch, theta.shape[-1])], dim=-1)
+
+    def step(both):
+        head, theta = both[..., :size], both[..., size:]
+        head_step = head_rule(head_gradient(problem, loss, head, theta))
+        return torch.cat([head_step, rule(gradient(problem.fixed_head(head), loss, theta))], dim=-1)
+
+    both = iterate(step, start, iterations, record)
+    return Trajectory(both.theta[..., :size], both.times), Trajectory(both.theta[..., size:], both.times)
+
+
+class JointPath(NamedTuple):
+    """A joint regularisation path.
+
+    head : shape (radii, ..., 2), v of length r; theta : shape (radii, ..., 2), p of length R.
+    log_risk : shape (radii, ...), the logarithm of the risk there.
+    """
+
+    head: Tensor
+    theta: Tensor
+    log_risk: Tensor
+
+
+def joint_path(problem, head_radii, radii, angles=720):
+    """Joint regularisation path of the logistic risk over ``|v| = r, |p| = R`` in the plane, globally minimal.
+
+    For each prompt the best head solves a convex problem, by bisection between the outermost features. By the envelope
+    theorem the slope of the risk along the circle of prompts, the best head for each, is that at a fixed head, and the
+    log-space gradient knows its sign at any radius. Every angle where it turns from minus to plus is refined, and the
+    best of them kept. Prompts whose features no head separates are left out: there the risk is at least log(2) / n.
+
+    Parameters
+    ----------
+    problem : JointProblem
+        Tokens and keys in the plane.
+    head_radii, radii : array_like, shape (radii,)
+        r and R, pair by pair.
+    angles : int
+        Of the prompts that are compared; raise it where minima lie closer together than 2 pi / ``angles``.
+
+    Returns
+    -------
+    JointPath
+
+    Raises
+    ------
+    ValueError
+        If tokens or keys are not in the plane, a radius is not positive, or no prompt separates the labels.
+    """
+    if problem.tokens.shape[-1] != 2 or problem.keys.shape[-1] != 2:
+        raise ValueError("tokens and keys must be in the plane: above it, use run")
+    head_radii, radii = checks.positive("head_radii", head_radii), checks.positive("radii", radii)
+    if head_radii.ndim != 1 or head_radii.shape != radii.shape:
+        raise ValueError(
+            f"there are {tuple(head_radii.shape)} radii of the head and {tuple(radii.shape)} of the prompt"
+        )
+    pairs = [_circle_minimum(problem, *pair, angles) for pair in zip(head_radii, radii, strict=True)]
+    return JointPath(*(torch.stack(part) for part in zip(*pairs, strict=True)))
+
+
+def _circle_minimum(problem, head_radius, radius, angles):
+    """Head, prompt and log risk of the global minimum at one pair of radii."""
+    places = torch.linspace(-math.pi, math.pi, angles + 1).reshape(-1, *[1] * len(problem.batch_shape))
+    places = places.expand(-1, *problem.batch_shape)
+    heads, slope, value = _profile(problem, head_radius, radius, places)
+    if value.isinf().all(0).any():
+        raise ValueError("no prompt lets a head separate the labels: take other tokens")
+    turns = (slope[:-1] <= 0) & (slope[1:] > 0)
+    lowest = torch.where(turns, torch.minimum(value[:-1], value[1:]), torch.inf).argsort(dim=0)[:REFINED]
+    low, high = places[:-1].gather(0, lowest), places[1:].gather(0, lowest)
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        rising = _profile(problem, head_radius, radius, middle)[1] > 0
+        low, high = torch.where(rising, low, middle), torch.where(rising, middle, high)
+    middle = (low + high) / 2
+    heads, _, value = _profile(problem, head_radius, radius, middle)
+    prompts = on_circle(middle, radius)
+    # Where minima select the same tokens, the risks may agree to rounding: then their distance from the limit decides.
+    selected = _take(selected_tokens(problem.fixed_head(heads), prompts), value.argmin(0))
+    excess = excess_risk(problem.fixed_head(heads), logistic, prompts, selected)
+    close = value <= value.amin(0) + 1e-9 * (1 + value.amin(0).abs())
+    best = torch.where(close, ordered(excess), torch.inf).argmin(0)
+    return _take(heads, best), _take(prompts, best), value.gather(0, best[None])[0]
+
+
+def _take(values, index):
+    """Entries of ``values`` (candidates, ..., k) at ``index`` (...)."""
+    return values.gather(0, index[None, ..., None].expand(1, *values.shape[1:]))[0]
+
+
+def _profile(problem, head_radius, radius, places):
+    """Best heads for prompts at the angles ``places``, the slope of the risk along the circle, and log risks.
+
+    The best head is a positive combination of the features Y_i r_i, so it lies between the outermost of them, where the
+    risk has one stationary point: the multiplier of ``|v| <= r`` is positive there. nan and inf without such an arc.
+    """
+    prompts = on_circle(places, radius)
+    features = problem.features(problem.attention(prompts))
+    long = norm(features)
+    middle = (features / long.clamp(min=1e-300)[..., None]).sum(-2)
+    middle = torch.atan2(middle[..., 1], middle[..., 0])
+    turned = torch.remainder(torch.atan2(features[..., 1], features[..., 0]) - middle[..., None] + math.pi, 2 * math.pi)
+    low, high = middle + turned.amin(-1) - math.pi, middle + turned.amax(-1) - math.pi
+    separable = (long > 0).all(-1) & (high - low < math.pi)
+    for _ in range(BISECTIONS):
+        angle = (low + high) / 2
+        pull = -_head_gradient(features, logistic, on_circle(angle, head_radius)).direction
+        onward = pull[..., 1] * angle.cos() - pull[..., 0] * angle.sin() > 0
+        low, high = torch.where(onward, angle, low), torch.where(onward, high, angle)
+    heads = on_circle((low + high) / 2, head_radius)
+    along = torch.stack([-places.sin(), places.cos()], dim=-1)
+    slope = (gradient(problem.fixed_head(heads), logistic, prompts).direction * along).sum(-1)
+    log_risk = _log_risk(torch.einsum("...nc,...c->...n", features, heads))
+    return heads, torch.where(separable, slope, torch.nan), torch.where(separable, log_risk, torch.inf)
+
+
+def _log_risk(margins):
+    """Logarithm of the mean logistic loss, at any size of the margins."""
+    log_loss = torch.where(margins > 30, -margins, (-logsigmoid(margins)).log())  # log log(1 + e^-u) = -u to rounding
+    return log_loss.logsumexp(-1) - math.log(margins.shape[-1])
