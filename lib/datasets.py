@@ -62,6 +62,21 @@ def figure_1(panel, generator=None):
     return scored_tokens(positions, torch.tensor([1.0] + 6 * [0.5]).expand(3, -1))
 
 
+def figure_3(panel):
+    """Tokens (3, 2, 2) and labels (3,) of Figure 3 (arXiv:2306.13596), settings of the authors' experiments.
+
+    Parameters
+    ----------
+    panel : {"a", "b"}
+        (a) all three optimal tokens support the head; (b) the third lies beyond the label margin.
+    """
+    if panel not in ("a", "b"):
+        raise ValueError(f"panel {panel!r} is unknown: use a or b")
+    third = 1.0 if panel == "a" else 1.5
+    tokens = torch.tensor([[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, -1.0]], [[0.0, 0.0], [0.5, third]]])
+    return tokens, torch.tensor([1.0, -1.0, 1.0])
+
+
 def on_sphere(n, T, d, trials, generator):
     """Tokens and heads uniform on the unit sphere, labels +1 or -1 by a fair coin, W = I; ``trials`` of them.
 

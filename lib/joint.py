@@ -342,15 +342,10 @@ def joint_path(problem, head_radii, radii, angles=720):
         raise ValueError(
             f"there are {tuple(head_radii.shape)} radii of the head and {tuple(radii.shape)} of the prompt"
         )
-    pairs = [_circle_minimum(problem, *pair, angles) for pair in zip(head_radii, radii, strict=True)]
-    return JointPath(*(torch.stack(part) for part in zip(*pairs, strict=True)))
-
-
-def _circle_minimum(problem, head_radius, radius, angles):
-    """Head, prompt and log risk of the global minimum at one pair of radii."""
-    places = torch.linspace(-math.pi, math.pi, angles + 1).reshape(-1, *[1] * len(problem.batch_shape))
-    places = places.expand(-1, *problem.batch_shape)
-    heads, slope, value = _profile(problem, head_radius, radius, places)
+    pairs = [radius.reshape(-1, *[1] * len(problem.batch_shape)) for radius in (head_radii, radii)]
+    places = torch.linspace(-math.pi, math.pi, angles + 1).reshape(-1, *[1] * (1 + len(problem.batch_shape)))
+    places = places.expand(-1, len(radii), *problem.batch_shape)
+    _, slope, value = _profile(problem, *pairs, places)
     if value.isinf().all(0).any():
         raise ValueError("no prompt lets a head separate the labels: take other tokens")
     turns = (slope[:-1] <= 0) & (slope[1:] > 0)
@@ -358,17 +353,17 @@ def _circle_minimum(problem, head_radius, radius, angles):
     low, high = places[:-1].gather(0, lowest), places[1:].gather(0, lowest)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        rising = _profile(problem, head_radius, radius, middle)[1] > 0
+        rising = _profile(problem, *pairs, middle)[1] > 0
         low, high = torch.where(rising, low, middle), torch.where(rising, middle, high)
     middle = (low + high) / 2
-    heads, _, value = _profile(problem, head_radius, radius, middle)
-    prompts = on_circle(middle, radius)
+    heads, _, value = _profile(problem, *pairs, middle)
+    prompts = on_circle(middle, pairs[1])
     # Where minima select the same tokens, the risks may agree to rounding: then their distance from the limit decides.
     selected = _take(selected_tokens(problem.fixed_head(heads), prompts), value.argmin(0))
     excess = excess_risk(problem.fixed_head(heads), logistic, prompts, selected)
     close = value <= value.amin(0) + 1e-9 * (1 + value.amin(0).abs())
     best = torch.where(close, ordered(excess), torch.inf).argmin(0)
-    return _take(heads, best), _take(prompts, best), value.gather(0, best[None])[0]
+    return JointPath(_take(heads, best), _take(prompts, best), value.gather(0, best[None])[0])
 
 
 def _take(values, index):

@@ -147,7 +147,7 @@ def _arc(cone):
 
 def on_circle(angles, radius):
     """Vectors of length ``radius`` at ``angles`` from the first axis, shape (..., 2)."""
-    return radius * torch.stack([angles.cos(), angles.sin()], dim=-1)
+    return torch.as_tensor(radius)[..., None] * torch.stack([angles.cos(), angles.sin()], dim=-1)
 
 
 def _best_limit(problem, loss, directions):

@@ -13,7 +13,12 @@ def seeded(seed):
 
 def tanh_head(d, generator):
     hidden, out = torch.randn(d, 5, generator=generator), torch.randn(5, generator=generator)
-    return lambda features: torch.tanh(features @ hidden) @ out
+
+    def head(features):
+        return torch.tanh(features @ hidden) @ out
+
+    head.weights = hidden.tolist(), out.tolist()  # for arithmetic with more digits
+    return head
 
 
 def random_data(seed, n=2, T=3, d=3, batch=(), queries=0, nonlinear=False):

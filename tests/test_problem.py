@@ -1,5 +1,7 @@
 """The log-space gradient: against autograd where that is right, against hundreds of digits where it is not."""
 
+import math
+
 import mpmath
 import pytest
 import torch
@@ -15,7 +17,9 @@ from problems import (
     random_theta,
     risk_by_definition,
     same_gradient,
+    seeded,
     seeds,
+    tanh_head,
     textbook_gradient,
     with_fields,
 )
@@ -274,7 +278,49 @@ def test_excess_risk_of_many_starts_and_of_nothing():
     assert (none.log == -torch.inf).all()
 
 
-def test_excess_risk_refuses_a_nonlinear_head():
-    problem = from_tokens(**random_data(0, n=2, T=3, d=2, nonlinear=True))
-    with pytest.raises(ValueError, match="needs a linear head"):
-        excess_risk(problem, losses.logistic, torch.zeros(2), torch.tensor([0, 0]))
+def precise_head_excess(loss, problem, theta, selected):
+    """The same for a tanh head psi, with margins y psi(X^T a)."""
+    hidden, out = (mpmath.matrix(weights) for weights in problem.head.weights)
+    total = mpmath.mpf(0)
+    rows = zip(problem.logits(theta).tolist(), problem.tokens.tolist(), problem.labels.tolist(), selected, strict=True)
+
+    def psi(features):
+        return ((features.T * hidden).apply(mpmath.tanh) * out)[0]
+
+    for logits, tokens, label, token in rows:
+        odds = mpmath.matrix([mpmath.exp(mpmath.mpf(logit) - max(logits)) for logit in logits])
+        mixed = mpmath.matrix(tokens).T * odds / mpmath.fsum(odds)
+        value = MP_LOSSES[loss.name]
+        total += value(label * psi(mixed)) - value(label * psi(mpmath.matrix(tokens[token])))
+    return total / len(selected)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("length", [0.0, 1.0, 8.0, 30.0, 300.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_excess_risk_of_a_nonlinear_head(loss, length, seed):
+    problem = random_problem(seed, n=2, T=3, d=2, nonlinear=True)
+    problem = Problem(problem.keys, problem.scores, None, torch.randn(2, 3, 4, generator=seeded(seed)), problem.labels,
+                      tanh_head(4, seeded(seed)))  # fmt: skip
+    theta = random_theta(seed, problem, length=length)
+    for selected in ([0, 1], problem.logits(theta).argmax(-1).tolist()):
+        with mpmath.workdps(1500):
+            exact = precise_head_excess(loss, problem, theta, selected)
+            sign, logarithm = float(mpmath.sign(exact)), float(mpmath.log(abs(exact)))
+        best = problem.labels[:, None] * problem.head(problem.tokens)
+        with_scores = Problem(problem.keys, best, None, problem.tokens, problem.labels, problem.head)
+        excess = excess_risk(with_scores, loss, theta, torch.tensor(selected))
+        assert excess.sign == sign
+        assert excess.log.item() == pytest.approx(logarithm, abs=1e-8, rel=1e-12)
+
+
+def test_excess_risk_where_tokens_look_alike_to_a_nonlinear_head():
+    keys = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]])
+    tokens, labels, head = torch.tensor([[[1.0], [1.0], [0.0]]]), torch.ones(1), lambda x: torch.tanh(x[..., 0])
+    problem = Problem(keys, labels[:, None] * head(tokens), None, tokens, labels, head)
+    theta = torch.tensor([[40.0, 40.0], [400.0, 400.0]])  # the two mix evenly; the third has a share of e^-40 / 2
+    excess = excess_risk(problem, losses.correlation, theta, torch.tensor([1]))
+    share = -theta[:, 0] - math.log(2)
+    slope = 1 - math.tanh(1) ** 2
+    torch.testing.assert_close(excess.log, share + math.log(slope), rtol=1e-12, atol=1e-9)
+    assert (excess.sign == 1).all()
