@@ -348,22 +348,44 @@ def joint_path(problem, head_radii, radii, angles=720):
     _, slope, value = _profile(problem, *pairs, places)
     if value.isinf().all(0).any():
         raise ValueError("no prompt lets a head separate the labels: take other tokens")
-    turns = (slope[:-1] <= 0) & (slope[1:] > 0)
-    lowest = torch.where(turns, torch.minimum(value[:-1], value[1:]), torch.inf).argsort(dim=0)[:REFINED]
-    low, high = places[:-1].gather(0, lowest), places[1:].gather(0, lowest)
+    inside, beyond, onward = _brackets(places, slope, value)
+    floor = _profile(problem, *pairs, inside)[2]
     for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        rising = _profile(problem, *pairs, middle)[1] > 0
-        low, high = torch.where(rising, low, middle), torch.where(rising, middle, high)
-    middle = (low + high) / 2
-    heads, _, value = _profile(problem, *pairs, middle)
-    prompts = on_circle(middle, pairs[1])
+        middle = (inside + beyond) / 2
+        _, slope, value = _profile(problem, *pairs, middle)
+        over = ~(onward * slope <= 0) | _higher(value, floor)
+        inside, beyond, floor = (
+            torch.where(over, *pair) for pair in ((inside, middle), (middle, beyond), (floor, value))
+        )
+    heads, _, value = _profile(problem, *pairs, inside)
+    prompts = on_circle(inside, pairs[1])
     # Where minima select the same tokens, the risks may agree to rounding: then their distance from the limit decides.
     selected = _take(selected_tokens(problem.fixed_head(heads), prompts), value.argmin(0))
     excess = excess_risk(problem.fixed_head(heads), logistic, prompts, selected)
-    close = value <= value.amin(0) + 1e-9 * (1 + value.amin(0).abs())
+    close = ~_higher(value, value.amin(0))
     best = torch.where(close, ordered(excess), torch.inf).argmin(0)
     return JointPath(_take(heads, best), _take(prompts, best), value.gather(0, best[None])[0])
+
+
+def _brackets(places, slope, value):
+    """Pairs of neighbouring angles with the lowest minima between them: downhill from the first, not so at the second.
+
+    That is where the slope turns, or the risk is higher after all, or the second separates no labels: a minimum may be
+    within 1 / R of a prompt that selects other tokens. ``onward`` is the sign of the step from the first to the second.
+    """
+    left = (slope[:-1] <= 0) & (~(slope[1:] <= 0) | _higher(value[1:], value[:-1]))
+    right = (slope[1:] >= 0) & (~(slope[:-1] >= 0) | _higher(value[:-1], value[1:])) & ~left
+    lowest = torch.where(torch.cat([left, right]), torch.cat([value[:-1], value[1:]]), torch.inf).argsort(dim=0)[
+        :REFINED
+    ]
+    inside = torch.cat([places[:-1], places[1:]]).gather(0, lowest)
+    beyond = torch.cat([places[1:], places[:-1]]).gather(0, lowest)
+    return inside, beyond, (beyond - inside).sign()
+
+
+def _higher(value, other):
+    """Whether a log risk is higher by more than its rounding."""
+    return value > other + 1e-9 * (1 + other.abs())
 
 
 def _take(values, index):
