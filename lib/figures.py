@@ -51,7 +51,7 @@ def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=N
     points : array_like, shape (..., 2)
         Keys of the tokens.
     scores : array_like, shape (...)
-        Numbers or names, written beside the tokens, once where several of one score crowd together.
+        Numbers, or names written as they are, beside the tokens; once where several of one score crowd together.
     chosen : array_like of bool, shape (...)
         Tokens drawn as stars; the others are squares.
     rays : dict of str to array_like of shape (2,)
@@ -296,9 +296,9 @@ def _draw_points(ax, points, scores, chosen):
         if any(score == other and np.linalg.norm(point - place) < crowd for other, place in written):
             continue
         written.append((score, point))
-        name = score if isinstance(score, str) else f"{score:g}"
+        name = score if isinstance(score, str) else f"score {score:g}"
         ax.annotate(
-            f"score {name}", point, xytext=(6, 8 if above[k] else -8), textcoords="offset points", fontsize=10,
+            name, point, xytext=(6, 8 if above[k] else -8), textcoords="offset points", fontsize=10,
             va="bottom" if above[k] else "top", zorder=7,
             bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.75},
         )  # fmt: skip

@@ -4,7 +4,7 @@ import pytest
 import torch
 from problems import seeded
 
-from lib.datasets import figure_1, on_sphere, scored_tokens
+from lib.datasets import figure_1, figure_3, on_sphere, scored_tokens
 from lib.geometry import norm
 from lib.problem import from_tokens
 
@@ -48,3 +48,16 @@ def test_on_sphere():
 def test_the_generator_decides_everything(make):
     assert all(torch.equal(a, b) for a, b in zip(make(seeded(3)), make(seeded(3)), strict=True))
     assert not torch.equal(make(seeded(3)).tokens, make(seeded(4)).tokens)
+
+
+@pytest.mark.parametrize(("panel", "height"), [("a", 1.0), ("b", 1.5)])
+def test_figure_3(panel, height):
+    tokens, labels = figure_3(panel)
+    assert tokens[:, 0].tolist() == 3 * [[0.0, 0.0]]
+    assert tokens[:, 1].tolist() == [[1.0, 1.0], [1.0, -1.0], [0.5, height]]
+    assert labels.tolist() == [1.0, -1.0, 1.0]
+
+
+def test_a_panel_that_figure_3_lacks_is_refused():
+    with pytest.raises(ValueError, match="panel 'c' is unknown: use a or b"):
+        figure_3("c")

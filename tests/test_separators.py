@@ -2,12 +2,13 @@
 
 import math
 
+import cvxpy
 import numpy as np
 import pytest
 import torch
 from problems import random_problem, seeded
 
-from lib.datasets import figure_1
+from lib.datasets import figure_1, figure_3
 from lib.geometry import norm
 from lib.problem import Problem, from_tokens
 from lib.separators import (
@@ -16,7 +17,10 @@ from lib.separators import (
     difference_rows,
     hard_margin,
     hard_margin_cvxpy,
+    label_svm,
     locally_optimal_selections,
+    relaxed_att_svm,
+    set_att_svm,
 )
 
 EPSILON = torch.finfo(torch.float64).eps
@@ -338,3 +342,268 @@ def test_infeasible_member_of_a_batch_is_named():
         att_svm(rows)
     assert refusal.value.certificate.shape == (4,)
     assert (refusal.value.certificate @ rows[1, 2]).abs().max() <= 1e-12
+
+
+# --- required margins, relaxed, label and set-valued SVMs
+
+
+def with_required_margins(seed):
+    generator = seeded(seed)
+    rows = gaussian(generator)
+    required = torch.tensor([0.0, 1.0, 0.3, 2.0])[torch.randint(4, (len(rows),), generator=generator)]
+    required[0] = 1.0
+    return rows, required
+
+
+def test_required_margins_against_cvxpy():
+    outcomes = set()
+    for seed in range(60):
+        rows, required = with_required_margins(seed)
+        ours = hard_margin(rows, required=required)
+        outcomes.add(ours.feasible.item())
+        if not ours.feasible:
+            with pytest.raises(InfeasibleError) as refusal:
+                hard_margin_cvxpy(rows, required=required)
+            assert refusal.value.certificate @ required == pytest.approx(1)
+            assert (ours.certificate >= 0).all()
+            assert (ours.certificate @ rows).abs().max() <= 1e-8 * rows.abs().max()
+            assert ours.certificate @ required == pytest.approx(1, abs=1e-12)
+            assert (ours.theta == 0).all()
+            assert ours.gap.isnan()
+            continue
+        theirs, length = hard_margin_cvxpy(rows, required=required), norm(ours.theta).item()
+        torch.testing.assert_close(ours.theta, theirs.theta, rtol=0, atol=1e-4 * length)
+        assert length <= norm(theirs.theta) * (1 + 1e-12)
+        torch.testing.assert_close(ours.margins, rows @ ours.theta)
+        assert (ours.margins >= required - 1e-9).all()
+        assert (ours.duals >= 0).all()
+        assert (ours.duals * (ours.margins - required)).abs().max() <= 1e-9 * ours.duals.sum() * length
+        torch.testing.assert_close(rows.T @ ours.duals, ours.theta, rtol=0, atol=1e-8 * length)
+        assert abs(ours.gap) <= 1e-9
+        assert (ours.certificate == 0).all()
+    assert outcomes == {True, False}
+
+
+@pytest.mark.parametrize("factor", [1e-6, 0.3, 1e6])
+def test_scaling_the_required_margins_scales_the_solution(factor):
+    rows, required = torch.randn(4, 5, generator=seeded(0)), torch.tensor([0.0, 1.0, 0.3, 2.0])
+    plain, scaled = hard_margin(rows, required=required), hard_margin(rows, required=factor * required)
+    torch.testing.assert_close(scaled.theta, factor * plain.theta, rtol=1e-9, atol=0)
+    torch.testing.assert_close(hard_margin(rows, required=factor * torch.ones(4)).theta, factor * att_svm(rows).theta)
+
+
+@pytest.mark.parametrize("order", [1.0, 2.0, 3.0, math.inf])
+def test_one_row_with_a_required_margin_in_any_norm(order):
+    dual = math.inf if order == 1 else 1.0 if order == math.inf else order / (order - 1)
+    row = torch.tensor([[3.0, -4.0]])
+    separator = hard_margin(row, norm=order, required=[2.5])
+    assert norm(separator.theta, order) == pytest.approx(2.5 / norm(row[0], dual).item(), rel=1e-6)  # Hölder
+    assert separator.margins.item() == pytest.approx(2.5)
+
+
+def test_a_margin_of_zero_only_where_it_matters():
+    # Margin 1 along the first axis alone would be (1, 0); the half plane x <= y then asks for (1/2, 1/2) + ... = (1, 1).
+    rows = torch.tensor([[1.0, 0.0], [-1.0, 1.0], [3.0, 5.0]])
+    separator = hard_margin(rows, required=[1.0, 0.0, 0.0])
+    torch.testing.assert_close(separator.theta, torch.tensor([1.0, 1.0]))
+    torch.testing.assert_close(separator.duals, torch.tensor([2.0, 1.0, 0.0]))
+
+
+def test_a_batch_of_required_margins_is_each_one_alone():
+    rows = torch.randn(6, 3, generator=seeded(2))
+    required = 1 - torch.eye(6)
+    together = hard_margin(rows, required=required)
+    assert len(together.feasible.unique()) == 2
+    for k in range(6):
+        alone = hard_margin(rows, required=required[k])
+        torch.testing.assert_close(together.theta[k], alone.theta, rtol=0, atol=1e-12)
+        torch.testing.assert_close(together.certificate[k], alone.certificate, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("solve", [hard_margin, hard_margin_cvxpy])
+@pytest.mark.parametrize(
+    ("required", "refusal"),
+    [
+        ([1.0, -0.5], r"required margins go from -0\.5 to 1: none below 0, one above"),
+        ([0.0, 0.0], "required margins go from 0 to 0: none below 0, one above"),
+        ([1.0, 1.0, 1.0], "required margins are 3, rows are 2: give each row one"),
+        ([1.0, math.nan], "required has the entry nan at index"),
+    ],
+)
+def test_required_margins_that_make_no_sense_are_refused(solve, required, refusal):
+    with pytest.raises(ValueError, match=refusal):
+        solve(torch.eye(2), required=required)
+
+
+def test_every_member_of_a_batch_needs_a_margin_above_zero():
+    with pytest.raises(ValueError, match="required margins go from 0 to 1: none below 0, one above"):
+        hard_margin(torch.eye(2), required=[[1.0, 1.0], [0.0, 0.0]])
+
+
+FIGURE_3 = {panel: Problem(figure_3(panel)[0], torch.zeros(3, 2)) for panel in "ab"}
+
+
+def test_relaxed_svm_of_figure_3_by_hand():
+    # Rows (1, 1), (1, -1) and (0.5, 1.5); without the third, (1, 0). With it, the last two are tight: (5, 1) / 4.
+    relaxed = relaxed_att_svm(FIGURE_3["b"], [1, 1, 1], [True, True, False])
+    torch.testing.assert_close(relaxed.theta, torch.tensor([1.0, 0.0]), rtol=0, atol=1e-12)
+    torch.testing.assert_close(relaxed.margins, torch.tensor([1.0, 1.0, 0.5]))
+    full = relaxed_att_svm(FIGURE_3["b"], [1, 1, 1], [True, True, True])
+    torch.testing.assert_close(full.theta, torch.tensor([1.25, 0.25]))
+    torch.testing.assert_close(full.theta, att_svm(FIGURE_3["b"], [1, 1, 1]).theta, rtol=0, atol=0)
+
+
+def relaxed_in_cvxpy(keys, selected, support):
+    """Problem (10) of arXiv:2306.13596, constraint by constraint; None where it has no solution."""
+    p = cvxpy.Variable(keys.shape[-1])
+    constraints = [
+        p @ (keys[i, a] - keys[i, t]).numpy() >= (1 if support[i] else 0)
+        for i, a in enumerate(selected)
+        for t in range(keys.shape[1])
+        if t != a
+    ]
+    problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.norm(p)), constraints)
+    problem.solve(solver=cvxpy.CLARABEL)
+    return torch.as_tensor(p.value) if problem.status == "optimal" else None
+
+
+def test_relaxed_svm_against_cvxpy():
+    outcomes = set()
+    for seed in range(30):
+        generator = seeded(seed)
+        problem = Problem(torch.randn(3, 3, 4, generator=generator), torch.zeros(3, 3))
+        selected = torch.randint(3, (3,), generator=generator)
+        support = torch.tensor([True, False, False])[torch.randperm(3, generator=generator)]
+        theirs = relaxed_in_cvxpy(problem.keys, selected.tolist(), support.tolist())
+        outcomes.add(theirs is None)
+        if theirs is None:
+            with pytest.raises(InfeasibleError, match=r"infeasible.*select other tokens"):
+                relaxed_att_svm(problem, selected, support)
+        else:
+            ours = relaxed_att_svm(problem, selected, support).theta
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4 * norm(ours).item())
+    assert outcomes == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("support", "refusal"),
+    [
+        ([1, 1, 0], r"support has type torch\.int64 and shape \(3,\): give True or False for each of the 3 inputs"),
+        ([True, False], r"support has type torch\.bool and shape \(2,\): give True or False for each of the 3 inputs"),
+        (True, r"shape \(\): give True or False for each of the 3 inputs"),
+        ([False, False, False], "none below 0, one above"),
+    ],
+)
+def test_support_that_makes_no_sense_is_refused(support, refusal):
+    with pytest.raises(ValueError, match=refusal):
+        relaxed_att_svm(FIGURE_3["b"], [1, 1, 1], support)
+
+
+@pytest.mark.parametrize(("panel", "margins"), [("a", [1.0, 1.0, 1.0]), ("b", [1.0, 1.0, 1.5])])
+def test_label_svm_of_figure_3_by_hand(panel, margins):
+    tokens, labels = figure_3(panel)
+    separator = label_svm(tokens[:, 1], labels)
+    torch.testing.assert_close(separator.theta, torch.tensor([0.0, 1.0]), rtol=0, atol=1e-12)
+    torch.testing.assert_close(separator.margins, torch.tensor(margins))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_label_svm_against_cvxpy(seed):
+    generator = seeded(seed)
+    features = torch.randn(2, 5, 6, generator=generator)
+    labels = 2.0 * torch.randint(0, 2, (2, 5), generator=generator) - 1
+    ours = label_svm(features, labels)
+    for k in range(2):
+        signed = torch.stack([label * feature for label, feature in zip(labels[k], features[k], strict=True)])
+        torch.testing.assert_close(ours.theta[k], hard_margin_cvxpy(signed).theta, rtol=0, atol=1e-4)
+
+
+def test_labels_that_cannot_be_separated_are_refused_with_the_certificate():
+    with pytest.raises(InfeasibleError, match=r"no head has every label right.*use other features") as refusal:
+        label_svm([[1.0, 2.0], [2.0, 4.0]], [1.0, -1.0])
+    torch.testing.assert_close(refusal.value.certificate, torch.tensor([2 / 3, 1 / 3]))
+
+
+def test_wrong_labels_are_refused():
+    with pytest.raises(ValueError, match="labels contain 0: every label must be"):
+        label_svm(torch.eye(2), [1.0, 0.0])
+    with pytest.raises(ValueError, match=r"labels have shape \(3,\), features are 2: give each one label"):
+        label_svm(torch.eye(2), [1.0, -1.0, 1.0])
+
+
+def test_two_optimal_tokens_give_two_solutions():
+    problem = Problem([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]], torch.zeros(1, 3))
+    selected, separator = set_att_svm(problem, [[True, True, False]])
+    assert selected.tolist() == [[0], [1]]
+    torch.testing.assert_close(separator.theta, torch.eye(2), rtol=0, atol=1e-12)
+    assert problem.logits(separator.theta.mean(0)).max() == pytest.approx(0.5)  # the set is not convex
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sets_of_one_token_are_the_att_svm(seed):
+    problem = Problem(torch.randn(3, 3, 7, generator=seeded(seed)), torch.zeros(3, 3))
+    selected, separator = set_att_svm(problem, torch.tensor([0, 2, 1])[:, None] == torch.arange(3))
+    assert selected.tolist() == [[0, 2, 1]]
+    torch.testing.assert_close(separator.theta[0], att_svm(problem, [0, 2, 1]).theta, rtol=1e-12, atol=1e-12)
+
+
+def smallest_lead(problem, optimal, directions):
+    """min_i max_{alpha in O_i} min_{beta not in O_i} p . (k_alpha - k_beta), shape (directions,)."""
+    logits = problem.logits(directions)
+    ahead = torch.where(optimal, logits, -math.inf).amax(-1)
+    return (ahead - torch.where(optimal, -math.inf, logits).amax(-1)).amin(-1)
+
+
+def test_sets_of_tokens_against_all_directions_of_the_plane():
+    angles = torch.linspace(0, 2 * math.pi, 100_001)
+    circle, outcomes, sizes = torch.stack([angles.cos(), angles.sin()], dim=-1), set(), set()
+    for seed in range(25):
+        generator = seeded(seed)
+        problem = Problem(torch.randn(2, 4, 2, generator=generator), torch.zeros(2, 4))
+        counts = torch.randint(1, 4, (2, 1), generator=generator)
+        optimal = torch.rand(2, 4, generator=generator).argsort(-1) < counts
+        sizes |= set(counts.flatten().tolist())
+        best = smallest_lead(problem, optimal, circle).max().item()
+        outcomes.add(best > 0)
+        if best > 0:
+            selected, separator = set_att_svm(problem, optimal)
+            assert 1 / norm(separator.theta).max() == pytest.approx(best, rel=1e-6)
+            torch.testing.assert_close(
+                smallest_lead(problem, optimal, separator.theta), torch.ones(len(selected)), rtol=1e-9, atol=0
+            )
+            assert optimal.gather(-1, selected.mT).all()
+        else:
+            with pytest.raises(InfeasibleError, match="no choice of optimal tokens can be separated"):
+                set_att_svm(problem, optimal)
+    assert outcomes == {True, False}
+    assert sizes == {1, 2, 3}
+
+
+def test_an_input_with_optimal_tokens_only_imposes_nothing():
+    keys = torch.randn(2, 3, 2, generator=seeded(1))
+    alone = set_att_svm(Problem(keys[:1], torch.zeros(1, 3)), [[True, True, False]])
+    selected, separator = set_att_svm(Problem(keys, torch.zeros(2, 3)), [[True, True, False], [True, True, True]])
+    assert selected[:, 0].tolist() == alone[0][:, 0].tolist()
+    torch.testing.assert_close(separator.theta, alone[1].theta)
+
+
+def test_sets_that_cannot_be_separated_are_refused_with_a_certificate():
+    problem = Problem([[[1.0], [0.0]], [[0.0], [3.0]]], torch.zeros(2, 2))
+    with pytest.raises(InfeasibleError, match="no choice of optimal tokens can be separated") as refusal:
+        set_att_svm(problem, [[True, False], [True, False]])
+    torch.testing.assert_close(refusal.value.certificate, torch.tensor([3 / 4, 1 / 4]))
+
+
+def test_sets_that_make_no_sense_are_refused():
+    problem = Problem(torch.eye(3)[None], torch.zeros(1, 3))
+    with pytest.raises(ValueError, match=r"leading dimensions \(2,\): give one at a time"):
+        set_att_svm(Problem(torch.zeros(2, 1, 3, 2), torch.zeros(2, 1, 3)), [[True, False, False]])
+    with pytest.raises(ValueError, match=r"optimal has type torch\.int64 and shape \(1, 3\): give True or False"):
+        set_att_svm(problem, [[1, 0, 0]])
+    with pytest.raises(ValueError, match=r"optimal has type torch\.bool and shape \(3,\).*shape \(1, 3\)"):
+        set_att_svm(problem, [True, False, False])
+    for whole in ([[False, False, False]], [[True, True, True]]):
+        with pytest.raises(ValueError, match="at least one token of each input, and leave one out somewhere"):
+            set_att_svm(problem, whole)
+    with pytest.raises(ValueError, match="optimal tokens: at most 100000 choices"):
+        set_att_svm(Problem(torch.zeros(17, 3, 2), torch.zeros(17, 3)), torch.tensor([True, True, False]).expand(17, 3))
