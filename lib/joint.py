@@ -309,7 +309,7 @@ class JointPath(NamedTuple):
     log_risk: Tensor
 
 
-def joint_path(problem, head_radii, radii, angles=720):
+def joint_path(problem, head_radii, radii, angles=360):
     """Joint regularisation path of the logistic risk over ``|v| = r, |p| = R`` in the plane, globally minimal.
 
     For each prompt the best head solves a convex problem, by bisection between the outermost features. By the envelope
