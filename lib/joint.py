@@ -63,6 +63,7 @@ class JointProblem:
         for name, value in (("tokens", tokens), ("labels", labels), ("keys", keys)):
             object.__setattr__(self, name, value)
         self.batch_shape  # noqa: B018  refuses leading dimensions that do not fit together
+        self.fixed_head(torch.zeros(tokens.shape[-1]))  # refuses what no problem can be made of
 
     @property
     def batch_shape(self):
@@ -228,14 +229,19 @@ def joint_limit(problem, selected, ratio):
         return JointLimit(head, unit(relaxed.theta), threshold)
     if ratio == 0:
         return JointLimit(head, unit(att_svm(at_selected, selected).theta), threshold)
-    # The margin where no input has a buffer: a unit vector reaches the least of these two, and not the other.
+
+    def shortest(margin):
+        """Shortest prompt with this margin where an input has no buffer, less where it has; rounding asks for none."""
+        required = margin - ratio * buffer
+        return hard_margin(rows, required=torch.where(required > TIGHT * margin, required, 0.0))
+
+    # A unit vector reaches the least of these two margins, and not the other.
     low, high = min(ratio * buffer[buffer > 0].min(), 1 / length), 1 / length
     for _ in range(BISECTIONS):
         margin = (low + high) / 2
-        shortest = hard_margin(rows, required=(margin - ratio * buffer).clamp(min=0))
-        within = shortest.feasible and norm(shortest.theta) <= 1
-        low, high = (margin, high) if within else (low, margin)
-    return JointLimit(head, unit(hard_margin(rows, required=(low - ratio * buffer).clamp(min=0)).theta), threshold)
+        found = shortest(margin)
+        low, high = (margin, high) if found.feasible and norm(found.theta) <= 1 else (low, margin)
+    return JointLimit(head, unit(shortest(low).theta), threshold)
 
 
 def head_gradient(problem, loss, head, theta):
@@ -284,6 +290,7 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None):
         As :func:`lib.descent.run`.
     """
     head, theta = checks.tensor("head", head, "c"), checks.tensor("theta", theta, "d")
+    problem.fixed_head(head)  # refuses a head of another size
     size = head.shape[-1]
     batch = checks.broadcastable(problem=problem.batch_shape, head=head.shape[:-1], theta=theta.shape[:-1])
     start = torch.cat([head.expand(*batch, size), theta.expand(*batch, theta.shape[-1])], dim=-1)
@@ -346,6 +353,7 @@ def joint_path(problem, head_radii, radii, angles=360):
     places = torch.linspace(-math.pi, math.pi, angles + 1).reshape(-1, *[1] * (1 + len(problem.batch_shape)))
     places = places.expand(-1, len(radii), *problem.batch_shape)
     _, slope, value = _profile(problem, *pairs, places)
+    slope, value = (torch.cat([one[:-1], one[:1]]) for one in (slope, value))  # one place, whatever rounding says
     if value.isinf().all(0).any():
         raise ValueError("no prompt lets a head separate the labels: take other tokens")
     inside, beyond, onward = _brackets(places, slope, value)

@@ -396,8 +396,8 @@ def _certified(rows, required, theta, duals, certificate, norm):
     feasible = (certificate == 0).all(-1)
     margins = torch.einsum("...md,...d->...m", rows, theta)
     smallest = torch.where(required > 0, margins / required, torch.inf).amin(-1).where(feasible, torch.ones(()))
-    size = torch.einsum("...md,...d->...m", rows.abs(), theta.abs())
-    if (smallest <= 0).any() or (margins < -1e-9 * size).any():
+    size = torch.linalg.vector_norm(rows, dim=-1) * torch.linalg.vector_norm(theta, dim=-1)[..., None]
+    if (smallest <= 0).any() or (margins < -1e-6 * size).any():
         raise RuntimeError(
             "the solver's direction does not separate the rows: rescale them, their sizes differ too much"
         )

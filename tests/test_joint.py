@@ -1,0 +1,575 @@
+"""Head and prompt together: closed forms, Assumption C by its definition, autograd, brute force over both circles."""
+
+import math
+
+import cvxpy
+import pytest
+import torch
+from problems import dense, random_data, risk_by_definition, seeded
+
+from lib import losses
+from lib.datasets import figure_3
+from lib.descent import constant, normalised
+from lib.geometry import norm, one_minus_cosine, unit
+from lib.joint import (
+    JointProblem,
+    assumption_c,
+    head_gradient,
+    joint_limit,
+    joint_path,
+    label_margin,
+    run,
+)
+from lib.problem import from_tokens
+from lib.separators import InfeasibleError, difference_rows, hard_margin
+
+FIGURE_3 = {panel: JointProblem(*figure_3(panel)) for panel in "ab"}
+every_loss = pytest.mark.parametrize("loss", list(losses.LOSSES.values()), ids=lambda loss: loss.name)
+
+
+def random_joint(seed, n=3, T=3, c=3, d=2, batch=()):
+    """Gaussian tokens and keys, labels by a fair coin."""
+    generator = seeded(seed)
+    tokens, keys = (torch.randn(*batch, n, T, size, generator=generator) for size in (c, d))
+    return JointProblem(tokens, 2.0 * torch.randint(0, 2, (*batch, n), generator=generator) - 1, keys)
+
+
+def member(problem, index):
+    return JointProblem(problem.tokens[index], problem.labels[index], problem.keys[index])
+
+
+def circle(size):
+    angles = torch.linspace(0, 2 * math.pi, size + 1)[:-1]
+    return torch.stack([angles.cos(), angles.sin()], dim=-1)
+
+
+# --- the problem
+
+
+@pytest.mark.parametrize("batch", [(), (4,)], ids=["one", "batch"])
+def test_fixed_head_is_the_problem_of_the_papers(batch):
+    data = random_data(0, n=2, T=4, d=3, batch=batch)
+    keys = torch.einsum("...kd,...ntd->...ntk", data["key_matrix"], data["tokens"])
+    problem = JointProblem(data["tokens"], data["labels"], keys)
+    ours, theirs = problem.fixed_head(data["head"]), from_tokens(**data)
+    torch.testing.assert_close(ours.scores, theirs.scores)
+    torch.testing.assert_close(ours.keys, theirs.keys)
+    theta = torch.randn(*batch, 3, generator=seeded(1))
+    torch.testing.assert_close(problem.attention(theta), theirs.attention(theta))
+
+
+def test_keys_are_the_tokens_unless_given():
+    tokens, labels = figure_3("b")
+    assert torch.equal(JointProblem(tokens, labels).keys, tokens)
+    assert torch.equal(JointProblem(tokens, labels, tokens + 1).fixed_head([1.0, 0.0]).keys, tokens + 1)
+
+
+def test_features_are_what_attention_passes_on():
+    problem = random_joint(1, n=2, T=3, c=4)
+    attention = torch.rand(5, 2, 3, generator=seeded(1)).softmax(-1)
+    features = problem.features(attention)
+    assert features.shape == (5, 2, 4)
+    for k in range(5):
+        for i in range(2):
+            mixture = sum(attention[k, i, t] * problem.tokens[i, t] for t in range(3))
+            torch.testing.assert_close(features[k, i], problem.labels[i] * mixture)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "labels", "keys", "refusal"),
+    [
+        ((3, 2, 4), [1.0, 0.0, 1.0], (3, 2, 4), "labels contain 0: every label must be"),
+        ((3, 2, 4), [1.0, -1.0], (3, 2, 4), r"labels n = \(2,\): give each token one key and each input one label"),
+        ((3, 2, 4), [1.0, -1.0, 1.0], (3, 3, 4), r"keys \(3, 3\).*give each token one key"),
+        ((3, 2, 4), [1.0, -1.0, 1.0], (2, 2, 4), r"keys \(2, 2\).*give each token one key"),
+        ((2, 4), [1.0, -1.0], (2, 2, 4), r"tokens has shape \(2, 4\): give an array of shape"),
+        ((3, 2, 4), [1.0, -1.0, 1.0], (2, 4), r"keys has shape \(2, 4\): give an array of shape"),
+        ((5, 3, 2, 4), [1.0, -1.0, 1.0], (6, 3, 2, 4), r"do not fit together: tokens \(5,\), labels \(\), keys \(6,\)"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(tokens, labels, keys, refusal):
+    with pytest.raises(ValueError, match=refusal):
+        JointProblem(torch.ones(tokens), labels, torch.ones(keys))
+
+
+def test_entries_that_are_not_finite_are_refused():
+    with pytest.raises(ValueError, match=r"keys has the entry inf at index \(0, 1, 1\)"):
+        JointProblem(torch.ones(1, 2, 2), [1.0], [[[0.0, 1.0], [0.0, math.inf]]])
+
+
+def test_heads_that_do_not_fit_are_refused():
+    problem = random_joint(0, c=3)
+    with pytest.raises(ValueError, match="the head has 2 entries, tokens have 3: they must agree"):
+        problem.fixed_head([1.0, 2.0])
+    with pytest.raises(ValueError, match=r"do not fit together: tokens \(4,\), head \(2,\)"):
+        random_joint(0, c=3, batch=(4,)).fixed_head(torch.ones(2, 3))
+
+
+# --- the label margin
+
+
+def test_label_margin_against_all_heads_of_the_plane():
+    heads = circle(20_000)
+    outcomes = set()
+    for seed in range(10):
+        problem = random_joint(seed, n=2 + seed % 2, c=2)
+        attention = torch.randn(4, *problem.tokens.shape[:2], generator=seeded(seed)).mul(3).softmax(-1)
+        best = (problem.features(attention) @ heads.T).amin(-2).amax(-1)
+        margin = label_margin(problem, attention)
+        assert margin.shape == (4,)
+        assert (margin >= best * (1 - 1e-9)).all()
+        torch.testing.assert_close(margin, best.clamp(min=0), rtol=0, atol=1e-3)
+        assert (margin[best <= 0] == 0).all()
+        outcomes |= set((best > 0).tolist())
+    assert outcomes == {True, False}
+
+
+def test_label_margin_by_hand():
+    # Y x = (3, 4) and (0, 4): their segment is nearest to zero at (0, 4); (0, -2) is opposed to the second.
+    problem = JointProblem([[[3.0, 4.0], [0.0, -2.0]], [[0.0, -4.0], [0.0, 0.0]]], [1.0, -1.0])
+    choices = torch.tensor([[0, 0], [1, 0], [0, 1]])
+    margins = label_margin(problem, torch.nn.functional.one_hot(choices, 2).double())
+    torch.testing.assert_close(margins, torch.tensor([4.0, 0.0, 0.0]))
+
+
+# --- Assumption C
+
+
+@pytest.mark.parametrize(("panel", "holds"), [("a", True), ("b", False)])
+def test_assumption_c_of_figure_3(panel, holds):
+    choice = assumption_c(FIGURE_3[panel])
+    assert choice.selected.tolist() == [1, 1, 1]
+    assert choice.holds is holds
+    assert choice.margin == pytest.approx(1)
+    assert choice.runner_up == 0
+    torch.testing.assert_close(choice.separator.theta, torch.tensor([0.0, 1.0]), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_example_of_the_paper_has_assumption_c(seed):
+    generator = seeded(seed)
+    a = torch.randn(3, generator=generator)
+    labels = torch.tensor([1.0, -1.0, 1.0])
+    others = unit(torch.randn(3, 2, 3, generator=generator)) * torch.rand(3, 2, 1, generator=generator) * norm(a)
+    choice = assumption_c(JointProblem(torch.cat([labels[:, None, None] * a, others], dim=1), labels))
+    assert choice.selected.tolist() == [0, 0, 0]
+    assert choice.holds
+    assert choice.margin == pytest.approx(norm(a).item())
+    assert choice.runner_up < choice.margin
+    torch.testing.assert_close(choice.separator.theta, a / norm(a) ** 2)
+
+
+def test_one_input_has_assumption_c_for_its_longest_token():
+    choice = assumption_c(JointProblem([[[1.0, 0.0], [-3.0, 4.0], [2.0, 2.0]]], [-1.0]))
+    assert (choice.selected.tolist(), choice.holds) == ([1], True)
+    assert choice.margin == pytest.approx(5)
+    assert choice.runner_up == pytest.approx(math.sqrt(8))
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [[[1.0, 0.0], [0.0, 1.0]], [[3.0, 4.0], [3.0, 4.0]], [[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]]],
+    ids=["orthogonal", "equal", "opposed"],
+)
+def test_two_selections_that_tie_break_assumption_c(tokens):
+    choice = assumption_c(JointProblem([tokens], [1.0]))
+    assert choice.holds is False
+    assert choice.runner_up == pytest.approx(choice.margin.item())
+
+
+def test_a_support_vector_without_a_multiplier_breaks_assumption_c():
+    # Features (1, 1) and (0, 1): v_mm = (0, 1) has both at margin 1, and only the second has a multiplier.
+    problem = JointProblem([[[1.0, 1.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]], [1.0, 1.0])
+    choice = assumption_c(problem)
+    torch.testing.assert_close(choice.separator.margins, torch.ones(2))
+    assert choice.runner_up < choice.margin
+    assert choice.holds is False
+    size = 1e-3  # moving the first input alone costs a second-order part of the margin: 1 - size / |(1 - size, size)|
+    attention = torch.tensor([[1 - size, size], [1.0, 0.0]])
+    expected = (1 - size) / math.hypot(1 - size, size)
+    assert label_margin(problem, attention) == pytest.approx(expected, rel=1e-12)
+
+
+def attention_maps(selected, T, generator):
+    """Maps at distances 1 to 1e-5 from a selection: of all inputs, of one, and of one toward one other token."""
+    n = len(selected)
+    vertex = torch.nn.functional.one_hot(selected, T).double()
+    maps = []
+    for size in (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5):
+        shares = torch.rand(60, n, T, generator=generator).log().neg() ** 3  # now and then close to a vertex
+        everywhere = (1 - size) * vertex + size * shares / shares.sum(-1, keepdim=True)
+        maps.append(everywhere)
+        for i in range(n):
+            alone = vertex.expand(T + 5, n, T).clone()
+            alone[:T, i] = (1 - size) * vertex[i] + size * torch.eye(T)
+            alone[T:, i] = everywhere[:5, i]
+            maps.append(alone)
+    maps = torch.cat(maps)
+    distance = (1 - maps.gather(-1, selected[:, None].expand(len(maps), n, 1))[..., 0]).amax(-1)
+    return maps[distance > 1e-7], distance[distance > 1e-7]
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "integer"])
+def test_assumption_c_by_its_definition(kind):
+    # Gamma - (label margin) >= nu max_i (1 - a_i) for one nu > 0 and all maps: the least quotient is nu, or about zero.
+    outcomes = []
+    for seed in range(24):
+        generator = seeded(seed)
+        n, T, d = 2 + seed % 2, 2 + seed // 2 % 2, 2
+        tokens = torch.randn(n, T, d, generator=generator)
+        if kind == "integer":
+            tokens = torch.randint(-2, 3, (n, T, d), generator=generator).double()
+        problem = JointProblem(tokens, 2.0 * torch.randint(0, 2, (n,), generator=generator) - 1)
+        try:
+            choice = assumption_c(problem)
+        except ValueError:
+            continue
+        maps, distance = attention_maps(choice.selected, T, generator)
+        least = ((choice.margin - label_margin(problem, maps)) / distance).min()
+        assert least > 1e-3 if choice.holds else least < 3e-5
+        outcomes.append(choice.holds)
+    assert min(outcomes.count(True), outcomes.count(False)) >= 4
+
+
+def test_the_best_selection_and_the_runner_up_are_those_of_a_loop():
+    problem = random_joint(7, n=2, T=3, c=3)
+    margins = {}
+    for first in range(3):
+        for second in range(3):
+            rows = torch.stack(
+                [problem.labels[0] * problem.tokens[0, first], problem.labels[1] * problem.tokens[1, second]]
+            )
+            margins[first, second] = 1 / norm(hard_margin(rows).theta).item()
+    best, runner_up = sorted(margins, key=margins.get)[:-3:-1]
+    choice = assumption_c(problem)
+    assert tuple(choice.selected.tolist()) == best
+    assert choice.margin == pytest.approx(margins[best])
+    assert choice.runner_up == pytest.approx(margins[runner_up])
+
+
+def test_data_that_assumption_c_is_not_decided_for_are_refused():
+    with pytest.raises(ValueError, match=r"problem has leading dimensions \(2,\): give one at a time"):
+        assumption_c(random_joint(0, batch=(2,)))
+    with pytest.raises(ValueError, match=r"there are 6\^7 selections: at most 100000 are compared"):
+        assumption_c(random_joint(0, n=7, T=6))
+    with pytest.raises(ValueError, match="no selection of tokens lets a head have every label right"):
+        assumption_c(JointProblem(torch.ones(2, 2, 2), [1.0, -1.0]))
+
+
+# --- limits of the joint path
+
+
+@pytest.mark.parametrize("ratio", [0, 0.3, 1.0, 10.0, math.inf])
+def test_limit_of_figure_3a(ratio):
+    limit = joint_limit(FIGURE_3["a"], [1, 1, 1], ratio)
+    torch.testing.assert_close(limit.head, torch.tensor([0.0, 1.0]), rtol=0, atol=1e-12)
+    torch.testing.assert_close(limit.prompt, torch.tensor([4.0, 1.0]) / math.sqrt(17))
+    assert limit.threshold == 0
+
+
+@pytest.mark.parametrize("ratio", [0.0, 1e-3, 0.2, 0.5, 0.9, 0.999, 1.0, 1.5, 100.0, math.inf])
+def test_limit_of_figure_3b(ratio):
+    # The third input is 1/2 beyond the margin: u1 - u2 = (u1 + 3 u2 + c) / 2 on the circle, so u1 = c + 5 u2.
+    limit = joint_limit(FIGURE_3["b"], [1, 1, 1], ratio)
+    c = min(ratio, 1.0)
+    across = (math.sqrt(26 - c**2) - 5 * c) / 26
+    torch.testing.assert_close(limit.head, torch.tensor([0.0, 1.0]), rtol=0, atol=1e-12)
+    torch.testing.assert_close(limit.prompt, torch.tensor([c + 5 * across, across]), rtol=0, atol=1e-9)
+    assert limit.threshold == pytest.approx(1)
+
+
+def prompt_in_cvxpy(problem, choice, ratio):
+    """The max-min problem of joint_limit, with its head and margins taken from cvxpy's own label SVM."""
+    features = torch.stack(
+        [y * x[a] for y, x, a in zip(problem.labels, problem.tokens, choice.selected, strict=True)]
+    ).numpy()
+    head, u, s = cvxpy.Variable(features.shape[-1]), cvxpy.Variable(problem.keys.shape[-1]), cvxpy.Variable()
+    gamma = cvxpy.Problem(cvxpy.Maximize(cvxpy.min(features @ head)), [cvxpy.norm(head) <= 1])
+    gamma.solve(solver=cvxpy.CLARABEL)
+    constraints = [cvxpy.norm(u) <= 1]
+    for i, alpha in enumerate(choice.selected.tolist()):
+        buffer = ratio * (features[i] @ head.value - gamma.value)
+        leads = [u @ (problem.keys[i, alpha] - key).numpy() for t, key in enumerate(problem.keys[i]) if t != alpha]
+        constraints += [lead >= 0 for lead in leads] + [lead + buffer >= s for lead in leads]
+    cvxpy.Problem(cvxpy.Maximize(s), constraints).solve(solver=cvxpy.CLARABEL)
+    return torch.as_tensor(u.value)
+
+
+def test_limits_against_cvxpy():
+    outcomes = []
+    for seed in range(16):
+        problem = random_joint(seed, n=3, T=2 + seed % 2, c=2 + seed % 3, d=4)
+        try:
+            choice = assumption_c(problem)
+        except ValueError:
+            continue
+        if not hard_margin(difference_rows(problem.fixed_head(choice.separator.theta), choice.selected)).feasible:
+            continue
+        for ratio in (0.0, 0.1, 0.5, 2.0, 20.0):
+            limit = joint_limit(problem, choice.selected, ratio)
+            theirs = prompt_in_cvxpy(problem, choice, ratio)
+            torch.testing.assert_close(limit.prompt, theirs / norm(theirs), rtol=0, atol=2e-4)
+            torch.testing.assert_close(limit.head, unit(choice.separator.theta))
+            if ratio > 0:
+                outcomes.append(ratio < limit.threshold)
+        if limit.threshold > 0:  # from the threshold on nothing moves, and before it everything
+            ends = [joint_limit(problem, choice.selected, part * limit.threshold).prompt for part in (0.97, 1.0, 2.0)]
+            assert one_minus_cosine(ends[1], ends[2]) < 1e-20
+            assert one_minus_cosine(ends[0], ends[2]) > 1e-9
+    assert min(outcomes.count(True), outcomes.count(False)) >= 8
+
+
+def opposed_beyond_the_margin():
+    """Two inputs, the second beyond the margin and with keys that oppose each other: it has to stay undecided."""
+    tokens, keys = torch.zeros(2, 3, 2), torch.zeros(2, 3, 2)
+    tokens[:, 0, 1] = torch.tensor([1.0, 3.0])
+    keys[0, 1:, 0] = -1.0
+    keys[1, 1:, 1] = torch.tensor([1.0, -1.0])
+    return JointProblem(tokens, [1.0, 1.0], keys)
+
+
+def test_tokens_that_only_a_ratio_of_zero_cannot_select():
+    with pytest.raises(InfeasibleError, match="no direction separates the selected tokens"):
+        joint_limit(opposed_beyond_the_margin(), [0, 0], 0)
+    limit = joint_limit(opposed_beyond_the_margin(), [0, 0], 3.0)
+    torch.testing.assert_close(limit.prompt, torch.tensor([1.0, 0.0]), rtol=0, atol=1e-12)
+    assert limit.threshold == pytest.approx(1 / 2)
+
+
+@pytest.mark.parametrize("ratio", [0.1, 0.4])
+def test_tokens_that_oppose_each_other_at_small_ratios(ratio):
+    limit = joint_limit(opposed_beyond_the_margin(), [0, 0], ratio)
+    torch.testing.assert_close(limit.prompt, torch.tensor([1.0, 0.0]), rtol=0, atol=1e-9)
+
+
+def test_limits_that_do_not_exist_are_refused():
+    for ratio in (-0.1, math.nan):
+        with pytest.raises(ValueError, match=f"ratio is {ratio}: the radius of the head.*must not be below 0"):
+            joint_limit(FIGURE_3["b"], [1, 1, 1], ratio)
+    with pytest.raises(InfeasibleError, match="no head has every label right"):
+        joint_limit(FIGURE_3["b"], [0, 1, 1], 1.0)
+    with pytest.raises(ValueError, match="selected index 2 is out of range"):
+        joint_limit(FIGURE_3["b"], [2, 1, 1], 1.0)
+    keys = torch.stack([torch.eye(2), torch.eye(2).flip(0)])
+    opposed = JointProblem([[[1.0, 0.0], [0.0, 0.0]]] * 2, [1.0, 1.0], keys)
+    with pytest.raises(InfeasibleError, match="no direction separates the selected tokens"):
+        joint_limit(opposed, [0, 0], 1.0)
+
+
+# --- descent
+
+
+def random_run(seed, batch=(), starts=()):
+    """A joint problem, the data of risk_by_definition for it, and starts."""
+    data = random_data(seed, n=3, T=3, d=3, batch=batch)
+    keys = torch.einsum("...kd,...ntd->...ntk", data["key_matrix"], data["tokens"])
+    head, theta = torch.randn(2, *starts, *batch, 3, generator=seeded(seed + 10**6))
+    return JointProblem(data["tokens"], data["labels"], keys), data, head, theta
+
+
+def autograd(loss, data, head, theta):
+    head, theta = head.clone().requires_grad_(), theta.clone().requires_grad_()
+    risk = risk_by_definition(loss, theta, **data | {"head": head}).sum()
+    return torch.autograd.grad(risk, (head, theta))
+
+
+@every_loss
+@pytest.mark.parametrize("batch", [(), (4,)], ids=["one", "batch"])
+def test_head_gradient_against_autograd(loss, batch):
+    problem, data, head, theta = random_run(0, batch)
+    ours = dense(head_gradient(problem, loss, head, theta))
+    torch.testing.assert_close(ours, autograd(loss, data, head, theta)[0], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("length", [1e3, 1e5])
+def test_head_gradient_where_its_size_is_no_float(length):
+    # Margins 5 length and 12 length: the first input alone counts, with slope e^{-5 length} / 2.
+    problem = JointProblem([[[3.0, 4.0], [3.0, 4.0]], [[0.0, -12.0], [0.0, -12.0]]], [1.0, -1.0])
+    grad = head_gradient(problem, losses.logistic, length * torch.tensor([0.6, 0.8]), torch.zeros(2))
+    assert grad.log_scale == pytest.approx(-5 * length - math.log(2))
+    torch.testing.assert_close(grad.direction, torch.tensor([-3.0, -4.0]))
+
+
+@every_loss
+@pytest.mark.parametrize("kind", ["constant", "normalised"])
+def test_runs_against_autograd(loss, kind):
+    problem, data, head, theta = random_run(1)
+    rule = {"constant": constant, "normalised": normalised}[kind]
+    heads, thetas = run(problem, loss, head, theta, rule(0.3), rule(0.1), 4)
+    assert heads.times.tolist() == thetas.times.tolist() == [0, 1, 2, 3, 4]
+    for k in range(5):
+        torch.testing.assert_close(heads.theta[k], head)
+        torch.testing.assert_close(thetas.theta[k], theta)
+        steps = autograd(loss, data, head, theta)
+        if kind == "normalised":
+            steps = [step / norm(step) for step in steps]
+        head, theta = head - 0.3 * steps[0], theta - 0.1 * steps[1]
+
+
+@pytest.mark.parametrize("rule", [constant(0.5), normalised(0.1)], ids=["constant", "normalised"])
+def test_a_batch_of_runs_is_each_run_alone(rule):
+    problem, _, head, theta = random_run(2, batch=(3,), starts=(2,))
+    together = run(problem, losses.logistic, head, theta[:1], rule, rule, 20, record=[5, 20])
+    for part in together:
+        assert part.theta.shape == (2, 2, 3, 3)
+        assert part.times.tolist() == [5, 20]
+    for i in range(2):
+        for j in range(3):
+            alone = run(member(problem, j), losses.logistic, head[i, j], theta[0, j], rule, rule, 20)
+            for ours, theirs in zip(together, alone, strict=True):
+                torch.testing.assert_close(ours.theta[:, i, j], theirs.theta[[5, 20]], rtol=1e-9, atol=1e-9)
+
+
+def test_head_and_prompt_of_other_sizes_are_kept_apart():
+    problem = random_joint(3, c=2, d=4)
+    rules = normalised(0.5), normalised(0.1)
+    heads, thetas = run(problem, losses.logistic, [1.0, 2.0], [1.0, 2.0, 3.0, 4.0], *rules, 3)
+    torch.testing.assert_close(norm(heads.theta.diff(dim=0)), torch.full((3,), 0.5))
+    torch.testing.assert_close(norm(thetas.theta.diff(dim=0)), torch.full((3,), 0.1))
+    assert (heads.theta[0].tolist(), thetas.theta[0].tolist()) == ([1.0, 2.0], [1.0, 2.0, 3.0, 4.0])
+
+
+def test_runs_that_do_not_fit_are_refused():
+    problem, rule = random_joint(3, c=2, d=4), normalised(0.1)
+    with pytest.raises(ValueError, match=r"theta has shape \(2,\): its last dimension must be 4"):
+        run(problem, losses.logistic, torch.ones(2), torch.ones(2), rule, rule, 3)
+    with pytest.raises(ValueError, match=r"do not fit together: problem \(\), head \(3,\), theta \(2,\)"):
+        run(problem, losses.logistic, torch.ones(3, 2), torch.ones(2, 4), rule, rule, 3)
+    with pytest.raises(ValueError, match="iterations is 0: take at least 1"):
+        run(problem, losses.logistic, torch.ones(2), torch.ones(4), rule, rule, 0)
+
+
+def test_a_run_with_a_head_of_another_size_is_refused():
+    with pytest.raises(ValueError, match="the head has 4 entries, tokens have 2"):
+        run(random_joint(3, c=2, d=4), losses.logistic, torch.ones(4), torch.ones(4), constant(1.0), constant(1.0), 3)
+
+
+# --- the joint path in the plane
+
+RADII = torch.cartesian_prod(*2 * [torch.tensor([1.0, 3.0, 8.0])]).T
+
+
+def in_the_plane(seed, n, T, batch=()):
+    """Tokens, of which the first leans to the side of its label, and Gaussian keys."""
+    problem = random_joint(seed, n, T, c=2, d=2, batch=batch)
+    lean = torch.zeros_like(problem.tokens)
+    lean[..., 0, 0] = 2 * problem.labels
+    return JointProblem(problem.tokens + lean, problem.labels, problem.keys)
+
+
+def log_risk_by_definition(problem, heads, prompts):
+    """Logarithm of the logistic risk for heads (..., 2) and prompts (..., 2) of one problem."""
+    attention = torch.softmax(torch.einsum("ntd,...d->...nt", problem.keys, prompts), dim=-1)
+    outputs = torch.einsum("...nt,ntc,...c->...n", attention, problem.tokens, heads)
+    return torch.nn.functional.softplus(-problem.labels * outputs).mean(-1).log()
+
+
+@pytest.mark.parametrize(("n", "T"), [(2, 2), (2, 3), (3, 2), (3, 3)])
+def test_no_head_and_prompt_of_these_lengths_are_better(n, T):
+    problem = in_the_plane(0, n, T, batch=(4,))
+    path = joint_path(problem, *RADII)
+    torch.testing.assert_close(norm(path.head), RADII[0, :, None].expand(9, 4))
+    torch.testing.assert_close(norm(path.theta), RADII[1, :, None].expand(9, 4))
+    compared, directions = 0, circle(600)
+    for k in range(4):
+        alone = member(problem, k)
+        torch.testing.assert_close(
+            log_risk_by_definition(alone, path.head[:, k], path.theta[:, k]), path.log_risk[:, k]
+        )
+        for j, (head_radius, radius) in enumerate(RADII.T):
+            features = alone.features(alone.attention(radius * directions))
+            risk = torch.nn.functional.softplus(-features @ (head_radius * directions).T).mean(-2)
+            if risk.min() < math.log(2) / n:
+                compared += 1
+                assert path.log_risk[j, k] <= risk.min().log() + 1e-9
+                assert path.log_risk[j, k] >= risk.min().log() - 0.01 * head_radius
+    assert compared >= 24
+
+
+@pytest.mark.parametrize("panel", ["a", "b"])
+def test_nothing_in_both_discs_of_figure_3_is_better(panel):
+    problem, generator = FIGURE_3[panel], seeded(0)
+    path = joint_path(problem, *RADII)
+    assert (path.log_risk < math.log(math.log(2) / 3)).sum() >= 6
+    for j, (head_radius, radius) in enumerate(RADII.T):
+        angles, lengths = (
+            2 * math.pi * torch.rand(2, 20_000, generator=generator),
+            torch.rand(2, 20_000, generator=generator),
+        )
+        head, prompt = lengths.sqrt()[..., None] * torch.stack([angles.cos(), angles.sin()], dim=-1)
+        every = log_risk_by_definition(problem, head_radius * head, radius * prompt)
+        assert path.log_risk[j] <= every.min() or path.log_risk[j] >= math.log(math.log(2) / 3)
+
+
+@pytest.mark.parametrize("ratio", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("panel", ["a", "b"])
+def test_joint_path_tends_to_its_limit(panel, ratio):
+    problem = FIGURE_3[panel]
+    path, limit = joint_path(problem, [1e4 * ratio], [1e4]), joint_limit(problem, [1, 1, 1], ratio)
+    assert one_minus_cosine(path.theta[0], limit.prompt) < 1e-6
+    assert one_minus_cosine(path.head[0], limit.head) < 1e-6
+    assert path.log_risk[0] == pytest.approx(-1e4 * ratio, rel=1e-2)
+
+
+def test_joint_path_of_one_input_by_hand():
+    # The head along the longer feature (3, 4), the prompt along its key's lead; the margin is 5 r sigmoid(R sqrt 2).
+    problem = JointProblem([[[-3.0, -4.0], [0.0, 0.0]]], [-1.0], [[[1.0, 2.0], [2.0, 1.0]]])
+    radii = torch.tensor([1.0, 2.0])
+    path = joint_path(problem, 2 * radii, radii)
+    torch.testing.assert_close(path.head, 2 * radii[:, None] * torch.tensor([0.6, 0.8]))
+    torch.testing.assert_close(path.theta, radii[:, None] * torch.tensor([-1.0, 1.0]) / math.sqrt(2))
+    margins = 10 * radii * (radii * math.sqrt(2)).sigmoid()
+    torch.testing.assert_close(path.log_risk, losses.logistic.value(margins).log())
+
+
+@pytest.mark.parametrize("angle", [0.0, 0.8, math.pi / 2, 3.0, 4.0, 5.0])
+def test_turning_the_keys_turns_the_prompt(angle):
+    _turns_the_prompt(angle)
+
+
+def test_turning_the_keys_to_the_seam_turns_the_prompt():
+    _turns_the_prompt(math.pi)
+
+
+def _turns_the_prompt(angle):
+    turn = torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+    tokens, labels = torch.tensor([[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, -1.0]]]), [1.0, -1.0]
+    path = joint_path(JointProblem(tokens, labels, tokens @ turn.T), [1.0, 3.0, 100.0], [1.0, 3.0, 100.0])
+    assert one_minus_cosine(path.theta, turn[:, 0]).max() < 1e-12
+    assert one_minus_cosine(path.head, torch.tensor([0.0, 1.0])).max() < 1e-12
+    radii = torch.tensor([1.0, 3.0, 100.0])
+    torch.testing.assert_close(path.log_risk, losses.logistic.value(radii * radii.sigmoid()).log())
+
+
+def test_a_batch_of_paths_is_each_path_alone():
+    problem = in_the_plane(1, 2, 3, batch=(3, 2))
+    together = joint_path(problem, [2.0, 50.0], [3.0, 20.0])
+    for i in range(3):
+        for j in range(2):
+            alone = joint_path(member(problem, (i, j)), [2.0, 50.0], [3.0, 20.0])
+            for ours, theirs in zip(together, alone, strict=True):
+                torch.testing.assert_close(ours[:, i, j], theirs, rtol=1e-6, atol=1e-6)
+
+
+def test_fewer_angles_find_the_same_minimum():
+    radii = torch.tensor([1.0, 30.0, 1e3])
+    coarse, fine = joint_path(FIGURE_3["b"], radii, radii, angles=37), joint_path(FIGURE_3["b"], radii, radii)
+    torch.testing.assert_close(coarse.theta, fine.theta, rtol=0, atol=1e-5)
+    torch.testing.assert_close(coarse.log_risk, fine.log_risk)
+
+
+def test_paths_that_cannot_be_followed_are_refused():
+    for sizes in ({"c": 3, "d": 2}, {"c": 2, "d": 3}):
+        with pytest.raises(ValueError, match="tokens and keys must be in the plane: above it, use run"):
+            joint_path(random_joint(0, **sizes), [1.0], [1.0])
+    problem = FIGURE_3["a"]
+    with pytest.raises(ValueError, match=r"there are \(2,\) radii of the head and \(1,\) of the prompt"):
+        joint_path(problem, [1.0, 2.0], [1.0])
+    with pytest.raises(ValueError, match=r"there are \(1, 1\) radii of the head and \(1, 1\) of the prompt"):
+        joint_path(problem, [[1.0]], [[1.0]])
+    with pytest.raises(ValueError, match="head_radii is 0: it must be above 0"):
+        joint_path(problem, [0.0], [1.0])
+    with pytest.raises(ValueError, match="radii is -1: it must be above 0"):
+        joint_path(problem, [1.0], [-1.0])
+    with pytest.raises(ValueError, match="no prompt lets a head separate the labels"):
+        joint_path(JointProblem(torch.ones(2, 2, 2), [1.0, -1.0]), [1.0], [1.0])
