@@ -1,5 +1,6 @@
 """The papers' synthetic data, each from an explicit generator."""
 
+import re
 from typing import NamedTuple
 
 import torch
@@ -86,3 +87,188 @@ def on_sphere(n, T, d, trials, generator):
     head = torch.nn.functional.normalize(torch.randn(trials, d, generator=generator), dim=-1)
     labels = 2.0 * torch.randint(0, 2, (trials, n), generator=generator) - 1
     return DataSet(tokens, labels, head, torch.eye(d))
+
+
+class Sequences(NamedTuple):
+    """Data of self-attention: ``from_tokens(*data, head, queries=data.queries)`` for a fixed head.
+
+    tokens (trials, n, T, d), labels (trials, n).
+    """
+
+    tokens: Tensor
+    labels: Tensor
+
+    @property
+    def queries(self):
+        """z_i = x_i1, the first token of each input, shape (trials, n, d)."""
+        return self.tokens[..., 0, :]
+
+
+def orthogonal_tokens(n, T, d, trials, generator, noise=0.0):
+    """Unit tokens, orthogonal across the whole data set; labels by a fair coin.
+
+    On such data the convergence of arXiv:2402.05738 is global. Scores can be chosen freely
+    (:func:`head_with_scores`).
+
+    Parameters
+    ----------
+    n, T, d, trials : int
+        ``d >= n T``.
+    generator : torch.Generator
+    noise : float
+        Gaussian noise of about this length is added to each token: nearly orthogonal ones.
+
+    Returns
+    -------
+    Sequences
+    """
+    if d < n * T:
+        raise ValueError(f"d is {d}: {n * T} tokens (n T) are orthogonal only in at least as many dimensions")
+    tokens = _orthonormal(trials, n * T, d, generator)
+    tokens = tokens + noise / d**0.5 * torch.randn(tokens.shape, generator=generator)
+    return Sequences(tokens.unflatten(-2, (n, T)), _coins(trials, n, generator))
+
+
+def _orthonormal(trials, count, d, generator):
+    """Orthonormal rows (trials, count, d), uniformly distributed, which takes the signs of QR's diagonal."""
+    columns, triangle = torch.linalg.qr(torch.randn(trials, d, count, generator=generator))
+    return (columns * triangle.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]).mT
+
+
+def _coins(trials, n, generator):
+    return 2.0 * torch.randint(0, 2, (trials, n), generator=generator) - 1
+
+
+def head_with_scores(tokens, labels, scores):
+    """Shortest head u with given scores, Y_i u . x_it = gamma_it, shape (..., d).
+
+    Parameters
+    ----------
+    tokens : array_like, shape (..., n, T, d)
+    labels : array_like, shape (..., n)
+    scores : array_like, shape (..., n, T)
+
+    Raises
+    ------
+    ValueError
+        If no head has them; with n T independent tokens there always is one.
+    """
+    tokens, scores = checks.tensor("tokens", tokens, "n", "T", "d"), checks.tensor("scores", scores, "n", "T")
+    labels = checks.labels(labels)
+    if tokens.shape[-3:-1] != scores.shape[-2:] or labels.shape[-1:] != scores.shape[-2:-1]:
+        raise ValueError(
+            f"tokens have (n, T) = {tuple(tokens.shape[-3:-1])}, scores {tuple(scores.shape[-2:])}, labels"
+            f" n = {tuple(labels.shape[-1:])}: give each token one score and each input one label"
+        )
+    wanted = (labels[..., None] * scores).flatten(-2)
+    rows = tokens.flatten(-3, -2)
+    head = torch.einsum("...dm,...m->...d", torch.linalg.pinv(rows), wanted)
+    missed = (torch.einsum("...md,...d->...m", rows, head) - wanted).abs().max()
+    if missed > 1e-9 * wanted.abs().max():
+        raise ValueError(
+            f"no head has these scores, the nearest is off by {missed:.2g}: take linearly independent tokens"
+        )
+    return head
+
+
+def signal_tokens(n, T, d, trials, generator):
+    """Gaussian-type data of the joint result of arXiv:2402.05738: in each input one token is the signal of its label.
+
+    The signals of the two labels are orthogonal unit vectors; all other tokens are N(0, I/d), made orthogonal to both.
+    Labels are a fair coin, and the signal's place is uniform among the T, so that it is the query of some inputs.
+
+    Returns
+    -------
+    data : Sequences
+    signal : Tensor of int, shape (trials, n)
+        Place of the signal, the optimal token.
+    """
+    if d < 3:
+        raise ValueError(f"d is {d}: noise that is orthogonal to two signals needs at least 3 dimensions")
+    signals = _orthonormal(trials, 2, d, generator)
+    labels = _coins(trials, n, generator)
+    places = torch.randint(0, T, (trials, n), generator=generator)
+    tokens = torch.randn(trials, n, T, d, generator=generator) / d**0.5
+    along = torch.einsum("rntd,rsd->rnts", tokens, signals)
+    tokens = tokens - torch.einsum("rnts,rsd->rntd", along, signals)
+    own = torch.where(labels[..., None] > 0, signals[:, None, 0], signals[:, None, 1])
+    here = torch.nn.functional.one_hot(places, T).bool()[..., None]
+    return Sequences(torch.where(here, own[..., None, :], tokens), labels), places
+
+
+LENGTH = 12
+TEMPLATES = (  # each makes LENGTH words
+    "the {work} about a {mood} {place} was {degree} {verdict} in the end",
+    "we {opinion} that the {verdict} {work} about a {mood} {place} was {duration}",
+    "{verdict} was the only word for this {mood} {work} about my {person}",
+    "on {day} my {person} found a {degree} {verdict} {work} about our {place}",
+    "every {person} in the {mood} {place} {opinion} the new {work} was {verdict}",
+    "a {degree} {verdict} {work} from a {person} who once left this {place}",
+)
+WORDS = {  # no first letter that would ask for "an"
+    "bad": "terrible dreadful horrible dismal tedious clumsy hopeless boring",
+    "good": "wonderful superb brilliant delightful splendid gripping graceful perfect",
+    "work": "film movie story novel play series drama comedy book show",
+    "mood": "quiet small distant rainy modern northern crowded lonely famous peaceful",
+    "place": "town village city harbour farm school station street valley market",
+    "person": "neighbour teacher brother sister doctor farmer sailor student cousin painter",
+    "degree": "truly rather simply really quite somewhat perfectly fairly",
+    "opinion": "thought said felt agreed wrote believed heard found",
+    "day": "monday tuesday wednesday thursday friday saturday sunday",
+    "duration": "long short brief loud silent slow",
+}
+WORDS = {slot: words.split() for slot, words in WORDS.items()}
+
+
+class Corpus(NamedTuple):
+    """Sentences of LENGTH words, each with one deciding word; ``vectors[corpus.ids]`` are the tokens.
+
+    words : one list of str for each sentence.
+    ids : shape (sentences, LENGTH), places of the words in the vocabulary.
+    labels : shape (sentences,), +1 or -1.
+    deciding : shape (sentences,), place of the deciding word in its sentence.
+    vocabulary : tuple of str, in alphabetical order; the same for every corpus.
+    """
+
+    words: list[list[str]]
+    ids: Tensor
+    labels: Tensor
+    deciding: Tensor
+    vocabulary: tuple[str, ...]
+
+
+def planted_sentiment(sentences, generator):
+    """Short English sentences, of which one word, say "terrible" or "superb", decides the label.
+
+    The rest comes from a grammar of six templates that knows nothing of the label: "the film about a quiet town was
+    truly terrible in the end". The deciding word has one of six places. Labels are a fair coin.
+
+    Parameters
+    ----------
+    sentences : int
+    generator : torch.Generator
+
+    Returns
+    -------
+    Corpus
+    """
+
+    def choice(options):
+        return options[torch.randint(len(options), (), generator=generator).item()]
+
+    labels = _coins(1, sentences, generator)[0]
+    words, deciding = [], []
+    for label in labels:
+        slots = choice(TEMPLATES).split()
+        deciding.append(slots.index("{verdict}"))
+        options = WORDS | {"verdict": WORDS["good" if label > 0 else "bad"]}
+        words.append([choice(options[slot[1:-1]]) if slot.startswith("{") else slot for slot in slots])
+    vocabulary = _vocabulary()
+    place = {word: k for k, word in enumerate(vocabulary)}
+    ids = torch.tensor([[place[word] for word in sentence] for sentence in words])
+    return Corpus(words, ids, labels, torch.tensor(deciding), vocabulary)
+
+
+def _vocabulary():
+    fixed = re.sub(r"{\w+}", "", " ".join(TEMPLATES)).split()
+    return tuple(sorted({*fixed, *(word for group in WORDS.values() for word in group)}))

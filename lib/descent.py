@@ -1,5 +1,10 @@
-"""Descent on the risk: a step rule, a run that records, and the gradient flow in logarithmic time."""
+"""Descent on the risk: a step rule, a run that records, and the gradient flow in logarithmic time.
 
+A step rule is a function ``rule(grad, theta, k)``: from the gradient at the iterate theta, and the number k of steps
+that were taken before, it makes the step, of the shape of theta.
+"""
+
+import math
 import warnings
 from dataclasses import dataclass
 
@@ -12,7 +17,8 @@ from torch import Tensor
 
 from lib import checks
 from lib.geometry import norm
-from lib.problem import gradient
+from lib.problem import excess_risk, gradient
+from lib.selection import check_selected
 
 LONGEST = 1e12  # log time plus path length at which a flow that has not arrived is given up
 
@@ -36,7 +42,7 @@ def constant(step_size):
     """Gradient descent with a constant step, theta <- theta - step_size * grad L; > 0, a number or of batch shape."""
     step_size = checks.positive("step_size", step_size)
 
-    def rule(grad):
+    def rule(grad, theta, k):
         _check_step_size(step_size, grad)
         return -(step_size * grad.log_scale.exp())[..., None] * grad.direction
 
@@ -50,10 +56,74 @@ def normalised(step_size):
     """
     step_size = checks.positive("step_size", step_size)
 
-    def rule(grad):
+    def rule(grad, theta, k):
         _check_step_size(step_size, grad)
         length = norm(grad.direction)
         return -(step_size / torch.where(length == 0, 1.0, length))[..., None] * grad.direction
+
+    return rule
+
+
+def decaying(rule, power):
+    """Steps of ``rule`` times (k + 1)^-power, k = 0, 1, ...
+
+    The joint training of arXiv:2402.05738 is ``decaying(normalised(step_size), 2 / 3)``.
+
+    Parameters
+    ----------
+    rule : callable
+        Step rule.
+    power : float
+        Not below zero. Above 1 steps of one length have a finite sum, so that the iterate stays near its start.
+
+    Raises
+    ------
+    ValueError
+        If the power is below zero or not a finite number.
+    """
+    if not 0 <= power < math.inf:
+        raise ValueError(f"power is {power}: steps decay like (k + 1)^-power, so it must be a finite number from 0 on")
+
+    def decayed(grad, theta, k):
+        return rule(grad, theta, k) * (k + 1.0) ** -power
+
+    return decayed
+
+
+def polyak(problem, loss, selected):
+    """Polyak's step ``theta <- theta - (L(theta) - L*) / (2 |grad L|^2) grad L`` (arXiv:2402.05738), by logarithms.
+
+    L* is the risk with all attention on the selected tokens, so these should be the optimal ones. The step is zero
+    where the risk is not above L*, and where the gradient is zero.
+
+    Attention that is saturated on wrong tokens leaves a finite excess but a gradient of about e^-g, g the lead of their
+    logits over the next: the step is as long as e^g. Up to g = 700 that is a float, so a run can show the step, 1e100
+    on a logarithmic axis; beyond, :func:`run` raises FloatingPointError. After a step above about 1e15 the iterate is
+    known only to its rounding, which steps of ordinary length do not exceed. Take the length and the direction of that
+    step, and the tokens that it selects, for the result, and nothing after it. In a batch one overflow ends all runs:
+    take such starts one by one, and FloatingPointError as an outcome.
+
+    Parameters
+    ----------
+    problem : lib.problem.Problem
+    loss : lib.losses.Loss
+        Both those of the run.
+    selected : array_like of int, shape (..., n)
+        For example ``optimal_tokens(problem)``.
+
+    Raises
+    ------
+    ValueError
+        If ``selected`` does not fit the problem.
+    """
+    selected = check_selected(selected, *problem.scores.shape[-2:])
+
+    def rule(grad, theta, k):
+        excess = excess_risk(problem, loss, theta, selected)
+        length = norm(grad.direction)
+        moves = (excess.sign > 0) & (length > 0)
+        log_factor = excess.log - math.log(2) - grad.log_scale - 2 * length.log()
+        return -torch.where(moves, log_factor, -torch.inf).exp()[..., None] * grad.direction
 
     return rule
 
@@ -76,7 +146,7 @@ def run(problem, loss, start, rule, iterations, record=None):
     start : Tensor, shape (..., parameter_size)
         Leading dimensions that the problem lacks are several starts of one problem.
     rule : callable
-        Step rule, for example ``normalised(0.1)``.
+        Step rule ``rule(grad, theta, k)``, for example ``normalised(0.1)``.
     iterations : int
         At least 1.
     record : sequence of int, optional
@@ -96,11 +166,11 @@ def run(problem, loss, start, rule, iterations, record=None):
     theta = checks.tensor("start", start, "parameter")
     batch = checks.broadcastable(problem=problem.batch_shape, start=theta.shape[:-1])
     theta = theta.expand(*batch, theta.shape[-1])
-    return iterate(lambda theta: rule(gradient(problem, loss, theta)), theta, iterations, record)
+    return iterate(lambda theta, k: rule(gradient(problem, loss, theta), theta, k), theta, iterations, record)
 
 
 def iterate(step, theta, iterations, record=None):
-    """Add ``step(theta)`` to theta, ``iterations`` times; arguments, result and errors as in :func:`run`."""
+    """Add ``step(theta, k)`` to theta, k = 0, ..., iterations - 1; arguments, result and errors as in :func:`run`."""
     if iterations < 1:
         raise ValueError(f"iterations is {iterations}: take at least 1")
     kept = range(iterations + 1) if record is None else sorted({int(k) for k in record})
@@ -111,7 +181,7 @@ def iterate(step, theta, iterations, record=None):
         if k in wanted:
             records.append(theta)
         if k < kept[-1]:
-            theta = theta + step(theta)
+            theta = theta + step(theta, k)
             if not torch.isfinite(theta).all():
                 raise FloatingPointError(f"the iterate is no longer finite at iteration {k + 1}: take a smaller step")
     return Trajectory(torch.stack(records), torch.tensor(list(kept)))

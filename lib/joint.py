@@ -1,4 +1,4 @@
-"""Head and attention together: the risk in (v, p), its descent, its regularisation path and what the path tends to.
+"""Head and attention together: the risk in (v, theta), its descent, its regularisation path and what that tends to.
 
 For a fixed head the scores are fixed, and everything else in the library applies (:meth:`JointProblem.fixed_head`).
 For a fixed prompt the head solves a convex problem whose limit is :func:`lib.separators.label_svm`. The functions
@@ -31,7 +31,10 @@ BISECTIONS = 55  # from a half circle, or the spacing of a grid, to that of floa
 
 @dataclass(frozen=True, eq=False)
 class JointProblem:
-    """Tokens, labels and keys; the parameters are a head v of shape (..., c) and a prompt p of shape (..., d).
+    """Tokens, labels, keys and, for W, queries; the parameters are a head v of shape (..., c) and a theta.
+
+    theta is a prompt p of shape (..., d) or, with queries, vec(W) of shape (..., d e), as in
+    :class:`lib.problem.Problem`; :func:`lib.problem.in_span` turns the one into the other.
 
     Attributes
     ----------
@@ -41,6 +44,8 @@ class JointProblem:
         Y_i, +1 or -1.
     keys : Tensor, shape (..., n, T, d), optional
         k_it, as the prompt sees them; the tokens themselves when left out.
+    queries : Tensor, shape (..., n, e), optional
+        z_i; in arXiv:2402.05738 the first token of each input.
 
     Raises
     ------
@@ -51,6 +56,7 @@ class JointProblem:
     tokens: Tensor
     labels: Tensor
     keys: Tensor | None = None
+    queries: Tensor | None = None
 
     def __post_init__(self):
         tokens, labels = checks.tensor("tokens", self.tokens, "n", "T", "c"), checks.labels(self.labels)
@@ -60,34 +66,38 @@ class JointProblem:
                 f"tokens have (n, T) = {tuple(tokens.shape[-3:-1])}, keys {tuple(keys.shape[-3:-1])}, labels"
                 f" n = {tuple(labels.shape[-1:])}: give each token one key and each input one label"
             )
-        for name, value in (("tokens", tokens), ("labels", labels), ("keys", keys)):
+        queries = None if self.queries is None else checks.tensor("queries", self.queries, "n", "e")
+        for name, value in (("tokens", tokens), ("labels", labels), ("keys", keys), ("queries", queries)):
             object.__setattr__(self, name, value)
         self.batch_shape  # noqa: B018  refuses leading dimensions that do not fit together
         self.fixed_head(torch.zeros(tokens.shape[-1]))  # refuses what no problem can be made of
 
     @property
     def batch_shape(self):
-        """Leading dimensions of tokens, labels and keys together."""
+        """Leading dimensions of tokens, labels, keys and queries together."""
         shapes = {"tokens": self.tokens.shape[:-3], "labels": self.labels.shape[:-1], "keys": self.keys.shape[:-3]}
+        if self.queries is not None:
+            shapes["queries"] = self.queries.shape[:-2]
         return checks.broadcastable(**shapes)
 
     def fixed_head(self, head):
-        """Return the problem in p alone for a head v of shape (..., c): scores gamma_it = Y_i v . x_it."""
+        """Return the problem in theta alone for a head v of shape (..., c): scores gamma_it = Y_i v . x_it."""
         head = checks.tensor("head", head, "c")
         if head.shape[-1] != self.tokens.shape[-1]:
             raise ValueError(
                 f"the head has {head.shape[-1]} entries, tokens have {self.tokens.shape[-1]}: they must agree"
             )
         checks.broadcastable(tokens=self.tokens.shape[:-3], head=head.shape[:-1])
-        return Problem(self.keys, self.labels[..., None] * torch.einsum("...ntc,...c->...nt", self.tokens, head))
+        scores = self.labels[..., None] * torch.einsum("...ntc,...c->...nt", self.tokens, head)
+        return Problem(self.keys, scores, self.queries)
 
     def features(self, attention):
         """Y_i r_i with r_i = X_i^T a_i, what attention passes on, shape (..., n, c): the rows of the label SVM."""
         return self.labels[..., None] * torch.einsum("...nt,...ntc->...nc", attention, self.tokens)
 
     def attention(self, theta):
-        """softmax(K_i p), shape (..., n, T)."""
-        return Problem(self.keys, torch.zeros(self.keys.shape[:-1])).attention(theta)
+        """softmax(A_i theta), shape (..., n, T)."""
+        return Problem(self.keys, torch.zeros(self.keys.shape[:-1]), self.queries).attention(theta)
 
 
 def label_margin(problem, attention):
@@ -175,8 +185,8 @@ def _selected_features(problem, selected):
 class JointLimit(NamedTuple):
     """What the joint path tends to at one ratio of the radii.
 
-    head : unit v_mm, shape (c,); prompt : unit vector, shape (d,); threshold : float, the ratio from which on the
-    prompt is the relaxed SVM's.
+    head : unit v_mm, shape (c,); prompt : unit vector, shape (d,), with queries (d e,); threshold : float, the ratio
+    from which on the prompt is the relaxed SVM's.
     """
 
     head: Tensor
@@ -263,18 +273,43 @@ def _head_gradient(features, loss, head):
     return Gradient(direction, log_scale - math.log(features.shape[-2]))
 
 
+def joint_gradient(problem, loss, head, theta):
+    """Gradient of the joint risk in the head and theta as one vector, its size as a logarithm.
+
+    Returns
+    -------
+    lib.problem.Gradient
+        ``direction`` of shape (..., c + size of theta), the head first.
+    """
+    parts = _both_gradients(problem, loss, head, theta)
+    log_scale = torch.maximum(*(part.log_scale for part in parts))
+    common = torch.where(torch.isneginf(log_scale), 0.0, log_scale)
+    scaled = [(part.log_scale - common).exp()[..., None] * part.direction for part in parts]
+    return Gradient(torch.cat(scaled, dim=-1), log_scale)
+
+
+def _both_gradients(problem, loss, head, theta):
+    fixed = problem.fixed_head(head)
+    return _head_gradient(problem.features(fixed.attention(theta)), loss, head), gradient(fixed, loss, theta)
+
+
 def run(problem, loss, head, theta, head_rule, rule, iterations, record=None):
-    """Descend in the head and the prompt at once, each by its own step rule, over all leading dimensions.
+    """Descend in the head and theta at once, over all leading dimensions: each by its own step rule, or both by one.
+
+    By one rule, ``head_rule`` being None, head and theta are one vector: ``normalised`` then divides both gradients by
+    their joint norm. Two rules see one gradient each, and ``normalised`` makes both steps equally long.
 
     Parameters
     ----------
     problem : JointProblem
     loss : lib.losses.Loss
     head : Tensor, shape (..., c)
-    theta : Tensor, shape (..., d)
+    theta : Tensor, shape (..., d), with queries (..., d e)
         Starts; leading dimensions that the problem lacks are several runs of one problem.
-    head_rule, rule : callable
-        Step rules of :mod:`lib.descent`, for example ``normalised(0.1)``.
+    head_rule : callable, or None
+        Step rule of the head, for example ``normalised(0.1)`` of :mod:`lib.descent`.
+    rule : callable
+        Step rule of theta or, if there is no ``head_rule``, of the head and theta together.
     iterations : int
     record : sequence of int, optional
         Iterations to keep, 0 being the start; all of them when left out.
@@ -282,7 +317,7 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None):
     Returns
     -------
     (Trajectory, Trajectory)
-        Of the head and of the prompt.
+        Of the head and of theta.
 
     Raises
     ------
@@ -295,10 +330,12 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None):
     batch = checks.broadcastable(problem=problem.batch_shape, head=head.shape[:-1], theta=theta.shape[:-1])
     start = torch.cat([head.expand(*batch, size), theta.expand(*batch, theta.shape[-1])], dim=-1)
 
-    def step(both):
+    def step(both, k):
         head, theta = both[..., :size], both[..., size:]
-        head_step = head_rule(head_gradient(problem, loss, head, theta))
-        return torch.cat([head_step, rule(gradient(problem.fixed_head(head), loss, theta))], dim=-1)
+        if head_rule is None:
+            return rule(joint_gradient(problem, loss, head, theta), both, k)
+        of_head, of_theta = _both_gradients(problem, loss, head, theta)
+        return torch.cat([head_rule(of_head, head, k), rule(of_theta, theta, k)], dim=-1)
 
     both = iterate(step, start, iterations, record)
     return Trajectory(both.theta[..., :size], both.times), Trajectory(both.theta[..., size:], both.times)
@@ -340,8 +377,11 @@ def joint_path(problem, head_radii, radii, angles=360):
     Raises
     ------
     ValueError
-        If tokens or keys are not in the plane, a radius is not positive, or no prompt separates the labels.
+        If tokens or keys are not in the plane, there are queries, a radius is not positive, or no prompt separates the
+        labels.
     """
+    if problem.queries is not None:
+        raise ValueError("the joint path is one of prompts, and there are queries: leave them out, or use run")
     if problem.tokens.shape[-1] != 2 or problem.keys.shape[-1] != 2:
         raise ValueError("tokens and keys must be in the plane: above it, use run")
     head_radii, radii = checks.positive("head_radii", head_radii), checks.positive("radii", radii)

@@ -211,6 +211,16 @@ REFUSED = {
     "step size below zero": (lambda: descent.normalised(-0.1), "step_size is -0.1: it must be above 0"),
     "one step size of several": (lambda: descent.constant([0.1, -2.0]), "step_size is -2: it must be above 0"),
     "step size NaN": (lambda: descent.constant(math.nan), "step_size has the entry nan"),
+    "power below zero": (
+        lambda: descent.decaying(descent.constant(1.0), -0.5),
+        r"power is -0.5: steps decay like \(k \+ 1\)\^-power, so it must be a finite number from 0 on",
+    ),
+    "power NaN": (lambda: descent.decaying(descent.constant(1.0), math.nan), "power is nan: .* a finite number"),
+    "power without end": (lambda: descent.decaying(descent.constant(1.0), math.inf), "power is inf: .* finite number"),
+    "selected tokens of Polyak's step": (
+        lambda: descent.polyak(PROBLEM, losses.logistic, [0]),
+        r"selected has shape \(1,\): give one index for each of the 2 inputs",
+    ),
     "no iterations": (lambda: run(iterations=0), "iterations is 0: take at least 1"),
     "record too late": (lambda: run(record=[0, 4]), r"record is \[0, 4\].*keep at least one of the iterations 0 to 3"),
     "record too early": (lambda: run(record=[-1]), r"record is \[-1\].*keep at least one of the iterations 0 to 3"),
@@ -230,6 +240,22 @@ REFUSED = {
         r"vectors has the entry nan at index \(1,\)",
     ),
     "tolerance zero": (lambda: selection.svm_neighbours(SMALL, [0], SVM, 0.0), "tolerance is 0: it must be above 0"),
+    "too few dimensions for orthogonal tokens": (
+        lambda: datasets.orthogonal_tokens(2, 3, 5, 1, GENERATOR),
+        r"d is 5: 6 tokens \(n T\) are orthogonal only in at least as many dimensions",
+    ),
+    "too few dimensions for signals": (
+        lambda: datasets.signal_tokens(2, 3, 2, 1, GENERATOR),
+        "d is 2: noise that is orthogonal to two signals needs at least 3 dimensions",
+    ),
+    "scores of other tokens": (
+        lambda: datasets.head_with_scores(TOKENS, LABELS, SCORES.T),
+        r"tokens have \(n, T\) = \(2, 3\), scores \(3, 2\), labels n = \(2,\): give each token one score",
+    ),
+    "scores that no head has": (
+        lambda: datasets.head_with_scores(TOKENS[:, [0, 0, 1]], LABELS, SCORES),
+        "no head has these scores, the nearest is off by .*: take linearly independent tokens",
+    ),
     "panel": (lambda: datasets.figure_1("d"), "panel 'd' is unknown: use a, b or c"),
     "loss": (lambda: losses.by_name("hinge"), "loss 'hinge' is unknown: use one of logistic, exponential, correlation"),
 }

@@ -1,12 +1,31 @@
 """The papers' data: scores, keys and seeds."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from problems import seeded
 
-from lib.datasets import figure_1, figure_3, on_sphere, scored_tokens
+from lib import losses
+from lib.datasets import (
+    LENGTH,
+    TEMPLATES,
+    WORDS,
+    figure_1,
+    figure_3,
+    head_with_scores,
+    on_sphere,
+    orthogonal_tokens,
+    planted_sentiment,
+    scored_tokens,
+    signal_tokens,
+)
+from lib.descent import normalised, run
 from lib.geometry import norm
-from lib.problem import from_tokens
+from lib.joint import JointProblem
+from lib.problem import from_tokens, in_span
+from lib.selection import locally_optimal, optimal_tokens, svm_neighbours
+from lib.separators import att_svm
 
 
 @pytest.mark.parametrize(("panel", "scores"), [("a", [1.0, 0.9, 0.9]), ("b", [1.0, 0.9, 0.0])])
@@ -61,3 +80,137 @@ def test_figure_3(panel, height):
 def test_a_panel_that_figure_3_lacks_is_refused():
     with pytest.raises(ValueError, match="panel 'c' is unknown: use a or b"):
         figure_3("c")
+
+
+# --- self-attention
+
+
+def gram(tokens):
+    rows = tokens.flatten(-3, -2)
+    return rows @ rows.mT
+
+
+@pytest.mark.parametrize("d", [6, 40])
+def test_orthogonal_tokens(d):
+    data = orthogonal_tokens(2, 3, d, 200, seeded(0))
+    assert data.tokens.shape == (200, 2, 3, d)
+    torch.testing.assert_close(gram(data.tokens), torch.eye(6).expand(200, 6, 6), rtol=0, atol=1e-12)
+    assert set(data.labels.flatten().tolist()) == {-1.0, 1.0}
+    assert data.labels.mean().abs() < 0.2
+    assert torch.equal(data.queries, data.tokens[:, :, 0])
+    assert data.tokens.mean(0).abs().max() < 4 / (200 * d) ** 0.5  # no coordinate is preferred: uniform
+
+
+def test_nearly_orthogonal_tokens():
+    tokens = orthogonal_tokens(2, 3, 400, 200, seeded(0), noise=0.5).tokens
+    lengths = norm(tokens) ** 2
+    torch.testing.assert_close(lengths.mean(), torch.tensor(1.25), rtol=0, atol=0.01)
+    across = gram(tokens) - torch.diag_embed(lengths.flatten(1))
+    assert 0 < across.abs().max() < 0.35
+    assert across.mean().abs() < 0.01
+
+
+def test_a_head_with_any_scores():
+    data = orthogonal_tokens(2, 3, 10, 5, seeded(1), noise=0.3)
+    scores = torch.randn(5, 2, 3, generator=seeded(2))
+    head = head_with_scores(*data, scores)
+    torch.testing.assert_close(from_tokens(*data, head).scores, scores)
+    rows = data.tokens.flatten(1, 2)
+    weights = torch.linalg.solve(gram(data.tokens), (data.labels[..., None] * scores).flatten(1))
+    torch.testing.assert_close(head, torch.einsum("rmd,rm->rd", rows, weights))  # in their span: the shortest
+
+
+def test_on_orthogonal_tokens_all_others_are_neighbours_and_only_the_optimal_is_locally_optimal():
+    data = orthogonal_tokens(2, 3, 8, 3, seeded(3))
+    scores = torch.rand(3, 2, 3, generator=seeded(4))
+    problem = in_span(from_tokens(*data, head_with_scores(*data, scores), queries=data.queries))
+    for selected in torch.cartesian_prod(torch.arange(3), torch.arange(3)):
+        svm = att_svm(problem, selected.expand(3, 2))
+        assert svm_neighbours(problem, selected.expand(3, 2), svm).sum() == 3 * 2 * 2
+        optimal = (selected == optimal_tokens(problem)).all(-1)
+        assert torch.equal(locally_optimal(problem, selected.expand(3, 2), svm), optimal)
+
+
+def test_signal_tokens():
+    data, signal = signal_tokens(4, 5, 100, 300, seeded(5))
+    assert data.tokens.shape == (300, 4, 5, 100)
+    here = torch.nn.functional.one_hot(signal, 5).bool()
+    own = data.tokens[here].unflatten(0, (300, 4))
+    torch.testing.assert_close(norm(own), torch.ones(300, 4))
+    same = data.labels[:, :, None] == data.labels[:, None]
+    torch.testing.assert_close(own @ own.mT, same.double(), rtol=0, atol=1e-12)
+    across = torch.einsum("rntd,rmd->rntm", data.tokens, own)
+    assert across[~here].abs().max() < 1e-12
+    noise = norm(data.tokens)[~here] ** 2
+    torch.testing.assert_close(noise.mean(), torch.tensor(0.98), rtol=0, atol=0.01)
+    assert torch.bincount(signal.flatten()).tolist() == pytest.approx(5 * [240], abs=60)
+    assert data.labels.mean().abs() < 0.1
+
+
+def test_signals_are_uniform():
+    data, signal = signal_tokens(1, 2, 4, 4000, seeded(6))
+    own = data.tokens[torch.nn.functional.one_hot(signal, 2).bool()]
+    assert own.mean(0).abs().max() < 0.05
+    torch.testing.assert_close(own.T @ own / 4000, torch.eye(4) / 4, rtol=0, atol=0.02)
+
+
+def test_signal_tokens_fit_a_joint_problem():
+    data, _ = signal_tokens(4, 3, 20, 6, seeded(7))
+    problem = JointProblem(*data, queries=data.queries)
+    assert problem.batch_shape == (6,)
+    assert in_span(problem).keys.shape == (6, 4, 3, 12)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda g: orthogonal_tokens(2, 2, 5, 3, g, 0.1).tokens, lambda g: signal_tokens(2, 3, 4, 5, g)[0].tokens]
+)
+def test_the_generator_decides_sequences(make):
+    assert torch.equal(make(seeded(3)), make(seeded(3)))
+    assert not torch.equal(make(seeded(3)), make(seeded(4)))
+
+
+# --- planted sentiment
+
+CORPUS = planted_sentiment(400, seeded(0))
+
+
+def test_every_sentence_has_one_deciding_word_and_that_decides():
+    assert CORPUS.ids.shape == (400, LENGTH)
+    deciding = {word: sign for sign, group in ((-1, "bad"), (1, "good")) for word in WORDS[group]}
+    for words, ids, label, place in zip(CORPUS.words, CORPUS.ids, CORPUS.labels, CORPUS.deciding, strict=True):
+        assert words == [CORPUS.vocabulary[k] for k in ids]
+        assert [k for k, word in enumerate(words) if word in deciding] == [place]
+        assert deciding[words[place]] == label
+    assert CORPUS.labels.mean().abs() < 0.15
+    assert len({tuple(words) for words in CORPUS.words}) > 395
+    assert len(set(CORPUS.deciding.tolist())) == len(TEMPLATES)
+
+
+def test_the_vocabulary_is_the_same_for_every_corpus():
+    assert planted_sentiment(1, seeded(1)).vocabulary == CORPUS.vocabulary == tuple(sorted(set(CORPUS.vocabulary)))
+    assert 90 <= len(CORPUS.vocabulary) <= 130
+    assert {word for words in planted_sentiment(3000, seeded(2)).words for word in words} == set(CORPUS.vocabulary)
+
+
+def test_the_grammar_is_english_as_far_as_a_machine_can_tell():
+    assert not set(WORDS["bad"]) & set(WORDS["good"])
+    for template in TEMPLATES:
+        assert len(template.split()) == LENGTH
+        assert template.count("{verdict}") == 1
+    for words in planted_sentiment(2000, seeded(3)).words:
+        for article, word in pairwise(words):
+            assert article != "a" or word[0] not in "aeiou"
+
+
+def test_sentences_come_from_the_generator():
+    assert planted_sentiment(20, seeded(0)).words == planted_sentiment(20, seeded(0)).words
+    assert planted_sentiment(20, seeded(0)).words != planted_sentiment(20, seeded(1)).words
+
+
+def test_attention_finds_the_deciding_words():
+    vectors = torch.eye(len(CORPUS.vocabulary))
+    head = torch.tensor([(word in WORDS["good"]) - (word in WORDS["bad"]) for word in CORPUS.vocabulary]).double()
+    problem = from_tokens(vectors[CORPUS.ids], CORPUS.labels, head)
+    assert torch.equal(optimal_tokens(problem), CORPUS.deciding)
+    theta = run(problem, losses.logistic, torch.zeros(len(vectors)), normalised(0.3), 100, [100]).theta[0]
+    assert torch.equal(problem.attention(theta).argmax(-1), CORPUS.deciding)

@@ -8,9 +8,10 @@ from problems import random_data, random_problem, random_theta, seeded
 
 from lib import losses
 from lib.datasets import figure_1
-from lib.descent import constant, log_time_flow, normalised, run
+from lib.descent import constant, decaying, iterate, log_time_flow, normalised, polyak, run
 from lib.geometry import norm, one_minus_cosine
-from lib.problem import Problem, from_tokens
+from lib.problem import Problem, from_tokens, gradient
+from lib.selection import optimal_tokens
 from lib.separators import att_svm, hard_margin
 
 TWO_TOKENS = Problem([[[1.0], [0.0]]], [[1.0, 0.0]])  # logits theta and 0, margin u = sigmoid(theta)
@@ -109,6 +110,103 @@ def test_overflow_names_the_iteration():
     with pytest.raises(FloatingPointError, match="no longer finite at iteration 2: take a smaller step"):
         run(later, losses.exponential, [-20.0], constant(1e5), 10)
     assert run(later, losses.exponential, [-20.0], normalised(1.0), 100).theta.isfinite().all()
+
+
+def test_a_rule_is_told_the_gradient_the_iterate_and_its_number():
+    seen = []
+
+    def rule(grad, theta, k):
+        seen.append((grad, theta, k))
+        return torch.ones_like(theta)
+
+    problem = random_problem(9, batch=(2,))
+    theta = run(problem, losses.logistic, torch.zeros(2, 3), rule, 3).theta
+    assert [k for _, _, k in seen] == [0, 1, 2]
+    for k, (grad, told, _) in enumerate(seen):
+        assert torch.equal(told, torch.full((2, 3), float(k)))
+        assert torch.equal(told, theta[k])
+        assert torch.equal(grad.direction, gradient(problem, losses.logistic, told).direction)
+
+
+def test_iterate_tells_the_step_its_number():
+    theta = iterate(lambda theta, k: theta * k, torch.ones(1), 4).theta
+    assert theta.flatten().tolist() == [1.0, 1.0, 2.0, 6.0, 24.0]
+
+
+# --- decaying and Polyak's steps
+
+
+@pytest.mark.parametrize("power", [0.0, 2 / 3, 1.0])
+def test_decaying_steps_have_their_length(power):
+    problem = random_problem(10)
+    rule = decaying(normalised(0.3), power)
+    theta = run(problem, losses.logistic, random_theta(10, problem), rule, 30).theta
+    expected = 0.3 * torch.arange(1.0, 31.0) ** -power
+    torch.testing.assert_close(norm(theta.diff(dim=0)), expected, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("rule", [constant(0.5), polyak(TWO_TOKENS, losses.logistic, [0])], ids=["constant", "Polyak"])
+def test_decaying_by_nothing_is_the_rule_itself(rule):
+    starts = torch.linspace(-2, 2, 5)[:, None]
+    plain, decayed = (run(TWO_TOKENS, losses.logistic, starts, one, 10).theta for one in (rule, decaying(rule, 0)))
+    assert torch.equal(plain, decayed)
+    slower = run(TWO_TOKENS, losses.logistic, starts, decaying(rule, 0.5), 10).theta
+    torch.testing.assert_close(slower[2] - slower[1], rule(gradient(TWO_TOKENS, losses.logistic, slower[1]),
+                                                           slower[1], 1) / math.sqrt(2))  # fmt: skip
+
+
+@pytest.mark.parametrize("theta", [1000.0, 40.0, 1.0, 0.0, -1.0, -40.0, -230.0, -700.0])
+def test_polyak_step_by_hand_from_any_start(theta):
+    # Excess 1 - s and gradient -s (1 - s), s = sigmoid(theta): the step is 1 / (2 s), of length e^700 / 2 at the last
+    rule = polyak(TWO_TOKENS, losses.correlation, [0])
+    step = rule(gradient(TWO_TOKENS, losses.correlation, [theta]), torch.tensor([theta]), 0)
+    expected = math.log1p(math.exp(-abs(theta))) + max(-theta, 0.0) - math.log(2)
+    assert step.log().item() == pytest.approx(expected, abs=1e-12, rel=1e-12)
+
+
+def test_a_polyak_step_beyond_floats_is_refused_and_one_of_1e100_is_not():
+    rule = polyak(TWO_TOKENS, losses.correlation, [0])
+    assert run(TWO_TOKENS, losses.correlation, [-231.0], rule, 2).theta[1] > 1e100
+    with pytest.raises(FloatingPointError, match="no longer finite at iteration 1"):
+        run(TWO_TOKENS, losses.correlation, [-1000.0], rule, 2)
+
+
+@pytest.mark.parametrize("loss", losses.LOSSES.values(), ids=losses.LOSSES)
+@pytest.mark.parametrize("nonlinear", [False, True], ids=["linear", "tanh"])
+@pytest.mark.parametrize(("queries", "batch"), [(0, ()), (2, (3,))], ids=["prompt", "queries"])
+def test_polyak_steps_are_those_of_the_definition(loss, nonlinear, queries, batch):
+    problem = random_problem(11, n=3, T=3, d=3, batch=batch, queries=queries, nonlinear=nonlinear)
+    selected = optimal_tokens(problem)
+    starts = random_theta(11, problem, starts=(4,))
+    theta = starts.clone().requires_grad_()
+    if nonlinear:
+        risk = loss.value(problem.labels * problem.head(
+            torch.einsum("...nt,...ntc->...nc", problem.attention(theta), problem.tokens))).mean(-1)  # fmt: skip
+    else:
+        risk = problem.risk(loss, theta)
+    grad = torch.autograd.grad(risk.sum(), theta)[0]
+    limit = loss.value(problem.scores.gather(-1, selected[..., None])[..., 0]).mean(-1)
+    step = ((risk.detach() - limit).clamp(min=0) / (2 * norm(grad) ** 2))[..., None] * grad
+    ours = run(problem, loss, starts, polyak(problem, loss, selected), 1).theta[1]
+    torch.testing.assert_close(ours, starts - step, rtol=1e-8, atol=1e-9)
+
+
+def test_polyak_stays_where_the_risk_is_not_above_its_goal_and_where_the_gradient_is_zero():
+    below = polyak(TWO_TOKENS, losses.logistic, [1])  # the worse token: every risk is lower
+    assert (
+        run(TWO_TOKENS, losses.logistic, [[0.0], [-3.0]], below, 3).theta[-1].flatten() == torch.tensor([0, -3])
+    ).all()
+    level = Problem(torch.eye(2).expand(2, 1, 2, 2), [[[0.4, 0.4]], [[0.4, 0.0]]])
+    theta = run(level, losses.logistic, torch.zeros(2, 2), polyak(level, losses.logistic, [0]), 3).theta[-1]
+    assert theta[0].tolist() == [0.0, 0.0]
+    assert theta[1, 0] > 0.5
+
+
+def test_polyak_follows_the_svm_once_its_tokens_are_selected():
+    problem = one_input_under_assumption_b(0)
+    rule = polyak(problem, losses.logistic, [0])
+    theta = run(problem, losses.logistic, torch.zeros(problem.parameter_size), rule, 3000, [3000]).theta[0]
+    assert one_minus_cosine(theta, att_svm(problem, [0]).theta) <= 1e-5
 
 
 # --- the flow

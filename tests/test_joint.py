@@ -9,18 +9,19 @@ from problems import dense, random_data, risk_by_definition, seeded
 
 from lib import losses
 from lib.datasets import figure_3
-from lib.descent import constant, normalised
+from lib.descent import constant, decaying, normalised
 from lib.geometry import norm, one_minus_cosine, unit
 from lib.joint import (
     JointProblem,
     assumption_c,
     head_gradient,
+    joint_gradient,
     joint_limit,
     joint_path,
     label_margin,
     run,
 )
-from lib.problem import from_tokens
+from lib.problem import from_span, from_tokens, in_span, span_coordinates
 from lib.separators import InfeasibleError, difference_rows, hard_margin
 
 FIGURE_3 = {panel: JointProblem(*figure_3(panel)) for panel in "ab"}
@@ -103,6 +104,39 @@ def test_heads_that_do_not_fit_are_refused():
         problem.fixed_head([1.0, 2.0])
     with pytest.raises(ValueError, match=r"do not fit together: tokens \(4,\), head \(2,\)"):
         random_joint(0, c=3, batch=(4,)).fixed_head(torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("batch", [(), (4,)], ids=["one", "batch"])
+def test_queries_make_the_parameter_a_matrix(batch):
+    data = random_data(1, n=2, T=4, d=3, batch=batch, queries=2)
+    problem = JointProblem(data["tokens"], data["labels"], queries=data["queries"])
+    theirs = from_tokens(**data)
+    assert problem.fixed_head(data["head"]).parameter_size == 6
+    theta = torch.randn(5, *batch, 6, generator=seeded(1))
+    torch.testing.assert_close(problem.attention(theta), theirs.attention(theta))
+    torch.testing.assert_close(
+        problem.fixed_head(data["head"]).risk(losses.logistic, theta), theirs.risk(losses.logistic, theta)
+    )
+
+
+def test_queries_alone_may_have_the_batch_of_a_joint_problem():
+    problem = random_joint(4)
+    problem = JointProblem(problem.tokens, problem.labels, queries=torch.ones(5, 3, 2))
+    assert problem.batch_shape == (5,)
+    assert problem.attention(torch.ones(6)).shape == (5, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("queries", "refusal"),
+    [
+        ((2, 4), "queries are 2, inputs are 3: give each input one query"),
+        ((4,), r"queries has shape \(4,\): give an array of shape"),
+        ((6, 3, 4), r"do not fit together: tokens \(5,\), labels \(\), keys \(5,\), queries \(6,\)"),
+    ],
+)
+def test_queries_that_do_not_fit_are_refused(queries, refusal):
+    with pytest.raises(ValueError, match=refusal):
+        JointProblem(torch.ones(5, 3, 2, 4), [1.0, -1.0, 1.0], queries=torch.ones(queries))
 
 
 # --- the label margin
@@ -444,6 +478,106 @@ def test_a_run_with_a_head_of_another_size_is_refused():
         run(random_joint(3, c=2, d=4), losses.logistic, torch.ones(4), torch.ones(4), constant(1.0), constant(1.0), 3)
 
 
+# --- W, and one rule for head and attention
+
+
+def random_matrix_run(seed, batch=()):
+    data = random_data(seed, n=3, T=3, d=3, batch=batch, queries=2)
+    head, theta = (torch.randn(*batch, size, generator=seeded(seed + 10**6)) for size in (3, 6))
+    return JointProblem(data["tokens"], data["labels"], queries=data["queries"]), data, head, theta
+
+
+@every_loss
+@pytest.mark.parametrize("make", [random_run, random_matrix_run], ids=["prompt", "queries"])
+@pytest.mark.parametrize("batch", [(), (4,)], ids=["one", "batch"])
+def test_joint_gradient_against_autograd(loss, make, batch):
+    problem, data, head, theta = make(5, batch)
+    ours = dense(joint_gradient(problem, loss, head, theta))
+    torch.testing.assert_close(ours, torch.cat(autograd(loss, data, head, theta), dim=-1), rtol=1e-9, atol=1e-12)
+
+
+@every_loss
+@pytest.mark.parametrize("joint", [False, True], ids=["two norms", "one norm"])
+@pytest.mark.parametrize("make", [random_run, random_matrix_run], ids=["prompt", "queries"])
+def test_decaying_joint_runs_against_autograd(loss, make, joint):
+    problem, data, head, theta = make(6)
+    rule = decaying(normalised(0.3), 2 / 3)
+    heads, thetas = run(problem, loss, head, theta, None if joint else rule, rule, 4)
+    for k in range(5):
+        torch.testing.assert_close(heads.theta[k], head)
+        torch.testing.assert_close(thetas.theta[k], theta)
+        steps = autograd(loss, data, head, theta)
+        lengths = [norm(torch.cat(steps))] * 2 if joint else [norm(step) for step in steps]
+        size = 0.3 * (k + 1) ** (-2 / 3)
+        head, theta = head - size * steps[0] / lengths[0], theta - size * steps[1] / lengths[1]
+
+
+def test_one_rule_for_constant_steps_is_two():
+    problem, _, head, theta = random_matrix_run(7, (2,))
+    together = run(problem, losses.logistic, head, theta, None, constant(0.2), 10)
+    apart = run(problem, losses.logistic, head, theta, constant(0.2), constant(0.2), 10)
+    for ours, theirs in zip(together, apart, strict=True):
+        torch.testing.assert_close(ours.theta, theirs.theta, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("length", [1e2, 1e4])
+def test_joint_gradient_keeps_the_larger_part_at_any_scale(length):
+    # Attention saturated by length: the part of theta is smaller by e^-length, and that of the head is all there is
+    problem = JointProblem([[[1.0, 0.0], [0.0, 1.0]]], [1.0])
+    head, theta = torch.tensor([5.0, 1.0]), torch.tensor([length, 0.0])
+    grad = joint_gradient(problem, losses.logistic, head, theta)
+    assert grad.log_scale == pytest.approx(-math.log1p(math.exp(5.0)))
+    torch.testing.assert_close(grad.direction[:2], torch.tensor([-1.0, 0.0]))
+    expected = 4 * math.exp(-length)  # (gamma_1 - gamma_2) a_1 a_2, 0.0 if that is no float
+    assert grad.direction[2:].tolist() == pytest.approx([-expected, expected], rel=1e-9, abs=0)
+    # Both are exponentially small where the head is long as well
+    grad = joint_gradient(problem, losses.logistic, length * head, theta)
+    assert grad.log_scale == pytest.approx(-5 * length)
+
+
+def test_a_joint_gradient_of_zero_is_zero():
+    level = JointProblem(torch.zeros(1, 2, 2), [1.0])
+    grad = joint_gradient(level, losses.logistic, torch.ones(2), torch.ones(2))
+    assert (grad.direction == 0).all()
+    heads, _ = run(level, losses.logistic, torch.ones(2), torch.ones(2), None, normalised(0.1), 3)
+    assert (heads.theta == 1).all()
+
+
+@pytest.mark.parametrize("batch", [(), (3,)], ids=["one", "batch"])
+@pytest.mark.parametrize("joint", [False, True], ids=["two norms", "one norm"])
+def test_joint_runs_in_the_span_are_the_same_runs(batch, joint):
+    problem, _, head, _ = random_matrix_run(8, batch)
+    full = problem.fixed_head(head)
+    spanned = in_span(problem)
+    assert spanned.queries is None
+    assert spanned.keys.shape == (*batch, 3, 3, 6)
+    assert torch.equal(spanned.tokens, problem.tokens)
+    theta = full.pull_back(torch.randn(*batch, 3, 3, generator=seeded(8)))
+    begin = span_coordinates(spanned, full.logits(theta))
+    rule = decaying(normalised(0.1), 2 / 3)
+    heads, thetas = run(problem, losses.logistic, head, theta, None if joint else rule, rule, 50)
+    ours, coordinates = run(spanned, losses.logistic, head, begin, None if joint else rule, rule, 50)
+    torch.testing.assert_close(ours.theta, heads.theta, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(from_span(full, spanned, coordinates.theta), thetas.theta, rtol=1e-9, atol=1e-9)
+
+
+def test_the_joint_limit_of_a_matrix_is_that_of_its_span():
+    thresholds = []
+    for seed in range(12):
+        tokens = random_joint(seed, n=3, T=2, c=4)
+        problem = JointProblem(tokens.tokens, tokens.labels, queries=tokens.tokens[:, 0])
+        choice = assumption_c(problem)
+        spanned = in_span(problem)
+        thresholds.append(joint_limit(spanned, choice.selected, math.inf).threshold)
+        for part in (0.0, 0.5, 2.0):
+            ratio = part * thresholds[-1]
+            ours, theirs = (joint_limit(one, choice.selected, ratio) for one in (problem, spanned))
+            full = problem.fixed_head(ours.head)
+            assert one_minus_cosine(from_span(full, spanned, theirs.prompt), ours.prompt) < 1e-12
+            assert ours.threshold == pytest.approx(theirs.threshold, rel=1e-6, abs=1e-9)
+    assert min(sum(one == 0 for one in thresholds), sum(one > 0 for one in thresholds)) >= 2
+
+
 # --- the joint path in the plane
 
 RADII = torch.cartesian_prod(*2 * [torch.tensor([1.0, 3.0, 8.0])]).T
@@ -573,3 +707,5 @@ def test_paths_that_cannot_be_followed_are_refused():
         joint_path(problem, [1.0], [-1.0])
     with pytest.raises(ValueError, match="no prompt lets a head separate the labels"):
         joint_path(JointProblem(torch.ones(2, 2, 2), [1.0, -1.0]), [1.0], [1.0])
+    with pytest.raises(ValueError, match="the joint path is one of prompts, and there are queries: leave them out"):
+        joint_path(JointProblem(problem.tokens, problem.labels, queries=problem.tokens[:, 0]), [1.0], [1.0])

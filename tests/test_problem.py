@@ -25,8 +25,12 @@ from problems import (
 )
 
 from lib import losses
+from lib.datasets import head_with_scores, orthogonal_tokens
+from lib.descent import constant, normalised, polyak, run
 from lib.geometry import norm, one_minus_cosine, unit
-from lib.problem import Problem, excess_risk, from_tokens, gradient, smoothness
+from lib.problem import Problem, excess_risk, from_span, from_tokens, gradient, in_span, smoothness, span_coordinates
+from lib.selection import optimal_tokens
+from lib.separators import att_svm, difference_rows, hard_margin
 
 LOSSES = [*losses.LOSSES.values(), losses.cubic(0.2)]
 DOUBLED = torch.tensor([[2.0, 0.0], [0.0, 2.0]])
@@ -52,6 +56,19 @@ def test_gradient_and_risk_are_those_of_the_definition(loss, nonlinear, queries,
     torch.testing.assert_close(
         dense(gradient(problem, loss, theta)), autograd(loss, theta, data), rtol=1e-9, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_tokens_that_a_nonlinear_head_cannot_tell_apart_do_not_pull_at_each_other(seed):
+    generator = seeded(seed)
+    head, features = tanh_head(100, generator), 0.1 * torch.randn(1, 6, 100, generator=generator)
+    features[:, 5] = features[:, 0]
+    keys, labels = torch.randn(1, 6, 2, generator=generator), torch.ones(1)
+    keys[0, 0], keys[0, 5] = torch.tensor([9.0, 0.0]), torch.tensor([8.9, 0.0])
+    problem = Problem(keys, head(features), None, features, labels, head)
+    theta = torch.tensor([2000.0, 0.0])  # the twin is e^200 behind, the others e^2000 and more
+    alone = Problem(keys[:, :5], head(features[:, :5]), None, features[:, :5], labels, head)
+    assert same_gradient(gradient(alone, losses.logistic, theta), gradient(problem, losses.logistic, theta))
 
 
 def test_a_nonlinear_head_that_is_linear_changes_nothing():
@@ -324,3 +341,136 @@ def test_excess_risk_where_tokens_look_alike_to_a_nonlinear_head():
     slope = 1 - math.tanh(1) ** 2
     torch.testing.assert_close(excess.log, share + math.log(slope), rtol=1e-12, atol=1e-9)
     assert (excess.sign == 1).all()
+
+
+# --- coordinates of the span
+
+SPANS = {
+    "prompt": {"d": 10},
+    "prompt, more rows than entries": {"d": 3},
+    "queries": {"d": 4, "queries": 3},
+    "queries, more rows than entries": {"d": 2, "queries": 2},
+    "batch": {"d": 10, "batch": (2, 2)},
+    "batch with queries": {"d": 4, "queries": 3, "batch": (3,)},
+    "tanh head": {"d": 5, "nonlinear": True},
+    "tanh head with queries": {"d": 4, "queries": 3, "nonlinear": True},
+}
+every_span = pytest.mark.parametrize("sizes", SPANS.values(), ids=SPANS)
+
+
+@every_span
+def test_descent_in_the_span_is_the_same_descent(sizes):
+    problem = random_problem(20, n=3, T=3, **sizes)
+    spanned = in_span(problem)
+    assert spanned.keys.shape == (*problem.batch_shape, 3, 3, min(9, problem.parameter_size))
+    logits = torch.randn(problem.scores.shape, generator=seeded(20))
+    inside = 2 * problem.pull_back(logits)  # a combination of the rows
+    for start in (torch.zeros_like(inside), inside):
+        begin = span_coordinates(spanned, problem.logits(start))
+        torch.testing.assert_close(norm(begin), norm(start))
+        for rule in (constant(0.5), normalised(0.05)):
+            full = run(problem, losses.logistic, start, rule, 30).theta
+            ours = run(spanned, losses.logistic, begin, rule, 30).theta
+            torch.testing.assert_close(spanned.logits(ours), problem.logits(full), rtol=1e-9, atol=1e-9)
+            torch.testing.assert_close(norm(ours), norm(full), rtol=1e-9, atol=1e-12)
+            torch.testing.assert_close(from_span(problem, spanned, ours[-1]), full[-1], rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("length", [0.0, 3.0])
+def test_long_runs_in_the_span_have_the_same_cosine_to_the_svm(length):
+    data = orthogonal_tokens(3, 3, 12, 4, seeded(27), noise=0.1)
+    scores = torch.rand(4, 3, 3, generator=seeded(28))
+    problem = from_tokens(*data, head_with_scores(*data, scores), queries=data.queries)
+    spanned, selected = in_span(problem), optimal_tokens(problem)
+    start = length * problem.pull_back(torch.randn(scores.shape, generator=seeded(29)))
+    begin = span_coordinates(spanned, problem.logits(start))
+    full_svm, svm = att_svm(problem, selected), att_svm(spanned, selected)
+    torch.testing.assert_close(from_span(problem, spanned, svm.theta), full_svm.theta)
+    for make in (lambda _: normalised(0.1), lambda one: polyak(one, losses.logistic, selected)):
+        full = run(problem, losses.logistic, start, make(problem), 500, [10, 100, 500]).theta
+        ours = run(spanned, losses.logistic, begin, make(spanned), 500, [10, 100, 500]).theta
+        torch.testing.assert_close(spanned.logits(ours), problem.logits(full), rtol=1e-9, atol=1e-9)
+        cosines = one_minus_cosine(ours, svm.theta), one_minus_cosine(full, full_svm.theta)
+        torch.testing.assert_close(*cosines, rtol=0, atol=1e-9)
+        assert (cosines[0][-1] < cosines[0][0]).all()
+        assert cosines[0][-1].max() < 0.05
+
+
+@every_span
+def test_gradients_risks_and_svms_are_the_same_in_the_span(sizes):
+    problem = random_problem(21, n=2, T=3, **sizes)
+    spanned, selected = in_span(problem), optimal_tokens(problem)
+    theta = random_theta(21, problem, starts=(5,), length=3.0)
+    begin = span_coordinates(spanned, problem.logits(theta))
+    torch.testing.assert_close(spanned.logits(begin), problem.logits(theta))
+    torch.testing.assert_close(spanned.risk(losses.logistic, begin), problem.risk(losses.logistic, theta))
+    full, ours = gradient(problem, losses.logistic, theta), gradient(spanned, losses.logistic, begin)
+    torch.testing.assert_close(ours.log_scale, full.log_scale)
+    torch.testing.assert_close(norm(ours.direction), norm(full.direction))
+    torch.testing.assert_close(from_span(problem, spanned, ours.direction), full.direction, rtol=1e-9, atol=1e-9)
+    outcomes = hard_margin(difference_rows(problem, selected)), hard_margin(difference_rows(spanned, selected))
+    assert torch.equal(outcomes[0].feasible, outcomes[1].feasible)
+    torch.testing.assert_close(outcomes[1].duals, outcomes[0].duals)
+    there, here = gradient(problem, losses.logistic, theta), outcomes[0].feasible
+    cosines = [(grad.direction * svm.theta).sum(-1) for grad, svm in zip((there, ours), outcomes, strict=True)]
+    torch.testing.assert_close(cosines[1][:, here], cosines[0][:, here])
+
+
+@pytest.mark.parametrize("queries", [0, 3], ids=["prompt", "queries"])
+def test_what_a_start_has_outside_the_span_stays(queries):
+    problem = random_problem(22, n=2, T=2, d=12, queries=queries, batch=(3,))
+    spanned, start = in_span(problem), random_theta(22, problem, length=2.0)
+    begin = span_coordinates(spanned, problem.logits(start))
+    rest = start - from_span(problem, spanned, begin)
+    torch.testing.assert_close(problem.logits(rest), torch.zeros(problem.scores.shape), rtol=0, atol=1e-12)
+    full = run(problem, losses.logistic, start, normalised(0.05), 50).theta
+    ours = run(spanned, losses.logistic, begin, normalised(0.05), 50).theta
+    torch.testing.assert_close(from_span(problem, spanned, ours) + rest, full, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(norm(full) ** 2, norm(start) ** 2 - norm(begin) ** 2 + norm(ours) ** 2)
+
+
+@pytest.mark.parametrize("queries", [0, 3], ids=["prompt", "queries"])
+def test_a_span_of_lower_rank_in_some_of_a_batch(queries):
+    problem = random_problem(23, n=2, T=3, d=10, queries=queries, batch=(3,))
+    keys = problem.keys.clone()
+    keys[1, 0, 2] = keys[1, 0, 0] + keys[1, 0, 1]
+    keys[2, :, 1:] = 2 * keys[2, :, :1]
+    problem = with_fields(problem, keys=keys)
+    spanned = in_span(problem)
+    assert (spanned.keys != 0).any(1).any(1).sum(-1).tolist() == [6, 5, 2]
+    start = random_theta(23, problem)
+    begin = span_coordinates(spanned, problem.logits(start))
+    torch.testing.assert_close(spanned.logits(begin), problem.logits(start))
+    full = run(problem, losses.logistic, start, normalised(0.02), 100).theta
+    ours = run(spanned, losses.logistic, begin, normalised(0.02), 100).theta
+    torch.testing.assert_close(spanned.logits(ours), problem.logits(full), rtol=1e-9, atol=1e-9)
+
+
+def test_rows_that_are_all_zero_span_nothing():
+    spanned = in_span(Problem(torch.zeros(2, 2, 3), [[1.0, 0.0], [1.0, 0.0]]))
+    assert (spanned.keys == 0).all()
+    assert (span_coordinates(spanned, torch.ones(2, 2)) == 0).all()
+
+
+def test_queries_alone_may_have_the_batch_of_a_span():
+    problem = with_fields(random_problem(2, queries=2), queries=random_data(3, batch=(4,), queries=2)["queries"])
+    spanned = in_span(problem)
+    assert spanned.batch_shape == (4,)
+    theta = random_theta(2, problem)
+    torch.testing.assert_close(spanned.logits(span_coordinates(spanned, problem.logits(theta))), problem.logits(theta))
+
+
+def test_a_matrix_that_would_not_fit_in_memory_is_never_formed():
+    tokens = torch.randn(3, 3, 200_000, generator=seeded(24)) / 200_000**0.5  # W: 320 GB
+    head = torch.randn(200_000, generator=seeded(25))
+    problem = from_tokens(tokens, [1.0, -1.0, 1.0], head, queries=tokens[:, 0])
+    spanned = in_span(problem)
+    theta = run(spanned, losses.logistic, torch.zeros(9), normalised(1.0), 200).theta[-1]
+    assert torch.equal(spanned.logits(theta).argmax(-1), optimal_tokens(problem))
+
+
+def test_gaussian_matrices_have_gaussian_coordinates():
+    problem = random_problem(26, n=2, T=2, d=5, queries=3)
+    spanned = in_span(problem)
+    begin = span_coordinates(spanned, problem.logits(random_theta(26, problem, starts=(20_000,), length=0.5)))
+    torch.testing.assert_close(begin.T.cov(), 0.25 * torch.eye(4), rtol=0, atol=0.02)
