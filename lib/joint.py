@@ -185,8 +185,8 @@ def _selected_features(problem, selected):
 class JointLimit(NamedTuple):
     """What the joint path tends to at one ratio of the radii.
 
-    head : unit v_mm, shape (c,); prompt : unit vector, shape (d,), with queries (d e,); threshold : float, the ratio
-    from which on the prompt is the relaxed SVM's.
+    head : unit v_mm, shape (c,); prompt : unit vector, shape (d,), with queries (d e,); threshold : float, a ratio
+    from which on the prompt is the relaxed SVM's (the first such ratio unless that SVM has a margin of 0).
     """
 
     head: Tensor
