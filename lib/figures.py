@@ -9,15 +9,16 @@ from itertools import cycle
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.colors import BoundaryNorm, ListedColormap, LogNorm
-from matplotlib.patches import Wedge
+from matplotlib.patches import Rectangle, Wedge
 from matplotlib.patheffects import withStroke
 
 WIDTH = 5.2
 PALETTE = sns.color_palette("colorblind")
 TIME = sns.color_palette("viridis_r", as_cmap=True)
 HEAT = sns.color_palette("cividis", as_cmap=True)
+ATTENTION = sns.light_palette(PALETTE[0], as_cmap=True)
 
 sns.set_theme(
     context="notebook",
@@ -221,6 +222,55 @@ def heatmap(x, y, values, xlabel, ylabel, label, title="", limits=None, classes=
     return ax.figure
 
 
+def sentences(words, attention, rows, marked=None, label="attention"):
+    """Sentences, wrapped, and under each word a cell for each row, as dark as the attention that the word gets.
+
+    Parameters
+    ----------
+    words : sequence of sequences of str
+        One sentence each; they may differ in length.
+    attention : sequence of array_like, each of shape (rows, words of the sentence)
+        Between 0 and 1.
+    rows : sequence of str
+        Names of the rows, written in front of each line of cells.
+    marked : sequence of int, optional
+        Place of one word in each sentence, set in bold.
+    label : str
+        Of the colour bar.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    marked = [None] * len(words) if marked is None else marked
+    fig = plt.figure(layout="none")
+    ax = fig.add_axes((0, 0, 1, 1))
+    gutter = max(_text_width(ax, name, 10) for name in rows) + 8
+    boxes, shades, height = [], [], 4.0
+    for sentence, shade, place in zip(words, attention, marked, strict=True):
+        bold = ["bold" if k == place else "normal" for k in range(len(sentence))]
+        widths = [_text_width(ax, *pair) + 5 for pair in zip(sentence, cycle([11]), bold, strict=False)]
+        for line in _wrapped(widths, 72 * WIDTH - gutter):
+            left = gutter + np.cumsum([0, *(widths[k] for k in line)])
+            for k, start in zip(line, left, strict=False):
+                ax.text(start + widths[k] / 2, height + 12, sentence[k], fontsize=11, weight=bold[k], ha="center")
+            for row, name in enumerate(rows):
+                top = height + 18 + 13 * row
+                ax.text(gutter - 6, top + 6, name, fontsize=10, ha="right", va="center", color="0.35")
+                boxes += [Rectangle((start, top), widths[k] - 1, 12) for k, start in zip(line, left, strict=False)]
+                shades += [np.asarray(shade, float)[row, k] for k in line]
+            height += 25 + 13 * len(rows)
+        height += 12
+    cells = ax.add_collection(PatchCollection(boxes, cmap=ATTENTION, edgecolor="0.75", lw=0.4), autolim=False)
+    cells.set(array=shades, clim=(0, 1))
+    fig.set_size_inches(WIDTH, (height + 44) / 72)
+    ax.set(xlim=(0, 72 * WIDTH), ylim=(height + 44, 0))
+    ax.set_axis_off()
+    bar = fig.add_axes((0.3, 36 / (height + 44), 0.4, 9 / (height + 44)))
+    fig.colorbar(cells, cax=bar, orientation="horizontal", label=label, ticks=[0, 0.5, 1])
+    return fig
+
+
 def panels(count, height=2.6):
     """``count`` axes stacked in one figure of the house width, ``height`` inches each."""
     return plt.subplots(count, 1, figsize=(WIDTH, height * count), squeeze=False)[1][:, 0]
@@ -316,6 +366,30 @@ def _draw_named_line(ax, name, x, y, frame):
             name, end, xytext=(6 if rightwards else -2, -14), textcoords="offset points", fontsize=10, va="top",
             ha="left" if rightwards else "right", bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none"},
         )  # fmt: skip
+
+
+def _text_width(ax, text, fontsize, weight="normal"):
+    """Width of a text in points."""
+    drawn = ax.text(0, 0, text, fontsize=fontsize, weight=weight)
+    width = drawn.get_window_extent().width * 72 / ax.figure.dpi
+    drawn.remove()
+    return width
+
+
+def _wrapped(widths, room):
+    """Break words of these widths into the fewest lines that fit the room, of about equal length: lists of indices."""
+
+    def lines(limit):
+        broken, used = [[]], 0
+        for k, width in enumerate(widths):
+            if broken[-1] and used + width > limit:
+                broken, used = [*broken, []], 0
+            broken[-1].append(k)
+            used += width
+        return broken
+
+    fewest = len(lines(room))
+    return next(lines(limit) for limit in np.linspace(room / 4, room, 40) if len(lines(limit)) == fewest)
 
 
 def _label_ends(ax, x, ends):

@@ -251,6 +251,53 @@ def test_panels_of_heatmaps_share_one_bar():
     assert len(figure.axes) == 3
 
 
+SENTENCES = [["[CLS]", "a", "truly", "dreadful", "film"], 3 * ["the", "film", "about", "a", "quiet", "town", "was"]]
+ATTENTION = [np.arange(10).reshape(2, 5) / 10, np.linspace(0, 1, 42).reshape(2, 21)]
+
+
+def boxes_of_words(figure):
+    """Name and box of each text in front of and above the cells, in the order of drawing."""
+    figure.canvas.draw()
+    return [(text.get_text(), text.get_window_extent()) for text in figure.axes[0].texts]
+
+
+def test_sentences_have_every_word_and_a_cell_for_each_row_under_it():
+    figure = figures.sentences(SENTENCES, ATTENTION, ["start", "end"], marked=[3, 0])
+    drawn = boxes_of_words(figure)
+    words = [(name, box) for name, box in drawn if name not in ("start", "end")]
+    assert [name for name, _ in words] == [*SENTENCES[0], *SENTENCES[1]]
+    bold = [text.get_text() for text in figure.axes[0].texts if text.get_weight() == "bold"]
+    assert bold == ["dreadful", "the"]
+    cells = figure.axes[0].collections[0]
+    found = {}
+    for path, shade in zip(cells.get_paths(), cells.get_array(), strict=True):
+        corners = figure.axes[0].transData.transform(path.vertices[:4])
+        left, right, top = corners[:, 0].min(), corners[:, 0].max(), corners[:, 1].max()
+        above = [k for k, (_, box) in enumerate(words) if left <= (box.x0 + box.x1) / 2 <= right and box.y0 > top]
+        nearest = min(above, key=lambda k: words[k][1].y0 - top)
+        found.setdefault(nearest, []).append((-top, shade))
+    shades = np.array([[shade for _, shade in sorted(found[k])] for k in range(26)]).T
+    np.testing.assert_allclose(shades, np.concatenate(ATTENTION, axis=1))
+
+
+def test_sentences_are_wrapped_and_stay_in_the_figure():
+    figure = figures.sentences(SENTENCES, ATTENTION, ["start", "end"])
+    drawn = boxes_of_words(figure)
+    lines = sum(name == "start" for name, _ in drawn)
+    assert lines == 1 + 2
+    assert figure.get_figwidth() == figures.WIDTH
+    frame = figure.bbox
+    assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 <= frame.y1 for _, box in drawn)
+    assert not any(a.overlaps(b) for (_, a), (_, b) in itertools.combinations(drawn, 2))
+    assert figure.axes[1].get_xlabel() == "attention"
+
+
+def test_sentences_of_one_long_word_or_unequal_numbers():
+    figures.sentences([["incomprehensibilities" * 3, "a"]], [[[0.0, 1.0]]], ["end"]).canvas.draw()
+    with pytest.raises(ValueError, match="argument 2"):
+        figures.sentences(SENTENCES, ATTENTION[:1], ["start", "end"])
+
+
 # Machado, Oliveira and Fernandes 2009, the whole of deuteranopia and protanopia, on linear RGB
 EYES = {
     "all cones": np.eye(3),
