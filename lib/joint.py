@@ -17,9 +17,9 @@ from torch.nn.functional import logsigmoid
 
 from lib import checks
 from lib.descent import Trajectory, iterate
-from lib.geometry import norm, unit
+from lib.geometry import inverse_mirror_map, norm, unit
 from lib.losses import logistic
-from lib.paths import on_circle, ordered
+from lib.paths import along_circle, on_circle, ordered
 from lib.problem import Gradient, Problem, excess_risk, gradient
 from lib.selection import check_selected, selected_tokens
 from lib.separators import MOST_SELECTIONS, Separator, att_svm, difference_rows, hard_margin, label_svm, relaxed_att_svm
@@ -293,7 +293,7 @@ def _both_gradients(problem, loss, head, theta):
     return _head_gradient(problem.features(fixed.attention(theta)), loss, head), gradient(fixed, loss, theta)
 
 
-def run(problem, loss, head, theta, head_rule, rule, iterations, record=None):
+def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, order=2.0):
     """Descend in the head and theta at once, over all leading dimensions: each by its own step rule, or both by one.
 
     By one rule, ``head_rule`` being None, head and theta are one vector: ``normalised`` then divides both gradients by
@@ -313,6 +313,8 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None):
     iterations : int
     record : sequence of int, optional
         Iterations to keep, 0 being the start; all of them when left out.
+    order : float
+        p of the potential of both, as in :func:`lib.descent.run`: l_p-JointGD of arXiv:2410.14581.
 
     Returns
     -------
@@ -337,7 +339,7 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None):
         of_head, of_theta = _both_gradients(problem, loss, head, theta)
         return torch.cat([head_rule(of_head, head, k), rule(of_theta, theta, k)], dim=-1)
 
-    both = iterate(step, start, iterations, record)
+    both = iterate(step, start, iterations, record, order)
     return Trajectory(both.theta[..., :size], both.times), Trajectory(both.theta[..., size:], both.times)
 
 
@@ -353,7 +355,7 @@ class JointPath(NamedTuple):
     log_risk: Tensor
 
 
-def joint_path(problem, head_radii, radii, angles=360):
+def joint_path(problem, head_radii, radii, angles=360, order=2.0):
     """Joint regularisation path of the logistic risk over ``|v| = r, |p| = R`` in the plane, globally minimal.
 
     For each prompt the best head solves a convex problem, by bisection between the outermost features. By the envelope
@@ -369,6 +371,8 @@ def joint_path(problem, head_radii, radii, angles=360):
         r and R, pair by pair.
     angles : int
         Of the prompts that are compared; raise it where minima lie closer together than 2 pi / ``angles``.
+    order : float
+        p of the norm of head and prompt, 1 < p < inf.
 
     Returns
     -------
@@ -392,21 +396,21 @@ def joint_path(problem, head_radii, radii, angles=360):
     pairs = [radius.reshape(-1, *[1] * len(problem.batch_shape)) for radius in (head_radii, radii)]
     places = torch.linspace(-math.pi, math.pi, angles + 1).reshape(-1, *[1] * (1 + len(problem.batch_shape)))
     places = places.expand(-1, len(radii), *problem.batch_shape)
-    _, slope, value = _profile(problem, *pairs, places)
+    _, slope, value = _profile(problem, *pairs, places, order)
     slope, value = (torch.cat([one[:-1], one[:1]]) for one in (slope, value))  # one place, whatever rounding says
     if value.isinf().all(0).any():
         raise ValueError("no prompt lets a head separate the labels: take other tokens")
     inside, beyond, onward = _brackets(places, slope, value)
-    floor = _profile(problem, *pairs, inside)[2]
+    floor = _profile(problem, *pairs, inside, order)[2]
     for _ in range(BISECTIONS):
         middle = (inside + beyond) / 2
-        _, slope, value = _profile(problem, *pairs, middle)
+        _, slope, value = _profile(problem, *pairs, middle, order)
         over = ~(onward * slope <= 0) | _higher(value, floor)
         inside, beyond, floor = (
             torch.where(over, *pair) for pair in ((inside, middle), (middle, beyond), (floor, value))
         )
-    heads, _, value = _profile(problem, *pairs, inside)
-    prompts = on_circle(inside, pairs[1])
+    heads, _, value = _profile(problem, *pairs, inside, order)
+    prompts = on_circle(inside, pairs[1], order)
     # Where minima select the same tokens, the risks may agree to rounding: then their distance from the limit decides.
     selected = _take(selected_tokens(problem.fixed_head(heads), prompts), value.argmin(0))
     excess = excess_risk(problem.fixed_head(heads), logistic, prompts, selected)
@@ -441,13 +445,14 @@ def _take(values, index):
     return values.gather(0, index[None, ..., None].expand(1, *values.shape[1:]))[0]
 
 
-def _profile(problem, head_radius, radius, places):
+def _profile(problem, head_radius, radius, places, order):
     """Best heads for prompts at the angles ``places``, the slope of the risk along the circle, and log risks.
 
-    The best head is a positive combination of the features Y_i r_i, so it lies between the outermost of them, where the
-    risk has one stationary point: the multiplier of ``|v| <= r`` is positive there. nan and inf without such an arc.
+    The best head, or its mirror map, is a positive combination of the features Y_i r_i, so it lies between the
+    outermost of them, where the risk has one stationary point: the multiplier of ``|v| <= r`` is positive there. nan
+    and inf without such an arc.
     """
-    prompts = on_circle(places, radius)
+    prompts = on_circle(places, radius, order)
     features = problem.features(problem.attention(prompts))
     long = norm(features)
     middle = (features / long.clamp(min=1e-300)[..., None]).sum(-2)
@@ -457,14 +462,20 @@ def _profile(problem, head_radius, radius, places):
     separable = (long > 0).all(-1) & (high - low < math.pi)
     for _ in range(BISECTIONS):
         angle = (low + high) / 2
-        pull = -_head_gradient(features, logistic, on_circle(angle, head_radius)).direction
+        pull = -_head_gradient(features, logistic, _by_mirror_angle(angle, head_radius, order)).direction
         onward = pull[..., 1] * angle.cos() - pull[..., 0] * angle.sin() > 0
         low, high = torch.where(onward, angle, low), torch.where(onward, high, angle)
-    heads = on_circle((low + high) / 2, head_radius)
-    along = torch.stack([-places.sin(), places.cos()], dim=-1)
-    slope = (gradient(problem.fixed_head(heads), logistic, prompts).direction * along).sum(-1)
+    heads = _by_mirror_angle((low + high) / 2, head_radius, order)
+    slope = (gradient(problem.fixed_head(heads), logistic, prompts).direction * along_circle(places, order)).sum(-1)
     log_risk = _log_risk(torch.einsum("...nc,...c->...n", features, heads))
     return heads, torch.where(separable, slope, torch.nan), torch.where(separable, log_risk, torch.inf)
+
+
+def _by_mirror_angle(angles, radius, order):
+    """Vectors of l_p norm ``radius`` whose mirror map is at ``angles`` from the first axis, shape (..., 2)."""
+    if order == 2:
+        return on_circle(angles, radius)
+    return torch.as_tensor(radius)[..., None] * unit(inverse_mirror_map(on_circle(angles, 1.0), order), order)
 
 
 def _log_risk(margins):

@@ -1,4 +1,4 @@
-"""Regularisation paths ``p(R) = argmin { L(p) : |p| <= R }``, over all vectors or over a cone.
+"""Regularisation paths ``p(R) = argmin { L(p) : |p| <= R }`` in any l_p norm, over all vectors or over a cone.
 
 The risk is not convex in p. In the plane the minimiser is global: all angles are searched at every radius. Above the
 plane it is the best of many starts, and :func:`stationarity` tells how good it is. Risks are compared as
@@ -14,7 +14,7 @@ from scipy.optimize import minimize, root
 from torch import Tensor
 
 from lib import checks
-from lib.geometry import norm, unit
+from lib.geometry import mirror_map, norm, unit
 from lib.problem import Excess, excess_risk, gradient
 
 REFINED = 6  # lowest local minima of a grid of angles that are refined
@@ -35,7 +35,7 @@ class Path(NamedTuple):
     selected: Tensor
 
 
-def regularization_path(problem, loss, radii, cone=None, angles=1440):
+def regularization_path(problem, loss, radii, cone=None, angles=1440, order=2.0):
     """Regularisation path in the plane, globally minimal: all angles are searched, the lowest local minima refined.
 
     On each circle the risk is compared at ``angles`` directions, and the local minima refined by bisection on the
@@ -53,6 +53,8 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440):
         Axis and largest 1 - cos to it: the path of Theorem 4, equation (9). One cone, or one for each problem.
     angles : int
         Raise it where minima lie closer together than 2 pi / ``angles``.
+    order : float
+        p of the norm in which lengths and radii are measured, 1 < p < inf; the cone's angle is Euclid's.
 
     Returns
     -------
@@ -71,20 +73,20 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440):
     fractions = torch.linspace(-1, 1, angles + 1).reshape(-1, *[1] * len(problem.batch_shape))
     places = (middle + half * fractions).expand(-1, *problem.batch_shape)
     selected = _best_limit(problem, loss, on_circle(places, 1.0))
-    theta = torch.stack([_circle_minimum(problem, loss, radius, places, selected) for radius in radii])
+    theta = torch.stack([_circle_minimum(problem, loss, radius, places, selected, order) for radius in radii])
     every = radii
     for _ in range(HALVINGS):
         value = ordered(excess_risk(problem, loss, theta, selected)).reshape(len(every), -1)
         added = _around_inner_minima(every, value)
-        circles = [_circle_minimum(problem, loss, radius, places, selected) for radius in added]
-        every, order = torch.cat([every, added]).sort()
-        theta = torch.cat([theta, *(circle[None] for circle in circles)])[order]
+        circles = [_circle_minimum(problem, loss, radius, places, selected, order) for radius in added]
+        every, rank = torch.cat([every, added]).sort()
+        theta = torch.cat([theta, *(circle[None] for circle in circles)])[rank]
     path = _best_so_far(theta, excess_risk(problem, loss, theta, selected), selected)
     asked = torch.searchsorted(every, radii)
     return Path(path.theta[asked], Excess(path.excess.sign[asked], path.excess.log[asked]), selected)
 
 
-def multistart_path(problem, loss, radii, starts, selected):
+def multistart_path(problem, loss, radii, starts, selected, order=2.0):
     """Regularisation path in any dimension, as the best of several local minimisations on each sphere.
 
     By L-BFGS over the directions, then to a zero of the tangential gradient, from each start and from the solution at
@@ -101,6 +103,9 @@ def multistart_path(problem, loss, radii, starts, selected):
         Directions to start from.
     selected : Tensor of int, shape (n,)
         Tokens whose limit of the risk is not undercut, as the optimal ones.
+    order : float
+        p of the norm in which lengths are measured, 1 < p < inf. Its sphere is not smooth where p < 2 and an entry is
+        zero: near there the result is only as good as the minimisation, and :func:`stationarity` tells how good.
 
     Returns
     -------
@@ -108,24 +113,31 @@ def multistart_path(problem, loss, radii, starts, selected):
     """
     if problem.batch_shape:
         raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
-    radii, starts = _increasing(radii), unit(starts)
+    radii, starts = _increasing(radii), unit(starts, order)
     best = []
     for radius in radii.tolist():
-        ends = [_descend_sphere(problem, loss, radius, start, selected) for start in (*starts, *best[-1:])]
+        ends = [_descend_sphere(problem, loss, radius, start, selected, order) for start in (*starts, *best[-1:])]
         ends = torch.stack(ends)
         lowest = ends[excess_risk(problem, loss, radius * ends, selected).log.argmin()]
-        best.append(_make_stationary(problem, loss, radius, lowest, selected))
+        best.append(_make_stationary(problem, loss, radius, lowest, selected, order))
     theta = radii[:, None] * torch.stack(best)
     return _best_so_far(theta, excess_risk(problem, loss, theta, selected), selected)
 
 
-def stationarity(problem, loss, theta):
+def stationarity(problem, loss, theta, order=2.0):
     """1 - cos of p and -grad L, shape (...): zero where p is stationary on its sphere and the risk falls outward.
 
-    A global minimiser over a ball that lies on the sphere has it zero; a local one has, too.
+    In another l_p norm it is that of the mirror map of p, the normal of the sphere, and -grad L. A global minimiser
+    over a ball that lies on the sphere has it zero; a local one has, too. With p near 1 no float may come close to
+    zero: for p = 1.1 the mirror map of an entry of 1e-16 is 0.025.
     """
     heading = -gradient(problem, loss, theta).direction
-    return 0.5 * norm(unit(heading) - unit(theta)) ** 2
+    return 0.5 * norm(unit(heading) - unit(_normal(theta, order))) ** 2
+
+
+def _normal(theta, order):
+    """Outward normal of the sphere of an l_p norm through theta, shape (..., d), at any length of theta."""
+    return theta if order == 2 else mirror_map(unit(theta, order), order)
 
 
 def _increasing(radii):
@@ -145,9 +157,16 @@ def _arc(cone):
     return torch.atan2(axis[..., 1], axis[..., 0]), (1 - opening).arccos()
 
 
-def on_circle(angles, radius):
-    """Vectors of length ``radius`` at ``angles`` from the first axis, shape (..., 2)."""
-    return torch.as_tensor(radius)[..., None] * torch.stack([angles.cos(), angles.sin()], dim=-1)
+def on_circle(angles, radius, order=2.0):
+    """Vectors of l_p norm ``radius`` at ``angles`` from the first axis, shape (..., 2)."""
+    directions = torch.stack([angles.cos(), angles.sin()], dim=-1)
+    return torch.as_tensor(radius)[..., None] * (directions if order == 2 else unit(directions, order))
+
+
+def along_circle(angles, order=2.0):
+    """Tangents of the circle of an l_p norm at ``angles``, the way that they increase, shape (..., 2)."""
+    across = mirror_map(on_circle(angles, 1.0, order), order)  # the gradient of the norm
+    return torch.stack([-across[..., 1], across[..., 0]], dim=-1)
 
 
 def _best_limit(problem, loss, directions):
@@ -163,20 +182,20 @@ def _best_limit(problem, loss, directions):
     return selected.gather(0, best[None, ..., None].expand(1, *selected.shape[1:]))[0]
 
 
-def _circle_minimum(problem, loss, radius, places, selected):
+def _circle_minimum(problem, loss, radius, places, selected, order):
     """Global minimiser over and between the angles ``places`` (angles, ...) at one radius, shape (..., 2)."""
-    value = ordered(excess_risk(problem, loss, on_circle(places, radius), selected))
+    value = ordered(excess_risk(problem, loss, on_circle(places, radius, order), selected))
     low, high = (torch.cat(side) for side in ((places[:1], places[:-1]), (places[1:], places[-1:])))
     before, after = (torch.cat(side) for side in ((value[:1], value[:-1]), (value[1:], value[-1:])))
     minima = (value <= before) & (value <= after)
-    order = torch.where(minima, value, torch.inf).argsort(0)[:REFINED]
-    low, high = low.gather(0, order), high.gather(0, order)
+    lowest = torch.where(minima, value, torch.inf).argsort(0)[:REFINED]
+    low, high = low.gather(0, lowest), high.gather(0, lowest)
     for _ in range(BISECTIONS):
         angle = (low + high) / 2
-        tangent = torch.stack([-angle.sin(), angle.cos()], dim=-1)
-        rising = (gradient(problem, loss, on_circle(angle, radius)).direction * tangent).sum(-1) > 0
+        slope = gradient(problem, loss, on_circle(angle, radius, order)).direction * along_circle(angle, order)
+        rising = slope.sum(-1) > 0
         low, high = torch.where(rising, low, angle), torch.where(rising, angle, high)
-    theta = on_circle((low + high) / 2, radius)
+    theta = on_circle((low + high) / 2, radius, order)
     best = ordered(excess_risk(problem, loss, theta, selected)).argmin(0)
     return theta.gather(0, best[None, ..., None].expand(1, *theta.shape[1:]))[0]
 
@@ -202,33 +221,33 @@ def _best_so_far(theta, excess, selected):
     return Path(chosen, Excess(excess.sign.gather(0, best), excess.log.gather(0, best)), selected)
 
 
-def _log_excess(problem, loss, radius, vector, selected):
+def _log_excess(problem, loss, radius, vector, selected, order):
     """Log excess in the direction of a NumPy vector, and its gradient in the vector."""
-    length = np.linalg.norm(vector)
+    length = np.linalg.norm(vector, order)
     direction = torch.as_tensor(vector / length)
     log_excess = excess_risk(problem, loss, radius * direction, selected).log
     grad = gradient(problem, loss, radius * direction)
     slope = radius * (grad.log_scale - log_excess).exp() * grad.direction
-    across = slope - (slope @ direction) * direction
+    across = slope - (slope @ direction) * mirror_map(direction, order)
     return log_excess.item(), across.numpy() / length
 
 
-def _descend_sphere(problem, loss, radius, start, selected):
+def _descend_sphere(problem, loss, radius, start, selected, order):
     """Local minimiser of the log excess over directions, from one unit vector to another."""
 
     def value(vector):
-        return _log_excess(problem, loss, radius, vector, selected)
+        return _log_excess(problem, loss, radius, vector, selected, order)
 
     found = minimize(value, start.numpy(), jac=True, method="L-BFGS-B", options={"maxiter": 500})
-    return unit(torch.as_tensor(found.x))
+    return unit(torch.as_tensor(found.x), order)
 
 
-def _make_stationary(problem, loss, radius, direction, selected):
+def _make_stationary(problem, loss, radius, direction, selected, order):
     """The zero of the tangential gradient near a direction: values of the risk alone cannot tell it so closely."""
 
     def tangent(vector):
-        return _log_excess(problem, loss, radius, vector, selected)[1] + radius * (vector @ vector - 1) * vector
+        return _log_excess(problem, loss, radius, vector, selected, order)[1] + radius * (vector @ vector - 1) * vector
 
-    refined = unit(torch.as_tensor(root(tangent, direction.numpy(), options={"xtol": 1e-15}).x))
+    refined = unit(torch.as_tensor(root(tangent, direction.numpy(), options={"xtol": 1e-15}).x), order)
     before, after = excess_risk(problem, loss, radius * torch.stack([direction, refined]), selected).log
     return refined if after <= before + 1e-9 * radius else direction

@@ -14,7 +14,8 @@ import torch
 from scipy.optimize import nnls
 from torch import Tensor
 
-from lib import checks
+from lib import checks, geometry
+from lib.least_norm import least_norm
 from lib.problem import Problem
 from lib.selection import check_selected, locally_optimal, other_tokens
 
@@ -22,6 +23,7 @@ from lib.selection import check_selected, locally_optimal, other_tokens
 # than 1 / INFEASIBLE in units of 1 / (longest row).
 INFEASIBLE = 1e-9
 MOST_SELECTIONS = 100_000
+LARGEST_GAP = 1e-6  # that is let pass in norms other than Euclid's; ten decades above what is common
 
 
 class InfeasibleError(ValueError):
@@ -151,8 +153,10 @@ def relaxed_att_svm(problem, selected, support):
     return _all_feasible(separator, "no direction separates the selected tokens", "select other tokens")
 
 
-def label_svm(features, labels):
+def label_svm(features, labels, norm=2.0):
     """SVM of the head: ``argmin |v|`` s.t. Y_i v . r_i >= 1, problem (SVM) of arXiv:2306.13596.
+
+    With ``norm`` l_p-SVM (arXiv:2410.14581).
 
     Parameters
     ----------
@@ -160,6 +164,8 @@ def label_svm(features, labels):
         r_i, one feature vector for each input.
     labels : array_like, shape (..., n)
         Y_i, +1 or -1.
+    norm : float
+        1 <= p <= inf.
 
     Returns
     -------
@@ -176,7 +182,7 @@ def label_svm(features, labels):
         raise ValueError(
             f"labels have shape {tuple(labels.shape)}, features are {features.shape[-2]}: give each one label"
         )
-    separator = hard_margin(labels[..., None] * features)
+    separator = hard_margin(labels[..., None] * features, norm)
     return _all_feasible(separator, "no head has every label right", "use other features")
 
 
@@ -258,13 +264,15 @@ def _at(selected, separator, mask):
     return selected[mask], Separator(*(getattr(separator, field.name)[mask] for field in fields(Separator)))
 
 
-def locally_optimal_selections(problem):
+def locally_optimal_selections(problem, norm=2.0):
     """Find every locally optimal selection of one problem (Definition 2, arXiv:2306.13596), by solving all T^n SVMs.
 
     Parameters
     ----------
     problem : Problem
         Without leading dimensions, and small: there are T^n selections, each with an SVM of about 0.1 ms.
+    norm : float
+        1 <= p <= inf; the SVM-neighbours are those of l_p-AttSVM (arXiv:2410.14581).
 
     Returns
     -------
@@ -283,7 +291,7 @@ def locally_optimal_selections(problem):
     if tokens**inputs > MOST_SELECTIONS:
         raise ValueError(f"there are {tokens}^{inputs} selections: at most {MOST_SELECTIONS} are enumerated")
     selected = torch.cartesian_prod(*inputs * [torch.arange(tokens)]).reshape(-1, inputs)
-    separator = hard_margin(difference_rows(problem, selected))
+    separator = hard_margin(difference_rows(problem, selected), norm)
     found = separator.feasible & locally_optimal(problem, selected, separator)
     return _at(selected, separator, found)
 
@@ -291,29 +299,49 @@ def locally_optimal_selections(problem):
 def hard_margin(rows, norm=2.0, required=None):
     """Solve ``min |theta|_p`` s.t. rows theta >= required for many sets of rows; infeasible ones marked, not raised.
 
-    A solution longer than 1e9 (largest required margin) / (longest row) counts as infeasible. Euclid by NNLS with one
-    least-squares solve on the active rows; other norms by cvxpy.
+    A solution longer than 1e9 (largest required margin) / (longest row) in the Euclidean norm counts as infeasible.
+    Euclid by NNLS with one least-squares solve on the active rows; other norms from there by :mod:`lib.least_norm`, to
+    a gap below 1e-10 (1e-8 for p = 1 and infinity) unless the solution is longer than 1e5 / (longest row) or p is above
+    20 or below 1.02. The norm is what the gap bounds: entries and multipliers whose share of it is below rounding, as
+    a quarter of the largest entry has for p = 30, are known to few digits.
 
     Parameters
     ----------
     rows : array_like, shape (..., m, D)
     norm : float
-        1 <= p <= inf.
+        1 <= p <= inf. At p = 1 and p = inf the solution need not be unique: it is a vertex of the set of solutions.
     required : array_like, shape (..., m), optional
         Margin that each row must have, none below 0 and one above; all of them 1 when left out.
 
     Returns
     -------
     Separator
+
+    Raises
+    ------
+    RuntimeError
+        If rounding, or p, keeps the gap of a solution above 1e-6.
     """
     rows, required = _with_required(rows, required)
     if not norm >= 1:
         raise ValueError(f"norm is {norm}: an l_p norm has 1 <= p <= inf")
     flat = zip(rows.reshape(-1, *rows.shape[-2:]).numpy(), required.reshape(-1, rows.shape[-2]).numpy(), strict=True)
-    solved = [_solve(*one, norm) for one in flat]
-    parts = (np.stack(part) for part in zip(*solved, strict=True))
+    parts = (np.stack(part) for part in zip(*(_solve(*one) for one in flat), strict=True))
     theta, duals, certificate = (torch.as_tensor(part).reshape(*rows.shape[:-2], -1) for part in parts)
-    return _certified(rows, required, theta, duals, certificate, norm)
+    if norm == 2:
+        return _certified(rows, required, theta, duals, certificate, norm)
+    feasible = (certificate == 0).all(-1)
+    if feasible.any():
+        parts = (part[feasible] for part in (rows, required, theta, duals))
+        theta[feasible], duals[feasible] = least_norm(*parts, norm)
+    separator = _certified(rows, required, theta, duals, certificate, norm)
+    largest = separator.gap.nan_to_num().max()
+    if largest > LARGEST_GAP:
+        raise RuntimeError(
+            f"the SVM in the l_{norm:g} norm is solved to a relative gap of {largest:.1g} only: rescale the rows, or"
+            " take a norm closer to 2"
+        )
+    return separator
 
 
 def _with_required(rows, required):
@@ -359,16 +387,13 @@ def hard_margin_cvxpy(rows, norm=2.0, required=None):
     return _certified(rows, required, torch.as_tensor(theta.value), duals, torch.zeros_like(duals), norm)
 
 
-def _solve(rows, required, norm):
-    """Return theta, duals and certificate (zeros where they do not apply) of one set of rows, NumPy arrays."""
+def _solve(rows, required):
+    """Euclidean theta, duals and certificate (zeros where they do not apply) of one set of rows, NumPy arrays."""
     scale = np.linalg.norm(rows, axis=1).max() or 1.0
     weights, residual = _least_distance(rows / scale, required / required.max())
     nothing = np.zeros(len(rows))
     if residual <= INFEASIBLE:
         return np.zeros(rows.shape[1]), nothing, weights / (weights @ required)
-    if norm != 2:
-        separator = hard_margin_cvxpy(rows, norm, required)
-        return separator.theta.numpy(), separator.duals.numpy(), nothing
     theta, duals = _polish(rows, required, weights)
     return theta, duals, nothing
 
@@ -402,8 +427,7 @@ def _certified(rows, required, theta, duals, certificate, norm):
             "the solver's direction does not separate the rows: rescale them, their sizes differ too much"
         )
     theta, margins = theta / smallest[..., None], margins / smallest[..., None]
-    dual_norm = torch.inf if norm == 1 else norm / (norm - 1) if norm < torch.inf else 1.0
     combined = torch.einsum("...md,...m->...d", rows, duals)
-    bound = (duals * required).sum(-1) / torch.linalg.vector_norm(combined, ord=dual_norm, dim=-1)
-    gap = 1 - bound / torch.linalg.vector_norm(theta, ord=norm, dim=-1)
+    bound = (duals * required).sum(-1) / geometry.norm(combined, geometry.dual_order(norm))
+    gap = 1 - bound / geometry.norm(theta, norm)
     return Separator(theta, duals, margins, gap, feasible, certificate)

@@ -10,7 +10,7 @@ from problems import dense, random_data, risk_by_definition, seeded
 from lib import losses
 from lib.datasets import figure_3
 from lib.descent import constant, decaying, normalised
-from lib.geometry import norm, one_minus_cosine, unit
+from lib.geometry import inverse_mirror_map, mirror_map, norm, one_minus_cosine, unit
 from lib.joint import (
     JointProblem,
     assumption_c,
@@ -21,8 +21,8 @@ from lib.joint import (
     label_margin,
     run,
 )
-from lib.problem import from_span, from_tokens, in_span, span_coordinates
-from lib.separators import InfeasibleError, difference_rows, hard_margin
+from lib.problem import from_span, from_tokens, gradient, in_span, span_coordinates
+from lib.separators import InfeasibleError, att_svm, difference_rows, hard_margin, label_svm
 
 FIGURE_3 = {panel: JointProblem(*figure_3(panel)) for panel in "ab"}
 every_loss = pytest.mark.parametrize("loss", list(losses.LOSSES.values()), ids=lambda loss: loss.name)
@@ -690,6 +690,58 @@ def test_fewer_angles_find_the_same_minimum():
     coarse, fine = joint_path(FIGURE_3["b"], radii, radii, angles=37), joint_path(FIGURE_3["b"], radii, radii)
     torch.testing.assert_close(coarse.theta, fine.theta, rtol=0, atol=1e-5)
     torch.testing.assert_close(coarse.log_risk, fine.log_risk)
+
+
+# --- in other norms
+
+
+@pytest.mark.parametrize("order", [1.5, 3.0])
+def test_no_head_and_prompt_of_these_lengths_in_another_norm_are_better(order):
+    problem, compared = in_the_plane(0, 2, 3, batch=(2,)), 0
+    path = joint_path(problem, *RADII, order=order)
+    torch.testing.assert_close(norm(path.head, order), RADII[0, :, None].expand(9, 2))
+    torch.testing.assert_close(norm(path.theta, order), RADII[1, :, None].expand(9, 2))
+    directions = unit(circle(600), order)
+    for k in range(2):
+        alone = member(problem, k)
+        torch.testing.assert_close(
+            log_risk_by_definition(alone, path.head[:, k], path.theta[:, k]), path.log_risk[:, k]
+        )
+        for j, (head_radius, radius) in enumerate(RADII.T):
+            features = alone.features(alone.attention(radius * directions))
+            risk = torch.nn.functional.softplus(-features @ (head_radius * directions).T).mean(-2)
+            if risk.min() < math.log(2) / 2:
+                compared += 1
+                assert path.log_risk[j, k] <= risk.min().log() + 1e-9
+                assert path.log_risk[j, k] >= risk.min().log() - 0.01 * head_radius
+    assert compared >= 12
+
+
+@pytest.mark.parametrize("order", [1.5, 3.0])
+def test_the_joint_path_of_a_norm_tends_to_its_two_svms(order):
+    # The prompt's radius grows faster, so that it tends to ATT-SVM and not to a relaxed one.
+    problem = FIGURE_3["a"]
+    path = joint_path(problem, [1e2], [1e5], order=order)
+    fixed = problem.fixed_head(path.head[0])
+    prompt = att_svm(fixed, [1, 1, 1], order).theta
+    head = label_svm(problem.tokens[:, 1], problem.labels, order).theta
+    assert one_minus_cosine(path.theta[0], prompt) < 1e-4
+    assert one_minus_cosine(path.head[0], head) < 1e-3
+
+
+@pytest.mark.parametrize("order", [1.75, 3.0])
+def test_joint_mirror_descent_is_that_of_head_and_prompt(order):
+    problem = random_joint(3, n=3, T=2, c=4, d=4)
+    head, theta = torch.randn(2, 4, generator=seeded(3))
+    rule = normalised(0.1, order)
+    heads, thetas = run(problem, losses.logistic, head, theta, rule, rule, 2, order=order)
+    for k in range(2):
+        pull = head_gradient(problem, losses.logistic, heads.theta[k], thetas.theta[k])
+        moved = mirror_map(heads.theta[k], order) + rule(pull, heads.theta[k], k)
+        torch.testing.assert_close(heads.theta[k + 1], inverse_mirror_map(moved, order), rtol=1e-9, atol=1e-12)
+        pull = gradient(problem.fixed_head(heads.theta[k]), losses.logistic, thetas.theta[k])
+        moved = mirror_map(thetas.theta[k], order) + rule(pull, thetas.theta[k], k)
+        torch.testing.assert_close(thetas.theta[k + 1], inverse_mirror_map(moved, order), rtol=1e-9, atol=1e-12)
 
 
 def test_paths_that_cannot_be_followed_are_refused():

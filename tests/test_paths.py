@@ -7,11 +7,11 @@ import torch
 from problems import seeded
 
 from lib import losses
-from lib.geometry import in_cone, norm, one_minus_cosine, unit
-from lib.paths import multistart_path, regularization_path, stationarity
+from lib.geometry import directional_bregman_divergence, in_cone, inverse_mirror_map, norm, one_minus_cosine, unit
+from lib.paths import along_circle, multistart_path, on_circle, regularization_path, stationarity
 from lib.problem import Problem, excess_risk
 from lib.selection import optimal_tokens
-from lib.separators import difference_rows, hard_margin
+from lib.separators import att_svm, difference_rows, hard_margin
 
 RADII = torch.logspace(0, 4, 9)
 every_loss = pytest.mark.parametrize("loss", list(losses.LOSSES.values()), ids=lambda loss: loss.name)
@@ -167,6 +167,87 @@ def test_multistart_of_orthogonal_keys():
     problem = Problem(torch.stack([torch.eye(3), torch.zeros(3, 3)], dim=1), [[1.0, 0.0]] * 3)
     path = multistart_path(problem, losses.exponential, [1.0, 50.0], torch.eye(3), torch.tensor([0, 0, 0]))
     assert one_minus_cosine(path.theta, torch.ones(3)).max() < 1e-12
+
+
+# --- in other norms
+
+every_order = pytest.mark.parametrize("order", [1.1, 1.5, 1.75, 3.0, 10.0])
+
+
+@every_order
+def test_the_tangents_of_a_circle(order):
+    angles = torch.linspace(-3, 3, 50)
+    circle = on_circle(angles, 7.0, order)
+    torch.testing.assert_close(norm(circle, order), torch.full((50,), 7.0), rtol=1e-13, atol=0)
+    torch.testing.assert_close(torch.atan2(circle[:, 1], circle[:, 0]), angles, rtol=1e-12, atol=1e-12)
+    ahead, behind = on_circle(angles + 1e-6, 7.0, order), on_circle(angles - 1e-6, 7.0, order)
+    torch.testing.assert_close(unit(along_circle(angles, order)), unit(ahead - behind), rtol=0, atol=1e-6)
+
+
+@every_order
+def test_two_tokens_of_one_input_are_a_ray_in_any_norm(order):
+    # The risk falls with one row alone, so the path is Hölder's equality for it.
+    problem = Problem([[[1.0, 3.0], [-2.0, 1.0]]], [[0.2, 0.7]])
+    path = regularization_path(problem, losses.logistic, RADII, order=order)
+    expected = RADII[:, None] * unit(inverse_mirror_map(torch.tensor([-3.0, -2.0]), order), order)
+    torch.testing.assert_close(path.theta, expected, rtol=1e-9, atol=1e-9)
+    assert stationarity(problem, losses.logistic, path.theta, order).max() < 1e-20
+    assert stationarity(problem, losses.logistic, path.theta).min() > 1e-3
+
+
+@every_order
+def test_nothing_in_the_ball_of_another_norm_is_lower(order):
+    outcomes, radii = set(), torch.tensor([0.1, 1.0, 5.0, 30.0])
+    for seed in range(3):
+        problem = in_the_plane(seed, n=4)
+        feasible = hard_margin(difference_rows(problem, optimal_tokens(problem))).feasible
+        outcomes.add(feasible.item())
+        path = regularization_path(problem, losses.logistic, radii, angles=360, order=order)
+        lengths = 0.1 + 29.9 * torch.linspace(0, 1, 40)[:, None]
+        ball = on_circle(torch.linspace(-math.pi, math.pi, 3001).expand(40, -1), lengths, order)
+        every = excess_risk(problem, losses.logistic, ball, path.selected)
+        if feasible:  # then all excesses are positive and the path ends on the sphere
+            assert path.excess.log[-1] <= every.log.min() + 1e-9
+            assert norm(path.theta[-1], order) == pytest.approx(30)
+            # the mirror map of an entry of 1e-16, all that an angle can tell, is 0.025 for p = 1.1
+            assert stationarity(problem, losses.logistic, path.theta[-1], order) < (1e-12 if order > 1.1 else 1e-3)
+        else:
+            best = (every.sign * every.log.exp()).min()
+            assert path.excess.sign[-1] * path.excess.log[-1].exp() <= best + 1e-2
+    assert outcomes == {True, False}
+
+
+@every_order
+def test_the_path_of_a_norm_tends_to_its_svm_like_one_over_r(order):
+    problem = in_the_plane(1, batch=(20,))
+    problem = problem[hard_margin(difference_rows(problem, optimal_tokens(problem))).feasible]
+    svm = unit(att_svm(problem, optimal_tokens(problem), order).theta, order)
+    radii = torch.tensor([1e2, 1e3, 1e4])
+    path = regularization_path(problem, losses.logistic, radii, order=order)
+    error = norm(path.theta / radii[:, None, None] - svm)
+    assert (error[1] <= 0.2 * error[0] + 1e-9).all()
+    assert (error[2] <= 0.11 * error[1] + 1e-9).all()
+    assert directional_bregman_divergence(svm, path.theta[-1], order).max() < 1e-4
+
+
+@pytest.mark.parametrize("order", [1.5, 3.0])
+def test_a_batch_is_each_problem_alone_in_another_norm(order):
+    problem = in_the_plane(3, batch=(3,))
+    together = regularization_path(problem, losses.logistic, RADII[::2], angles=200, order=order)
+    for k in range(3):
+        alone = regularization_path(problem[k], losses.logistic, RADII[::2], angles=200, order=order)
+        torch.testing.assert_close(together.theta[:, k], alone.theta, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("order", [1.5, 1.75, 3.0])
+@pytest.mark.parametrize("seed", range(2))
+def test_multistart_agrees_with_the_global_search_in_another_norm(order, seed):
+    problem, radii = in_the_plane(seed), torch.logspace(0, 2, 3)
+    starts = torch.randn(8, 2, generator=seeded(seed))
+    path = multistart_path(problem, losses.logistic, radii, starts, optimal_tokens(problem), order)
+    exact = regularization_path(problem, losses.logistic, radii, order=order)
+    torch.testing.assert_close(path.excess.log, exact.excess.log, rtol=1e-9, atol=1e-7)
+    torch.testing.assert_close(path.theta, exact.theta, rtol=1e-3, atol=1e-3)
 
 
 # --- refusals

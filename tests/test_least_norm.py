@@ -1,0 +1,307 @@
+"""SVMs in l_p norms: closed forms, the conditions of optimality, cvxpy as the second opinion, and brute force."""
+
+import math
+
+import pytest
+import torch
+from problems import random_problem, seeded
+from test_separators import duplicated_rows, gaussian, more_columns_than_rows, small_integers, with_required_margins
+
+from lib.geometry import dual_order, inverse_mirror_map, mirror_map, norm, unit
+from lib.selection import locally_optimal
+from lib.separators import (
+    InfeasibleError,
+    att_svm,
+    difference_rows,
+    hard_margin,
+    hard_margin_cvxpy,
+    label_svm,
+    locally_optimal_selections,
+)
+
+ORDERS = [1.05, 1.1, 1.5, 1.75, 3.0, 10.0, 30.0]
+every_order = pytest.mark.parametrize("order", ORDERS)
+
+
+def verify(rows, required, separator, order, gap=1e-10):
+    """Check feasibility, signs, complementarity, the conjugate pair and the gap, all without a solver."""
+    length = norm(separator.theta, order)
+    torch.testing.assert_close(separator.margins, rows @ separator.theta)
+    assert (separator.margins >= required - 1e-9 * length).all()
+    assert (separator.duals >= 0).all()
+    combined = rows.T @ separator.duals
+    assert norm(combined, dual_order(order)) == pytest.approx(length.item(), rel=10 * gap)  # their scale
+    assert -1e-13 <= 1 - separator.duals @ required / norm(combined, dual_order(order)) / length <= gap
+    assert -1e-13 <= separator.gap <= gap
+    # complementarity, in the units of |theta|^2 = duals . required
+    assert ((separator.margins - required) * separator.duals).abs().sum() <= 10 * gap * length**2
+    # Hölder's inequality is strictly convex, so the smaller of the two powers tells how close the pair is
+    if order < 2:
+        expected, found = inverse_mirror_map(unit(combined, dual_order(order)), order), unit(separator.theta, order)
+    else:
+        expected, found = mirror_map(unit(separator.theta, order), order), unit(combined, dual_order(order))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
+
+
+# --- closed forms
+
+
+@every_order
+@pytest.mark.parametrize("factor", [1e-12, 1.0, 1e12])
+def test_one_row_by_hand(order, factor):
+    # By Hölder theta is the inverse mirror map of the row, up to its length 1 / |row|_q.
+    row = factor * torch.tensor([[3.0, -4.0, 0.5, 1e-3]])
+    separator = att_svm(row, norm=order)
+    dual = norm(row[0], dual_order(order)).item()
+    expected = unit(inverse_mirror_map(unit(row[0], dual_order(order)), order), order) / dual
+    torch.testing.assert_close(separator.theta, expected, rtol=1e-9, atol=1e-9 / dual)
+    assert norm(separator.theta, order) == pytest.approx(1 / dual, rel=1e-12)
+    assert separator.duals.item() == pytest.approx(1 / dual**2, rel=1e-9)
+
+
+@every_order
+def test_rows_on_different_axes_by_hand(order):
+    # One margin for each entry: theta = b / length, whatever the norm.
+    lengths, required = torch.tensor([2.0, 0.5, 1.0]), torch.tensor([1.0, 0.3, 2.0])
+    rows = torch.cat([torch.diag(lengths), torch.zeros(3, 2)], dim=1)
+    separator = hard_margin(rows, order, required)
+    # the second entry's share of |theta|_p^p is 4^-10 or 4^-30, so its margin is free to within rounding of the gap
+    torch.testing.assert_close(separator.theta[:3], required / lengths, rtol=1e-11 if order <= 3 else 1e-3, atol=0)
+    assert separator.theta[3:].abs().max() <= 1e-6
+    length = norm(separator.theta, order)
+    expected = mirror_map((required / lengths) / length, order) * length / lengths
+    torch.testing.assert_close(separator.duals, expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("order", [1.0, math.inf])
+def test_linear_programs_by_hand(order):
+    # |theta|_1 puts all on the larger entry, |theta|_inf the same on each; the second row is implied by the first.
+    separator = att_svm([[3.0, -4.0], [6.0, -8.0]], norm=order)
+    expected = [0.0, -1 / 4] if order == 1 else [1 / 7, -1 / 7]
+    torch.testing.assert_close(separator.theta, torch.tensor(expected), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(separator.duals, torch.tensor([norm(separator.theta, order).item() ** 2, 0.0]))
+
+
+@pytest.mark.parametrize("order", [1.999999, 2.000001])
+def test_next_to_euclid_it_is_the_solution_of_nnls(order):
+    rows = torch.randn(20, 8, 12, generator=seeded(0))
+    near, euclid = att_svm(rows, norm=order), att_svm(rows)
+    torch.testing.assert_close(near.theta, euclid.theta, rtol=0, atol=1e-4)
+    torch.testing.assert_close(near.duals, euclid.duals, rtol=0, atol=1e-4)
+
+
+# --- the conditions of optimality over random problems
+
+
+def opposed_pairs(generator):
+    """Difference rows of a problem with queries, as the papers have them: few rows, many columns."""
+    return difference_rows(random_problem(int(torch.randint(10**6, (), generator=generator)), n=3, T=4, d=5, queries=5),
+                           [0, 1, 2])  # fmt: skip
+
+
+def sparse(generator):
+    rows = torch.randn(8, 20, generator=generator)
+    return rows * (torch.rand(8, 20, generator=generator) < 0.3)
+
+
+KINDS = [gaussian, more_columns_than_rows, duplicated_rows, small_integers, opposed_pairs, sparse]
+
+
+@every_order
+@pytest.mark.parametrize("kind", KINDS)
+def test_conditions_of_optimality(order, kind):
+    found = 0
+    for seed in range(12):
+        rows = kind(seeded(seed))
+        separator = hard_margin(rows, order)
+        assert separator.feasible == hard_margin(rows).feasible
+        if separator.feasible:
+            found += 1
+            verify(rows, torch.ones(len(rows)), separator, order)
+    assert found >= 4
+
+
+@every_order
+def test_conditions_of_optimality_with_required_margins(order):
+    outcomes = []
+    for seed in range(20):
+        rows, required = with_required_margins(seed)
+        separator = hard_margin(rows, order, required)
+        outcomes.append(separator.feasible.item())
+        if separator.feasible:
+            verify(rows, required, separator, order)
+        else:
+            assert (separator.theta == 0).all()
+            assert separator.gap.isnan()
+            assert separator.certificate @ required == pytest.approx(1)
+            assert (separator.certificate @ rows).abs().max() <= 1e-8 * rows.abs().max()
+    assert set(outcomes) == {True, False}
+
+
+@pytest.mark.parametrize("order", [1.0, math.inf])
+@pytest.mark.parametrize("kind", KINDS)
+def test_linear_programs_have_no_gap(order, kind):
+    for seed in range(8):
+        rows = kind(seeded(seed))
+        separator = hard_margin(rows, order)
+        if separator.feasible:
+            assert -1e-12 <= separator.gap <= 1e-9
+            combined = rows.T @ separator.duals
+            assert norm(combined, dual_order(order)) == pytest.approx(norm(separator.theta, order).item(), rel=1e-8)
+
+
+@every_order
+def test_the_published_size(order):
+    generator = seeded(1)
+    tokens = torch.nn.functional.normalize(torch.randn(6, 6, 8, 10, generator=generator), dim=-1)
+    queries = torch.nn.functional.normalize(torch.randn(6, 6, 10, generator=generator), dim=-1)
+    away = tokens[..., :1, :] - tokens[..., 1:, :]
+    rows = (away[..., None] * queries[..., None, None, :]).reshape(6, 42, 100)
+    separator = att_svm(rows, norm=order)
+    assert separator.gap.max() <= 1e-10
+    for index in range(6):
+        verify(rows[index], torch.ones(42), Separated(separator, index), order)
+
+
+class Separated:
+    """One of a batch of separators."""
+
+    def __init__(self, separator, index):
+        for name in ("theta", "duals", "margins", "gap"):
+            setattr(self, name, getattr(separator, name)[index])
+
+
+# --- other solvers
+
+
+@pytest.mark.parametrize("order", [1.1, 1.5, 1.75, 3.0, 10.0])
+@pytest.mark.parametrize("kind", [gaussian, opposed_pairs, small_integers])
+def test_agrees_with_cvxpy(order, kind):
+    for seed in range(3):
+        rows = kind(seeded(seed))
+        ours = hard_margin(rows, order)
+        if not ours.feasible:
+            with pytest.raises(InfeasibleError):
+                hard_margin_cvxpy(rows, order)
+            continue
+        theirs = hard_margin_cvxpy(rows, order)
+        assert norm(ours.theta, order) <= norm(theirs.theta, order) * (1 + 1e-12)
+        assert norm(ours.theta, order) >= norm(theirs.theta, order) * (1 - 1e-4)
+        if order <= 3:  # above, entries that hardly count for the norm are known to few digits
+            torch.testing.assert_close(ours.theta, theirs.theta, rtol=0, atol=1e-2 * norm(ours.theta).item())
+
+
+@pytest.mark.parametrize("order", [1.1, 1.5, 3.0, 10.0, 30.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_direction_of_the_plane_is_shorter(order, seed):
+    rows = torch.randn(5, 2, generator=seeded(seed)) + torch.tensor([2.0, 1.0])
+    required = torch.tensor([1.0, 0.0, 0.5, 1.0, 2.0])
+    separator = hard_margin(rows, order, required)
+    angles = torch.linspace(0, 2 * math.pi, 200_001)
+    directions = torch.stack([angles.cos(), angles.sin()], dim=-1)
+    margins = directions @ rows.T
+    longest = torch.where(required > 0, required / margins, 0.0).amax(-1)
+    separates = ((margins > 0) | (required == 0) & (margins >= 0)).all(-1)
+    best = (norm(directions, order) * longest)[separates].min()
+    assert norm(separator.theta, order) <= best * (1 + 1e-12)
+    assert norm(separator.theta, order) >= best * (1 - 1e-3)
+
+
+# --- batches, limits, long solutions, refusals
+
+
+@pytest.mark.parametrize("order", [1.0, 1.1, 1.75, 10.0, math.inf])
+def test_a_batch_is_each_one_alone(order):
+    rows = torch.randn(3, 30, 6, 5, generator=seeded(0))  # more than are solved at once
+    together = hard_margin(rows, order)
+    assert len(together.feasible.unique()) == 2
+    for index in [(0, 0), (0, 7), (1, 29), (2, 3), (2, 29)]:
+        alone = hard_margin(rows[index], order)
+        assert alone.feasible == together.feasible[index]
+        torch.testing.assert_close(together.theta[index], alone.theta, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(together.duals[index], alone.duals, rtol=1e-7, atol=1e-7)
+        torch.testing.assert_close(together.certificate[index], alone.certificate)
+
+
+def test_problems_with_queries_and_many_selections():
+    problem = random_problem(1, n=2, T=3, d=4, queries=3)
+    selections = torch.cartesian_prod(torch.arange(3), torch.arange(3))
+    together = att_svm(problem, selections, norm=1.5)
+    for k, selected in enumerate(selections):
+        torch.testing.assert_close(together.theta[k], att_svm(problem, selected, 1.5).theta, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("order", [1.5, 3.0])
+def test_locally_optimal_selections_of_a_norm(order):
+    outcomes = set()
+    for seed in range(6):
+        problem = random_problem(seed, n=2, T=3, d=3)
+        selected, separator = locally_optimal_selections(problem, order)
+        for choice in torch.cartesian_prod(torch.arange(3), torch.arange(3)):
+            alone = hard_margin(difference_rows(problem, choice), order)
+            found = bool(alone.feasible and locally_optimal(problem, choice, alone))
+            outcomes.add(found)
+            assert found == (choice.tolist() in selected.tolist())
+        assert separator.gap.max() <= 1e-10
+    assert outcomes == {True, False}
+
+
+def test_the_head_in_another_norm():
+    features, labels = torch.randn(5, 6, generator=seeded(0)), torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0])
+    theirs = hard_margin_cvxpy(labels[:, None] * features, 1.5).theta
+    torch.testing.assert_close(label_svm(features, labels, 1.5).theta, theirs, rtol=0, atol=1e-4)
+
+
+def test_small_p_is_sparse_and_large_p_is_flat():
+    rows = opposed_pairs(seeded(0))
+    shapes = [unit(att_svm(rows, norm=order).theta, math.inf).abs() for order in (1.0, 1.1, 2.0, 10.0, math.inf)]
+    totals = [shape.sum().item() for shape in shapes]
+    assert totals == sorted(totals)
+    assert (shapes[0] > 1e-9).sum() <= len(rows)  # a vertex: no more entries than rows
+    assert (shapes[-1] > 1 - 1e-9).sum() > rows.shape[-1] - len(rows)
+
+
+@pytest.mark.parametrize(("order", "limit"), [(1.01, 1.0), (60.0, math.inf)])
+def test_the_limits_of_p_are_the_linear_programs(order, limit):
+    rows = torch.randn(6, 9, generator=seeded(2))
+    near, linear = att_svm(rows, norm=order), att_svm(rows, norm=limit)
+    assert near.gap <= 1e-10
+    assert norm(linear.theta, limit) <= norm(near.theta, limit) * (1 + 1e-9)
+    assert norm(near.theta, order) == pytest.approx(norm(linear.theta, limit).item(), rel=0.05)
+
+
+@pytest.mark.parametrize("order", [1.1, 1.5, 3.0])
+@pytest.mark.parametrize(("length", "gap"), [(1e2, 1e-12), (1e6, 1e-8)])
+def test_long_solutions_as_far_as_rounding_lets(order, length, gap):
+    for seed in range(3):
+        generator = seeded(seed)
+        axis = torch.nn.functional.normalize(torch.randn(5, generator=generator), dim=0)
+        across = torch.randn(14, 5, generator=generator)
+        rows = torch.nn.functional.normalize(across - (across @ axis)[:, None] * axis, dim=-1) + axis / length
+        assert abs(att_svm(rows, norm=order).gap) <= gap
+
+
+def test_a_gap_that_stays_open_is_an_error():
+    generator = seeded(4)
+    axis = torch.nn.functional.normalize(torch.randn(5, generator=generator), dim=0)
+    across = torch.randn(14, 5, generator=generator)
+    rows = torch.nn.functional.normalize(across - (across @ axis)[:, None] * axis, dim=-1) + 1e-6 * axis
+    with pytest.raises(RuntimeError, match=r"the l_30 norm is solved to a relative gap of .* only: rescale"):
+        att_svm(rows, norm=30.0)
+
+
+@pytest.mark.parametrize("order", [0.5, math.nan])
+def test_what_is_no_norm_is_refused(order):
+    with pytest.raises(ValueError, match="an l_p norm has 1 <= p <= inf"):
+        hard_margin(torch.eye(2), order)
+
+
+def test_infeasible_members_of_a_batch_are_marked():
+    rows = torch.ones(2, 2, 2)
+    rows[1, 0] = -1
+    separator = hard_margin(rows, 1.5)
+    assert separator.feasible.tolist() == [True, False]
+    assert separator.theta[1].tolist() == [0.0, 0.0]
+    torch.testing.assert_close(separator.certificate[1], torch.tensor([0.5, 0.5]))
+    assert separator.gap[1].isnan()
+    assert not hard_margin(rows[1:], 1.5).feasible.any()
