@@ -249,11 +249,11 @@ def sentences(words, attention, rows, marked=None, label="attention"):
     boxes, shades, height = [], [], 4.0
     for sentence, shade, place in zip(words, attention, marked, strict=True):
         bold = ["bold" if k == place else "normal" for k in range(len(sentence))]
-        widths = [_text_width(ax, *pair) + 5 for pair in zip(sentence, cycle([11]), bold, strict=False)]
+        widths = [_text_width(ax, *pair) + 5 for pair in zip(sentence, cycle([13]), bold, strict=False)]
         for line in _wrapped(widths, 72 * WIDTH - gutter):
             left = gutter + np.cumsum([0, *(widths[k] for k in line)])
             for k, start in zip(line, left, strict=False):
-                ax.text(start + widths[k] / 2, height + 12, sentence[k], fontsize=11, weight=bold[k], ha="center")
+                ax.text(start + widths[k] / 2, height + 12, sentence[k], fontsize=13, weight=bold[k], ha="center")
             for row, name in enumerate(rows):
                 top = height + 18 + 13 * row
                 ax.text(gutter - 6, top + 6, name, fontsize=10, ha="right", va="center", color="0.35")

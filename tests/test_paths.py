@@ -233,9 +233,9 @@ def test_the_path_of_a_norm_tends_to_its_svm_like_one_over_r(order):
 @pytest.mark.parametrize("order", [1.5, 3.0])
 def test_a_batch_is_each_problem_alone_in_another_norm(order):
     problem = in_the_plane(3, batch=(3,))
-    together = regularization_path(problem, losses.logistic, RADII[::2], angles=200, order=order)
+    together = regularization_path(problem, losses.logistic, RADII[:5], angles=200, order=order)
     for k in range(3):
-        alone = regularization_path(problem[k], losses.logistic, RADII[::2], angles=200, order=order)
+        alone = regularization_path(problem[k], losses.logistic, RADII[:5], angles=200, order=order)
         torch.testing.assert_close(together.theta[:, k], alone.theta, rtol=1e-9, atol=1e-9)
 
 
