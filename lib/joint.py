@@ -467,7 +467,7 @@ def _profile(problem, head_radius, radius, places, order):
         low, high = torch.where(onward, angle, low), torch.where(onward, high, angle)
     heads = _by_mirror_angle((low + high) / 2, head_radius, order)
     slope = (gradient(problem.fixed_head(heads), logistic, prompts).direction * along_circle(places, order)).sum(-1)
-    log_risk = _log_risk(torch.einsum("...nc,...c->...n", features, heads))
+    log_risk = log_mean_loss(torch.einsum("...nc,...c->...n", features, heads))
     return heads, torch.where(separable, slope, torch.nan), torch.where(separable, log_risk, torch.inf)
 
 
@@ -478,7 +478,7 @@ def _by_mirror_angle(angles, radius, order):
     return torch.as_tensor(radius)[..., None] * unit(inverse_mirror_map(on_circle(angles, 1.0), order), order)
 
 
-def _log_risk(margins):
-    """Logarithm of the mean logistic loss, at any size of the margins."""
+def log_mean_loss(margins):
+    """Logarithm of the mean logistic loss of margins (..., n), at any size of them, shape (...)."""
     log_loss = torch.where(margins > 30, -margins, (-logsigmoid(margins)).log())  # log log(1 + e^-u) = -u to rounding
     return log_loss.logsumexp(-1) - math.log(margins.shape[-1])
