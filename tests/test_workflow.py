@@ -352,6 +352,19 @@ def test_two_runs_give_the_same_notebook_to_the_byte(book):
     assert len(seen) == 1
 
 
+def test_progress_of_a_training_is_shown_while_it_runs_and_not_kept_and_a_warning_is(book):
+    tell = "print('adam epoch 1 of 1, loss 2', file=sys.stderr)"
+    book.add("good", f"import sys, warnings\n{tell}").add(
+        "warns", f'import sys, warnings\n{tell}\nwarnings.warn("odd")'
+    )
+    process = book.script("chapter", "good")
+    assert "adam epoch 1 of 1, loss 2" in process.stderr
+    assert "epoch 1" not in (book.folder / "build/runs/part/good.ipynb").read_text().replace(tell, "")
+    assert "odd" in book.script("chapter", "warns").stderr
+    assert "UserWarning: odd" in (book.folder / "build/runs/part/warns.ipynb").read_text()
+    assert "epoch" not in book.script("chapter", "good", "--publish").stderr
+
+
 def test_unknown_chapter_is_refused_with_the_list(book):
     process = book.add("good").script("chapter", "bad")
     assert process.stderr == "there is no chapter 'bad'; chapters: part/good\n"

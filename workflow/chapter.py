@@ -20,7 +20,7 @@ from claims import rows_of, tally
 from execution import execute, load, tidy
 
 
-def run(chapter, values):
+def run(chapter, values, progress=None):
     """Run a chapter; return the path of its notebook, still in ``build/running/``, and what the ledger needs of it."""
     folder = Path("build/running", chapter)
     shutil.rmtree(folder, ignore_errors=True)
@@ -35,7 +35,7 @@ def run(chapter, values):
     print(f"{chapter}: running", flush=True)
     started = time.monotonic()
     try:
-        execute(chapter, plain, done, values)
+        execute(chapter, plain, done, values, progress)
         notebook = tidy(done, chapter)
         rows = rows_of(notebook)
         if not rows:
@@ -81,7 +81,8 @@ def main():
         logs = Path("build/logs", chapter + ".log")
         logs.parent.mkdir(parents=True, exist_ok=True)
         logging.basicConfig(filename=logs, filemode="w", level=logging.INFO, format="%(asctime)s %(message)s")
-        done, summary = run(chapter, arguments.values | parameters.parse(arguments.params))
+        values = arguments.values | parameters.parse(arguments.params)
+        done, summary = run(chapter, values, None if arguments.publish else sys.stderr)
         if arguments.publish:
             publish(chapter, done, summary)
         else:

@@ -17,6 +17,7 @@ from traitlets.config import Config
 
 TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… or `timeout:` in the chapter's header change it
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
+PROGRESS = re.compile(r"(.*epoch \d+ of \d+.*\n)+")  # what lib.networks.train writes to standard error
 
 
 def load(chapter):
@@ -30,8 +31,11 @@ def load(chapter):
     return notebook
 
 
-def execute(chapter, plain, done, values):
-    """Run the notebook ``plain`` into ``done``; raise `BookError` naming the cell that failed."""
+def execute(chapter, plain, done, values, progress=None):
+    """Run the notebook ``plain`` into ``done``; raise `BookError` naming the cell that failed.
+
+    What its cells write to standard error goes to the file ``progress`` at once, if there is one.
+    """
     limit = time_limit(chapter)
     deadline = time.monotonic() + limit
     running = {}  # a dead kernel's error does not say which cell killed it
@@ -47,6 +51,7 @@ def execute(chapter, plain, done, values):
                 parameters=values,
                 kernel_name="python3",
                 progress_bar=False,
+                stderr_file=progress,
                 config=config,
                 timeout_func=lambda cell: max(deadline - time.monotonic(), 0.001),
                 on_cell_execute=lambda cell, cell_index: running.update(cell=cell),
@@ -121,10 +126,17 @@ def tidy(path, chapter):
             raise BookError(f"{where(chapter, cell['id'])} did not run: a cell before it left the kernel")
         cell.metadata.pop("papermill", None)
         cell.metadata.pop("execution", None)
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if not is_progress(output)]
     record = notebook.metadata.papermill
     notebook.metadata.papermill = {key: record[key] for key in ("parameters", "version") if key in record}
     nbformat.write(notebook, path)
     return notebook
+
+
+def is_progress(output):
+    """Tell the progress of a training, of use only while it runs, from a warning, which stays on the page."""
+    return output.get("name") == "stderr" and PROGRESS.fullmatch(output.text) is not None
 
 
 def note(path, message):

@@ -1,0 +1,307 @@
+"""A small transformer for images and for text, with its attention exposed, and the training of several at once.
+
+Members of an ensemble differ in their seed: initial weights, order of the examples, and, if the caller wants, the
+examples themselves. Their parameters are stacked, the member first, so that one step trains them all and each is
+what it would be alone. Float64 by default: small runs then say the same on every machine.
+"""
+
+import sys
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+from lib import geometry
+
+# The sizes that the papers name. Where one says nothing of a number, it is that of its model's first publication.
+SIZES = {
+    "vit-base": {"width": 768, "depth": 12, "heads": 12, "hidden": 3072},  # arXiv:2306.13596, figures 6 and 7
+    "vit-mirror": {"width": 512, "depth": 6, "heads": 8, "hidden": 512, "dropout": 0.1},  # arXiv:2410.14581
+    "text-3": {"width": 384, "depth": 3, "heads": 3, "hidden": 1536, "dropout": 0.2},  # arXiv:2410.14581, also 4 and 6
+    "text-4": {"width": 384, "depth": 4, "heads": 4, "hidden": 1536, "dropout": 0.2},
+    "text-6": {"width": 384, "depth": 6, "heads": 6, "hidden": 1536, "dropout": 0.2},
+}
+
+
+class Block(nn.TransformerEncoderLayer):
+    """Block of torch.nn, layer norms first, that also returns the attention of each head."""
+
+    def forward(self, x, padding=None):
+        """Map (N, T, width) to the same shape and attention (N, heads, T, T)."""
+        normed = self.norm1(x)
+        read, attention = self.self_attn(normed, normed, normed, key_padding_mask=padding, average_attn_weights=False)
+        x = x + self.dropout1(read)
+        inner = self.linear2(self.dropout(self.activation(self.linear1(self.norm2(x)))))
+        return x + self.dropout2(inner), attention
+
+
+class Transformer(nn.Module):
+    """Classifier that reads the token [CLS], put before the others, after ``depth`` blocks.
+
+    Parameters
+    ----------
+    length, classes : int
+        Tokens T of an input, and classes.
+    features : int, optional
+        Length of a token, when inputs are vectors (N, T, features), such as :func:`patches` of images.
+    vocabulary : int, optional
+        Number of words, when inputs are words (N, T) of int64; word 0 is padding, which no token attends to.
+    width, depth, heads, hidden : int
+        ``heads`` divides ``width``; ``hidden`` is the width within a block's two-layer network.
+    dropout : float
+    """
+
+    def __init__(
+        self, length, classes, features=None, vocabulary=None, *, width=16, depth=2, heads=2, hidden=32, dropout=0.0
+    ):
+        super().__init__()
+        if (features is None) == (vocabulary is None):
+            raise ValueError("give features, for vectors, or vocabulary, for words, and not both")
+        if width % heads:
+            raise ValueError(f"width is {width}, heads is {heads}: choose a width that the heads divide")
+        self.embed = nn.Embedding(vocabulary, width) if features is None else nn.Linear(features, width)
+        self.cls = nn.Parameter(torch.randn(width) / width**0.5)
+        self.places = nn.Parameter(torch.randn(length + 1, width) / width**0.5)
+        self.blocks = nn.ModuleList(
+            Block(width, heads, hidden, dropout, nn.functional.gelu, batch_first=True) for _ in range(depth)
+        )
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
+
+    def forward(self, inputs):
+        """Return logits (N, classes) and attention (N, depth, heads, T + 1, T + 1); [CLS] is token 0."""
+        words = isinstance(self.embed, nn.Embedding)
+        padding = nn.functional.pad(inputs == 0, (1, 0)) if words else None
+        x = self.embed(inputs)
+        x = torch.cat([self.cls.expand(len(x), 1, -1), x], dim=1) + self.places
+        maps = []
+        for block in self.blocks:
+            x, attention = block(x, padding)
+            maps.append(attention)
+        return self.head(self.norm(x[:, 0])), torch.stack(maps, dim=1)
+
+
+def patches(images, size):
+    """Square patches of images (N, channels, height, width), in reading order: (N, T, channels size^2)."""
+    _, _, height, width = images.shape
+    if height % size or width % size:
+        raise ValueError(f"patch size is {size}, images are {height} x {width}: choose a divisor of both")
+    cut = images.unfold(2, size, size).unfold(3, size, size)
+    return cut.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
+
+
+def ensemble(seeds, *, device="cpu", dtype=torch.float64, **settings):
+    """One :class:`Transformer` for each seed.
+
+    Parameters
+    ----------
+    seeds : sequence of int
+        The members' initial weights; torch's own generator is left as it was.
+    device : str
+        "cpu" or "cuda".
+    **settings
+        Of :class:`Transformer`.
+
+    Returns
+    -------
+    network : Transformer
+        Its structure; its own weights are not used.
+    parameters : dict of Tensor
+        Each with the members first.
+    """
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device is cuda, but torch sees no GPU here: use device=cpu")
+    torch.backends.mha.set_fastpath_enabled(False)  # it exists for one model alone, and hides the attention
+    members = []
+    with torch.random.fork_rng():
+        for seed in seeds:
+            torch.manual_seed(seed)
+            members.append(Transformer(**settings))
+    parameters, _ = stack_module_state(members)
+    return members[0].to(device, dtype), {
+        name: value.detach().to(device, dtype).requires_grad_() for name, value in parameters.items()
+    }
+
+
+def apply(network, parameters, inputs):
+    """Return logits (members, N, classes) and attention (members, N, depth, heads, T + 1, T + 1).
+
+    ``inputs`` (members, N, ...), or (N, ...) for all members. Dropout is on if ``network.training``.
+    """
+    example = network.places.ndim + isinstance(network.embed, nn.Linear)  # dimensions of inputs without members
+    run = vmap(
+        lambda weights, x: functional_call(network, weights, (x,)),
+        in_dims=(0, None if inputs.ndim == example else 0),
+        randomness="different",
+    )
+    return run(parameters, inputs)
+
+
+class MirrorDescent(torch.optim.Optimizer):
+    """Mirror descent with the potential ``psi = |w|_p^p / p`` on all parameters; SGD where p = 2.
+
+    Parameters
+    ----------
+    parameters : iterable of Tensor
+        With the members first.
+    step_size : float
+    order : float
+        p, above 1.
+    normalised : bool
+        Divide a member's gradient by its dual norm over all its parameters: normalised SGD where p = 2.
+    """
+
+    def __init__(self, parameters, step_size, order=2.0, normalised=False):
+        super().__init__(parameters, {"step_size": step_size, "order": order, "normalised": normalised})
+
+    @torch.no_grad()
+    def step(self):
+        """Take one step along the gradients that ``backward`` left."""
+        for group in self.param_groups:
+            weights, order = group["params"], group["order"]
+            scale = torch.ones(len(weights[0]), dtype=weights[0].dtype, device=weights[0].device)
+            if group["normalised"]:
+                flat = torch.cat([weight.grad.flatten(1) for weight in weights], dim=1)
+                length = geometry.norm(flat, geometry.dual_order(order))
+                scale = torch.where(length > 0, 1 / length, 0.0)
+            for weight in weights:
+                step = group["step_size"] * scale.view(-1, *[1] * (weight.ndim - 1)) * weight.grad
+                mirrored = geometry.mirror_map(weight, order) - step
+                weight.copy_(geometry.inverse_mirror_map(mirrored, order))
+
+
+def optimiser(name, parameters, step_size):
+    """Optimiser by name: "adam", "sgd", "normalised" (SGD with unit steps), or mirror descent, "l1.1", "l3", ...
+
+    Raises
+    ------
+    ValueError
+        If the name is none of these, or a p is not above 1.
+    """
+    parameters = list(parameters.values())
+    if name == "adam":
+        return torch.optim.Adam(parameters, step_size)
+    if name in ("sgd", "normalised"):
+        return MirrorDescent(parameters, step_size, normalised=name == "normalised")
+    try:
+        order = float(name.removeprefix("l")) if name.startswith("l") else 0.0
+    except ValueError:
+        order = 0.0
+    if not order > 1:
+        raise ValueError(f"optimiser {name!r} is unknown: use adam, sgd, normalised, or l1.1, l2, l3, ... (p > 1)")
+    return MirrorDescent(parameters, step_size, order)
+
+
+class Training(NamedTuple):
+    """Record of a training of several members.
+
+    losses : Tensor, shape (steps, members)
+        Mean loss of each step's batch, before the step; infinite from the step at which a member diverged.
+    at : list of int
+        Steps after which ``measured`` was taken, 0 for the start.
+    measured : dict of Tensor, shape (len(at), ...)
+    """
+
+    losses: Tensor
+    at: list[int]
+    measured: dict[str, Tensor]
+
+
+def train(network, parameters, step_rule, inputs, labels, rows, seeds, *, epochs, batch, at=(), measure=None, name=""):
+    """Train all members on the mean cross-entropy, each on its own rows, in its own order.
+
+    Parameters
+    ----------
+    network, parameters
+        Of :func:`ensemble`; the parameters are changed.
+    step_rule : torch.optim.Optimizer
+        Over these parameters.
+    inputs : Tensor, shape (N, ...)
+    labels : Tensor of int, shape (N,)
+    rows : Tensor of int, shape (members, examples)
+        The examples of each member.
+    seeds : sequence of int
+        One for each member, for the order of its examples.
+    epochs, batch : int
+        Examples that do not fill the last batch of an epoch are left out of it.
+    at : sequence of int
+        Numbers of steps after which to measure; the start is 0. Default: before the first and after each epoch.
+    measure : callable, optional
+        ``measure(parameters)`` returns a dict of tensors; called without gradients and without dropout.
+    name : str
+        What the progress line, one an epoch on standard error, begins with.
+
+    Returns
+    -------
+    Training
+
+    Raises
+    ------
+    ValueError
+        If the batch is larger than the number of examples.
+    """
+    examples = rows.shape[1]
+    if not 1 <= batch <= examples:
+        raise ValueError(f"batch is {batch}, each member has {examples} examples: choose a batch from 1 to {examples}")
+    each = examples // batch
+    at = sorted(set(at)) or [epoch * each for epoch in range(epochs + 1)]
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    losses, measured = [], []
+    for step in range(epochs * each + 1):
+        if step in at and measure:
+            network.eval()
+            with torch.no_grad():
+                measured.append(measure(parameters))
+        if step == epochs * each:
+            break
+        if step % each == 0:
+            order = torch.stack([torch.randperm(examples, generator=generator) for generator in generators])
+        network.train()
+        chosen = rows.gather(1, order[:, step % each * batch :][:, :batch].to(rows.device))
+        loss = cross_entropy(apply(network, parameters, inputs[chosen])[0], labels[chosen])
+        step_rule.zero_grad()
+        loss.sum().backward()
+        step_rule.step()
+        losses.append(loss.detach())
+        if (step + 1) % each == 0:
+            mean = torch.stack(losses[-each:]).mean().item()
+            print(f"{name} epoch {step // each + 1} of {epochs}, loss {mean:.4f}", file=sys.stderr, flush=True)
+    losses = torch.stack(losses)
+    diverged = losses.isfinite().logical_not().cummax(0).values
+    return Training(
+        losses.masked_fill(diverged, torch.inf),
+        at,
+        {key: torch.stack([entry[key] for entry in measured]) for key in (measured[0] if measured else {})},
+    )
+
+
+def cross_entropy(logits, labels):
+    """Mean cross-entropy (members,) of logits (members, N, classes) at labels (members, N) or (N,)."""
+    labels = labels.expand(logits.shape[:-1])
+    return nn.functional.cross_entropy(logits.movedim(-1, 1), labels, reduction="none").mean(-1)
+
+
+def accuracy(logits, labels):
+    """Share (members,) of right answers; logits that are not finite give no answer."""
+    right = (logits.argmax(-1) == labels) & logits.isfinite().all(-1)
+    return right.double().mean(-1)
+
+
+def soft_sparsity(attention):
+    """1 / sum of squares of probabilities along the last dimension: T if they are equal, 1 if one has all.
+
+    The measure ``|s|_1 / |s|_2^2`` of Figure 7 (arXiv:2306.13596).
+    """
+    return 1 / attention.square().sum(-1)
+
+
+def key_query_norm(parameters, network, layer=-1):
+    """Frobenius norm of the key-query matrices ``W_Q^T W_K`` of all heads of a layer together, shape (members,).
+
+    The norm of Figure 7 (arXiv:2306.13596), up to the paper's unknown way to combine its heads.
+    """
+    layer %= len(network.blocks)
+    heads = network.blocks[layer].self_attn.num_heads
+    queries, keys, _ = parameters[f"blocks.{layer}.self_attn.in_proj_weight"].detach().chunk(3, dim=1)
+    queries, keys = queries.unflatten(1, (heads, -1)), keys.unflatten(1, (heads, -1))
+    return torch.linalg.vector_norm(queries.mT @ keys, dim=(1, 2, 3))
