@@ -76,10 +76,10 @@ def _linear_program(rows, required, order):
     if order == 1:  # theta is the difference of two vectors that are not below zero
         split = np.hstack([np.eye(size), -np.eye(size)])
         cost, matrix, bound, lowest = np.ones(2 * size), -rows @ split, -required, 0
-    else:  # the last variable is the norm: -norm <= theta <= norm
-        split, lowest = np.eye(size, size + 1), None
-        within = [np.hstack([sign * np.eye(size), -np.ones((size, 1))]) for sign in (1, -1)]
-        matrix, bound = np.vstack([-rows @ split, *within]), np.append(-required, np.zeros(2 * size))
+    else:  # theta is y - norm with 0 <= y <= 2 norm: with free variables HiGHS may leave one at zero, off every vertex
+        split, lowest = np.hstack([np.eye(size), -np.ones((size, 1))]), 0
+        within = np.hstack([np.eye(size), -2 * np.ones((size, 1))])
+        matrix, bound = np.vstack([-rows @ split, within]), np.append(-required, np.zeros(size))
         cost = np.eye(size + 1)[size]
     solution = linprog(cost, matrix, bound, bounds=(lowest, None), method="highs-ds")
     if solution.status != 0:
