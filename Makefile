@@ -39,6 +39,9 @@ chapter: $(STAMP) ## run one chapter and print its verdicts: NAME=theorem-2 PARA
 list: $(STAMP) ## list the chapters and what each reproduces
 	@$(BIN)/python workflow/fragments.py
 
+data: $(STAMP) ## fetch a published data set into data/: NAME=mnist, cifar10 or imdb
+	@$(BIN)/python workflow/data.py "$$NAME"
+
 serve: $(STAMP) ## show the built site on this machine (PORT=8000)
 	@$(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory build/html
 
@@ -52,4 +55,4 @@ clean: ## remove what was built; the environment stays
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) workflow/environment.py $(VENV) $@
 
-.PHONY: help book test chapter list serve accept clean
+.PHONY: help book test chapter list data serve accept clean

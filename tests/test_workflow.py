@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT / "workflow"))
 import chapters
 import check_site
 import claims
+import data
 import environment
 import fragments
 
@@ -539,6 +540,23 @@ def test_faults_of_a_site_are_all_found(tmp_path):
 
 
 # Before anything is installed.
+
+
+def test_data_set_is_fetched_on_request_and_counted(monkeypatch, capsys):
+    monkeypatch.setitem(data.SETS, "mnist", lambda: ([0] * 6, None, [0] * 2, None, ()))
+    data.main("mnist")
+    assert capsys.readouterr().out == "mnist: 6 to train on, 2 to test on, in data/\n"
+
+
+def test_data_set_that_is_unknown_or_cannot_be_had_is_one_line(monkeypatch):
+    def unreachable():
+        raise ConnectionError("the host does not answer: try later")
+
+    monkeypatch.setitem(data.SETS, "imdb", unreachable)
+    with pytest.raises(SystemExit, match="imdb: the host does not answer"):
+        data.main("imdb")
+    with pytest.raises(SystemExit, match="NAME is 'svhn': use one of mnist, cifar10, imdb"):
+        data.main("svhn")
 
 
 def test_old_python_is_refused_in_one_line(monkeypatch):
