@@ -14,7 +14,6 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 
 import numpy as np
-import pooch
 import torch
 from sklearn.datasets import load_digits
 from torch import Tensor
@@ -301,6 +300,8 @@ def _local(file, folder, fetch, aside=""):
             " fetch=True, which fetches it"
         )
     by_hand = "fetch it yourself and put it into that folder"
+    import pooch  # here, because its progress bar warns where it is imported in a notebook
+
     try:  # pooch writes to another name, and moves the file only when its hash is right
         pooch.retrieve(address, f"md5:{md5}", file, folder)
     except OSError as error:

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 from matplotlib.collections import LineCollection, PatchCollection
-from matplotlib.colors import BoundaryNorm, ListedColormap, LogNorm
+from matplotlib.colors import BoundaryNorm, LinearSegmentedColormap, ListedColormap, LogNorm
 from matplotlib.patches import Rectangle, Wedge
 from matplotlib.patheffects import withStroke
 
@@ -268,6 +268,45 @@ def sentences(words, attention, rows, marked=None, label="attention"):
     ax.set_axis_off()
     bar = fig.add_axes((0.3, 36 / (height + 44), 0.4, 9 / (height + 44)))
     fig.colorbar(cells, cax=bar, orientation="horizontal", label=label, ticks=[0, 0.5, 1])
+    return fig
+
+
+def pictures(images, attention, columns, notes=None, label="attention"):
+    """Images in rows, once for each column, coloured where the attention of that column is.
+
+    Parameters
+    ----------
+    images : array_like, shape (rows, channels, height, width)
+        Between 0 and 1; one channel is ink on white paper, three are red, green and blue.
+    attention : array_like, shape (rows, columns, ...)
+        On square patches of the image in reading order, in one or two dimensions; not below 0.
+    columns : sequence of str
+        Names, written above.
+    notes : sequence of sequences of str, optional
+        What stands under each picture.
+    label : str
+        Of the colour bar, which all pictures share; it ends at the largest attention.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    images, attention = np.asarray(images, float), np.asarray(attention, float)
+    rows, _, height, width = images.shape
+    patch = round((height * width / np.prod(attention.shape[2:])) ** 0.5)
+    maps = attention.reshape(rows, len(columns), height // patch, width // patch)
+    tall = WIDTH / len(columns) * height / width + (0.25 if notes else 0.05)
+    fig, axes = plt.subplots(rows, len(columns), figsize=(WIDTH, rows * tall + 0.8), squeeze=False)
+    colours = LinearSegmentedColormap.from_list("attention", [(*PALETTE[3], 0.0), (*PALETTE[3], 0.9)])
+    for (k, column), ax in np.ndenumerate(axes):
+        place = {"extent": (0, width, height, 0), "interpolation": "nearest"}
+        ax.imshow(np.moveaxis(images[k], 0, -1), cmap="gray_r", vmin=0, vmax=1, alpha=0.5, **place)
+        drawn = ax.imshow(maps[k, column], cmap=colours, vmin=0, vmax=maps.max(), **place)
+        ax.set(xticks=[], yticks=[], xlabel=notes[k][column] if notes else "")
+        ax.spines[:].set(visible=True, color="0.6", lw=0.6)
+        if k == 0:
+            ax.set_title(columns[column], fontsize=10, loc="center")
+    fig.colorbar(drawn, ax=axes, orientation="horizontal", label=label, shrink=0.6, aspect=35)
     return fig
 
 

@@ -195,11 +195,9 @@ def optimiser(name, parameters, step_size):
 class Training(NamedTuple):
     """Record of a training of several members.
 
-    losses : Tensor, shape (steps, members)
-        Mean loss of each step's batch, before the step; infinite from the step at which a member diverged.
-    at : list of int
-        Steps after which ``measured`` was taken, 0 for the start.
-    measured : dict of Tensor, shape (len(at), ...)
+    losses : shape (steps, members), mean of each step's batch, before the step; infinite once a member has diverged.
+    at : list of int, steps after which ``measured`` was taken, 0 for the start.
+    measured : dict of Tensor, each of shape (len(at), ...).
     """
 
     losses: Tensor

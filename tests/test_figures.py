@@ -298,6 +298,55 @@ def test_sentences_of_one_long_word_or_unequal_numbers():
         figures.sentences(SENTENCES, ATTENTION[:1], ["start", "end"])
 
 
+DIGITS = np.linspace(0, 1, 2 * 4 * 8).reshape(2, 1, 4, 8)
+MAPS = np.arange(2 * 3 * 8).reshape(2, 3, 8) / 48
+
+
+def pictures(images=DIGITS, attention=MAPS, columns=("start", "middle", "end"), **kwargs):
+    figure = figures.pictures(images, attention, columns, **kwargs)
+    figure.canvas.draw()
+    return figure
+
+
+@pytest.mark.parametrize("attention", [MAPS, MAPS.reshape(2, 3, 2, 4)], ids=["flat", "square"])
+def test_pictures_put_each_map_over_its_image(attention):
+    figure = pictures(attention=attention)
+    axes = figure.axes[:-1]
+    assert [ax.get_title(loc="center") for ax in axes] == ["start", "middle", "end", "", "", ""]
+    for k, ax in enumerate(axes):
+        image, seen = ax.images
+        np.testing.assert_array_equal(image.get_array(), DIGITS[k // 3, 0])
+        np.testing.assert_array_equal(seen.get_array(), MAPS[k // 3, k % 3].reshape(2, 4))
+        assert tuple(image.get_extent()) == tuple(seen.get_extent()) == (0, 8, 4, 0)
+        assert seen.get_clim() == (0, MAPS.max())
+    assert figure.axes[-1].get_xlabel() == "attention"
+
+
+def test_pictures_hide_an_image_only_where_the_attention_is():
+    seen = pictures().axes[0].images[1]
+    shades = seen.to_rgba(np.linspace(0, MAPS.max(), 5))[:, -1]
+    assert shades[0] == 0
+    assert (np.diff(shades) > 0).all()
+    assert shades[-1] < 1
+
+
+def test_pictures_have_notes_and_colours_and_fit_the_page():
+    notes = [["15.9", "8.0", "1.2"], ["16.0", "7.0", "1.1"]]
+    figure = pictures(DIGITS.repeat(3, axis=1), notes=notes, label="share")
+    axes = figure.axes[:-1]
+    assert [ax.get_xlabel() for ax in axes] == notes[0] + notes[1]
+    assert axes[0].images[0].get_array().shape == (4, 8, 3)
+    assert figure.get_figwidth() == figures.WIDTH
+    boxes = [ax.get_tightbbox() for ax in axes]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+
+
+def test_pictures_of_one_image_and_of_no_attention():
+    pictures(DIGITS[:1], 0 * MAPS[:1, :1], ["start"])
+    with pytest.raises(ValueError, match="reshape"):
+        pictures(attention=MAPS[..., :7])
+
+
 # Machado, Oliveira and Fernandes 2009, the whole of deuteranopia and protanopia, on linear RGB
 EYES = {
     "all cones": np.eye(3),
