@@ -297,7 +297,7 @@ def _local(file, folder, fetch, aside=""):
     if not fetch:
         raise FileNotFoundError(
             f"{file} is not in the folder {folder}{aside}: put it there from {address}, or pass"
-            " fetch=True, which fetches it"
+            " fetch=True, which fetches it, as `make data` does"
         )
     by_hand = "fetch it yourself and put it into that folder"
     import pooch  # here, because its progress bar warns where it is imported in a notebook

@@ -243,27 +243,23 @@ def train(network, parameters, step_rule, inputs, labels, rows, seeds, *, epochs
         raise ValueError(f"batch is {batch}, each member has {examples} examples: choose a batch from 1 to {examples}")
     each = examples // batch
     at = sorted(set(at)) or [epoch * each for epoch in range(epochs + 1)]
-    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     losses, measured = [], []
-    for step in range(epochs * each + 1):
-        if step in at and measure:
-            network.eval()
-            with torch.no_grad():
-                measured.append(measure(parameters))
-        if step == epochs * each:
-            break
-        if step % each == 0:
-            order = torch.stack([torch.randperm(examples, generator=generator) for generator in generators])
-        network.train()
-        chosen = rows.gather(1, order[:, step % each * batch :][:, :batch].to(rows.device))
-        loss = cross_entropy(apply(network, parameters, inputs[chosen])[0], labels[chosen])
-        step_rule.zero_grad()
-        loss.sum().backward()
-        step_rule.step()
-        losses.append(loss.detach())
-        if (step + 1) % each == 0:
-            mean = torch.stack(losses[-each:]).mean().item()
-            print(f"{name} epoch {step // each + 1} of {epochs}, loss {mean:.4f}", file=sys.stderr, flush=True)
+    with torch.random.fork_rng():
+        torch.manual_seed(seeds[0])  # dropout draws from torch's own generator, for all members together
+        for step, chosen in enumerate(_batches(rows, seeds, epochs, batch)):
+            if step in at and measure:
+                measured.append(_measured(network, parameters, measure))
+            network.train()
+            loss = cross_entropy(apply(network, parameters, inputs[chosen])[0], labels[chosen])
+            step_rule.zero_grad()
+            loss.sum().backward()
+            step_rule.step()
+            losses.append(loss.detach())
+            if (step + 1) % each == 0:
+                mean = torch.stack(losses[-each:]).mean().item()
+                print(f"{name} epoch {(step + 1) // each} of {epochs}, loss {mean:.4f}", file=sys.stderr, flush=True)
+    if epochs * each in at and measure:
+        measured.append(_measured(network, parameters, measure))
     losses = torch.stack(losses)
     diverged = losses.isfinite().logical_not().cummax(0).values
     return Training(
@@ -271,6 +267,22 @@ def train(network, parameters, step_rule, inputs, labels, rows, seeds, *, epochs
         at,
         {key: torch.stack([entry[key] for entry in measured]) for key in (measured[0] if measured else {})},
     )
+
+
+def _batches(rows, seeds, epochs, batch):
+    """Yield the rows (members, batch) of each step, every member's in an order of its own in each epoch."""
+    examples = rows.shape[1]
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    for _ in range(epochs):
+        order = torch.stack([torch.randperm(examples, generator=generator) for generator in generators])
+        for start in range(0, examples - batch + 1, batch):
+            yield rows.gather(1, order[:, start : start + batch].to(rows.device))
+
+
+def _measured(network, parameters, measure):
+    network.eval()
+    with torch.no_grad():
+        return measure(parameters)
 
 
 def cross_entropy(logits, labels):

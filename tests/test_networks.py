@@ -190,6 +190,15 @@ class TestTraining:
         assert record.measured["loss"].unique().numel() == 1
         assert record.losses.unique().numel() > 4
 
+    def test_dropout_is_the_same_again(self):
+        losses = []
+        for _ in range(2):
+            network, parameters = networks.ensemble([0, 1], **SMALL, dropout=0.3)
+            rule, rows = networks.optimiser("sgd", parameters, 0.1), torch.arange(20).expand(2, -1)
+            record = networks.train(network, parameters, rule, *data(), rows, [0, 1], epochs=2, batch=5)
+            losses.append(record.losses)
+        assert torch.equal(*losses)
+
     @pytest.mark.parametrize("batch", [0, 21])
     def test_bad_batch(self, batch):
         network, parameters = networks.ensemble([0], **SMALL)
