@@ -297,6 +297,24 @@ def accuracy(logits, labels):
     return right.double().mean(-1)
 
 
+def cls_map(attention):
+    """Map of [CLS] on the tokens: last block, mean over heads, without what it gives itself.
+
+    The map of Figure 6 (arXiv:2306.13596).
+
+    Parameters
+    ----------
+    attention : Tensor, shape (..., depth, heads, T + 1, T + 1)
+
+    Returns
+    -------
+    Tensor, shape (..., T)
+        Adds up to 1.
+    """
+    given = attention[..., -1, :, 0, 1:].mean(-2)
+    return given / given.sum(-1, keepdim=True)
+
+
 def soft_sparsity(attention):
     """1 / sum of squares of probabilities along the last dimension: T if they are equal, 1 if one has all.
 

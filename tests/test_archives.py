@@ -300,7 +300,9 @@ def test_a_limit_that_is_no_count_is_refused(limit):
 def test_what_is_missing_is_named_with_its_address(tmp_path, load, file):
     folder = tmp_path / "none"
     sentence = f"{file} is not in the folder {folder}: put it there from {archives.SOURCES[file][0]}, or pass"
-    with pytest.raises(FileNotFoundError, match="^" + re.escape(sentence) + " fetch=True, which fetches it, as `make data` does$"):
+    with pytest.raises(
+        FileNotFoundError, match="^" + re.escape(sentence) + " fetch=True, which fetches it, as `make data` does$"
+    ):
         load(folder)
     assert not folder.exists()
 

@@ -217,6 +217,11 @@ class TestMeasures:
         maps = torch.tensor([[0.25] * 4, [0.5, 0.5, 0, 0], [1.0, 0, 0, 0]])
         assert networks.soft_sparsity(maps).tolist() == [4, 2, 1]
 
+    def test_map_of_cls_leaves_itself_out(self):
+        attention = torch.zeros(1, 2, 2, 3, 3)  # one input, two blocks, two heads, [CLS] and two tokens
+        attention[0, 1, :, 0] = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
+        torch.testing.assert_close(networks.cls_map(attention), torch.tensor([[2 / 3, 1 / 3]]))
+
     def test_key_query_norm_is_that_of_the_logits_map(self):
         network, parameters = networks.ensemble([0, 1], **SMALL)
         measured = networks.key_query_norm(parameters, network)
