@@ -2,7 +2,7 @@
 
 Members of an ensemble differ in their seed: initial weights, order of the examples, and, if the caller wants, the
 examples themselves. Their parameters are stacked, the member first, so that one step trains them all and each is
-what it would be alone. Float64 by default: small runs then say the same on every machine.
+what it would be alone. On the CPU all is float64, so that small runs can be repeated on another machine.
 """
 
 import sys
@@ -90,7 +90,16 @@ def patches(images, size):
     return cut.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
 
 
-def ensemble(seeds, *, device="cpu", dtype=torch.float64, **settings):
+def precision(device):
+    """Return float64 for the CPU and float32 for a GPU, "cuda"; ValueError where there is none, or for another name."""
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"device is {device!r}: use cpu or cuda")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device is cuda, but torch sees no GPU here: use device=cpu")
+    return torch.float64 if device == "cpu" else torch.float32
+
+
+def ensemble(seeds, *, device="cpu", **settings):
     """One :class:`Transformer` for each seed.
 
     Parameters
@@ -98,7 +107,7 @@ def ensemble(seeds, *, device="cpu", dtype=torch.float64, **settings):
     seeds : sequence of int
         The members' initial weights; torch's own generator is left as it was.
     device : str
-        "cpu" or "cuda".
+        "cpu" or "cuda"; :func:`precision` says in which floats.
     **settings
         Of :class:`Transformer`.
 
@@ -109,8 +118,7 @@ def ensemble(seeds, *, device="cpu", dtype=torch.float64, **settings):
     parameters : dict of Tensor
         Each with the members first.
     """
-    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device is cuda, but torch sees no GPU here: use device=cpu")
+    dtype = precision(device)
     torch.backends.mha.set_fastpath_enabled(False)  # it exists for one model alone, and hides the attention
     members = []
     with torch.random.fork_rng():

@@ -80,6 +80,7 @@ class TestTransformer:
             ({}, "not both"),
             ({"features": 2, "width": 9}, "heads divide"),
             ({"features": 2, "device": "cuda"}, "use device=cpu"),
+            ({"features": 2, "device": "gpu"}, "device is 'gpu': use cpu or cuda"),
         ],
     )
     def test_bad_settings(self, settings, words, monkeypatch):
