@@ -17,7 +17,7 @@ from traitlets.config import Config
 
 TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… or `timeout:` in the chapter's header change it
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
-PROGRESS = re.compile(r"(.*epoch \d+ of \d+.*\n)+")  # what lib.networks.train writes to standard error
+PROGRESS = re.compile(r".*epoch \d+ of \d+.*\n")  # what lib.networks.train writes to standard error
 
 
 def load(chapter):
@@ -127,16 +127,19 @@ def tidy(path, chapter):
         cell.metadata.pop("papermill", None)
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if not is_progress(output)]
+            cell.outputs = without_progress(cell.outputs)
     record = notebook.metadata.papermill
     notebook.metadata.papermill = {key: record[key] for key in ("parameters", "version") if key in record}
     nbformat.write(notebook, path)
     return notebook
 
 
-def is_progress(output):
-    """Tell the progress of a training, of use only while it runs, from a warning, which stays on the page."""
-    return output.get("name") == "stderr" and PROGRESS.fullmatch(output.text) is not None
+def without_progress(outputs):
+    """Take out the progress of a training, of use only while it runs; a warning stays, on standard error."""
+    errors = [output for output in outputs if output.get("name") == "stderr"]  # one line may be in two of them
+    kept = [output for output in outputs if output.get("name") != "stderr"]
+    text = PROGRESS.sub("", "".join(output.text for output in errors))
+    return [*kept, nbformat.v4.new_output("stream", name="stderr", text=text)] if text else kept
 
 
 def note(path, message):
