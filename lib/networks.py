@@ -6,6 +6,7 @@ what it would be alone. On the CPU all is float64, so that small runs can be rep
 """
 
 import sys
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -213,6 +214,18 @@ class Training(NamedTuple):
     measured: dict[str, Tensor]
 
 
+@contextmanager
+def _one_thread():
+    """Sums by several threads round otherwise, which training amplifies: with one, results are the same everywhere."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@_one_thread()
 def train(network, parameters, step_rule, inputs, labels, rows, seeds, *, epochs, batch, at=(), measure=None, name=""):
     """Train all members on the mean cross-entropy, each on its own rows, in its own order.
 
