@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lib import checks
+from . import checks
 
 
 class DataSet(NamedTuple):

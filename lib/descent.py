@@ -16,10 +16,10 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from torch import Tensor
 
-from lib import checks
-from lib.geometry import dual_order, inverse_mirror_map, mirror_map, norm
-from lib.problem import excess_risk, gradient
-from lib.selection import check_selected
+from . import checks
+from .geometry import dual_order, inverse_mirror_map, mirror_map, norm
+from .problem import excess_risk, gradient
+from .selection import check_selected
 
 LONGEST = 1e12  # log time plus path length at which a flow that has not arrived is given up
 

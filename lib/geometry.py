@@ -9,7 +9,7 @@ import math
 import numpy as np
 import torch
 
-from lib import checks
+from . import checks
 
 # Gauss-Legendre for an integral over [0, 1] of a function that is analytic but for a pole or branch point at 2 or
 # beyond: the error falls like 5.8^-2n, and 20 nodes are enough for any p up to 40.

@@ -15,14 +15,14 @@ from scipy.optimize import nnls
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from lib import checks
-from lib.descent import Trajectory, iterate
-from lib.geometry import inverse_mirror_map, norm, unit
-from lib.losses import logistic
-from lib.paths import along_circle, on_circle, ordered
-from lib.problem import Gradient, Problem, excess_risk, gradient
-from lib.selection import check_selected, selected_tokens
-from lib.separators import MOST_SELECTIONS, Separator, att_svm, difference_rows, hard_margin, label_svm, relaxed_att_svm
+from . import checks
+from .descent import Trajectory, iterate
+from .geometry import inverse_mirror_map, norm, unit
+from .losses import logistic
+from .paths import along_circle, on_circle, ordered
+from .problem import Gradient, Problem, excess_risk, gradient
+from .selection import check_selected, selected_tokens
+from .separators import MOST_SELECTIONS, Separator, att_svm, difference_rows, hard_margin, label_svm, relaxed_att_svm
 
 TIGHT = 1e-9  # a margin is tight, a lead or a residual zero, to within this part
 REFINED = 6  # lowest local minima of a circle of prompts that are refined

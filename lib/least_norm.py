@@ -16,7 +16,7 @@ import torch
 from scipy.optimize import linprog
 from torch import Tensor
 
-from lib.geometry import dual_order, norm
+from .geometry import dual_order, norm
 
 STEPS = 60  # 8 to 20 are common
 CONVERGED = 1e-15  # complementarity u . s / (|theta| |g|) at which a problem is solved, if the relative gap

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from lib import geometry
+from . import geometry
 
 # The sizes that the papers name. Where one says nothing of a number, it is that of its model's first publication.
 SIZES = {

@@ -13,9 +13,9 @@ import torch
 from scipy.optimize import minimize, root
 from torch import Tensor
 
-from lib import checks
-from lib.geometry import mirror_map, norm, unit
-from lib.problem import Excess, excess_risk, gradient
+from . import checks
+from .geometry import mirror_map, norm, unit
+from .problem import Excess, excess_risk, gradient
 
 REFINED = 6  # lowest local minima of a grid of angles that are refined
 HALVINGS = 5  # of the spacing of the radii around a minimiser inside the disc

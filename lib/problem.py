@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lib import checks
+from . import checks
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 import torch
 
-from lib import checks
+from . import checks
 
 
 def optimal_tokens(problem):

@@ -14,10 +14,10 @@ import torch
 from scipy.optimize import nnls
 from torch import Tensor
 
-from lib import checks, geometry
-from lib.least_norm import least_norm
-from lib.problem import Problem
-from lib.selection import check_selected, locally_optimal, other_tokens
+from . import checks, geometry
+from .least_norm import least_norm
+from .problem import Problem
+from .selection import check_selected, locally_optimal, other_tokens
 
 # Rows are scaled to length at most 1 first, so a problem counts as infeasible when its solution would be longer
 # than 1 / INFEASIBLE in units of 1 / (longest row).
