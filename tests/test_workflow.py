@@ -20,6 +20,8 @@ from lib import ledger
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "workflow"))
 
+import build
+import build_site
 import chapters
 import check_site
 import claims
@@ -27,6 +29,10 @@ import data
 import environment
 import fragments
 
+CAPTION = """---
+mystnb: {figure: {caption: Something to see}}
+---
+verdict(claim"""
 HEADER = """---
 {extra}jupytext:
   text_representation: {{extension: .md, format_name: myst}}
@@ -88,16 +94,13 @@ class Book:
         (self.folder / "_toc.yml").write_text(f"format: jb-book\nroot: book/intro\nchapters:\n{files}")
         return self
 
-    def command(self, target, parameters=""):
+    def command(self, *targets):
         """Return the call that `make book` makes."""
-        snakemake = Path(sys.executable).with_name("snakemake")
-        flags = ["--cores", "4", "--keep-going", "--nolock", "--rerun-incomplete", "--quiet", "all"]
-        config = ["--config", f"parameters={parameters}"] if parameters else []
-        return [snakemake, "--snakefile", ROOT / "workflow/Snakefile", *flags, *config, "--", target]
+        return [sys.executable, ROOT / "workflow/build.py", *targets]
 
     def build(self, target="build/ledger.json", parameters="", **env):
         """Run the workflow; return the finished process."""
-        return self._run(self.command(target, parameters), env)
+        return self._run(self.command(target), {"JOBS": "4", "PARAMETERS": parameters} | env)
 
     def script(self, name, *arguments, **env):
         """Run one script of the workflow, as make does."""
@@ -105,7 +108,7 @@ class Book:
 
     def _run(self, command, env):
         return subprocess.run(
-            command, cwd=self.folder, env=os.environ | env, capture_output=True, text=True, timeout=120, check=False
+            command, cwd=self.folder, env=os.environ | env, capture_output=True, text=True, timeout=240, check=False
         )
 
     def running(self):
@@ -274,15 +277,22 @@ class TestReruns:
         values = book.folder / "values.yml"
         values.write_text("part/b: {step: 1e-1}\n")
 
-        def append(path):
+        def append(path, text="\n"):
             with open(book.folder / path, "a") as file:
-                file.write("\n")
+                file.write(text)
+
+        def swap(path, old, new):
+            text = (book.folder / path).read_text()
+            assert old in text
+            (book.folder / path).write_text(text.replace(old, new))
 
         steps = [
             ("a module that nobody imports", lambda: append("lib/unused.py"), "", []),
             ("the same content, newer", (book.folder / "lib/gamma.py").touch, "", []),
             ("a module imported by an imported module", lambda: append("lib/beta.py"), "", ["a"]),
-            ("a chapter", lambda: append("book/part/c.md"), "", ["c"]),
+            ("a sentence", lambda: append("book/part/c.md", "More words.\n"), "", []),
+            ("a caption", lambda: swap("book/part/c.md", "verdict(claim", CAPTION.rstrip()), "", []),
+            ("code", lambda: swap("book/part/c.md", "seed: int = 3", "seed: int = 4"), "", ["c"]),
             ("parameters", lambda: None, "values.yml", ["b"]),
             ("defaults again", lambda: None, "", ["b"]),
             ("lock file", lambda: append("requirements.lock"), "", ["a", "b", "c"]),
@@ -332,7 +342,7 @@ def test_one_chapter_with_parameters_prints_its_rows_and_keeps_out_of_the_book(b
     assert "seed=1, step=1.0, loss='4', exact=False" in process.stdout
     assert "not reproduced" in process.stdout
     assert "control did not fail" in process.stdout
-    assert "build/runs/part/good.ipynb" in process.stdout
+    assert "build/runs/part/good/loss=4,seed=1,step=1.0.ipynb" in process.stdout
     assert not book.has("build/claims")
 
 
@@ -359,10 +369,10 @@ def test_progress_of_a_training_is_shown_while_it_runs_and_not_kept_and_a_warnin
     book.add("good", f"{begin}\n{end}").add("warns", f'{begin}\n{end}\nwarnings.warn("odd")')
     process = book.script("chapter", "good")
     assert "adam epoch 1 of 1, loss 2" in process.stderr
-    notebook = nbformat.read(book.folder / "build/runs/part/good.ipynb", as_version=4)
+    notebook = nbformat.read(book.folder / "build/runs/part/good/defaults.ipynb", as_version=4)
     assert "epoch" not in str([cell.get("outputs") for cell in notebook.cells])
     assert "odd" in book.script("chapter", "warns").stderr
-    assert "UserWarning: odd" in (book.folder / "build/runs/part/warns.ipynb").read_text()
+    assert "UserWarning: odd" in (book.folder / "build/runs/part/warns/defaults.ipynb").read_text()
     assert "epoch" not in book.script("chapter", "good", "--publish").stderr
 
 
@@ -390,13 +400,14 @@ def test_name_of_two_chapters_is_ambiguous(inside):
         ("from lib.alpha import beta", {"__init__", "alpha", "beta"}),
         ("%matplotlib inline\ndef f():\n    import lib.gamma", {"__init__", "gamma"}),
         ("import library, os.path", set()),
-        ("this does not parse", {"__init__", "alpha", "beta", "gamma", "unused", "ledger"}),
+        ("this does not parse", {"__init__", "alpha", "beta", "gamma", "unused"}),
     ],
 )
 def test_library_files_of_a_chapter(inside, code, expected):
-    Path("book/part/good.md").write_text(f"# No header\n\n```{{code-cell}}\n:tags: [x]\n\n{code}\n```\n")
+    Path("book/part/good.md").write_text(HEADER.format(name="good", code=code, extra=""))
     Path("lib/table.csv").touch()
-    assert chapters.library_of("part/good") == sorted([*(f"lib/{name}.py" for name in expected), "lib/table.csv"])
+    files = {f"lib/{name}.py" for name in expected | {"__init__", "ledger"}}  # which the chapter above has anyway
+    assert chapters.library_of("part/good") == sorted([*files, "lib/table.csv"])
 
 
 # The ledger.
@@ -405,6 +416,7 @@ def test_library_files_of_a_chapter(inside, code, expected):
 def collected(*rows, changed=None):
     """Write what a run of part/good leaves and collect it."""
     report = {"chapter": "part/good", "seconds": 1.0, "parameters": {}, "changed": changed or {}, "rows": rows}
+    report |= {"threads": 1, "cpu": "some"}
     Path("build/claims/part").mkdir(parents=True, exist_ok=True)
     Path("build/claims/part/good.json").write_text(json.dumps(report))
     claims.collect()
