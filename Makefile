@@ -8,18 +8,28 @@ STAMP := $(VENV)/.installed
 
 export NAME PARAMS PARAMETERS JOBS PROFILE THREADS TIMEOUT
 BUILD := $(BIN)/python workflow/build.py
+TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
 
 book: $(STAMP) ## run every chapter and build the site (JOBS=4 THREADS=1 TIMEOUT=600 PARAMETERS=file.yml PROFILE=slurm)
 	@$(BUILD) all
 	@echo "The book is build/html/index.html, its verdicts are build/ledger.json"
 
-test: $(STAMP) ## check style and run the tests
+check: $(STAMP) ## check style and test the library alone
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/python -m pytest -n auto --dist loadscope
+	@$(TEST) tests/library
+
+test: $(STAMP) ## check style, bring the book up to date, run the tests
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BUILD) all
+	@BOOK_IS_BUILT=1 $(TEST) -m "not again" tests
+
+test-all: test ## the same, and build the whole book again with other threads
+	@BOOK_IS_BUILT=1 $(BIN)/python -m pytest -m again tests
 
 chapter: $(STAMP) ## run one chapter and print its verdicts: NAME=theorem-2 PARAMS="seed=7 iterations=5000"
 	@$(BIN)/python workflow/chapter.py "$$NAME" --params "$$PARAMS"
@@ -46,4 +56,4 @@ clean: ## remove what was built; the environment stays
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) workflow/environment.py $(VENV) $@
 
-.PHONY: help book test chapter page list data serve accept clean
+.PHONY: help book check test test-all chapter page list data serve accept clean

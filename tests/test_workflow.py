@@ -20,8 +20,6 @@ from lib import ledger
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "workflow"))
 
-import build
-import build_site
 import chapters
 import check_site
 import claims
@@ -158,11 +156,14 @@ class TestWholeBook:
         assert first.returncode == 1
         assert "part/good/half: new, reproduced, 0.5" in first.stderr
         assert "part/good: running" in first.stdout
+        assert "(1 of 2)" in first.stdout
+        assert "(2 of 2)" in first.stdout
         assert book.has("build/html/book/part/good.html"), "the site is there to show what changed"
         assert book.ran() == ["good", "twin"]
 
         rows = json.loads((book.folder / "build/ledger.json").read_text())
-        assert rows["environment"].keys() >= {"python", "torch", "snakemake"}
+        assert rows["environment"].keys() >= {"python", "torch", "snakemake", "date", "cpu"}
+        assert (rows["environment"]["commit"], rows["environment"]["threads"]) == ("unknown", 1)
         assert [row["id"] for row in rows["claims"]] == [
             f"part/{name}/{row}" for name in ("good", "twin") for row in ("half", "seed")
         ]
@@ -303,6 +304,94 @@ class TestReruns:
             process = book.build(parameters=parameters)
             assert process.returncode == 0, process.stderr
             assert book.ran() == expected, what
+
+    def test_changed_cell_is_rerun_where_snakemake_has_no_records(self, book):
+        book.add("a").add("b").build()
+        page = book.folder / "book/part/b.md"
+        page.write_text(page.read_text().replace("seed: int = 3", "seed: int = 1") + "One more sentence.\n")
+        shutil.rmtree(book.folder / ".snakemake")
+        book.ran()
+        assert book.build().returncode == 0
+        assert book.ran() == ["b"]
+
+
+class TestSeveralAtOnce:
+    """A look disturbs no build, no look another, and no build another."""
+
+    @pytest.fixture
+    def waiting(self, book):
+        """A build of a chapter that waits until the file ``go`` is there."""
+        book.add("good", 'while not os.path.exists("go") and seed == 3: time.sleep(0.05)')
+        return book
+
+    def begin(self, book, command, **env):
+        flags = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(command, cwd=book.folder, env=os.environ | env, **flags)
+
+    def until(self, condition):
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def test_mistyped_and_good_look_leave_a_build_alone(self, waiting):
+        build = self.begin(waiting, waiting.command("build/ledger.json"))
+        self.until(lambda: waiting.running() == ["good"])
+        assert "unknown parameter sed" in waiting.script("chapter", "good", "--params", "sed=7").stderr
+        look = waiting.script("chapter", "good", "--params", "seed=7")
+        assert look.returncode == 0, look.stderr
+        (waiting.folder / "go").touch()
+        out, errors = build.communicate(timeout=60)
+        assert build.returncode == 0, errors
+        assert "part/good:" in out
+        assert json.loads((waiting.folder / "build/claims/part/good.json").read_text())["parameters"]["seed"] == 3
+        assert waiting.has("build/runs/part/good/seed=7.json")
+        assert not list((waiting.folder / "build/running").iterdir())
+
+    def test_refused_parameter_touches_nothing(self, book):
+        book.add("good", "1 / 0").script("chapter", "good")
+        before = {path: path.stat().st_mtime_ns for path in book.folder.rglob("*")}
+        assert book.script("chapter", "good", "--params", "seed=x").returncode == 1
+        assert {path: path.stat().st_mtime_ns for path in book.folder.rglob("*")} == before
+
+    def test_two_seeds_of_one_chapter(self, book):
+        book.add("good", "time.sleep(1)")
+        command = [sys.executable, ROOT / "workflow/chapter.py", "good", "--params"]
+        looks = [self.begin(book, [*command, f"seed={seed}"]) for seed in (1, 2)]
+        for look in looks:
+            assert look.wait(timeout=60) == 0, look.stderr.read()
+        for seed in (1, 2):
+            run = json.loads((book.folder / f"build/runs/part/good/seed={seed}.json").read_text())
+            assert run["parameters"]["seed"] == seed
+
+    def test_two_builds_where_there_is_no_flock(self, waiting, tmp_path_factory):
+        tools = tmp_path_factory.mktemp("bin")
+        for name in ("sh", "bash", "git", "uname"):
+            (tools / name).symlink_to(shutil.which(name))
+        assert shutil.which("flock", path=tools) is None
+        builds = [self.begin(waiting, waiting.command("build/ledger.json"), PATH=str(tools)) for _ in range(2)]
+        self.until(lambda: waiting.running())
+        time.sleep(2)
+        (waiting.folder / "go").touch()
+        ends = [build.communicate(timeout=120) for build in builds]
+        assert [build.returncode for build in builds] == [0, 0], ends
+        assert sum("another build is under way" in out for out, _ in ends) == 1
+        assert waiting.ran() == ["good"]
+
+
+def test_full_disk_is_one_sentence_and_what_was_there_stays(book):
+    book.add("good").script("chapter", "good", "--publish")
+    before = (book.folder / "build/executed/part/good.ipynb").read_bytes()
+    book.add("good", 'print("x" * 2_000_000)')
+    limit = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6)); sys.argv.pop(0); "
+    command = limit + "sys.path.insert(0, sys.argv[0].rpartition('/')[0]); runpy.run_path(sys.argv[0], {}, '__main__')"
+    process = book._run([sys.executable, "-c", command, ROOT / "workflow/chapter.py", "good", "--publish"], {})
+    assert process.returncode == 1
+    assert "Traceback" not in process.stderr
+    (line,) = process.stderr.splitlines()
+    assert "part/good: file too large" in line
+    assert line.endswith("make room and run it again")
+    assert (book.folder / "build/executed/part/good.ipynb").read_bytes() == before
 
 
 @pytest.mark.parametrize(

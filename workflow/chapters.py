@@ -168,6 +168,16 @@ def library_of(chapter):
 
 def _imports(code, package, modules):
     """Return the files among ``modules`` that ``code``, standing in ``package``, imports."""
+    found = set()
+    for name in _imported_names(code, package):  # importing a.b.c also runs a and a.b
+        for end in range(1, len(name) + 1):
+            stem = Path(*name[:end])
+            found |= {stem.with_suffix(".py"), stem / "__init__.py"} & modules
+    return found
+
+
+@functools.cache
+def _imported_names(code, package):
     names = set()
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
@@ -176,9 +186,4 @@ def _imports(code, package, modules):
             base = package[: len(package) - node.level + 1] if node.level else ()
             base += tuple(node.module.split(".")) if node.module else ()
             names |= {base} | {(*base, alias.name) for alias in node.names}
-    found = set()
-    for name in names:  # importing a.b.c also runs a and a.b
-        for end in range(1, len(name) + 1):
-            stem = Path(*name[:end])
-            found |= {stem.with_suffix(".py"), stem / "__init__.py"} & modules
-    return found
+    return names
