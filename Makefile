@@ -36,6 +36,9 @@ test: $(STAMP) ## check style and run the tests
 chapter: $(STAMP) ## run one chapter and print its verdicts: NAME=theorem-2 PARAMS="seed=7 iterations=5000"
 	@$(BIN)/python workflow/chapter.py "$$NAME" --params "$$PARAMS"
 
+lab: $(STAMP) ## open the chapters as notebooks in JupyterLab, edits go back into book/ (NAME=theorem-2 opens that one)
+	@$(BIN)/python workflow/lab.py "$$NAME"
+
 list: $(STAMP) ## list the chapters and what each reproduces
 	@$(BIN)/python workflow/fragments.py
 
@@ -55,4 +58,4 @@ clean: ## remove what was built; the environment stays
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) workflow/environment.py $(VENV) $@
 
-.PHONY: help book test chapter list data serve accept clean
+.PHONY: help book test chapter lab list data serve accept clean
