@@ -13,8 +13,10 @@ import time
 from pathlib import Path
 
 import check_site
+import downloads
 import fragments
 import nbformat
+import yaml
 from chapters import chapters, is_chapter, pages
 from claims import MIME
 
@@ -28,8 +30,9 @@ def stage():
             copy(path, STAGED / path)
     for chapter in chapters():
         stage_notebook(Path("build/executed", chapter + ".ipynb"), STAGED / "book" / (chapter + ".ipynb"))
-    for name in ("_config.yml", "_toc.yml"):
-        copy(Path(name), STAGED / name)
+    copy(Path("_toc.yml"), STAGED / "_toc.yml")
+    config = downloads.settings(Path("_config.yml").read_text("utf-8"))
+    (STAGED / "_config.yml").write_text(yaml.safe_dump(config), "utf-8")
     fragments.write(STAGED / "book/_generated")
 
 
@@ -73,6 +76,7 @@ def main():
     if lines := jupyter_book():
         sys.exit("\n".join([*lines, f"site: jupyter-book failed, see {LOG}"]))
     built = OUTPUT / "_build/html"
+    downloads.write(built)
     if faults := check_site.faults(built, STAGED, pages()):
         sys.exit("\n".join([*faults, f"site: {len(faults)} faults"]))
     os.replace(built, HTML)
