@@ -67,25 +67,23 @@ def test_chapters_cover_the_items_that_the_register_gives_them(built):
             assert ("chapter" in entry) == ((paper["arxiv"], entry["item"]) in covered), entry
 
 
-def elsewhere(folder, target, jobs, threads):
-    """Build ``target`` from nothing in a copy of the sources."""
+@pytest.mark.again
+def test_second_build_with_four_threads_agrees_within_the_tolerances(built, tmp_path):
     for name in ("book", "lib", "workflow", "_toc.yml", "_config.yml", "requirements.lock", "pyproject.toml"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, folder / name)
-    snakemake = Path(sys.executable).with_name("snakemake")
-    flags = ["--snakefile", "workflow/Snakefile", "--cores", jobs, "--nolock", "--quiet", "all"]
-    return subprocess.run(
-        [snakemake, *flags, "--", *target], cwd=folder, env=os.environ | {"THREADS": threads}, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
-
-
-def test_second_build_with_four_threads_gives_the_same_ledger(built, tmp_path):
-    done = elsewhere(tmp_path, ["build/ledger.json"], jobs="16", threads="4")  # four chapters at a time
+        copy(ROOT / name, tmp_path / name)
+    flags = {"THREADS": "4", "JOBS": str(4 * os.cpu_count())}  # as many chapters at a time as there are cores
+    command = [sys.executable, "workflow/build.py", "build/ledger.json"]
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | flags, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads((tmp_path / "build/ledger.json").read_text()) == json.loads(
-        (built / "build/ledger.json").read_text()
+    first, second = (
+        {row["id"]: row for row in json.loads((folder / "build/ledger.json").read_text())["claims"]}
+        for folder in (built, tmp_path)
     )
+    assert first.keys() == second.keys()
+    for name, row in first.items():
+        assert second[name]["verdict"] == row["verdict"], name
+        assert abs(second[name]["measured"] - row["measured"]) <= row["tolerance"], name
 
 
 def test_template_runs(tmp_path):

@@ -6,6 +6,7 @@ papermill only warns of an unknown name and never looks at the type, so that a t
 import ast
 import math
 import shlex
+import tempfile
 
 import nbformat
 import papermill
@@ -16,9 +17,13 @@ TYPES = {"int": int, "float": float, "bool": bool, "str": str, "list": list, "di
 
 
 def declared(notebook):
-    """Read the cell tagged ``parameters`` of a notebook file: name -> (type, default, comment)."""
+    """Read the cell tagged ``parameters`` of a notebook: name -> (type, default, comment)."""
+    with tempfile.NamedTemporaryFile("w", suffix=".ipynb", encoding="utf-8") as file:  # papermill reads files only
+        nbformat.write(notebook, file)
+        file.flush()
+        inspected = papermill.inspect_notebook(file.name)
     found = {}
-    for name, parameter in papermill.inspect_notebook(str(notebook)).items():
+    for name, parameter in inspected.items():
         default = _literal(parameter["default"])
         kind = parameter["inferred_type_name"].split("[")[0].strip()
         kind = type(default).__name__ if kind == "None" else kind
@@ -40,7 +45,7 @@ def declared(notebook):
 
 def _assigned(notebook):
     """Names that the cell tagged ``parameters`` sets; papermill passes over a line that it cannot parse."""
-    tagged = (cell for cell in nbformat.read(notebook, 4).cells if "parameters" in cell.metadata.get("tags", []))
+    tagged = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", []))
     body = [statement for cell in tagged for statement in ast.parse(cell.source).body]
     targets = [target for line in body for target in getattr(line, "targets", [getattr(line, "target", None)])]
     return {target.id for target in targets if isinstance(target, ast.Name)}
