@@ -276,7 +276,7 @@ class TestReruns:
         book.build()
         assert book.ran() == ["a", "b", "c"]
         values = book.folder / "values.yml"
-        values.write_text("part/b: {step: 1e-1}\n")
+        values.write_text("b: {step: 1e-1}\n")
 
         def append(path, text="\n"):
             with open(book.folder / path, "a") as file:
@@ -468,6 +468,31 @@ def test_progress_of_a_training_is_shown_while_it_runs_and_not_kept_and_a_warnin
 def test_unknown_chapter_is_refused_with_the_list(book):
     process = book.add("good").script("chapter", "bad")
     assert process.stderr == "there is no chapter 'bad'; chapters: part/good\n"
+
+
+def test_list_says_what_a_chapter_reproduces_and_takes(book):
+    process = book.add("good").script("fragments")
+    assert process.stdout.splitlines() == [
+        "part/good: Chapter good [Theorem 1]",
+        "    seed: int = 3, step: float = 0.5, loss: str = 'logistic', exact: bool = False",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("bad: {step: 1}", "there is no chapter 'bad'; chapters: part/good"),
+        ("- good", "write one block a chapter, and in it lines of the form 'name: value'"),
+        ("good: {step: [", "while parsing a flow"),
+    ],
+)
+def test_file_of_parameters_that_does_not_fit_is_one_line(book, text, why):
+    (book.add("good").folder / "values.yml").write_text(text)
+    process = book.build(parameters="values.yml")
+    assert process.returncode == 1
+    assert f"values.yml: {why}" in process.stderr
+    assert "Traceback" not in process.stderr
+    assert book.ran() == []
 
 
 def test_name_of_two_chapters_is_ambiguous(inside):

@@ -7,7 +7,8 @@ from operator import attrgetter
 from pathlib import Path
 from platform import python_version
 
-from chapters import chapters, source, title
+import parameters
+from chapters import chapters, read, source, title
 from claims import LEDGER, commit, direct_dependencies, register, reports, tally
 
 # An item is as good as its worst claim. The signs are those of lib/ledger.py.
@@ -112,15 +113,15 @@ def texts():
 
 
 def overview():
-    """Print the chapters and what each reproduces, from their sources alone."""
+    """Print the chapters, what each reproduces, and its parameters, from their sources alone."""
     items = {}
     for paper in register():
         for entry in paper["items"]:
             items.setdefault(entry.get("chapter"), []).append(entry["item"])
-    known = chapters()
-    width = max(map(len, known), default=0)
-    for chapter in known:
-        print(f"{chapter:<{width}}  {title(source(chapter))}  [{', '.join(items.get(chapter, ['-']))}]")
+    for chapter in chapters():
+        print(f"{chapter}: {title(source(chapter))} [{', '.join(items.get(chapter, ['-']))}]")
+        known = parameters.declared(read(chapter)).items()
+        print("    " + ", ".join(f"{name}: {kind} = {default!r}" for name, (kind, default, _) in known))
 
 
 if __name__ == "__main__":

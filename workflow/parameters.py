@@ -11,7 +11,7 @@ import tempfile
 import nbformat
 import papermill
 import yaml
-from chapters import BookError
+from chapters import BookError, find
 
 TYPES = {"int": int, "float": float, "bool": bool, "str": str, "list": list, "dict": dict}
 
@@ -64,8 +64,8 @@ def parse(text):
     return values
 
 
-def read(path, chapters):
-    """Read a YAML file with one block of values a chapter."""
+def read(path):
+    """Read a YAML file with one block of values a chapter, which may be named by the last part of its path."""
     try:
         with open(path, encoding="utf-8") as file:
             blocks = yaml.safe_load(file) or {}
@@ -73,9 +73,10 @@ def read(path, chapters):
         raise BookError(f"{path}: {' '.join(str(error).split())}") from None
     if not isinstance(blocks, dict) or not all(isinstance(block, dict) for block in blocks.values()):
         raise BookError(f"{path}: write one block a chapter, and in it lines of the form 'name: value'")
-    if unknown := set(blocks) - set(chapters):
-        raise BookError(f"{path}: there is no chapter {', '.join(sorted(unknown))}; chapters: {', '.join(chapters)}")
-    return blocks
+    try:
+        return {find(str(name)): block for name, block in blocks.items()}
+    except BookError as error:
+        raise BookError(f"{path}: {error}") from None
 
 
 def check(values, known):
