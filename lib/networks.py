@@ -171,7 +171,7 @@ class MirrorDescent(torch.optim.Optimizer):
             scale = torch.ones(len(weights[0]), dtype=weights[0].dtype, device=weights[0].device)
             if group["normalised"]:
                 flat = torch.cat([weight.grad.flatten(1) for weight in weights], dim=1)
-                length = geometry.norm(flat, geometry.dual_order(order))
+                length = geometry.norm(flat, geometry.dual(order))
                 scale = torch.where(length > 0, 1 / length, 0.0)
             for weight in weights:
                 step = group["step_size"] * scale.view(-1, *[1] * (weight.ndim - 1)) * weight.grad
