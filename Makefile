@@ -37,6 +37,9 @@ chapter: $(STAMP) ## run one chapter and print its verdicts: NAME=theorem-2 PARA
 page: $(STAMP) ## show one page as its source is now, for looking: NAME=theorem-2
 	@$(BIN)/python workflow/page.py "$$NAME"
 
+lab: $(STAMP) ## open the chapters as notebooks in JupyterLab, edits go back into book/ (NAME=theorem-2 opens that one)
+	@$(BIN)/python workflow/lab.py "$$NAME"
+
 list: $(STAMP) ## list the chapters and what each reproduces
 	@$(BIN)/python workflow/fragments.py
 
@@ -56,4 +59,4 @@ clean: ## remove what was built; the environment stays
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) workflow/environment.py $(VENV) $@
 
-.PHONY: help book check test test-all chapter page list data serve accept clean
+.PHONY: help book check test test-all chapter page lab list data serve accept clean

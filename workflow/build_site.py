@@ -13,8 +13,10 @@ import time
 from pathlib import Path
 
 import check_site
+import downloads
 import fragments
 import nbformat
+import yaml
 from chapters import BookError, chapters, is_chapter, pages, read
 from claims import MIME
 
@@ -31,8 +33,8 @@ def stage(folder, notebook_of):
             put(folder / path, path.read_bytes())
     for chapter in chapters():
         put(folder / "book" / (chapter + ".ipynb"), nbformat.writes(notebook_of(chapter)).encode() + b"\n")
-    for name in ("_config.yml", "_toc.yml"):
-        put(folder / name, Path(name).read_bytes())
+    put(folder / "_toc.yml", Path("_toc.yml").read_bytes())
+    put(folder / "_config.yml", yaml.safe_dump(downloads.settings(Path("_config.yml").read_text("utf-8"))).encode())
     for name, text in fragments.texts().items():
         put(folder / "book/_generated" / name, text.encode())
 
@@ -97,6 +99,7 @@ def main():
     if lines := jupyter_book(STAGED, OUTPUT, LOG, "-W", "-n", "--keep-going"):
         sys.exit("\n".join([*lines, f"site: jupyter-book failed, see {LOG}"]))
     built = OUTPUT / "_build/html"
+    downloads.write(built)
     if faults := check_site.faults(built, STAGED, pages()):
         sys.exit("\n".join([*faults, f"site: {len(faults)} faults"]))
     os.replace(built, HTML)
