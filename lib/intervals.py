@@ -81,8 +81,8 @@ def wilson(hits):
         raise ValueError("hits must be True or False, or 1 and 0: one for each trial")
     share, trials = hits.mean(-1), hits.shape[-1]
     tests = [stats.binomtest(int(count), trials) for count in hits.sum(-1).flatten()]
-    ends = torch.tensor([test.proportion_ci(0.95, "wilson") for test in tests], dtype=hits.dtype)
-    return share, tuple(ends.mT.view(2, *share.shape))
+    ends = hits.new_tensor([test.proportion_ci(0.95, "wilson") for test in tests])
+    return share, tuple(ends.mT.reshape(2, *share.shape))
 
 
 def _enough(values, least, statistic):
