@@ -4,6 +4,7 @@ import errno
 import json
 import logging
 import os
+import platform
 import re
 import tempfile
 import time
@@ -89,6 +90,14 @@ def environment(private):
     threads = os.environ.get("THREADS") or os.environ.get("OMP_NUM_THREADS") or "1"
     for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM"):
         os.environ[f"{library}_NUM_THREADS"] = threads
+    # Sums in wider registers round otherwise, and a chaotic run amplifies it: the same instructions on every x86 machine.
+    if platform.machine() in ("x86_64", "AMD64"):
+        for library, instructions in (
+            ("ATEN_CPU_CAPABILITY", "avx2"),
+            ("MKL_CBWR", "AVX2"),
+            ("OPENBLAS_CORETYPE", "Haswell"),
+        ):
+            os.environ.setdefault(library, instructions)
     # Threads that wait spin by default: with four of them on a busy machine a chapter of 5 s took 85 s, asleep 6 s.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ |= {"PYTHONHASHSEED": "0", "IPYTHONDIR": private, "JUPYTER_PREFER_ENV_PATH": "1"}
