@@ -19,6 +19,8 @@ from traitlets.config import Config
 
 TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… or `timeout:` in the chapter's header change it
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# Sums in wider registers round otherwise, and a chaotic run amplifies it: the same on every x86 machine, as accepted.
+INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 PROGRESS = re.compile(r".*epoch \d+ of \d+.*\n")  # what lib.networks.train writes to standard error
 
@@ -90,14 +92,8 @@ def environment(private):
     threads = os.environ.get("THREADS") or os.environ.get("OMP_NUM_THREADS") or "1"
     for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM"):
         os.environ[f"{library}_NUM_THREADS"] = threads
-    # Sums in wider registers round otherwise, and a chaotic run amplifies it: the same instructions on every x86 machine.
     if platform.machine() in ("x86_64", "AMD64"):
-        for library, instructions in (
-            ("ATEN_CPU_CAPABILITY", "avx2"),
-            ("MKL_CBWR", "AVX2"),
-            ("OPENBLAS_CORETYPE", "Haswell"),
-        ):
-            os.environ.setdefault(library, instructions)
+        os.environ |= INSTRUCTIONS | {name: os.environ[name] for name in INSTRUCTIONS.keys() & os.environ.keys()}
     # Threads that wait spin by default: with four of them on a busy machine a chapter of 5 s took 85 s, asleep 6 s.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ |= {"PYTHONHASHSEED": "0", "IPYTHONDIR": private, "JUPYTER_PREFER_ENV_PATH": "1"}

@@ -25,7 +25,7 @@ def found(name):
 
 
 def as_it_is(chapter):
-    """Return a chapter with the outputs of its last run, for the book or for a look, or None if its code has changed."""
+    """Return a chapter with the outputs of its last run, for the book or a look, or None if its code has changed."""
     for run in (Path("build/executed", chapter + ".ipynb"), kept(chapter)):
         try:
             return merged(chapter, nbformat.read(run, as_version=4))
