@@ -1,40 +1,44 @@
 # Two commands are enough: make book, make test. They make their own environment in .venv.
 
 PYTHON ?= python3
-JOBS ?= all
 PORT ?= 8000
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# An interrupted build goes on where it stopped: no lock is left behind, half-written outputs are made again. Two builds at once
-# would write the same files; where the system has flock, the second one waits.
-LOCK := $(shell command -v flock >/dev/null 2>&1 && echo flock .snakemake/one-at-a-time)
-SNAKEMAKE = $(LOCK) $(BIN)/snakemake --snakefile workflow/Snakefile --cores $(JOBS) --keep-going --nolock --rerun-incomplete \
-            $(if $(PARAMETERS),--config parameters="$(PARAMETERS)")
-# The scripts report for themselves. If Snakemake stops before it starts any, a dry run says why.
-define build
-@mkdir -p .snakemake
-@$(SNAKEMAKE) --quiet all -- $(1) || { why=$$($(SNAKEMAKE) --dry-run --quiet rules progress host reason -- $(1) 2>&1) \
-	|| printf '%s\n' "$$why"; exit 1; }
-endef
-
-export NAME PARAMS THREADS TIMEOUT
+export NAME PARAMS PARAMETERS JOBS PROFILE THREADS TIMEOUT
+BUILD := $(BIN)/python workflow/build.py
+TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
 
-book: $(STAMP) ## run every chapter and build the site (JOBS=4 THREADS=1 TIMEOUT=600 PARAMETERS=file.yml)
-	$(call build,all)
+book: $(STAMP) ## run every chapter and build the site (JOBS=4 THREADS=1 TIMEOUT=600 PARAMETERS=file.yml PROFILE=slurm)
+	@$(BUILD) all
 	@echo "The book is build/html/index.html, its verdicts are build/ledger.json"
 
-test: $(STAMP) ## check style and run the tests
+check: $(STAMP) ## check style and test the library alone
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/python -m pytest -n auto --dist loadscope
+	@$(TEST) tests/library
+
+test: $(STAMP) ## check style, bring the book up to date, run the tests
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BUILD) all
+	@BOOK_IS_BUILT=1 $(TEST) -m "not again" tests
+
+test-all: test ## the same, and build the whole book again with other threads
+	@BOOK_IS_BUILT=1 $(BIN)/python -m pytest -m again tests
 
 chapter: $(STAMP) ## run one chapter and print its verdicts: NAME=theorem-2 PARAMS="seed=7 iterations=5000"
 	@$(BIN)/python workflow/chapter.py "$$NAME" --params "$$PARAMS"
+
+page: $(STAMP) ## show one page as its source is now, for looking: NAME=theorem-2
+	@$(BIN)/python workflow/page.py "$$NAME"
+
+lab: $(STAMP) ## open the chapters as notebooks in JupyterLab, edits go back into book/ (NAME=theorem-2 opens that one)
+	@$(BIN)/python workflow/lab.py "$$NAME"
 
 list: $(STAMP) ## list the chapters and what each reproduces
 	@$(BIN)/python workflow/fragments.py
@@ -46,7 +50,7 @@ serve: $(STAMP) ## show the built site on this machine (PORT=8000)
 	@$(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory build/html
 
 accept: $(STAMP) ## accept the measured values of this build: book/ledger.lock.json
-	$(call build,build/ledger.json)
+	@$(BUILD) build/ledger.json
 	@$(BIN)/python workflow/claims.py accept
 
 wheel: $(STAMP) ## build the library as a package of its own, attention_selects, into build/wheel
@@ -70,4 +74,4 @@ clean: ## remove what was built; the environment stays
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) workflow/environment.py $(VENV) $@
 
-.PHONY: help book test chapter list data serve accept wheel lock clean
+.PHONY: help book check test test-all chapter page lab list data serve accept wheel lock clean

@@ -13,9 +13,9 @@ import torch
 
 from lib import losses
 from lib.descent import normalised, run
-from lib.problem import from_tokens
+from lib.problem import difference_rows, from_tokens
 from lib.selection import optimal_tokens
-from lib.separators import difference_rows, hard_margin, hard_margin_cvxpy
+from lib.separators import hard_margin, hard_margin_cvxpy
 
 SEEDS = 100
 ITERATIONS = {1.75: 1500, 2.0: 2000, 3.0: 20000}

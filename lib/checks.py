@@ -62,3 +62,12 @@ def broadcastable(**shapes):
     except RuntimeError:
         listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
         raise ValueError(f"leading (batch) dimensions do not fit together: {listed}") from None
+
+
+def fitting(name, value, tokens, dimensions):
+    """Return a vector or a matrix (``dimensions`` 1 or 2) that acts on tokens (..., n, T, d), or raise ValueError."""
+    array = tensor(name, value, *("k", "d")[-dimensions:])
+    if array.shape[-1] != tokens.shape[-1]:
+        raise ValueError(f"{name} has {array.shape[-1]} columns, tokens have d = {tokens.shape[-1]}: they must agree")
+    broadcastable(tokens=tokens.shape[:-3], **{name: array.shape[:-dimensions]})
+    return array

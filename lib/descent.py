@@ -1,4 +1,4 @@
-"""Descent on the risk: a step rule, a run that records, and the gradient flow in logarithmic time.
+"""Descent on the risk: a step rule, and a run that records.
 
 A step rule is a function ``rule(grad, theta, k)``: from the gradient at the iterate theta, and the number k of steps
 that were taken before, it makes the step, of the shape of theta. In a geometry other than Euclid's the step is one of
@@ -6,22 +6,15 @@ the mirror variable, and descent is mirror descent: l_p-AttGD of arXiv:2410.1458
 """
 
 import math
-import warnings
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from scipy.integrate import solve_ivp
-from scipy.optimize import brentq
-from scipy.special import expit
 from torch import Tensor
 
-from . import checks
-from .geometry import dual_order, inverse_mirror_map, mirror_map, norm
-from .problem import excess_risk, gradient
-from .selection import check_selected
-
-LONGEST = 1e12  # log time plus path length at which a flow that has not arrived is given up
+from . import checks, geometry
+from .geometry import inverse_mirror_map, mirror_map
+from .logspace import excess_risk, gradient
+from .problem import check_selected
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,17 +43,17 @@ def constant(step_size):
     return rule
 
 
-def normalised(step_size, order=2.0):
+def normalised(step_size, norm=2.0):
     """Normalised descent, ``theta <- theta - step_size * grad L / |grad L|``; stays put where the gradient is zero.
 
     No epsilon: the direction is exact at any size of the gradient. For mirror descent with the potential of the l_p
-    norm, ``order`` is p: the gradient is divided by its dual norm, of order p / (p - 1).
+    norm, ``norm`` is p: the gradient is divided by its dual norm, that of p / (p - 1).
     """
     step_size = checks.positive("step_size", step_size)
 
     def rule(grad, theta, k):
         _check_step_size(step_size, grad)
-        length = norm(grad.direction, dual_order(order))
+        length = geometry.norm(grad.direction, geometry.dual(norm))
         return -(step_size / torch.where(length == 0, 1.0, length))[..., None] * grad.direction
 
     return rule
@@ -122,9 +115,9 @@ def polyak(problem, loss, selected):
 
     def rule(grad, theta, k):
         excess = excess_risk(problem, loss, theta, selected)
-        length = norm(grad.direction)
-        moves = (excess.sign > 0) & (length > 0)
-        log_factor = excess.log - math.log(2) - grad.log_scale - 2 * length.log()
+        length = geometry.norm(grad.direction)
+        moves = (excess.direction > 0) & (length > 0)
+        log_factor = excess.log_scale - math.log(2) - grad.log_scale - 2 * length.log()
         return -torch.where(moves, log_factor, -torch.inf).exp()[..., None] * grad.direction
 
     return rule
@@ -138,10 +131,10 @@ def _check_step_size(step_size, grad):
         )
 
 
-def run(problem, loss, start, rule, iterations, record=None, order=2.0):
+def run(problem, loss, start, rule, iterations, record=None, norm=2.0):
     """Descend for ``iterations`` steps of ``rule`` from ``start``, over all leading dimensions at once.
 
-    With another ``order`` than 2 by mirror descent: the mirror variable is carried from step to step.
+    With another ``norm`` than 2 by mirror descent: the mirror variable is carried from step to step.
 
     Parameters
     ----------
@@ -155,7 +148,7 @@ def run(problem, loss, start, rule, iterations, record=None, order=2.0):
         At least 1.
     record : sequence of int, optional
         Iterations to keep, 0 being the start; all of them when left out.
-    order : float
+    norm : float
         p of the potential ``|x|_p^p / p``, 1 < p < inf. The iterate grows like k^(1/(p-1)): for p = 1.1 it is finite
         while the mirror variable stays below 6e30, but from about 1e16 on the logits of two tokens that compete are
         known only to their own rounding, so that each step is for the one with the smallest margin.
@@ -174,107 +167,23 @@ def run(problem, loss, start, rule, iterations, record=None, order=2.0):
     theta = checks.tensor("start", start, "parameter")
     batch = checks.broadcastable(problem=problem.batch_shape, start=theta.shape[:-1])
     theta = theta.expand(*batch, theta.shape[-1])
-    return iterate(lambda theta, k: rule(gradient(problem, loss, theta), theta, k), theta, iterations, record, order)
+    return iterate(lambda theta, k: rule(gradient(problem, loss, theta), theta, k), theta, iterations, record, norm)
 
 
-def iterate(step, theta, iterations, record=None, order=2.0):
+def iterate(step, theta, iterations, record=None, norm=2.0):
     """Add ``step(theta, k)`` to theta, or to its mirror variable, k = 0, ..., iterations - 1; as :func:`run` does."""
     if iterations < 1:
         raise ValueError(f"iterations is {iterations}: take at least 1")
     kept = range(iterations + 1) if record is None else sorted({int(k) for k in record})
     if not kept or kept[0] < 0 or kept[-1] > iterations:
         raise ValueError(f"record is {list(kept)[:5]}...: keep at least one of the iterations 0 to {iterations}")
-    wanted, records, mirrored = set(kept), [], mirror_map(theta, order)
+    wanted, records, mirrored = set(kept), [], mirror_map(theta, norm)
     for k in range(kept[-1] + 1):
         if k in wanted:
             records.append(theta)
         if k < kept[-1]:
             mirrored = mirrored + step(theta, k)
-            theta = inverse_mirror_map(mirrored, order)
+            theta = inverse_mirror_map(mirrored, norm)
             if not torch.isfinite(theta).all():
                 raise FloatingPointError(f"the iterate is no longer finite at iteration {k + 1}: take a smaller step")
     return Trajectory(torch.stack(records), torch.tensor(list(kept)))
-
-
-def log_time_flow(problem, loss, start, log_times, accuracy=1e-9, order=2.0):
-    """Integrate the gradient flow d theta/dt = -grad L in tau = log(1 + t), where t = e^10000 is within reach.
-
-    In log time the velocity is v = -e^tau grad L(theta), its two factors multiplied as logarithms. Descent that has to
-    leave a saturated wrong token waits, then jumps, so tau and theta are both integrated over sigma with
-    ``d sigma = (1 + |v|) d tau``: no speed is above 1. By a solver for stiff equations (LSODA), one entry of the batch
-    after the other. At a *finite* stationary point e^tau multiplies rounding errors: there log times end near 30.
-
-    Parameters
-    ----------
-    problem : lib.problem.Problem
-    loss : lib.losses.Loss
-    start : Tensor, shape (..., parameter_size)
-        theta at t = 0, one for each entry of the problem's batch, or several for a problem without one.
-    log_times : array_like, shape (records,)
-        Increasing values of log(1 + t), none below zero.
-    accuracy : float
-        Relative and absolute tolerance of the solver.
-    order : float
-        p of the potential ``|x|_p^p / p``: the flow is that of mirror descent, dM/dt = -grad L with the mirror variable
-        M in place of theta everywhere above. For p above 2 theta has an infinite slope in M where an entry is zero.
-
-    Returns
-    -------
-    Trajectory
-
-    Raises
-    ------
-    RuntimeError
-        If the solver gives up; the message has its reason.
-    """
-    times = checks.tensor("log_times", log_times, "records")
-    if times[0] < 0 or (times.diff() <= 0).any():
-        raise ValueError("log_times must increase and start at 0 or later: they are values of log(1 + t)")
-    start = checks.tensor("start", start, "parameter")
-    batch = problem.batch_shape
-    if batch and start.shape[:-1] != batch:
-        raise ValueError(
-            f"start has leading dimensions {tuple(start.shape[:-1])}, the problem {tuple(batch)}:"
-            " give each problem one start"
-        )
-    flows = [
-        _flow(problem[index] if batch else problem, loss, start[index], times.numpy(), accuracy, order)
-        for index in np.ndindex(start.shape[:-1])
-    ]
-    theta = torch.as_tensor(np.stack(flows, axis=1))
-    return Trajectory(theta.reshape(len(times), *start.shape), times)
-
-
-def _flow(problem, loss, start, times, accuracy, order):
-    """One flow at the given log times, shape (records, parameter_size)."""
-
-    def theta(mirrored):
-        return inverse_mirror_map(torch.as_tensor(mirrored), order)
-
-    def speed(_, state):
-        grad = gradient(problem, loss, theta(state[:-1]))
-        length = norm(grad.direction)
-        log_velocity = (state[-1] + grad.log_scale + length.log()).item()
-        share = expit(log_velocity)  # |v| / (1 + |v|), for any size of v
-        heading = -grad.direction.numpy() / (length.item() or 1.0)
-        return np.append(share * heading, expit(-log_velocity))
-
-    def arrived(_, state):
-        return state[-1] - times[-1]
-
-    arrived.terminal = True
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # LSODA warns before it fails, and a failure is raised below
-        solution = solve_ivp(
-            speed, (0.0, LONGEST), np.append(mirror_map(start, order).numpy(), 0.0), method="LSODA",
-            rtol=accuracy, atol=accuracy, dense_output=True, events=arrived,
-        )  # fmt: skip
-    if solution.status != 1:
-        length = norm(theta(solution.y[:-1, -1]))
-        raise RuntimeError(
-            f"the flow stopped at log(1 + t) = {solution.y[-1, -1]:g} with |theta| = {length:.2g} ({solution.message}):"
-            " rounding of the logits has reached the accuracy; end earlier"
-        )
-    end = solution.t_events[0][0]
-    sigmas = [brentq(lambda sigma, time=time: solution.sol(sigma)[-1] - time, 0, end) for time in times[:-1]]
-    return theta(solution.sol(np.array([*sigmas, end]))[:-1].T).numpy()

@@ -1,7 +1,7 @@
 """Norms, directions and mirror maps of parameters, which are vectors along the last dimension.
 
 The geometry of mirror descent (arXiv:2410.14581) is that of the potential ``psi(x) = |x|_p^p / p``, 1 < p < infinity;
-``order`` is p everywhere, and p = 2 is Euclid's.
+``norm`` is p everywhere, and p = 2 is Euclid's.
 """
 
 import math
@@ -16,32 +16,35 @@ from . import checks
 NODES, WEIGHTS = ((0.5 * part).tolist() for part in np.polynomial.legendre.leggauss(20))  # on [-1/2, 1/2]
 
 
-def norm(vectors, order=2.0):
-    """l_p norm along the last dimension, shape (...); ``order`` between 1 and infinity."""
-    if not order >= 1:
-        raise ValueError(f"norm order is {order}: an l_p norm has 1 <= p <= inf")
-    if order in (1, 2, math.inf):
-        return torch.linalg.vector_norm(vectors, ord=order, dim=-1)
+def norm(vectors, norm=2.0):
+    """l_p norm along the last dimension, shape (...); ``norm``, p, between 1 and infinity."""
+    if not norm >= 1:
+        raise ValueError(f"norm is {norm}: an l_p norm has 1 <= p <= inf")
+    if norm in (1, 2, math.inf):
+        return torch.linalg.vector_norm(vectors, ord=norm, dim=-1)
     largest = vectors.abs().amax(-1, keepdim=True)  # a high power of anything but 1 overflows or vanishes
     largest = torch.where(largest == 0, 1.0, largest)
-    return torch.linalg.vector_norm(vectors / largest, ord=order, dim=-1) * largest[..., 0]
+    return torch.linalg.vector_norm(vectors / largest, ord=norm, dim=-1) * largest[..., 0]
 
 
-def dual_order(order):
-    """q with 1/p + 1/q = 1: the order of the norm that is dual to the l_p norm, 1 <= p <= inf."""
-    if not order >= 1:
-        raise ValueError(f"norm order is {order}: an l_p norm has 1 <= p <= inf")
-    return math.inf if order == 1 else 1.0 if order == math.inf else order / (order - 1)
+_length = norm  # where an argument is called norm
 
 
-def unit(vectors, order=2.0):
+def dual(norm):
+    """q with 1/p + 1/q = 1: the norm that is dual to the l_p norm, 1 <= p <= inf."""
+    if not norm >= 1:
+        raise ValueError(f"norm is {norm}: an l_p norm has 1 <= p <= inf")
+    return math.inf if norm == 1 else 1.0 if norm == math.inf else norm / (norm - 1)
+
+
+def unit(vectors, norm=2.0):
     """Vectors of shape (..., d) divided by their l_p norm; ValueError if one of them is zero or not finite."""
     vectors = checks.tensor("vectors", vectors, "d")
     largest = vectors.abs().amax(-1, keepdim=True)
     if (largest == 0).any():
         raise ValueError("a zero vector has no direction: leave it out, or start the run elsewhere")
     vectors = vectors / largest  # the squares of very long or short ones would overflow or vanish
-    return vectors / norm(vectors, order)[..., None]
+    return vectors / _length(vectors, norm)[..., None]
 
 
 def one_minus_cosine(first, second):
@@ -52,25 +55,25 @@ def one_minus_cosine(first, second):
     return 0.5 * norm(unit(first) - unit(second)) ** 2
 
 
-def mirror_map(vectors, order=2.0):
+def mirror_map(vectors, norm=2.0):
     """Gradient of the potential, ``sign(x) |x|^(p-1)``, elementwise; the vectors themselves where p = 2.
 
     Where x is so small or so large that the power leaves the floats it is zero or infinite, for p = 10 below 1e-36.
     """
-    _check_potential(order)
-    return vectors if order == 2 else vectors.sign() * vectors.abs() ** (order - 1)
+    _check_potential(norm)
+    return vectors if norm == 2 else vectors.sign() * vectors.abs() ** (norm - 1)
 
 
-def inverse_mirror_map(vectors, order=2.0):
+def inverse_mirror_map(vectors, norm=2.0):
     """The x whose :func:`mirror_map` these are, ``sign(y) |y|^(1/(p-1))``, elementwise.
 
     For p = 1.1 it is the tenth power: infinite where y is above 6e30, zero where it is below 1e-33.
     """
-    _check_potential(order)
-    return mirror_map(vectors, dual_order(order))
+    _check_potential(norm)
+    return mirror_map(vectors, dual(norm))
 
 
-def bregman_divergence(first, second, order=2.0):
+def bregman_divergence(first, second, norm=2.0):
     """``D(a, b) = psi(a) - psi(b) - <grad psi(b), a - b>`` of the potential, shape (...), not below zero.
 
     Exact to a relative 1e-13 also where a and b are nearly equal: entry by entry, with a = (1 + t) b and
@@ -81,35 +84,35 @@ def bregman_divergence(first, second, order=2.0):
     ----------
     first, second : Tensor, shape (..., d)
         a and b.
-    order : float
+    norm : float
         1 < p < inf.
     """
-    _check_potential(order)
+    _check_potential(norm)
     first, second = torch.broadcast_tensors(first, second)
     change = first - second
-    if order == 2:
-        return 0.5 * norm(change) ** 2
+    if norm == 2:
+        return 0.5 * _length(change) ** 2
     size = second.abs()
-    far = first.abs() ** order / order - size**order / order - mirror_map(second, order) * change
+    far = first.abs() ** norm / norm - size**norm / norm - mirror_map(second, norm) * change
     close = change.abs() <= size / 2
     ratio = torch.where(close & (size > 0), change / second, 0.0)
-    bend = sum(w * (0.5 - s) * (1 + (0.5 + s) * ratio) ** (order - 2) for s, w in zip(NODES, WEIGHTS, strict=True))
-    near = (order - 1) * size**order * ratio**2 * bend
+    bend = sum(w * (0.5 - s) * (1 + (0.5 + s) * ratio) ** (norm - 2) for s, w in zip(NODES, WEIGHTS, strict=True))
+    near = (norm - 1) * size**norm * ratio**2 * bend
     return torch.where(close, near, far).sum(-1)
 
 
-def directional_bregman_divergence(first, second, order=2.0):
+def directional_bregman_divergence(first, second, norm=2.0):
     """:func:`bregman_divergence` of a and b after both are scaled to unit l_p norm, shape (...) (arXiv:2410.14581).
 
     There a is the SVM's solution and b the trained parameter. For p = 2 it is :func:`one_minus_cosine`. Where a / b is
     constant up to 1e-16, as rounding leaves it, the value is about 1e-32.
     """
-    return bregman_divergence(unit(first, order), unit(second, order), order)
+    return bregman_divergence(unit(first, norm), unit(second, norm), norm)
 
 
-def _check_potential(order):
-    if not 1 < order < math.inf:
-        raise ValueError(f"order is {order}: the potential |x|_p^p / p is that of 1 < p < inf")
+def _check_potential(norm):
+    if not 1 < norm < math.inf:
+        raise ValueError(f"norm is {norm}: the potential |x|_p^p / p is that of 1 < p < inf")
 
 
 def in_cone(vectors, axis, opening, radius=0.0):
@@ -124,3 +127,15 @@ def in_cone(vectors, axis, opening, radius=0.0):
         R: the smallest length.
     """
     return (one_minus_cosine(vectors, axis) <= opening) & (norm(vectors) >= radius)
+
+
+def on_circle(angles, radius, norm=2.0):
+    """Vectors of l_p norm ``radius`` at ``angles`` from the first axis, shape (..., 2)."""
+    directions = torch.stack([angles.cos(), angles.sin()], dim=-1)
+    return torch.as_tensor(radius)[..., None] * (directions if norm == 2 else unit(directions, norm))
+
+
+def along_circle(angles, norm=2.0):
+    """Tangents of the circle of an l_p norm at ``angles``, the way that they increase, shape (..., 2)."""
+    across = mirror_map(on_circle(angles, 1.0, norm), norm)  # the gradient of the norm
+    return torch.stack([-across[..., 1], across[..., 0]], dim=-1)

@@ -1,8 +1,8 @@
-"""Head and attention together: the risk in (v, theta), its descent, its regularisation path and what that tends to.
+"""Head and attention together: the risk in (v, theta), its descent, the label margin and Assumption C.
 
 For a fixed head the scores are fixed, and everything else in the library applies (:meth:`JointProblem.fixed_head`).
 For a fixed prompt the head solves a convex problem whose limit is :func:`lib.separators.label_svm`. The functions
-here put the two together; the theory is that of the logistic loss (section 3 of arXiv:2306.13596).
+here put the two together (section 3 of arXiv:2306.13596).
 """
 
 import math
@@ -13,20 +13,15 @@ import numpy as np
 import torch
 from scipy.optimize import nnls
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
-from . import checks
+from . import checks, geometry
 from .descent import Trajectory, iterate
-from .geometry import inverse_mirror_map, norm, unit
-from .losses import logistic
-from .paths import along_circle, on_circle, ordered
-from .problem import Gradient, Problem, excess_risk, gradient
-from .selection import check_selected, selected_tokens
-from .separators import MOST_SELECTIONS, Separator, att_svm, difference_rows, hard_margin, label_svm, relaxed_att_svm
+from .logspace import LogScaled, gradient
+from .problem import Problem, check_selected
+from .selection import every_selection
+from .separators import Separator, hard_margin, label_svm
 
 TIGHT = 1e-9  # a margin is tight, a lead or a residual zero, to within this part
-REFINED = 6  # lowest local minima of a circle of prompts that are refined
-BISECTIONS = 55  # from a half circle, or the spacing of a grid, to that of floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +29,7 @@ class JointProblem:
     """Tokens, labels, keys and, for W, queries; the parameters are a head v of shape (..., c) and a theta.
 
     theta is a prompt p of shape (..., d) or, with queries, vec(W) of shape (..., d e), as in
-    :class:`lib.problem.Problem`; :func:`lib.problem.in_span` turns the one into the other.
+    :class:`lib.problem.Problem`; :func:`lib.span.in_span` turns the one into the other.
 
     Attributes
     ----------
@@ -100,13 +95,19 @@ class JointProblem:
         return Problem(self.keys, torch.zeros(self.keys.shape[:-1]), self.queries).attention(theta)
 
 
+def selected_features(problem, selected):
+    """Y_i x_{i selected_i}, the features where all attention is on the selected tokens, shape (..., n, c)."""
+    selected = check_selected(selected, *problem.keys.shape[-3:-1])
+    return problem.features(torch.nn.functional.one_hot(selected, problem.keys.shape[-2]).double())
+
+
 def label_margin(problem, attention):
     """Largest margin of a unit head on the features, max_v min_i Y_i v . r_i, shape (...); 0 where none is above 0.
 
     The label margin Gamma of Assumption C (arXiv:2306.13596), as a function of attention of shape (..., n, T).
     """
     separator = hard_margin(problem.features(attention))
-    return torch.where(separator.feasible, 1 / norm(separator.theta).clamp(min=1e-300), 0.0)
+    return torch.where(separator.feasible, 1 / geometry.norm(separator.theta).clamp(min=1e-300), 0.0)
 
 
 class LabelChoice(NamedTuple):
@@ -150,14 +151,12 @@ def assumption_c(problem):
     inputs, tokens = problem.keys.shape[-3:-1]
     if problem.batch_shape:
         raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
-    if tokens**inputs > MOST_SELECTIONS:
-        raise ValueError(f"there are {tokens}^{inputs} selections: at most {MOST_SELECTIONS} are compared")
-    selected = torch.cartesian_prod(*inputs * [torch.arange(tokens)]).reshape(-1, inputs)
+    selected = every_selection(inputs, tokens)
     margins = label_margin(problem, torch.nn.functional.one_hot(selected, tokens).double())
     best = margins.argmax()
     if margins[best] == 0:
         raise ValueError("no selection of tokens lets a head have every label right: Assumption C asks for one")
-    features = _selected_features(problem, selected[best])
+    features = selected_features(problem, selected[best])
     separator = label_svm(features, torch.ones(inputs))
     runner_up = margins[torch.arange(len(margins)) != best].max()
     alone = runner_up < (1 - TIGHT) * margins[best]
@@ -176,101 +175,24 @@ def _can_have_multipliers(features, separator):
     return tight & (torch.tensor(residuals) < TIGHT)
 
 
-def _selected_features(problem, selected):
-    """Y_i x_{i selected_i}, shape (..., n, c)."""
-    selected = check_selected(selected, *problem.keys.shape[-3:-1])
-    return problem.features(torch.nn.functional.one_hot(selected, problem.keys.shape[-2]).double())
-
-
-class JointLimit(NamedTuple):
-    """What the joint path tends to at one ratio of the radii.
-
-    head : unit v_mm, shape (c,); prompt : unit vector, shape (d,), with queries (d e,); threshold : float, a ratio
-    from which on the prompt is the relaxed SVM's (the first such ratio unless that SVM has a margin of 0).
-    """
-
-    head: Tensor
-    prompt: Tensor
-    threshold: float
-
-
-def joint_limit(problem, selected, ratio):
-    """Limit directions of the joint regularisation path over ``|v| <= c R, |p| <= R`` as R grows, c the ratio.
-
-    The head tends to v_mm. The prompt tends to the unit u that maximises
-    ``min_{i,t} [ u . (k_{i alpha_i} - k_it) + c (Y_i w . x_{i alpha_i} - Gamma) ]`` subject to
-    u . (k_{i alpha_i} - k_it) >= 0, where w is the unit v_mm and Gamma its margin. For c = 0 that is ATT-SVM, from the
-    threshold on the relaxed ATT-SVM, problem (10): the correction to Theorem 6 of arXiv:2306.13596.
-
-    Parameters
-    ----------
-    problem : JointProblem
-        Without leading dimensions.
-    selected : array_like of int, shape (n,)
-        alpha, the tokens that the path selects.
-    ratio : float
-        c, not below zero; ``math.inf`` where r grows faster than R.
-
-    Returns
-    -------
-    JointLimit
-
-    Raises
-    ------
-    InfeasibleError
-        If the labels or the selected tokens cannot be separated.
-    """
-    features = _selected_features(problem, selected)
-    label = label_svm(features, torch.ones(len(features)))
-    head = unit(label.theta)
-    at_selected = problem.fixed_head(head)
-    rows = difference_rows(at_selected, selected)
-    buffer = (features @ head - 1 / norm(label.theta)).clamp(min=0)
-    support = label.margins < 1 + TIGHT
-    buffer = torch.where(support, 0.0, buffer).repeat_interleave(problem.keys.shape[-2] - 1)
-    if not ratio >= 0:
-        raise ValueError(f"ratio is {ratio}: the radius of the head, in radii of the prompt, must not be below 0")
-
-    relaxed = relaxed_att_svm(at_selected, selected, support)
-    length = norm(relaxed.theta)
-    behind = torch.where(buffer > 0, (1 - relaxed.margins) / (length * buffer), 0.0)
-    threshold = behind.max().clamp(min=0).item()
-    if ratio >= threshold:
-        return JointLimit(head, unit(relaxed.theta), threshold)
-    if ratio == 0:
-        return JointLimit(head, unit(att_svm(at_selected, selected).theta), threshold)
-
-    def shortest(margin):
-        """Shortest prompt with this margin where an input has no buffer, less where it has; rounding asks for none."""
-        required = margin - ratio * buffer
-        return hard_margin(rows, required=torch.where(required > TIGHT * margin, required, 0.0))
-
-    # A unit vector reaches the least of these two margins, and not the other.
-    low, high = min(ratio * buffer[buffer > 0].min(), 1 / length), 1 / length
-    for _ in range(BISECTIONS):
-        margin = (low + high) / 2
-        found = shortest(margin)
-        low, high = (margin, high) if found.feasible and norm(found.theta) <= 1 else (low, margin)
-    return JointLimit(head, unit(shortest(low).theta), threshold)
-
-
 def head_gradient(problem, loss, head, theta):
     """Gradient of the joint risk in the head, (1/n) sum_i loss'(u_i) Y_i r_i, its size as a logarithm.
 
     Returns
     -------
-    lib.problem.Gradient
+    lib.logspace.LogScaled
         ``direction`` of shape (..., c).
     """
-    return _head_gradient(problem.features(problem.attention(theta)), loss, head)
+    return features_gradient(problem.features(problem.attention(theta)), loss, head)
 
 
-def _head_gradient(features, loss, head):
+def features_gradient(features, loss, head):
+    """:func:`head_gradient` for the features Y_i r_i themselves, shape (..., n, c)."""
     log_slope = loss.log_slope(torch.einsum("...nc,...c->...n", features, head))
     log_scale = log_slope.amax(-1)
     weights = (log_slope - log_scale[..., None]).exp()
     direction = -torch.einsum("...n,...nc->...c", weights, features)
-    return Gradient(direction, log_scale - math.log(features.shape[-2]))
+    return LogScaled(direction, log_scale - math.log(features.shape[-2]))
 
 
 def joint_gradient(problem, loss, head, theta):
@@ -278,22 +200,22 @@ def joint_gradient(problem, loss, head, theta):
 
     Returns
     -------
-    lib.problem.Gradient
+    lib.logspace.LogScaled
         ``direction`` of shape (..., c + size of theta), the head first.
     """
     parts = _both_gradients(problem, loss, head, theta)
     log_scale = torch.maximum(*(part.log_scale for part in parts))
     common = torch.where(torch.isneginf(log_scale), 0.0, log_scale)
     scaled = [(part.log_scale - common).exp()[..., None] * part.direction for part in parts]
-    return Gradient(torch.cat(scaled, dim=-1), log_scale)
+    return LogScaled(torch.cat(scaled, dim=-1), log_scale)
 
 
 def _both_gradients(problem, loss, head, theta):
     fixed = problem.fixed_head(head)
-    return _head_gradient(problem.features(fixed.attention(theta)), loss, head), gradient(fixed, loss, theta)
+    return features_gradient(problem.features(fixed.attention(theta)), loss, head), gradient(fixed, loss, theta)
 
 
-def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, order=2.0):
+def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, norm=2.0):
     """Descend in the head and theta at once, over all leading dimensions: each by its own step rule, or both by one.
 
     By one rule, ``head_rule`` being None, head and theta are one vector: ``normalised`` then divides both gradients by
@@ -313,7 +235,7 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, or
     iterations : int
     record : sequence of int, optional
         Iterations to keep, 0 being the start; all of them when left out.
-    order : float
+    norm : float
         p of the potential of both, as in :func:`lib.descent.run`: l_p-JointGD of arXiv:2410.14581.
 
     Returns
@@ -339,146 +261,5 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, or
         of_head, of_theta = _both_gradients(problem, loss, head, theta)
         return torch.cat([head_rule(of_head, head, k), rule(of_theta, theta, k)], dim=-1)
 
-    both = iterate(step, start, iterations, record, order)
+    both = iterate(step, start, iterations, record, norm)
     return Trajectory(both.theta[..., :size], both.times), Trajectory(both.theta[..., size:], both.times)
-
-
-class JointPath(NamedTuple):
-    """A joint regularisation path.
-
-    head : shape (radii, ..., 2), v of length r; theta : shape (radii, ..., 2), p of length R.
-    log_risk : shape (radii, ...), the logarithm of the risk there.
-    """
-
-    head: Tensor
-    theta: Tensor
-    log_risk: Tensor
-
-
-def joint_path(problem, head_radii, radii, angles=360, order=2.0):
-    """Joint regularisation path of the logistic risk over ``|v| = r, |p| = R`` in the plane, globally minimal.
-
-    For each prompt the best head solves a convex problem, by bisection between the outermost features. By the envelope
-    theorem the slope of the risk along the circle of prompts, the best head for each, is that at a fixed head, and the
-    log-space gradient knows its sign at any radius. Every angle where it turns from minus to plus is refined, and the
-    best of them kept. Prompts whose features no head separates are left out: there the risk is at least log(2) / n.
-
-    Parameters
-    ----------
-    problem : JointProblem
-        Tokens and keys in the plane.
-    head_radii, radii : array_like, shape (radii,)
-        r and R, pair by pair.
-    angles : int
-        Of the prompts that are compared; raise it where minima lie closer together than 2 pi / ``angles``.
-    order : float
-        p of the norm of head and prompt, 1 < p < inf.
-
-    Returns
-    -------
-    JointPath
-
-    Raises
-    ------
-    ValueError
-        If tokens or keys are not in the plane, there are queries, a radius is not positive, or no prompt separates the
-        labels.
-    """
-    if problem.queries is not None:
-        raise ValueError("the joint path is one of prompts, and there are queries: leave them out, or use run")
-    if problem.tokens.shape[-1] != 2 or problem.keys.shape[-1] != 2:
-        raise ValueError("tokens and keys must be in the plane: above it, use run")
-    head_radii, radii = checks.positive("head_radii", head_radii), checks.positive("radii", radii)
-    if head_radii.ndim != 1 or head_radii.shape != radii.shape:
-        raise ValueError(
-            f"there are {tuple(head_radii.shape)} radii of the head and {tuple(radii.shape)} of the prompt"
-        )
-    pairs = [radius.reshape(-1, *[1] * len(problem.batch_shape)) for radius in (head_radii, radii)]
-    places = torch.linspace(-math.pi, math.pi, angles + 1).reshape(-1, *[1] * (1 + len(problem.batch_shape)))
-    places = places.expand(-1, len(radii), *problem.batch_shape)
-    _, slope, value = _profile(problem, *pairs, places, order)
-    slope, value = (torch.cat([one[:-1], one[:1]]) for one in (slope, value))  # one place, whatever rounding says
-    if value.isinf().all(0).any():
-        raise ValueError("no prompt lets a head separate the labels: take other tokens")
-    inside, beyond, onward = _brackets(places, slope, value)
-    floor = _profile(problem, *pairs, inside, order)[2]
-    for _ in range(BISECTIONS):
-        middle = (inside + beyond) / 2
-        _, slope, value = _profile(problem, *pairs, middle, order)
-        over = ~(onward * slope <= 0) | _higher(value, floor)
-        inside, beyond, floor = (
-            torch.where(over, *pair) for pair in ((inside, middle), (middle, beyond), (floor, value))
-        )
-    heads, _, value = _profile(problem, *pairs, inside, order)
-    prompts = on_circle(inside, pairs[1], order)
-    # Where minima select the same tokens, the risks may agree to rounding: then their distance from the limit decides.
-    selected = _take(selected_tokens(problem.fixed_head(heads), prompts), value.argmin(0))
-    excess = excess_risk(problem.fixed_head(heads), logistic, prompts, selected)
-    close = ~_higher(value, value.amin(0))
-    best = torch.where(close, ordered(excess), torch.inf).argmin(0)
-    return JointPath(_take(heads, best), _take(prompts, best), value.gather(0, best[None])[0])
-
-
-def _brackets(places, slope, value):
-    """Pairs of neighbouring angles with the lowest minima between them: downhill from the first, not so at the second.
-
-    That is where the slope turns, or the risk is higher after all, or the second separates no labels: a minimum may be
-    within 1 / R of a prompt that selects other tokens. ``onward`` is the sign of the step from the first to the second.
-    """
-    left = (slope[:-1] <= 0) & (~(slope[1:] <= 0) | _higher(value[1:], value[:-1]))
-    right = (slope[1:] >= 0) & (~(slope[:-1] >= 0) | _higher(value[:-1], value[1:])) & ~left
-    lowest = torch.where(torch.cat([left, right]), torch.cat([value[:-1], value[1:]]), torch.inf).argsort(dim=0)[
-        :REFINED
-    ]
-    inside = torch.cat([places[:-1], places[1:]]).gather(0, lowest)
-    beyond = torch.cat([places[1:], places[:-1]]).gather(0, lowest)
-    return inside, beyond, (beyond - inside).sign()
-
-
-def _higher(value, other):
-    """Whether a log risk is higher by more than its rounding."""
-    return value > other + 1e-9 * (1 + other.abs())
-
-
-def _take(values, index):
-    """Entries of ``values`` (candidates, ..., k) at ``index`` (...)."""
-    return values.gather(0, index[None, ..., None].expand(1, *values.shape[1:]))[0]
-
-
-def _profile(problem, head_radius, radius, places, order):
-    """Best heads for prompts at the angles ``places``, the slope of the risk along the circle, and log risks.
-
-    The best head, or its mirror map, is a positive combination of the features Y_i r_i, so it lies between the
-    outermost of them, where the risk has one stationary point: the multiplier of ``|v| <= r`` is positive there. nan
-    and inf without such an arc.
-    """
-    prompts = on_circle(places, radius, order)
-    features = problem.features(problem.attention(prompts))
-    long = norm(features)
-    middle = (features / long.clamp(min=1e-300)[..., None]).sum(-2)
-    middle = torch.atan2(middle[..., 1], middle[..., 0])
-    turned = torch.remainder(torch.atan2(features[..., 1], features[..., 0]) - middle[..., None] + math.pi, 2 * math.pi)
-    low, high = middle + turned.amin(-1) - math.pi, middle + turned.amax(-1) - math.pi
-    separable = (long > 0).all(-1) & (high - low < math.pi)
-    for _ in range(BISECTIONS):
-        angle = (low + high) / 2
-        pull = -_head_gradient(features, logistic, _by_mirror_angle(angle, head_radius, order)).direction
-        onward = pull[..., 1] * angle.cos() - pull[..., 0] * angle.sin() > 0
-        low, high = torch.where(onward, angle, low), torch.where(onward, high, angle)
-    heads = _by_mirror_angle((low + high) / 2, head_radius, order)
-    slope = (gradient(problem.fixed_head(heads), logistic, prompts).direction * along_circle(places, order)).sum(-1)
-    log_risk = log_mean_loss(torch.einsum("...nc,...c->...n", features, heads))
-    return heads, torch.where(separable, slope, torch.nan), torch.where(separable, log_risk, torch.inf)
-
-
-def _by_mirror_angle(angles, radius, order):
-    """Vectors of l_p norm ``radius`` whose mirror map is at ``angles`` from the first axis, shape (..., 2)."""
-    if order == 2:
-        return on_circle(angles, radius)
-    return torch.as_tensor(radius)[..., None] * unit(inverse_mirror_map(on_circle(angles, 1.0), order), order)
-
-
-def log_mean_loss(margins):
-    """Logarithm of the mean logistic loss of margins (..., n), at any size of them, shape (...)."""
-    log_loss = torch.where(margins > 30, -margins, (-logsigmoid(margins)).log())  # log log(1 + e^-u) = -u to rounding
-    return log_loss.logsumexp(-1) - math.log(margins.shape[-1])

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from . import checks
+
 TINY = 1e-16  # below it, e^s - 1 = s and log(1 + s) = s to rounding
 
 
@@ -112,3 +114,29 @@ def by_name(name):
     if name not in LOSSES:
         raise ValueError(f"loss {name!r} is unknown: use one of {', '.join(LOSSES)}")
     return LOSSES[name]
+
+
+def smoothness(loss, tokens, head, key_matrix):
+    """L_p of equation (6) and Lemma 6 (arXiv:2306.13596): the risk in p is L_p-smooth. Shape (...).
+
+    ``L_p = (1/n) sum_i ( M0 |v|^2 |W|^2 |X_i|^4 + 3 M1 |v| |W|^2 |X_i|^3 )``, spectral norms, M0 and M1 of the loss
+    on the interval that the margins can reach.
+
+    Parameters
+    ----------
+    tokens : Tensor, shape (..., n, T, d)
+    head : Tensor, shape (..., d)
+    key_matrix : Tensor, shape (..., k, d)
+    """
+    tokens = checks.tensor("tokens", tokens, "n", "T", "d")
+    head, key_matrix = checks.fitting("head", head, tokens, 1), checks.fitting("key_matrix", key_matrix, tokens, 2)
+    reach = torch.einsum("...ntd,...d->...nt", tokens, head).abs().amax((-2, -1))
+    m0, m1 = loss.constants(reach)
+    token_norm = torch.linalg.matrix_norm(tokens, ord=2)
+    head_norm = torch.linalg.vector_norm(head, dim=-1)[..., None]
+    key_norm = torch.linalg.matrix_norm(key_matrix, ord=2)[..., None] ** 2
+    terms = (
+        m0[..., None] * head_norm**2 * key_norm * token_norm**4
+        + 3 * m1[..., None] * head_norm * key_norm * token_norm**3
+    )
+    return terms.mean(-1)

@@ -13,29 +13,29 @@ import torch
 from scipy.optimize import minimize, root
 from torch import Tensor
 
-from . import checks
-from .geometry import mirror_map, norm, unit
-from .problem import Excess, excess_risk, gradient
+from . import checks, geometry
+from .geometry import along_circle, mirror_map, on_circle, unit
+from .logspace import LogScaled, excess_risk, gradient, ordered
 
 REFINED = 6  # lowest local minima of a grid of angles that are refined
 HALVINGS = 5  # of the spacing of the radii around a minimiser inside the disc
-BISECTIONS = 50  # from the spacing of the grid to that of floats
+BISECTIONS = 55  # from a half circle, or the spacing of a grid, to that of floats
 
 
 class Path(NamedTuple):
     """A regularisation path.
 
     theta : shape (radii, ..., parameter_size), p(R); shorter than R where the minimiser is not on the sphere.
-    excess : Excess of shape (radii, ...), L(p(R)) minus the limit of the risk on the selected tokens.
+    excess : LogScaled, a number of shape (radii, ...), L(p(R)) minus the limit of the risk on the selected tokens.
     selected : shape (..., n), those tokens.
     """
 
     theta: Tensor
-    excess: Excess
+    excess: LogScaled
     selected: Tensor
 
 
-def regularization_path(problem, loss, radii, cone=None, angles=1440, order=2.0):
+def regularization_path(problem, loss, radii, cone=None, angles=1440, norm=2.0):
     """Regularisation path in the plane, globally minimal: all angles are searched, the lowest local minima refined.
 
     On each circle the risk is compared at ``angles`` directions, and the local minima refined by bisection on the
@@ -53,7 +53,7 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440, order=2.0)
         Axis and largest 1 - cos to it: the path of Theorem 4, equation (9). One cone, or one for each problem.
     angles : int
         Raise it where minima lie closer together than 2 pi / ``angles``.
-    order : float
+    norm : float
         p of the norm in which lengths and radii are measured, 1 < p < inf; the cone's angle is Euclid's.
 
     Returns
@@ -73,20 +73,20 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440, order=2.0)
     fractions = torch.linspace(-1, 1, angles + 1).reshape(-1, *[1] * len(problem.batch_shape))
     places = (middle + half * fractions).expand(-1, *problem.batch_shape)
     selected = _best_limit(problem, loss, on_circle(places, 1.0))
-    theta = torch.stack([_circle_minimum(problem, loss, radius, places, selected, order) for radius in radii])
+    theta = torch.stack([_circle_minimum(problem, loss, radius, places, selected, norm) for radius in radii])
     every = radii
     for _ in range(HALVINGS):
         value = ordered(excess_risk(problem, loss, theta, selected)).reshape(len(every), -1)
         added = _around_inner_minima(every, value)
-        circles = [_circle_minimum(problem, loss, radius, places, selected, order) for radius in added]
+        circles = [_circle_minimum(problem, loss, radius, places, selected, norm) for radius in added]
         every, rank = torch.cat([every, added]).sort()
         theta = torch.cat([theta, *(circle[None] for circle in circles)])[rank]
     path = _best_so_far(theta, excess_risk(problem, loss, theta, selected), selected)
     asked = torch.searchsorted(every, radii)
-    return Path(path.theta[asked], Excess(path.excess.sign[asked], path.excess.log[asked]), selected)
+    return Path(path.theta[asked], LogScaled(*(part[asked] for part in path.excess)), selected)
 
 
-def multistart_path(problem, loss, radii, starts, selected, order=2.0):
+def multistart_path(problem, loss, radii, starts, selected, norm=2.0):
     """Regularisation path in any dimension, as the best of several local minimisations on each sphere.
 
     By L-BFGS over the directions, then to a zero of the tangential gradient, from each start and from the solution at
@@ -103,7 +103,7 @@ def multistart_path(problem, loss, radii, starts, selected, order=2.0):
         Directions to start from.
     selected : Tensor of int, shape (n,)
         Tokens whose limit of the risk is not undercut, as the optimal ones.
-    order : float
+    norm : float
         p of the norm in which lengths are measured, 1 < p < inf. Its sphere is not smooth where p < 2 and an entry is
         zero: near there the result is only as good as the minimisation, and :func:`stationarity` tells how good.
 
@@ -113,18 +113,18 @@ def multistart_path(problem, loss, radii, starts, selected, order=2.0):
     """
     if problem.batch_shape:
         raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
-    radii, starts = _increasing(radii), unit(starts, order)
+    radii, starts = _increasing(radii), unit(starts, norm)
     best = []
     for radius in radii.tolist():
-        ends = [_descend_sphere(problem, loss, radius, start, selected, order) for start in (*starts, *best[-1:])]
+        ends = [_descend_sphere(problem, loss, radius, start, selected, norm) for start in (*starts, *best[-1:])]
         ends = torch.stack(ends)
-        lowest = ends[excess_risk(problem, loss, radius * ends, selected).log.argmin()]
-        best.append(_make_stationary(problem, loss, radius, lowest, selected, order))
+        lowest = ends[excess_risk(problem, loss, radius * ends, selected).log_scale.argmin()]
+        best.append(_make_stationary(problem, loss, radius, lowest, selected, norm))
     theta = radii[:, None] * torch.stack(best)
     return _best_so_far(theta, excess_risk(problem, loss, theta, selected), selected)
 
 
-def stationarity(problem, loss, theta, order=2.0):
+def stationarity(problem, loss, theta, norm=2.0):
     """1 - cos of p and -grad L, shape (...): zero where p is stationary on its sphere and the risk falls outward.
 
     In another l_p norm it is that of the mirror map of p, the normal of the sphere, and -grad L. A global minimiser
@@ -132,12 +132,12 @@ def stationarity(problem, loss, theta, order=2.0):
     zero: for p = 1.1 the mirror map of an entry of 1e-16 is 0.025.
     """
     heading = -gradient(problem, loss, theta).direction
-    return 0.5 * norm(unit(heading) - unit(_normal(theta, order))) ** 2
+    return 0.5 * geometry.norm(unit(heading) - unit(_normal(theta, norm))) ** 2
 
 
-def _normal(theta, order):
+def _normal(theta, norm):
     """Outward normal of the sphere of an l_p norm through theta, shape (..., d), at any length of theta."""
-    return theta if order == 2 else mirror_map(unit(theta, order), order)
+    return theta if norm == 2 else mirror_map(unit(theta, norm), norm)
 
 
 def _increasing(radii):
@@ -157,34 +157,22 @@ def _arc(cone):
     return torch.atan2(axis[..., 1], axis[..., 0]), (1 - opening).arccos()
 
 
-def on_circle(angles, radius, order=2.0):
-    """Vectors of l_p norm ``radius`` at ``angles`` from the first axis, shape (..., 2)."""
-    directions = torch.stack([angles.cos(), angles.sin()], dim=-1)
-    return torch.as_tensor(radius)[..., None] * (directions if order == 2 else unit(directions, order))
-
-
-def along_circle(angles, order=2.0):
-    """Tangents of the circle of an l_p norm at ``angles``, the way that they increase, shape (..., 2)."""
-    across = mirror_map(on_circle(angles, 1.0, order), order)  # the gradient of the norm
-    return torch.stack([-across[..., 1], across[..., 0]], dim=-1)
-
-
 def _best_limit(problem, loss, directions):
     """Tokens (..., n) of the direction along which the risk has the lowest limit; directions with ties left out."""
     logits = problem.logits(directions)
-    ordered, order = logits.sort(-1, descending=True)
-    clear = (ordered[..., 0] > ordered[..., 1]).all(-1)
+    sorted_logits, tokens = logits.sort(-1, descending=True)
+    clear = (sorted_logits[..., 0] > sorted_logits[..., 1]).all(-1)
     if not clear.any(0).all():
         raise ValueError("two tokens of one input have the same key: no direction selects one of them alone")
-    selected = order[..., 0]
+    selected = tokens[..., 0]
     limits = loss.value(problem.scores.expand(logits.shape).gather(-1, selected[..., None])).mean((-2, -1))
     best = torch.where(clear, limits, torch.inf).argmin(0)
     return selected.gather(0, best[None, ..., None].expand(1, *selected.shape[1:]))[0]
 
 
-def _circle_minimum(problem, loss, radius, places, selected, order):
+def _circle_minimum(problem, loss, radius, places, selected, norm):
     """Global minimiser over and between the angles ``places`` (angles, ...) at one radius, shape (..., 2)."""
-    value = ordered(excess_risk(problem, loss, on_circle(places, radius, order), selected))
+    value = ordered(excess_risk(problem, loss, on_circle(places, radius, norm), selected))
     low, high = (torch.cat(side) for side in ((places[:1], places[:-1]), (places[1:], places[-1:])))
     before, after = (torch.cat(side) for side in ((value[:1], value[:-1]), (value[1:], value[-1:])))
     minima = (value <= before) & (value <= after)
@@ -192,10 +180,10 @@ def _circle_minimum(problem, loss, radius, places, selected, order):
     low, high = low.gather(0, lowest), high.gather(0, lowest)
     for _ in range(BISECTIONS):
         angle = (low + high) / 2
-        slope = gradient(problem, loss, on_circle(angle, radius, order)).direction * along_circle(angle, order)
+        slope = gradient(problem, loss, on_circle(angle, radius, norm)).direction * along_circle(angle, norm)
         rising = slope.sum(-1) > 0
         low, high = torch.where(rising, low, angle), torch.where(rising, angle, high)
-    theta = on_circle((low + high) / 2, radius, order)
+    theta = on_circle((low + high) / 2, radius, norm)
     best = ordered(excess_risk(problem, loss, theta, selected)).argmin(0)
     return theta.gather(0, best[None, ..., None].expand(1, *theta.shape[1:]))[0]
 
@@ -208,46 +196,40 @@ def _around_inner_minima(radii, value):
     return between[torch.cat([minima, minima + 1]).unique()]
 
 
-def ordered(excess):
-    """Numbers in the order of the excesses, none of which is as small as e^-1e8: logarithms where positive."""
-    below = torch.where(excess.sign < 0, -2e8 - excess.log, -1e8)
-    return torch.where(excess.sign > 0, excess.log, below)
-
-
 def _best_so_far(theta, excess, selected):
     """The minimiser over the ball at each radius: the best of the spheres up to it."""
     best = ordered(excess).cummin(0).indices
     chosen = theta.gather(0, best[..., None].expand(theta.shape))
-    return Path(chosen, Excess(excess.sign.gather(0, best), excess.log.gather(0, best)), selected)
+    return Path(chosen, LogScaled(*(part.gather(0, best) for part in excess)), selected)
 
 
-def _log_excess(problem, loss, radius, vector, selected, order):
+def _log_excess(problem, loss, radius, vector, selected, norm):
     """Log excess in the direction of a NumPy vector, and its gradient in the vector."""
-    length = np.linalg.norm(vector, order)
+    length = np.linalg.norm(vector, norm)
     direction = torch.as_tensor(vector / length)
-    log_excess = excess_risk(problem, loss, radius * direction, selected).log
+    log_excess = excess_risk(problem, loss, radius * direction, selected).log_scale
     grad = gradient(problem, loss, radius * direction)
     slope = radius * (grad.log_scale - log_excess).exp() * grad.direction
-    across = slope - (slope @ direction) * mirror_map(direction, order)
+    across = slope - (slope @ direction) * mirror_map(direction, norm)
     return log_excess.item(), across.numpy() / length
 
 
-def _descend_sphere(problem, loss, radius, start, selected, order):
+def _descend_sphere(problem, loss, radius, start, selected, norm):
     """Local minimiser of the log excess over directions, from one unit vector to another."""
 
     def value(vector):
-        return _log_excess(problem, loss, radius, vector, selected, order)
+        return _log_excess(problem, loss, radius, vector, selected, norm)
 
     found = minimize(value, start.numpy(), jac=True, method="L-BFGS-B", options={"maxiter": 500})
-    return unit(torch.as_tensor(found.x), order)
+    return unit(torch.as_tensor(found.x), norm)
 
 
-def _make_stationary(problem, loss, radius, direction, selected, order):
+def _make_stationary(problem, loss, radius, direction, selected, norm):
     """The zero of the tangential gradient near a direction: values of the risk alone cannot tell it so closely."""
 
     def tangent(vector):
-        return _log_excess(problem, loss, radius, vector, selected, order)[1] + radius * (vector @ vector - 1) * vector
+        return _log_excess(problem, loss, radius, vector, selected, norm)[1] + radius * (vector @ vector - 1) * vector
 
-    refined = unit(torch.as_tensor(root(tangent, direction.numpy(), options={"xtol": 1e-15}).x), order)
-    before, after = excess_risk(problem, loss, radius * torch.stack([direction, refined]), selected).log
+    refined = unit(torch.as_tensor(root(tangent, direction.numpy(), options={"xtol": 1e-15}).x), norm)
+    before, after = excess_risk(problem, loss, radius * torch.stack([direction, refined]), selected).log_scale
     return refined if after <= before + 1e-9 * radius else direction

@@ -1,8 +1,14 @@
 """Which tokens attention picks, and whether a pick can last: Definitions 1 and 2 of arXiv:2306.13596."""
 
+from dataclasses import fields
+
 import torch
 
 from . import checks
+from .problem import check_selected, difference_rows, other_tokens
+from .separators import InfeasibleError, Separator, hard_margin
+
+MOST_SELECTIONS = 100_000
 
 
 def optimal_tokens(problem):
@@ -15,25 +21,6 @@ def selected_tokens(problem, theta):
     return problem.logits(theta).argmax(-1)
 
 
-def check_selected(selected, inputs, tokens):
-    """Return ``selected`` as indices of shape (..., n); ValueError if one is out of range or not a whole number."""
-    indices = torch.as_tensor(selected)
-    if indices.dtype.is_floating_point or indices.dtype == torch.bool:
-        raise ValueError(f"selected has type {indices.dtype}: give one whole number for each input")
-    if indices.shape[-1:] != (inputs,):
-        raise ValueError(f"selected has shape {tuple(indices.shape)}: give one index for each of the {inputs} inputs")
-    if ((indices < 0) | (indices >= tokens)).any():
-        wrong = indices[(indices < 0) | (indices >= tokens)][0].item()
-        raise ValueError(f"selected index {wrong} is out of range: there are {tokens} tokens, 0 to {tokens - 1}")
-    return indices
-
-
-def other_tokens(selected, tokens):
-    """Indices of the tokens that are not selected, in order, shape (..., n, T - 1)."""
-    order = torch.arange(tokens - 1).expand(*selected.shape, -1)
-    return order + (order >= selected[..., None])
-
-
 def token_margins(problem, selected, theta):
     """theta . (row of the selected token - row of token t), shape (..., n, T); zero at the selected token."""
     logits = problem.logits(theta)
@@ -44,7 +31,7 @@ def token_margins(problem, selected, theta):
 def score_leads(problem, selected):
     """gamma_{i alpha_i} - gamma_it for all inputs i and other tokens t, shape (..., n (T - 1)).
 
-    In the order of :func:`lib.separators.difference_rows`.
+    In the order of :func:`lib.problem.difference_rows`.
     """
     scores = problem.scores
     selected = check_selected(selected, *scores.shape[-2:])
@@ -89,3 +76,104 @@ def score_gaps(problem, selected, separator):
 def locally_optimal(problem, selected, separator):
     """Whether each selected token scores above all its SVM-neighbours (Definition 2): bool, shape (...)."""
     return score_gaps(problem, selected, separator) > 0
+
+
+def set_att_svm(problem, optimal):
+    """Solve ATT-SVM' (Theorem 8, arXiv:2306.13596): from each set of optimal tokens one must lead all others by 1.
+
+    ``argmin |p|`` s.t. max_{alpha in O_i} min_{beta not in O_i} p . (k_{i alpha} - k_{i beta}) >= 1 for all i. Not
+    convex, so there may be several solutions: every choice of one token from each set is solved, the shortest kept.
+
+    Parameters
+    ----------
+    problem : Problem
+        Without leading dimensions, and small: there are as many SVMs as choices.
+    optimal : array_like of bool, shape (n, T)
+        O_i, at least one token of each input; an input whose tokens are all optimal imposes nothing.
+
+    Returns
+    -------
+    selected : Tensor of int, shape (found, n)
+        The choices whose SVM is as short as any, to a relative 1e-9.
+    separator : Separator
+        Their solutions: the solution set is ``separator.theta``, shape (found, parameter_size).
+
+    Raises
+    ------
+    InfeasibleError
+        If no choice can be separated (the certificate is that of the first).
+    ValueError
+        If the problem has leading dimensions, the sets do not fit, or there are more than 100,000 choices.
+    """
+    if problem.batch_shape:
+        raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
+    optimal = _check_sets(optimal, problem.scores.shape)
+    choices = torch.cartesian_prod(*(torch.nonzero(row).flatten() for row in optimal)).reshape(-1, len(optimal))
+    # A chosen token need not lead the other optimal ones, but the best choice for a theta is the one that does: so 0.
+    others = other_tokens(choices, optimal.shape[-1])
+    required = 1.0 - optimal.double().expand(len(choices), -1, -1).gather(-1, others).flatten(-2)
+    separator = hard_margin(difference_rows(problem, choices), required=required)
+    if not separator.feasible.any():
+        raise InfeasibleError(
+            "no choice of optimal tokens can be separated, as the attached certificate proves for the first; take other"
+            " sets",
+            separator.certificate[0],
+        )
+    length = torch.where(separator.feasible, torch.linalg.vector_norm(separator.theta, dim=-1), torch.inf)
+    return _subset(choices, separator, length <= (1 + 1e-9) * length.min())
+
+
+def _check_sets(optimal, shape):
+    """Return ``optimal`` as a mask of shape (n, T); ValueError unless it splits the tokens into few enough choices."""
+    optimal = torch.as_tensor(optimal)
+    if optimal.dtype != torch.bool or optimal.shape != shape:
+        raise ValueError(
+            f"optimal has type {optimal.dtype} and shape {tuple(optimal.shape)}: give True or False for each token,"
+            f" shape {tuple(shape)}"
+        )
+    if not optimal.any(-1).all() or optimal.all():
+        raise ValueError("optimal must name at least one token of each input, and leave one out somewhere")
+    if optimal.sum(-1).double().prod() > MOST_SELECTIONS:
+        raise ValueError(f"there are {optimal.sum(-1).tolist()} optimal tokens: at most {MOST_SELECTIONS} choices")
+    return optimal
+
+
+def _subset(selected, separator, mask):
+    """The selections and their separators where the mask is True."""
+    return selected[mask], Separator(*(getattr(separator, field.name)[mask] for field in fields(Separator)))
+
+
+def every_selection(inputs, tokens):
+    """All ways to select one token of each input, shape (T^n, n); ValueError if there are more than 100,000."""
+    if tokens**inputs > MOST_SELECTIONS:
+        raise ValueError(f"there are {tokens}^{inputs} selections: at most {MOST_SELECTIONS} are enumerated")
+    return torch.cartesian_prod(*inputs * [torch.arange(tokens)]).reshape(-1, inputs)
+
+
+def locally_optimal_selections(problem, norm=2.0):
+    """Find every locally optimal selection of one problem (Definition 2, arXiv:2306.13596), by solving all T^n SVMs.
+
+    Parameters
+    ----------
+    problem : Problem
+        Without leading dimensions, and small: there are T^n selections, each with an SVM of about 0.1 ms.
+    norm : float
+        1 <= p <= inf; the SVM-neighbours are those of l_p-AttSVM (arXiv:2410.14581).
+
+    Returns
+    -------
+    selected : Tensor of int, shape (found, n)
+    separator : Separator
+        Their ATT-SVMs: ``separator.theta``, shape (found, parameter_size), are the LMM directions.
+
+    Raises
+    ------
+    ValueError
+        If the problem has leading dimensions, or more than 100,000 selections.
+    """
+    if problem.batch_shape:
+        raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
+    selected = every_selection(*problem.scores.shape)
+    separator = hard_margin(difference_rows(problem, selected), norm)
+    found = separator.feasible & locally_optimal(problem, selected, separator)
+    return _subset(selected, separator, found)

@@ -6,7 +6,7 @@ zero residual proves that nothing satisfies the constraints. Every solution carr
 with other margins than 1 gives the relaxed SVM, with labelled features as rows the SVM of the head.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import cvxpy
 import numpy as np
@@ -15,14 +15,12 @@ from scipy.optimize import nnls
 from torch import Tensor
 
 from . import checks, geometry
-from .least_norm import least_norm
-from .problem import Problem
-from .selection import check_selected, locally_optimal, other_tokens
+from ._least_norm import least_norm
+from .problem import Problem, difference_rows
 
 # Rows are scaled to length at most 1 first, so a problem counts as infeasible when its solution would be longer
 # than 1 / INFEASIBLE in units of 1 / (longest row).
 INFEASIBLE = 1e-9
-MOST_SELECTIONS = 100_000
 LARGEST_GAP = 1e-6  # that is let pass in norms other than Euclid's; ten decades above what is common
 
 
@@ -65,26 +63,6 @@ class Separator:
     gap: Tensor
     feasible: Tensor
     certificate: Tensor
-
-
-def difference_rows(problem, selected):
-    """Rows A_{i, selected_i} - A_it for all inputs i and other tokens t, shape (..., n (T - 1), parameter_size).
-
-    Input by input, tokens in order. Raises ValueError if an index is out of range.
-    """
-    inputs, tokens, size = problem.keys.shape[-3:]
-    selected = check_selected(selected, inputs, tokens)
-    batch = checks.broadcastable(keys=problem.keys.shape[:-3], selected=selected.shape[:-1])
-    keys = problem.keys.expand(*batch, inputs, tokens, size)
-    selected = selected.expand(*batch, inputs)
-
-    def pick(indices):
-        return keys.gather(-2, indices[..., None].expand(*indices.shape, size))
-
-    rows = pick(selected[..., None]) - pick(other_tokens(selected, tokens))
-    if problem.queries is not None:
-        rows = torch.einsum("...ntd,...ne->...ntde", rows, problem.queries).flatten(-2)
-    return rows.flatten(-3, -2)
 
 
 def att_svm(problem, selected=None, norm=2.0):
@@ -199,111 +177,14 @@ def _all_feasible(separator, failure, remedy):
     return separator
 
 
-def set_att_svm(problem, optimal):
-    """Solve ATT-SVM' (Theorem 8, arXiv:2306.13596): from each set of optimal tokens one must lead all others by 1.
-
-    ``argmin |p|`` s.t. max_{alpha in O_i} min_{beta not in O_i} p . (k_{i alpha} - k_{i beta}) >= 1 for all i. Not
-    convex, so there may be several solutions: every choice of one token from each set is solved, the shortest kept.
-
-    Parameters
-    ----------
-    problem : Problem
-        Without leading dimensions, and small: there are as many SVMs as choices.
-    optimal : array_like of bool, shape (n, T)
-        O_i, at least one token of each input; an input whose tokens are all optimal imposes nothing.
-
-    Returns
-    -------
-    selected : Tensor of int, shape (found, n)
-        The choices whose SVM is as short as any, to a relative 1e-9.
-    separator : Separator
-        Their solutions: the solution set is ``separator.theta``, shape (found, parameter_size).
-
-    Raises
-    ------
-    InfeasibleError
-        If no choice can be separated (the certificate is that of the first).
-    ValueError
-        If the problem has leading dimensions, the sets do not fit, or there are more than 100,000 choices.
-    """
-    if problem.batch_shape:
-        raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
-    optimal = _check_sets(optimal, problem.scores.shape)
-    choices = torch.cartesian_prod(*(torch.nonzero(row).flatten() for row in optimal)).reshape(-1, len(optimal))
-    # A chosen token need not lead the other optimal ones, but the best choice for a theta is the one that does: so 0.
-    others = other_tokens(choices, optimal.shape[-1])
-    required = 1.0 - optimal.double().expand(len(choices), -1, -1).gather(-1, others).flatten(-2)
-    separator = hard_margin(difference_rows(problem, choices), required=required)
-    if not separator.feasible.any():
-        raise InfeasibleError(
-            "no choice of optimal tokens can be separated, as the attached certificate proves for the first; take other"
-            " sets",
-            separator.certificate[0],
-        )
-    length = torch.where(separator.feasible, torch.linalg.vector_norm(separator.theta, dim=-1), torch.inf)
-    return _at(choices, separator, length <= (1 + 1e-9) * length.min())
-
-
-def _check_sets(optimal, shape):
-    """Return ``optimal`` as a mask of shape (n, T); ValueError unless it splits the tokens into few enough choices."""
-    optimal = torch.as_tensor(optimal)
-    if optimal.dtype != torch.bool or optimal.shape != shape:
-        raise ValueError(
-            f"optimal has type {optimal.dtype} and shape {tuple(optimal.shape)}: give True or False for each token,"
-            f" shape {tuple(shape)}"
-        )
-    if not optimal.any(-1).all() or optimal.all():
-        raise ValueError("optimal must name at least one token of each input, and leave one out somewhere")
-    if optimal.sum(-1).double().prod() > MOST_SELECTIONS:
-        raise ValueError(f"there are {optimal.sum(-1).tolist()} optimal tokens: at most {MOST_SELECTIONS} choices")
-    return optimal
-
-
-def _at(selected, separator, mask):
-    """The selections and their separators where the mask is True."""
-    return selected[mask], Separator(*(getattr(separator, field.name)[mask] for field in fields(Separator)))
-
-
-def locally_optimal_selections(problem, norm=2.0):
-    """Find every locally optimal selection of one problem (Definition 2, arXiv:2306.13596), by solving all T^n SVMs.
-
-    Parameters
-    ----------
-    problem : Problem
-        Without leading dimensions, and small: there are T^n selections, each with an SVM of about 0.1 ms.
-    norm : float
-        1 <= p <= inf; the SVM-neighbours are those of l_p-AttSVM (arXiv:2410.14581).
-
-    Returns
-    -------
-    selected : Tensor of int, shape (found, n)
-    separator : Separator
-        Their ATT-SVMs: ``separator.theta``, shape (found, parameter_size), are the LMM directions.
-
-    Raises
-    ------
-    ValueError
-        If the problem has leading dimensions, or more than 100,000 selections.
-    """
-    if problem.batch_shape:
-        raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
-    inputs, tokens = problem.scores.shape
-    if tokens**inputs > MOST_SELECTIONS:
-        raise ValueError(f"there are {tokens}^{inputs} selections: at most {MOST_SELECTIONS} are enumerated")
-    selected = torch.cartesian_prod(*inputs * [torch.arange(tokens)]).reshape(-1, inputs)
-    separator = hard_margin(difference_rows(problem, selected), norm)
-    found = separator.feasible & locally_optimal(problem, selected, separator)
-    return _at(selected, separator, found)
-
-
 def hard_margin(rows, norm=2.0, required=None):
     """Solve ``min |theta|_p`` s.t. rows theta >= required for many sets of rows; infeasible ones marked, not raised.
 
     A solution longer than 1e9 (largest required margin) / (longest row) in the Euclidean norm counts as infeasible.
-    Euclid by NNLS with one least-squares solve on the active rows; other norms from there by :mod:`lib.least_norm`, to
-    a gap below 1e-10 (1e-8 for p = 1 and infinity) unless the solution is longer than 1e5 / (longest row) or p is above
-    20 or below 1.02. The norm is what the gap bounds: entries and multipliers whose share of it is below rounding, as
-    a quarter of the largest entry has for p = 30, are known to few digits.
+    Euclid by NNLS with one least-squares solve on the active rows; other norms from there by an interior-point method,
+    to a gap below 1e-10 (1e-8 for p = 1 and infinity, linear programs) unless the solution is longer than 1e5 /
+    (longest row) or p is above 20 or below 1.02. The norm is what the gap bounds: entries and multipliers whose share
+    of it is below rounding, as a quarter of the largest entry has for p = 30, are known to few digits.
 
     Parameters
     ----------
@@ -428,6 +309,6 @@ def _certified(rows, required, theta, duals, certificate, norm):
         )
     theta, margins = theta / smallest[..., None], margins / smallest[..., None]
     combined = torch.einsum("...md,...m->...d", rows, duals)
-    bound = (duals * required).sum(-1) / geometry.norm(combined, geometry.dual_order(norm))
+    bound = (duals * required).sum(-1) / geometry.norm(combined, geometry.dual(norm))
     gap = 1 - bound / geometry.norm(theta, norm)
     return Separator(theta, duals, margins, gap, feasible, certificate)

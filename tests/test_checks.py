@@ -5,8 +5,11 @@ import math
 import pytest
 import torch
 
-from lib import checks, datasets, descent, geometry, losses, selection, separators
-from lib.problem import Problem, from_tokens, gradient, smoothness
+from lib import checks, datasets, descent, geometry, losses, problem, selection, separators
+from lib.flow import log_time_flow
+from lib.logspace import gradient
+from lib.losses import smoothness
+from lib.problem import Problem, from_tokens
 
 GENERATOR = torch.Generator().manual_seed(0)
 KEYS, TOKENS = torch.randn(2, 2, 3, 4, generator=GENERATOR)
@@ -28,7 +31,7 @@ def run(problem=PROBLEM, start=START, rule=None, iterations=3, **kwargs):
 
 
 def flow(log_times, problem=PROBLEM, start=START):
-    return descent.log_time_flow(problem, losses.logistic, start, log_times)
+    return log_time_flow(problem, losses.logistic, start, log_times)
 
 
 REFUSED = {
@@ -187,7 +190,7 @@ REFUSED = {
         "selected index 3 is out of range: there are 3 tokens, 0 to 2",
     ),
     "index below zero": (
-        lambda: separators.difference_rows(PROBLEM, [-1, 0]),
+        lambda: problem.difference_rows(PROBLEM, [-1, 0]),
         "selected index -1 is out of range: there are 3 tokens, 0 to 2",
     ),
     "index in margins": (
@@ -233,7 +236,7 @@ REFUSED = {
     "infinite log time": (lambda: flow([1.0, math.inf]), r"log_times has the entry inf at index \(1,\)"),
     "norm below 1": (lambda: separators.hard_margin(KEYS[0], 0.5), "norm is 0.5: an l_p norm has 1 <= p <= inf"),
     "norm NaN": (lambda: separators.att_svm(KEYS[0], norm=math.nan), "norm is nan: an l_p norm has 1 <= p <= inf"),
-    "order below 1": (lambda: geometry.norm(START, 0.5), "norm order is 0.5: an l_p norm has 1 <= p <= inf"),
+    "order below 1": (lambda: geometry.norm(START, 0.5), "norm is 0.5: an l_p norm has 1 <= p <= inf"),
     "zero vector": (lambda: geometry.one_minus_cosine(HEAD, START), "a zero vector has no direction: leave it out"),
     "direction of NaN": (
         lambda: geometry.unit(spoiled(HEAD, math.nan, 1)),

@@ -23,9 +23,10 @@ from lib.datasets import (
 from lib.descent import normalised, run
 from lib.geometry import norm
 from lib.joint import JointProblem
-from lib.problem import from_tokens, in_span
+from lib.problem import from_tokens
 from lib.selection import locally_optimal, optimal_tokens, svm_neighbours
 from lib.separators import att_svm
+from lib.span import in_span
 
 
 @pytest.mark.parametrize(("panel", "scores"), [("a", [1.0, 0.9, 0.9]), ("b", [1.0, 0.9, 0.0])])

@@ -8,16 +8,11 @@ from problems import random_data, random_problem, random_theta, seeded
 
 from lib import losses
 from lib.datasets import figure_1
-from lib.descent import constant, decaying, iterate, log_time_flow, normalised, polyak, run
-from lib.geometry import (
-    directional_bregman_divergence,
-    dual_order,
-    inverse_mirror_map,
-    mirror_map,
-    norm,
-    one_minus_cosine,
-)
-from lib.problem import Problem, from_tokens, gradient
+from lib.descent import constant, decaying, iterate, normalised, polyak, run
+from lib.flow import log_time_flow
+from lib.geometry import directional_bregman_divergence, dual, inverse_mirror_map, mirror_map, norm, one_minus_cosine
+from lib.logspace import gradient
+from lib.problem import Problem, from_tokens
 from lib.selection import optimal_tokens
 from lib.separators import att_svm, hard_margin
 
@@ -340,8 +335,8 @@ def test_mirror_descent_is_its_formula(order, queries, normal):
     problem = random_problem(12, n=3, T=4, d=3, batch=(2,), queries=queries)
     start = random_theta(12, problem, starts=(3,))
     rule = normalised(0.01, order) if normal else constant(0.01)
-    theta = run(problem, losses.logistic, start, rule, 5, order=order).theta
-    dual_norm = dual_order(order) if normal else None
+    theta = run(problem, losses.logistic, start, rule, 5, norm=order).theta
+    dual_norm = dual(order) if normal else None
     expected = textbook_mirror_descent(problem, losses.logistic, start, 0.01, order, 5, dual_norm)
     assert torch.equal(theta[0], start)
     torch.testing.assert_close(theta[-1], expected, rtol=1e-7, atol=1e-7)
@@ -350,7 +345,7 @@ def test_mirror_descent_is_its_formula(order, queries, normal):
 def test_a_mirror_step_by_hand():
     # p = 3 and a gradient of (3, 4) up to its length: the dual norm is (3^1.5 + 4^1.5)^(2/3), theta a square root
     problem = Problem([[[3.0, 4.0], [0.0, 0.0]]], [[1.0, 0.0]])
-    theta = run(problem, losses.logistic, [0.0, 0.0], normalised(0.1, 3.0), 2, order=3.0).theta
+    theta = run(problem, losses.logistic, [0.0, 0.0], normalised(0.1, 3.0), 2, norm=3.0).theta
     mirrored = 0.1 * torch.tensor([3.0, 4.0]) / (3**1.5 + 8) ** (2 / 3)
     torch.testing.assert_close(theta[1], mirrored.sqrt(), rtol=1e-12, atol=0)
     torch.testing.assert_close(theta[2], (2 * mirrored).sqrt(), rtol=1e-12, atol=0)
@@ -365,16 +360,16 @@ def test_with_p_2_it_is_gradient_descent_to_the_bit(rule):
     for k in range(10):
         step.append(theta)
         theta = theta + rule(gradient(problem, losses.logistic, theta), theta, k)
-    assert torch.equal(run(problem, losses.logistic, start, rule, 10, order=2.0).theta, torch.stack([*step, theta]))
+    assert torch.equal(run(problem, losses.logistic, start, rule, 10, norm=2.0).theta, torch.stack([*step, theta]))
 
 
 @every_order
 def test_normalised_mirror_steps_have_their_length_at_any_norm(order):
     problem = random_problem(0, n=1, T=4, d=3)
     start = inverse_mirror_map(random_theta(0, problem, length=300.0), order)
-    theta = run(problem, losses.exponential, start, normalised(0.1, order), 50, order=order).theta
+    theta = run(problem, losses.exponential, start, normalised(0.1, order), 50, norm=order).theta
     steps = mirror_map(theta, order).diff(dim=0)
-    torch.testing.assert_close(norm(steps, dual_order(order)), torch.full((50,), 0.1), rtol=1e-8, atol=0)
+    torch.testing.assert_close(norm(steps, dual(order)), torch.full((50,), 0.1), rtol=1e-8, atol=0)
 
 
 def test_the_mirror_variable_is_carried_and_not_recomputed():
@@ -387,9 +382,9 @@ def test_the_mirror_variable_is_carried_and_not_recomputed():
 def test_a_batch_of_mirror_runs_is_each_run_alone(order):
     problem = random_problem(2, batch=(3,), queries=2)
     start = random_theta(2, problem, starts=(4,))
-    together = run(problem, losses.logistic, start, normalised(0.1, order), 20, order=order).theta
+    together = run(problem, losses.logistic, start, normalised(0.1, order), 20, norm=order).theta
     for i, j in ((0, 0), (3, 1), (2, 2)):
-        alone = run(problem[j], losses.logistic, start[i, j], normalised(0.1, order), 20, order=order).theta
+        alone = run(problem[j], losses.logistic, start[i, j], normalised(0.1, order), 20, norm=order).theta
         torch.testing.assert_close(together[:, i, j], alone, rtol=1e-8, atol=1e-8)
 
 
@@ -399,7 +394,7 @@ def test_a_batch_of_mirror_runs_is_each_run_alone(order):
 def test_mirror_descent_tends_to_its_own_svm(order, steps, bound):
     problem = Problem(torch.randn(1, 4, 5, generator=seeded(3)), [[1.0, -0.5, -0.5, -0.5]])
     rule = normalised(0.1, order)
-    theta = run(problem, losses.logistic, torch.zeros(5), rule, steps, [steps // 10, steps], order=order).theta
+    theta = run(problem, losses.logistic, torch.zeros(5), rule, steps, [steps // 10, steps], norm=order).theta
     own, euclid = att_svm(problem, [0], order).theta, att_svm(problem, [0]).theta
     earlier, later = directional_bregman_divergence(own, theta, order)
     assert later < earlier / 2
@@ -410,8 +405,8 @@ def test_mirror_descent_tends_to_its_own_svm(order, steps, bound):
 def test_mirror_descent_with_p_next_to_1_grows_beyond_floats():
     problem = Problem([[[1.0, 0.5], [0.0, 0.0]]], [[1.0, 0.0]])
     with pytest.raises(FloatingPointError, match="no longer finite at iteration 2: take a smaller step"):
-        run(problem, losses.exponential, [0.0, 0.0], normalised(1e3, 1.01), 10, order=1.01)
-    far = run(problem, losses.exponential, [0.0, 0.0], normalised(1e3, 1.1), 1000, [1000], order=1.1).theta
+        run(problem, losses.exponential, [0.0, 0.0], normalised(1e3, 1.01), 10, norm=1.01)
+    far = run(problem, losses.exponential, [0.0, 0.0], normalised(1e3, 1.1), 1000, [1000], norm=1.1).theta
     assert 1e59 < far.max() < math.inf
 
 
@@ -426,7 +421,7 @@ def test_mirror_flow_is_the_limit_of_small_mirror_steps(order):
     def euler(steps):  # to t = 0.5
         return run(problem, losses.logistic, start, constant(0.5 / steps), steps, [steps], order).theta[0]
 
-    flow = log_time_flow(problem, losses.logistic, start, [0.0, math.log(1.5)], order=order).theta
+    flow = log_time_flow(problem, losses.logistic, start, [0.0, math.log(1.5)], norm=order).theta
     torch.testing.assert_close(flow[0], start)
     coarse, fine = euler(400), euler(800)
     torch.testing.assert_close(flow[1], 2 * fine - coarse, rtol=0, atol=1e-4)  # Richardson: the first-order error gone
@@ -435,7 +430,7 @@ def test_mirror_flow_is_the_limit_of_small_mirror_steps(order):
 @pytest.mark.parametrize("order", [1.5, 1.75, 3.0])
 def test_mirror_flow_tends_to_the_svm_far_beyond_any_descent(order):
     problem = Problem(torch.randn(1, 4, 5, generator=seeded(3)), [[1.0, -0.5, -0.5, -0.5]])
-    theta = log_time_flow(problem, losses.logistic, torch.zeros(5), [10.0, 1000.0], order=order).theta
+    theta = log_time_flow(problem, losses.logistic, torch.zeros(5), [10.0, 1000.0], norm=order).theta
     near, far = directional_bregman_divergence(att_svm(problem, [0], order).theta, theta, order)
     assert far < 0.02 * near
     assert far < 1e-3

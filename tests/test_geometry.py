@@ -12,7 +12,7 @@ from problems import seeded, seeds
 from lib.geometry import (
     bregman_divergence,
     directional_bregman_divergence,
-    dual_order,
+    dual,
     in_cone,
     inverse_mirror_map,
     mirror_map,
@@ -66,19 +66,19 @@ def test_norms_neither_overflow_nor_vanish(order):
 
 
 def test_dual_orders():
-    assert [dual_order(p) for p in (1, 1.5, 2.0, 3.0, math.inf)] == [math.inf, 3.0, 2.0, 1.5, 1.0]
-    with pytest.raises(ValueError, match=r"norm order is 0\.5: an l_p norm has 1 <= p <= inf"):
-        dual_order(0.5)
+    assert [dual(p) for p in (1, 1.5, 2.0, 3.0, math.inf)] == [math.inf, 3.0, 2.0, 1.5, 1.0]
+    with pytest.raises(ValueError, match=r"norm is 0\.5: an l_p norm has 1 <= p <= inf"):
+        dual(0.5)
 
 
 @every_order
 @given(seed=seeds)
 def test_the_dual_norm_is_the_largest_product(order, seed):
     vectors = torch.randn(4, 5, generator=seeded(seed))
-    best = unit(inverse_mirror_map(unit(vectors, dual_order(order)), order), order)  # where Hölder is an equality
-    torch.testing.assert_close((best * vectors).sum(-1), norm(vectors, dual_order(order)), rtol=1e-10, atol=0)
+    best = unit(inverse_mirror_map(unit(vectors, dual(order)), order), order)  # where Hölder is an equality
+    torch.testing.assert_close((best * vectors).sum(-1), norm(vectors, dual(order)), rtol=1e-10, atol=0)
     others = unit(torch.randn(50, 4, 5, generator=seeded(seed + 1)), order)
-    assert ((others * vectors).sum(-1) <= norm(vectors, dual_order(order)) * (1 + 1e-12)).all()
+    assert ((others * vectors).sum(-1) <= norm(vectors, dual(order)) * (1 + 1e-12)).all()
 
 
 @every_order
@@ -151,7 +151,7 @@ def test_directional_bregman_divergence_of_euclid_is_one_minus_cosine():
 @pytest.mark.parametrize("function", [mirror_map, inverse_mirror_map])
 @pytest.mark.parametrize("order", [1.0, 0.5, math.inf, math.nan])
 def test_a_potential_that_is_none_is_refused(function, order):
-    with pytest.raises(ValueError, match=r"order is .*: the potential \|x\|_p\^p / p is that of 1 < p < inf"):
+    with pytest.raises(ValueError, match=r"norm is .*: the potential \|x\|_p\^p / p is that of 1 < p < inf"):
         function(torch.ones(2), order)
     with pytest.raises(ValueError, match=r"the potential \|x\|_p\^p / p is that of 1 < p < inf"):
         bregman_divergence(torch.ones(2), torch.ones(2), order)

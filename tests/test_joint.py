@@ -11,18 +11,12 @@ from lib import losses
 from lib.datasets import figure_3
 from lib.descent import constant, decaying, normalised
 from lib.geometry import inverse_mirror_map, mirror_map, norm, one_minus_cosine, unit
-from lib.joint import (
-    JointProblem,
-    assumption_c,
-    head_gradient,
-    joint_gradient,
-    joint_limit,
-    joint_path,
-    label_margin,
-    run,
-)
-from lib.problem import from_span, from_tokens, gradient, in_span, span_coordinates
-from lib.separators import InfeasibleError, att_svm, difference_rows, hard_margin, label_svm
+from lib.joint import JointProblem, assumption_c, head_gradient, joint_gradient, label_margin, run
+from lib.joint_paths import joint_limit, joint_path
+from lib.logspace import gradient
+from lib.problem import difference_rows, from_tokens
+from lib.separators import InfeasibleError, att_svm, hard_margin, label_svm
+from lib.span import from_span, in_span, span_coordinates
 
 FIGURE_3 = {panel: JointProblem(*figure_3(panel)) for panel in "ab"}
 every_loss = pytest.mark.parametrize("loss", list(losses.LOSSES.values()), ids=lambda loss: loss.name)
@@ -284,7 +278,7 @@ def test_the_best_selection_and_the_runner_up_are_those_of_a_loop():
 def test_data_that_assumption_c_is_not_decided_for_are_refused():
     with pytest.raises(ValueError, match=r"problem has leading dimensions \(2,\): give one at a time"):
         assumption_c(random_joint(0, batch=(2,)))
-    with pytest.raises(ValueError, match=r"there are 6\^7 selections: at most 100000 are compared"):
+    with pytest.raises(ValueError, match=r"there are 6\^7 selections: at most 100000 are enumerated"):
         assumption_c(random_joint(0, n=7, T=6))
     with pytest.raises(ValueError, match="no selection of tokens lets a head have every label right"):
         assumption_c(JointProblem(torch.ones(2, 2, 2), [1.0, -1.0]))
@@ -698,7 +692,7 @@ def test_fewer_angles_find_the_same_minimum():
 @pytest.mark.parametrize("order", [1.5, 3.0])
 def test_no_head_and_prompt_of_these_lengths_in_another_norm_are_better(order):
     problem, compared = in_the_plane(0, 2, 3, batch=(2,)), 0
-    path = joint_path(problem, *RADII, order=order)
+    path = joint_path(problem, *RADII, norm=order)
     torch.testing.assert_close(norm(path.head, order), RADII[0, :, None].expand(9, 2))
     torch.testing.assert_close(norm(path.theta, order), RADII[1, :, None].expand(9, 2))
     directions = unit(circle(600), order)
@@ -721,7 +715,7 @@ def test_no_head_and_prompt_of_these_lengths_in_another_norm_are_better(order):
 def test_the_joint_path_of_a_norm_tends_to_its_two_svms(order):
     # The prompt's radius grows faster, so that it tends to ATT-SVM and not to a relaxed one.
     problem = FIGURE_3["a"]
-    path = joint_path(problem, [1e2], [1e5], order=order)
+    path = joint_path(problem, [1e2], [1e5], norm=order)
     fixed = problem.fixed_head(path.head[0])
     prompt = att_svm(fixed, [1, 1, 1], order).theta
     head = label_svm(problem.tokens[:, 1], problem.labels, order).theta
@@ -734,7 +728,7 @@ def test_joint_mirror_descent_is_that_of_head_and_prompt(order):
     problem = random_joint(3, n=3, T=2, c=4, d=4)
     head, theta = torch.randn(2, 4, generator=seeded(3))
     rule = normalised(0.1, order)
-    heads, thetas = run(problem, losses.logistic, head, theta, rule, rule, 2, order=order)
+    heads, thetas = run(problem, losses.logistic, head, theta, rule, rule, 2, norm=order)
     for k in range(2):
         pull = head_gradient(problem, losses.logistic, heads.theta[k], thetas.theta[k])
         moved = mirror_map(heads.theta[k], order) + rule(pull, heads.theta[k], k)

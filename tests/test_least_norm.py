@@ -7,17 +7,10 @@ import torch
 from problems import random_problem, seeded
 from test_separators import duplicated_rows, gaussian, more_columns_than_rows, small_integers, with_required_margins
 
-from lib.geometry import dual_order, inverse_mirror_map, mirror_map, norm, unit
-from lib.selection import locally_optimal
-from lib.separators import (
-    InfeasibleError,
-    att_svm,
-    difference_rows,
-    hard_margin,
-    hard_margin_cvxpy,
-    label_svm,
-    locally_optimal_selections,
-)
+from lib.geometry import dual, inverse_mirror_map, mirror_map, norm, unit
+from lib.problem import difference_rows
+from lib.selection import locally_optimal, locally_optimal_selections
+from lib.separators import InfeasibleError, att_svm, hard_margin, hard_margin_cvxpy, label_svm
 
 ORDERS = [1.05, 1.1, 1.5, 1.75, 3.0, 10.0, 30.0]
 every_order = pytest.mark.parametrize("order", ORDERS)
@@ -30,16 +23,16 @@ def verify(rows, required, separator, order, gap=1e-10):
     assert (separator.margins >= required - 1e-9 * length).all()
     assert (separator.duals >= 0).all()
     combined = rows.T @ separator.duals
-    assert norm(combined, dual_order(order)) == pytest.approx(length.item(), rel=10 * gap)  # their scale
-    assert -1e-13 <= 1 - separator.duals @ required / norm(combined, dual_order(order)) / length <= gap
+    assert norm(combined, dual(order)) == pytest.approx(length.item(), rel=10 * gap)  # their scale
+    assert -1e-13 <= 1 - separator.duals @ required / norm(combined, dual(order)) / length <= gap
     assert -1e-13 <= separator.gap <= gap
     # complementarity, in the units of |theta|^2 = duals . required
     assert ((separator.margins - required) * separator.duals).abs().sum() <= 10 * gap * length**2
     # Hölder's inequality is strictly convex, so the smaller of the two powers tells how close the pair is
     if order < 2:
-        expected, found = inverse_mirror_map(unit(combined, dual_order(order)), order), unit(separator.theta, order)
+        expected, found = inverse_mirror_map(unit(combined, dual(order)), order), unit(separator.theta, order)
     else:
-        expected, found = mirror_map(unit(separator.theta, order), order), unit(combined, dual_order(order))
+        expected, found = mirror_map(unit(separator.theta, order), order), unit(combined, dual(order))
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
 
 
@@ -52,11 +45,11 @@ def test_one_row_by_hand(order, factor):
     # By Hölder theta is the inverse mirror map of the row, up to its length 1 / |row|_q.
     row = factor * torch.tensor([[3.0, -4.0, 0.5, 1e-3]])
     separator = att_svm(row, norm=order)
-    dual = norm(row[0], dual_order(order)).item()
-    expected = unit(inverse_mirror_map(unit(row[0], dual_order(order)), order), order) / dual
-    torch.testing.assert_close(separator.theta, expected, rtol=1e-9, atol=1e-9 / dual)
-    assert norm(separator.theta, order) == pytest.approx(1 / dual, rel=1e-12)
-    assert separator.duals.item() == pytest.approx(1 / dual**2, rel=1e-9)
+    size = norm(row[0], dual(order)).item()
+    expected = unit(inverse_mirror_map(unit(row[0], dual(order)), order), order) / size
+    torch.testing.assert_close(separator.theta, expected, rtol=1e-9, atol=1e-9 / size)
+    assert norm(separator.theta, order) == pytest.approx(1 / size, rel=1e-12)
+    assert separator.duals.item() == pytest.approx(1 / size**2, rel=1e-9)
 
 
 @every_order
@@ -147,7 +140,7 @@ def test_linear_programs_have_no_gap(order, kind):
         if separator.feasible:
             assert -1e-12 <= separator.gap <= 1e-9
             combined = rows.T @ separator.duals
-            assert norm(combined, dual_order(order)) == pytest.approx(norm(separator.theta, order).item(), rel=1e-8)
+            assert norm(combined, dual(order)) == pytest.approx(norm(separator.theta, order).item(), rel=1e-8)
 
 
 @every_order

@@ -7,11 +7,21 @@ import torch
 from problems import seeded
 
 from lib import losses
-from lib.geometry import directional_bregman_divergence, in_cone, inverse_mirror_map, norm, one_minus_cosine, unit
-from lib.paths import along_circle, multistart_path, on_circle, regularization_path, stationarity
-from lib.problem import Problem, excess_risk
+from lib.geometry import (
+    along_circle,
+    directional_bregman_divergence,
+    in_cone,
+    inverse_mirror_map,
+    norm,
+    on_circle,
+    one_minus_cosine,
+    unit,
+)
+from lib.logspace import excess_risk
+from lib.paths import multistart_path, regularization_path, stationarity
+from lib.problem import Problem, difference_rows
 from lib.selection import optimal_tokens
-from lib.separators import att_svm, difference_rows, hard_margin
+from lib.separators import att_svm, hard_margin
 
 RADII = torch.logspace(0, 4, 9)
 every_loss = pytest.mark.parametrize("loss", list(losses.LOSSES.values()), ids=lambda loss: loss.name)
@@ -90,14 +100,16 @@ def test_nothing_in_the_disc_is_lower(loss, seed, radius):
     lengths = radii[0] + (radius - radii[0]) * torch.linspace(0, 1, 40)[:, None, None]
     disc = lengths * torch.stack([angles.cos(), angles.sin()], dim=-1)
     every = excess_risk(problem, loss, disc, path.selected)
-    end = path.excess.sign[-1] * path.excess.log[-1].exp()
-    log_best = torch.where(every.sign > 0, every.log, -torch.inf if (every.sign < 0).any() else torch.inf).min()
-    if path.excess.sign[-1] > 0 and (every.sign >= 0).all():
+    end = path.excess.direction[-1] * path.excess.log_scale[-1].exp()
+    log_best = torch.where(
+        every.direction > 0, every.log_scale, -torch.inf if (every.direction < 0).any() else torch.inf
+    ).min()
+    if path.excess.direction[-1] > 0 and (every.direction >= 0).all():
         # Inner minimisers are those of the nearest circle, hence the allowance where the end is not on the sphere.
         inside = norm(path.theta[-1]) < radius * (1 - 1e-9)
-        assert path.excess.log[-1] <= log_best + (0.02 if inside else 1e-9)
+        assert path.excess.log_scale[-1] <= log_best + (0.02 if inside else 1e-9)
     else:
-        assert end <= (every.sign * every.log.exp()).min() + 1e-3
+        assert end <= (every.direction * every.log_scale.exp()).min() + 1e-3
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -136,7 +148,7 @@ def test_a_cone_around_the_wrong_token_stays_at_its_first_radius():
     path = regularization_path(problem, losses.logistic, RADII, cone=(torch.tensor([1.0, 0.0]), 0.1))
     torch.testing.assert_close(norm(path.theta), RADII[:1].expand(9))
     assert path.selected.tolist() == [0]
-    assert (path.excess.sign == -1).all()  # all of the ray has a lower risk than its end
+    assert (path.excess.direction == -1).all()  # all of the ray has a lower risk than its end
 
 
 def test_each_problem_its_own_cone():
@@ -158,7 +170,7 @@ def test_multistart_agrees_with_the_global_search_in_the_plane(seed):
     starts = torch.randn(12, 2, generator=seeded(seed))
     path = multistart_path(problem, losses.logistic, radii, starts, selected)
     exact = regularization_path(problem, losses.logistic, radii)
-    torch.testing.assert_close(path.excess.log, exact.excess.log, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(path.excess.log_scale, exact.excess.log_scale, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(path.theta, exact.theta, rtol=1e-4, atol=1e-4)
 
 
@@ -188,7 +200,7 @@ def test_the_tangents_of_a_circle(order):
 def test_two_tokens_of_one_input_are_a_ray_in_any_norm(order):
     # The risk falls with one row alone, so the path is Hölder's equality for it.
     problem = Problem([[[1.0, 3.0], [-2.0, 1.0]]], [[0.2, 0.7]])
-    path = regularization_path(problem, losses.logistic, RADII, order=order)
+    path = regularization_path(problem, losses.logistic, RADII, norm=order)
     expected = RADII[:, None] * unit(inverse_mirror_map(torch.tensor([-3.0, -2.0]), order), order)
     torch.testing.assert_close(path.theta, expected, rtol=1e-9, atol=1e-9)
     assert stationarity(problem, losses.logistic, path.theta, order).max() < 1e-20
@@ -202,18 +214,18 @@ def test_nothing_in_the_ball_of_another_norm_is_lower(order):
         problem = in_the_plane(seed, n=4)
         feasible = hard_margin(difference_rows(problem, optimal_tokens(problem))).feasible
         outcomes.add(feasible.item())
-        path = regularization_path(problem, losses.logistic, radii, angles=360, order=order)
+        path = regularization_path(problem, losses.logistic, radii, angles=360, norm=order)
         lengths = 0.1 + 29.9 * torch.linspace(0, 1, 40)[:, None]
         ball = on_circle(torch.linspace(-math.pi, math.pi, 3001).expand(40, -1), lengths, order)
         every = excess_risk(problem, losses.logistic, ball, path.selected)
         if feasible:  # then all excesses are positive and the path ends on the sphere
-            assert path.excess.log[-1] <= every.log.min() + 1e-9
+            assert path.excess.log_scale[-1] <= every.log_scale.min() + 1e-9
             assert norm(path.theta[-1], order) == pytest.approx(30)
             # the mirror map of an entry of 1e-16, all that an angle can tell, is 0.025 for p = 1.1
             assert stationarity(problem, losses.logistic, path.theta[-1], order) < (1e-12 if order > 1.1 else 1e-3)
         else:
-            best = (every.sign * every.log.exp()).min()
-            assert path.excess.sign[-1] * path.excess.log[-1].exp() <= best + 1e-2
+            best = (every.direction * every.log_scale.exp()).min()
+            assert path.excess.direction[-1] * path.excess.log_scale[-1].exp() <= best + 1e-2
     assert outcomes == {True, False}
 
 
@@ -223,7 +235,7 @@ def test_the_path_of_a_norm_tends_to_its_svm_like_one_over_r(order):
     problem = problem[hard_margin(difference_rows(problem, optimal_tokens(problem))).feasible]
     svm = unit(att_svm(problem, optimal_tokens(problem), order).theta, order)
     radii = torch.tensor([1e2, 1e3, 1e4])
-    path = regularization_path(problem, losses.logistic, radii, order=order)
+    path = regularization_path(problem, losses.logistic, radii, norm=order)
     error = norm(path.theta / radii[:, None, None] - svm)
     assert (error[1] <= 0.2 * error[0] + 1e-9).all()
     assert (error[2] <= 0.11 * error[1] + 1e-9).all()
@@ -233,9 +245,9 @@ def test_the_path_of_a_norm_tends_to_its_svm_like_one_over_r(order):
 @pytest.mark.parametrize("order", [1.5, 3.0])
 def test_a_batch_is_each_problem_alone_in_another_norm(order):
     problem = in_the_plane(3, batch=(3,))
-    together = regularization_path(problem, losses.logistic, RADII[:5], angles=200, order=order)
+    together = regularization_path(problem, losses.logistic, RADII[:5], angles=200, norm=order)
     for k in range(3):
-        alone = regularization_path(problem[k], losses.logistic, RADII[:5], angles=200, order=order)
+        alone = regularization_path(problem[k], losses.logistic, RADII[:5], angles=200, norm=order)
         torch.testing.assert_close(together.theta[:, k], alone.theta, rtol=1e-9, atol=1e-9)
 
 
@@ -245,8 +257,8 @@ def test_multistart_agrees_with_the_global_search_in_another_norm(order, seed):
     problem, radii = in_the_plane(seed), torch.logspace(0, 2, 3)
     starts = torch.randn(8, 2, generator=seeded(seed))
     path = multistart_path(problem, losses.logistic, radii, starts, optimal_tokens(problem), order)
-    exact = regularization_path(problem, losses.logistic, radii, order=order)
-    torch.testing.assert_close(path.excess.log, exact.excess.log, rtol=1e-9, atol=1e-7)
+    exact = regularization_path(problem, losses.logistic, radii, norm=order)
+    torch.testing.assert_close(path.excess.log_scale, exact.excess.log_scale, rtol=1e-9, atol=1e-7)
     torch.testing.assert_close(path.theta, exact.theta, rtol=1e-3, atol=1e-3)
 
 

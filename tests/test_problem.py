@@ -28,9 +28,12 @@ from lib import losses
 from lib.datasets import head_with_scores, orthogonal_tokens
 from lib.descent import constant, normalised, polyak, run
 from lib.geometry import norm, one_minus_cosine, unit
-from lib.problem import Problem, excess_risk, from_span, from_tokens, gradient, in_span, smoothness, span_coordinates
+from lib.logspace import excess_risk, gradient
+from lib.losses import smoothness
+from lib.problem import Problem, difference_rows, from_tokens
 from lib.selection import optimal_tokens
-from lib.separators import att_svm, difference_rows, hard_margin
+from lib.separators import att_svm, hard_margin
+from lib.span import from_span, in_span, span_coordinates
 
 LOSSES = [*losses.LOSSES.values(), losses.cubic(0.2)]
 DOUBLED = torch.tensor([[2.0, 0.0], [0.0, 2.0]])
@@ -279,20 +282,20 @@ def test_excess_risk_is_right_at_any_norm(loss, length, seed):
             exact = precise_excess(loss, problem, theta, selected)
             sign, logarithm = float(mpmath.sign(exact)), float(mpmath.log(abs(exact)))
         excess = excess_risk(problem, loss, theta, torch.tensor(selected))
-        assert excess.sign == sign
-        assert excess.log.item() == pytest.approx(logarithm, abs=1e-9, rel=1e-12)
+        assert excess.direction == sign
+        assert excess.log_scale.item() == pytest.approx(logarithm, abs=1e-9, rel=1e-12)
 
 
 def test_excess_risk_of_many_starts_and_of_nothing():
     problem = random_problem(1, n=2, T=3, d=2, batch=(5,))
     theta, selected = torch.zeros(7, 5, 2), problem.scores.argmax(-1)
     excess = excess_risk(problem, losses.logistic, theta, selected)
-    assert excess.log.shape == (7, 5)
-    assert (excess.sign == 1).all()
+    assert excess.log_scale.shape == (7, 5)
+    assert (excess.direction == 1).all()
     flat = Problem(problem.keys, torch.ones(5, 2, 3))
     none = excess_risk(flat, losses.logistic, theta, selected)
-    assert (none.sign == 0).all()
-    assert (none.log == -torch.inf).all()
+    assert (none.direction == 0).all()
+    assert (none.log_scale == -torch.inf).all()
 
 
 def precise_head_excess(loss, problem, theta, selected):
@@ -327,8 +330,8 @@ def test_excess_risk_of_a_nonlinear_head(loss, length, seed):
         best = problem.labels[:, None] * problem.head(problem.tokens)
         with_scores = Problem(problem.keys, best, None, problem.tokens, problem.labels, problem.head)
         excess = excess_risk(with_scores, loss, theta, torch.tensor(selected))
-        assert excess.sign == sign
-        assert excess.log.item() == pytest.approx(logarithm, abs=1e-8, rel=1e-12)
+        assert excess.direction == sign
+        assert excess.log_scale.item() == pytest.approx(logarithm, abs=1e-8, rel=1e-12)
 
 
 def test_excess_risk_where_tokens_look_alike_to_a_nonlinear_head():
@@ -339,8 +342,8 @@ def test_excess_risk_where_tokens_look_alike_to_a_nonlinear_head():
     excess = excess_risk(problem, losses.correlation, theta, torch.tensor([1]))
     share = -theta[:, 0] - math.log(2)
     slope = 1 - math.tanh(1) ** 2
-    torch.testing.assert_close(excess.log, share + math.log(slope), rtol=1e-12, atol=1e-9)
-    assert (excess.sign == 1).all()
+    torch.testing.assert_close(excess.log_scale, share + math.log(slope), rtol=1e-12, atol=1e-9)
+    assert (excess.direction == 1).all()
 
 
 # --- coordinates of the span

@@ -6,8 +6,8 @@ from problems import random_problem
 
 from lib import selection
 from lib.datasets import figure_1
-from lib.problem import Problem, from_tokens
-from lib.separators import att_svm, difference_rows
+from lib.problem import Problem, difference_rows, from_tokens
+from lib.separators import att_svm
 
 
 def test_optimal_and_selected_tokens():

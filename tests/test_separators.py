@@ -10,18 +10,9 @@ from problems import random_problem, seeded
 
 from lib.datasets import figure_1, figure_3
 from lib.geometry import norm
-from lib.problem import Problem, from_tokens
-from lib.separators import (
-    InfeasibleError,
-    att_svm,
-    difference_rows,
-    hard_margin,
-    hard_margin_cvxpy,
-    label_svm,
-    locally_optimal_selections,
-    relaxed_att_svm,
-    set_att_svm,
-)
+from lib.problem import Problem, difference_rows, from_tokens
+from lib.selection import locally_optimal_selections, set_att_svm
+from lib.separators import InfeasibleError, att_svm, hard_margin, hard_margin_cvxpy, label_svm, relaxed_att_svm
 
 EPSILON = torch.finfo(torch.float64).eps
 

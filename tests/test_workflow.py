@@ -26,6 +26,10 @@ import claims
 import data
 import fragments
 
+CAPTION = """---
+mystnb: {figure: {caption: Something to see}}
+---
+verdict(claim"""
 HEADER = """---
 {extra}jupytext:
   text_representation: {{extension: .md, format_name: myst}}
@@ -87,16 +91,13 @@ class Book:
         (self.folder / "_toc.yml").write_text(f"format: jb-book\nroot: book/intro\nchapters:\n{files}")
         return self
 
-    def command(self, target, parameters=""):
+    def command(self, *targets):
         """Return the call that `make book` makes."""
-        snakemake = Path(sys.executable).with_name("snakemake")
-        flags = ["--cores", "4", "--keep-going", "--nolock", "--rerun-incomplete", "--quiet", "all"]
-        config = ["--config", f"parameters={parameters}"] if parameters else []
-        return [snakemake, "--snakefile", ROOT / "workflow/Snakefile", *flags, *config, "--", target]
+        return [sys.executable, ROOT / "workflow/build.py", *targets]
 
     def build(self, target="build/ledger.json", parameters="", **env):
         """Run the workflow; return the finished process."""
-        return self._run(self.command(target, parameters), env)
+        return self._run(self.command(target), {"JOBS": "4", "PARAMETERS": parameters} | env)
 
     def script(self, name, *arguments, **env):
         """Run one script of the workflow, as make does."""
@@ -104,7 +105,7 @@ class Book:
 
     def _run(self, command, env):
         return subprocess.run(
-            command, cwd=self.folder, env=os.environ | env, capture_output=True, text=True, timeout=120, check=False
+            command, cwd=self.folder, env=os.environ | env, capture_output=True, text=True, timeout=240, check=False
         )
 
     def running(self):
@@ -154,11 +155,14 @@ class TestWholeBook:
         assert first.returncode == 1
         assert "part/good/half: new, reproduced, 0.5" in first.stderr
         assert "part/good: running" in first.stdout
+        assert "(1 of 2)" in first.stdout
+        assert "(2 of 2)" in first.stdout
         assert book.has("build/html/book/part/good.html"), "the site is there to show what changed"
         assert book.ran() == ["good", "twin"]
 
         rows = json.loads((book.folder / "build/ledger.json").read_text())
-        assert rows["environment"].keys() >= {"python", "torch", "snakemake"}
+        assert rows["environment"].keys() >= {"python", "torch", "snakemake", "date", "cpu"}
+        assert (rows["environment"]["commit"], rows["environment"]["threads"]) == ("unknown", 1)
         assert [row["id"] for row in rows["claims"]] == [
             f"part/{name}/{row}" for name in ("good", "twin") for row in ("half", "seed")
         ]
@@ -271,17 +275,24 @@ class TestReruns:
         book.build()
         assert book.ran() == ["a", "b", "c"]
         values = book.folder / "values.yml"
-        values.write_text("part/b: {step: 1e-1}\n")
+        values.write_text("b: {step: 1e-1}\n")
 
-        def append(path):
+        def append(path, text="\n"):
             with open(book.folder / path, "a") as file:
-                file.write("\n")
+                file.write(text)
+
+        def swap(path, old, new):
+            text = (book.folder / path).read_text()
+            assert old in text
+            (book.folder / path).write_text(text.replace(old, new))
 
         steps = [
             ("a module that nobody imports", lambda: append("lib/unused.py"), "", []),
             ("the same content, newer", (book.folder / "lib/gamma.py").touch, "", []),
             ("a module imported by an imported module", lambda: append("lib/beta.py"), "", ["a"]),
-            ("a chapter", lambda: append("book/part/c.md"), "", ["c"]),
+            ("a sentence", lambda: append("book/part/c.md", "More words.\n"), "", []),
+            ("a caption", lambda: swap("book/part/c.md", "verdict(claim", CAPTION.rstrip()), "", []),
+            ("code", lambda: swap("book/part/c.md", "seed: int = 3", "seed: int = 4"), "", ["c"]),
             ("parameters", lambda: None, "values.yml", ["b"]),
             ("defaults again", lambda: None, "", ["b"]),
             ("lock file", lambda: append("requirements.lock"), "", ["a", "b", "c"]),
@@ -292,6 +303,94 @@ class TestReruns:
             process = book.build(parameters=parameters)
             assert process.returncode == 0, process.stderr
             assert book.ran() == expected, what
+
+    def test_changed_cell_is_rerun_where_snakemake_has_no_records(self, book):
+        book.add("a").add("b").build()
+        page = book.folder / "book/part/b.md"
+        page.write_text(page.read_text().replace("seed: int = 3", "seed: int = 1") + "One more sentence.\n")
+        shutil.rmtree(book.folder / ".snakemake")
+        book.ran()
+        assert book.build().returncode == 0
+        assert book.ran() == ["b"]
+
+
+class TestSeveralAtOnce:
+    """A look disturbs no build, no look another, and no build another."""
+
+    @pytest.fixture
+    def waiting(self, book):
+        """A build of a chapter that waits until the file ``go`` is there."""
+        book.add("good", 'while not os.path.exists("go") and seed == 3: time.sleep(0.05)')
+        return book
+
+    def begin(self, book, command, **env):
+        flags = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(command, cwd=book.folder, env=os.environ | env, **flags)
+
+    def until(self, condition):
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def test_mistyped_and_good_look_leave_a_build_alone(self, waiting):
+        build = self.begin(waiting, waiting.command("build/ledger.json"))
+        self.until(lambda: waiting.running() == ["good"])
+        assert "unknown parameter sed" in waiting.script("chapter", "good", "--params", "sed=7").stderr
+        look = waiting.script("chapter", "good", "--params", "seed=7")
+        assert look.returncode == 0, look.stderr
+        (waiting.folder / "go").touch()
+        out, errors = build.communicate(timeout=60)
+        assert build.returncode == 0, errors
+        assert "part/good:" in out
+        assert json.loads((waiting.folder / "build/claims/part/good.json").read_text())["parameters"]["seed"] == 3
+        assert waiting.has("build/runs/part/good/seed=7.json")
+        assert not list((waiting.folder / "build/running").iterdir())
+
+    def test_refused_parameter_touches_nothing(self, book):
+        book.add("good", "1 / 0").script("chapter", "good")
+        before = {path: path.stat().st_mtime_ns for path in book.folder.rglob("*")}
+        assert book.script("chapter", "good", "--params", "seed=x").returncode == 1
+        assert {path: path.stat().st_mtime_ns for path in book.folder.rglob("*")} == before
+
+    def test_two_seeds_of_one_chapter(self, book):
+        book.add("good", "time.sleep(1)")
+        command = [sys.executable, ROOT / "workflow/chapter.py", "good", "--params"]
+        looks = [self.begin(book, [*command, f"seed={seed}"]) for seed in (1, 2)]
+        for look in looks:
+            assert look.wait(timeout=60) == 0, look.stderr.read()
+        for seed in (1, 2):
+            run = json.loads((book.folder / f"build/runs/part/good/seed={seed}.json").read_text())
+            assert run["parameters"]["seed"] == seed
+
+    def test_two_builds_where_there_is_no_flock(self, waiting, tmp_path_factory):
+        tools = tmp_path_factory.mktemp("bin")
+        for name in ("sh", "bash", "git", "uname"):
+            (tools / name).symlink_to(shutil.which(name))
+        assert shutil.which("flock", path=tools) is None
+        builds = [self.begin(waiting, waiting.command("build/ledger.json"), PATH=str(tools)) for _ in range(2)]
+        self.until(lambda: waiting.running())
+        time.sleep(2)
+        (waiting.folder / "go").touch()
+        ends = [build.communicate(timeout=120) for build in builds]
+        assert [build.returncode for build in builds] == [0, 0], ends
+        assert sum("another build is under way" in out for out, _ in ends) == 1
+        assert waiting.ran() == ["good"]
+
+
+def test_full_disk_is_one_sentence_and_what_was_there_stays(book):
+    book.add("good").script("chapter", "good", "--publish")
+    before = (book.folder / "build/executed/part/good.ipynb").read_bytes()
+    book.add("good", 'print("x" * 2_000_000)')
+    limit = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6)); sys.argv.pop(0); "
+    command = limit + "sys.path.insert(0, sys.argv[0].rpartition('/')[0]); runpy.run_path(sys.argv[0], {}, '__main__')"
+    process = book._run([sys.executable, "-c", command, ROOT / "workflow/chapter.py", "good", "--publish"], {})
+    assert process.returncode == 1
+    assert "Traceback" not in process.stderr
+    (line,) = process.stderr.splitlines()
+    assert "part/good: file too large" in line
+    assert line.endswith("make room and run it again")
+    assert (book.folder / "build/executed/part/good.ipynb").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -331,7 +430,7 @@ def test_one_chapter_with_parameters_prints_its_rows_and_keeps_out_of_the_book(b
     assert "seed=1, step=1.0, loss='4', exact=False" in process.stdout
     assert "not reproduced" in process.stdout
     assert "control did not fail" in process.stdout
-    assert "build/runs/part/good.ipynb" in process.stdout
+    assert "build/runs/part/good/loss=4,seed=1,step=1.0.ipynb" in process.stdout
     assert not book.has("build/claims")
 
 
@@ -358,16 +457,41 @@ def test_progress_of_a_training_is_shown_while_it_runs_and_not_kept_and_a_warnin
     book.add("good", f"{begin}\n{end}").add("warns", f'{begin}\n{end}\nwarnings.warn("odd")')
     process = book.script("chapter", "good")
     assert "adam epoch 1 of 1, loss 2" in process.stderr
-    notebook = nbformat.read(book.folder / "build/runs/part/good.ipynb", as_version=4)
+    notebook = nbformat.read(book.folder / "build/runs/part/good/defaults.ipynb", as_version=4)
     assert "epoch" not in str([cell.get("outputs") for cell in notebook.cells])
     assert "odd" in book.script("chapter", "warns").stderr
-    assert "UserWarning: odd" in (book.folder / "build/runs/part/warns.ipynb").read_text()
+    assert "UserWarning: odd" in (book.folder / "build/runs/part/warns/defaults.ipynb").read_text()
     assert "epoch" not in book.script("chapter", "good", "--publish").stderr
 
 
 def test_unknown_chapter_is_refused_with_the_list(book):
     process = book.add("good").script("chapter", "bad")
     assert process.stderr == "there is no chapter 'bad'; chapters: part/good\n"
+
+
+def test_list_says_what_a_chapter_reproduces_and_takes(book):
+    process = book.add("good").script("fragments")
+    assert process.stdout.splitlines() == [
+        "part/good: Chapter good [Theorem 1]",
+        "    seed: int = 3, step: float = 0.5, loss: str = 'logistic', exact: bool = False",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("bad: {step: 1}", "there is no chapter 'bad'; chapters: part/good"),
+        ("- good", "write one block a chapter, and in it lines of the form 'name: value'"),
+        ("good: {step: [", "while parsing a flow"),
+    ],
+)
+def test_file_of_parameters_that_does_not_fit_is_one_line(book, text, why):
+    (book.add("good").folder / "values.yml").write_text(text)
+    process = book.build(parameters="values.yml")
+    assert process.returncode == 1
+    assert f"values.yml: {why}" in process.stderr
+    assert "Traceback" not in process.stderr
+    assert book.ran() == []
 
 
 def test_name_of_two_chapters_is_ambiguous(inside):
@@ -389,13 +513,14 @@ def test_name_of_two_chapters_is_ambiguous(inside):
         ("from lib.alpha import beta", {"__init__", "alpha", "beta"}),
         ("%matplotlib inline\ndef f():\n    import lib.gamma", {"__init__", "gamma"}),
         ("import library, os.path", set()),
-        ("this does not parse", {"__init__", "alpha", "beta", "gamma", "unused", "ledger"}),
+        ("this does not parse", {"__init__", "alpha", "beta", "gamma", "unused"}),
     ],
 )
 def test_library_files_of_a_chapter(inside, code, expected):
-    Path("book/part/good.md").write_text(f"# No header\n\n```{{code-cell}}\n:tags: [x]\n\n{code}\n```\n")
+    Path("book/part/good.md").write_text(HEADER.format(name="good", code=code, extra=""))
     Path("lib/table.csv").touch()
-    assert chapters.library_of("part/good") == sorted([*(f"lib/{name}.py" for name in expected), "lib/table.csv"])
+    files = {f"lib/{name}.py" for name in expected | {"__init__", "ledger"}}  # which the chapter above has anyway
+    assert chapters.library_of("part/good") == sorted([*files, "lib/table.csv"])
 
 
 # The ledger.
@@ -404,6 +529,7 @@ def test_library_files_of_a_chapter(inside, code, expected):
 def collected(*rows, changed=None):
     """Write what a run of part/good leaves and collect it."""
     report = {"chapter": "part/good", "seconds": 1.0, "parameters": {}, "changed": changed or {}, "rows": rows}
+    report |= {"threads": 1, "cpu": "some"}
     Path("build/claims/part").mkdir(parents=True, exist_ok=True)
     Path("build/claims/part/good.json").write_text(json.dumps(report))
     claims.collect()

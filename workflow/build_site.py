@@ -13,53 +13,79 @@ import time
 from pathlib import Path
 
 import check_site
+import downloads
 import fragments
 import nbformat
-from chapters import chapters, is_chapter, pages
+import yaml
+from chapters import BookError, chapters, is_chapter, pages, read
 from claims import MIME
 
 STAGED, OUTPUT, HTML, LOG = (Path("build", name) for name in ("staged", "sphinx", "html", "logs/site.log"))
 
 
-def stage():
-    """Assemble what Jupyter Book reads: a chapter's source beside its notebook would be two pages of one name."""
+def stage(folder, notebook_of):
+    """Assemble what Jupyter Book reads: a chapter's source beside its notebook would be two pages of one name.
+
+    A file that is there already with the same content keeps its time, so that Sphinx reads only what changed.
+    """
     for path in Path("book").rglob("*"):
         if path.is_file() and not (path.suffix == ".md" and is_chapter(path)):
-            copy(path, STAGED / path)
+            put(folder / path, path.read_bytes())
     for chapter in chapters():
-        stage_notebook(Path("build/executed", chapter + ".ipynb"), STAGED / "book" / (chapter + ".ipynb"))
-    for name in ("_config.yml", "_toc.yml"):
-        copy(Path(name), STAGED / name)
-    fragments.write(STAGED / "book/_generated")
+        put(folder / "book" / (chapter + ".ipynb"), nbformat.writes(notebook_of(chapter)).encode() + b"\n")
+    put(folder / "_toc.yml", Path("_toc.yml").read_bytes())
+    put(folder / "_config.yml", yaml.safe_dump(downloads.settings(Path("_config.yml").read_text("utf-8"))).encode())
+    for name, text in fragments.texts().items():
+        put(folder / "book/_generated" / name, text.encode())
 
 
-def stage_notebook(path, to):
-    """Copy a notebook without the rows for the ledger: data, which Sphinx cannot show and warns of."""
-    notebook = nbformat.read(path, as_version=4)
+def put(path, content):
+    """Write a file and make its folder, unless it has this content already."""
+    if not path.exists() or path.read_bytes() != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def executed(chapter):
+    """Return the prose of a chapter as it is now with the outputs of its run, less the rows for the ledger.
+
+    Those are data, which Sphinx cannot show and warns of.
+    """
+    return merged(chapter, nbformat.read(Path("build/executed", chapter + ".ipynb"), as_version=4))
+
+
+def merged(chapter, run):
+    """Return a chapter's source with the outputs of its run; BookError if they are not of this code."""
+    notebook = read(chapter)
+    ran = {cell["id"]: cell for cell in run.cells if cell.cell_type == "code"}
+    injected = ran.pop(f"{Path(chapter).name}-parameters", None)
+    cells = []
     for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            output.get("data", {}).pop(MIME, None)
-    to.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(notebook, to)
+        cells.append(cell)
+        if cell.cell_type == "code":
+            outcome = ran.pop(cell["id"], {"source": None})
+            if outcome["source"] != cell.source:
+                raise BookError(f"{chapter}: its code is not the code that ran; run it again: make book")
+            cell.execution_count, cell.outputs = outcome.execution_count, outcome.outputs
+            for output in cell.outputs:
+                output.get("data", {}).pop(MIME, None)
+            if injected and "parameters" in cell.metadata.get("tags", []):
+                cells.append(injected)
+    notebook.cells, notebook.metadata = cells, run.metadata
+    return notebook
 
 
-def copy(path, to):
-    """Copy a file and make its folder."""
-    to.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(path, to)
-
-
-def jupyter_book():
+def jupyter_book(staged, output, log, *flags):
     """Build the staged tree; return the lines to show if that fails."""
-    LOG.parent.mkdir(parents=True, exist_ok=True)
+    log.parent.mkdir(parents=True, exist_ok=True)
     tool = Path(sys.executable).with_name("jupyter-book")
-    command = [tool, "build", STAGED, "--path-output", OUTPUT, "-W", "-n", "--keep-going"]
-    with LOG.open("w", encoding="utf-8") as log:
-        status = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=False).returncode
+    command = [tool, "build", staged, "--path-output", output, *flags]
+    with log.open("w", encoding="utf-8") as file:
+        status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False).returncode
     if status == 0:
         return []
-    here = re.compile(rf"\x1b\[[0-9;]*m|{re.escape(str(STAGED.resolve()))}/?|{re.escape(str(Path.cwd()))}/")
-    lines = [here.sub("", line) for line in LOG.read_text("utf-8").splitlines()]
+    here = re.compile(rf"\x1b\[[0-9;]*m|{re.escape(str(staged.resolve()))}/?|{re.escape(str(Path.cwd()))}/")
+    lines = [here.sub("", line) for line in log.read_text("utf-8").splitlines()]
     return [line for line in lines if re.search(r"WARNING|ERROR|CRITICAL|[Ee]rror:", line)] or lines[-20:]
 
 
@@ -68,11 +94,12 @@ def main():
     started = time.monotonic()
     for folder in (STAGED, OUTPUT, HTML):
         shutil.rmtree(folder, ignore_errors=True)
-    stage()
+    stage(STAGED, executed)
     print(f"site: building {len(pages())} pages", flush=True)
-    if lines := jupyter_book():
+    if lines := jupyter_book(STAGED, OUTPUT, LOG, "-W", "-n", "--keep-going"):
         sys.exit("\n".join([*lines, f"site: jupyter-book failed, see {LOG}"]))
     built = OUTPUT / "_build/html"
+    downloads.write(built)
     if faults := check_site.faults(built, STAGED, pages()):
         sys.exit("\n".join([*faults, f"site: {len(faults)} faults"]))
     os.replace(built, HTML)
@@ -80,4 +107,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BookError as error:
+        sys.exit(str(error))

@@ -1,54 +1,78 @@
 """Run one chapter: MyST Markdown -> notebook with stable cell ids -> papermill -> executed notebook and its claims.
 
-Either everything of a chapter is published or nothing: files move into place only after the last cell has run. A
-failure is one line that names the cell, and the notebook up to there is kept under ``build/evidence/``.
+Every run has a folder of its own, so that none disturbs another. Either everything of a run is kept or nothing: files
+move into place only after the last cell. A failure is one line that names the cell, and the notebook up to there stays.
 """
 
 import argparse
+import hashlib
 import json
 import logging
 import os
+import platform
 import shutil
+import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import nbformat
 import parameters
-from chapters import BookError, find, source, title
+from chapters import BookError, find, read, source, title
 from claims import rows_of, tally
-from execution import execute, load, tidy
+from execution import FULL, execute, tidy
+
+RUNNING = Path("build/running")
 
 
-def run(chapter, values, progress=None):
-    """Run a chapter; return the path of its notebook, still in ``build/running/``, and what the ledger needs of it."""
-    folder = Path("build/running", chapter)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+def values_of(chapter, asked):
+    """Return all values in force and those that differ from the chapter's own; what does not fit is refused."""
+    known = parameters.declared(read(chapter))
+    own = {name: default for name, (_, default, _) in known.items()}
+    values = own | parameters.check(asked, known)
+    return values, {name: value for name, value in values.items() if value != own[name]}
+
+
+def label(changed):
+    """Return the name of a run's results, from the values that differ from the chapter's own: ``seed=7,step=0.1``."""
+    name = ",".join(f"{key}={changed[key]}" for key in sorted(changed)) or "defaults"
+    plain = "".join(letter if letter.isalnum() or letter in "=,.+-_" else "_" for letter in name)
+    if plain == name and len(name) < 100:
+        return name
+    return f"{plain[:80]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def run(chapter, asked, folder, progress=None):
+    """Run a chapter in ``folder``; return what the ledger needs of it. The notebook is ``folder/executed.ipynb``."""
     plain, done = folder / "source.ipynb", folder / "executed.ipynb"
-    notebook = load(chapter)
-    nbformat.write(notebook, plain)
-    known = parameters.declared(plain)
-    values = parameters.check(values, known)
-    evidence = Path("build/evidence", chapter + ".ipynb")
-    evidence.unlink(missing_ok=True)  # that of an earlier run: no longer true
+    values, changed = values_of(chapter, asked)
+    nbformat.write(read(chapter), plain)
     print(f"{chapter}: running", flush=True)
     started = time.monotonic()
+    execute(chapter, plain, done, changed, progress)
+    rows = rows_of(tidy(done, chapter))
+    if not rows:
+        raise BookError("it leaves no claims: end it with lib.ledger.verdict(claim(...), control(...))")
+    return {
+        "chapter": chapter,
+        "seconds": round(time.monotonic() - started, 1),
+        "threads": int(os.environ["OMP_NUM_THREADS"]),
+        "cpu": cpu(),
+        "parameters": values,
+        "changed": changed,
+        "rows": rows,
+    }
+
+
+def cpu():
+    """Return the name of this machine's processor, as far as the system tells it."""
     try:
-        execute(chapter, plain, done, values, progress)
-        notebook = tidy(done, chapter)
-        rows = rows_of(notebook)
-        if not rows:
-            raise BookError("it leaves no claims: end it with lib.ledger.verdict(claim(...), control(...))")
-    except BookError as error:
-        if not done.exists():
-            raise
-        move(done, evidence)
-        raise BookError(f"{error}; evidence: {evidence}") from None
-    in_force = {name: default for name, (_, default, _) in known.items()} | values
-    changed = {name: value for name, value in values.items() if value != known[name][1]}
-    summary = {"chapter": chapter, "seconds": round(time.monotonic() - started, 1), "parameters": in_force}
-    return done, summary | {"changed": changed, "rows": rows}
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, None) or platform.processor() or platform.machine()
 
 
 def move(path, to):
@@ -57,12 +81,55 @@ def move(path, to):
     os.replace(path, to)
 
 
-def publish(chapter, done, summary):
-    """Move a chapter's notebook and its claims to where the book is built from."""
-    rows = done.with_name("claims.json")
-    rows.write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n", "utf-8")
-    move(rows, Path("build/claims", chapter + ".json"))
-    move(done, Path("build/executed", chapter + ".ipynb"))
+def attempt(chapter, asked, folder, places, progress):
+    """Run a chapter and move notebook, claims and log to ``places``; a failed run leaves its notebook as evidence."""
+    places["evidence"].unlink(missing_ok=True)  # that of an earlier run: no longer true
+    log = folder / "run.log"
+    logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(message)s")
+    logging.raiseExceptions = False  # a log that cannot be written is not what went wrong
+    try:
+        summary = run(chapter, asked, folder, progress)
+        (folder / "claims.json").write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n", "utf-8")
+    except BookError as error:
+        if not (folder / "executed.ipynb").exists():
+            raise
+        move(folder / "executed.ipynb", places["evidence"])
+        raise BookError(f"{error}; evidence: {places['evidence']}") from None
+    finally:
+        move(log, places["log"])
+    move(folder / "claims.json", places["claims"])
+    move(folder / "executed.ipynb", places["notebook"])
+    return summary
+
+
+def places_of(chapter, kept):
+    """Return where the parts of a run go: into the book, or under ``build/runs/`` by the name ``kept``."""
+    if not kept:
+        kinds = {"notebook": "executed/{}.ipynb", "claims": "claims/{}.json", "log": "logs/{}.log"}
+        kinds["evidence"] = "evidence/{}.ipynb"
+    else:
+        chapter = f"runs/{chapter}/{kept}"
+        kinds = {"notebook": "{}.ipynb", "claims": "{}.json", "log": "{}.log", "evidence": "{}.failed.ipynb"}
+    return {kind: Path("build", place.format(chapter)) for kind, place in kinds.items()}
+
+
+def show(chapter, notebook, summary):
+    """Print the rows of a single run."""
+    print(f"\n{title(source(chapter))}")
+    print(", ".join(f"{name}={value!r}" for name, value in summary["parameters"].items()) or "no parameters")
+    for row in summary["rows"]:
+        numbers = f"{row['measured']:10.3g} {row['relation']} {row['bound']:<8.3g}"
+        print(f"  {row['verdict']:<24} {numbers} {row['item']}: {row['statement']}")
+    print(f"notebook: {notebook}\n")
+
+
+def counted():
+    """Return ``" (7 of 34)"`` where the build has said how many chapters it runs."""
+    if not (count := os.environ.get("CHAPTERS_TO_RUN")):
+        return ""
+    with open("build/finished", "a+b") as file:  # a byte a chapter: appending is atomic
+        file.write(b".")
+        return f" ({file.tell()} of {count})"
 
 
 def main():
@@ -73,39 +140,33 @@ def main():
     cli.add_argument("--values", type=json.loads, default={}, help="the same as JSON, from the workflow")
     cli.add_argument("--publish", action="store_true", help="for the book, not for a look")
     arguments = cli.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{arguments.name}: stopped"))
     try:
         chapter = find(arguments.name)
     except BookError as error:
         sys.exit(str(error))
+    folder = None
     try:
-        logs = Path("build/logs", chapter + ".log")
-        logs.parent.mkdir(parents=True, exist_ok=True)
-        logging.basicConfig(filename=logs, filemode="w", level=logging.INFO, format="%(asctime)s %(message)s")
-        values = arguments.values | parameters.parse(arguments.params)
-        done, summary = run(chapter, values, None if arguments.publish else sys.stderr)
-        if arguments.publish:
-            publish(chapter, done, summary)
-        else:
-            show(chapter, done, summary)
-        print(f"{chapter}: {summary['seconds']:.1f} s, {tally(summary['rows'])}", flush=True)
+        asked = arguments.values | parameters.parse(arguments.params)
+        changed = values_of(chapter, asked)[1]
+        places = places_of(chapter, None if arguments.publish else label(changed))
+        RUNNING.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=source(chapter).stem + "-", dir=RUNNING))
+        summary = attempt(chapter, asked, folder, places, None if arguments.publish else sys.stderr)
+        if not arguments.publish:
+            show(chapter, places["notebook"], summary)
+        print(f"{chapter}: {summary['seconds']:.1f} s, {tally(summary['rows'])}{counted()}", flush=True)
     except BookError as error:
         sys.exit(f"{chapter}: {error}")
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        sys.exit(f"{chapter}: {error.strerror.lower()} at {error.filename or 'build'}: make room and run it again")
     except KeyboardInterrupt:
         sys.exit(f"{chapter}: interrupted")
     finally:
-        shutil.rmtree(Path("build/running", chapter), ignore_errors=True)
-
-
-def show(chapter, done, summary):
-    """Print the rows of a single run and keep its notebook."""
-    kept = Path("build/runs", chapter + ".ipynb")
-    move(done, kept)
-    print(f"\n{title(source(chapter))}")
-    print(", ".join(f"{name}={value!r}" for name, value in summary["parameters"].items()) or "no parameters")
-    for row in summary["rows"]:
-        numbers = f"{row['measured']:10.3g} {row['relation']} {row['bound']:<8.3g}"
-        print(f"  {row['verdict']:<24} {numbers} {row['item']}: {row['statement']}")
-    print(f"notebook: {kept}\n")
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -5,12 +5,16 @@ the book and over the small books of the tests. A chapter is known by its path b
 """
 
 import ast
+import copy
+import functools
+import hashlib
+import json
 import re
+import subprocess
 from pathlib import Path
 
+import jupytext
 import yaml
-
-FENCE = re.compile(r"^(?P<fence>`{3,})\{code-cell\}.*?\n(?P<code>.*?)^(?P=fence)`*\s*$", re.MULTILINE | re.DOTALL)
 
 
 class BookError(Exception):
@@ -83,6 +87,63 @@ def title(page):
     return heading[1] if heading else Path(page).stem
 
 
+def read(chapter):
+    """Return a chapter as a notebook; a code cell's id counts code cells only, so that prose does not change it."""
+    try:
+        notebook = copy.deepcopy(_parsed(source(chapter).read_text("utf-8")))
+    except Exception as error:  # jupytext passes on whatever its YAML and Markdown parsers raise
+        raise BookError(f"{source(chapter)} cannot be read: {' '.join(str(error).split())[:300]}") from None
+    stem, counts = source(chapter).stem, {}
+    for cell in notebook.cells:
+        number = counts[cell.cell_type] = counts.get(cell.cell_type, 0) + 1
+        cell["id"] = f"{stem}-{number}" if cell.cell_type == "code" else f"{stem}-text-{number}"
+    return notebook
+
+
+@functools.cache
+def _parsed(text):
+    return jupytext.reads(text, "md")
+
+
+def code_of(chapter):
+    """Return what a run of a chapter depends on in its source: the code of its cells, and which one has parameters."""
+    cells = (cell for cell in read(chapter).cells if cell.cell_type == "code")
+    return [(cell.source, "parameters" in cell.metadata.get("tags", [])) for cell in cells]
+
+
+def mark_code(chapter, values):
+    """Write a hash of a chapter's code and values to ``build/code/``, only where it differs, and return the path.
+
+    As the input of a rule it makes a run depend on the code and not on the prose, also where Snakemake's own records
+    are gone: then the file's time decides.
+    """
+    try:
+        code = code_of(chapter)
+    except BookError:  # which the run will report
+        code = source(chapter).read_text("utf-8", errors="replace")
+    return _mark(f"code/{chapter}", hashlib.sha256(json.dumps([code, values], sort_keys=True).encode()).hexdigest())
+
+
+def mark_commit():
+    """Write the commit of the sources to ``build/commit``, only where it differs, and return the path.
+
+    Its hash and day, and whether anything else than it is built; "unknown" where there is no git.
+    """
+    git = ["git", "-c", "core.quotepath=off"]
+    shown = subprocess.run([*git, "show", "-s", "--format=%h %cs"], capture_output=True, text=True, check=False)
+    status = subprocess.run([*git, "status", "--porcelain", "."], capture_output=True, text=True, check=False)
+    changed = " with changes" if status.stdout.strip() else ""
+    return _mark("commit", "unknown" if shown.returncode else shown.stdout.strip() + changed)
+
+
+def _mark(name, text):
+    path = Path("build", name)
+    if not path.exists() or path.read_text("utf-8") != text + "\n":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n", "utf-8")
+    return str(path)
+
+
 def library_of(chapter):
     """Return the files of ``lib/`` that a chapter's result can depend on.
 
@@ -90,24 +151,33 @@ def library_of(chapter):
     such a file may be read by any module. Code that cannot be parsed is taken to depend on everything: better one run
     too many than an old number published.
     """
-    text = source(chapter).read_text("utf-8")
-    code = "\n".join(match["code"] for match in FENCE.finditer(text))
-    lines = (line for line in code.splitlines() if not line.startswith((":", "%", "!", "---")))
     files = {path for path in Path("lib").rglob("*") if path.is_file() and "__pycache__" not in path.parts}
     modules = {path for path in files if path.suffix == ".py"}
     try:
-        queue, needed = _imports("\n".join(lines), (), modules), set()
+        lines = (line for code, _ in code_of(chapter) for line in code.splitlines())
+        code = "\n".join(line for line in lines if not line.startswith(("%", "!")))
+        queue, needed = _imports(code, (), modules), set()
         while queue:
             path = queue.pop()
             needed.add(path)
             queue |= _imports(path.read_text("utf-8"), path.parts[:-1], modules) - needed
-    except SyntaxError:
+    except (BookError, SyntaxError):
         needed = modules
     return sorted(map(str, needed | (files - modules)))
 
 
 def _imports(code, package, modules):
     """Return the files among ``modules`` that ``code``, standing in ``package``, imports."""
+    found = set()
+    for name in _imported_names(code, package):  # importing a.b.c also runs a and a.b
+        for end in range(1, len(name) + 1):
+            stem = Path(*name[:end])
+            found |= {stem.with_suffix(".py"), stem / "__init__.py"} & modules
+    return found
+
+
+@functools.cache
+def _imported_names(code, package):
     names = set()
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
@@ -116,9 +186,4 @@ def _imports(code, package, modules):
             base = package[: len(package) - node.level + 1] if node.level else ()
             base += tuple(node.module.split(".")) if node.module else ()
             names |= {base} | {(*base, alias.name) for alias in node.names}
-    found = set()
-    for name in names:  # importing a.b.c also runs a and a.b
-        for end in range(1, len(name) + 1):
-            stem = Path(*name[:end])
-            found |= {stem.with_suffix(".py"), stem / "__init__.py"} & modules
-    return found
+    return names

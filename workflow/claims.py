@@ -5,6 +5,7 @@ import math
 import sys
 import tomllib
 from collections import Counter
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
@@ -57,9 +58,25 @@ def direct_dependencies():
     return sorted(Requirement(line).name for line in listed)
 
 
+def environment(runs):
+    """Return what the numbers came from: sources, day, machine and versions."""
+    return {
+        "commit": commit(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "cpu": ", ".join(sorted({run["cpu"] for run in runs})),
+        "threads": max((run["threads"] for run in runs), default=1),
+        "python": python_version(),
+    } | {name: version(name) for name in direct_dependencies()}
+
+
+def commit():
+    """Return commit and day of the sources as the workflow has noted them, ``a1b2c3d 2026-01-31 with changes``."""
+    noted = Path("build/commit")
+    return noted.read_text("utf-8").strip() if noted.exists() else "unknown"
+
+
 def collect():
     """Write the ledger, or say which rows cannot stand in it."""
-    environment = {"python": python_version()} | {name: version(name) for name in direct_dependencies()}
     runs, claims, faults = reports(), {}, []
     known = {(paper["arxiv"], item["item"]) for paper in register() for item in paper["items"]}
     for run in runs:
@@ -73,7 +90,7 @@ def collect():
             claims[name] = entry | {"chapter": run["chapter"], "parameters": run["parameters"]}
     if faults:
         raise BookError("\n".join(faults))
-    ledger = {"environment": environment, "claims": list(claims.values())}
+    ledger = {"environment": environment(runs), "claims": list(claims.values())}
     if changed := [run["chapter"] for run in runs if run["changed"]]:
         ledger["changed_parameters"] = changed  # run with other values than the book's own: not to be compared
     LEDGER.write_text(json.dumps(ledger, indent=1, allow_nan=False, ensure_ascii=False) + "\n", "utf-8")

@@ -1,8 +1,10 @@
 """What it takes to run a notebook so that a failure is one line: which cell, where it stands in the source, and why."""
 
+import errno
 import json
 import logging
 import os
+import platform
 import re
 import tempfile
 import time
@@ -16,19 +18,9 @@ from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
 TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… or `timeout:` in the chapter's header change it
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 PROGRESS = re.compile(r".*epoch \d+ of \d+.*\n")  # what lib.networks.train writes to standard error
-
-
-def load(chapter):
-    """Read a chapter as a notebook whose cell ids do not change from one run to the next."""
-    try:
-        notebook = jupytext.read(source(chapter))
-    except Exception as error:  # jupytext passes on whatever its YAML and Markdown parsers raise
-        raise BookError(f"cannot be read: {one_line(error)}") from None
-    for number, cell in enumerate(notebook.cells):
-        cell["id"] = f"{source(chapter).stem}-{number}"
-    return notebook
 
 
 def execute(chapter, plain, done, values, progress=None):
@@ -67,6 +59,8 @@ def execute(chapter, plain, done, values, progress=None):
             place = where(chapter, running["cell"]["id"])
             problem = f"the chapter was still running after {limit:g} s" if time.monotonic() > deadline - 1 else error
         except Exception as error:
+            if getattr(error, "errno", None) in FULL:
+                raise
             logging.exception("papermill failed")
             place, problem = "the run", f"{type(error).__name__}: {error}"
     note(done, message := f"{place} failed: {one_line(problem)}")
@@ -96,6 +90,14 @@ def environment(private):
     threads = os.environ.get("THREADS") or os.environ.get("OMP_NUM_THREADS") or "1"
     for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM"):
         os.environ[f"{library}_NUM_THREADS"] = threads
+    # Sums in wider registers round otherwise, and a chaotic run amplifies it: the same instructions on every x86 machine.
+    if platform.machine() in ("x86_64", "AMD64"):
+        for library, instructions in (
+            ("ATEN_CPU_CAPABILITY", "avx2"),
+            ("MKL_CBWR", "AVX2"),
+            ("OPENBLAS_CORETYPE", "Haswell"),
+        ):
+            os.environ.setdefault(library, instructions)
     # Threads that wait spin by default: with four of them on a busy machine a chapter of 5 s took 85 s, asleep 6 s.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ |= {"PYTHONHASHSEED": "0", "IPYTHONDIR": private, "JUPYTER_PREFER_ENV_PATH": "1"}
@@ -105,14 +107,15 @@ def environment(private):
 
 def where(chapter, cell_id, line=1):
     """Return ``cell 5 (book/x.md:87, "flow = ...")`` for a line of a cell."""
-    stem, _, index = cell_id.rpartition("-")
+    stem, _, number = cell_id.rpartition("-")
     if stem != source(chapter).stem:  # papermill gives the cell that it adds an id of its own
         return "the cell of injected parameters"
-    text, index = source(chapter).read_text("utf-8"), int(index)
+    text = source(chapter).read_text("utf-8")
     notebook = jupytext.myst.myst_to_notebook(text, add_source_map=True)
-    number = sum(cell.cell_type == "code" for cell in notebook.cells[: index + 1])
-    code, lines = notebook.cells[index].source.splitlines() or [""], text.splitlines()
-    first = lines.index(code[0], notebook.metadata.source_map[index]) + 1  # after the fence and the cell's options
+    placed = zip(notebook.cells, notebook.metadata.source_map, strict=True)
+    cell, start = [pair for pair in placed if pair[0].cell_type == "code"][int(number) - 1]
+    code, lines = cell.source.splitlines() or [""], text.splitlines()
+    first = lines.index(code[0], start) + 1  # after the fence and the cell's options
     return f'cell {number} ({source(chapter)}:{first + line - 1}, "{code[min(line, len(code)) - 1].strip()[:60]}")'
 
 

@@ -1,13 +1,15 @@
 """What the pages show of the ledger: totals, scoreboard and runs, as MyST that they include from ``_generated/``."""
 
 import json
+import tomllib
 from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path
 from platform import python_version
 
-from chapters import chapters, source, title
-from claims import LEDGER, direct_dependencies, register, reports, tally
+import parameters
+from chapters import chapters, read, source, title
+from claims import LEDGER, commit, direct_dependencies, register, reports, tally
 
 # An item is as good as its worst claim. The signs are those of lib/ledger.py.
 WORST_FIRST = {"not reproduced": "✗", "corrected": "✎", "reproduced": "✓"}
@@ -99,23 +101,27 @@ def runs():
     )
 
 
-def write(folder):
-    """Write all fragments into ``folder``."""
-    folder.mkdir(parents=True)
-    for make in (totals, scoreboard, runs):
-        Path(folder, make.__name__ + ".md").write_text(make(), "utf-8")
+def edition():
+    """Return which version of the sources this site shows."""
+    numbered = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    return f"Version {numbered}, commit {commit()}.\n"
+
+
+def texts():
+    """Return all fragments: name of the file -> text."""
+    return {make.__name__ + ".md": make() for make in (totals, scoreboard, runs, edition)}
 
 
 def overview():
-    """Print the chapters and what each reproduces, from their sources alone."""
+    """Print the chapters, what each reproduces, and its parameters, from their sources alone."""
     items = {}
     for paper in register():
         for entry in paper["items"]:
             items.setdefault(entry.get("chapter"), []).append(entry["item"])
-    known = chapters()
-    width = max(map(len, known), default=0)
-    for chapter in known:
-        print(f"{chapter:<{width}}  {title(source(chapter))}  [{', '.join(items.get(chapter, ['-']))}]")
+    for chapter in chapters():
+        print(f"{chapter}: {title(source(chapter))} [{', '.join(items.get(chapter, ['-']))}]")
+        known = parameters.declared(read(chapter)).items()
+        print("    " + ", ".join(f"{name}: {kind} = {default!r}" for name, (kind, default, _) in known))
 
 
 if __name__ == "__main__":

@@ -6,19 +6,24 @@ papermill only warns of an unknown name and never looks at the type, so that a t
 import ast
 import math
 import shlex
+import tempfile
 
 import nbformat
 import papermill
 import yaml
-from chapters import BookError
+from chapters import BookError, find
 
 TYPES = {"int": int, "float": float, "bool": bool, "str": str, "list": list, "dict": dict}
 
 
 def declared(notebook):
-    """Read the cell tagged ``parameters`` of a notebook file: name -> (type, default, comment)."""
+    """Read the cell tagged ``parameters`` of a notebook: name -> (type, default, comment)."""
+    with tempfile.NamedTemporaryFile("w", suffix=".ipynb", encoding="utf-8") as file:  # papermill reads files only
+        nbformat.write(notebook, file)
+        file.flush()
+        inspected = papermill.inspect_notebook(file.name)
     found = {}
-    for name, parameter in papermill.inspect_notebook(str(notebook)).items():
+    for name, parameter in inspected.items():
         default = _literal(parameter["default"])
         kind = parameter["inferred_type_name"].split("[")[0].strip()
         kind = type(default).__name__ if kind == "None" else kind
@@ -40,7 +45,7 @@ def declared(notebook):
 
 def _assigned(notebook):
     """Names that the cell tagged ``parameters`` sets; papermill passes over a line that it cannot parse."""
-    tagged = (cell for cell in nbformat.read(notebook, 4).cells if "parameters" in cell.metadata.get("tags", []))
+    tagged = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", []))
     body = [statement for cell in tagged for statement in ast.parse(cell.source).body]
     targets = [target for line in body for target in getattr(line, "targets", [getattr(line, "target", None)])]
     return {target.id for target in targets if isinstance(target, ast.Name)}
@@ -59,8 +64,8 @@ def parse(text):
     return values
 
 
-def read(path, chapters):
-    """Read a YAML file with one block of values a chapter."""
+def read(path):
+    """Read a YAML file with one block of values a chapter, which may be named by the last part of its path."""
     try:
         with open(path, encoding="utf-8") as file:
             blocks = yaml.safe_load(file) or {}
@@ -68,9 +73,10 @@ def read(path, chapters):
         raise BookError(f"{path}: {' '.join(str(error).split())}") from None
     if not isinstance(blocks, dict) or not all(isinstance(block, dict) for block in blocks.values()):
         raise BookError(f"{path}: write one block a chapter, and in it lines of the form 'name: value'")
-    if unknown := set(blocks) - set(chapters):
-        raise BookError(f"{path}: there is no chapter {', '.join(sorted(unknown))}; chapters: {', '.join(chapters)}")
-    return blocks
+    try:
+        return {find(str(name)): block for name, block in blocks.items()}
+    except BookError as error:
+        raise BookError(f"{path}: {error}") from None
 
 
 def check(values, known):

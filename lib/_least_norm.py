@@ -16,7 +16,7 @@ import torch
 from scipy.optimize import linprog
 from torch import Tensor
 
-from .geometry import dual_order, norm
+from . import geometry
 
 STEPS = 60  # 8 to 20 are common
 CONVERGED = 1e-15  # complementarity u . s / (|theta| |g|) at which a problem is solved, if the relative gap
@@ -26,7 +26,7 @@ SMOOTHED = 1e-12  # part of |x| below which its power is made smooth in the end;
 CHUNK = 64  # problems that are solved at once, so that their matrices stay in the cache
 
 
-def least_norm(rows, required, start, duals, order):
+def least_norm(rows, required, start, duals, norm):
     """Solve ``min |theta|_p`` s.t. rows theta >= required for a batch of sets of rows that can be separated.
 
     Parameters
@@ -36,7 +36,7 @@ def least_norm(rows, required, start, duals, order):
         None below zero, one above in each of the batch.
     start, duals : Tensor, shape (batch, D) and (batch, m)
         The Euclidean solution and its multipliers.
-    order : float
+    norm : float
         1 <= p <= inf; for p = 1 and p = inf, where there may be many solutions, one that is a vertex of their set.
 
     Returns
@@ -51,29 +51,29 @@ def least_norm(rows, required, start, duals, order):
     RuntimeError
         If HiGHS gives up on a linear program.
     """
-    if order in (1, math.inf):
-        theta, duals = _linear_programs(rows, required, start, order)
+    if norm in (1, math.inf):
+        theta, duals = _linear_programs(rows, required, start, norm)
     else:
         chunks = zip(*(part.split(CHUNK) for part in (rows, required, start, duals)), strict=True)
-        solved = [_interior_point(*chunk, order) for chunk in chunks]
+        solved = [_interior_point(*chunk, norm) for chunk in chunks]
         theta, duals = (torch.cat(part) for part in zip(*solved, strict=True))
-    combined = norm(_pull(rows, duals), dual_order(order))[:, None]
+    combined = geometry.norm(_pull(rows, duals), geometry.dual(norm))[:, None]
     return theta, duals / combined * ((required * duals).sum(-1, keepdim=True) / combined)
 
 
-def _linear_programs(rows, required, start, order):
+def _linear_programs(rows, required, start, norm):
     """theta and duals by HiGHS, with the rows scaled so that theta has about length 1."""
-    length = norm(start)[:, None]
+    length = geometry.norm(start)[:, None]
     pairs = zip((rows * length[..., None]).numpy(), required.numpy(), strict=True)
-    solved = [_linear_program(*pair, order) for pair in pairs]
+    solved = [_linear_program(*pair, norm) for pair in pairs]
     theta, duals = (torch.as_tensor(np.stack(part)) for part in zip(*solved, strict=True))
     return theta * length, duals.clamp(min=0)
 
 
-def _linear_program(rows, required, order):
+def _linear_program(rows, required, norm):
     """theta and duals for p = 1 or infinity of one set of rows, NumPy arrays."""
     size = rows.shape[1]
-    if order == 1:  # theta is the difference of two vectors that are not below zero
+    if norm == 1:  # theta is the difference of two vectors that are not below zero
         split = np.hstack([np.eye(size), -np.eye(size)])
         cost, matrix, bound, lowest = np.ones(2 * size), -rows @ split, -required, 0
     else:  # theta is y - norm with 0 <= y <= 2 norm: with free variables HiGHS may leave one at zero, off every vertex
@@ -95,7 +95,7 @@ class _Point(NamedTuple):
     slack: Tensor
 
 
-def _interior_point(rows, required, theta, duals, order):
+def _interior_point(rows, required, theta, duals, norm):
     """theta and duals (up to a factor) of a batch, which each problem leaves when it is solved."""
     slack = (_margins(rows, theta) - required).clamp(min=0) + required.amax(-1, keepdim=True) / 2
     point = _Point(theta, duals + duals.mean(-1, keepdim=True), slack)
@@ -104,8 +104,8 @@ def _interior_point(rows, required, theta, duals, order):
     running = torch.arange(len(rows))
     for _ in range(STEPS):
         longest = torch.where(stale[running] > 1, 0.5, 1.0)[:, None]  # full steps may go round in a circle
-        point = _step(rows, required, point, longest, order)
-        gap, complementarity = _accuracy(rows, required, point, order)
+        point = _step(rows, required, point, longest, norm)
+        gap, complementarity = _accuracy(rows, required, point, norm)
         error = gap + complementarity  # not a number where rounding has broken the matrix, which ends the problem
         stale[running] = torch.where(error < smallest[running] / 2, 0, stale[running] + 1)
         better = error < smallest[running]
@@ -120,11 +120,11 @@ def _interior_point(rows, required, theta, duals, order):
     return best.theta, best.duals
 
 
-def _step(rows, required, point, longest, order):
+def _step(rows, required, point, longest, norm):
     """One step of Mehrotra's: a prediction for complementarity zero, a correction for as much as that could reach."""
     theta, duals, slack = point
     mean = (duals * slack).mean(-1, keepdim=True)
-    heading, slope = _conjugate(theta, _pull(rows, duals), mean, order)
+    heading, slope = _conjugate(theta, _pull(rows, duals), mean, norm)
     factors, scale = _factorised((rows * slope[:, None]) @ rows.mT, slack / duals)
     lacking = required - _margins(rows, heading)
 
@@ -143,18 +143,19 @@ def _step(rows, required, point, longest, order):
     return _Point(theta + length * change, duals + length * dual_change, slack + length * slack_change)
 
 
-def _conjugate(theta, combined, mean, order):
+def _conjugate(theta, combined, mean, norm):
     """Linearise the relation of theta and g: to first order theta becomes heading + slope * (change of g)."""
-    theta_unit, combined_unit = norm(theta, order)[:, None], norm(combined, dual_order(order))[:, None]
+    theta_unit = geometry.norm(theta, norm)[:, None]
+    combined_unit = geometry.norm(combined, geometry.dual(norm))[:, None]
     theta, combined = theta / theta_unit, combined / combined_unit
-    x, y = (theta, combined) if order < 2 else (combined, theta)
-    power = min(order, dual_order(order))
+    x, y = (theta, combined) if norm < 2 else (combined, theta)
+    power = min(norm, geometry.dual(norm))
     squares = x**2 + (mean / theta_unit / combined_unit).clamp(SMOOTHED, 0.01) ** 2
     weight = squares ** (1 - power / 2)
     consistent = (x * y * squares ** (-power / 2)).clamp(0, 1)  # 1 where y is the power of x: then Newton's slope
     slope = (1 - (2 - power) * consistent) / weight
-    heading = theta + (combined - x / weight) / slope if order < 2 else x / weight
-    slope = 1 / slope if order < 2 else slope
+    heading = theta + (combined - x / weight) / slope if norm < 2 else x / weight
+    slope = 1 / slope if norm < 2 else slope
     return heading * theta_unit, slope * theta_unit / combined_unit
 
 
@@ -173,9 +174,9 @@ def _to_boundary(point, dual_change, slack_change):
     return torch.where(changes < 0, -values / changes, torch.inf).amin(-1, keepdim=True)
 
 
-def _accuracy(rows, required, point, order):
+def _accuracy(rows, required, point, norm):
     """Relative gap of theta scaled to its margins (infinite where it has none) and complementarity, shape (batch)."""
-    product = norm(_pull(rows, point.duals), dual_order(order)) * norm(point.theta, order)
+    product = geometry.norm(_pull(rows, point.duals), geometry.dual(norm)) * geometry.norm(point.theta, norm)
     smallest = torch.where(required > 0, _margins(rows, point.theta) / required, torch.inf).amin(-1)
     gap = (1 - (required * point.duals).sum(-1) * smallest / product).abs()
     return torch.where(smallest > 0, gap, torch.inf), (point.duals * point.slack).sum(-1) / product

@@ -1,0 +1,100 @@
+"""The gradient flow in logarithmic time: what descent tends to, far beyond the reach of any number of steps."""
+
+import warnings
+
+import numpy as np
+import torch
+from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
+from scipy.special import expit
+
+from . import checks, geometry
+from .descent import Trajectory
+from .geometry import inverse_mirror_map, mirror_map
+from .logspace import gradient
+
+LONGEST = 1e12  # log time plus path length at which a flow that has not arrived is given up
+
+
+def log_time_flow(problem, loss, start, log_times, accuracy=1e-9, norm=2.0):
+    """Integrate the gradient flow d theta/dt = -grad L in tau = log(1 + t), where t = e^10000 is within reach.
+
+    In log time the velocity is v = -e^tau grad L(theta), its two factors multiplied as logarithms. Descent that has to
+    leave a saturated wrong token waits, then jumps, so tau and theta are both integrated over sigma with
+    ``d sigma = (1 + |v|) d tau``: no speed is above 1. By a solver for stiff equations (LSODA), one entry of the batch
+    after the other. At a *finite* stationary point e^tau multiplies rounding errors: there log times end near 30.
+
+    Parameters
+    ----------
+    problem : lib.problem.Problem
+    loss : lib.losses.Loss
+    start : Tensor, shape (..., parameter_size)
+        theta at t = 0, one for each entry of the problem's batch, or several for a problem without one.
+    log_times : array_like, shape (records,)
+        Increasing values of log(1 + t), none below zero.
+    accuracy : float
+        Relative and absolute tolerance of the solver.
+    norm : float
+        p of the potential ``|x|_p^p / p``: the flow is that of mirror descent, dM/dt = -grad L with the mirror variable
+        M in place of theta everywhere above. For p above 2 theta has an infinite slope in M where an entry is zero.
+
+    Returns
+    -------
+    Trajectory
+
+    Raises
+    ------
+    RuntimeError
+        If the solver gives up; the message has its reason.
+    """
+    times = checks.tensor("log_times", log_times, "records")
+    if times[0] < 0 or (times.diff() <= 0).any():
+        raise ValueError("log_times must increase and start at 0 or later: they are values of log(1 + t)")
+    start = checks.tensor("start", start, "parameter")
+    batch = problem.batch_shape
+    if batch and start.shape[:-1] != batch:
+        raise ValueError(
+            f"start has leading dimensions {tuple(start.shape[:-1])}, the problem {tuple(batch)}:"
+            " give each problem one start"
+        )
+    flows = [
+        _flow(problem[index] if batch else problem, loss, start[index], times.numpy(), accuracy, norm)
+        for index in np.ndindex(start.shape[:-1])
+    ]
+    theta = torch.as_tensor(np.stack(flows, axis=1))
+    return Trajectory(theta.reshape(len(times), *start.shape), times)
+
+
+def _flow(problem, loss, start, times, accuracy, norm):
+    """One flow at the given log times, shape (records, parameter_size)."""
+
+    def theta(mirrored):
+        return inverse_mirror_map(torch.as_tensor(mirrored), norm)
+
+    def speed(_, state):
+        grad = gradient(problem, loss, theta(state[:-1]))
+        length = geometry.norm(grad.direction)
+        log_velocity = (state[-1] + grad.log_scale + length.log()).item()
+        share = expit(log_velocity)  # |v| / (1 + |v|), for any size of v
+        heading = -grad.direction.numpy() / (length.item() or 1.0)
+        return np.append(share * heading, expit(-log_velocity))
+
+    def arrived(_, state):
+        return state[-1] - times[-1]
+
+    arrived.terminal = True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # LSODA warns before it fails, and a failure is raised below
+        solution = solve_ivp(
+            speed, (0.0, LONGEST), np.append(mirror_map(start, norm).numpy(), 0.0), method="LSODA",
+            rtol=accuracy, atol=accuracy, dense_output=True, events=arrived,
+        )  # fmt: skip
+    if solution.status != 1:
+        length = geometry.norm(theta(solution.y[:-1, -1]))
+        raise RuntimeError(
+            f"the flow stopped at log(1 + t) = {solution.y[-1, -1]:g} with |theta| = {length:.2g} ({solution.message}):"
+            " rounding of the logits has reached the accuracy; end earlier"
+        )
+    end = solution.t_events[0][0]
+    sigmas = [brentq(lambda sigma, time=time: solution.sol(sigma)[-1] - time, 0, end) for time in times[:-1]]
+    return theta(solution.sol(np.array([*sigmas, end]))[:-1].T).numpy()

@@ -1,0 +1,58 @@
+"""Every `make chapter` line that a page prints is one that the workflow takes; one of them is run at another seed."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "workflow"))
+
+import chapters  # noqa: E402 - these stand beside the scripts that the workflow calls
+import parameters  # noqa: E402
+
+LINE = re.compile(r"^make chapter (?P<rest>[^\"\n]*(?:\"[^\"]*\")?[^\"\n]*)", re.MULTILINE)
+
+
+def printed():
+    """Yield page and words of every line that is shown in a block of its own, some over several lines."""
+    for page in [*sorted((ROOT / "book").rglob("*.md")), ROOT / "README.md"]:
+        for match in LINE.finditer(page.read_text("utf-8")):
+            words = dict(word.split("=", 1) for word in shlex.split(match["rest"].replace("\\\n", ""), comments=True))
+            name = "_template" if page.stem == "_template" else words.get("NAME", "")
+            yield pytest.param(name, words, id=f"{page.stem}: {match[0].splitlines()[0]}")
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.mark.parametrize(("name", "words"), list(printed()))
+def test_printed_command_fits_its_chapter(name, words):
+    assert words.keys() <= {"NAME", "PARAMS", "TIMEOUT", "THREADS"}
+    assert float(words.get("TIMEOUT", 1)) > 0
+    chapter = name if name == "_template" else chapters.find(name)
+    declared = parameters.declared(chapters.read(chapter))
+    values = parameters.check(parameters.parse(words.get("PARAMS", "")), declared)
+    assert not values or any(value != declared[name][1] for name, value in values.items()), "it changes nothing"
+
+
+def test_every_chapter_prints_one():
+    pages = {case.values[0] for case in printed()}
+    assert {chapter.rpartition("/")[2] for chapter in chapters.chapters()} <= pages
+
+
+def test_a_printed_command_runs_at_another_seed():
+    words = next(case.values[1] for case in printed() if case.values[0] == "lemma-3")
+    params = words["PARAMS"].replace("seed=7", "seed=8")
+    assert params != words["PARAMS"]
+    command = [sys.executable, "workflow/chapter.py", words["NAME"], "--params", params]  # as make does
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "seed=8" in done.stdout
+    assert "fails as it must" in done.stdout
+    assert "not reproduced" not in done.stdout

@@ -1,0 +1,182 @@
+"""What readers take away: notebooks that run without the project and are plain Markdown; doors to Binder and Colab."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "workflow"))
+
+import downloads  # noqa: E402 - stands beside the scripts that the workflow calls
+
+RAW = re.compile(r"\{[a-z][\w:-]*\}`|^[`:]{3,} *\{|^\([\w-]+\)=|^:::|^:[\w-]+: |\\norm\b", re.MULTILINE)
+HERE = {
+    "page": "book/a/x",
+    "site": "https://site",
+    "numbers": {"n": "12.3456", "word": "'two of five'", "none": "nan"},
+    "macros": {"norm": ["\\left\\lVert #1 \\right\\rVert", 1]},
+    "works": downloads.parse_file(str(ROOT / "book/references.bib")).entries,
+    "labels": {
+        "book/a/x": ("book/a/x", "", "This page"),
+        "book/b/y": ("book/b/y", "", "That page"),
+        "thm": ("book/a/x", "thm", "Theorem 1"),
+        "def": ("book/b/y", "def", "Log time"),
+        "eq-here": ("book/a/x", "equation-eq-here", "(2)"),
+        "eq-there": ("book/b/y", "equation-eq-there", "(3)"),
+        "fig": ("book/a/x", "fig", "Figure 1"),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("{glue:text}`n:.1f` and {glue:text}`n`", "12.3 and 12.3456"),
+        ("{glue:text}`word`, {glue:text}`none:.2f`", "two of five, nan"),
+        ("{prf:ref}`thm`, {prf:ref}`the theorem <thm>`", "Theorem 1, the theorem"),
+        ("{prf:ref}`def`", "[Log time](https://site/book/b/y.html#def)"),
+        ("{eq}`eq-here`", "(2)"),
+        ("{eq}`eq-there`", "[(3) of *That page*](https://site/book/b/y.html#equation-eq-there)"),
+        ("{numref}`fig`", "Figure 1"),
+        ("{doc}`../b/y`", "[That page](https://site/book/b/y.html)"),
+        ("{cite:t}`lawson1995solving`", "Lawson and Hanson, 1995"),
+        ("{cite:p}`vasudeva2024implicit`", "([Vasudeva et al.](https://arxiv.org/abs/2402.05738), 2024)"),
+        ("{strange}`said`", "said"),
+        ("`{eq}` and `code`", "`{eq}` and `code`"),
+        ("```bash\nmake {eq}`x`\n```", "```bash\nmake {eq}`x`\n```"),
+        (r"$\norm{p_{\mathrm{mm}}} + \norm p + \norm\xi$",
+         r"$\left\lVert p_{\mathrm{mm}} \right\rVert + \left\lVert p \right\rVert + \left\lVert \xi \right\rVert$"),
+        ("(thm)=\n# Title", "# Title"),
+        ("```{math}\n:label: eq-here\na = b .\n```", "$$\na = b . \\tag{2}\n$$"),
+        (":::{admonition} Correction\n:class: correction\nNo.\n:::", "> **Correction**\n>\n> No."),
+        ("````{prf:theorem} Theorem 1\n:label: thm\n\nLet\n\n```{math}\na\n```\n````",
+         "> **Theorem 1**\n>\n> Let\n>\n> $$\n> a\n> $$"),
+        ("```{glue:figure} key\n:name: fig\n**Finding.** At {glue:text}`n:.0f`.\n```",
+         "> **Figure 1**\n>\n> **Finding.** At 12."),
+    ],
+)  # fmt: skip
+def test_markup_becomes_plain_markdown(source, shown):
+    assert downloads.plain(source, HERE) == shown
+
+
+def test_without_an_address_references_are_names():
+    assert downloads.plain("{prf:ref}`def`", HERE | {"site": None}) == "Log time"
+
+
+def first_cell(folder, site=None, digest=None):
+    """Run the first cell of a downloaded notebook in a folder, where no `lib` can be imported, and then a use of it."""
+    start = downloads.START.format(site=site, digest=digest)
+    (folder / "cell.py").write_text(start + "\nimport lib\nfrom myst_nb import glue\nprint(lib.__file__)\n")
+    return subprocess.run([sys.executable, "cell.py"], cwd=folder, env=hidden(folder), capture_output=True, text=True)
+
+
+def hidden(folder):
+    """Return surroundings in which Python does not find the project's `lib`, however it was installed."""
+    (folder / "hide").mkdir()
+    (folder / "hide/sitecustomize.py").write_text(
+        "import sys\nfrom pathlib import Path\n"
+        "sys.path[:] = [path for path in sys.path if not Path(path, 'lib/ledger.py').exists()]\n"
+        "sys.meta_path[:] = [finder for finder in sys.meta_path if 'editable' not in repr(finder)]\n"
+    )
+    return os.environ | {"PYTHONPATH": str(folder / "hide")}
+
+
+@pytest.fixture
+def archive(tmp_path, monkeypatch):
+    """The library as the site carries it: folder of the site, and the archive's hash."""
+    monkeypatch.chdir(ROOT)
+    (tmp_path / "site/_static").mkdir(parents=True)
+    return tmp_path / "site", downloads.library_zip(tmp_path / "site/_static/lib.zip")
+
+
+def test_the_same_library_is_the_same_archive(archive, tmp_path):
+    shutil.copytree(ROOT / "lib", tmp_path / "copy/lib", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in (tmp_path / "copy/lib").rglob("*"):
+        os.utime(path, (1e9, 1e9))
+    os.chdir(tmp_path / "copy")
+    assert downloads.library_zip(tmp_path / "again.zip") == archive[1]
+
+
+def test_first_cell_finds_the_library_beside_it_or_above_it_or_on_the_site(archive, tmp_path):
+    site, digest = archive
+    beside, under, far = tmp_path / "beside", site / "_sources/book", tmp_path / "far"
+    for folder in (beside, under, far):
+        folder.mkdir(parents=True)
+    shutil.copy(site / "_static/lib.zip", beside)
+    for folder, address in ((beside, None), (under, None), (far, site.as_uri())):
+        done = first_cell(folder, address, digest)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == str(folder / "what-attention-selects/lib/__init__.py")
+
+
+def test_first_cell_takes_no_other_library_and_says_what_to_do(archive, tmp_path):
+    site, digest = archive
+    for name, wanted in (("nothing", digest), ("another", "0" * 64)):
+        (tmp_path / name).mkdir()
+        if name == "another":
+            shutil.copy(site / "_static/lib.zip", tmp_path / name)
+        done = first_cell(tmp_path / name, None, wanted)
+        assert done.stderr.splitlines()[-1].startswith("FileNotFoundError: put lib.zip beside this notebook")
+
+
+def test_first_cell_passes_by_a_folder_called_lib_that_is_not_ours(archive, tmp_path):
+    site, digest = archive
+    (tmp_path / "own/lib").mkdir(parents=True)
+    (tmp_path / "own/lib/__init__.py").touch()
+    shutil.copy(site / "_static/lib.zip", tmp_path / "own")
+    done = first_cell(tmp_path / "own", None, digest)
+    assert done.stdout.strip() == str(tmp_path / "own/what-attention-selects/lib/__init__.py"), done.stderr
+
+
+def test_downloaded_notebooks_show_nothing_raw(built):
+    found = sorted((built / "build/html/_sources/book").rglob("*.ipynb"))
+    assert len(found) > 20
+    for path in found:
+        notebook = nbformat.read(path, 4)
+        assert notebook.cells[1].id == "library"
+        for cell in notebook.cells:
+            assert "mystnb" not in cell.metadata
+            if cell.cell_type == "markdown":
+                assert not (raw := RAW.search(cell.source)), f"{path.stem}: {cell.source[raw.start() - 40 :][:120]}"
+
+
+def test_downloaded_notebook_runs_in_an_empty_folder(built, tmp_path):
+    shutil.copy(built / "build/html/_sources/book/max-margin/lemma-3.ipynb", tmp_path)
+    shutil.copy(built / "build/html/_static/lib.zip", tmp_path)
+    papermill = [sys.executable, "-m", "papermill", "lemma-3.ipynb", "done.ipynb", "-k", "python3", "--no-progress-bar"]
+    done = subprocess.run(papermill, cwd=tmp_path, env=hidden(tmp_path), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "what-attention-selects/lib/ledger.py").is_file()
+    assert "reproduced" in (tmp_path / "done.ipynb").read_text("utf-8")
+
+
+@pytest.mark.parametrize("url", ["", "https://github.com/someone/selects"])
+def test_buttons_of_binder_and_colab_lead_to_the_published_notebook(url, tmp_path):
+    config = downloads.settings((ROOT / "_config.yml").read_text("utf-8").replace('url: ""', f'url: "{url}"'))
+    (tmp_path / "book").mkdir()
+    shutil.copytree(ROOT / "book/_static", tmp_path / "book/_static")
+    shutil.copy(ROOT / "book/references.bib", tmp_path / "book")
+    (tmp_path / "_config.yml").write_text(yaml.safe_dump(config))
+    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: book/intro\nchapters:\n  - file: book/one\n")
+    (tmp_path / "book/intro.md").write_text("# Intro\n")
+    cells = [nbformat.v4.new_markdown_cell("# One"), nbformat.v4.new_code_cell("1")]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}, "language_info": {"name": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), tmp_path / "book/one.ipynb")
+    tool = Path(sys.executable).with_name("jupyter-book")
+    done = subprocess.run([tool, "build", ".", "-W", "-n"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    html = tmp_path / "_build/html"
+    links = re.findall(r'href="(https://[^"]*(?:binder|colab)[^"]*)"', (html / "book/one.html").read_text("utf-8"))
+    assert (html / "_sources/book/one.ipynb").is_file()
+    assert links == bool(url) * [
+        "https://mybinder.org/v2/gh/someone/selects/gh-pages?urlpath=lab/tree/_sources/book/one.ipynb",
+        "https://colab.research.google.com/github/someone/selects/blob/gh-pages/_sources/book/one.ipynb",
+    ]
+    assert downloads.site_of(config) == ("https://someone.github.io/selects" if url else None)

@@ -1,0 +1,48 @@
+"""The floors of the library: each module stands on those above it, and knows nothing of those below."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FLOORS = [
+    "checks", "losses", "geometry", "problem", "span", "logspace", "_least_norm", "separators", "selection", "descent",
+    "flow", "paths", "joint", "joint_paths", "datasets", "archives", "networks", "intervals", "ledger", "figures",
+]  # fmt: skip
+MODULES = sorted(path.stem for path in (ROOT / "lib").glob("*.py") if path.stem != "__init__")
+
+
+def imported(source):
+    """Modules of the library that a source imports; AssertionError where it names the package itself."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            assert all(alias.name.split(".")[0] != "lib" for alias in node.names), ast.unparse(node)
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 1 or (node.module.split(".")[0] != "lib" and not node.level), ast.unparse(node)
+            if node.level:
+                found |= {node.module.split(".")[0]} if node.module else {alias.name for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_stands_on_those_above_it(module):
+    below = FLOORS[FLOORS.index(module) :]
+    assert imported((ROOT / f"lib/{module}.py").read_text("utf-8")).isdisjoint(below)
+
+
+@pytest.mark.parametrize("line", ["import lib.problem", "from lib import checks", "from lib.problem import Problem"])
+def test_an_absolute_import_is_seen(line):
+    with pytest.raises(AssertionError):
+        imported(f"def late():\n    {line}\n")
+
+
+def test_the_library_page_has_the_public_modules_in_that_order():
+    listed = re.findall(r"automodule:: lib\.(\w+)", (ROOT / "book/library.md").read_text("utf-8"))
+    assert listed == [floor for floor in FLOORS if floor != "checks" and not floor.startswith("_")]
+
+
+def test_every_module_has_its_floor():
+    assert sorted(FLOORS) == MODULES

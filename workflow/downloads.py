@@ -1,0 +1,216 @@
+"""What a reader takes away from the site: the library, and notebooks that run on their own and read as plain Markdown.
+
+Jupyter and Colab know no directive and no role of MyST: these become prose, numbers, plain formulas and links.
+"""
+
+import ast
+import hashlib
+import posixpath
+import re
+import shutil
+import sys
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import nbformat
+import yaml
+from pybtex.database import parse_file
+
+OPENING = r"^(?P<fence>`{3,}|:{3,})\{(?P<kind>[\w:-]+)\} *(?P<title>.*)\n(?P<options>(?::[\w-]+:.*\n)*)"
+DIRECTIVE = re.compile(OPENING + r"(?P<body>(?:.*\n)*?)(?P=fence) *$", re.MULTILINE)
+LABEL = re.compile(r"^:(?:label|name): *(\S+)", re.MULTILINE)
+TARGET = re.compile(r"^\((?P<label>[\w-]+)\)= *\n+(?=(?:#+ +(?P<title>.+))?)", re.MULTILINE)
+ROLE = re.compile(r"^```[^`]*\n(?:.*\n)*?``` *$|\{(?P<kind>[a-z][\w:-]*)\}`(?P<text>[^`]+)`|`[^`]+`", re.MULTILINE)
+ARGUMENT = r"(?:\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}| *(\\[a-zA-Z]+|[^\s{\\]))"  # of a macro in a formula
+GLUED = "application/papermill.record/text/plain"
+START = """\
+# Not for reading: finds the library of the book, in this environment, in lib.zip near this notebook, or on the site.
+import hashlib, importlib.util, io, sys, types, urllib.request, zipfile
+from pathlib import Path
+
+SITE, SHA256 = {site!r}, {digest!r}
+try:
+    missing = importlib.util.find_spec("lib.ledger") is None
+except ModuleNotFoundError:
+    missing = True
+if missing:
+    near = [folder / name for folder in (Path.cwd(), *Path.cwd().parents) for name in ("lib.zip", "_static/lib.zip")]
+    found = [path.read_bytes() for path in near if path.is_file()]
+    if not found and SITE:
+        found = [urllib.request.urlopen(SITE + "/_static/lib.zip").read()]
+    found = [archive for archive in found if hashlib.sha256(archive).hexdigest() == SHA256]
+    if not found:
+        raise FileNotFoundError("put lib.zip beside this notebook: it is under _static/ on the site that this is from")
+    zipfile.ZipFile(io.BytesIO(found[0])).extractall("what-attention-selects")
+    sys.modules.pop("lib", None)
+    sys.path.insert(0, str(Path("what-attention-selects").resolve()))
+if not importlib.util.find_spec("myst_nb"):  # it carries numbers into the text of the page
+    sys.modules["myst_nb"] = types.SimpleNamespace(glue=lambda name, value, display=False: None)"""
+
+
+def settings(text):
+    """Return ``_config.yml`` as it is in force: without the address of a repository no button leads to one."""
+    config = yaml.safe_load(text)
+    if not config.get("repository", {}).get("url"):
+        config.pop("repository", None)
+        config.pop("launch_buttons", None)
+    return config
+
+
+def site_of(config):
+    """Return the address of the published site, GitHub's own for the repository unless another is set; or None."""
+    url = config.get("repository", {}).get("url", "")
+    github = re.fullmatch(r"https://github\.com/([\w.-]+)/([\w.-]+?)(\.git)?/?", url)
+    return config.get("html", {}).get("baseurl") or (github and f"https://{github[1]}.github.io/{github[2]}")
+
+
+def write(built):
+    """Put the library into a built site, and replace the notebooks that its pages offer."""
+    config, sources = settings(Path("_config.yml").read_text("utf-8")), built / "_sources"
+    pages = {path.relative_to(sources).with_suffix("").as_posix(): read(path) for path in sorted(sources.rglob("*.*"))}
+    macros = config.get("sphinx", {}).get("config", {}).get("mathjax3_config", {}).get("tex", {}).get("macros", {})
+    book = {"title": config["title"], "site": site_of(config), "labels": labels(pages), "macros": macros}
+    book |= {"works": parse_file("book/references.bib").entries, "digest": library_zip(built / "_static/lib.zip")}
+    for page, notebook in pages.items():
+        if "kernelspec" in notebook.metadata:
+            nbformat.write(downloadable(page, notebook, book), sources / (page + ".ipynb"))
+    (built / "binder").mkdir()
+    shutil.copyfile("requirements.lock", built / "binder/requirements.txt")
+    (built / "binder/runtime.txt").write_text("python-3.11\n")
+
+
+def library_zip(path):
+    """Write ``lib/`` as an archive, the same bytes for the same files, and return its hash."""
+    files = [file for file in Path("lib").rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in sorted(files):
+            archive.writestr(zipfile.ZipInfo(file.as_posix()), file.read_bytes())
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def read(path):
+    """Return a page as a notebook, a page of prose as one of a single cell."""
+    if path.suffix == ".ipynb":
+        return nbformat.read(path, 4)
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(path.read_text("utf-8"))])
+
+
+def labels(pages):
+    """Return for each page and label: the page, the anchor there, and what a reference to it reads."""
+    found = {}
+    for page, notebook in pages.items():
+        text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+        title = next(iter(re.findall(r"^# +(.+)$", text, re.MULTILINE)), page)
+        found[page] = (page, "", title)
+        found |= {match["label"]: (page, match["label"], match["title"] or title) for match in TARGET.finditer(text)}
+        counts = Counter()
+        for kind, label, name in (thing for cell in notebook.cells for thing in labelled(cell)):
+            counts[kind] += 1
+            numbered = {"math": f"({counts[kind]})", "figure": f"Figure {counts[kind]}"}
+            anchor = "equation-" * (kind == "math") + label
+            found[label] = (page, anchor, numbered.get(kind) or name or kind.capitalize())
+    return found
+
+
+def labelled(cell):
+    """Yield kind, label and title of what has a label in a cell, also in boxes inside others."""
+    if cell.cell_type == "markdown":
+        for match in re.finditer(OPENING, cell.source, re.MULTILINE):
+            if label := LABEL.search(match["options"]):
+                yield match["kind"].rpartition(":")[2], label[1], match["title"]
+    elif "figure" in (options := cell.metadata.get("mystnb", {})):
+        yield "figure", options["figure"]["name"], ""
+
+
+def downloadable(page, notebook, book):
+    """Return a page's notebook in plain Markdown, with its figures' captions and a first cell that finds ``lib``."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    glued = [output for output in outputs if GLUED in output.get("data", {})]
+    numbers = {output.metadata.scrapbook.name: output.data[GLUED] for output in glued}
+    here = book | {"page": page, "numbers": numbers}
+    start = nbformat.v4.new_code_cell(START.format(**book), id="library")
+    needs = f"It runs where Python 3.11 or later has {', '.join(needed(notebook))}."
+    about = f"This notebook is a chapter of *{book['title']}*: {linked(*book['labels'][page], book)}. {needs}"
+    cells = [nbformat.v4.new_markdown_cell(about, id="about"), start]
+    for cell in notebook.cells:
+        cells.append(cell)
+        if cell.cell_type == "markdown":
+            cell.source = plain(cell.source, here)
+        elif figure := cell.metadata.pop("mystnb", {}).get("figure"):
+            text = f"**{book['labels'][figure['name']][2]}.** {plain(figure.get('caption', ''), here)}"
+            cells.append(nbformat.v4.new_markdown_cell(text, id=figure["name"]))
+    notebook.cells = cells
+    return notebook
+
+
+def needed(notebook):
+    """Return what has to be installed: the packages that the library and these cells import."""
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    code += [path.read_text("utf-8") for path in Path("lib").rglob("*.py")]
+    nodes = [node for text in code for node in ast.walk(ast.parse(text))]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+    names = {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"lib", "myst_nb"}
+    return sorted({"sklearn": "scikit-learn"}.get(name, name) for name in names)
+
+
+def plain(text, here):
+    """Return Markdown that says the same without directives, roles, labels and macros."""
+    text = TARGET.sub("", DIRECTIVE.sub(lambda match: directive(match, here), text))
+    text = ROLE.sub(lambda match: role(match, here) if match["kind"] else match[0], text)
+    for name, (meaning, _) in here["macros"].items():
+        macro = re.compile(rf"\\{name}(?![a-zA-Z]){ARGUMENT}")
+        while macro.search(text):
+            text = macro.sub(lambda match, meaning=meaning: meaning.replace("#1", match[1] or match[2]), text)
+    return text.strip("\n")
+
+
+def directive(match, here):
+    """Return a formula with its number, or any other box as a quotation under its title."""
+    body, label = plain(match["body"], here), LABEL.search(match["options"])
+    name = here["labels"][label[1]][2] if label else ""
+    if match["kind"] == "math":
+        return f"$$\n{body}" + f" \\tag{{{name.strip('()')}}}" * bool(name) + "\n$$"
+    if not match["kind"].endswith("figure"):
+        name = match["title"] or match["kind"].rpartition(":")[2].capitalize()
+    return "\n".join(f"> {line}".rstrip() for line in [f"**{name}**", "", *body.splitlines()])
+
+
+def role(match, here):
+    """Return the number, citation, formula or link that a role stands for, and of an unknown one its text."""
+    kind, text = match["kind"], " ".join(match["text"].split())
+    if kind.startswith("glue"):
+        key, _, form = text.partition(":")
+        number = here["numbers"][key]
+        return format(float(number), form) if form else number.strip("'\"")
+    if kind.startswith("cite"):
+        works = [here["works"][key.strip()] for key in text.split(",")]
+        cited = "; ".join(f"{authors(work)}, {work.fields['year']}" for work in works)
+        return f"({cited})" if kind == "cite:p" else cited
+    explicit = re.fullmatch(r"(.+?) *<(.+)>", text)
+    shown, target = explicit.groups() if explicit else ("", text)
+    if kind == "math":
+        return f"${text}$"
+    if kind == "doc":
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(here["page"]), target))
+    if target not in here["labels"]:
+        return shown or text
+    page, anchor, name = here["labels"][target]
+    if page == here["page"]:
+        return shown or name
+    if kind in ("eq", "numref"):
+        name += f" of *{here['labels'][page][2]}*"
+    return linked(page, anchor, shown or name, here)
+
+
+def linked(page, anchor, name, book):
+    """Return a link to a place in the published site; the name alone while there is none."""
+    return f"[{name}]({book['site']}/{page}.html{'#' * bool(anchor)}{anchor})" if book["site"] else name
+
+
+def authors(work):
+    """Return the authors as a citation has them, with a link to the paper where it is on arXiv."""
+    names = [" ".join(person.last_names) for person in work.persons["author"]]
+    name = f"{names[0]} et al." if len(names) > 2 else " and ".join(names)
+    return f"[{name}](https://arxiv.org/abs/{work.fields['eprint']})" if "eprint" in work.fields else name
