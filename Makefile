@@ -53,10 +53,25 @@ accept: $(STAMP) ## accept the measured values of this build: book/ledger.lock.j
 	@$(BUILD) build/ledger.json
 	@$(BIN)/python workflow/claims.py accept
 
+wheel: $(STAMP) ## build the library as a package of its own, attention_selects, into build/wheel
+	@rm -rf build/wheel && mkdir -p build/wheel/source
+	@cp -R lib pyproject.toml README.md LICENSE LICENSE-TEXT build/wheel/source
+	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel build/wheel/source
+	@ls build/wheel/*.whl
+
+# The lock has no packages for GPUs: torch asks for its own by exact version, and its CPU builds do without.
+lock: ## make requirements.lock again from pyproject.toml; lines that still fit stay, so delete those to be renewed
+	@rm -rf build/lock && $(PYTHON) -m venv build/lock && cp requirements.lock build/lock/resolved
+	@build/lock/bin/python -m pip install --quiet --constraint requirements.lock uv
+	@build/lock/bin/uv pip compile --quiet --no-config --universal --all-extras --fork-strategy fewest --prerelease disallow --no-header --no-annotate \
+		--output-file build/lock/resolved pyproject.toml >/dev/null
+	@{ sed -n '/^#/p' requirements.lock; grep -Ev '^(nvidia|cuda|triton)' build/lock/resolved; } >build/lock/new
+	@mv build/lock/new requirements.lock
+
 clean: ## remove what was built; the environment stays
 	@rm -rf build .snakemake
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) workflow/environment.py $(VENV) $@
 
-.PHONY: help book check test test-all chapter page lab list data serve accept clean
+.PHONY: help book check test test-all chapter page lab list data serve accept wheel lock clean

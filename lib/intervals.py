@@ -1,8 +1,62 @@
-"""95 % intervals for what a chapter counts or averages over random problems."""
+"""95 % intervals for what a chapter averages or counts over random problems or seeds, by scipy."""
 
 import torch
+from scipy import stats
 
 from . import checks
+
+
+def mean_interval(values):
+    """Interval of the mean along the last dimension, by Student's t: for few values too, as of five seeds.
+
+    Methods that share their seeds are compared by their difference at each seed. Of normal values, and of such
+    differences, it covers the mean 95 times in 100; of skewed ones less often: of exponential ones 88 times with 5
+    values, 92 times with 20.
+
+    Parameters
+    ----------
+    values : array_like, shape (..., n)
+        At least two.
+
+    Returns
+    -------
+    Tensor, shape (2, ...)
+        Lower and upper end.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer, or one is not finite.
+    """
+    values = _enough(values, 2, "mean")
+    count = values.shape[-1]
+    ends = [values.mean(-1) + end * values.std(-1) / count**0.5 for end in stats.t.interval(0.95, count - 1)]
+    return torch.stack(ends)
+
+
+def median_interval(values):
+    """Interval of the median along the last dimension, from one of the values to another: right for any distribution.
+
+    So many values lie below the median as a fair coin has heads.
+
+    Parameters
+    ----------
+    values : array_like, shape (..., n)
+        At least six: between the least and the largest of five lies the median 94 times in 100.
+
+    Returns
+    -------
+    Tensor, shape (2, ...)
+        Lower and upper end.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer, or one is not finite.
+    """
+    values = _enough(values, 6, "median")
+    place = int(stats.binom.ppf(0.025, values.shape[-1], 0.5)) - 1
+    return values.sort(-1).values[..., [place, -1 - place]].movedim(-1, 0)
 
 
 def wilson(hits):
@@ -25,37 +79,14 @@ def wilson(hits):
     hits = checks.tensor("hits", hits, "trials")
     if not ((hits == 0) | (hits == 1)).all():
         raise ValueError("hits must be True or False, or 1 and 0: one for each trial")
-    count, hit, z = hits.shape[-1], hits.sum(-1), 1.96
-    centre, half = hit + z**2 / 2, z * (hit * (count - hit) / count + z**2 / 4).sqrt()
-    return hit / count, ((centre - half) / (count + z**2), (centre + half) / (count + z**2))
+    share, trials = hits.mean(-1), hits.shape[-1]
+    tests = [stats.binomtest(int(count), trials) for count in hits.sum(-1).flatten()]
+    ends = hits.new_tensor([test.proportion_ci(0.95, "wilson") for test in tests])
+    return share, tuple(ends.mT.reshape(2, *share.shape))
 
 
-def mean(values):
-    """Mean along the last dimension."""
-    return values.mean(-1)
-
-
-def median(values):
-    """Median along the last dimension, the lower of two middle ones."""
-    return values.median(-1).values
-
-
-def bootstrap(values, generator, statistic=mean, draws=2000):
-    """Interval of a statistic over problems, from problems drawn again with replacement (percentiles).
-
-    Parameters
-    ----------
-    values : array_like, shape (problems,)
-    generator : torch.Generator
-    statistic : callable
-        From (draws, problems) to (draws,): :func:`mean`, :func:`median`.
-    draws : int
-
-    Returns
-    -------
-    Tensor, shape (2,)
-        Lower and upper end.
-    """
-    values = checks.tensor("values", values, "problems")
-    chosen = torch.randint(len(values), (draws, len(values)), generator=generator)
-    return statistic(values[chosen]).quantile(torch.tensor([0.025, 0.975]))
+def _enough(values, least, statistic):
+    values = checks.tensor("values", values, "n")
+    if values.shape[-1] < least:
+        raise ValueError(f"{values.shape[-1]} values give no interval of the {statistic}: take at least {least}")
+    return values

@@ -74,7 +74,7 @@ def claim(
     Raises
     ------
     ValueError
-        If a number is not finite, or a name, relation or paper is unknown.
+        If a number is not finite, a relation or paper is unknown, or a name, item or statement is empty.
 
     Examples
     --------
@@ -100,6 +100,11 @@ def control(name, statement, measured, relation, bound, *, item, paper="2306.135
 
 
 def _row(kind, outcomes, name, statement, measured, relation, bound, item, paper, note, tolerance):
+    for what, text in {"name": name, "statement": statement, "item": item}.items():
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(
+                f"the {what} of {name!r} is {text!r}: write it in words, a row of the ledger is read alone"
+            )
     if relation not in RELATIONS:
         raise ValueError(f"relation {relation!r} of {name!r} is unknown: use one of {', '.join(RELATIONS)}")
     if paper not in PAPERS:

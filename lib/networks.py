@@ -3,9 +3,12 @@
 Members of an ensemble differ in their seed: initial weights, order of the examples, and, if the caller wants, the
 examples themselves. Their parameters are stacked, the member first, so that one step trains them all and each is
 what it would be alone. On the CPU all is float64, so that small runs can be repeated on another machine.
+
+A training tells the logger ``lib.networks`` of every epoch. Nothing shows it or keeps it unless asked, as by
+``logging.basicConfig(level=logging.INFO)`` in a notebook or program of one's own.
 """
 
-import sys
+import logging
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -15,14 +18,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from . import geometry
 
-# The sizes that the papers name. Where one says nothing of a number, it is that of its model's first publication.
-SIZES = {
-    "vit-base": {"width": 768, "depth": 12, "heads": 12, "hidden": 3072},  # arXiv:2306.13596, figures 6 and 7
-    "vit-mirror": {"width": 512, "depth": 6, "heads": 8, "hidden": 512, "dropout": 0.1},  # arXiv:2410.14581
-    "text-3": {"width": 384, "depth": 3, "heads": 3, "hidden": 1536, "dropout": 0.2},  # arXiv:2410.14581, also 4 and 6
-    "text-4": {"width": 384, "depth": 4, "heads": 4, "hidden": 1536, "dropout": 0.2},
-    "text-6": {"width": 384, "depth": 6, "heads": 6, "hidden": 1536, "dropout": 0.2},
-}
+LOG = logging.getLogger(__name__)
 
 
 class Block(nn.TransformerEncoderLayer):
@@ -38,14 +34,15 @@ class Block(nn.TransformerEncoderLayer):
 
 
 class Transformer(nn.Module):
-    """Classifier that reads the token [CLS], put before the others, after ``depth`` blocks.
+    """Classifier that reads the token [CLS], put before the others, after ``depth`` blocks; drawn in float64.
 
     Parameters
     ----------
     length, classes : int
         Tokens T of an input, and classes.
     features : int, optional
-        Length of a token, when inputs are vectors (N, T, features), such as :func:`patches` of images.
+        Length of a token, when inputs are vectors (N, T, features), such as :func:`patches` of images; they are
+        taken in the floats of the weights.
     vocabulary : int, optional
         Number of words, when inputs are words (N, T) of int64; word 0 is padding, which no token attends to.
     width, depth, heads, hidden : int
@@ -57,23 +54,24 @@ class Transformer(nn.Module):
         self, length, classes, features=None, vocabulary=None, *, width=16, depth=2, heads=2, hidden=32, dropout=0.0
     ):
         super().__init__()
+        like = {"dtype": torch.float64}
         if (features is None) == (vocabulary is None):
             raise ValueError("give features, for vectors, or vocabulary, for words, and not both")
         if width % heads:
             raise ValueError(f"width is {width}, heads is {heads}: choose a width that the heads divide")
-        self.embed = nn.Embedding(vocabulary, width) if features is None else nn.Linear(features, width)
-        self.cls = nn.Parameter(torch.randn(width) / width**0.5)
-        self.places = nn.Parameter(torch.randn(length + 1, width) / width**0.5)
+        self.embed = nn.Embedding(vocabulary, width, **like) if features is None else nn.Linear(features, width, **like)
+        self.cls = nn.Parameter(torch.randn(width, **like) / width**0.5)
+        self.places = nn.Parameter(torch.randn(length + 1, width, **like) / width**0.5)
         self.blocks = nn.ModuleList(
-            Block(width, heads, hidden, dropout, nn.functional.gelu, batch_first=True) for _ in range(depth)
+            Block(width, heads, hidden, dropout, nn.functional.gelu, batch_first=True, **like) for _ in range(depth)
         )
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
+        self.norm, self.head = nn.LayerNorm(width, **like), nn.Linear(width, classes, **like)
 
     def forward(self, inputs):
         """Return logits (N, classes) and attention (N, depth, heads, T + 1, T + 1); [CLS] is token 0."""
         words = isinstance(self.embed, nn.Embedding)
         padding = nn.functional.pad(inputs == 0, (1, 0)) if words else None
-        x = self.embed(inputs)
+        x = self.embed(inputs if words else inputs.to(self.places.dtype))
         x = torch.cat([self.cls.expand(len(x), 1, -1), x], dim=1) + self.places
         maps = []
         for block in self.blocks:
@@ -154,20 +152,20 @@ class MirrorDescent(torch.optim.Optimizer):
     parameters : iterable of Tensor
         With the members first.
     step_size : float
-    order : float
+    norm : float
         p, above 1.
     normalised : bool
         Divide a member's gradient by its dual norm over all its parameters: normalised SGD where p = 2.
     """
 
-    def __init__(self, parameters, step_size, order=2.0, normalised=False):
-        super().__init__(parameters, {"step_size": step_size, "order": order, "normalised": normalised})
+    def __init__(self, parameters, step_size, norm=2.0, normalised=False):
+        super().__init__(parameters, {"step_size": step_size, "norm": norm, "normalised": normalised})
 
     @torch.no_grad()
     def step(self):
         """Take one step along the gradients that ``backward`` left."""
         for group in self.param_groups:
-            weights, order = group["params"], group["order"]
+            weights, order = group["params"], group["norm"]
             scale = torch.ones(len(weights[0]), dtype=weights[0].dtype, device=weights[0].device)
             if group["normalised"]:
                 flat = torch.cat([weight.grad.flatten(1) for weight in weights], dim=1)
@@ -226,7 +224,9 @@ def _one_thread():
 
 
 @_one_thread()
-def train(network, parameters, step_rule, inputs, labels, rows, seeds, *, epochs, batch, at=(), measure=None, name=""):
+def train(
+    network, parameters, step_rule, inputs, labels, rows, seeds, *, epochs, batch, at=(), measure=None, name="training"
+):
     """Train all members on the mean cross-entropy, each on its own rows, in its own order.
 
     Parameters
@@ -248,7 +248,7 @@ def train(network, parameters, step_rule, inputs, labels, rows, seeds, *, epochs
     measure : callable, optional
         ``measure(parameters)`` returns a dict of tensors; called without gradients and without dropout.
     name : str
-        What the progress line, one an epoch on standard error, begins with.
+        What the line in the log, one an epoch, begins with.
 
     Returns
     -------
@@ -278,7 +278,7 @@ def train(network, parameters, step_rule, inputs, labels, rows, seeds, *, epochs
             losses.append(loss.detach())
             if (step + 1) % each == 0:
                 mean = torch.stack(losses[-each:]).mean().item()
-                print(f"{name} epoch {(step + 1) // each} of {epochs}, loss {mean:.4f}", file=sys.stderr, flush=True)
+                LOG.info("%s epoch %d of %d, loss %.4f", name, (step + 1) // each, epochs, mean)
     if epochs * each in at and measure:
         measured.append(_measured(network, parameters, measure))
     losses = torch.stack(losses)

@@ -1,5 +1,8 @@
-"""pyproject.toml, requirements.lock, environment.yml and what is installed name the same versions."""
+"""The lock, pyproject.toml, environment.yml, GitHub's workflows and what is installed belong together."""
 
+import re
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import distributions
 from pathlib import Path
@@ -11,6 +14,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "workflow"))
+import environment  # noqa: E402
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 GROUPS = PROJECT["optional-dependencies"]
 DIRECT = [Requirement(line) for line in sum(GROUPS.values(), PROJECT["dependencies"])]
@@ -19,6 +25,8 @@ LOCK = [
     for line in (ROOT / "requirements.lock").read_text("utf-8").splitlines()
     if not line.startswith("#")
 ]
+PYTHONS = [f"3.{minor}" for minor in range(environment.OLDEST[1], environment.NEWEST[1] + 1)]
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 
 
 def pins(requirements):
@@ -31,6 +39,12 @@ def pins(requirements):
     return found
 
 
+def matrix(job):
+    """Return the Pythons that a job of a workflow runs on."""
+    steps = [step["with"]["python-version"] for step in job["steps"] if "python-version" in step.get("with", {})]
+    return job.get("strategy", {}).get("matrix", {}).get("python", steps)
+
+
 def test_lock_pins_every_package_once():
     assert len(pins(LOCK)) == len(LOCK)
 
@@ -41,19 +55,27 @@ def test_direct_dependency_is_locked_at_a_version_that_pyproject_allows(requirem
     assert requirement.specifier.contains(locked), f"{requirement} against the lock's {locked}"
 
 
-def test_environment_yml_names_the_same_versions():
-    dependencies = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))["dependencies"]
-    (lines,) = (entry["pip"] for entry in dependencies if isinstance(entry, dict))
-    assert lines[:2] == ["-c requirements.lock", f"-e .[{','.join(GROUPS)}]"]
-    named = pins(Requirement(line) for line in lines[2:])
-    locked = pins(LOCK)
-    assert named == {name: locked[name] for name in (canonicalize_name(direct.name) for direct in DIRECT)}
+def test_library_takes_any_version_that_it_works_with():
+    library = PROJECT["dependencies"] + GROUPS["figures"] + GROUPS["data"] + GROUPS["check"]
+    exact = [line for line in library if Requirement(line).specifier and "==" in line]
+    assert not exact, "exact versions belong into requirements.lock"
 
 
-def test_environment_yml_takes_a_python_that_pyproject_allows():
-    dependencies = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))["dependencies"]
-    (python,) = (entry.partition("=")[2] for entry in dependencies if str(entry).startswith("python="))
-    assert Requirement(f"python{PROJECT['requires-python']}").specifier.contains(python)
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("system", ["linux", "darwin"])
+def test_lock_has_what_its_packages_ask_for(python, system):
+    """Requirements of what is installed here, evaluated for another Python and system, are pinned there too."""
+    place = {"python_version": python, "python_full_version": f"{python}.9", "sys_platform": system, "extra": ""}
+    place |= {"platform_system": system.capitalize(), "os_name": "posix", "implementation_name": "cpython"}
+    locked = {canonicalize_name(pin.name) for pin in LOCK if not pin.marker or pin.marker.evaluate(place)}
+    missing = []
+    for distribution in distributions():
+        if canonicalize_name(distribution.name) in locked:
+            asked = [Requirement(line) for line in distribution.requires or []]
+            asked = [one for one in asked if not one.marker or one.marker.evaluate(place)]
+            missing += [f"{one} of {distribution.name}" for one in asked if canonicalize_name(one.name) not in locked]
+    gpu = ("nvidia", "cuda", "triton")
+    assert not [line for line in missing if not line.startswith(gpu)], "run make lock"
 
 
 def test_lock_names_no_gpu_package_and_no_build_of_one_machine():
@@ -69,3 +91,46 @@ def test_installed_versions_are_those_of_the_lock():
         if name in locked and Version(distribution.version).public != Version(locked[name]).public:
             wrong.append(f"{name} {distribution.version}, lock {locked[name]}")
     assert not wrong, f"run make again, or install anew: {'; '.join(wrong)}"
+
+
+def test_environment_yml_takes_its_versions_from_the_lock_and_a_python_that_we_support():
+    *conda, pip = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))["dependencies"]
+    assert pip == {"pip": ["-r requirements.lock"]}
+    assert [entry.partition("=")[2] for entry in conda if "=" in entry] == [PYTHONS[0]]
+
+
+def test_python_finds_lib_from_any_folder_once_it_was_told_of_it(tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv/bin/python"
+    subprocess.run([python, ROOT / "workflow/environment.py"], cwd=ROOT, check=True)
+    code = "import importlib.util as u; print(u.find_spec('lib').origin)"
+    found = subprocess.run([python, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert found.stdout == f"{ROOT / 'lib/__init__.py'}\n"
+
+
+@pytest.mark.parametrize("version", [(3, 9, 18), (3, environment.NEWEST[1] + 1, 0)])
+def test_python_that_is_too_old_or_too_new_is_refused_in_one_line(version, monkeypatch):
+    monkeypatch.setattr(sys, "version_info", version)
+    named = f"is 3.{version[1]}. Name another one: make PYTHON=python{PYTHONS[-1]}"
+    with pytest.raises(SystemExit, match=rf"^Python {PYTHONS[0]} to {PYTHONS[-1]} is needed; .* {re.escape(named)}$"):
+        environment.main("nowhere", "nowhere/stamp")
+
+
+def test_the_same_pythons_are_promised_and_tested():
+    label = "Programming Language :: Python :: "
+    assert [line.removeprefix(label) for line in PROJECT["classifiers"] if line.startswith(label)] == PYTHONS
+    assert PROJECT["requires-python"] == f">={PYTHONS[0]}"
+    jobs = [job for path in WORKFLOWS for job in yaml.safe_load(path.read_text("utf-8"))["jobs"].values()]
+    assert sorted({python for job in jobs if "steps" in job for python in matrix(job)}) == PYTHONS
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_what_a_github_workflow_calls_is_there(path):
+    text = path.read_text("utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert set(re.findall(r"\bmake ([a-z-]+)", text)) <= targets
+    called = re.findall(r"(?<!\S)((?:tests|\.ci|workflow)/[\w/.]+)", text)
+    assert not [name for name in called if not (ROOT / name).exists()]
+    uses = re.findall(r"uses: (\S+)", text)
+    assert uses
+    assert all(re.fullmatch(r"[\w/.-]+@[0-9a-f]{40}", action) for action in uses), "actions are pinned by commit"

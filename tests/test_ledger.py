@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -82,6 +83,15 @@ def test_a_number_that_is_none_is_refused(make, value, what):
 def test_a_tolerance_that_is_none_is_refused(value):
     with pytest.raises(ValueError, match="the tolerance of 'direction' is"):
         row(tolerance=value)
+
+
+@pytest.mark.parametrize("make", [claim, control])
+@pytest.mark.parametrize("text", ["", " \n", None, 2])
+@pytest.mark.parametrize("what", ["name", "statement", "item"])
+def test_a_text_that_says_nothing_is_refused(make, what, text):
+    texts = {"name": "direction", "statement": "it holds", "item": "Theorem 2"} | {what: text}
+    with pytest.raises(ValueError, match=f"the {what} of .* is {re.escape(repr(text))}: write it in words"):
+        make(texts["name"], texts["statement"], 1.0, "<=", 2.0, item=texts["item"])
 
 
 @pytest.mark.parametrize("make", [claim, control])

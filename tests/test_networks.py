@@ -14,7 +14,8 @@ SMALL = {"length": 4, "classes": 3, "features": 2, "width": 8, "hidden": 12}
 
 def data(count=24, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(count, 4, 2, generator=generator), torch.randint(3, (count,), generator=generator)
+    inputs = torch.randn(count, 4, 2, generator=generator, dtype=torch.float64)
+    return inputs, torch.randint(3, (count,), generator=generator)
 
 
 def trained(seeds, name="sgd", step_size=0.1, epochs=3, **more):
@@ -32,7 +33,7 @@ class TestTransformer:
         logits, attention = networks.apply(network, parameters, data()[0])
         assert logits.shape == (2, 24, 3)
         assert attention.shape == (2, 24, 3, 2, 5, 5)
-        torch.testing.assert_close(attention.sum(-1), torch.ones(2, 24, 3, 2, 5))
+        torch.testing.assert_close(attention.sum(-1), torch.ones(2, 24, 3, 2, 5, dtype=torch.float64))
 
     def test_block_is_that_of_torch(self):
         torch.manual_seed(0)
@@ -58,20 +59,30 @@ class TestTransformer:
         _, parameters = networks.ensemble([5, 7], **SMALL)
         torch.manual_seed(7)
         for name, value in networks.Transformer(**SMALL).state_dict().items():
-            torch.testing.assert_close(parameters[name][1].detach(), value.double())
+            torch.testing.assert_close(parameters[name][1].detach(), value, rtol=0, atol=0)
+
+    @pytest.mark.parametrize("default", [torch.float32, torch.float64])
+    def test_the_default_dtype_changes_nothing(self, default):
+        _, _, expected = trained([0], epochs=1)
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(default)
+        try:
+            _, parameters, record = trained([0], epochs=1)
+        finally:
+            torch.set_default_dtype(before)
+        assert {value.dtype for value in parameters.values()} == {torch.float64}
+        assert torch.equal(record.losses, expected.losses)
+
+    def test_float32_inputs_are_taken_as_float64(self):
+        network, parameters = networks.ensemble([0], **SMALL)
+        inputs = data()[0].float()
+        logits, _ = networks.apply(network, parameters, inputs)
+        assert torch.equal(logits, networks.apply(network, parameters, inputs.double())[0])
 
     def test_global_generator_is_left_alone(self):
         before = torch.random.get_rng_state()
         networks.ensemble([5], **SMALL)
         assert torch.equal(before, torch.random.get_rng_state())
-
-    @pytest.mark.parametrize("name", networks.SIZES)
-    def test_published_sizes_are_settings(self, name):
-        sizes = networks.SIZES[name]
-        network = networks.Transformer(4, 2, features=3, **(sizes | {"depth": 1}))
-        logits, attention = network(torch.zeros(1, 4, 3))
-        assert logits.shape == (1, 2)
-        assert attention.shape == (1, 1, sizes["heads"], 5, 5)
 
     @pytest.mark.parametrize(
         ("settings", "words"),
@@ -124,10 +135,11 @@ class TestTraining:
     @settings(max_examples=25, deadline=None)
     def test_mirror_step(self, order, seed, normalised):
         generator = torch.Generator().manual_seed(seed)
-        before = [torch.randn(2, 3, generator=generator), torch.randn(2, 4, 2, generator=generator)]
+        like = {"generator": generator, "dtype": torch.float64}
+        before = [torch.randn(2, 3, **like), torch.randn(2, 4, 2, **like)]
         weights = [part.clone().requires_grad_() for part in before]
         for weight in weights:
-            weight.grad = torch.randn(weight.shape, generator=generator)
+            weight.grad = torch.randn(weight.shape, **like)
         networks.MirrorDescent(weights, 0.1, order, normalised).step()
         moved = torch.cat(
             [
@@ -138,7 +150,7 @@ class TestTraining:
         )
         gradient = torch.cat([weight.grad.flatten(1) for weight in weights], 1)
         if normalised:
-            torch.testing.assert_close(norm(moved, order / (order - 1)), torch.full((2,), 0.1))
+            torch.testing.assert_close(norm(moved, order / (order - 1)), torch.full((2,), 0.1, dtype=torch.float64))
             gradient = gradient / norm(gradient, order / (order - 1))[:, None]
         torch.testing.assert_close(moved, 0.1 * gradient, rtol=1e-6, atol=1e-9)
 
@@ -173,11 +185,14 @@ class TestTraining:
         _, start = networks.ensemble([0], **SMALL)
         torch.testing.assert_close(record.measured["head"][0], start["head.bias"].detach())
 
-    def test_progress_goes_to_standard_error_once_an_epoch(self, capsys):
+    def test_every_epoch_is_logged_and_nothing_is_shown(self, caplog, capfd):
         trained([0], name="l3", step_size=0.1)
-        lines = capsys.readouterr().err.splitlines()
-        assert len(lines) == 3
-        assert "epoch 3 of 3, loss" in lines[-1]
+        assert not caplog.records
+        caplog.set_level("INFO", "lib")
+        _, _, record = trained([0], name="l3", step_size=0.1)
+        assert [line.name for line in caplog.records] == 3 * ["lib.networks"]
+        assert caplog.messages[-1] == f"training epoch 3 of 3, loss {record.losses[-4:].mean():.4f}"
+        assert capfd.readouterr() == ("", "")
 
     def test_dropout_is_off_while_measuring(self):
         network, parameters = networks.ensemble([0], **SMALL, dropout=0.5)

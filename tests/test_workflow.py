@@ -24,7 +24,6 @@ import chapters
 import check_site
 import claims
 import data
-import environment
 import fragments
 
 CAPTION = """---
@@ -683,9 +682,3 @@ def test_data_set_that_is_unknown_or_cannot_be_had_is_one_line(monkeypatch):
         data.main("imdb")
     with pytest.raises(SystemExit, match="NAME is 'svhn': use one of mnist, cifar10, imdb"):
         data.main("svhn")
-
-
-def test_old_python_is_refused_in_one_line(monkeypatch):
-    monkeypatch.setattr(sys, "version_info", (3, 9, 18))
-    with pytest.raises(SystemExit, match=r"^Python 3.11 or later is needed; .* is 3.9. Name another one: make PYTHON="):
-        environment.main("nowhere", "nowhere/stamp")

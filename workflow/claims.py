@@ -53,7 +53,8 @@ def reports():
 def direct_dependencies():
     """Return the distributions that pyproject.toml names for the library and the book, sorted."""
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
-    listed = project["dependencies"] + project["optional-dependencies"]["book"]
+    groups = project["optional-dependencies"]
+    listed = sum((groups[name] for name in ("figures", "data", "check", "book")), project["dependencies"])
     return sorted(Requirement(line).name for line in listed)
 
 

@@ -1,22 +1,26 @@
 """Make the virtual environment from the lock file, called by make before anything is installed.
 
+Without arguments: let the Python that runs this, of conda or Binder for instance, find ``lib``.
+
 Newer syntax than Python 3.6 would hide the one clear line that refuses an old Python.
 """
 
 import os
-import re
 import subprocess
 import sys
+import sysconfig
 
-OLDEST = (3, 11)
+OLDEST, NEWEST = (3, 11), (3, 13)  # the lock has packages without wheels for others
+GROUPS = ("figures", "data", "check", "book", "test")  # make lab and make lock install theirs when they are called
 
 
 def main(folder, stamp):
     """Make or mend the environment in ``folder``; write ``stamp`` last: an interrupted run must not pass for done."""
-    if sys.version_info < OLDEST:
-        have, want = (".".join(map(str, version[:2])) for version in (sys.version_info, OLDEST))
+    if not OLDEST <= sys.version_info[:2] <= NEWEST:
+        have, oldest, newest = (".".join(map(str, version[:2])) for version in (sys.version_info, OLDEST, NEWEST))
         sys.exit(
-            f"Python {want} or later is needed; {sys.executable} is {have}. Name another one: make PYTHON=python{want}"
+            f"Python {oldest} to {newest} is needed; {sys.executable} is {have}. "
+            f"Name another one: make PYTHON=python{newest}"
         )
     python = os.path.join(folder, "bin", "python")
     if os.path.exists(stamp):
@@ -25,6 +29,7 @@ def main(folder, stamp):
         print(f"environment: making {folder} with {sys.executable}", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
     install(python, os.path.join(folder, "install.log"))
+    subprocess.run([python, __file__], check=True)
     with open(stamp, "w", encoding="utf-8"):
         pass
     print("environment: ready", flush=True)
@@ -32,30 +37,44 @@ def main(folder, stamp):
 
 def works(python):
     """Tell whether an earlier call left an environment with pip in it, and its Python is still on the machine."""
-    command = [python, "-c", f"import pip, sys; sys.exit(sys.version_info < {OLDEST})"]
+    command = [python, "-c", f"import pip, sys; sys.exit(not {OLDEST} <= sys.version_info[:2] <= {NEWEST})"]
     return os.path.exists(python) and subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def install(python, log):
-    """Install the project as the lock file says; pip's own words go to ``log``, its progress to the terminal."""
-    command = [python, "-m", "pip", "install", "--progress-bar", "off", "-c", "requirements.lock", "-e", ".[book,test]"]
-    with open("requirements.lock", encoding="utf-8") as lock:
-        total = sum("==" in line for line in lock)
-    print(f"environment: installing {total} packages, which takes some minutes the first time", flush=True)
+    """Install what pyproject.toml asks for, as locked; pip's own words go to ``log``, its progress to the terminal."""
+    command = [python, "-m", "pip", "install", "--progress-bar", "off", "-c", "requirements.lock", *requirements()]
+    print("environment: installing, which takes some minutes the first time", flush=True)
     seen, live = 0, sys.stdout.isatty()
     with open(log, "w", encoding="utf-8") as file:
         pip = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for line in pip.stdout:
             file.write(line)
-            found = re.match(r"(?:Collecting|Requirement already satisfied:) ([\w.-]+)", line)
-            seen += bool(found)
-            if found and (live or seen % 25 == 0):
-                print(f"environment: {seen} of {total} {found[1]:<40}", end="\r" if live else "\n", flush=True)
+            if line.startswith(("Collecting ", "Requirement already satisfied: ")):
+                seen += 1
+                if live or seen % 25 == 0:
+                    print(f"environment: {seen} packages found", end="\r" if live else "\n", flush=True)
             elif line.startswith(("Installing collected", "ERROR")):
                 print(f"environment: {line.strip()[:110]}", flush=True)
     if pip.wait():
         sys.exit(f"environment: pip failed, see {log}")
 
 
+def requirements():
+    """Return the requirements of the library and of ``GROUPS``."""
+    import tomllib  # new in Python 3.11: an older one must get as far as the line that refuses it
+
+    with open("pyproject.toml", "rb") as file:
+        project = tomllib.load(file)["project"]
+    return sum((project["optional-dependencies"][group] for group in GROUPS), project["dependencies"])
+
+
+def link():
+    """Write the .pth file by which this Python finds ``lib``, wherever a notebook stands."""
+    path = os.path.join(sysconfig.get_path("purelib"), "what-attention-selects.pth")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(os.getcwd() + "\n")
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:]) if sys.argv[1:] else link()

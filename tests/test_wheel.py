@@ -1,0 +1,115 @@
+"""`make wheel` gives a package that changes nothing for those who install it."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+# What the extras bring, by the names of their modules where those differ.
+MODULES = {"scikit-learn": "sklearn"}
+EXTRAS = [
+    Requirement(line).name for group in ("figures", "data", "check") for line in PROJECT["optional-dependencies"][group]
+]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Return the wheel, made by the Makefile's own recipe in a copy of the files that it needs."""
+    folder = tmp_path_factory.mktemp("wheel")
+    for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE", "LICENSE-TEXT"):
+        shutil.copy(ROOT / name, folder)
+    shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
+    # As if the environment were there: this one is.
+    command = ["make", "--old-file", ".venv/.installed", f"BIN={Path(sys.executable).parent}", "wheel"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=300)
+    (found,) = (folder / "build/wheel").glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def project(wheel, tmp_path_factory):
+    """Return the folder of a project that has a ``lib`` of its own, with the wheel unpacked beside it."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "lib").mkdir()
+    (folder / "lib/__init__.py").write_text("whose = 'theirs'\n")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", "site"]
+    subprocess.run([*pip, wheel], cwd=folder, check=True, capture_output=True, timeout=300)
+    return folder
+
+
+def run(folder, code):
+    """Run code in the folder, with ``site`` before this environment's packages; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": "site"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_wheel_names_nothing_but_attention_selects(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {
+        "attention_selects",
+        "what_attention_selects",
+    }
+    modules = {name for name in names if name.startswith("attention_selects/")}
+    assert modules == {f"attention_selects/{path.name}" for path in (ROOT / "lib").glob("*.py")}
+    assert {Path(name).name for name in names} >= {"LICENSE", "LICENSE-TEXT"}
+
+
+def test_wheel_stands_beside_a_lib_of_ones_own(project):
+    code = "import lib, attention_selects.separators as ours; print(lib.whose, ours.__file__)"
+    whose, file = run(project, code)
+    assert whose == "theirs"
+    assert file == str(project / "site/attention_selects/separators.py")
+
+
+def test_wheel_needs_only_what_it_requires(project):
+    """No module but that of figures needs an extra before it is used."""
+    blocked = [MODULES.get(name, name) for name in EXTRAS]
+    modules = sorted(path.stem for path in (ROOT / "lib").glob("*.py") if path.stem not in ("__init__", "figures"))
+    run(
+        project,
+        f"""
+import importlib, sys
+sys.modules |= dict.fromkeys({blocked})
+for name in {modules}:
+    importlib.import_module("attention_selects." + name)
+""",
+    )
+
+
+def test_import_leaves_torch_as_it_was(project):
+    code = """
+import torch
+torch.set_num_threads(2)
+model = torch.nn.Linear(3, 2)
+import attention_selects.separators
+print(model(torch.randn(5, 3)).dtype, torch.get_num_threads())
+"""
+    assert run(project, code) == ["torch.float32", "2"]
+
+
+def test_copied_folder_works_under_another_name(tmp_path):
+    shutil.copytree(ROOT / "lib", tmp_path / "site/theirs", ignore=shutil.ignore_patterns("__pycache__"))
+    code = """
+import torch
+from theirs.separators import hard_margin
+print(hard_margin(torch.eye(2, dtype=torch.float64)).theta.tolist())
+"""
+    assert "".join(run(tmp_path, code)) == "[1.0,1.0]"
