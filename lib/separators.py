@@ -87,6 +87,14 @@ def att_svm(problem, selected=None, norm=2.0):
         If any of the batch has no solution; :func:`hard_margin` returns a mask instead.
     ValueError
         If ``selected`` does not fit the problem, or the rows are not finite.
+
+    Examples
+    --------
+    >>> keys = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], dtype=torch.float64)
+    >>> problem = Problem(keys, scores=torch.tensor([[1, 0], [1, 0]], dtype=torch.float64))
+    >>> separator = att_svm(problem, selected=[0, 0])
+    >>> [round(entry, 6) for entry in separator.theta.tolist()], bool(separator.gap < 1e-10)
+    ([1.0, 0.5], True)
     """
     if isinstance(problem, Problem) != (selected is not None):
         raise ValueError("give a problem with selected tokens, or difference rows without them")
@@ -152,6 +160,12 @@ def label_svm(features, labels, norm=2.0):
     ------
     InfeasibleError
         If any of the batch has no solution.
+
+    Examples
+    --------
+    >>> features = torch.tensor([[2, 0], [0, -1]], dtype=torch.float64)
+    >>> [round(entry, 6) for entry in label_svm(features, labels=[1, -1]).theta.tolist()]
+    [0.5, 1.0]
     """
     features, labels = checks.tensors(features=(features, "n", "d"), labels=(labels,)).values()
     labels = checks.labels(labels)
@@ -203,6 +217,15 @@ def hard_margin(rows, norm=2.0, required=None):
     ------
     RuntimeError
         If rounding, or p, keeps the gap of a solution above 1e-6.
+
+    Examples
+    --------
+    >>> rows = torch.tensor([[[0, 2], [1, 0]], [[1, 0], [-1, 0]]], dtype=torch.float64)
+    >>> separators = hard_margin(rows)
+    >>> separators.feasible.tolist()
+    [True, False]
+    >>> [round(entry, 6) for entry in separators.theta[0].tolist()]
+    [1.0, 0.5]
     """
     rows, required = _with_required(rows, required)
     if not norm >= 1:
