@@ -185,6 +185,17 @@ class TestWholeBook:
         assert book.build("all").stdout == ""
         assert book.ran() == []
 
+        site = book.folder / "build/html/book/part/good.html"
+        before, page = site.read_bytes(), book.folder / "book/part/good.md"
+        page.write_text(page.read_text() + "\nA new sentence.\n")
+        look = book.script("page", "good")
+        assert look.returncode == 0, look.stderr
+        shown = (book.folder / "build/page/sphinx/_build/html/book/part/good.html").read_text()
+        assert "A new sentence." in shown
+        assert "seen" in shown
+        assert book.ran() == []
+        assert site.read_bytes() == before
+
 
 FAILING = {
     "raises": ("1\nfigure = 2\n1 / 0  # here", "", "ZeroDivisionError: division by zero"),
