@@ -57,8 +57,10 @@ def source(paper, item):
     Examples
     --------
     >>> theorem_2 = source("2306.13596", "Theorem 2")
-    >>> theorem_2.claim("angle", "Largest angle to the limit", 1e-5, "<=", 1e-3).verdict
+    >>> theorem_2.claim("direction", "1 - cos to the separator", 1e-6, "<=", 1e-5).verdict
     'reproduced'
+    >>> theorem_2.claim("direction", "1 - cos to the separator", 1e-4, "<=", 1e-5).verdict
+    'not reproduced'
     """
     return SimpleNamespace(
         claim=partial(claim, paper=paper, item=item), control=partial(control, paper=paper, item=item)
