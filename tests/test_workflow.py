@@ -49,15 +49,16 @@ exact: bool = False
 
 ```{{code-cell}} ipython3
 import os, time
-from lib.ledger import claim, control, verdict
+from lib.ledger import source, verdict
 with open("runs.txt", "a") as file:
     file.write("{name}\\n")
 {code}
 ```
 
 ```{{code-cell}} ipython3
-verdict(claim("half", "The step is a half", step, "==", 0.5, item="Theorem 1"),
-        control("seed", "The seed is small", seed, "<=", 2, item="Theorem 1"))
+theorem_1 = source("2306.13596", "Theorem 1")
+verdict(theorem_1.claim("half", "The step is a half", step, "==", 0.5),
+        theorem_1.control("seed", "The seed is small", seed, "<=", 2))
 ```
 """
 STATEMENTS = """papers:
@@ -545,7 +546,8 @@ def collected(*rows, changed=None):
 
 
 def row(name="half", measured=1e-3, item="Theorem 1", bound=1e-2, kind=ledger.claim):
-    (data,) = ledger.verdict(kind(name, "It is so", measured, "<=", bound, item=item))._repr_mimebundle_()[ledger.MIME]
+    outcome = kind(name, "It is so", measured, "<=", bound, paper="2306.13596", item=item)
+    (data,) = ledger.verdict(outcome)._repr_mimebundle_()[ledger.MIME]
     return data
 
 

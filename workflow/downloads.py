@@ -27,7 +27,7 @@ FORMULA = re.compile(r"(\${1,2})[^$]+\1")
 GLUED = "application/papermill.record/text/plain"
 START = """\
 # Not for reading: finds the library of the book, in this environment, in lib.zip near this notebook, or on the site.
-import hashlib, importlib.util, io, sys, types, urllib.request, zipfile
+import hashlib, importlib.util, io, sys, urllib.request, zipfile
 from pathlib import Path
 
 SITE, SHA256 = {site!r}, {digest!r}
@@ -45,9 +45,7 @@ if missing:
         raise FileNotFoundError("put lib.zip beside this notebook: it is under _static/ on the site that this is from")
     zipfile.ZipFile(io.BytesIO(found[0])).extractall("what-attention-selects")
     sys.modules.pop("lib", None)
-    sys.path.insert(0, str(Path("what-attention-selects").resolve()))
-if not importlib.util.find_spec("myst_nb"):  # it carries numbers into the text of the page
-    sys.modules["myst_nb"] = types.SimpleNamespace(glue=lambda name, value, display=False: None)"""
+    sys.path.insert(0, str(Path("what-attention-selects").resolve()))"""
 
 
 def settings(text):
@@ -153,7 +151,7 @@ def needed(notebook):
     nodes = [node for text in code for node in ast.walk(ast.parse(text))]
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-    names = {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"lib", "myst_nb"}
+    names = {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"lib", "myst_nb", "IPython"}
     return sorted({"sklearn": "scikit-learn"}.get(name, name) for name in names)
 
 
