@@ -1,6 +1,7 @@
 """The papers' synthetic data, each from an explicit generator."""
 
 import re
+from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -169,6 +170,27 @@ def head_with_scores(tokens, labels, scores):
             f"no head has these scores, the nearest is off by {missed:.2g}: take linearly independent tokens"
         )
     return head
+
+
+def accepted(draw, count, tries):
+    """Draw until ``count`` results are accepted, ``tries`` times at most.
+
+    >>> numbers = iter([3, None, 5, 7])
+    >>> accepted(lambda: next(numbers), 2, 4)
+    [3, 5]
+
+    Parameters
+    ----------
+    draw : callable
+        Returns a result, or None where it is to be left out.
+    count, tries : int
+
+    Returns
+    -------
+    list
+        Fewer than ``count`` where not enough of the tries were accepted.
+    """
+    return list(islice((one for one in (draw() for _ in range(tries)) if one is not None), count))
 
 
 def signal_tokens(n, T, d, trials, generator):

@@ -11,6 +11,7 @@ from lib.datasets import (
     LENGTH,
     TEMPLATES,
     WORDS,
+    accepted,
     figure_1,
     figure_3,
     head_with_scores,
@@ -130,6 +131,19 @@ def test_on_orthogonal_tokens_all_others_are_neighbours_and_only_the_optimal_is_
         assert svm_neighbours(problem, selected.expand(3, 2), svm).sum() == 3 * 2 * 2
         optimal = (selected == optimal_tokens(problem)).all(-1)
         assert torch.equal(locally_optimal(problem, selected.expand(3, 2), svm), optimal)
+
+
+def test_draws_end_with_the_last_that_is_wanted():
+    drawn = []
+
+    def draw():
+        drawn.append(len(drawn))
+        return drawn[-1] if drawn[-1] % 3 == 0 else None  # 0 is a result, too
+
+    assert accepted(draw, 3, 100) == [0, 3, 6]
+    assert len(drawn) == 7  # whoever shares the generator goes on from here
+    assert accepted(draw, 3, 4) == [9]
+    assert len(drawn) == 11
 
 
 def test_signal_tokens():
