@@ -1,12 +1,22 @@
 """One problem, three papers: softmax attention as a token selector, and the SVMs that predict its choice.
 
-Theory runs in float64 on one thread: the arrays are small, and a result must not depend on a machine's cores.
-``OMP_NUM_THREADS`` overrides the thread count.
+Importing it changes nothing outside it: what a function returns has the dtype and device of what it is given.
 """
 
-import os
 
-import torch
+def notebook():
+    """Set what a chapter asks of its process: float64 by default, the runner's number of threads, the figures' theme.
 
-torch.set_default_dtype(torch.float64)
-torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    The number is that of ``OMP_NUM_THREADS``, and one where that says none: the arrays of the theory are small, and a
+    result must not depend on a machine's cores.
+    """
+    import os
+
+    import torch
+
+    from . import figures
+
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(int(asked) if asked.isdecimal() and int(asked) else 1)
+    figures.theme()

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.optimize import linprog
 from torch import Tensor
 
 from . import geometry
@@ -32,6 +31,7 @@ def least_norm(rows, required, start, duals, norm):
     Parameters
     ----------
     rows : Tensor, shape (batch, m, D)
+        In float64 on the CPU, as all tensors here.
     required : Tensor, shape (batch, m)
         None below zero, one above in each of the batch.
     start, duals : Tensor, shape (batch, D) and (batch, m)
@@ -81,6 +81,8 @@ def _linear_program(rows, required, norm):
         within = np.hstack([np.eye(size), -2 * np.ones((size, 1))])
         matrix, bound = np.vstack([-rows @ split, within]), np.append(-required, np.zeros(size))
         cost = np.eye(size + 1)[size]
+    from scipy.optimize import linprog  # slow to import
+
     solution = linprog(cost, matrix, bound, bounds=(lowest, None), method="highs-ds")
     if solution.status != 0:
         raise RuntimeError(f"HiGHS ended with status {solution.status} ({solution.message}): rescale the rows")
@@ -100,10 +102,10 @@ def _interior_point(rows, required, theta, duals, norm):
     slack = (_margins(rows, theta) - required).clamp(min=0) + required.amax(-1, keepdim=True) / 2
     point = _Point(theta, duals + duals.mean(-1, keepdim=True), slack)
     best = _Point(*(part.clone() for part in point))
-    smallest, stale = torch.full((len(rows),), torch.inf), torch.zeros(len(rows))
+    smallest, stale = rows.new_full((len(rows),), torch.inf), rows.new_zeros(len(rows))
     running = torch.arange(len(rows))
     for _ in range(STEPS):
-        longest = torch.where(stale[running] > 1, 0.5, 1.0)[:, None]  # full steps may go round in a circle
+        longest = 1 - 0.5 * (stale[running, None] > 1).to(rows)  # full steps may go round in a circle
         point = _step(rows, required, point, longest, norm)
         gap, complementarity = _accuracy(rows, required, point, norm)
         error = gap + complementarity  # not a number where rounding has broken the matrix, which ends the problem
@@ -134,7 +136,7 @@ def _step(rows, required, point, longest, norm):
         dual_change = scale * torch.linalg.lu_solve(*factors, right[..., None])[..., 0]
         return dual_change, (products - slack * dual_change) / duals - slack
 
-    dual_change, slack_change = towards(torch.zeros(()))
+    dual_change, slack_change = towards(0.0)
     length = _to_boundary(point, dual_change, slack_change).clamp(max=1)
     reached = ((duals + length * dual_change) * (slack + length * slack_change)).mean(-1, keepdim=True)
     dual_change, slack_change = towards((reached / mean) ** 3 * mean - dual_change * slack_change)
@@ -164,7 +166,7 @@ def _factorised(matrix, diagonal):
     matrix = matrix + torch.diag_embed(diagonal)
     scale = matrix.diagonal(dim1=-2, dim2=-1).rsqrt()
     # where rows depend on each other only the last digit of the diagonal keeps the limit from being singular
-    matrix = matrix * scale[:, :, None] * scale[:, None] + CONVERGED * torch.eye(matrix.shape[-1])
+    matrix = matrix * scale[:, :, None] * scale[:, None] + CONVERGED * torch.eye(matrix.shape[-1], dtype=matrix.dtype)
     return torch.linalg.lu_factor_ex(matrix)[:2], scale
 
 

@@ -1,10 +1,22 @@
-"""One sentence for each kind of bad input: it names the value and the remedy."""
+"""One sentence for each kind of bad input, which names value and remedy; and the dtype and device of results.
 
+Tensors keep their dtype, float32 or float64, and their device; so do NumPy arrays, and mixed ones are promoted as by
+torch. Lists and whole numbers have no dtype of their own: they take that of what they come with, or else float64.
+"""
+
+from dataclasses import fields, is_dataclass, replace
+from functools import partial, reduce, wraps
+from inspect import signature
+
+import numpy as np
 import torch
+from torch import Tensor
+
+FLOATS = (torch.float32, torch.float64)
 
 
-def tensor(name, value, *trailing):
-    """Return ``value`` as a finite float64 tensor whose last dimensions are called ``trailing``.
+def tensor(name, value, *trailing, like=None):
+    """Return ``value`` as a finite tensor with last dimensions ``trailing``; one that requires grad is detached.
 
     Parameters
     ----------
@@ -13,13 +25,16 @@ def tensor(name, value, *trailing):
     value : array_like
     *trailing : str
         Names of the dimensions that the array must at least have, for the message.
+    like : Tensor, optional
+        Has the dtype and device for lists and whole numbers: float64 on the CPU when left out.
 
     Raises
     ------
     ValueError
-        If it has fewer dimensions than that, an empty one, or an entry that is NaN or infinite.
+        If it is no array of real numbers in single or double precision, has fewer dimensions than that, an empty one,
+        or an entry that is NaN or infinite.
     """
-    array = torch.as_tensor(value, dtype=torch.float64)
+    array = floating(name, value, like).detach()
     shape = tuple(array.shape)
     if array.ndim < len(trailing):
         raise ValueError(f"{name} has shape {shape}: give an array of shape (..., {', '.join(trailing)})")
@@ -27,6 +42,82 @@ def tensor(name, value, *trailing):
         raise ValueError(f"{name} has shape {shape}: no dimension may be empty")
     finite(name, array)
     return array
+
+
+def floating(name, value, like=None):
+    """Return ``value`` as a tensor of float32 or float64, by the rule above, or raise ValueError."""
+    array, follows = value, not hasattr(value, "__array__")
+    if not isinstance(value, Tensor):
+        try:
+            array = torch.as_tensor(value, dtype=torch.float64) if follows else torch.as_tensor(np.asarray(value))
+        except (TypeError, ValueError, RuntimeError):
+            shown = repr(value) if len(repr(value)) < 60 else f"{repr(value)[:60]}..."
+            raise ValueError(f"{name} is {shown}: give an array of real numbers, all rows of one length") from None
+        array = array if like is None else array.to(like.device)
+    if array.is_complex():
+        raise ValueError(f"{name} has dtype {array.dtype}: give real numbers, such as the real parts")
+    if follows or not array.is_floating_point():
+        return array.to(torch.float64 if like is None else like.dtype)
+    if array.dtype not in FLOATS:
+        raise ValueError(f"{name} has dtype {array.dtype}: give float32 or float64, such as {name}.float()")
+    return array
+
+
+def tensors(**given):
+    """Return arrays, each given as (value, *names of its last dimensions), as tensors of one dtype; None left out."""
+    given = {name: one for name, one in given.items() if one[0] is not None}
+    like = next((floating(name, value) for name, (value, *_) in given.items() if _has_dtype(value)), None)
+    return common(**{name: tensor(name, value, *trailing, like=like) for name, (value, *trailing) in given.items()})
+
+
+def _has_dtype(value):
+    """Whether a value is an array of floats, which have a dtype of their own."""
+    if isinstance(value, Tensor):
+        return value.is_floating_point()
+    return isinstance(value, np.ndarray | np.generic) and value.dtype.kind == "f"
+
+
+def common(**arrays):
+    """Return tensors in the dtype to which torch promotes them together; ValueError if their devices differ."""
+    devices = {array.device for array in arrays.values()}
+    if len(devices) > 1:
+        listed = ", ".join(f"{name} on {array.device}" for name, array in arrays.items())
+        raise ValueError(f"tensors are on several devices, {listed}: move them to one, for example by .to('cpu')")
+    dtype = reduce(torch.promote_types, {array.dtype for array in arrays.values()})
+    return {name: array.to(dtype) for name, array in arrays.items()}
+
+
+def moved(value, dtype, device):
+    """A tensor on a device, in a dtype if it has floats; so are all that a tuple, dataclass or problem has."""
+    if isinstance(value, Tensor):
+        return value.to(device, dtype if value.is_floating_point() else value.dtype)
+    if isinstance(value, tuple):
+        parts = [moved(part, dtype, device) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if hasattr(value, "to"):
+        return value.to(dtype, device)
+    if is_dataclass(value):
+        parts = {field.name: getattr(value, field.name) for field in fields(value)}
+        return replace(value, **{name: moved(part, dtype, device) for name, part in parts.items()})
+    return value
+
+
+def in_float64(solver):
+    """Let a function compute in float64 on the CPU; what it returns has the dtype and device of its first argument."""
+    name = next(iter(signature(solver).parameters))
+
+    @wraps(solver)
+    def solve(first, *others, **options):
+        array = getattr(first, "keys", first)
+        array = floating(name, array) if hasattr(array, "__array__") else torch.empty(0, dtype=torch.float64)
+        if array.dtype == torch.float64 and array.device.type == "cpu":
+            return solver(first, *others, **options)
+        move = partial(moved, dtype=torch.float64, device="cpu")
+        options = {key: move(option) for key, option in options.items()}
+        first = array if hasattr(first, "__array__") else first
+        return moved(solver(move(first), *map(move, others), **options), array.dtype, array.device)
+
+    return solve
 
 
 def finite(name, array):
@@ -38,18 +129,18 @@ def finite(name, array):
         )
 
 
-def labels(value):
+def labels(value, like=None):
     """Return ``value`` as a tensor of labels +1 and -1, or raise ValueError that names the first other value."""
-    array = tensor("labels", value)
+    array = tensor("labels", value, like=like)
     if not (array.abs() == 1).all():
         wrong = array[array.abs() != 1][0].item()
         raise ValueError(f"labels contain {wrong:g}: every label must be +1 or -1 (map classes 0 and 1 by 2 * y - 1)")
     return array
 
 
-def positive(name, value):
+def positive(name, value, like=None):
     """Return ``value`` as a tensor of finite numbers above zero, or raise ValueError."""
-    array = tensor(name, value)
+    array = tensor(name, value, like=like)
     if not (array > 0).all():
         raise ValueError(f"{name} is {array.min().item():g}: it must be above 0")
     return array
@@ -64,10 +155,9 @@ def broadcastable(**shapes):
         raise ValueError(f"leading (batch) dimensions do not fit together: {listed}") from None
 
 
-def fitting(name, value, tokens, dimensions):
-    """Return a vector or a matrix (``dimensions`` 1 or 2) that acts on tokens (..., n, T, d), or raise ValueError."""
-    array = tensor(name, value, *("k", "d")[-dimensions:])
+def fitting(name, array, tokens):
+    """Return a head (..., d) or a matrix (..., k, d) for tokens (..., n, T, d); ValueError if it does not fit them."""
     if array.shape[-1] != tokens.shape[-1]:
         raise ValueError(f"{name} has {array.shape[-1]} columns, tokens have d = {tokens.shape[-1]}: they must agree")
-    broadcastable(tokens=tokens.shape[:-3], **{name: array.shape[:-dimensions]})
+    broadcastable(tokens=tokens.shape[:-3], **{name: array.shape[: -1 if name == "head" else -2]})
     return array

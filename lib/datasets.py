@@ -1,4 +1,4 @@
-"""The papers' synthetic data, each from an explicit generator."""
+"""The papers' synthetic data, each from an explicit generator: in float64, on the generator's device."""
 
 import re
 from itertools import islice
@@ -37,11 +37,11 @@ def scored_tokens(positions, scores):
     DataSet
         With d = k + 1.
     """
-    positions, scores = checks.tensor("positions", positions, "n", "T", "k"), checks.tensor("scores", scores, "n", "T")
-    tokens = torch.cat([positions, scores[..., None]], dim=-1)
-    last = torch.zeros(tokens.shape[-1])
+    given = checks.tensors(positions=(positions, "n", "T", "k"), scores=(scores, "n", "T"))
+    tokens = torch.cat([given["positions"], given["scores"][..., None]], dim=-1)
+    last = tokens.new_zeros(tokens.shape[-1])
     last[-1] = 1.0
-    return DataSet(tokens, torch.ones(tokens.shape[:-2]), last, torch.diag(1 - last))
+    return DataSet(tokens, tokens.new_ones(tokens.shape[:-2]), last, torch.diag(1 - last))
 
 
 def figure_1(panel, generator=None):
@@ -59,9 +59,9 @@ def figure_1(panel, generator=None):
         return scored_tokens([[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]], [scores])
     if panel != "c":
         raise ValueError(f"panel {panel!r} is unknown: use a, b or c")
-    centres = torch.tensor([[1.0, 0.0]] + 3 * [[-1.0, 1.0]] + 3 * [[-0.5, -0.5]])
-    positions = centres + 0.2 * torch.randn(3, 7, 2, generator=generator)
-    return scored_tokens(positions, torch.tensor([1.0] + 6 * [0.5]).expand(3, -1))
+    spread = _gaussian(3, 7, 2, generator=generator)
+    centres = spread.new_tensor([[1.0, 0.0]] + 3 * [[-1.0, 1.0]] + 3 * [[-0.5, -0.5]])
+    return scored_tokens(centres + 0.2 * spread, 3 * [[1.0] + 6 * [0.5]])
 
 
 def figure_3(panel):
@@ -75,8 +75,14 @@ def figure_3(panel):
     if panel not in ("a", "b"):
         raise ValueError(f"panel {panel!r} is unknown: use a or b")
     third = 1.0 if panel == "a" else 1.5
-    tokens = torch.tensor([[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, -1.0]], [[0.0, 0.0], [0.5, third]]])
-    return tokens, torch.tensor([1.0, -1.0, 1.0])
+    tokens = [[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, -1.0]], [[0.0, 0.0], [0.5, third]]]
+    return torch.tensor(tokens, dtype=torch.float64), torch.tensor([1.0, -1.0, 1.0], dtype=torch.float64)
+
+
+def _gaussian(*shape, generator):
+    """Independent N(0, 1) numbers."""
+    device = None if generator is None else generator.device
+    return torch.randn(*shape, generator=generator, dtype=torch.float64, device=device)
 
 
 def on_sphere(n, T, d, trials, generator):
@@ -84,10 +90,9 @@ def on_sphere(n, T, d, trials, generator):
 
     The random problems of Figures 9 and 10 (arXiv:2306.13596).
     """
-    tokens = torch.nn.functional.normalize(torch.randn(trials, n, T, d, generator=generator), dim=-1)
-    head = torch.nn.functional.normalize(torch.randn(trials, d, generator=generator), dim=-1)
-    labels = 2.0 * torch.randint(0, 2, (trials, n), generator=generator) - 1
-    return DataSet(tokens, labels, head, torch.eye(d))
+    tokens = torch.nn.functional.normalize(_gaussian(trials, n, T, d, generator=generator), dim=-1)
+    head = torch.nn.functional.normalize(_gaussian(trials, d, generator=generator), dim=-1)
+    return DataSet(tokens, _coins(trials, n, generator), head, torch.eye(d, dtype=head.dtype, device=head.device))
 
 
 class Sequences(NamedTuple):
@@ -126,18 +131,19 @@ def orthogonal_tokens(n, T, d, trials, generator, noise=0.0):
     if d < n * T:
         raise ValueError(f"d is {d}: {n * T} tokens (n T) are orthogonal only in at least as many dimensions")
     tokens = _orthonormal(trials, n * T, d, generator)
-    tokens = tokens + noise / d**0.5 * torch.randn(tokens.shape, generator=generator)
+    tokens = tokens + noise / d**0.5 * _gaussian(*tokens.shape, generator=generator)
     return Sequences(tokens.unflatten(-2, (n, T)), _coins(trials, n, generator))
 
 
 def _orthonormal(trials, count, d, generator):
     """Orthonormal rows (trials, count, d), uniformly distributed, which takes the signs of QR's diagonal."""
-    columns, triangle = torch.linalg.qr(torch.randn(trials, d, count, generator=generator))
+    columns, triangle = torch.linalg.qr(_gaussian(trials, d, count, generator=generator))
     return (columns * triangle.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]).mT
 
 
 def _coins(trials, n, generator):
-    return 2.0 * torch.randint(0, 2, (trials, n), generator=generator) - 1
+    """Labels +1 and -1."""
+    return 2 * torch.randint(0, 2, (trials, n), generator=generator, device=generator.device).double() - 1
 
 
 def head_with_scores(tokens, labels, scores):
@@ -154,22 +160,22 @@ def head_with_scores(tokens, labels, scores):
     ValueError
         If no head has them; with n T independent tokens there always is one.
     """
-    tokens, scores = checks.tensor("tokens", tokens, "n", "T", "d"), checks.tensor("scores", scores, "n", "T")
-    labels = checks.labels(labels)
+    data = checks.tensors(tokens=(tokens, "n", "T", "d"), labels=(labels,), scores=(scores, "n", "T"))
+    tokens, labels, scores = data["tokens"], checks.labels(data["labels"]), data["scores"]
     if tokens.shape[-3:-1] != scores.shape[-2:] or labels.shape[-1:] != scores.shape[-2:-1]:
         raise ValueError(
             f"tokens have (n, T) = {tuple(tokens.shape[-3:-1])}, scores {tuple(scores.shape[-2:])}, labels"
             f" n = {tuple(labels.shape[-1:])}: give each token one score and each input one label"
         )
-    wanted = (labels[..., None] * scores).flatten(-2)
-    rows = tokens.flatten(-3, -2)
+    wanted = (labels[..., None] * scores).double().flatten(-2)
+    rows = tokens.double().flatten(-3, -2)
     head = torch.einsum("...dm,...m->...d", torch.linalg.pinv(rows), wanted)
     missed = (torch.einsum("...md,...d->...m", rows, head) - wanted).abs().max()
     if missed > 1e-9 * wanted.abs().max():
         raise ValueError(
             f"no head has these scores, the nearest is off by {missed:.2g}: take linearly independent tokens"
         )
-    return head
+    return head.to(tokens)
 
 
 def accepted(draw, count, tries):
@@ -209,8 +215,8 @@ def signal_tokens(n, T, d, trials, generator):
         raise ValueError(f"d is {d}: noise that is orthogonal to two signals needs at least 3 dimensions")
     signals = _orthonormal(trials, 2, d, generator)
     labels = _coins(trials, n, generator)
-    places = torch.randint(0, T, (trials, n), generator=generator)
-    tokens = torch.randn(trials, n, T, d, generator=generator) / d**0.5
+    places = torch.randint(0, T, (trials, n), generator=generator, device=generator.device)
+    tokens = _gaussian(trials, n, T, d, generator=generator) / d**0.5
     along = torch.einsum("rntd,rsd->rnts", tokens, signals)
     tokens = tokens - torch.einsum("rnts,rsd->rntd", along, signals)
     own = torch.where(labels[..., None] > 0, signals[:, None, 0], signals[:, None, 1])
@@ -276,7 +282,7 @@ def planted_sentiment(sentences, generator):
     """
 
     def choice(options):
-        return options[torch.randint(len(options), (), generator=generator).item()]
+        return options[torch.randint(len(options), (), generator=generator, device=generator.device).item()]
 
     labels = _coins(1, sentences, generator)[0]
     words, deciding = [], []

@@ -38,7 +38,7 @@ def constant(step_size):
 
     def rule(grad, theta, k):
         _check_step_size(step_size, grad)
-        return -(step_size * grad.log_scale.exp())[..., None] * grad.direction
+        return -(step_size.to(grad.log_scale) * grad.log_scale.exp())[..., None] * grad.direction
 
     return rule
 
@@ -54,7 +54,7 @@ def normalised(step_size, norm=2.0):
     def rule(grad, theta, k):
         _check_step_size(step_size, grad)
         length = geometry.norm(grad.direction, geometry.dual(norm))
-        return -(step_size / torch.where(length == 0, 1.0, length))[..., None] * grad.direction
+        return -(step_size.to(length) / torch.where(length == 0, 1.0, length))[..., None] * grad.direction
 
     return rule
 
@@ -111,7 +111,7 @@ def polyak(problem, loss, selected):
     ValueError
         If ``selected`` does not fit the problem.
     """
-    selected = check_selected(selected, *problem.scores.shape[-2:])
+    selected = check_selected(problem, selected)
 
     def rule(grad, theta, k):
         excess = excess_risk(problem, loss, theta, selected)
@@ -164,7 +164,8 @@ def run(problem, loss, start, rule, iterations, record=None, norm=2.0):
     FloatingPointError
         If an iterate is no longer finite; the message has the iteration.
     """
-    theta = checks.tensor("start", start, "parameter")
+    theta = checks.tensor("start", start, "parameter", like=problem.keys)
+    theta = checks.common(start=theta, problem=problem.keys)["start"]
     batch = checks.broadcastable(problem=problem.batch_shape, start=theta.shape[:-1])
     theta = theta.expand(*batch, theta.shape[-1])
     return iterate(lambda theta, k: rule(gradient(problem, loss, theta), theta, k), theta, iterations, record, norm)
@@ -186,7 +187,7 @@ def iterate(step, theta, iterations, record=None, norm=2.0):
             theta = inverse_mirror_map(mirrored, norm)
             if not torch.isfinite(theta).all():
                 raise FloatingPointError(f"the iterate is no longer finite at iteration {k + 1}: take a smaller step")
-    return Trajectory(torch.stack(records), torch.tensor(list(kept)))
+    return Trajectory(torch.stack(records), torch.tensor(list(kept), device=theta.device))
 
 
 def log_spaced(last, count, first=1):

@@ -20,25 +20,28 @@ TIME = sns.color_palette("viridis_r", as_cmap=True)
 HEAT = sns.color_palette("cividis", as_cmap=True)
 ATTENTION = sns.light_palette(PALETTE[0], as_cmap=True)
 
-sns.set_theme(
-    context="notebook",
-    style="ticks",
-    palette=PALETTE,
-    rc={
-        "figure.figsize": (WIDTH, 3.6),
-        "figure.dpi": 200,
-        "figure.constrained_layout.use": True,
-        "font.size": 11,
-        "axes.labelsize": 11,
-        "axes.titlesize": 11,
-        "axes.titlelocation": "left",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "xtick.labelsize": 10,
-        "ytick.labelsize": 10,
-        "lines.linewidth": 1.8,
-    },
-)
+
+def theme():
+    """Set the house style for all figures of this process; without it they are drawn in whatever style is set."""
+    sns.set_theme(
+        context="notebook",
+        style="ticks",
+        palette=PALETTE,
+        rc={
+            "figure.figsize": (WIDTH, 3.6),
+            "figure.dpi": 200,
+            "figure.constrained_layout.use": True,
+            "font.size": 11,
+            "axes.labelsize": 11,
+            "axes.titlesize": 11,
+            "axes.titlelocation": "left",
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "xtick.labelsize": 10,
+            "ytick.labelsize": 10,
+            "lines.linewidth": 1.8,
+        },
+    )
 
 
 def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=None, clock="iteration", cone=None):

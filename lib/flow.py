@@ -4,9 +4,6 @@ import warnings
 
 import numpy as np
 import torch
-from scipy.integrate import solve_ivp
-from scipy.optimize import brentq
-from scipy.special import expit
 
 from . import checks, geometry
 from .descent import Trajectory
@@ -16,13 +13,15 @@ from .logspace import gradient
 LONGEST = 1e12  # log time plus path length at which a flow that has not arrived is given up
 
 
+@checks.in_float64
 def log_time_flow(problem, loss, start, log_times, accuracy=1e-9, norm=2.0):
     """Integrate the gradient flow d theta/dt = -grad L in tau = log(1 + t), where t = e^10000 is within reach.
 
     In log time the velocity is v = -e^tau grad L(theta), its two factors multiplied as logarithms. Descent that has to
     leave a saturated wrong token waits, then jumps, so tau and theta are both integrated over sigma with
     ``d sigma = (1 + |v|) d tau``: no speed is above 1. By a solver for stiff equations (LSODA), one entry of the batch
-    after the other. At a *finite* stationary point e^tau multiplies rounding errors: there log times end near 30.
+    after the other, in float64 on the CPU; the answer has the dtype and device of the problem. At a *finite* stationary
+    point e^tau multiplies rounding errors: there log times end near 30.
 
     Parameters
     ----------
@@ -47,10 +46,10 @@ def log_time_flow(problem, loss, start, log_times, accuracy=1e-9, norm=2.0):
     RuntimeError
         If the solver gives up; the message has its reason.
     """
-    times = checks.tensor("log_times", log_times, "records")
+    times = checks.tensor("log_times", log_times, "records").double()
     if times[0] < 0 or (times.diff() <= 0).any():
         raise ValueError("log_times must increase and start at 0 or later: they are values of log(1 + t)")
-    start = checks.tensor("start", start, "parameter")
+    start = checks.tensor("start", start, "parameter").double()
     batch = problem.batch_shape
     if batch and start.shape[:-1] != batch:
         raise ValueError(
@@ -67,6 +66,9 @@ def log_time_flow(problem, loss, start, log_times, accuracy=1e-9, norm=2.0):
 
 def _flow(problem, loss, start, times, accuracy, norm):
     """One flow at the given log times, shape (records, parameter_size)."""
+    from scipy.integrate import solve_ivp  # slow to import, these three
+    from scipy.optimize import brentq
+    from scipy.special import expit
 
     def theta(mirrored):
         return inverse_mirror_map(torch.as_tensor(mirrored), norm)

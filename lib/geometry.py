@@ -132,7 +132,8 @@ def in_cone(vectors, axis, opening, radius=0.0):
 def on_circle(angles, radius, norm=2.0):
     """Vectors of l_p norm ``radius`` at ``angles`` from the first axis, shape (..., 2)."""
     directions = torch.stack([angles.cos(), angles.sin()], dim=-1)
-    return torch.as_tensor(radius)[..., None] * (directions if norm == 2 else unit(directions, norm))
+    radius = checks.floating("radius", radius, like=angles)
+    return radius[..., None] * (directions if norm == 2 else unit(directions, norm))
 
 
 def along_circle(angles, norm=2.0):

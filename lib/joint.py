@@ -7,11 +7,10 @@ here put the two together (section 3 of arXiv:2306.13596).
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.optimize import nnls
 from torch import Tensor
 
 from . import checks, geometry
@@ -48,51 +47,55 @@ class JointProblem(Batch):
         If shapes do not fit, an entry is not finite, or a label is neither +1 nor -1.
     """
 
-    OWN: ClassVar = {"tokens": 3, "labels": 1, "keys": 3, "queries": 2}
-
     tokens: Tensor
     labels: Tensor
     keys: Tensor | None = None
     queries: Tensor | None = None
 
     def __post_init__(self):
-        tokens, labels = checks.tensor("tokens", self.tokens, "n", "T", "c"), checks.labels(self.labels)
-        keys = tokens if self.keys is None else checks.tensor("keys", self.keys, "n", "T", "d")
+        data = checks.tensors(
+            tokens=(self.tokens, "n", "T", "c"),
+            labels=(self.labels,),
+            keys=(self.tokens if self.keys is None else self.keys, "n", "T", "d"),
+            queries=(self.queries, "n", "e"),
+        )
+        tokens, labels, keys = data["tokens"], checks.labels(data["labels"]), data["keys"]
         if labels.shape[-1:] != tokens.shape[-3:-2] or keys.shape[-3:-1] != tokens.shape[-3:-1]:
             raise ValueError(
                 f"tokens have (n, T) = {tuple(tokens.shape[-3:-1])}, keys {tuple(keys.shape[-3:-1])}, labels"
                 f" n = {tuple(labels.shape[-1:])}: give each token one key and each input one label"
             )
-        queries = None if self.queries is None else checks.tensor("queries", self.queries, "n", "e")
-        for name, value in (("tokens", tokens), ("labels", labels), ("keys", keys), ("queries", queries)):
+        for name, value in data.items():
             object.__setattr__(self, name, value)
         self.batch_shape  # noqa: B018  refuses leading dimensions that do not fit together
-        self.fixed_head(torch.zeros(tokens.shape[-1]))  # refuses what no problem can be made of
+        self.fixed_head(tokens.new_zeros(tokens.shape[-1]))  # refuses what no problem can be made of
 
     def fixed_head(self, head):
         """Return the problem in theta alone for a head v of shape (..., c): scores gamma_it = Y_i v . x_it."""
-        head = checks.tensor("head", head, "c")
+        head = checks.tensor("head", head, "c", like=self.tokens)
         if head.shape[-1] != self.tokens.shape[-1]:
             raise ValueError(
                 f"the head has {head.shape[-1]} entries, tokens have {self.tokens.shape[-1]}: they must agree"
             )
         checks.broadcastable(tokens=self.tokens.shape[:-3], head=head.shape[:-1])
-        scores = self.labels[..., None] * torch.einsum("...ntc,...c->...nt", self.tokens, head)
+        tokens, head = checks.common(tokens=self.tokens, head=head).values()
+        scores = self.labels[..., None] * torch.einsum("...ntc,...c->...nt", tokens, head)
         return Problem(self.keys, scores, self.queries)
 
     def features(self, attention):
         """Y_i r_i with r_i = X_i^T a_i, what attention passes on, shape (..., n, c): the rows of the label SVM."""
-        return self.labels[..., None] * torch.einsum("...nt,...ntc->...nc", attention, self.tokens)
+        tokens, attention = checks.common(tokens=self.tokens, attention=attention).values()
+        return self.labels[..., None] * torch.einsum("...nt,...ntc->...nc", attention, tokens)
 
     def attention(self, theta):
         """softmax(A_i theta), shape (..., n, T)."""
-        return Problem(self.keys, torch.zeros(self.keys.shape[:-1]), self.queries).attention(theta)
+        return Problem(self.keys, self.keys.new_zeros(self.keys.shape[:-1]), self.queries).attention(theta)
 
 
 def selected_features(problem, selected):
     """Y_i x_{i selected_i}, the features where all attention is on the selected tokens, shape (..., n, c)."""
-    selected = check_selected(selected, *problem.keys.shape[-3:-1])
-    return problem.features(torch.nn.functional.one_hot(selected, problem.keys.shape[-2]).double())
+    selected = check_selected(problem, selected)
+    return problem.features(torch.nn.functional.one_hot(selected, problem.keys.shape[-2]).to(problem.keys))
 
 
 def label_margin(problem, attention):
@@ -122,6 +125,7 @@ class LabelChoice(NamedTuple):
     holds: bool
 
 
+@checks.in_float64
 def assumption_c(problem):
     """Decide Assumption C of arXiv:2306.13596 for a small data set, over all attention maps, by T^n label SVMs.
 
@@ -147,7 +151,7 @@ def assumption_c(problem):
     if problem.batch_shape:
         raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
     selected = every_selection(inputs, tokens)
-    margins = label_margin(problem, torch.nn.functional.one_hot(selected, tokens).double())
+    margins = label_margin(problem, torch.nn.functional.one_hot(selected, tokens).to(problem.keys))
     best = margins.argmax()
     features = selected_features(problem, selected[best])
     separator = hard_margin(features)
@@ -162,12 +166,15 @@ def _can_have_multipliers(features, separator):
 
     Row z_j has one exactly if s v_mm - z_j, for some s, is a non-negative combination of the tight rows.
     """
+    from scipy.optimize import nnls  # slow to import
+
     tight = separator.margins < 1 + TIGHT
     system = torch.cat([features[tight], -separator.theta[None]]).T.numpy()
     residuals = [nnls(system, -row)[1] / np.linalg.norm(row) for row in features.numpy()]
-    return tight & (torch.tensor(residuals) < TIGHT)
+    return tight & torch.tensor([residual < TIGHT for residual in residuals])
 
 
+@torch.no_grad()
 def head_gradient(problem, loss, head, theta):
     """Gradient of the joint risk in the head, (1/n) sum_i loss'(u_i) Y_i r_i, its size as a logarithm.
 
@@ -181,6 +188,7 @@ def head_gradient(problem, loss, head, theta):
 
 def features_gradient(features, loss, head):
     """:func:`head_gradient` for the features Y_i r_i themselves, shape (..., n, c)."""
+    features, head = checks.common(features=features, head=head).values()
     log_slope = loss.log_slope(torch.einsum("...nc,...c->...n", features, head))
     log_scale = log_slope.amax(-1)
     weights = (log_slope - log_scale[..., None]).exp()
@@ -188,6 +196,7 @@ def features_gradient(features, loss, head):
     return LogScaled(direction, log_scale - math.log(features.shape[-2]))
 
 
+@torch.no_grad()
 def joint_gradient(problem, loss, head, theta):
     """Gradient of the joint risk in the head and theta as one vector, its size as a logarithm.
 
@@ -241,7 +250,9 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, no
     ValueError, FloatingPointError
         As :func:`lib.descent.run`.
     """
-    head, theta = checks.tensor("head", head, "c"), checks.tensor("theta", theta, "d")
+    head = checks.tensor("head", head, "c", like=problem.keys)
+    theta = checks.tensor("theta", theta, "d", like=problem.keys)
+    head, theta, _ = checks.common(head=head, theta=theta, problem=problem.keys).values()
     problem.fixed_head(head)  # refuses a head of another size
     size = head.shape[-1]
     batch = checks.broadcastable(problem=problem.batch_shape, head=head.shape[:-1], theta=theta.shape[:-1])

@@ -1,6 +1,7 @@
 """The joint regularisation path of head and prompt in the plane, and what it tends to at each ratio of the radii.
 
-The theory is that of the logistic loss (section 3 of arXiv:2306.13596).
+The theory is that of the logistic loss (section 3 of arXiv:2306.13596). All is computed in float64 on the CPU; results
+have the dtype and device of the problem.
 """
 
 import math
@@ -32,6 +33,7 @@ class JointLimit(NamedTuple):
     threshold: float
 
 
+@checks.in_float64
 def joint_limit(problem, selected, ratio):
     """Limit directions of the joint regularisation path over ``|v| <= c R, |p| <= R`` as R grows, c the ratio.
 
@@ -59,7 +61,7 @@ def joint_limit(problem, selected, ratio):
         If the labels or the selected tokens cannot be separated.
     """
     features = selected_features(problem, selected)
-    label = label_svm(features, torch.ones(len(features)))
+    label = label_svm(features, features.new_ones(len(features)))
     head = unit(label.theta)
     at_selected = problem.fixed_head(head)
     rows = difference_rows(at_selected, selected)
@@ -104,6 +106,7 @@ class JointPath(NamedTuple):
     log_risk: Tensor
 
 
+@checks.in_float64
 def joint_path(problem, head_radii, radii, angles=360, norm=2.0):
     """Joint regularisation path of the logistic risk over ``|v| = r, |p| = R`` in the plane, globally minimal.
 
@@ -137,14 +140,16 @@ def joint_path(problem, head_radii, radii, angles=360, norm=2.0):
         raise ValueError("the joint path is one of prompts, and there are queries: leave them out, or use run")
     if problem.tokens.shape[-1] != 2 or problem.keys.shape[-1] != 2:
         raise ValueError("tokens and keys must be in the plane: above it, use run")
-    head_radii, radii = checks.positive("head_radii", head_radii), checks.positive("radii", radii)
+    head_radii, radii = (
+        checks.positive(name, one).double() for name, one in (("head_radii", head_radii), ("radii", radii))
+    )
     if head_radii.ndim != 1 or head_radii.shape != radii.shape:
         raise ValueError(
             f"there are {tuple(head_radii.shape)} radii of the head and {tuple(radii.shape)} of the prompt"
         )
     pairs = [radius.reshape(-1, *[1] * len(problem.batch_shape)) for radius in (head_radii, radii)]
-    places = torch.linspace(-math.pi, math.pi, angles + 1).reshape(-1, *[1] * (1 + len(problem.batch_shape)))
-    places = places.expand(-1, len(radii), *problem.batch_shape)
+    places = torch.linspace(-math.pi, math.pi, angles + 1, dtype=torch.float64)
+    places = places.reshape(-1, *[1] * (1 + len(problem.batch_shape))).expand(-1, len(radii), *problem.batch_shape)
     _, slope, value = _profile(problem, *pairs, places, norm)
     slope, value = (torch.cat([one[:-1], one[:1]]) for one in (slope, value))  # one place, whatever rounding says
     if value.isinf().all(0).any():
@@ -224,4 +229,4 @@ def _by_mirror_angle(angles, radius, norm):
     """Vectors of l_p norm ``radius`` whose mirror map is at ``angles`` from the first axis, shape (..., 2)."""
     if norm == 2:
         return on_circle(angles, radius)
-    return torch.as_tensor(radius)[..., None] * unit(inverse_mirror_map(on_circle(angles, 1.0), norm), norm)
+    return radius[..., None] * unit(inverse_mirror_map(on_circle(angles, 1.0), norm), norm)

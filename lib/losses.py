@@ -128,8 +128,10 @@ def smoothness(loss, tokens, head, key_matrix):
     head : Tensor, shape (..., d)
     key_matrix : Tensor, shape (..., k, d)
     """
-    tokens = checks.tensor("tokens", tokens, "n", "T", "d")
-    head, key_matrix = checks.fitting("head", head, tokens, 1), checks.fitting("key_matrix", key_matrix, tokens, 2)
+    given = checks.tensors(tokens=(tokens, "n", "T", "d"), head=(head, "d"), key_matrix=(key_matrix, "k", "d"))
+    tokens, head, key_matrix = given.values()
+    checks.fitting("head", head, tokens)
+    checks.fitting("key_matrix", key_matrix, tokens)
     reach = torch.einsum("...ntd,...d->...nt", tokens, head).abs().amax((-2, -1))
     m0, m1 = loss.constants(reach)
     token_norm = torch.linalg.matrix_norm(tokens, ord=2)

@@ -3,6 +3,7 @@
 The risk is not convex in p. In the plane the minimiser is global: all angles are searched at every radius. Above the
 plane it is the best of many starts, and :func:`stationarity` tells how good it is. Risks are compared as
 logarithms of their distance from a limit of the risk, so that a path can be followed where L itself no longer moves.
+The search is in float64 on the CPU; the path has the dtype and device of the problem.
 """
 
 import math
@@ -10,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.optimize import minimize, root
 from torch import Tensor
 
 from . import checks, geometry
@@ -35,6 +35,7 @@ class Path(NamedTuple):
     selected: Tensor
 
 
+@checks.in_float64
 def regularization_path(problem, loss, radii, cone=None, angles=1440, norm=2.0):
     """Regularisation path in the plane, globally minimal: all angles are searched, the lowest local minima refined.
 
@@ -70,7 +71,7 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440, norm=2.0):
         raise ValueError(f"the parameter has {problem.parameter_size} entries: use multistart_path above the plane")
     radii = _increasing(radii)
     middle, half = _arc(cone)
-    fractions = torch.linspace(-1, 1, angles + 1).reshape(-1, *[1] * len(problem.batch_shape))
+    fractions = torch.linspace(-1, 1, angles + 1, dtype=torch.float64).reshape(-1, *[1] * len(problem.batch_shape))
     places = (middle + half * fractions).expand(-1, *problem.batch_shape)
     selected = _best_limit(problem, loss, on_circle(places, 1.0))
     theta = torch.stack([_circle_minimum(problem, loss, radius, places, selected, norm) for radius in radii])
@@ -86,6 +87,7 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440, norm=2.0):
     return Path(path.theta[asked], LogScaled(*(part[asked] for part in path.excess)), selected)
 
 
+@checks.in_float64
 def multistart_path(problem, loss, radii, starts, selected, norm=2.0):
     """Regularisation path in any dimension, as the best of several local minimisations on each sphere.
 
@@ -113,7 +115,7 @@ def multistart_path(problem, loss, radii, starts, selected, norm=2.0):
     """
     if problem.batch_shape:
         raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
-    radii, starts = _increasing(radii), unit(starts, norm)
+    radii, starts = _increasing(radii), unit(starts, norm).double()
     best = []
     for radius in radii.tolist():
         ends = [_descend_sphere(problem, loss, radius, start, selected, norm) for start in (*starts, *best[-1:])]
@@ -141,7 +143,7 @@ def _normal(theta, norm):
 
 
 def _increasing(radii):
-    radii = checks.positive("radii", radii)
+    radii = checks.positive("radii", radii).double()
     if radii.ndim != 1 or (radii.diff() <= 0).any():
         raise ValueError("radii must be a list of increasing lengths")
     return radii
@@ -150,8 +152,8 @@ def _increasing(radii):
 def _arc(cone):
     """Middle and half width of the angles to search."""
     if cone is None:
-        return torch.tensor(0.0), torch.tensor(math.pi)
-    axis, opening = checks.tensor("axis", cone[0], "d"), checks.positive("opening", cone[1])
+        return 0.0, math.pi
+    axis, opening = checks.tensor("axis", cone[0], "d").double(), checks.positive("opening", cone[1]).double()
     if (opening > 2).any():
         raise ValueError(f"the cone's opening is {opening.max():g}: 1 - cos is at most 2")
     return torch.atan2(axis[..., 1], axis[..., 0]), (1 - opening).arccos()
@@ -220,6 +222,8 @@ def _descend_sphere(problem, loss, radius, start, selected, norm):
     def value(vector):
         return _log_excess(problem, loss, radius, vector, selected, norm)
 
+    from scipy.optimize import minimize  # slow to import
+
     found = minimize(value, start.numpy(), jac=True, method="L-BFGS-B", options={"maxiter": 500})
     return unit(torch.as_tensor(found.x), norm)
 
@@ -229,6 +233,8 @@ def _make_stationary(problem, loss, radius, direction, selected, norm):
 
     def tangent(vector):
         return _log_excess(problem, loss, radius, vector, selected, norm)[1] + radius * (vector @ vector - 1) * vector
+
+    from scipy.optimize import root  # slow to import
 
     refined = unit(torch.as_tensor(root(tangent, direction.numpy(), options={"xtol": 1e-15}).x), norm)
     before, after = excess_risk(problem, loss, radius * torch.stack([direction, refined]), selected).log_scale

@@ -7,32 +7,37 @@ vec(W), row by row, and the rows of A_i are k_it (outer) z_i, which are never fo
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from . import checks
 
+OWN = {  # dimensions of each array behind the leading ones
+    "keys": ("n", "T", "d"),
+    "scores": ("n", "T"),
+    "queries": ("n", "e"),
+    "tokens": ("n", "T", "c"),
+    "labels": ("n",),
+}
+
 
 class Batch:
     """What a problem in theta and one in head and theta share: arrays whose leading dimensions go together."""
 
-    OWN: ClassVar[dict[str, int]]  # how many dimensions of its own each array has, behind the leading ones
-
     @property
     def batch_shape(self):
         """Leading dimensions of the risk, those of all fields together."""
-        return checks.broadcastable(**{name: value.shape[:-own] for name, (value, own) in self._tensors().items()})
+        return checks.broadcastable(**{name: value.shape[: -len(OWN[name])] for name, value in self._tensors().items()})
 
     def _tensors(self):
-        """Fields that are set, each with the number of its own dimensions."""
-        return {name: (getattr(self, name), k) for name, k in self.OWN.items() if getattr(self, name) is not None}
+        """Arrays that are set, by name."""
+        return {name: getattr(self, name) for name in OWN if getattr(self, name, None) is not None}
 
     def _expanded(self):
-        """Fields that are set, all with the same leading dimensions."""
+        """Arrays that are set, by name, all with the same leading dimensions."""
         batch = self.batch_shape
-        return {name: value.expand(*batch, *value.shape[-own:]) for name, (value, own) in self._tensors().items()}
+        return {name: value.expand(*batch, *value.shape[-len(OWN[name]) :]) for name, value in self._tensors().items()}
 
     def __getitem__(self, index):
         """Return the problem at ``index`` of the leading batch dimensions."""
@@ -43,7 +48,8 @@ class Batch:
 class Problem(Batch):
     """Keys, scores and, when the parameter is a matrix, queries; any leading batch dimensions.
 
-    Build it with :func:`from_tokens`, or directly from keys and scores.
+    Build it with :func:`from_tokens`, or directly from keys and scores. Its dtype and device are those of its arrays,
+    float64 on the CPU for lists, and so are those of what is computed from it; arrays that require grad are detached.
 
     Attributes
     ----------
@@ -62,8 +68,6 @@ class Problem(Batch):
         If shapes do not fit, an entry is not finite, or there are fewer than two tokens.
     """
 
-    OWN: ClassVar = {"keys": 3, "scores": 2, "queries": 2, "tokens": 3, "labels": 1}
-
     keys: Tensor
     scores: Tensor
     queries: Tensor | None = None
@@ -72,7 +76,10 @@ class Problem(Batch):
     head: Callable[[Tensor], Tensor] | None = None
 
     def __post_init__(self):
-        keys, scores = checks.tensor("keys", self.keys, "n", "T", "d"), checks.tensor("scores", self.scores, "n", "T")
+        given = {name: (value, *OWN[name]) for name, value in self._tensors().items()}
+        for name, value in checks.tensors(**given).items():
+            object.__setattr__(self, name, value)
+        keys, scores, queries = self.keys, self.scores, self.queries
         if keys.shape[-2] < 2:
             raise ValueError(f"keys have T = {keys.shape[-2]} token: attention chooses among at least 2")
         if keys.shape[-3:-1] != scores.shape[-2:]:
@@ -80,15 +87,8 @@ class Problem(Batch):
                 f"keys have (n, T) = {tuple(keys.shape[-3:-1])}, scores have {tuple(scores.shape[-2:])}:"
                 " give each token one key and one score"
             )
-        object.__setattr__(self, "keys", keys)
-        object.__setattr__(self, "scores", scores)
-        if self.queries is not None:
-            queries = checks.tensor("queries", self.queries, "n", "e")
-            if queries.shape[-2] != keys.shape[-3]:
-                raise ValueError(
-                    f"queries are {queries.shape[-2]}, inputs are {keys.shape[-3]}: give each input one query"
-                )
-            object.__setattr__(self, "queries", queries)
+        if queries is not None and queries.shape[-2] != keys.shape[-3]:
+            raise ValueError(f"queries are {queries.shape[-2]}, inputs are {keys.shape[-3]}: give each input one query")
         self.batch_shape  # noqa: B018  refuses leading dimensions that do not fit together
 
     @property
@@ -96,28 +96,50 @@ class Problem(Batch):
         """Number of entries of theta, d with a prompt and d * e with queries."""
         return self.keys.shape[-1] * (1 if self.queries is None else self.queries.shape[-1])
 
+    def to(self, dtype=None, device=None):
+        """Return the problem in another dtype or on another device; a nonlinear head goes on seeing what it did."""
+        own, head = self.keys, self.head
+        dtype, device = dtype or own.dtype, device or own.device
+
+        def moved_head(features):
+            return self.head(features.to(own.device, own.dtype)).to(features)
+
+        if head is not None and (dtype != own.dtype or torch.device(device) != own.device):
+            head = moved_head
+        return Problem(**{name: value.to(device, dtype) for name, value in self._tensors().items()}, head=head)
+
+    def _promoted(self, name, array):
+        """The problem and an array in the dtype that both have in common."""
+        keys, array = checks.common(problem=self.keys, **{name: array}).values()
+        return self if keys.dtype == self.keys.dtype else self.to(keys.dtype), array
+
     def logits(self, theta):
         """A theta, shape (..., n, T), for theta of shape (..., parameter_size); ValueError if it does not fit."""
-        theta = torch.as_tensor(theta, dtype=torch.float64)
-        if theta.shape[-1:] != (self.parameter_size,):
-            raise ValueError(f"theta has shape {tuple(theta.shape)}: its last dimension must be {self.parameter_size}")
+        problem, theta = self._promoted("theta", checks.floating("theta", theta, like=self.keys))
+        if theta.shape[-1:] != (problem.parameter_size,):
+            raise ValueError(
+                f"theta has shape {tuple(theta.shape)}: its last dimension must be {problem.parameter_size}"
+            )
         checks.finite("theta", theta)
-        checks.broadcastable(problem=self.batch_shape, theta=theta.shape[:-1])
-        if self.queries is None:
-            if theta.shape[:-1] == self.keys.shape[:-3]:  # a row times a matrix is the fast product
-                return (theta[..., None, :] @ self.keys.flatten(-3, -2).mT).reshape(self.keys.shape[:-1])
-            return torch.einsum("...ntd,...d->...nt", self.keys, theta)
-        matrix = theta.unflatten(-1, (self.keys.shape[-1], self.queries.shape[-1]))
-        return torch.einsum("...ntd,...nd->...nt", self.keys, torch.einsum("...de,...ne->...nd", matrix, self.queries))
+        checks.broadcastable(problem=problem.batch_shape, theta=theta.shape[:-1])
+        if problem.queries is None:
+            if theta.shape[:-1] == problem.keys.shape[:-3]:  # a row times a matrix is the fast product
+                return (theta[..., None, :] @ problem.keys.flatten(-3, -2).mT).reshape(problem.keys.shape[:-1])
+            return torch.einsum("...ntd,...d->...nt", problem.keys, theta)
+        matrix = theta.unflatten(-1, (problem.keys.shape[-1], problem.queries.shape[-1]))
+        return torch.einsum(
+            "...ntd,...nd->...nt", problem.keys, torch.einsum("...de,...ne->...nd", matrix, problem.queries)
+        )
 
     def pull_back(self, weights):
         """A^T weights: the combination of the rows of A with weights of shape (..., n, T); (..., parameter_size)."""
-        if self.queries is None:
-            if weights.shape == self.keys.shape[:-1]:
-                return (weights.flatten(-2)[..., None, :] @ self.keys.flatten(-3, -2)).squeeze(-2)
-            return torch.einsum("...ntd,...nt->...d", self.keys, weights)
-        combined = torch.einsum("...ntd,...nt->...nd", self.keys, weights)
-        return torch.einsum("...nd,...ne->...de", combined, self.queries).flatten(-2)
+        problem, weights = self._promoted("weights", weights)
+        if problem.queries is None:
+            if weights.shape == problem.keys.shape[:-1]:
+                return (weights.flatten(-2)[..., None, :] @ problem.keys.flatten(-3, -2)).squeeze(-2)
+            return torch.einsum("...ntd,...nt->...d", problem.keys, weights)
+        combined = torch.einsum("...ntd,...nt->...nd", problem.keys, weights)
+        return torch.einsum("...nd,...ne->...de", combined, problem.queries).flatten(-2)
 
     def attention(self, theta):
         """softmax(A theta), shape (..., n, T)."""
@@ -131,12 +153,13 @@ class Problem(Batch):
         """
         if self.head is None:
             return (attention * self.scores).sum(-1), self.scores
-        features = torch.einsum("...nt,...ntc->...nc", attention, self.tokens)
-        values, slopes = value_and_slope(self.head, features)
-        tokens = self.tokens.expand(*torch.broadcast_shapes(attention.shape, self.tokens.shape[:-1]), -1)
+        problem, attention = self._promoted("attention", attention)
+        features = torch.einsum("...nt,...ntc->...nc", attention, problem.tokens)
+        values, slopes = value_and_slope(problem.head, features)
+        tokens = problem.tokens.expand(*torch.broadcast_shapes(attention.shape, problem.tokens.shape[:-1]), -1)
         top = attention.argmax(-1)[..., None, None].expand(*tokens.shape[:-2], 1, tokens.shape[-1])
         away = tokens - tokens.gather(-2, top)
-        return self.labels * values, self.labels[..., None] * torch.einsum("...ntc,...nc->...nt", away, slopes)
+        return problem.labels * values, problem.labels[..., None] * torch.einsum("...ntc,...nc->...nt", away, slopes)
 
     def risk(self, loss, theta):
         """L(theta), the mean loss over inputs, shape (...)."""
@@ -188,34 +211,37 @@ def from_tokens(tokens, labels, head, key_matrix=None, queries=None):
     ValueError
         As :class:`Problem`, and for labels other than +1 and -1.
     """
-    tokens, labels = checks.tensor("tokens", tokens, "n", "T", "d"), checks.labels(labels)
+    vector = None if callable(head) else head
+    data = checks.tensors(
+        tokens=(tokens, "n", "T", "d"), labels=(labels,), key_matrix=(key_matrix, "k", "d"), head=(vector, "d")
+    )
+    tokens, labels = data["tokens"], checks.labels(data["labels"])
     if labels.shape[-1:] != tokens.shape[-3:-2]:
         raise ValueError(
             f"labels have shape {tuple(labels.shape)}, inputs are {tokens.shape[-3]}: give each input one label"
         )
     checks.broadcastable(tokens=tokens.shape[:-3], labels=labels.shape[:-1])
-    keys = (
-        tokens
-        if key_matrix is None
-        else torch.einsum("...kd,...ntd->...ntk", checks.fitting("key_matrix", key_matrix, tokens, 2), tokens)
-    )
+    keys = tokens
+    if key_matrix is not None:
+        keys = torch.einsum("...kd,...ntd->...ntk", checks.fitting("key_matrix", data["key_matrix"], tokens), tokens)
     if callable(head):
-        scores = labels[..., None] * head(tokens)
-        return Problem(keys, scores, queries, tokens, labels, head)
-    scores = labels[..., None] * torch.einsum("...ntd,...d->...nt", tokens, checks.fitting("head", head, tokens, 1))
-    return Problem(keys, scores, queries)
+        return Problem(keys, labels[..., None] * head(tokens), queries, tokens, labels, head)
+    vector = checks.fitting("head", data["head"], tokens)
+    return Problem(keys, labels[..., None] * torch.einsum("...ntd,...d->...nt", tokens, vector), queries)
 
 
 def value_and_slope(head, features):
     """psi and its gradient at features of shape (..., c): shapes (...) and (..., c)."""
-    features = features.detach().requires_grad_()
-    values = head(features)
-    return values.detach(), torch.autograd.grad(values.sum(), features)[0]
+    with torch.enable_grad():
+        features = features.detach().requires_grad_()
+        values = head(features)
+        return values.detach(), torch.autograd.grad(values.sum(), features)[0]
 
 
-def check_selected(selected, inputs, tokens):
+def check_selected(problem, selected):
     """Return ``selected`` as indices of shape (..., n); ValueError if one is out of range or not a whole number."""
-    indices = torch.as_tensor(selected)
+    inputs, tokens = problem.keys.shape[-3:-1]
+    indices = torch.as_tensor(selected, device=problem.keys.device)
     if indices.dtype.is_floating_point or indices.dtype == torch.bool:
         raise ValueError(f"selected has type {indices.dtype}: give one whole number for each input")
     if indices.shape[-1:] != (inputs,):
@@ -228,7 +254,7 @@ def check_selected(selected, inputs, tokens):
 
 def other_tokens(selected, tokens):
     """Indices of the tokens that are not selected, in order, shape (..., n, T - 1)."""
-    places = torch.arange(tokens - 1).expand(*selected.shape, -1)
+    places = torch.arange(tokens - 1, device=selected.device).expand(*selected.shape, -1)
     return places + (places >= selected[..., None])
 
 
@@ -238,7 +264,7 @@ def difference_rows(problem, selected):
     Input by input, tokens in order. Raises ValueError if an index is out of range.
     """
     inputs, tokens, size = problem.keys.shape[-3:]
-    selected = check_selected(selected, inputs, tokens)
+    selected = check_selected(problem, selected)
     batch = checks.broadcastable(keys=problem.keys.shape[:-3], selected=selected.shape[:-1])
     keys = problem.keys.expand(*batch, inputs, tokens, size)
     selected = selected.expand(*batch, inputs)

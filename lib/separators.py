@@ -8,10 +8,8 @@ with other margins than 1 gives the relaxed SVM, with labelled features as rows 
 
 from dataclasses import dataclass
 
-import cvxpy
 import numpy as np
 import torch
-from scipy.optimize import nnls
 from torch import Tensor
 
 from . import checks, geometry
@@ -121,13 +119,13 @@ def relaxed_att_svm(problem, selected, support):
     """
     rows = difference_rows(problem, selected)
     inputs, tokens = problem.scores.shape[-2:]
-    support = torch.as_tensor(support)
+    support = torch.as_tensor(support, device=rows.device)
     if support.dtype != torch.bool or support.shape[-1:] != (inputs,):
         raise ValueError(
             f"support has type {support.dtype} and shape {tuple(support.shape)}: give True or False for each of the"
             f" {inputs} inputs"
         )
-    separator = hard_margin(rows, required=support.double().repeat_interleave(tokens - 1, -1))
+    separator = hard_margin(rows, required=support.to(rows).repeat_interleave(tokens - 1, -1))
     return _all_feasible(separator, "no direction separates the selected tokens", "select other tokens")
 
 
@@ -155,7 +153,8 @@ def label_svm(features, labels, norm=2.0):
     InfeasibleError
         If any of the batch has no solution.
     """
-    features, labels = checks.tensor("features", features, "n", "d"), checks.labels(labels)
+    features, labels = checks.tensors(features=(features, "n", "d"), labels=(labels,)).values()
+    labels = checks.labels(labels)
     if labels.shape[-1:] != features.shape[-2:-1]:
         raise ValueError(
             f"labels have shape {tuple(labels.shape)}, features are {features.shape[-2]}: give each one label"
@@ -177,6 +176,7 @@ def _all_feasible(separator, failure, remedy):
     return separator
 
 
+@checks.in_float64
 def hard_margin(rows, norm=2.0, required=None):
     """Solve ``min |theta|_p`` s.t. rows theta >= required for many sets of rows; infeasible ones marked, not raised.
 
@@ -185,6 +185,7 @@ def hard_margin(rows, norm=2.0, required=None):
     to a gap below 1e-10 (1e-8 for p = 1 and infinity, linear programs) unless the solution is longer than 1e5 /
     (longest row) or p is above 20 or below 1.02. The norm is what the gap bounds: entries and multipliers whose share
     of it is below rounding, as a quarter of the largest entry has for p = 30, are known to few digits.
+    All is computed in float64 on the CPU; the answer has the dtype and device of the rows.
 
     Parameters
     ----------
@@ -229,8 +230,8 @@ def _with_required(rows, required):
     """Rows and required margins with the same leading dimensions."""
     rows = checks.tensor("difference rows", rows, "m", "D")
     if required is None:
-        return rows, torch.ones(rows.shape[:-1])
-    required = checks.tensor("required", required, "m")
+        return rows, rows.new_ones(rows.shape[:-1])
+    required = checks.tensor("required", required, "m", like=rows).to(rows)
     if (required < 0).any() or not (required > 0).any(-1).all():
         raise ValueError(f"required margins go from {required.min():g} to {required.max():g}: none below 0, one above")
     if required.shape[-1] != rows.shape[-2]:
@@ -239,6 +240,7 @@ def _with_required(rows, required):
     return rows.expand(*batch, *rows.shape[-2:]), required.expand(*batch, -1)
 
 
+@checks.in_float64
 def hard_margin_cvxpy(rows, norm=2.0, required=None):
     """State :func:`hard_margin` for one set of rows (m, D) in cvxpy, as one reads it: the second opinion.
 
@@ -253,6 +255,8 @@ def hard_margin_cvxpy(rows, norm=2.0, required=None):
     RuntimeError
         If the solver gives up.
     """
+    import cvxpy
+
     rows, required = _with_required(rows, required)
     theta = cvxpy.Variable(rows.shape[-1])
     separated = rows.numpy() @ theta >= required.numpy()
@@ -283,6 +287,8 @@ def _least_distance(rows, required):
     """NNLS weights u >= 0 of min |[D^T; b^T] u - (0, 1)|, b required; the residual, about 1 / |theta|, at most 1."""
     if rows.shape[1] > rows.shape[0]:
         rows = np.linalg.qr(rows.T, mode="r").T  # the same inner products in as many dimensions as there are rows
+    from scipy.optimize import nnls  # takes as long to import as a fifth of torch
+
     system = np.vstack([rows.T, required])
     target = np.append(np.zeros(rows.shape[1]), 1.0)
     return nnls(system, target, maxiter=100 * len(rows))
@@ -301,7 +307,7 @@ def _certified(rows, required, theta, duals, certificate, norm):
     """Scale theta to its required margins b; compare its norm with the dual bound b . u / |D^T u|_q, 1/p + 1/q = 1."""
     feasible = (certificate == 0).all(-1)
     margins = torch.einsum("...md,...d->...m", rows, theta)
-    smallest = torch.where(required > 0, margins / required, torch.inf).amin(-1).where(feasible, torch.ones(()))
+    smallest = torch.where(required > 0, margins / required, torch.inf).amin(-1).where(feasible, 1.0)
     size = torch.linalg.vector_norm(rows, dim=-1) * torch.linalg.vector_norm(theta, dim=-1)[..., None]
     if (smallest <= 0).any() or (margins < -1e-6 * size).any():
         raise RuntimeError(

@@ -26,12 +26,13 @@ def in_span(problem):
     Problem, or JointProblem
         Its keys have m = min(n T, parameter_size) coordinates; scores, tokens, labels and head are the same. Where the
         rank is lower, as it may be in some of a batch, the first coordinates are zero: those of directions in which
-        the rows extend less than about 1e-7 of what they do in the widest (the Gram matrix holds squares).
+        the rows extend less than about 1e-7 of what they do in the widest (the Gram matrix holds squares, in float64).
     """
-    keys = problem.keys.flatten(-3, -2)
+    keys = problem.keys.double().flatten(-3, -2)
     gram, size = keys @ keys.mT, keys.shape[-1]
     if problem.queries is not None:
-        between = problem.queries @ problem.queries.mT
+        queries = problem.queries.double()
+        between = queries @ queries.mT
         tokens = problem.keys.shape[-2]
         gram = gram * between.repeat_interleave(tokens, -2).repeat_interleave(tokens, -1)
         size = size * problem.queries.shape[-1]
@@ -39,7 +40,8 @@ def in_span(problem):
     noise = gram.shape[-1] * torch.finfo(gram.dtype).eps * squares[..., -1:]
     lengths = torch.where(squares > noise, squares, 0.0).sqrt()
     coordinates = (vectors * lengths[..., None, :])[..., -size:]
-    return replace(problem, keys=coordinates.unflatten(-2, problem.keys.shape[-3:-1]), queries=None)
+    keys = coordinates.unflatten(-2, problem.keys.shape[-3:-1]).to(problem.keys)
+    return replace(problem, keys=keys, queries=None)
 
 
 def span_coordinates(spanned, logits):

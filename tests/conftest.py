@@ -1,4 +1,7 @@
-"""What all tests share: no window, and the same random examples in every run."""
+"""What all tests share: no window, the same random examples in every run, and the surroundings of a chapter.
+
+Those hide a tensor whose dtype nobody said; ``test_surroundings`` runs the library without them.
+"""
 
 import os
 import subprocess
@@ -8,9 +11,12 @@ import matplotlib
 import pytest
 from hypothesis import settings
 
+import lib
+
 ROOT = Path(__file__).parents[1]
 
 matplotlib.use("Agg")
+lib.notebook()
 settings.register_profile("deterministic", derandomize=True, deadline=None, max_examples=40, database=None)
 settings.load_profile("deterministic")
 
