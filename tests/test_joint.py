@@ -75,7 +75,7 @@ def test_features_are_what_attention_passes_on():
         ((3, 2, 4), [1.0, -1.0, 1.0], (2, 2, 4), r"keys \(2, 2\).*give each token one key"),
         ((2, 4), [1.0, -1.0], (2, 2, 4), r"tokens has shape \(2, 4\): give an array of shape"),
         ((3, 2, 4), [1.0, -1.0, 1.0], (2, 4), r"keys has shape \(2, 4\): give an array of shape"),
-        ((5, 3, 2, 4), [1.0, -1.0, 1.0], (6, 3, 2, 4), r"do not fit together: tokens \(5,\), labels \(\), keys \(6,\)"),
+        ((5, 3, 2, 4), [1.0, -1.0, 1.0], (6, 3, 2, 4), r"do not fit together: keys \(6,\), tokens \(5,\), labels \(\)"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(tokens, labels, keys, refusal):
