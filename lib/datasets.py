@@ -178,6 +178,37 @@ def head_with_scores(tokens, labels, scores):
     return head.to(tokens)
 
 
+def one_best(n, T, trials, generator, top=None, equal=True):
+    """Scores with one best token in each input, anywhere; the others are lower by between 0.2 and 1.2.
+
+    Where an input's other scores are equal, they satisfy Assumption B of arXiv:2306.13596.
+
+    >>> one_best(1, 3, 1, torch.Generator().manual_seed(0), top=1.0).argmax(-1)
+    tensor([[2]])
+
+    Parameters
+    ----------
+    n, T, trials : int
+    generator : torch.Generator
+    top : float, optional
+        Score of all best tokens; uniform between 0 and 2 when left out, each input's its own.
+    equal : bool
+        Whether an input's other tokens have one score, or each its own.
+
+    Returns
+    -------
+    Tensor, shape (trials, n, T)
+    """
+
+    def uniform(count):
+        return torch.rand(trials, n, count, generator=generator, dtype=torch.float64, device=generator.device)
+
+    best = torch.randint(T, (trials, n, 1), generator=generator, device=generator.device)
+    highest = 2 * uniform(1) if top is None else torch.full(best.shape, top, dtype=torch.float64, device=best.device)
+    gap = 0.2 + uniform(1 if equal else T)
+    return (highest - gap).expand(-1, -1, T).scatter(-1, best, highest)
+
+
 def accepted(draw, count, tries):
     """Draw until ``count`` results are accepted, ``tries`` times at most.
 

@@ -133,6 +133,7 @@ def data_sets():
     sequences = datasets.orthogonal_tokens(2, 2, 5, 1, draw, noise=0.1)
     return {
         "figures": [datasets.figure_1("a"), datasets.figure_1("c", draw), datasets.figure_3("b")],
+        "scores": [datasets.one_best(2, 3, 4, draw), datasets.one_best(2, 3, 4, draw, 1.0, equal=False)],
         "sphere": datasets.on_sphere(2, 3, 4, 5, draw),
         "sequences": [sequences, datasets.signal_tokens(2, 3, 4, 1, draw)],
         "head": datasets.head_with_scores(*sequences, [[[1.0, 0.0], [0.5, 0.25]]]),
