@@ -13,8 +13,10 @@ from lib.logspace import excess_risk, gradient, log_mean_loss, ordered
 from lib.paths import multistart_path, regularization_path, stationarity
 from lib.problem import Problem, difference_rows, from_tokens
 from lib.selection import (
+    limit_offset,
     locally_optimal,
     locally_optimal_selections,
+    log_pulls,
     optimal_tokens,
     score_gaps,
     score_leads,
@@ -101,6 +103,8 @@ def entries(dtype=torch.float64, device="cpu", grad=False):
             token_margins(plane, first, theta),
             score_leads(plane, first),
         ],
+        "pulls": log_pulls(plane, loss, best),
+        "offset": [limit_offset(matrix, loss, att_svm(matrix, norm=p), norm=p) for p in (2.0, 3.0)],
         "optimality": [locally_optimal(plane, first, svm), score_gaps(plane, first, svm)],
         "all selections": locally_optimal_selections(plane),
         "sets": set_att_svm(plane, [[True, True, False], [True, False, False]]),
