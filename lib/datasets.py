@@ -53,6 +53,12 @@ def figure_1(panel, generator=None):
         (a) one input, all non-optimal scores equal; (b) the same keys, unequal scores; (c) three inputs.
     generator : torch.Generator
         For the Gaussian positions of (c).
+
+    Examples
+    --------
+    >>> from lib.problem import from_tokens
+    >>> from_tokens(*figure_1("b")).scores.argmax(-1).tolist()
+    [0]
     """
     if panel in ("a", "b"):
         scores = [1.0, 0.9, 0.9 if panel == "a" else 0.0]
@@ -89,6 +95,12 @@ def on_sphere(n, T, d, trials, generator):
     """Tokens and heads uniform on the unit sphere, labels +1 or -1 by a fair coin, W = I; ``trials`` of them.
 
     The random problems of Figures 9 and 10 (arXiv:2306.13596).
+
+    Examples
+    --------
+    >>> data = on_sphere(n=4, T=6, d=10, trials=3, generator=torch.Generator().manual_seed(0))
+    >>> tuple(data.tokens.shape), data.labels.abs().unique().tolist()
+    ((3, 4, 6, 10), [1.0])
     """
     tokens = torch.nn.functional.normalize(_gaussian(trials, n, T, d, generator=generator), dim=-1)
     head = torch.nn.functional.normalize(_gaussian(trials, d, generator=generator), dim=-1)

@@ -163,6 +163,19 @@ def run(problem, loss, start, rule, iterations, record=None, norm=2.0):
         If ``start`` does not fit, or a number of iterations is out of range.
     FloatingPointError
         If an iterate is no longer finite; the message has the iteration.
+
+    Examples
+    --------
+    >>> from lib.geometry import one_minus_cosine
+    >>> from lib.losses import by_name
+    >>> from lib.problem import Problem
+    >>> keys = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], dtype=torch.float64)
+    >>> problem = Problem(keys, scores=torch.tensor([[1, 0], [1, 0]], dtype=torch.float64))
+    >>> start = torch.zeros(2, dtype=torch.float64)
+    >>> path = run(problem, by_name("logistic"), start, normalised(0.1), iterations=2000)
+    >>> separator = torch.tensor([1, 0.5], dtype=torch.float64)
+    >>> (one_minus_cosine(path.theta[-1], separator) < 1e-3).item()
+    True
     """
     theta = checks.tensor("start", start, "parameter", like=problem.keys)
     theta = checks.common(start=theta, problem=problem.keys)["start"]

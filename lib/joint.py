@@ -45,6 +45,13 @@ class JointProblem(Batch):
     ------
     ValueError
         If shapes do not fit, an entry is not finite, or a label is neither +1 nor -1.
+
+    Examples
+    --------
+    >>> tokens = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], dtype=torch.float64)
+    >>> problem = JointProblem(tokens, labels=torch.tensor([1, -1], dtype=torch.float64))
+    >>> problem.fixed_head(torch.tensor([-1, 1], dtype=torch.float64)).scores[:, 0].tolist()
+    [2.0, 1.0]
     """
 
     tokens: Tensor
@@ -249,6 +256,17 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, no
     ------
     ValueError, FloatingPointError
         As :func:`lib.descent.run`.
+
+    Examples
+    --------
+    >>> from lib.descent import normalised
+    >>> from lib.losses import by_name
+    >>> tokens = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], dtype=torch.float64)
+    >>> problem = JointProblem(tokens, labels=torch.tensor([1, -1], dtype=torch.float64))
+    >>> zero, rule = torch.zeros(2, dtype=torch.float64), normalised(0.1)
+    >>> heads, prompts = run(problem, by_name("logistic"), zero, zero, rule, rule, iterations=200)
+    >>> heads.theta[-1].sign().tolist(), prompts.theta[-1].sign().tolist()
+    ([-1.0, 1.0], [1.0, 1.0])
     """
     head = checks.tensor("head", head, "c", like=problem.keys)
     theta = checks.tensor("theta", theta, "d", like=problem.keys)

@@ -75,6 +75,13 @@ def claim(
     ------
     ValueError
         If a number is not finite, a relation or paper is unknown, or a name, item or statement is empty.
+
+    Examples
+    --------
+    >>> claim("direction", "1 - cos to the separator", 1e-6, "<=", 1e-5, item="Theorem 2").verdict
+    'reproduced'
+    >>> claim("direction", "1 - cos to the separator", 1e-4, "<=", 1e-5, item="Theorem 2").verdict
+    'not reproduced'
     """
     held = "corrected" if corrects else "reproduced"
     note = " ".join(filter(None, (corrects, note)))

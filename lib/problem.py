@@ -66,6 +66,14 @@ class Problem(Batch):
     ------
     ValueError
         If shapes do not fit, an entry is not finite, or there are fewer than two tokens.
+
+    Examples
+    --------
+    >>> keys = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], dtype=torch.float64)
+    >>> problem = Problem(keys, scores=torch.tensor([[1, 0], [1, 0]], dtype=torch.float64))
+    >>> theta = torch.tensor([50, 50], dtype=torch.float64)
+    >>> problem.attention(theta).round().tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
     """
 
     keys: Tensor
@@ -210,6 +218,13 @@ def from_tokens(tokens, labels, head, key_matrix=None, queries=None):
     ------
     ValueError
         As :class:`Problem`, and for labels other than +1 and -1.
+
+    Examples
+    --------
+    >>> tokens = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], dtype=torch.float64)
+    >>> problem = from_tokens(tokens, labels=[1, 1], head=torch.tensor([1, 0.5], dtype=torch.float64))
+    >>> problem.scores.tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
     """
     vector = None if callable(head) else head
     data = checks.tensors(

@@ -16,12 +16,29 @@ MOST_SELECTIONS = 100_000
 
 
 def optimal_tokens(problem):
-    """opt_i, the index of the highest score, shape (..., n); the first of those that tie."""
+    """opt_i, the index of the highest score, shape (..., n); the first of those that tie.
+
+    Examples
+    --------
+    >>> from lib.problem import Problem
+    >>> keys = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], dtype=torch.float64)
+    >>> optimal_tokens(Problem(keys, scores=torch.tensor([[1, 0], [0, 1]], dtype=torch.float64))).tolist()
+    [0, 1]
+    """
     return problem.scores.argmax(-1)
 
 
 def selected_tokens(problem, theta):
-    """Index of the largest logit at theta (the token that attention turns to as theta grows), shape (..., n)."""
+    """Index of the largest logit at theta (the token that attention turns to as theta grows), shape (..., n).
+
+    Examples
+    --------
+    >>> from lib.problem import Problem
+    >>> keys = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], dtype=torch.float64)
+    >>> problem = Problem(keys, scores=torch.tensor([[1, 0], [1, 0]], dtype=torch.float64))
+    >>> selected_tokens(problem, torch.tensor([-1, 1], dtype=torch.float64)).tolist()
+    [0, 1]
+    """
     return problem.logits(theta).argmax(-1)
 
 
@@ -236,6 +253,15 @@ def locally_optimal_selections(problem, norm=2.0):
     ------
     ValueError
         If the problem has leading dimensions, or more than 100,000 selections.
+
+    Examples
+    --------
+    >>> from lib.problem import Problem
+    >>> keys = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], dtype=torch.float64)
+    >>> problem = Problem(keys, scores=torch.tensor([[1, 0], [1, 0]], dtype=torch.float64))
+    >>> selected, separator = locally_optimal_selections(problem)
+    >>> selected.tolist()
+    [[0, 0]]
     """
     if problem.batch_shape:
         raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")

@@ -89,6 +89,14 @@ def att_svm(problem, selected=None, norm=2.0, infeasible="raise"):
         If any of the batch has no solution, unless that is to be marked.
     ValueError
         If ``selected`` does not fit the problem, or the rows are not finite.
+
+    Examples
+    --------
+    >>> keys = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], dtype=torch.float64)
+    >>> problem = Problem(keys, scores=torch.tensor([[1, 0], [1, 0]], dtype=torch.float64))
+    >>> separator = att_svm(problem, selected=[0, 0])
+    >>> [round(entry, 6) for entry in separator.theta.tolist()], bool(separator.gap < 1e-10)
+    ([1.0, 0.5], True)
     """
     if infeasible not in ("raise", "mark"):
         raise ValueError(f"infeasible is {infeasible!r}: use raise or mark")
@@ -160,6 +168,12 @@ def label_svm(features, labels, norm=2.0):
     ------
     InfeasibleError
         If any of the batch has no solution.
+
+    Examples
+    --------
+    >>> features = torch.tensor([[2, 0], [0, -1]], dtype=torch.float64)
+    >>> [round(entry, 6) for entry in label_svm(features, labels=[1, -1]).theta.tolist()]
+    [0.5, 1.0]
     """
     features, labels = checks.tensors(features=(features, "n", "d"), labels=(labels,)).values()
     labels = checks.labels(labels)
@@ -211,6 +225,15 @@ def hard_margin(rows, norm=2.0, required=None):
     ------
     RuntimeError
         If rounding, or p, keeps the gap of a solution above 1e-6.
+
+    Examples
+    --------
+    >>> rows = torch.tensor([[[0, 2], [1, 0]], [[1, 0], [-1, 0]]], dtype=torch.float64)
+    >>> separators = hard_margin(rows)
+    >>> separators.feasible.tolist()
+    [True, False]
+    >>> [round(entry, 6) for entry in separators.theta[0].tolist()]
+    [1.0, 0.5]
     """
     rows, required = _with_required(rows, required)
     if not norm >= 1:

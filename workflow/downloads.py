@@ -23,6 +23,7 @@ LABEL = re.compile(r"^:(?:label|name): *(\S+)", re.MULTILINE)
 TARGET = re.compile(r"^\((?P<label>[\w-]+)\)= *\n+(?=(?:#+ +(?P<title>.+))?)", re.MULTILINE)
 ROLE = re.compile(r"^```[^`]*\n(?:.*\n)*?``` *$|\{(?P<kind>[a-z][\w:-]*)\}`(?P<text>[^`]+)`|`[^`]+`", re.MULTILINE)
 ARGUMENT = r"(?:\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}| *(\\[a-zA-Z]+|[^\s{\\]))"  # of a macro in a formula
+FORMULA = re.compile(r"(\${1,2})[^$]+\1")
 GLUED = "application/papermill.record/text/plain"
 START = """\
 # Not for reading: finds the library of the book, in this environment, in lib.zip near this notebook, or on the site.
@@ -129,9 +130,10 @@ def downloadable(page, notebook, book):
     glued = [output for output in outputs if GLUED in output.get("data", {})]
     numbers = {output.metadata.scrapbook.name: output.data[GLUED] for output in glued}
     here = book | {"page": page, "numbers": numbers}
-    start = nbformat.v4.new_code_cell(START.format(**book), id="library")
-    needs = f"It runs where Python 3.11 or later has {', '.join(needed(notebook))}."
-    about = f"This notebook is a chapter of *{book['title']}*: {linked(*book['labels'][page], book)}. {needs}"
+    folded = {"jupyter": {"source_hidden": True}}
+    start = nbformat.v4.new_code_cell(START.format(**book), id="library", metadata=folded)
+    about = f"This notebook is a chapter of *{book['title']}*: {linked(*book['labels'][page], book)}. It runs with "
+    about += f"`lib.zip`, from `_static/` of the site, and Python 3.11 or later with {', '.join(needed(notebook))}."
     cells = [nbformat.v4.new_markdown_cell(about, id="about"), start]
     for cell in notebook.cells:
         cells.append(cell)
@@ -174,6 +176,8 @@ def directive(match, here):
         return f"$$\n{body}" + f" \\tag{{{name.strip('()')}}}" * bool(name) + "\n$$"
     if not match["kind"].endswith("figure"):
         name = match["title"] or match["kind"].rpartition(":")[2].capitalize()
+    # on one line, because Jupyter takes a > at the start of the next one for part of the formula
+    body = FORMULA.sub(lambda match: " ".join(match[0].split()), body)
     return "\n".join(f"> {line}".rstrip() for line in [f"**{name}**", "", *body.splitlines()])
 
 
