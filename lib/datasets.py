@@ -195,9 +195,6 @@ def one_best(n, T, trials, generator, top=None, equal=True):
 
     Where an input's other scores are equal, they satisfy Assumption B of arXiv:2306.13596.
 
-    >>> one_best(1, 3, 1, torch.Generator().manual_seed(0), top=1.0).argmax(-1)
-    tensor([[2]])
-
     Parameters
     ----------
     n, T, trials : int
@@ -210,6 +207,12 @@ def one_best(n, T, trials, generator, top=None, equal=True):
     Returns
     -------
     Tensor, shape (trials, n, T)
+
+    Examples
+    --------
+    >>> scores = one_best(n=2, T=3, trials=5, generator=torch.Generator().manual_seed(0), top=1.0)
+    >>> tuple(scores.shape), scores.amax(-1).unique().tolist()
+    ((5, 2, 3), [1.0])
     """
 
     def uniform(count):
@@ -224,10 +227,6 @@ def one_best(n, T, trials, generator, top=None, equal=True):
 def accepted(draw, count, tries):
     """Draw until ``count`` results are accepted, ``tries`` times at most.
 
-    >>> numbers = iter([3, None, 5, 7])
-    >>> accepted(lambda: next(numbers), 2, 4)
-    [3, 5]
-
     Parameters
     ----------
     draw : callable
@@ -238,6 +237,12 @@ def accepted(draw, count, tries):
     -------
     list
         Fewer than ``count`` where not enough of the tries were accepted.
+
+    Examples
+    --------
+    >>> numbers = iter([3, None, 5, 7])
+    >>> accepted(lambda: next(numbers), count=2, tries=4)
+    [3, 5]
     """
     return list(islice((one for one in (draw() for _ in range(tries)) if one is not None), count))
 

@@ -206,9 +206,6 @@ def iterate(step, theta, iterations, record=None, norm=2.0):
 def log_spaced(last, count, first=1):
     """Iterations from ``first`` to ``last``, about evenly spaced on a logarithmic axis: what a run should record.
 
-    >>> log_spaced(1000, 4).tolist()
-    [1, 10, 100, 1000]
-
     Parameters
     ----------
     last : int
@@ -226,6 +223,11 @@ def log_spaced(last, count, first=1):
     ------
     ValueError
         Unless 0 < first <= last.
+
+    Examples
+    --------
+    >>> log_spaced(1000, 4).tolist()
+    [1, 10, 100, 1000]
     """
     if not 0 < first <= last:
         raise ValueError(f"iterations go from {first} to {last}: give 0 < first <= last")

@@ -186,6 +186,12 @@ def stack(problems):
     ------
     ValueError
         If they differ in a size, in which arrays they have, or in the head.
+
+    Examples
+    --------
+    >>> one = Problem(keys=[[[0, 2], [0, 0]]], scores=[[1, 0]])
+    >>> stack([one, one, one]).batch_shape
+    torch.Size([3])
     """
     first, *others = parts = [one._expanded() for one in problems]
     sizes = {name: tuple(value.shape) for name, value in first.items()}

@@ -148,6 +148,16 @@ def limit_offset(problem, loss, separator, selected=None, norm=2.0):
     Returns
     -------
     LimitOffset
+
+    Examples
+    --------
+    >>> from lib import losses
+    >>> from lib.problem import Problem
+    >>> from lib.separators import att_svm
+    >>> problem = Problem(keys=[[[0, 0], [-1, 0], [0, -1]]], scores=[[2, 1, 0]])  # d_t: (1, 0) and (0, 1)
+    >>> offset = limit_offset(problem, losses.correlation, att_svm(problem))  # c_t: 1 and 2; both multipliers: 1
+    >>> [round(entry, 6) for entry in offset.across.tolist()], round(offset.along.item(), 6)
+    ([-0.346574, 0.346574], 0.346574)
     """
     selected = optimal_tokens(problem) if selected is None else selected
     duals = separator.duals
