@@ -63,8 +63,8 @@ wheel: $(STAMP) ## build the library as a package of its own, attention_selects,
 lock: ## make requirements.lock again from pyproject.toml; lines that still fit stay, so delete those to be renewed
 	@rm -rf build/lock && $(PYTHON) -m venv build/lock && cp requirements.lock build/lock/resolved
 	@build/lock/bin/python -m pip install --quiet --constraint requirements.lock uv
-	@build/lock/bin/uv pip compile --quiet --no-config --universal --all-extras --fork-strategy fewest --prerelease disallow --no-header --no-annotate \
-		--output-file build/lock/resolved pyproject.toml >/dev/null
+	@build/lock/bin/uv pip compile --quiet --no-config --universal --all-extras --fork-strategy fewest \
+		--prerelease disallow --no-header --no-annotate --output-file build/lock/resolved pyproject.toml >/dev/null
 	@{ sed -n '/^#/p' requirements.lock; grep -Ev '^(nvidia|cuda|triton)' build/lock/resolved; } >build/lock/new
 	@mv build/lock/new requirements.lock
 

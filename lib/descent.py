@@ -163,6 +163,19 @@ def run(problem, loss, start, rule, iterations, record=None, norm=2.0):
         If ``start`` does not fit, or a number of iterations is out of range.
     FloatingPointError
         If an iterate is no longer finite; the message has the iteration.
+
+    Examples
+    --------
+    >>> from lib.geometry import one_minus_cosine
+    >>> from lib.losses import by_name
+    >>> from lib.problem import Problem
+    >>> keys = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], dtype=torch.float64)
+    >>> problem = Problem(keys, scores=torch.tensor([[1, 0], [1, 0]], dtype=torch.float64))
+    >>> start = torch.zeros(2, dtype=torch.float64)
+    >>> path = run(problem, by_name("logistic"), start, normalised(0.1), iterations=2000)
+    >>> separator = torch.tensor([1, 0.5], dtype=torch.float64)
+    >>> (one_minus_cosine(path.theta[-1], separator) < 1e-3).item()
+    True
     """
     theta = checks.tensor("start", start, "parameter", like=problem.keys)
     theta = checks.common(start=theta, problem=problem.keys)["start"]
@@ -188,3 +201,35 @@ def iterate(step, theta, iterations, record=None, norm=2.0):
             if not torch.isfinite(theta).all():
                 raise FloatingPointError(f"the iterate is no longer finite at iteration {k + 1}: take a smaller step")
     return Trajectory(torch.stack(records), torch.tensor(list(kept), device=theta.device))
+
+
+def log_spaced(last, count, first=1):
+    """Iterations from ``first`` to ``last``, about evenly spaced on a logarithmic axis: what a run should record.
+
+    Parameters
+    ----------
+    last : int
+    count : int
+        How many; fewer are left where several round to one iteration.
+    first : float
+        Above zero.
+
+    Returns
+    -------
+    Tensor of int64, shape (records,)
+        Rounded to whole numbers, each once.
+
+    Raises
+    ------
+    ValueError
+        Unless 0 < first <= last.
+
+    Examples
+    --------
+    >>> log_spaced(1000, 4).tolist()
+    [1, 10, 100, 1000]
+    """
+    if not 0 < first <= last:
+        raise ValueError(f"iterations go from {first} to {last}: give 0 < first <= last")
+    places = torch.logspace(math.log10(first), math.log10(last), count, dtype=torch.float64)
+    return places.round().long().unique()

@@ -45,6 +45,16 @@ def log_time_flow(problem, loss, start, log_times, accuracy=1e-9, norm=2.0):
     ------
     RuntimeError
         If the solver gives up; the message has its reason.
+
+    Examples
+    --------
+    >>> from lib.losses import by_name
+    >>> from lib.problem import Problem
+    >>> keys = torch.tensor([[[1, 0], [0, 0]]], dtype=torch.float64)
+    >>> problem = Problem(keys, scores=torch.tensor([[1, 0]], dtype=torch.float64))
+    >>> flow = log_time_flow(problem, by_name("logistic"), torch.zeros(2, dtype=torch.float64), [0, 10000])
+    >>> round(flow.theta[-1, 0].item() / 10000, 2)  # along the separator, (1, 0), by log t
+    1.0
     """
     times = checks.tensor("log_times", log_times, "records").double()
     if times[0] < 0 or (times.diff() <= 0).any():

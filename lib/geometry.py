@@ -59,6 +59,11 @@ def mirror_map(vectors, norm=2.0):
     """Gradient of the potential, ``sign(x) |x|^(p-1)``, elementwise; the vectors themselves where p = 2.
 
     Where x is so small or so large that the power leaves the floats it is zero or infinite, for p = 10 below 1e-36.
+
+    Examples
+    --------
+    >>> mirror_map(torch.tensor([-2, 0, 3], dtype=torch.float64), norm=3).tolist()
+    [-4.0, 0.0, 9.0]
     """
     _check_potential(norm)
     return vectors if norm == 2 else vectors.sign() * vectors.abs() ** (norm - 1)
@@ -86,6 +91,12 @@ def bregman_divergence(first, second, norm=2.0):
         a and b.
     norm : float
         1 < p < inf.
+
+    Examples
+    --------
+    >>> first, second = torch.tensor([[3, 4], [0, 0]], dtype=torch.float64)
+    >>> round(bregman_divergence(first, second).item(), 6)
+    12.5
     """
     _check_potential(norm)
     first, second = torch.broadcast_tensors(first, second)

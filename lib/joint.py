@@ -16,15 +16,15 @@ from torch import Tensor
 from . import checks, geometry
 from .descent import Trajectory, iterate
 from .logspace import LogScaled, gradient
-from .problem import Problem, check_selected
+from .problem import Batch, Problem, check_selected
 from .selection import every_selection
-from .separators import Separator, hard_margin, label_svm
+from .separators import Separator, hard_margin
 
 TIGHT = 1e-9  # a margin is tight, a lead or a residual zero, to within this part
 
 
 @dataclass(frozen=True, eq=False)
-class JointProblem:
+class JointProblem(Batch):
     """Tokens, labels, keys and, for W, queries; the parameters are a head v of shape (..., c) and a theta.
 
     theta is a prompt p of shape (..., d) or, with queries, vec(W) of shape (..., d e), as in
@@ -45,6 +45,13 @@ class JointProblem:
     ------
     ValueError
         If shapes do not fit, an entry is not finite, or a label is neither +1 nor -1.
+
+    Examples
+    --------
+    >>> tokens = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], dtype=torch.float64)
+    >>> problem = JointProblem(tokens, labels=torch.tensor([1, -1], dtype=torch.float64))
+    >>> problem.fixed_head(torch.tensor([-1, 1], dtype=torch.float64)).scores[:, 0].tolist()
+    [2.0, 1.0]
     """
 
     tokens: Tensor
@@ -69,14 +76,6 @@ class JointProblem:
             object.__setattr__(self, name, value)
         self.batch_shape  # noqa: B018  refuses leading dimensions that do not fit together
         self.fixed_head(tokens.new_zeros(tokens.shape[-1]))  # refuses what no problem can be made of
-
-    @property
-    def batch_shape(self):
-        """Leading dimensions of tokens, labels, keys and queries together."""
-        shapes = {"tokens": self.tokens.shape[:-3], "labels": self.labels.shape[:-1], "keys": self.keys.shape[:-3]}
-        if self.queries is not None:
-            shapes["queries"] = self.queries.shape[:-2]
-        return checks.broadcastable(**shapes)
 
     def fixed_head(self, head):
         """Return the problem in theta alone for a head v of shape (..., c): scores gamma_it = Y_i v . x_it."""
@@ -119,7 +118,8 @@ class LabelChoice(NamedTuple):
     """The tokens with the largest label margin, and whether Assumption C holds.
 
     selected : shape (n,).
-    separator : Separator, the label SVM on them; its support vectors have margin 1.
+    separator : Separator, the label SVM on them; its support vectors have margin 1. Infeasible where no selection
+        separates the labels: then no margin is above 0, and Assumption C does not hold.
     margin : shape (), their label margin Gamma.
     runner_up : shape (), the largest label margin of any other selection.
     holds : bool, Assumption C for every attention map.
@@ -152,7 +152,7 @@ def assumption_c(problem):
     Raises
     ------
     ValueError
-        If the problem has leading dimensions, more than 100,000 selections, or no selection that separates labels.
+        If the problem has leading dimensions, or more than 100,000 selections.
     """
     inputs, tokens = problem.keys.shape[-3:-1]
     if problem.batch_shape:
@@ -160,10 +160,8 @@ def assumption_c(problem):
     selected = every_selection(inputs, tokens)
     margins = label_margin(problem, torch.nn.functional.one_hot(selected, tokens).to(problem.keys))
     best = margins.argmax()
-    if margins[best] == 0:
-        raise ValueError("no selection of tokens lets a head have every label right: Assumption C asks for one")
     features = selected_features(problem, selected[best])
-    separator = label_svm(features, features.new_ones(inputs))
+    separator = hard_margin(features)
     runner_up = margins[torch.arange(len(margins)) != best].max()
     alone = runner_up < (1 - TIGHT) * margins[best]
     essential = _can_have_multipliers(features, separator)
@@ -258,6 +256,17 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, no
     ------
     ValueError, FloatingPointError
         As :func:`lib.descent.run`.
+
+    Examples
+    --------
+    >>> from lib.descent import normalised
+    >>> from lib.losses import by_name
+    >>> tokens = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], dtype=torch.float64)
+    >>> problem = JointProblem(tokens, labels=torch.tensor([1, -1], dtype=torch.float64))
+    >>> zero, rule = torch.zeros(2, dtype=torch.float64), normalised(0.1)
+    >>> heads, prompts = run(problem, by_name("logistic"), zero, zero, rule, rule, iterations=200)
+    >>> heads.theta[-1].sign().tolist(), prompts.theta[-1].sign().tolist()
+    ([-1.0, 1.0], [1.0, 1.0])
     """
     head = checks.tensor("head", head, "c", like=problem.keys)
     theta = checks.tensor("theta", theta, "d", like=problem.keys)

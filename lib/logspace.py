@@ -37,6 +37,16 @@ def gradient(problem, loss, theta):
     Returns
     -------
     LogScaled
+
+    Examples
+    --------
+    >>> from lib.losses import by_name
+    >>> from lib.problem import Problem
+    >>> keys = torch.tensor([[[1, 0], [0, 0]]], dtype=torch.float64)
+    >>> problem = Problem(keys, scores=torch.tensor([[1, 0]], dtype=torch.float64))
+    >>> far = gradient(problem, by_name("logistic"), torch.tensor([10000, 0], dtype=torch.float64))
+    >>> far.direction.sign().tolist(), round(far.log_scale.item())
+    ([-1.0, 0.0], -10001)
     """
     logits = problem.logits(theta)
     top = logits.argmax(-1, keepdim=True)

@@ -110,7 +110,15 @@ def cubic(centre):
 
 
 def by_name(name):
-    """Return the loss called ``name``; ValueError lists those there are."""
+    """Return the loss called ``name``; ValueError lists those there are.
+
+    Examples
+    --------
+    >>> import torch
+    >>> loss = by_name("logistic")
+    >>> round(loss.value(torch.tensor(0, dtype=torch.float64)).item(), 4)
+    0.6931
+    """
     if name not in LOSSES:
         raise ValueError(f"loss {name!r} is unknown: use one of {', '.join(LOSSES)}")
     return LOSSES[name]

@@ -66,6 +66,16 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440, norm=2.0):
     ------
     ValueError
         If the parameter is not in the plane, the radii do not increase, or every direction ties two tokens.
+
+    Examples
+    --------
+    >>> from lib.losses import by_name
+    >>> from lib.problem import Problem
+    >>> keys = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], dtype=torch.float64)
+    >>> problem = Problem(keys, scores=torch.tensor([[1, 0], [1, 0]], dtype=torch.float64))
+    >>> path = regularization_path(problem, by_name("logistic"), radii=[1, 1e6])
+    >>> [round(entry, 3) for entry in (path.theta[-1] / 1e6).tolist()], path.selected.tolist()
+    ([0.894, 0.447], [0, 0])
     """
     if problem.parameter_size != 2:
         raise ValueError(f"the parameter has {problem.parameter_size} entries: use multistart_path above the plane")

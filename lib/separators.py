@@ -63,7 +63,7 @@ class Separator:
     certificate: Tensor
 
 
-def att_svm(problem, selected=None, norm=2.0):
+def att_svm(problem, selected=None, norm=2.0, infeasible="raise"):
     """ATT-SVM: ``argmin |theta|`` s.t. theta . (A_{i, selected_i} - A_it) >= 1 for all i and t (arXiv:2306.13596).
 
     With queries it is W-SVM (arXiv:2402.05738), with ``norm`` l_p-AttSVM (arXiv:2410.14581).
@@ -73,9 +73,11 @@ def att_svm(problem, selected=None, norm=2.0):
     problem : Problem, or Tensor of shape (..., m, D)
         A problem, or the difference rows themselves.
     selected : array_like of int, shape (..., n)
-        The chosen token of each input; left out with difference rows.
+        The chosen token of each input; that with the highest score when left out. Not with difference rows.
     norm : float
         1 <= p <= inf.
+    infeasible : {"raise", "mark"}
+        What becomes of those of the batch that have no solution: an error, or ``feasible`` is False.
 
     Returns
     -------
@@ -84,13 +86,27 @@ def att_svm(problem, selected=None, norm=2.0):
     Raises
     ------
     InfeasibleError
-        If any of the batch has no solution; :func:`hard_margin` returns a mask instead.
+        If any of the batch has no solution, unless that is to be marked.
     ValueError
         If ``selected`` does not fit the problem, or the rows are not finite.
+
+    Examples
+    --------
+    >>> keys = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], dtype=torch.float64)
+    >>> problem = Problem(keys, scores=torch.tensor([[1, 0], [1, 0]], dtype=torch.float64))
+    >>> separator = att_svm(problem, selected=[0, 0])
+    >>> [round(entry, 6) for entry in separator.theta.tolist()], bool(separator.gap < 1e-10)
+    ([1.0, 0.5], True)
     """
-    if isinstance(problem, Problem) != (selected is not None):
-        raise ValueError("give a problem with selected tokens, or difference rows without them")
-    separator = hard_margin(problem if selected is None else difference_rows(problem, selected), norm)
+    if infeasible not in ("raise", "mark"):
+        raise ValueError(f"infeasible is {infeasible!r}: use raise or mark")
+    if isinstance(problem, Problem):
+        problem = difference_rows(problem, problem.scores.argmax(-1) if selected is None else selected)
+    elif selected is not None:
+        raise ValueError("difference rows know their selected tokens: give a problem, or leave selected out")
+    separator = hard_margin(problem, norm)
+    if infeasible == "mark":
+        return separator
     return _all_feasible(separator, "no direction separates the selected tokens", "select other tokens")
 
 
@@ -152,6 +168,12 @@ def label_svm(features, labels, norm=2.0):
     ------
     InfeasibleError
         If any of the batch has no solution.
+
+    Examples
+    --------
+    >>> features = torch.tensor([[2, 0], [0, -1]], dtype=torch.float64)
+    >>> [round(entry, 6) for entry in label_svm(features, labels=[1, -1]).theta.tolist()]
+    [0.5, 1.0]
     """
     features, labels = checks.tensors(features=(features, "n", "d"), labels=(labels,)).values()
     labels = checks.labels(labels)
@@ -203,6 +225,15 @@ def hard_margin(rows, norm=2.0, required=None):
     ------
     RuntimeError
         If rounding, or p, keeps the gap of a solution above 1e-6.
+
+    Examples
+    --------
+    >>> rows = torch.tensor([[[0, 2], [1, 0]], [[1, 0], [-1, 0]]], dtype=torch.float64)
+    >>> separators = hard_margin(rows)
+    >>> separators.feasible.tolist()
+    [True, False]
+    >>> [round(entry, 6) for entry in separators.theta[0].tolist()]
+    [1.0, 0.5]
     """
     rows, required = _with_required(rows, required)
     if not norm >= 1:

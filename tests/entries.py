@@ -13,8 +13,10 @@ from lib.logspace import excess_risk, gradient, log_mean_loss, ordered
 from lib.paths import multistart_path, regularization_path, stationarity
 from lib.problem import Problem, difference_rows, from_tokens
 from lib.selection import (
+    limit_offset,
     locally_optimal,
     locally_optimal_selections,
+    log_pulls,
     optimal_tokens,
     score_gaps,
     score_leads,
@@ -101,6 +103,8 @@ def entries(dtype=torch.float64, device="cpu", grad=False):
             token_margins(plane, first, theta),
             score_leads(plane, first),
         ],
+        "pulls": log_pulls(plane, loss, best),
+        "offset": [limit_offset(matrix, loss, att_svm(matrix, norm=p), norm=p) for p in (2.0, 3.0)],
         "optimality": [locally_optimal(plane, first, svm), score_gaps(plane, first, svm)],
         "all selections": locally_optimal_selections(plane),
         "sets": set_att_svm(plane, [[True, True, False], [True, False, False]]),
@@ -133,6 +137,7 @@ def data_sets():
     sequences = datasets.orthogonal_tokens(2, 2, 5, 1, draw, noise=0.1)
     return {
         "figures": [datasets.figure_1("a"), datasets.figure_1("c", draw), datasets.figure_3("b")],
+        "scores": [datasets.one_best(2, 3, 4, draw), datasets.one_best(2, 3, 4, draw, 1.0, equal=False)],
         "sphere": datasets.on_sphere(2, 3, 4, 5, draw),
         "sequences": [sequences, datasets.signal_tokens(2, 3, 4, 1, draw)],
         "head": datasets.head_with_scores(*sequences, [[[1.0, 0.0], [0.5, 0.25]]]),

@@ -95,11 +95,11 @@ REFUSED = {
     ),
     "rows with selected": (
         lambda: separators.att_svm(KEYS, [0, 0]),
-        "give a problem with selected tokens, or difference rows without them",
+        "difference rows know their selected tokens: give a problem, or leave selected out",
     ),
-    "problem without selected": (
-        lambda: separators.att_svm(PROBLEM),
-        "give a problem with selected tokens, or difference rows without them",
+    "what becomes of the infeasible": (
+        lambda: separators.att_svm(PROBLEM, infeasible="ignore"),
+        "infeasible is 'ignore': use raise or mark",
     ),
     "head of the smoothness": (
         lambda: smoothness(losses.logistic, TOKENS, torch.ones(3), torch.eye(4)),

@@ -29,9 +29,10 @@ from lib import losses
 from lib.datasets import head_with_scores, orthogonal_tokens
 from lib.descent import constant, normalised, polyak, run
 from lib.geometry import norm, one_minus_cosine, unit
+from lib.joint import JointProblem
 from lib.logspace import excess_risk, gradient
 from lib.losses import smoothness
-from lib.problem import Problem, difference_rows, from_tokens
+from lib.problem import Problem, difference_rows, from_tokens, stack
 from lib.selection import optimal_tokens
 from lib.separators import att_svm, hard_margin
 from lib.span import from_span, in_span, span_coordinates
@@ -218,6 +219,35 @@ def test_a_batch_of_problems_is_each_problem_alone(queries, nonlinear):
         for j in range(3):
             alone = gradient(problem[i, j], losses.logistic, theta[:, i, j])
             same_gradient(alone, type(alone)(together.direction[:, i, j], together.log_scale[:, i, j]))
+
+
+@pytest.mark.parametrize("queries", [0, 2], ids=["prompt", "queries"])
+@pytest.mark.parametrize("nonlinear", [False, True], ids=["linear", "tanh"])
+def test_a_stack_of_problems_has_each_of_them(queries, nonlinear):
+    several = random_problem(4, batch=(2, 3), queries=queries, nonlinear=nonlinear)
+    theta = random_theta(4, several, length=3.0)
+    again = stack([several[0], several[1]])
+    assert again.batch_shape == (2, 3)
+    assert torch.equal(again.risk(losses.logistic, theta), several.risk(losses.logistic, theta))
+
+
+def test_leading_dimensions_that_only_some_arrays_have_are_stacked_too():
+    keys, scores = torch.randn(4, 2, 3, 5, generator=seeded(0)), torch.randn(2, 3, generator=seeded(1))
+    both = stack([Problem(keys, scores), Problem(-keys, 2 * scores)])
+    assert torch.equal(both.scores, torch.stack([scores, 2 * scores])[:, None].expand(2, 4, 2, 3))
+    joint = JointProblem(keys, [1.0, -1.0])
+    assert torch.equal(stack([joint, joint]).labels, torch.tensor([1.0, -1.0]).expand(2, 4, 2))
+    assert torch.equal(stack([joint, joint])[1, 2].tokens, keys[2])
+
+
+def test_problems_that_do_not_stack_are_refused():
+    one, wide = random_problem(0, T=3), random_problem(0, T=4)
+    with pytest.raises(ValueError, match=r"'scores': \(2, 3\).* and .*'scores': \(2, 4\).*: give problems of the same"):
+        stack([one, wide])
+    with pytest.raises(ValueError, match=r"arrays of shapes .*: give problems of the same shapes"):
+        stack([one, random_problem(0, T=3, queries=2)])
+    with pytest.raises(ValueError, match="different nonlinear heads: give problems with the same one"):
+        stack([random_problem(seed, nonlinear=True) for seed in (0, 1)])
 
 
 @given(problems(), seeds)

@@ -75,6 +75,25 @@ def test_figure_1_by_hand(panel, token, theta, duals):
     assert abs(separator.gap) <= 1e-12
 
 
+def test_the_optimal_tokens_are_selected_unless_others_are():
+    problem = random_problem(3, batch=(5,), d=8)
+    best = problem.scores.argmax(-1)
+    assert len(best.unique()) > 1
+    assert torch.equal(att_svm(problem).theta, att_svm(problem, best).theta)
+    assert not torch.equal(att_svm(problem, (best + 1) % 3).theta, att_svm(problem).theta)
+
+
+def test_what_has_no_solution_is_an_error_or_a_mark():
+    keys = torch.tensor([[[[1.0], [0.0]], [[0.0], [1.0]]], [[[1.0], [0.0]], [[1.0], [0.0]]]])
+    problem = Problem(keys, torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
+    with pytest.raises(InfeasibleError, match=r"the SVM at index \(0,\) of the batch is infeasible"):
+        att_svm(problem)
+    marked = att_svm(problem, infeasible="mark")
+    assert marked.feasible.tolist() == [False, True]
+    assert marked.theta.tolist() == [[0.0], [1.0]]
+    torch.testing.assert_close(marked.certificate, torch.tensor([[0.5, 0.5], [0.0, 0.0]]))
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_figure_1c_against_cvxpy(seed):
     problem = from_tokens(*figure_1("c", seeded(seed)))

@@ -50,7 +50,7 @@ def install(python, log):
         pip = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for line in pip.stdout:
             file.write(line)
-            if line.startswith(("Collecting ", "Requirement already satisfied: ")):
+            if line.startswith(("Collecting ", "Processing ", "Requirement already satisfied: ")):
                 seen += 1
                 if live or seen % 25 == 0:
                     print(f"environment: {seen} packages found", end="\r" if live else "\n", flush=True)

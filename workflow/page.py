@@ -4,6 +4,7 @@ Sphinx reads again only what changed, in a tree of its own, so no build is distu
 elsewhere: `make book` builds from an empty tree and finds it.
 """
 
+import shutil
 import sys
 import tempfile
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import chapter as runner
 import nbformat
-from build_site import executed, jupyter_book, merged, stage
+from build_site import jupyter_book, merged, stage
 from chapters import BookError, chapters, find, pages, read
 
 FOLDER = Path("build/page")
@@ -24,31 +25,35 @@ def found(name):
 
 
 def as_it_is(chapter):
-    """Return a chapter with the outputs of its last run, or without any where its code has changed since."""
-    try:
-        return executed(chapter)
-    except (BookError, FileNotFoundError):
-        return read(chapter)
+    """Return a chapter with the outputs of its last run, for the book or a look, or None if its code has changed."""
+    for run in (Path("build/executed", chapter + ".ipynb"), kept(chapter)):
+        try:
+            return merged(chapter, nbformat.read(run, as_version=4))
+        except (BookError, FileNotFoundError):
+            continue
+    return None
+
+
+def kept(chapter):
+    """Return where the last run for a look stays."""
+    return FOLDER / "executed" / (chapter + ".ipynb")
 
 
 def run_now(chapter):
-    """Run a chapter whose code has not run in the book, and return its notebook; the book is not touched."""
+    """Run a chapter whose code has not run; the book is not touched."""
     with tempfile.TemporaryDirectory() as folder:
         runner.run(chapter, {}, Path(folder), sys.stderr)
-        return merged(chapter, nbformat.read(Path(folder, "executed.ipynb"), as_version=4))
+        kept(chapter).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(Path(folder, "executed.ipynb"), kept(chapter))
 
 
 def main(name):
     """Build the page and say where it is."""
     started, page = time.monotonic(), found(name)
-    ran = {}
-    if (wanted := page.removeprefix("book/")) in chapters():
-        try:
-            ran[wanted] = executed(wanted)
-        except (BookError, FileNotFoundError):
-            ran[wanted] = run_now(wanted)
+    if (wanted := page.removeprefix("book/")) in chapters() and as_it_is(wanted) is None:
+        run_now(wanted)
     staged, output = FOLDER / "staged", FOLDER / "sphinx"
-    stage(staged, lambda chapter: ran.get(chapter) or as_it_is(chapter))
+    stage(staged, lambda chapter: as_it_is(chapter) or read(chapter))
     lines = jupyter_book(staged, output, FOLDER / "page.log", "-n", "--keep-going")
     built = output / "_build/html" / f"{page}.html"
     if not built.exists():
