@@ -26,7 +26,7 @@ def problems():
     generator = torch.Generator().manual_seed(0)
 
     def on_sphere(*shape):
-        return torch.nn.functional.normalize(torch.randn(*shape, generator=generator), dim=-1)
+        return torch.nn.functional.normalize(torch.randn(*shape, generator=generator, dtype=torch.float64), dim=-1)
 
     labels = 2.0 * torch.randint(0, 2, (SEEDS, 6), generator=generator) - 1
     return from_tokens(on_sphere(SEEDS, 6, 8, 10), labels, on_sphere(SEEDS, 10), queries=on_sphere(SEEDS, 6, 10))
@@ -57,7 +57,7 @@ def main():
         steps, rule = iterations // part, normalised(0.1, order)
         timed(
             f"{SEEDS} runs of {steps} steps with p = {order:g}",
-            run, problem, losses.logistic, torch.zeros(SEEDS, 100), rule, steps, [steps], order,
+            run, problem, losses.logistic, torch.zeros(SEEDS, 100, dtype=torch.float64), rule, steps, [steps], order,
         )  # fmt: skip
         print()
 

@@ -199,7 +199,8 @@ def iterate(step, theta, iterations, record=None, norm=2.0):
             mirrored = mirrored + step(theta, k)
             theta = inverse_mirror_map(mirrored, norm)
             if not torch.isfinite(theta).all():
-                raise FloatingPointError(f"the iterate is no longer finite at iteration {k + 1}: take a smaller step")
+                remedy = "take a smaller step" + (", or float64" if theta.dtype == torch.float32 else "")
+                raise FloatingPointError(f"the iterate is no longer finite at iteration {k + 1}: {remedy}")
     return Trajectory(torch.stack(records), torch.tensor(list(kept), device=theta.device))
 
 

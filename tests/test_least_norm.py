@@ -5,7 +5,14 @@ import math
 import pytest
 import torch
 from problems import random_problem, seeded
-from test_separators import duplicated_rows, gaussian, more_columns_than_rows, small_integers, with_required_margins
+from test_separators import (
+    duplicated_rows,
+    gap_by_hand,
+    gaussian,
+    more_columns_than_rows,
+    small_integers,
+    with_required_margins,
+)
 
 from lib.geometry import dual, inverse_mirror_map, mirror_map, norm, unit
 from lib.problem import difference_rows
@@ -180,6 +187,8 @@ def test_agrees_with_cvxpy(order, kind):
                 hard_margin_cvxpy(rows, order)
             continue
         theirs = hard_margin_cvxpy(rows, order)
+        by_hand = gap_by_hand(rows, theirs.theta, theirs.duals, order)
+        assert theirs.gap.item() == pytest.approx(by_hand, rel=0, abs=1e-12)
         assert norm(ours.theta, order) <= norm(theirs.theta, order) * (1 + 1e-12)
         assert norm(ours.theta, order) >= norm(theirs.theta, order) * (1 - 1e-4)
         if order <= 3:  # above, entries that hardly count for the norm are known to few digits

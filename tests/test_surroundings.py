@@ -9,11 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jupytext
 import pytest
 import torch
 from entries import data_sets, entries, flat
 
+from lib.descent import polyak, run
+from lib.losses import correlation
+from lib.problem import Problem
+
 ROOT = Path(__file__).parents[1]
+CHAPTERS = sorted(path for path in (ROOT / "book").rglob("*.md") if "tags: [parameters]" in path.read_text("utf-8"))
 MODULES = sorted(path.stem for path in (ROOT / "lib").glob("*.py") if path.stem != "__init__")
 
 
@@ -71,6 +77,15 @@ assert att_svm(problem, [0, 1]).theta.dtype == torch.float32
 assert model(torch.randn(2, 3, 8)).sum().backward() is None
 """
     )
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
+def test_every_chapter_asks_once_where_it_imports(chapter):
+    code = [cell.source for cell in jupytext.read(chapter).cells if cell.cell_type == "code"]
+    parameters, imports = code[:2]
+    assert "import" not in parameters
+    assert "\nlib.notebook()\n" in imports + "\n"
+    assert "\n".join(code).count("lib.notebook()") == 1
 
 
 @pytest.mark.parametrize(("asked", "threads"), [("2", 2), ("", 1), ("many", 1), ("0", 1), ("-3", 1)])
@@ -140,6 +155,15 @@ def test_float32_gives_float32_near_the_results_of_float64():
 def test_arrays_that_require_grad_are_detached(dtype):
     plain, tracked = flat(entries(dtype)), flat(entries(dtype, grad=True))
     assert not near(tracked, plain, 0.0)
+
+
+def test_where_float32_ends_the_refusal_says_what_goes_further():
+    keys, start = torch.tensor([[[1.0], [0.0]]], dtype=torch.float64), torch.tensor([-100.0], dtype=torch.float64)
+    problem = Problem(keys, [[1.0, 0.0]])
+    single = problem.to(torch.float32)
+    assert run(problem, correlation, start, polyak(problem, correlation, [0]), 1).theta[1] > 1e40
+    with pytest.raises(FloatingPointError, match="no longer finite at iteration 1: take a smaller step, or float64"):
+        run(single, correlation, start.float(), polyak(single, correlation, [0]), 1)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
