@@ -13,7 +13,7 @@ import pytest
 import torch
 from entries import data_sets, entries, flat
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "lib").glob("*.py") if path.stem != "__init__")
 
 
