@@ -118,6 +118,8 @@ class Problem(Batch):
 
     def _promoted(self, name, array):
         """The problem and an array in the dtype that both have in common."""
+        if array.dtype == self.keys.dtype and array.device == self.keys.device:
+            return self, array
         keys, array = checks.common(problem=self.keys, **{name: array}).values()
         return self if keys.dtype == self.keys.dtype else self.to(keys.dtype), array
 

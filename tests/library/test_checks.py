@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -178,6 +179,38 @@ REFUSED = {
         lambda: from_tokens(TOKENS, LABELS, lambda x: x.sum(-1) / 0 - x.sum(-1) / 0),
         "scores has the entry nan at index .*: all",
     ),
+    # arrays that are none, or of another dtype
+    "complex tokens": (
+        lambda: from_tokens(TOKENS + 0j, LABELS, HEAD),
+        r"tokens has dtype torch\.complex128: give real numbers, such as the real parts",
+    ),
+    "complex NumPy array": (lambda: Problem(KEYS.numpy() * 1j, SCORES), r"keys has dtype torch\.complex128: give real"),
+    "complex list": (lambda: Problem(KEYS, [[1j, 0.0, 0.0]] * 2), r"scores is \[\[1j.*: give an array of real numbers"),
+    "half precision": (
+        lambda: Problem(KEYS.bfloat16(), SCORES),
+        r"keys has dtype torch\.bfloat16: give float32 or float64, such as keys\.float\(\)",
+    ),
+    "half precision of rows": (
+        lambda: separators.att_svm(KEYS[0].half()),
+        r"rows has dtype torch\.float16: give float32",
+    ),
+    "text": (
+        lambda: Problem(KEYS, "scores"),
+        "scores is 'scores': give an array of real numbers, all rows of one length",
+    ),
+    "words": (lambda: checks.labels(["good", "bad"]), r"labels is \['good', 'bad'\]: give an array of real numbers"),
+    "inputs of different lengths": (
+        lambda: Problem([[[1.0], [0.0]], [[1.0]]], SCORES),
+        r"keys is \[\[\[1\.0\], .*: give an array of real numbers, all rows of one length",
+    ),
+    "two devices": (
+        lambda: checks.common(keys=KEYS, scores=SCORES.to("meta")),
+        r"on several devices, keys on cpu, scores on meta: move them to one, for example by \.to\('cpu'\)",
+    ),
+    "theta on another device": (
+        lambda: PROBLEM.logits(START.to("meta")),
+        "on several devices, problem on cpu, theta on meta: move them to one",
+    ),
     # labels
     "label 0": (
         lambda: from_tokens(TOKENS, [1.0, 0.0], HEAD),
@@ -273,6 +306,37 @@ def test_bad_input_is_refused_by_name(act, message):
 @pytest.mark.parametrize("value", [[1, -1], torch.tensor([[1, -1], [-1, -1]]), torch.tensor(1)])
 def test_good_labels_become_floats(value):
     assert checks.labels(value).dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("keys", "scores", "dtype"),
+    [
+        ([[[1], [0]]], [[1, 0]], torch.float64),
+        (np.ones((1, 2, 1)), [[1, 0]], torch.float64),
+        (np.ones((1, 2, 1), np.float32), [[1, 0]], torch.float32),
+        (np.ones((1, 2, 1), int), np.ones((1, 2), np.float32), torch.float32),
+        (torch.ones(1, 2, 1, dtype=torch.float32), torch.ones(1, 2, dtype=torch.int64), torch.float32),
+        (torch.ones(1, 2, 1, dtype=torch.float32), [[0.5, 0.1]], torch.float32),
+        (torch.ones(1, 2, 1, dtype=torch.float32), np.ones((1, 2)), torch.float64),
+        (torch.ones(1, 2, 1, dtype=torch.float32), torch.ones(1, 2, dtype=torch.float64), torch.float64),
+    ],
+)
+def test_a_problem_has_the_dtype_of_its_arrays(keys, scores, dtype):
+    problem = Problem(keys, scores)
+    assert problem.keys.dtype == problem.scores.dtype == dtype
+    assert problem.attention([1.0]).dtype == dtype
+    assert gradient(problem, losses.logistic, torch.ones(1, dtype=torch.float64)).direction.dtype == torch.float64
+    assert gradient(problem, losses.logistic, torch.ones(1, dtype=torch.float32)).direction.dtype == dtype
+
+
+def test_a_nonlinear_head_sees_its_own_dtype():
+    def head(features):
+        assert features.dtype == torch.float32
+        return features.sum(-1) ** 3
+
+    problem = from_tokens(torch.randn(2, 3, 4, dtype=torch.float32, generator=GENERATOR), [1, -1], head)
+    assert problem.to(torch.float64).risk(losses.logistic, START).dtype == torch.float64
+    assert gradient(problem, losses.logistic, START).direction.dtype == torch.float64
 
 
 def test_whole_numbers_and_lists_are_welcome():
