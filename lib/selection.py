@@ -160,13 +160,14 @@ def limit_offset(problem, loss, separator, selected=None, norm=2.0):
     ([-0.346574, 0.346574], 0.346574)
     """
     selected = optimal_tokens(problem) if selected is None else selected
-    duals = separator.duals
+    duals, log_inputs = separator.duals, math.log(problem.scores.shape[-2])
     support = (duals > 1e-9 * duals.amax(-1, keepdim=True)) & (separator.margins < 1 + 1e-6)
     equations = pad(difference_rows(problem, selected), (0, 1), value=1.0) * support[..., None]
     across = pad(geometry.mirror_map(geometry.unit(separator.theta, norm), norm), (0, 1))[..., None, :]
-    right = torch.where(support, log_pulls(problem, loss, selected) - duals.log(), 0.0)
+    log_c = log_pulls(problem, loss, selected) + log_inputs  # the 1 / n of all c moves ``along`` alone
+    right = torch.where(support, log_c - duals.log(), 0.0)
     solution = torch.linalg.pinv(torch.cat([equations, across], dim=-2)) @ pad(right, (0, 1))[..., None]
-    return LimitOffset(solution[..., :-1, 0], solution[..., -1, 0])
+    return LimitOffset(solution[..., :-1, 0], solution[..., -1, 0] - log_inputs)
 
 
 @checks.in_float64
