@@ -28,7 +28,7 @@ from lib import (
 )
 from lib.flow import log_time_flow
 from lib.joint import JointProblem
-from lib.losses import correlation, logistic
+from lib.losses import logistic
 from lib.problem import Problem, from_tokens
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -76,12 +76,21 @@ def joint_path(head_radii=(1.0,), radii=(1.0,), problem=PAIR, **kwargs):
     return joint_paths.joint_path(problem, head_radii, radii, **kwargs)
 
 
-def train(rows=((0, 1, 2, 3),), seeds=(0,), epochs=1, batch=2, labels=torch.zeros(4).long(), at=()):
+def train(rows=((0, 1, 2, 3),), seeds=(0,), epochs=1, batch=2, labels=(0, 0, 0, 0), at=()):
     network, parameters = networks.ensemble([0], **NETWORK)
     rule = networks.optimiser("sgd", parameters, 0.1)
     inputs = torch.zeros(4, 4, 2)
     return networks.train(
-        network, parameters, rule, inputs, labels, torch.tensor(rows), seeds, epochs=epochs, batch=batch, at=at
+        network,
+        parameters,
+        rule,
+        inputs,
+        torch.tensor(labels),
+        torch.tensor(rows),
+        seeds,
+        epochs=epochs,
+        batch=batch,
+        at=at,
     )
 
 
@@ -94,7 +103,7 @@ def claim(name="a", statement="b", measured=1.0, relation="<=", bound=1.0, item=
     return ledger.claim(name, statement, measured, relation, bound, item=item, **kwargs)
 
 
-def plane(paths=((AXIS.tolist(),),) * 2, times=(0, 1), points=((1.0, 0.0), (0.0, 1.0)), **kwargs):
+def plane(paths=(((0.0, 0.0),), ((1.0, 0.0),)), times=(0, 1), points=((1.0, 0.0), (0.0, 1.0)), **kwargs):
     kwargs = {"scores": (1.0, 0.0), "chosen": (True, False)} | kwargs
     return figures.plane(paths, times, points, **kwargs)
 
@@ -236,6 +245,10 @@ REFUSED = {
     "length of the starts": (
         lambda: multistart(starts=torch.eye(3)),
         "theta has shape (3,): its last dimension must be 4",
+    ),
+    "attention of the margins": (
+        lambda: PROBLEM.margins(torch.ones(2, 5)),
+        "attention has shape (2, 5): its last dimensions must be (2, 3)",
     ),
     "selected": (
         lambda: separators.att_svm(PROBLEM, [0]),
@@ -425,7 +438,10 @@ REFUSED = {
         "theta has the entry nan at index (3,): all",
     ),
     "inf in start": (lambda: run(start=spoiled(START, math.inf, 0)), "start has the entry inf at index (0,): all"),
-    "inf in a flow's start": (lambda: flow(start=spoiled(START, math.inf, 0)), "start has the entry inf at index (0,): all"),
+    "inf in a flow's start": (
+        lambda: flow(start=spoiled(START, math.inf, 0)),
+        "start has the entry inf at index (0,): all",
+    ),
     "NaN in rows": (
         lambda: separators.att_svm(spoiled(KEYS[0], math.nan, 0, 1)),
         "difference rows has the entry nan at index (0, 1): all",
@@ -447,6 +463,10 @@ REFUSED = {
         "vectors has the entry nan at index (1,): all",
     ),
     "text for keys": (lambda: Problem("keys", SCORES), "keys is 'keys': give an array of real numbers"),
+    "nothing for tokens": (lambda: from_tokens(None, LABELS, HEAD), "tokens is None: give an array of real numbers"),
+    "no head": (lambda: from_tokens(TOKENS, LABELS, None), "head is None: give an array of real numbers"),
+    "nothing for joint tokens": (lambda: JointProblem(None, LABELS), "tokens is None: give an array of real numbers"),
+    "nothing for positions": (lambda: datasets.scored_tokens(None, SCORES), "positions is None: give an array of real"),
     "nothing for scores": (lambda: Problem(KEYS, None), "scores is None: give an array of real numbers"),
     "words for tokens": (lambda: from_tokens([[["a"]]], [1.0], HEAD), "tokens is [[['a']]]: give an array of real"),
     "rows of two lengths": (lambda: separators.hard_margin([[1.0], [1.0, 2.0]]), "is [[1.0], [1.0, 2.0]]: give an"),
@@ -475,7 +495,7 @@ REFUSED = {
         "keys has dtype torch.float16: give float32 or float64, such as keys.float()",
     ),
     "several devices": (
-        lambda: Problem(KEYS.to("meta"), SCORES),
+        lambda: checks.common(keys=KEYS.to("meta"), scores=SCORES),
         "keys on meta, scores on cpu: move them to one, for example by .to('cpu')",
     ),
     # labels
@@ -633,7 +653,7 @@ REFUSED = {
     "text for a head": (lonely(tokens=TOKENS, labels=LABELS, head="tanh"), f"head is 'tanh': {TOGETHER}"),
     "labels of a nonlinear head": (
         lonely(tokens=TOKENS, labels=torch.ones(3), head=torch.sum),
-        "tokens have (n, T) = (2, 3), labels n = (3,), keys (n, T) = (2, 3): give each key one token",
+        "keys (2, 3), labels n = (3,): give each key one token and each input one label",
     ),
     "head without a slope": (
         lambda: logspace.gradient(from_tokens(TOKENS, LABELS, lambda x: x.sum(-1).detach()), logistic, START),
@@ -840,8 +860,8 @@ REFUSED = {
     "optimiser": (lambda: networks.optimiser("lion", WEIGHTS, 0.1), "optimiser 'lion' is unknown: use adam, sgd"),
     "optimiser of p = 1": (lambda: networks.optimiser("l1", WEIGHTS, 0.1), "optimiser 'l1' is unknown: use adam, sgd"),
     "optimiser without a name": (lambda: networks.optimiser(3, WEIGHTS, 0.1), "optimiser 3 is unknown: use adam, sgd"),
-    "step size of Adam": (lambda: networks.optimiser("adam", WEIGHTS, -0.1), "step_size is -0.1: it must be above 0"),
-    "step size of SGD": (lambda: networks.optimiser("sgd", WEIGHTS, "big"), "step_size is 'big': give an array of"),
+    "step size of Adam": (lambda: networks.optimiser("adam", WEIGHTS, -0.1), "step_size is -0.1: give a finite number"),
+    "step size of SGD": (lambda: networks.optimiser("sgd", WEIGHTS, "big"), "step_size is 'big': give a finite number"),
     "batch too large": (
         lambda: train(batch=5),
         "batch is 5, each member has 4 examples: choose a batch from 1 to 4",
@@ -849,13 +869,13 @@ REFUSED = {
     "batch of none": (lambda: train(batch=0), "batch is 0: give a whole number of at least 1"),
     "fraction of a batch": (lambda: train(batch=1.5), "batch is 1.5: give a whole number of at least 1"),
     "no epochs": (lambda: train(epochs=0), "epochs is 0: give a whole number of at least 1"),
-    "seeds of a training": (lambda: train(seeds=(0, 1)), "rows has shape (1, 4), seeds are 2: give each member one"),
+    "seeds of a training": (lambda: train(seeds=(0, 1)), "rows has shape (1, 4): its last dimensions must be (2, 4)"),
     "labels of a training": (
-        lambda: train(labels=torch.zeros(3).long()),
-        "labels has shape (3,), inputs are 4: give each input one label",
+        lambda: train(labels=(0, 0, 0)),
+        "labels has shape (3,): its last dimensions must be (4,)",
     ),
     "labels that are no classes": (
-        lambda: train(labels=torch.zeros(4)),
+        lambda: train(labels=(0.0, 0.0, 0.0, 0.0)),
         "labels has type torch.float64: give whole numbers, the places of the classes",
     ),
     "measurement after the end": (lambda: train(at=[7]), "at is [7]: give numbers of steps from 0 to 2"),
@@ -892,16 +912,18 @@ REFUSED = {
         "paths has shape (2, 1, 3): give an array of shape (records, starts, 2)",
     ),
     "times of other paths": (lambda: plane(times=(0, 1, 2)), "times has shape (3,): give an array of shape (2,)"),
-    "points in space": (lambda: plane(points=torch.ones(2, 3)), "points has shape (2, 3): give an array of shape (..., 2)"),
+    "points in space": (
+        lambda: plane(points=torch.ones(2, 3)),
+        "points has shape (2, 3): give an array of shape (..., 2)",
+    ),
     "scores of other points": (lambda: plane(scores=(1.0,)), "scores has shape (1,): give an array of shape (2,)"),
     "stars of other points": (lambda: plane(chosen=(True,)), "chosen has shape (1,): give an array of shape (2,)"),
     "stars by their places": (lambda: plane(chosen=(0, 1)), "chosen has type int64: give True or False for each point"),
-    "no time": (lambda: plane(times=(0, 0)), "times is [0 0]: one of them must be above 0"),
+    "no time": (lambda: plane(times=(0, 0)), "times is [0.0, 0.0]: one of them must be above 0"),
     "curve of another length": (lambda: curves(y=(1.0,)), "y has shape (1,): give an array of shape (2,)"),
-    "scale of an axis": (lambda: curves(xscale="cubic"), "xscale is 'cubic': use one of"),
     "edges that fall": (
         lambda: figures.histogram({"a": [1.0]}, [1.0, 0.0], "x", "y"),
-        "edges is [1. 0.]: give at least two increasing numbers",
+        "edges is [1.0, 0.0]: give at least two increasing numbers",
     ),
     "numbers that do not agree": (
         lambda: figures.agreement([1.0], [1.0, 2.0], "x", "y"),
