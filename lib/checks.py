@@ -86,8 +86,10 @@ def _has_dtype(value):
 
 def common(**arrays):
     """Return tensors in the dtype to which torch promotes them together; ValueError if their devices differ."""
-    devices = {array.device for array in arrays.values()}
-    if len(devices) > 1:
+    first = next(iter(arrays.values()))
+    if all(array.dtype == first.dtype and array.device == first.device for array in arrays.values()):
+        return arrays
+    if len({array.device for array in arrays.values()}) > 1:
         listed = ", ".join(f"{name} on {array.device}" for name, array in arrays.items())
         raise ValueError(f"tensors are on several devices, {listed}: move them to one, for example by .to('cpu')")
     dtype = reduce(torch.promote_types, {array.dtype for array in arrays.values()})

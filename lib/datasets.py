@@ -2,6 +2,7 @@
 
 import math
 import re
+from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -200,6 +201,69 @@ def head_with_scores(tokens, labels, scores):
             f"no head has these scores, the nearest is off by {missed:.2g}: take linearly independent tokens"
         )
     return head.to(tokens)
+
+
+def one_best(n, T, trials, generator, top=None, equal=True):
+    """Scores with one best token in each input, anywhere; the others are lower by between 0.2 and 1.2.
+
+    Where an input's other scores are equal, they satisfy Assumption B of arXiv:2306.13596.
+
+    Parameters
+    ----------
+    n, T, trials : int
+    generator : torch.Generator
+    top : float, optional
+        Score of all best tokens; uniform between 0 and 2 when left out, each input's its own.
+    equal : bool
+        Whether an input's other tokens have one score, or each its own.
+
+    Returns
+    -------
+    Tensor, shape (trials, n, T)
+
+    Examples
+    --------
+    >>> scores = one_best(n=2, T=3, trials=5, generator=torch.Generator().manual_seed(0), top=1.0)
+    >>> tuple(scores.shape), scores.amax(-1).unique().tolist()
+    ((5, 2, 3), [1.0])
+    """
+    _check_sizes(n=n, trials=trials)
+    checks.whole("T", T, 2)
+    checks.generator(generator)
+
+    def uniform(count):
+        return torch.rand(trials, n, count, generator=generator, dtype=torch.float64, device=generator.device)
+
+    best = torch.randint(T, (trials, n, 1), generator=generator, device=generator.device)
+    highest = 2 * uniform(1) if top is None else torch.full(best.shape, top, dtype=torch.float64, device=best.device)
+    gap = 0.2 + uniform(1 if equal else T)
+    return (highest - gap).expand(-1, -1, T).scatter(-1, best, highest)
+
+
+def accepted(draw, count, tries):
+    """Draw until ``count`` results are accepted, ``tries`` times at most.
+
+    Parameters
+    ----------
+    draw : callable
+        Returns a result, or None where it is to be left out.
+    count, tries : int
+
+    Returns
+    -------
+    list
+        Fewer than ``count`` where not enough of the tries were accepted.
+
+    Examples
+    --------
+    >>> numbers = iter([3, None, 5, 7])
+    >>> accepted(lambda: next(numbers), count=2, tries=4)
+    [3, 5]
+    """
+    checks.able("draw", draw, "__call__", "a function that returns a result")
+    checks.whole("count", count, 0)
+    checks.whole("tries", tries, 0)
+    return list(islice((one for one in (draw() for _ in range(tries)) if one is not None), count))
 
 
 def signal_tokens(n, T, d, trials, generator):

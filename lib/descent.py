@@ -213,3 +213,37 @@ def iterate(step, theta, iterations, record=None, norm=2.0):
             if not torch.isfinite(theta).all():
                 raise FloatingPointError(f"the iterate is no longer finite at iteration {k + 1}: take a smaller step")
     return Trajectory(torch.stack(records), torch.tensor(list(kept), device=theta.device))
+
+
+def log_spaced(last, count, first=1):
+    """Iterations from ``first`` to ``last``, about evenly spaced on a logarithmic axis: what a run should record.
+
+    Parameters
+    ----------
+    last : int
+    count : int
+        How many; fewer are left where several round to one iteration.
+    first : float
+        Above zero.
+
+    Returns
+    -------
+    Tensor of int64, shape (records,)
+        Rounded to whole numbers, each once.
+
+    Raises
+    ------
+    ValueError
+        Unless 0 < first <= last.
+
+    Examples
+    --------
+    >>> log_spaced(1000, 4).tolist()
+    [1, 10, 100, 1000]
+    """
+    checks.whole("last", last)
+    checks.whole("count", count)
+    if not 0 < first <= last:
+        raise ValueError(f"iterations go from {first} to {last}: give 0 < first <= last")
+    places = torch.logspace(math.log10(first), math.log10(last), count, dtype=torch.float64)
+    return places.round().long().unique()

@@ -16,15 +16,15 @@ from torch import Tensor
 from . import checks, geometry
 from .descent import Trajectory, iterate
 from .logspace import LogScaled, gradient
-from .problem import Problem, check_selected
+from .problem import Batch, Problem, check_selected
 from .selection import every_selection
-from .separators import Separator, hard_margin, label_svm
+from .separators import Separator, hard_margin
 
 TIGHT = 1e-9  # a margin is tight, a lead or a residual zero, to within this part
 
 
 @dataclass(frozen=True, eq=False)
-class JointProblem:
+class JointProblem(Batch):
     """Tokens, labels, keys and, for W, queries; the parameters are a head v of shape (..., c) and a theta.
 
     theta is a prompt p of shape (..., d) or, with queries, vec(W) of shape (..., d e), as in
@@ -78,14 +78,6 @@ class JointProblem:
         self.batch_shape  # noqa: B018  refuses leading dimensions that do not fit together
         self.fixed_head(tokens.new_zeros(tokens.shape[-1]))  # refuses what no problem can be made of
 
-    @property
-    def batch_shape(self):
-        """Leading dimensions of tokens, labels, keys and queries together."""
-        shapes = {"tokens": self.tokens.shape[:-3], "labels": self.labels.shape[:-1], "keys": self.keys.shape[:-3]}
-        if self.queries is not None:
-            shapes["queries"] = self.queries.shape[:-2]
-        return checks.broadcastable(**shapes)
-
     def fixed_head(self, head):
         """Return the problem in theta alone for a head v of shape (..., c): scores gamma_it = Y_i v . x_it."""
         head = checks.tensor("head", head, "c", like=self.tokens)
@@ -129,7 +121,8 @@ class LabelChoice(NamedTuple):
     """The tokens with the largest label margin, and whether Assumption C holds.
 
     selected : shape (n,).
-    separator : Separator, the label SVM on them; its support vectors have margin 1.
+    separator : Separator, the label SVM on them; its support vectors have margin 1. Infeasible where no selection
+        separates the labels: then no margin is above 0, and Assumption C does not hold.
     margin : shape (), their label margin Gamma.
     runner_up : shape (), the largest label margin of any other selection.
     holds : bool, Assumption C for every attention map.
@@ -162,7 +155,7 @@ def assumption_c(problem):
     Raises
     ------
     ValueError
-        If the problem has leading dimensions, more than 100,000 selections, or no selection that separates labels.
+        If the problem has leading dimensions, or more than 100,000 selections.
     """
     checks.joint_problem(problem)
     checks.single(problem)
@@ -170,10 +163,8 @@ def assumption_c(problem):
     selected = every_selection(inputs, tokens)
     margins = label_margin(problem, torch.nn.functional.one_hot(selected, tokens).to(problem.keys))
     best = margins.argmax()
-    if margins[best] == 0:
-        raise ValueError("no selection of tokens lets a head have every label right: Assumption C asks for one")
     features = selected_features(problem, selected[best])
-    separator = label_svm(features, features.new_ones(inputs))
+    separator = hard_margin(features)
     runner_up = margins[torch.arange(len(margins)) != best].max()
     alone = runner_up < (1 - TIGHT) * margins[best]
     essential = _can_have_multipliers(features, separator)

@@ -6,7 +6,7 @@ vec(W), row by row, and the rows of A_i are k_it (outer) z_i, which are never fo
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -22,8 +22,30 @@ OWN = {  # dimensions of each array behind the leading ones
 }
 
 
+class Batch:
+    """What a problem in theta and one in head and theta share: arrays whose leading dimensions go together."""
+
+    @property
+    def batch_shape(self):
+        """Leading dimensions of the risk, those of all fields together."""
+        return checks.broadcastable(**{name: value.shape[: -len(OWN[name])] for name, value in self._tensors().items()})
+
+    def _tensors(self):
+        """Arrays that are set, by name."""
+        return {name: getattr(self, name) for name in OWN if getattr(self, name, None) is not None}
+
+    def _expanded(self):
+        """Arrays that are set, by name, all with the same leading dimensions."""
+        batch = self.batch_shape
+        return {name: value.expand(*batch, *value.shape[-len(OWN[name]) :]) for name, value in self._tensors().items()}
+
+    def __getitem__(self, index):
+        """Return the problem at ``index`` of the leading batch dimensions."""
+        return replace(self, **{name: value[index] for name, value in self._expanded().items()})
+
+
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Problem(Batch):
     """Keys, scores and, when the parameter is a matrix, queries; any leading batch dimensions.
 
     Build it with :func:`from_tokens`, or directly from keys and scores. Its dtype and device are those of its arrays,
@@ -92,27 +114,9 @@ class Problem:
                 )
 
     @property
-    def batch_shape(self):
-        """Leading dimensions of the risk, those of all fields together."""
-        return checks.broadcastable(**{name: value.shape[: -len(OWN[name])] for name, value in self._tensors().items()})
-
-    def _tensors(self):
-        """Arrays that are set, by name."""
-        return {name: getattr(self, name) for name in OWN if getattr(self, name) is not None}
-
-    @property
     def parameter_size(self):
         """Number of entries of theta, d with a prompt and d * e with queries."""
         return self.keys.shape[-1] * (1 if self.queries is None else self.queries.shape[-1])
-
-    def __getitem__(self, index):
-        """Return the problem at ``index`` of the leading batch dimensions."""
-        batch = self.batch_shape
-        parts = {
-            name: value.expand(*batch, *value.shape[value.ndim - len(OWN[name]) :])[index]
-            for name, value in self._tensors().items()
-        }
-        return Problem(**parts, head=self.head)
 
     def to(self, dtype=None, device=None):
         """Return the problem in another dtype or on another device; a nonlinear head goes on seeing what it did."""
@@ -128,6 +132,8 @@ class Problem:
 
     def _promoted(self, name, array):
         """The problem and an array in the dtype that both have in common."""
+        if array.dtype == self.keys.dtype and array.device == self.keys.device:
+            return self, array
         keys, array = checks.common(problem=self.keys, **{name: array}).values()
         return self if keys.dtype == self.keys.dtype else self.to(keys.dtype), array
 
@@ -185,6 +191,40 @@ class Problem:
         """L(theta), the mean loss over inputs, shape (...)."""
         checks.loss(loss)
         return loss.value(self.margins(self.attention(theta))[0]).mean(-1)
+
+
+def stack(problems):
+    """One problem of several, with one leading dimension more: ``stack(problems)[k]`` is ``problems[k]``.
+
+    Parameters
+    ----------
+    problems : sequence of Problem, or of lib.joint.JointProblem
+        At least one, all of the same sizes and, where it is not linear, with the same head.
+
+    Raises
+    ------
+    ValueError
+        If they differ in a size, in which arrays they have, or in the head.
+
+    Examples
+    --------
+    >>> one = Problem(keys=[[[0, 2], [0, 0]]], scores=[[1, 0]])
+    >>> stack([one, one, one]).batch_shape
+    torch.Size([3])
+    """
+    if not len(problems):
+        raise ValueError(f"problems is {problems!r}: give at least one")
+    for one in problems:
+        checks.either_problem(one)
+    first, *others = parts = [one._expanded() for one in problems]
+    sizes = {name: tuple(value.shape) for name, value in first.items()}
+    for other in others:
+        found = {name: tuple(value.shape) for name, value in other.items()}
+        if found != sizes:
+            raise ValueError(f"problems have arrays of shapes {sizes} and {found}: give problems of the same shapes")
+    if len({getattr(one, "head", None) for one in problems}) > 1:
+        raise ValueError("problems have different nonlinear heads: give problems with the same one")
+    return replace(problems[0], **{name: torch.stack([one[name] for one in parts]) for name in first})
 
 
 def from_tokens(tokens, labels, head, key_matrix=None, queries=None):

@@ -2,10 +2,13 @@
 
 import math
 from dataclasses import fields
+from typing import NamedTuple
 
 import torch
+from torch import Tensor
+from torch.nn.functional import pad
 
-from . import checks
+from . import checks, geometry
 from .problem import check_selected, difference_rows, other_tokens
 from .separators import InfeasibleError, Separator, hard_margin
 
@@ -66,6 +69,11 @@ def _at(values, selected):
     return values.gather(-1, selected[..., None])
 
 
+def check_separator(separator):
+    """Raise TypeError unless this is a Separator."""
+    checks.able("separator", separator, "theta", "the Separator of the selected tokens, as att_svm makes it")
+
+
 def svm_neighbours(problem, selected, separator, tolerance=None):
     """Tokens on the margin of the ATT-SVM (Definition 2): bool, shape (..., n, T).
 
@@ -76,7 +84,7 @@ def svm_neighbours(problem, selected, separator, tolerance=None):
     tolerance : float, optional
         A token is on the margin when its own margin is 1 to within this; 1e-6 when left out, in float32 3e-4.
     """
-    checks.able("separator", separator, "theta", "the Separator of the selected tokens, as att_svm makes it")
+    check_separator(separator)
     margins = token_margins(problem, selected, separator.theta)
     if tolerance is None:
         tolerance = max(1e-6, torch.finfo(margins.dtype).eps ** 0.5)
@@ -97,6 +105,78 @@ def score_gaps(problem, selected, separator):
 def locally_optimal(problem, selected, separator):
     """Whether each selected token scores above all its SVM-neighbours (Definition 2): bool, shape (...)."""
     return score_gaps(problem, selected, separator) > 0
+
+
+def log_pulls(problem, loss, selected):
+    """log c_it for all inputs i and other tokens t, shape (..., n (T - 1)): how hard each of them holds theta back.
+
+    With a linear head, c_it = |loss'(gamma_{i alpha_i})| (gamma_{i alpha_i} - gamma_it) / n. Where attention is nearly
+    all on the selected tokens, -grad L = sum_it c_it exp(-theta . d_it) d_it with the difference rows d_it, in the
+    order of :func:`lib.problem.difference_rows`. nan for a token that scores higher than the selected one.
+    """
+    checks.problem(problem)
+    checks.loss(loss)
+    selected = check_selected(problem, selected)
+    log_slopes = loss.log_slope(_at(problem.scores, selected))
+    log_leads = score_leads(problem, selected).unflatten(-1, (selected.shape[-1], -1)).log()
+    return (log_slopes + log_leads).flatten(-2) - math.log(selected.shape[-1])
+
+
+class LimitOffset(NamedTuple):
+    """Offset of the limit: what descent, or a path, ends on is the ray of the ATT-SVM's theta_mm moved by it.
+
+    across : shape (..., parameter_size), its part orthogonal to the ray. A regularisation path tends to R u + across.
+    along : shape (...), its part along the ray in lengths of theta_mm. The gradient flow tends to
+        (log t + along) theta_mm + across.
+    """
+
+    across: Tensor
+    along: Tensor
+
+
+@checks.in_float64
+def limit_offset(problem, loss, separator, selected=None, norm=2.0):
+    """Solve c_t exp(-rho . d_t) = lambda_t for the offset rho of the limit, on all rows d_t with a multiplier lambda_t.
+
+    There -grad L is along theta_mm = sum_t lambda_t d_t (:func:`log_pulls` has the c_t), and theta keeps to its road.
+    The logarithms are linear equations, across . d_t + along = log(c_t / lambda_t) with ``across`` orthogonal to the
+    ray; of their solutions the shortest. The chapters on Theorem 1 (paths) and Theorem 2 (flows) have the argument.
+
+    Parameters
+    ----------
+    problem : lib.problem.Problem
+        With a linear head.
+    loss : lib.losses.Loss
+    separator : lib.separators.Separator
+        The feasible ATT-SVM of the selected tokens, with rows whose multipliers are unique.
+    selected : array_like of int, shape (..., n)
+        The optimal tokens when left out.
+    norm : float
+        p of the ATT-SVM, 1 < p < inf. Orthogonal to its u is what leaves the l_p norm as it is to first order.
+
+    Returns
+    -------
+    LimitOffset
+
+    Examples
+    --------
+    >>> from lib import losses
+    >>> from lib.problem import Problem
+    >>> from lib.separators import att_svm
+    >>> problem = Problem(keys=[[[0, 0], [-1, 0], [0, -1]]], scores=[[2, 1, 0]])  # d_t: (1, 0) and (0, 1)
+    >>> offset = limit_offset(problem, losses.correlation, att_svm(problem))  # c_t: 1 and 2; both multipliers: 1
+    >>> [round(entry, 6) for entry in offset.across.tolist()], round(offset.along.item(), 6)
+    ([-0.346574, 0.346574], 0.346574)
+    """
+    check_separator(separator)
+    selected = optimal_tokens(problem) if selected is None else selected
+    duals = separator.duals
+    support = (duals > 1e-9 * duals.amax(-1, keepdim=True)) & (separator.margins < 1 + 1e-6)
+    equations = pad(difference_rows(problem, selected), (0, 1), value=1.0) * support[..., None]
+    across = pad(geometry.mirror_map(geometry.unit(separator.theta, norm), norm), (0, 1))[..., None, :]
+    right = torch.where(support, log_pulls(problem, loss, selected) - duals.log(), 0.0)
+    solution = torch.linalg.pinv(torch.cat([equations, across], dim=-2)) @ pad(right, (0, 1))[..., None]
+    return LimitOffset(solution[..., :-1, 0], solution[..., -1, 0])
 
 
 @checks.in_float64

@@ -64,7 +64,7 @@ class Separator:
     certificate: Tensor
 
 
-def att_svm(problem, selected=None, norm=2.0):
+def att_svm(problem, selected=None, norm=2.0, infeasible="raise"):
     """ATT-SVM: ``argmin |theta|`` s.t. theta . (A_{i, selected_i} - A_it) >= 1 for all i and t (arXiv:2306.13596).
 
     With queries it is W-SVM (arXiv:2402.05738), with ``norm`` l_p-AttSVM (arXiv:2410.14581).
@@ -74,9 +74,11 @@ def att_svm(problem, selected=None, norm=2.0):
     problem : Problem, or Tensor of shape (..., m, D)
         A problem, or the difference rows themselves.
     selected : array_like of int, shape (..., n)
-        The chosen token of each input; left out with difference rows.
+        The chosen token of each input; that with the highest score when left out. Not with difference rows.
     norm : float
         1 <= p <= inf.
+    infeasible : {"raise", "mark"}
+        What becomes of those of the batch that have no solution: an error, or ``feasible`` is False.
 
     Returns
     -------
@@ -85,7 +87,7 @@ def att_svm(problem, selected=None, norm=2.0):
     Raises
     ------
     InfeasibleError
-        If any of the batch has no solution; :func:`hard_margin` returns a mask instead.
+        If any of the batch has no solution, unless that is to be marked.
     ValueError
         If ``selected`` does not fit the problem, or the rows are not finite.
 
@@ -97,12 +99,18 @@ def att_svm(problem, selected=None, norm=2.0):
     >>> [round(entry, 6) for entry in separator.theta.tolist()], bool(separator.gap < 1e-10)
     ([1.0, 0.5], True)
     """
-    if isinstance(problem, Problem) != (selected is not None):
+    if infeasible not in ("raise", "mark"):
+        raise ValueError(f"infeasible is {infeasible!r}: use raise or mark")
+    if isinstance(problem, Problem):
+        problem = difference_rows(problem, problem.scores.argmax(-1) if selected is None else selected)
+    elif selected is not None:
         raise ValueError(
-            f"problem is a {type(problem).__name__}, selected {checks.shown(selected)}: give a Problem with selected"
-            " tokens, or difference rows alone"
+            f"problem is a {type(problem).__name__}, selected {checks.shown(selected)}: give a Problem, or leave"
+            " selected out, which difference rows know"
         )
-    separator = hard_margin(problem if selected is None else difference_rows(problem, selected), norm)
+    separator = hard_margin(problem, norm)
+    if infeasible == "mark":
+        return separator
     return _all_feasible(separator, "no direction separates the selected tokens", "select other tokens")
 
 

@@ -56,8 +56,8 @@ HERE = {
         ("(thm)=\n# Title", "# Title"),
         ("```{math}\n:label: eq-here\na = b .\n```", "$$\na = b . \\tag{2}\n$$"),
         (":::{admonition} Correction\n:class: correction\nNo.\n:::", "> **Correction**\n>\n> No."),
-        ("````{prf:theorem} Theorem 1\n:label: thm\n\nLet\n\n```{math}\na\n```\n````",
-         "> **Theorem 1**\n>\n> Let\n>\n> $$\n> a\n> $$"),
+        ("````{prf:theorem} Theorem 1\n:label: thm\n\nLet $a\n> b$\n\n```{math}\na\n+ b\n```\n````",
+         "> **Theorem 1**\n>\n> Let $a > b$\n>\n> $$ a + b $$"),
         ("```{glue:figure} key\n:name: fig\n**Finding.** At {glue:text}`n:.0f`.\n```",
          "> **Figure 1**\n>\n> **Finding.** At 12."),
     ],
@@ -73,7 +73,7 @@ def test_without_an_address_references_are_names():
 def first_cell(folder, site=None, digest=None):
     """Run the first cell of a downloaded notebook in a folder, where no `lib` can be imported, and then a use of it."""
     start = downloads.START.format(site=site, digest=digest)
-    (folder / "cell.py").write_text(start + "\nimport lib\nfrom myst_nb import glue\nprint(lib.__file__)\n")
+    (folder / "cell.py").write_text(start + "\nimport lib\nprint(lib.__file__)\n")
     return subprocess.run([sys.executable, "cell.py"], cwd=folder, env=hidden(folder), capture_output=True, text=True)
 
 

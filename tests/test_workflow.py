@@ -49,15 +49,16 @@ exact: bool = False
 
 ```{{code-cell}} ipython3
 import os, time
-from lib.ledger import claim, control, verdict
+from lib.ledger import source, verdict
 with open("runs.txt", "a") as file:
     file.write("{name}\\n")
 {code}
 ```
 
 ```{{code-cell}} ipython3
-verdict(claim("half", "The step is a half", step, "==", 0.5, item="Theorem 1"),
-        control("seed", "The seed is small", seed, "<=", 2, item="Theorem 1"))
+theorem_1 = source("2306.13596", "Theorem 1")
+verdict(theorem_1.claim("half", "The step is a half", step, "==", 0.5),
+        theorem_1.control("seed", "The seed is small", seed, "<=", 2))
 ```
 """
 STATEMENTS = """papers:
@@ -184,6 +185,17 @@ class TestWholeBook:
         assert "site:" not in second.stdout, "the site is not built again to compare"
         assert book.build("all").stdout == ""
         assert book.ran() == []
+
+        site = book.folder / "build/html/book/part/good.html"
+        before, page = site.read_bytes(), book.folder / "book/part/good.md"
+        page.write_text(page.read_text() + "\nA new sentence.\n")
+        look = book.script("page", "good")
+        assert look.returncode == 0, look.stderr
+        shown = (book.folder / "build/page/sphinx/_build/html/book/part/good.html").read_text()
+        assert "A new sentence." in shown
+        assert "seen" in shown
+        assert book.ran() == []
+        assert site.read_bytes() == before
 
 
 FAILING = {
@@ -451,17 +463,15 @@ def test_two_runs_give_the_same_notebook_to_the_byte(book):
     assert len(seen) == 1
 
 
-def test_progress_of_a_training_is_shown_while_it_runs_and_not_kept_and_a_warning_is(book):
-    begin = "import sys, warnings; sys.stderr.write('adam epoch 1 of 1, lo'); sys.stderr.flush(); time.sleep(0.5)"
-    end = "sys.stderr.write('ss 2\\n')"
-    book.add("good", f"{begin}\n{end}").add("warns", f'{begin}\n{end}\nwarnings.warn("odd")')
-    process = book.script("chapter", "good")
-    assert "adam epoch 1 of 1, loss 2" in process.stderr
+def test_what_the_library_logs_is_shown_while_it_runs_and_not_kept_and_a_warning_is(book):
+    logged = 'import logging, lib\nlogging.getLogger("lib.networks").info("adam epoch %d of 9", 1)'
+    book.add("good", logged).add("warns", f'{logged}\nimport warnings\nwarnings.warn("odd")')
+    for flags in ([], ["--publish"]):
+        assert "part/good: adam epoch 1 of 9\n" in book.script("chapter", "good", *flags).stdout
     notebook = nbformat.read(book.folder / "build/runs/part/good/defaults.ipynb", as_version=4)
     assert "epoch" not in str([cell.get("outputs") for cell in notebook.cells])
     assert "odd" in book.script("chapter", "warns").stderr
     assert "UserWarning: odd" in (book.folder / "build/runs/part/warns/defaults.ipynb").read_text()
-    assert "epoch" not in book.script("chapter", "good", "--publish").stderr
 
 
 def test_unknown_chapter_is_refused_with_the_list(book):
@@ -536,7 +546,8 @@ def collected(*rows, changed=None):
 
 
 def row(name="half", measured=1e-3, item="Theorem 1", bound=1e-2, kind=ledger.claim):
-    (data,) = ledger.verdict(kind(name, "It is so", measured, "<=", bound, item=item))._repr_mimebundle_()[ledger.MIME]
+    outcome = kind(name, "It is so", measured, "<=", bound, paper="2306.13596", item=item)
+    (data,) = ledger.verdict(outcome)._repr_mimebundle_()[ledger.MIME]
     return data
 
 

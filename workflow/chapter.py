@@ -43,17 +43,17 @@ def label(changed):
     return f"{plain[:80]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-def run(chapter, asked, folder, progress=None):
+def run(chapter, asked, folder, stderr=None):
     """Run a chapter in ``folder``; return what the ledger needs of it. The notebook is ``folder/executed.ipynb``."""
     plain, done = folder / "source.ipynb", folder / "executed.ipynb"
     values, changed = values_of(chapter, asked)
     nbformat.write(read(chapter), plain)
     print(f"{chapter}: running", flush=True)
     started = time.monotonic()
-    execute(chapter, plain, done, changed, progress)
+    execute(chapter, plain, done, changed, stderr)
     rows = rows_of(tidy(done, chapter))
     if not rows:
-        raise BookError("it leaves no claims: end it with lib.ledger.verdict(claim(...), control(...))")
+        raise BookError("it leaves no claims: end it with lib.ledger.verdict(...) of a source's claims and controls")
     return {
         "chapter": chapter,
         "seconds": round(time.monotonic() - started, 1),
@@ -81,14 +81,14 @@ def move(path, to):
     os.replace(path, to)
 
 
-def attempt(chapter, asked, folder, places, progress):
+def attempt(chapter, asked, folder, places, stderr):
     """Run a chapter and move notebook, claims and log to ``places``; a failed run leaves its notebook as evidence."""
     places["evidence"].unlink(missing_ok=True)  # that of an earlier run: no longer true
     log = folder / "run.log"
     logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(message)s")
     logging.raiseExceptions = False  # a log that cannot be written is not what went wrong
     try:
-        summary = run(chapter, asked, folder, progress)
+        summary = run(chapter, asked, folder, stderr)
         (folder / "claims.json").write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n", "utf-8")
     except BookError as error:
         if not (folder / "executed.ipynb").exists():

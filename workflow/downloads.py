@@ -23,10 +23,11 @@ LABEL = re.compile(r"^:(?:label|name): *(\S+)", re.MULTILINE)
 TARGET = re.compile(r"^\((?P<label>[\w-]+)\)= *\n+(?=(?:#+ +(?P<title>.+))?)", re.MULTILINE)
 ROLE = re.compile(r"^```[^`]*\n(?:.*\n)*?``` *$|\{(?P<kind>[a-z][\w:-]*)\}`(?P<text>[^`]+)`|`[^`]+`", re.MULTILINE)
 ARGUMENT = r"(?:\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}| *(\\[a-zA-Z]+|[^\s{\\]))"  # of a macro in a formula
+FORMULA = re.compile(r"(\${1,2})[^$]+\1")
 GLUED = "application/papermill.record/text/plain"
 START = """\
 # Not for reading: finds the library of the book, in this environment, in lib.zip near this notebook, or on the site.
-import hashlib, importlib.util, io, sys, types, urllib.request, zipfile
+import hashlib, importlib.util, io, sys, urllib.request, zipfile
 from pathlib import Path
 
 SITE, SHA256 = {site!r}, {digest!r}
@@ -44,9 +45,7 @@ if missing:
         raise FileNotFoundError("put lib.zip beside this notebook: it is under _static/ on the site that this is from")
     zipfile.ZipFile(io.BytesIO(found[0])).extractall("what-attention-selects")
     sys.modules.pop("lib", None)
-    sys.path.insert(0, str(Path("what-attention-selects").resolve()))
-if not importlib.util.find_spec("myst_nb"):  # it carries numbers into the text of the page
-    sys.modules["myst_nb"] = types.SimpleNamespace(glue=lambda name, value, display=False: None)"""
+    sys.path.insert(0, str(Path("what-attention-selects").resolve()))"""
 
 
 def settings(text):
@@ -129,9 +128,10 @@ def downloadable(page, notebook, book):
     glued = [output for output in outputs if GLUED in output.get("data", {})]
     numbers = {output.metadata.scrapbook.name: output.data[GLUED] for output in glued}
     here = book | {"page": page, "numbers": numbers}
-    start = nbformat.v4.new_code_cell(START.format(**book), id="library")
-    needs = f"It runs where Python 3.11 or later has {', '.join(needed(notebook))}."
-    about = f"This notebook is a chapter of *{book['title']}*: {linked(*book['labels'][page], book)}. {needs}"
+    folded = {"jupyter": {"source_hidden": True}}
+    start = nbformat.v4.new_code_cell(START.format(**book), id="library", metadata=folded)
+    about = f"This notebook is a chapter of *{book['title']}*: {linked(*book['labels'][page], book)}. It runs with "
+    about += f"`lib.zip`, from `_static/` of the site, and Python 3.11 or later with {', '.join(needed(notebook))}."
     cells = [nbformat.v4.new_markdown_cell(about, id="about"), start]
     for cell in notebook.cells:
         cells.append(cell)
@@ -151,7 +151,7 @@ def needed(notebook):
     nodes = [node for text in code for node in ast.walk(ast.parse(text))]
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-    names = {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"lib", "myst_nb"}
+    names = {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"lib", "myst_nb", "IPython"}
     return sorted({"sklearn": "scikit-learn"}.get(name, name) for name in names)
 
 
@@ -174,6 +174,8 @@ def directive(match, here):
         return f"$$\n{body}" + f" \\tag{{{name.strip('()')}}}" * bool(name) + "\n$$"
     if not match["kind"].endswith("figure"):
         name = match["title"] or match["kind"].rpartition(":")[2].capitalize()
+    # on one line, because Jupyter takes a > at the start of the next one for part of the formula
+    body = FORMULA.sub(lambda match: " ".join(match[0].split()), body)
     return "\n".join(f"> {line}".rstrip() for line in [f"**{name}**", "", *body.splitlines()])
 
 

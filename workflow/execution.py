@@ -1,13 +1,16 @@
 """What it takes to run a notebook so that a failure is one line: which cell, where it stands in the source, and why."""
 
 import errno
+import io
 import json
 import logging
 import os
 import platform
 import re
 import tempfile
+import threading
 import time
+from contextlib import contextmanager
 
 import jupytext
 import nbformat
@@ -22,13 +25,21 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Sums in wider registers round otherwise, and a chaotic run amplifies it: the same on every x86 machine, as accepted.
 INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
-PROGRESS = re.compile(r".*epoch \d+ of \d+.*\n")  # what lib.networks.train writes to standard error
+# Run by IPython as the kernel starts: what the library logs goes to the runner, and nothing of it into the notebook.
+STARTUP = """
+import logging
+logging.getLogger("lib").addHandler(logging.StreamHandler(open({pipe!r}, "w", buffering=1)))
+logging.getLogger("lib").setLevel(logging.INFO)
+del logging
+"""
+END = b"\0\n"
+PAUSE = 10  # seconds between two lines of progress
 
 
-def execute(chapter, plain, done, values, progress=None):
+def execute(chapter, plain, done, values, stderr=None):
     """Run the notebook ``plain`` into ``done``; raise `BookError` naming the cell that failed.
 
-    What its cells write to standard error goes to the file ``progress`` at once, if there is one.
+    What the library logs is printed as it comes; what cells write to standard error goes to the file ``stderr``, too.
     """
     limit = time_limit(chapter)
     deadline = time.monotonic() + limit
@@ -39,19 +50,20 @@ def execute(chapter, plain, done, values, progress=None):
         # Sockets in a private folder: TCP ports collide between parallel chapters, and so does ipc's default folder.
         config.KernelManager.transport, config.KernelManager.ip = "ipc", os.path.join(private, "k")
         try:
-            papermill.execute_notebook(
-                str(plain),
-                str(done),
-                parameters=values,
-                kernel_name="python3",
-                progress_bar=False,
-                stderr_file=progress,
-                config=config,
-                timeout_func=lambda cell: max(deadline - time.monotonic(), 0.001),
-                on_cell_execute=lambda cell, cell_index: running.update(cell=cell),
-                iopub_timeout=60,
-                shutdown_kernel="immediate",
-            )
+            with progress_of(chapter, private):
+                papermill.execute_notebook(
+                    str(plain),
+                    str(done),
+                    parameters=values,
+                    kernel_name="python3",
+                    progress_bar=False,
+                    stderr_file=stderr,
+                    config=config,
+                    timeout_func=lambda cell: max(deadline - time.monotonic(), 0.001),
+                    on_cell_execute=lambda cell, cell_index: running.update(cell=cell),
+                    iopub_timeout=60,
+                    shutdown_kernel="immediate",
+                )
             return
         except PapermillExecutionError as error:
             place, problem = raised(chapter, done, error)
@@ -67,6 +79,33 @@ def execute(chapter, plain, done, values, progress=None):
             place, problem = "the run", f"{type(error).__name__}: {error}"
     note(done, message := f"{place} failed: {one_line(problem)}")
     raise BookError(message)
+
+
+@contextmanager
+def progress_of(chapter, private):
+    """Print what the kernel's library logs, at most a line every few seconds, while the block runs."""
+    pipe = os.path.join(private, "progress")
+    os.mkfifo(pipe)
+    startup = os.path.join(private, "profile_default", "startup")
+    os.makedirs(startup)
+    with open(os.path.join(startup, "progress.py"), "w", encoding="utf-8") as file:
+        file.write(STARTUP.format(pipe=pipe))
+    with open(pipe, "r+b", buffering=0) as ours:  # both ends, so that neither side waits for the other to open it
+
+        def follow():
+            shown = -PAUSE
+            for line in iter(io.BufferedReader(ours).readline, END):
+                if time.monotonic() - shown >= PAUSE:
+                    shown = time.monotonic()
+                    print(f"{chapter}: {line.decode(errors='replace').strip()}", flush=True)
+
+        reader = threading.Thread(target=follow)
+        reader.start()
+        try:
+            yield
+        finally:
+            ours.write(b"\n" + END)  # the kernel may have died in the middle of a line
+            reader.join()
 
 
 def raised(chapter, done, error):
@@ -125,20 +164,10 @@ def tidy(path, chapter):
             raise BookError(f"{where(chapter, cell['id'])} did not run: a cell before it left the kernel")
         cell.metadata.pop("papermill", None)
         cell.metadata.pop("execution", None)
-        if cell.cell_type == "code":
-            cell.outputs = without_progress(cell.outputs)
     record = notebook.metadata.papermill
     notebook.metadata.papermill = {key: record[key] for key in ("parameters", "version") if key in record}
     nbformat.write(notebook, path)
     return notebook
-
-
-def without_progress(outputs):
-    """Take out the progress of a training, of use only while it runs; a warning stays, on standard error."""
-    errors = [output for output in outputs if output.get("name") == "stderr"]  # one line may be in two of them
-    kept = [output for output in outputs if output.get("name") != "stderr"]
-    text = PROGRESS.sub("", "".join(output.text for output in errors))
-    return [*kept, nbformat.v4.new_output("stream", name="stderr", text=text)] if text else kept
 
 
 def note(path, message):

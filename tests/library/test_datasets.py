@@ -11,10 +11,12 @@ from lib.datasets import (
     LENGTH,
     TEMPLATES,
     WORDS,
+    accepted,
     figure_1,
     figure_3,
     head_with_scores,
     on_sphere,
+    one_best,
     orthogonal_tokens,
     planted_sentiment,
     scored_tokens,
@@ -125,6 +127,37 @@ def test_on_orthogonal_tokens_all_others_are_neighbours_and_only_the_optimal_is_
         assert svm_neighbours(problem, selected.expand(3, 2), svm).sum() == 3 * 2 * 2
         optimal = (selected == optimal_tokens(problem)).all(-1)
         assert torch.equal(locally_optimal(problem, selected.expand(3, 2), svm), optimal)
+
+
+@pytest.mark.parametrize("top", [None, 1.5])
+@pytest.mark.parametrize("equal", [True, False])
+def test_one_best_score(top, equal):
+    scores = one_best(2, 5, 4000, seeded(0), top, equal)
+    ranked = scores.sort(-1, descending=True).values
+    lead = ranked[..., :1] - ranked[..., 1:]
+    assert (lead.amin(), lead.amax()) == (pytest.approx(0.2, abs=0.01), pytest.approx(1.2, abs=0.01))
+    assert ((lead.amax(-1) - lead.amin(-1)).abs() < 1e-12).all() == equal
+    places = torch.bincount(scores.argmax(-1).flatten(), minlength=5)
+    assert (places / 8000 - 1 / 5).abs().max() < 0.02
+    highest = ranked[..., 0]
+    if top is None:
+        assert (highest.amin(), highest.amax()) == (pytest.approx(0, abs=0.01), pytest.approx(2, abs=0.01))
+        assert (highest.std(-1) > 0).all()  # each input's its own
+    else:
+        assert (highest == top).all()
+
+
+def test_draws_end_with_the_last_that_is_wanted():
+    drawn = []
+
+    def draw():
+        drawn.append(len(drawn))
+        return drawn[-1] if drawn[-1] % 3 == 0 else None  # 0 is a result, too
+
+    assert accepted(draw, 3, 100) == [0, 3, 6]
+    assert len(drawn) == 7  # whoever shares the generator goes on from here
+    assert accepted(draw, 3, 4) == [9]
+    assert len(drawn) == 11
 
 
 def test_signal_tokens():

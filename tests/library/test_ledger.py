@@ -3,19 +3,21 @@
 import json
 import math
 import re
+import sys
 
 import numpy as np
 import pytest
 import torch
+from IPython.core.interactiveshell import InteractiveShell
 
-from lib.ledger import MIME, Row, claim, control, verdict
+from lib.ledger import MIME, Row, claim, control, source, tell, verdict
 
 HOLDS = {"<=": (1.0, 2.0), ">=": (2.0, 1.0), "==": (3.0, 3.0)}
 FAILS = {"<=": (2.0, 1.0), ">=": (1.0, 2.0), "==": (3.0, 3.0000001)}
 
 
 def row(make=claim, measured=1.0, relation="<=", bound=2.0, name="direction", statement="it holds", **kwargs):
-    return make(name, statement, measured, relation, bound, item="Theorem 2", **kwargs)
+    return make(name, statement, measured, relation, bound, **{"paper": "2306.13596", "item": "Theorem 2"} | kwargs)
 
 
 @pytest.mark.parametrize("relation", HOLDS)
@@ -87,19 +89,23 @@ def test_a_tolerance_that_is_none_is_refused(value):
 
 @pytest.mark.parametrize("make", [claim, control])
 @pytest.mark.parametrize("text", ["", " \n", None, 2])
-@pytest.mark.parametrize("what", ["name", "statement", "item"])
+@pytest.mark.parametrize("what", ["name", "statement", "paper", "item"])
 def test_a_text_that_says_nothing_is_refused(make, what, text):
-    texts = {"name": "direction", "statement": "it holds", "item": "Theorem 2"} | {what: text}
     with pytest.raises(ValueError, match=f"the {what} of .* is {re.escape(repr(text))}: write it in words"):
-        make(texts["name"], texts["statement"], 1.0, "<=", 2.0, item=texts["item"])
+        row(make, **{what: text})
 
 
 @pytest.mark.parametrize("make", [claim, control])
-def test_unknown_names_are_refused_with_those_there_are(make):
+def test_an_unknown_relation_is_refused_with_those_there_are(make):
     with pytest.raises(ValueError, match="relation '<' of 'direction' is unknown: use one of <=, >=, =="):
         row(make, relation="<")
-    with pytest.raises(ValueError, match="paper '1706' of 'direction' is unknown: use one of 2306"):
-        row(make, paper="1706")
+
+
+@pytest.mark.parametrize(("make", "more"), [(claim, {"corrects": "Needs B."}), (control, {"tolerance": 0.5})])
+def test_a_source_makes_rows_about_one_statement(make, more):
+    of_r1 = getattr(source("2402.05738", "R1"), make.__name__)
+    outcome = of_r1("direction", "it holds", 1.0, "<=", 2.0, note="On GD.", **more)
+    assert outcome == row(make, paper="2402.05738", item="R1", note="On GD.", **more)
 
 
 def test_names_are_unique():
@@ -148,3 +154,40 @@ def test_table_shows_every_row_and_escapes_text():
 
 def test_verdict_without_rows():
     assert verdict()._repr_mimebundle_()[MIME] == []
+
+
+@pytest.fixture
+def glued(monkeypatch):
+    """What a notebook glues, by key."""
+    found = {}
+    monkeypatch.setattr("IPython.get_ipython", lambda: "a notebook")
+    monkeypatch.setattr("myst_nb.glue", lambda key, value, display: found.update({key: (value, display)}))
+    return found
+
+
+def test_prose_gets_plain_numbers_and_text_under_the_chapters_name(glued):
+    tell("theorem-2", log_time=9.25, runs=torch.tensor([True, True]).sum(), found="two of five", **{"ℓ_1.1": 1})
+    tell("theorem-2-at", ten=np.float64(0.5), end=torch.tensor(0.25))
+    told = {"log-time": 9.25, "runs": 2, "found": "two of five", "ℓ-1.1": 1, "at-ten": 0.5, "at-end": 0.25}
+    assert glued == {f"theorem-2-{name}": (value, False) for name, value in told.items()}
+    kinds = [type(value) for value, _ in glued.values()]
+    assert kinds == [float, int, str, int, float, float]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [math.nan, -math.inf, torch.tensor(math.nan), torch.ones(2), None, 1j, torch.tensor(1j), [1], ""],
+)
+def test_prose_that_would_show_no_number_is_refused(value, glued):
+    with pytest.raises(ValueError, match=r"^theorem-2-log-time is .*: prose can only show one finite number or text$"):
+        tell("theorem-2", first=1, log_time=value)
+    assert glued == {}
+
+
+def test_a_script_and_a_notebook_without_myst_nb_tell_nobody(capsys, monkeypatch):
+    tell("theorem-2", log_time=9.25)
+    assert not InteractiveShell.initialized()
+    monkeypatch.setattr("IPython.get_ipython", lambda: "a notebook")
+    monkeypatch.setitem(sys.modules, "myst_nb", None)
+    tell("theorem-2", log_time=9.25)
+    assert capsys.readouterr() == ("", "")

@@ -22,6 +22,7 @@ from lib import (
     networks,
     paths,
     problem,
+    published,
     selection,
     separators,
     span,
@@ -76,6 +77,10 @@ def joint_path(head_radii=(1.0,), radii=(1.0,), problem=PAIR, **kwargs):
     return joint_paths.joint_path(problem, head_radii, radii, **kwargs)
 
 
+def data():
+    return datasets.scored_tokens([[[1.0], [0.0]]], [[1.0, 0.0]])
+
+
 def train(rows=((0, 1, 2, 3),), seeds=(0,), epochs=1, batch=2, labels=(0, 0, 0, 0), at=()):
     network, parameters = networks.ensemble([0], **NETWORK)
     rule = networks.optimiser("sgd", parameters, 0.1)
@@ -99,8 +104,8 @@ def key_query_norm(layer):
     return networks.key_query_norm(parameters, network, layer)
 
 
-def claim(name="a", statement="b", measured=1.0, relation="<=", bound=1.0, item="c", **kwargs):
-    return ledger.claim(name, statement, measured, relation, bound, item=item, **kwargs)
+def claim(name="a", statement="b", measured=1.0, relation="<=", bound=1.0, paper="c", item="d", **kwargs):
+    return ledger.claim(name, statement, measured, relation, bound, paper=paper, item=item, **kwargs)
 
 
 def plane(paths=(((0.0, 0.0),), ((1.0, 0.0),)), times=(0, 1), points=((1.0, 0.0), (0.0, 1.0)), **kwargs):
@@ -125,6 +130,8 @@ def loss_of(value):
         "risk": (lambda: PROBLEM.risk(value, START), said),
         "gradient": (lambda: logspace.gradient(PROBLEM, value, START), said),
         "excess_risk": (lambda: logspace.excess_risk(PROBLEM, value, START, [0, 0]), said),
+        "log_pulls": (lambda: selection.log_pulls(PROBLEM, value, [0, 0]), said),
+        "limit_offset": (lambda: selection.limit_offset(SMALL, value, SVM), said),
         "polyak": (lambda: descent.polyak(PROBLEM, value, [0, 0]), said),
         "run": (lambda: run(loss=value), said),
         "log_time_flow": (lambda: flow(loss=value), said),
@@ -151,6 +158,8 @@ def problem_of(value):
         "token_margins": (lambda: selection.token_margins(value, [0], START), said),
         "score_leads": (lambda: selection.score_leads(value, [0]), said),
         "set_att_svm": (lambda: selection.set_att_svm(value, [[True]]), said),
+        "log_pulls": (lambda: selection.log_pulls(value, logistic, [0]), said),
+        "limit_offset": (lambda: selection.limit_offset(value, logistic, SVM), said),
         "locally_optimal_selections": (lambda: selection.locally_optimal_selections(value), said),
         "polyak": (lambda: descent.polyak(value, logistic, [0]), said),
         "run": (lambda: run(problem=value), said),
@@ -264,12 +273,18 @@ REFUSED = {
     ),
     "rows with selected": (
         lambda: separators.att_svm(KEYS, [0, 0]),
-        "problem is a Tensor, selected [0, 0]: give a Problem with selected tokens, or difference rows alone",
+        "problem is a Tensor, selected [0, 0]: give a Problem, or leave selected out",
     ),
-    "problem without selected": (
-        lambda: separators.att_svm(PROBLEM),
-        "problem is a Problem, selected None: give a Problem with selected tokens, or difference rows alone",
+    "what becomes of the infeasible": (
+        lambda: separators.att_svm(PROBLEM, infeasible="ignore"),
+        "infeasible is 'ignore': use raise or mark",
     ),
+    "problems that do not stack": (
+        lambda: problem.stack([PROBLEM, SMALL]),
+        "have arrays of shapes {'keys': (2, 3, 4), 'scores': (2, 3)}: give problems of the same shapes",
+    ),
+    "nothing to stack": (lambda: problem.stack([]), "problems is []: give at least one"),
+    "text to stack": (lambda: problem.stack("ab"), "problem is 'a': give a Problem, such as from_tokens makes"),
     "head of the smoothness": (
         lambda: losses.smoothness(logistic, TOKENS, torch.ones(3), torch.eye(4)),
         "head has 3 columns, tokens have d = 4: they must agree",
@@ -713,6 +728,22 @@ REFUSED = {
     "infinite log time": (lambda: flow([1.0, math.inf]), "log_times has the entry inf at index (1,): all"),
     "accuracy of a flow": (lambda: flow(accuracy=0.0), "accuracy is 0.0: give a number above 0 and below 1"),
     "text for accuracy": (lambda: flow(accuracy="high"), "accuracy is 'high': give a number above 0 and below 1"),
+    "iterations that fall": (lambda: descent.log_spaced(10, 3, 20), "go from 20 to 10: give 0 < first <= last"),
+    "iterations from zero": (lambda: descent.log_spaced(10, 3, 0), "go from 0 to 10: give 0 < first <= last"),
+    "text for the last iteration": (lambda: descent.log_spaced("10", 3), "last is '10': give a whole number of at"),
+    "no log-spaced iterations": (lambda: descent.log_spaced(10, 0), "count is 0: give a whole number of at least 1"),
+    "loss of the published recipe": (
+        lambda: published.gradients(data(), losses.exponential, AXIS),
+        "loss is 'exponential': the published recipe has logistic and correlation",
+    ),
+    "name of the published loss": (
+        lambda: published.gradients(data(), "logistic", AXIS),
+        "loss is 'logistic': give a Loss, such as losses.by_name",
+    ),
+    "iterations of the published recipe": (
+        lambda: published.descend(data(), logistic, AXIS, 0.1, 2.5, 1e-10),
+        "iterations is 2.5: give a whole number of at least 1",
+    ),
     # norms and directions
     "norm below 1": (lambda: separators.hard_margin(KEYS[0], 0.5), "norm is 0.5: an l_p norm has 1 <= p <= inf"),
     "norm NaN": (lambda: separators.att_svm(KEYS[0], norm=math.nan), "norm is nan: an l_p norm has 1 <= p <= inf"),
@@ -815,6 +846,10 @@ REFUSED = {
     "text for a dimension": (lambda: datasets.on_sphere(4, 6, "10", 1, GENERATOR), "d is '10': give a whole number of"),
     "tokens below zero": (lambda: datasets.orthogonal_tokens(2, -3, 5, 1, GENERATOR), "T is -3: give a whole number"),
     "no sentences": (lambda: datasets.planted_sentiment(0, GENERATOR), "sentences is 0: give a whole number of at"),
+    "scores of a seed": (lambda: datasets.one_best(2, 3, 5, 0), "generator is 0: give a torch.Generator"),
+    "scores of one token": (lambda: datasets.one_best(2, 1, 5, GENERATOR), "T is 1: give a whole number of at least 2"),
+    "tries without end": (lambda: datasets.accepted(lambda: 1, 3, math.inf), "tries is inf: give a whole number of at"),
+    "result for a draw": (lambda: datasets.accepted(3, 1, 1), "draw is 3: give a function that returns a result"),
     "noise below zero": (
         lambda: datasets.orthogonal_tokens(2, 3, 6, 1, GENERATOR, noise=-1.0),
         "noise is -1.0: give a length of at least 0",
@@ -903,7 +938,13 @@ REFUSED = {
         "the bound of 'a' is tensor([1., 1.]): a row of the ledger needs one finite number",
     ),
     "relation": (lambda: claim(relation="<"), "relation '<' of 'a' is unknown: use one of <=, >=, =="),
-    "paper": (lambda: claim(paper="1706"), "paper '1706' of 'a' is unknown: use one of 2306.13596"),
+    "claim without a paper": (lambda: claim(paper=""), "the paper of 'a' is '': write it in words"),
+    "number that prose cannot show": (
+        lambda: ledger.tell("a", b=math.nan),
+        "a-b is nan: prose can only show one finite number or text",
+    ),
+    "number of no chapter": (lambda: ledger.tell("", b=1.0), "stem is '': give the chapter's name"),
+    "rows that are none": (lambda: ledger.verdict("a"), "a row is 'a': make it by claim or control"),
     "tolerance below zero": (lambda: claim(tolerance=-1.0), "the tolerance of 'a' is -1: it must not be below 0"),
     "two rows of one name": (lambda: ledger.verdict(claim(), claim()), "two rows are called a: names are unique"),
     # figures
@@ -961,5 +1002,5 @@ REFUSED |= {f"{kind} of {name}": case for kind, cases in TYPES.items() for name,
 def test_bad_input_is_one_sentence_with_value_and_remedy(act, words):
     with pytest.raises((ValueError, TypeError)) as refusal:
         act()
-    value, remedy = words.split(": ", 1)
+    value, remedy = words.rsplit(": ", 1)
     assert re.fullmatch(f".*{re.escape(value)}.*: .*{re.escape(remedy)}.*", str(refusal.value))

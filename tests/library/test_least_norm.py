@@ -26,6 +26,8 @@ def verify(rows, required, separator, order, gap=1e-10):
     assert norm(combined, dual(order)) == pytest.approx(length.item(), rel=10 * gap)  # their scale
     assert -1e-13 <= 1 - separator.duals @ required / norm(combined, dual(order)) / length <= gap
     assert -1e-13 <= separator.gap <= gap
+    bound = separator.duals @ required / norm(combined, dual(order))
+    assert separator.gap.item() == pytest.approx((1 - bound / length).item(), rel=0, abs=1e-13)
     # complementarity, in the units of |theta|^2 = duals . required
     assert ((separator.margins - required) * separator.duals).abs().sum() <= 10 * gap * length**2
     # Hölder's inequality is strictly convex, so the smaller of the two powers tells how close the pair is

@@ -3,6 +3,7 @@
 import math
 
 import mpmath
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -28,9 +29,10 @@ from lib import losses
 from lib.datasets import head_with_scores, orthogonal_tokens
 from lib.descent import constant, normalised, polyak, run
 from lib.geometry import norm, one_minus_cosine, unit
+from lib.joint import JointProblem
 from lib.logspace import excess_risk, gradient
 from lib.losses import smoothness
-from lib.problem import Problem, difference_rows, from_tokens
+from lib.problem import Problem, difference_rows, from_tokens, stack
 from lib.selection import optimal_tokens
 from lib.separators import att_svm, hard_margin
 from lib.span import from_span, in_span, span_coordinates
@@ -219,6 +221,35 @@ def test_a_batch_of_problems_is_each_problem_alone(queries, nonlinear):
             same_gradient(alone, type(alone)(together.direction[:, i, j], together.log_scale[:, i, j]))
 
 
+@pytest.mark.parametrize("queries", [0, 2], ids=["prompt", "queries"])
+@pytest.mark.parametrize("nonlinear", [False, True], ids=["linear", "tanh"])
+def test_a_stack_of_problems_has_each_of_them(queries, nonlinear):
+    several = random_problem(4, batch=(2, 3), queries=queries, nonlinear=nonlinear)
+    theta = random_theta(4, several, length=3.0)
+    again = stack([several[0], several[1]])
+    assert again.batch_shape == (2, 3)
+    assert torch.equal(again.risk(losses.logistic, theta), several.risk(losses.logistic, theta))
+
+
+def test_leading_dimensions_that_only_some_arrays_have_are_stacked_too():
+    keys, scores = torch.randn(4, 2, 3, 5, generator=seeded(0)), torch.randn(2, 3, generator=seeded(1))
+    both = stack([Problem(keys, scores), Problem(-keys, 2 * scores)])
+    assert torch.equal(both.scores, torch.stack([scores, 2 * scores])[:, None].expand(2, 4, 2, 3))
+    joint = JointProblem(keys, [1.0, -1.0])
+    assert torch.equal(stack([joint, joint]).labels, torch.tensor([1.0, -1.0]).expand(2, 4, 2))
+    assert torch.equal(stack([joint, joint])[1, 2].tokens, keys[2])
+
+
+def test_problems_that_do_not_stack_are_refused():
+    one, wide = random_problem(0, T=3), random_problem(0, T=4)
+    with pytest.raises(ValueError, match=r"'scores': \(2, 3\).* and .*'scores': \(2, 4\).*: give problems of the same"):
+        stack([one, wide])
+    with pytest.raises(ValueError, match=r"arrays of shapes .*: give problems of the same shapes"):
+        stack([one, random_problem(0, T=3, queries=2)])
+    with pytest.raises(ValueError, match="different nonlinear heads: give problems with the same one"):
+        stack([random_problem(seed, nonlinear=True) for seed in (0, 1)])
+
+
 @given(problems(), seeds)
 def test_pull_back_is_the_adjoint_of_the_logits(problem, seed):
     theta = random_theta(seed, problem)
@@ -245,6 +276,47 @@ def test_smoothness_by_hand():
     assert smoothness(losses.correlation, tokens, head, DOUBLED) == pytest.approx(3 * 5 * 4)
     assert smoothness(losses.logistic, tokens, head, DOUBLED) == pytest.approx(25 * 4 / 4 + 3 * 5 * 4)
     assert smoothness(losses.correlation, 2 * tokens, head, DOUBLED) == pytest.approx(3 * 5 * 4 * 8)
+
+
+@pytest.mark.parametrize("loss", [losses.logistic, losses.exponential, losses.cubic(0.2)], ids=lambda loss: loss.name)
+def test_smoothness_is_its_formula(loss):
+    tokens = torch.randn(5, 3, 4, 2, generator=seeded(0))
+    head, keys = torch.randn(5, 2, generator=seeded(1)), torch.randn(5, 3, 2, generator=seeded(2))
+    for x, v, w, ours in zip(tokens, head, keys, smoothness(loss, tokens, head, keys), strict=True):
+        m0, m1 = (one.item() for one in loss.constants((x @ v).abs().max()))
+        size = [np.linalg.svd(one.numpy(), compute_uv=False)[0] for one in x]
+        v, w = np.sqrt((v**2).sum().item()), np.linalg.svd(w.numpy(), compute_uv=False)[0]
+        assert ours.item() == pytest.approx(
+            np.mean([m0 * v * v * w * w * s**4 + 3 * m1 * v * w * w * s**3 for s in size])
+        )
+
+
+@pytest.mark.parametrize(("what", "slopes", "bends"), [("tokens", 3, 4), ("head", 1, 2), ("key_matrix", 2, 2)])
+@pytest.mark.parametrize("factor", [1e-3, 3.0, 1e3])
+def test_smoothness_scales_term_by_term(what, slopes, bends, factor):
+    # M1 alone with the correlation loss, whose slope is 1; M0 = 1/4 beside it with the logistic one, at any margin
+    data = {"tokens": torch.randn(2, 3, 4, generator=seeded(0)), "head": torch.randn(4, generator=seeded(1)),
+            "key_matrix": torch.randn(4, 4, generator=seeded(2))}  # fmt: skip
+    scaled = data | {what: factor * data[what]}
+    first, ours = (smoothness(losses.correlation, **one).item() for one in (data, scaled))
+    assert ours == pytest.approx(factor**slopes * first, rel=1e-12)
+    second = smoothness(losses.logistic, **scaled).item() - ours
+    expected = factor**bends * (smoothness(losses.logistic, **data).item() - first)
+    assert second == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", [losses.correlation, losses.logistic], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("what", ["tokens", "head", "key_matrix"])
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_gradient_is_lipschitz_at_any_scale(loss, what, factor):
+    data = random_data(0, n=2, T=3, d=2)
+    data[what] = factor * data[what]
+    problem = from_tokens(**data)
+    first = random_theta(0, problem, starts=(2000,)) / norm(problem.keys).max()  # where the logits are of order 1
+    second = first + 1e-3 * random_theta(1, problem, starts=(2000,)) / norm(problem.keys).max()
+    change = norm(dense(gradient(problem, loss, first)) - dense(gradient(problem, loss, second))) / norm(first - second)
+    constant = smoothness(loss, data["tokens"], data["head"], data["key_matrix"])
+    assert 1e-4 * constant <= change.max() <= constant
 
 
 @given(seeds, st.integers(1, 3), st.integers(2, 4), st.integers(1, 4), st.sampled_from(LOSSES), st.floats(1e-3, 3.0))

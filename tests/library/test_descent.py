@@ -8,7 +8,7 @@ from problems import random_data, random_problem, random_theta, seeded
 
 from lib import losses
 from lib.datasets import figure_1
-from lib.descent import constant, decaying, iterate, normalised, polyak, run
+from lib.descent import constant, decaying, iterate, log_spaced, normalised, polyak, run
 from lib.flow import log_time_flow
 from lib.geometry import directional_bregman_divergence, dual, inverse_mirror_map, mirror_map, norm, one_minus_cosine
 from lib.logspace import gradient
@@ -72,6 +72,24 @@ def test_record():
     some = run(problem, losses.logistic, start, constant(0.1), 5, record=[5, 0, 2, 2])
     assert some.times.tolist() == [0, 2, 5]
     assert torch.equal(some.theta, everything.theta[[0, 2, 5]])
+
+
+@pytest.mark.parametrize(("last", "first"), [(1000, 1), (10_000, 10), (3, 1), (5000, 5.0), (7, 7)])
+def test_log_spaced_records_keep_both_ends_and_one_ratio(last, first):
+    kept = log_spaced(last, 31, first)
+    assert (kept[0], kept[-1], kept.dtype) == (first, last, torch.int64)
+    assert (kept.diff() > 0).all()
+    ratios = (kept[1:] / kept[:-1])[kept[:-1] >= 1000]
+    torch.testing.assert_close(ratios, torch.full_like(ratios, (last / first) ** (1 / 30)), rtol=1e-3, atol=0)
+
+
+def test_log_spaced_by_hand_and_what_it_refuses():
+    assert log_spaced(1000, 4).tolist() == [1, 10, 100, 1000]
+    assert log_spaced(4, 5).tolist() == [1, 2, 3, 4]  # 1, 1.41, 2, 2.83, 4
+    with pytest.raises(ValueError, match=r"iterations go from 0 to 10: give 0 < first <= last"):
+        log_spaced(10, 3, first=0)
+    with pytest.raises(ValueError, match=r"iterations go from 20 to 10"):
+        log_spaced(10, 3, first=20)
 
 
 def test_recording_changes_no_iterate_in_place():

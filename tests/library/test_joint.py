@@ -29,10 +29,6 @@ def random_joint(seed, n=3, T=3, c=3, d=2, batch=()):
     return JointProblem(tokens, 2.0 * torch.randint(0, 2, (*batch, n), generator=generator) - 1, keys)
 
 
-def member(problem, index):
-    return JointProblem(problem.tokens[index], problem.labels[index], problem.keys[index])
-
-
 def circle(size):
     angles = torch.linspace(0, 2 * math.pi, size + 1)[:-1]
     return torch.stack([angles.cos(), angles.sin()], dim=-1)
@@ -205,9 +201,8 @@ def test_assumption_c_by_its_definition(kind):
         if kind == "integer":
             tokens = torch.randint(-2, 3, (n, T, d), generator=generator).double()
         problem = JointProblem(tokens, 2.0 * torch.randint(0, 2, (n,), generator=generator) - 1)
-        try:
-            choice = assumption_c(problem)
-        except ValueError:
+        choice = assumption_c(problem)
+        if not choice.separator.feasible:
             continue
         maps, distance = attention_maps(choice.selected, T, generator)
         least = ((choice.margin - label_margin(problem, maps)) / distance).min()
@@ -237,8 +232,12 @@ def test_data_that_assumption_c_is_not_decided_for_are_refused():
         assumption_c(random_joint(0, batch=(2,)))
     with pytest.raises(ValueError, match=r"there are 6\^7 selections: at most 100000 are enumerated"):
         assumption_c(random_joint(0, n=7, T=6))
-    with pytest.raises(ValueError, match="no selection of tokens lets a head have every label right"):
-        assumption_c(JointProblem(torch.ones(2, 2, 2), [1.0, -1.0]))
+
+
+def test_labels_that_no_selection_separates_break_assumption_c():
+    choice = assumption_c(JointProblem(torch.ones(2, 2, 2), [1.0, -1.0]))
+    assert (choice.holds, choice.separator.feasible.item()) == (False, False)
+    assert (choice.margin, choice.runner_up) == (0, 0)
 
 
 # --- limits of the joint path
@@ -284,11 +283,9 @@ def test_limits_against_cvxpy():
     outcomes = []
     for seed in range(16):
         problem = random_joint(seed, n=3, T=2 + seed % 2, c=2 + seed % 3, d=4)
-        try:
-            choice = assumption_c(problem)
-        except ValueError:
-            continue
-        if not hard_margin(difference_rows(problem.fixed_head(choice.separator.theta), choice.selected)).feasible:
+        choice = assumption_c(problem)
+        at_limit = problem.fixed_head(choice.separator.theta)
+        if not choice.separator.feasible or not hard_margin(difference_rows(at_limit, choice.selected)).feasible:
             continue
         for ratio in (0.0, 0.1, 0.5, 2.0, 20.0):
             limit = joint_limit(problem, choice.selected, ratio)
@@ -400,7 +397,7 @@ def test_a_batch_of_runs_is_each_run_alone(rule):
         assert part.times.tolist() == [5, 20]
     for i in range(2):
         for j in range(3):
-            alone = run(member(problem, j), losses.logistic, head[i, j], theta[0, j], rule, rule, 20)
+            alone = run(problem[j], losses.logistic, head[i, j], theta[0, j], rule, rule, 20)
             for ours, theirs in zip(together, alone, strict=True):
                 torch.testing.assert_close(ours.theta[:, i, j], theirs.theta[[5, 20]], rtol=1e-9, atol=1e-9)
 
@@ -542,7 +539,7 @@ def test_no_head_and_prompt_of_these_lengths_are_better(n, T):
     torch.testing.assert_close(norm(path.theta), RADII[1, :, None].expand(9, 4))
     compared, directions = 0, circle(600)
     for k in range(4):
-        alone = member(problem, k)
+        alone = problem[k]
         torch.testing.assert_close(
             log_risk_by_definition(alone, path.head[:, k], path.theta[:, k]), path.log_risk[:, k]
         )
@@ -616,7 +613,7 @@ def test_a_batch_of_paths_is_each_path_alone():
     together = joint_path(problem, [2.0, 50.0], [3.0, 20.0])
     for i in range(3):
         for j in range(2):
-            alone = joint_path(member(problem, (i, j)), [2.0, 50.0], [3.0, 20.0])
+            alone = joint_path(problem[i, j], [2.0, 50.0], [3.0, 20.0])
             for ours, theirs in zip(together, alone, strict=True):
                 torch.testing.assert_close(ours[:, i, j], theirs, rtol=1e-6, atol=1e-6)
 
@@ -639,7 +636,7 @@ def test_no_head_and_prompt_of_these_lengths_in_another_norm_are_better(order):
     torch.testing.assert_close(norm(path.theta, order), RADII[1, :, None].expand(9, 2))
     directions = unit(circle(600), order)
     for k in range(2):
-        alone = member(problem, k)
+        alone = problem[k]
         torch.testing.assert_close(
             log_risk_by_definition(alone, path.head[:, k], path.theta[:, k]), path.log_risk[:, k]
         )

@@ -8,6 +8,7 @@ import pytest
 import torch
 from problems import random_problem, seeded
 
+from lib import separators
 from lib.datasets import figure_1, figure_3
 from lib.geometry import norm
 from lib.problem import Problem, difference_rows, from_tokens
@@ -15,6 +16,13 @@ from lib.selection import locally_optimal_selections, set_att_svm
 from lib.separators import InfeasibleError, att_svm, hard_margin, hard_margin_cvxpy, label_svm, relaxed_att_svm
 
 EPSILON = torch.finfo(torch.float64).eps
+
+
+def gap_by_hand(rows, theta, duals, order=2.0):
+    """1 - (dual bound) / |theta| of one answer, in NumPy."""
+    rows, theta, duals = rows.numpy(), theta.numpy(), duals.numpy()
+    dual = math.inf if order == 1 else 1.0 if order == math.inf else order / (order - 1)
+    return 1 - duals.sum() / np.linalg.norm(duals @ rows, dual) / np.linalg.norm(theta, order)
 
 
 def verify(rows, separator, gap=1e-9, order=2.0):
@@ -31,6 +39,8 @@ def verify(rows, separator, gap=1e-9, order=2.0):
     rounding = 100 * EPSILON * (rows.abs() @ separator.theta.abs()).max().item()
     assert (infeasible == 0).all()
     assert -rounding <= separator.gap <= gap + rounding
+    expected = gap_by_hand(rows, separator.theta, separator.duals, order)
+    assert separator.gap.item() == pytest.approx(expected, rel=0, abs=1e-14 + rounding)
     torch.testing.assert_close(separator.margins, rows @ separator.theta)
     assert separator.margins.min() == pytest.approx(1, abs=1e-12)
     assert (separator.duals >= 0).all()
@@ -63,6 +73,25 @@ def test_figure_1_by_hand(panel, token, theta, duals):
     torch.testing.assert_close(separator.theta, torch.tensor(theta, dtype=torch.float64), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(separator.duals, torch.tensor(duals, dtype=torch.float64), rtol=1e-12, atol=1e-12)
     assert abs(separator.gap) <= 1e-12
+
+
+def test_the_optimal_tokens_are_selected_unless_others_are():
+    problem = random_problem(3, batch=(5,), d=8)
+    best = problem.scores.argmax(-1)
+    assert len(best.unique()) > 1
+    assert torch.equal(att_svm(problem).theta, att_svm(problem, best).theta)
+    assert not torch.equal(att_svm(problem, (best + 1) % 3).theta, att_svm(problem).theta)
+
+
+def test_what_has_no_solution_is_an_error_or_a_mark():
+    keys = torch.tensor([[[[1.0], [0.0]], [[0.0], [1.0]]], [[[1.0], [0.0]], [[1.0], [0.0]]]])
+    problem = Problem(keys, torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
+    with pytest.raises(InfeasibleError, match=r"the SVM at index \(0,\) of the batch is infeasible"):
+        att_svm(problem)
+    marked = att_svm(problem, infeasible="mark")
+    assert marked.feasible.tolist() == [False, True]
+    assert marked.theta.tolist() == [[0.0], [1.0]]
+    torch.testing.assert_close(marked.certificate, torch.tensor([[0.5, 0.5], [0.0, 0.0]]))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -226,6 +255,40 @@ def test_any_norm_against_all_directions_of_the_plane(order, seed):
 def test_any_norm_by_its_gap(order, seed):
     rows = torch.randn(6, 8, generator=seeded(seed))
     verify(rows, att_svm(rows, norm=order), gap=1e-6, order=order)
+
+
+# --- certificates of wrong answers
+
+
+@pytest.mark.parametrize("order", [1.0, 1.5, 2.0, 3.0, math.inf])
+@pytest.mark.parametrize("wrong", ["theta", "duals", "both"])
+def test_a_wrong_answer_has_the_gap_that_tells(order, wrong, monkeypatch):
+    rows, generator = torch.randn(6, 8, generator=seeded(0)), seeded(1)
+    best = att_svm(rows, norm=order)
+    theta, duals = best.theta, best.duals
+    if wrong != "duals":  # it separates, and is too long
+        theta = att_svm(rows * (1 + torch.rand(6, 1, generator=generator)), norm=order).theta
+    if wrong != "theta":
+        duals = duals * (1 + torch.rand(6, generator=generator)) + 0.1 * duals.amax()
+    monkeypatch.setattr(separators, "_polish", lambda *_: (theta.numpy(), duals.numpy()))
+    monkeypatch.setattr(separators, "least_norm", lambda *_: (theta[None], duals[None]))
+    if order != 2:
+        with pytest.raises(RuntimeError, match="solved to a relative gap of"):
+            att_svm(rows, norm=order)
+    monkeypatch.setattr(separators, "LARGEST_GAP", 1.0)
+    answer = att_svm(rows, norm=order)
+    assert answer.gap.item() == pytest.approx(gap_by_hand(rows, answer.theta, answer.duals, order), rel=1e-9)
+    assert answer.gap > 1e-3
+    optimum = norm(best.theta, order)
+    assert norm(answer.theta, order) * (1 - answer.gap) <= optimum * (1 + 1e-9)
+    assert optimum <= norm(answer.theta, order) * (1 + 1e-9)
+
+
+def test_a_wrong_direction_is_no_answer(monkeypatch):
+    rows = torch.randn(6, 8, generator=seeded(0))
+    monkeypatch.setattr(separators, "_polish", lambda *_: (-rows.mean(0).numpy(), np.ones(6)))
+    with pytest.raises(RuntimeError, match="does not separate the rows"):
+        att_svm(rows)
 
 
 # --- all locally optimal selections

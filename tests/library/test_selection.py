@@ -1,11 +1,16 @@
 """Which tokens are picked, which neighbour them, and whether a pick can last."""
 
+import math
+
 import pytest
 import torch
-from problems import random_problem
+from problems import random_problem, seeded
 
-from lib import selection
-from lib.datasets import figure_1
+from lib import losses, selection
+from lib.datasets import figure_1, one_best
+from lib.geometry import norm, one_minus_cosine, unit
+from lib.logspace import gradient
+from lib.paths import regularization_path
 from lib.problem import Problem, difference_rows, from_tokens
 from lib.separators import att_svm
 
@@ -89,3 +94,48 @@ def test_score_leads_have_the_order_of_the_difference_rows():
     selected = torch.tensor([[0, 2, 3], [1, 1, 0]])
     as_keys = Problem(problem.scores[..., None], problem.scores)
     torch.testing.assert_close(selection.score_leads(problem, selected), difference_rows(as_keys, selected)[..., 0])
+
+
+# --- the offset of the limit
+
+
+def test_the_offset_of_two_orthogonal_rows_by_hand():
+    # Rows (1, 0) and (0, 1): theta_mm = (1, 1), multipliers 1 in all, scores 2 over 1 and over 0 with the slope -1.
+    problem = Problem([[[0.0, 0.0], [-1.0, 0.0], [0.0, -1.0]]], [[2.0, 1.0, 0.0]])
+    log_c = selection.log_pulls(problem, losses.correlation, [0])
+    torch.testing.assert_close(log_c, torch.tensor([1.0, 2.0]).log())
+    across, along = selection.limit_offset(problem, losses.correlation, att_svm(problem))
+    half = math.log(2) / 2  # across . d_1 + along = log 1 and across . d_2 + along = log 2
+    torch.testing.assert_close(across, torch.tensor([-half, half]))
+    torch.testing.assert_close(along, torch.tensor(half))
+
+
+def test_a_token_off_the_margin_moves_nothing_and_one_input_of_two_pulls_half():
+    problem = Problem([[[0.0], [-1.0], [-5.0]]], [[2.0, 1.0, 0.0]])
+    across, along = selection.limit_offset(problem, losses.correlation, att_svm(problem))
+    assert (across.item(), along.item()) == (pytest.approx(0), pytest.approx(0))
+    beside = Problem([[[0.0], [-1.0]], [[0.0], [-3.0]]], [[2.0, 1.0], [2.0, 0.0]])
+    assert selection.limit_offset(beside, losses.correlation, att_svm(beside)).along == pytest.approx(-math.log(2))
+
+
+@pytest.mark.parametrize("loss", [losses.logistic, losses.exponential], ids=lambda loss: loss.name)
+def test_on_the_road_the_gradient_points_along_the_ray(loss):
+    problem = Problem(torch.randn(50, 2, 3, 6, generator=seeded(0)), one_best(2, 3, 50, seeded(1)))
+    svm = att_svm(problem)
+    road = 100 * svm.theta + selection.limit_offset(problem, loss, svm).across
+    clear = ((svm.margins - 1).abs() < 1e-9).logical_or(svm.margins > 1.5).all(-1)
+    assert clear.sum() > 20
+    off = one_minus_cosine(-gradient(problem, loss, road).direction, svm.theta)[clear]
+    assert off.max() < 1e-20
+    assert one_minus_cosine(-gradient(problem, loss, 100 * svm.theta).direction, svm.theta)[clear].max() > 1e-3
+
+
+@pytest.mark.parametrize("order", [1.5, 2.0, 3.0])
+def test_paths_end_on_the_road(order):
+    problem = Problem([[[0.0, 0.0], [-1.0, -0.2], [0.1, -1.0]]], [[1.0, 0.5, -1.0]])
+    svm = att_svm(problem, norm=order)
+    assert (svm.duals > 0).all()
+    across = selection.limit_offset(problem, losses.logistic, svm, norm=order).across
+    radius = 1e5
+    end = regularization_path(problem, losses.logistic, [radius / 2, radius], norm=order).theta[-1]
+    torch.testing.assert_close(end - radius * unit(svm.theta, order), across, rtol=0, atol=1e-3 * norm(across).item())
