@@ -20,7 +20,7 @@ from .problem import Problem, difference_rows
 # than 1 / INFEASIBLE in units of 1 / (longest row).
 INFEASIBLE = 1e-9
 TINIEST = 1e-300  # size of rows below which they are not made larger: the power of 2 would leave the floats
-LARGEST_GAP = 1e-6  # that is let pass in norms other than Euclid's; ten decades above what is common
+LARGEST_GAP = 1e-6  # that is let pass; ten decades above what is common
 
 
 class InfeasibleError(ValueError):
@@ -251,10 +251,10 @@ def hard_margin(rows, norm=2.0, required=None):
         theta[feasible], duals[feasible] = least_norm(*parts, norm)
     separator = _certified(rows, required, theta, duals, certificate, norm)
     largest = separator.gap.nan_to_num().max()
-    if norm != 2 and largest > LARGEST_GAP:
+    if largest > LARGEST_GAP:
+        remedy = "" if norm == 2 else ", or take a norm closer to 2"
         raise RuntimeError(
-            f"the SVM in the l_{norm:g} norm is solved to a relative gap of {largest:.1g} only: rescale the rows, or"
-            " take a norm closer to 2"
+            f"the SVM in the l_{norm:g} norm is solved to a relative gap of {largest:.1g} only: rescale the rows{remedy}"
         )
     theta, duals = separator.theta * scale, separator.duals * scale * scale
     if not torch.isfinite(theta).all():

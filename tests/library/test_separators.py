@@ -628,3 +628,19 @@ def test_sets_that_cannot_be_separated_are_refused_with_a_certificate():
     with pytest.raises(InfeasibleError, match="no choice of optimal tokens can be separated") as refusal:
         set_att_svm(problem, [[True, False], [True, False]])
     torch.testing.assert_close(refusal.value.certificate, torch.tensor([3 / 4, 1 / 4]))
+
+
+def test_answer_of_a_solver_that_is_not_optimal_is_refused(monkeypatch):
+    """The NNLS of scipy 1.15 gave such ones."""
+    rows = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    exact = separators.hard_margin(rows).theta
+    assert torch.allclose(exact, torch.ones(2))
+    wrong = separators._least_distance
+
+    def lazy(rows, required):
+        weights, residual = wrong(rows, required)
+        return np.where(np.arange(len(weights)) == 2, 1.0, weights), residual
+
+    monkeypatch.setattr(separators, "_least_distance", lazy)
+    with pytest.raises(RuntimeError, match="relative gap of"):
+        separators.hard_margin(torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]]))
