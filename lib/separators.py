@@ -252,9 +252,9 @@ def hard_margin(rows, norm=2.0, required=None):
     separator = _certified(rows, required, theta, duals, certificate, norm)
     largest = separator.gap.nan_to_num().max()
     if largest > LARGEST_GAP:
-        remedy = "" if norm == 2 else ", or take a norm closer to 2"
         raise RuntimeError(
-            f"the SVM in the l_{norm:g} norm is solved to a relative gap of {largest:.1g} only: rescale the rows{remedy}"
+            f"the SVM in the l_{norm:g} norm is solved to a relative gap of {largest:.1g} only: rescale the rows"
+            + ", or take a norm closer to 2" * (norm != 2)
         )
     theta, duals = separator.theta * scale, separator.duals * scale * scale
     if not torch.isfinite(theta).all():
