@@ -4,9 +4,12 @@ Tensors keep their dtype, float32 or float64, and their device; so do NumPy arra
 torch. Lists and whole numbers have no dtype of their own: they take that of what they come with, or else float64.
 """
 
+import math
 from dataclasses import fields, is_dataclass, replace
 from functools import partial, reduce, wraps
 from inspect import signature
+from numbers import Real
+from operator import index
 
 import numpy as np
 import torch
@@ -51,8 +54,9 @@ def floating(name, value, like=None):
         try:
             array = torch.as_tensor(value, dtype=torch.float64) if follows else torch.as_tensor(np.asarray(value))
         except (TypeError, ValueError, RuntimeError):
-            shown = repr(value) if len(repr(value)) < 60 else f"{repr(value)[:60]}..."
-            raise ValueError(f"{name} is {shown}: give an array of real numbers, all rows of one length") from None
+            raise ValueError(
+                f"{name} is {shown(value)}: give an array of real numbers, all rows of one length"
+            ) from None
         array = array if like is None else array.to(like.device)
     if array.is_complex():
         raise ValueError(f"{name} has dtype {array.dtype}: give real numbers, such as the real parts")
@@ -63,9 +67,12 @@ def floating(name, value, like=None):
     return array
 
 
-def tensors(**given):
-    """Return arrays, each given as (value, *names of its last dimensions), as tensors of one dtype; None left out."""
-    given = {name: one for name, one in given.items() if one[0] is not None}
+def tensors(*optional, **given):
+    """Return arrays, each given as (value, *names of its last dimensions), as tensors of one dtype.
+
+    Those whose names are ``optional`` are left out where they are None.
+    """
+    given = {name: one for name, one in given.items() if one[0] is not None or name not in optional}
     like = next((floating(name, value) for name, (value, *_) in given.items() if _has_dtype(value)), None)
     return common(**{name: tensor(name, value, *trailing, like=like) for name, (value, *trailing) in given.items()})
 
@@ -148,13 +155,103 @@ def positive(name, value, like=None):
     return array
 
 
+def shown(value):
+    """A value in one line, as far as that goes."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def whole(name, value, least=1):
+    """Return ``value`` as an int, or raise ValueError unless it is a whole number (no bool) of at least ``least``."""
+    try:
+        number = least - 1 if isinstance(value, bool) else index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise ValueError(f"{name} is {shown(value)}: give a whole number of at least {least}")
+    return number
+
+
+def number(name, value, fits, remedy):
+    """Return ``value``, or raise ValueError with the remedy unless it is a real number for which ``fits`` is true."""
+    if not isinstance(value, Real) or not fits(value):
+        raise ValueError(f"{name} is {shown(value)}: {remedy}")
+    return value
+
+
+def norm(value):
+    """Return p of an l_p norm, or raise ValueError."""
+    return number("norm", value, lambda p: p >= 1, "an l_p norm has 1 <= p <= inf")
+
+
+def potential(value):
+    """Return p of the potential of mirror descent, or raise ValueError."""
+    return number("norm", value, lambda p: 1 < p < math.inf, "the potential |x|_p^p / p is that of 1 < p < inf")
+
+
+def as_tensor(name, value, wanted):
+    """Return ``value``, whatever its dtype, as a tensor, or raise ValueError that says what is wanted."""
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"{name} is {shown(value)}: give {wanted}") from None
+
+
+def able(name, value, part, remedy):
+    """Raise TypeError unless ``value`` has the attribute ``part``, by which the object that is meant is known."""
+    if not hasattr(value, part):
+        raise TypeError(f"{name} is {shown(value)}: give {remedy}")
+
+
+def problem(value):
+    """Raise TypeError unless this is a Problem."""
+    able("problem", value, "logits", "a Problem, such as from_tokens makes")
+
+
+def joint_problem(value):
+    """Raise TypeError unless this is a JointProblem."""
+    able("problem", value, "fixed_head", "a JointProblem of tokens and labels")
+
+
+def either_problem(value):
+    """Raise TypeError unless this is a Problem or a JointProblem."""
+    able("problem", value, "batch_shape", "a Problem, such as from_tokens makes, or a JointProblem")
+
+
+def single(value):
+    """Raise ValueError if a problem, of either type, has leading dimensions."""
+    if value.batch_shape:
+        raise ValueError(f"problem has leading dimensions {tuple(value.batch_shape)}: give one at a time")
+
+
+def loss(value):
+    """Raise TypeError unless this is a Loss."""
+    able("loss", value, "log_slope", "a Loss, such as losses.by_name('logistic')")
+
+
+def rule(value, name="rule"):
+    """Raise TypeError unless this is a step rule."""
+    able(name, value, "__call__", "a step rule, such as constant(0.1)")
+
+
+def generator(value):
+    """Raise TypeError unless this is a generator of random numbers."""
+    able("generator", value, "manual_seed", "a torch.Generator, such as torch.Generator().manual_seed(0)")
+
+
+def last(name, array, *sizes):
+    """Raise ValueError unless the last dimensions of ``array`` have these sizes."""
+    if tuple(array.shape[-len(sizes) :]) != sizes:
+        raise ValueError(f"{name} has shape {tuple(array.shape)}: its last dimensions must be {sizes}")
+
+
 def broadcastable(**shapes):
-    """Return the common leading (batch) shape of the given ones, or raise ValueError that lists them."""
+    """Return the common shape of the given ones, leading (batch) or whole, or raise ValueError that lists them."""
     try:
         return torch.broadcast_shapes(*shapes.values())
     except RuntimeError:
         listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
-        raise ValueError(f"leading (batch) dimensions do not fit together: {listed}") from None
+        raise ValueError(f"dimensions of {listed} do not fit together: they must be equal, or 1") from None
 
 
 def fitting(name, array, tokens):

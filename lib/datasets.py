@@ -1,5 +1,6 @@
 """The papers' synthetic data, each from an explicit generator: in float64, on the generator's device."""
 
+import math
 import re
 from itertools import islice
 from typing import NamedTuple
@@ -38,6 +39,9 @@ def scored_tokens(positions, scores):
         With d = k + 1.
     """
     given = checks.tensors(positions=(positions, "n", "T", "k"), scores=(scores, "n", "T"))
+    shapes = [tuple(given["positions"].shape[-3:-1]), tuple(given["scores"].shape[-2:])]
+    if shapes[0] != shapes[1]:
+        raise ValueError(f"positions have (n, T) = {shapes[0]}, scores {shapes[1]}: give each token one score")
     tokens = torch.cat([given["positions"], given["scores"][..., None]], dim=-1)
     last = tokens.new_zeros(tokens.shape[-1])
     last[-1] = 1.0
@@ -87,8 +91,13 @@ def figure_3(panel):
 
 def _gaussian(*shape, generator):
     """Independent N(0, 1) numbers."""
-    device = None if generator is None else generator.device
-    return torch.randn(*shape, generator=generator, dtype=torch.float64, device=device)
+    checks.generator(generator)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64, device=generator.device)
+
+
+def _check_sizes(**sizes):
+    for name, value in sizes.items():
+        checks.whole(name, value)
 
 
 def on_sphere(n, T, d, trials, generator):
@@ -102,6 +111,7 @@ def on_sphere(n, T, d, trials, generator):
     >>> tuple(data.tokens.shape), data.labels.abs().unique().tolist()
     ((3, 4, 6, 10), [1.0])
     """
+    _check_sizes(n=n, T=T, d=d, trials=trials)
     tokens = torch.nn.functional.normalize(_gaussian(trials, n, T, d, generator=generator), dim=-1)
     head = torch.nn.functional.normalize(_gaussian(trials, d, generator=generator), dim=-1)
     return DataSet(tokens, _coins(trials, n, generator), head, torch.eye(d, dtype=head.dtype, device=head.device))
@@ -140,6 +150,8 @@ def orthogonal_tokens(n, T, d, trials, generator, noise=0.0):
     -------
     Sequences
     """
+    _check_sizes(n=n, T=T, d=d, trials=trials)
+    checks.number("noise", noise, lambda noise: 0 <= noise < math.inf, "give a length of at least 0")
     if d < n * T:
         raise ValueError(f"d is {d}: {n * T} tokens (n T) are orthogonal only in at least as many dimensions")
     tokens = _orthonormal(trials, n * T, d, generator)
@@ -155,6 +167,7 @@ def _orthonormal(trials, count, d, generator):
 
 def _coins(trials, n, generator):
     """Labels +1 and -1."""
+    checks.generator(generator)
     return 2 * torch.randint(0, 2, (trials, n), generator=generator, device=generator.device).double() - 1
 
 
@@ -214,6 +227,9 @@ def one_best(n, T, trials, generator, top=None, equal=True):
     >>> tuple(scores.shape), scores.amax(-1).unique().tolist()
     ((5, 2, 3), [1.0])
     """
+    _check_sizes(n=n, trials=trials)
+    checks.whole("T", T, 2)
+    checks.generator(generator)
 
     def uniform(count):
         return torch.rand(trials, n, count, generator=generator, dtype=torch.float64, device=generator.device)
@@ -244,6 +260,9 @@ def accepted(draw, count, tries):
     >>> accepted(lambda: next(numbers), count=2, tries=4)
     [3, 5]
     """
+    checks.able("draw", draw, "__call__", "a function that returns a result")
+    checks.whole("count", count, 0)
+    checks.whole("tries", tries, 0)
     return list(islice((one for one in (draw() for _ in range(tries)) if one is not None), count))
 
 
@@ -259,6 +278,7 @@ def signal_tokens(n, T, d, trials, generator):
     signal : Tensor of int, shape (trials, n)
         Place of the signal, the optimal token.
     """
+    _check_sizes(n=n, T=T, d=d, trials=trials)
     if d < 3:
         raise ValueError(f"d is {d}: noise that is orthogonal to two signals needs at least 3 dimensions")
     signals = _orthonormal(trials, 2, d, generator)
@@ -332,7 +352,7 @@ def planted_sentiment(sentences, generator):
     def choice(options):
         return options[torch.randint(len(options), (), generator=generator, device=generator.device).item()]
 
-    labels = _coins(1, sentences, generator)[0]
+    labels = _coins(1, checks.whole("sentences", sentences), generator)[0]
     words, deciding = [], []
     for label in labels:
         slots = choice(TEMPLATES).split()

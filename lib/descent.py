@@ -7,6 +7,7 @@ the mirror variable, and descent is mirror descent: l_p-AttGD of arXiv:2410.1458
 
 import math
 from dataclasses import dataclass
+from operator import index
 
 import torch
 from torch import Tensor
@@ -49,11 +50,11 @@ def normalised(step_size, norm=2.0):
     No epsilon: the direction is exact at any size of the gradient. For mirror descent with the potential of the l_p
     norm, ``norm`` is p: the gradient is divided by its dual norm, that of p / (p - 1).
     """
-    step_size = checks.positive("step_size", step_size)
+    step_size, dual = checks.positive("step_size", step_size), geometry.dual(norm)
 
     def rule(grad, theta, k):
         _check_step_size(step_size, grad)
-        length = geometry.norm(grad.direction, geometry.dual(norm))
+        length = geometry.norm(grad.direction, dual)
         return -(step_size.to(length) / torch.where(length == 0, 1.0, length))[..., None] * grad.direction
 
     return rule
@@ -76,8 +77,9 @@ def decaying(rule, power):
     ValueError
         If the power is below zero or not a finite number.
     """
-    if not 0 <= power < math.inf:
-        raise ValueError(f"power is {power}: steps decay like (k + 1)^-power, so it must be a finite number from 0 on")
+    checks.rule(rule)
+    remedy = "steps decay like (k + 1)^-power, so it must be a finite number from 0 on"
+    checks.number("power", power, lambda power: 0 <= power < math.inf, remedy)
 
     def decayed(grad, theta, k):
         return rule(grad, theta, k) * (k + 1.0) ** -power
@@ -111,6 +113,8 @@ def polyak(problem, loss, selected):
     ValueError
         If ``selected`` does not fit the problem.
     """
+    checks.problem(problem)
+    checks.loss(loss)
     selected = check_selected(problem, selected)
 
     def rule(grad, theta, k):
@@ -177,6 +181,9 @@ def run(problem, loss, start, rule, iterations, record=None, norm=2.0):
     >>> (one_minus_cosine(path.theta[-1], separator) < 1e-3).item()
     True
     """
+    checks.problem(problem)
+    checks.loss(loss)
+    checks.rule(rule)
     theta = checks.tensor("start", start, "parameter", like=problem.keys)
     theta = checks.common(start=theta, problem=problem.keys)["start"]
     batch = checks.broadcastable(problem=problem.batch_shape, start=theta.shape[:-1])
@@ -186,11 +193,16 @@ def run(problem, loss, start, rule, iterations, record=None, norm=2.0):
 
 def iterate(step, theta, iterations, record=None, norm=2.0):
     """Add ``step(theta, k)`` to theta, or to its mirror variable, k = 0, ..., iterations - 1; as :func:`run` does."""
-    if iterations < 1:
-        raise ValueError(f"iterations is {iterations}: take at least 1")
-    kept = range(iterations + 1) if record is None else sorted({int(k) for k in record})
+    kept = range(checks.whole("iterations", iterations) + 1)
+    if record is not None:
+        try:
+            kept = sorted({index(k) for k in record})
+        except TypeError:
+            kept = []
     if not kept or kept[0] < 0 or kept[-1] > iterations:
-        raise ValueError(f"record is {list(kept)[:5]}...: keep at least one of the iterations 0 to {iterations}")
+        raise ValueError(
+            f"record is {checks.shown(record)}: keep at least one of the iterations 0 to {iterations}, and no other"
+        )
     wanted, records, mirrored = set(kept), [], mirror_map(theta, norm)
     for k in range(kept[-1] + 1):
         if k in wanted:
@@ -230,6 +242,8 @@ def log_spaced(last, count, first=1):
     >>> log_spaced(1000, 4).tolist()
     [1, 10, 100, 1000]
     """
+    checks.whole("last", last)
+    checks.whole("count", count)
     if not 0 < first <= last:
         raise ValueError(f"iterations go from {first} to {last}: give 0 < first <= last")
     places = torch.logspace(math.log10(first), math.log10(last), count, dtype=torch.float64)

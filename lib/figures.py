@@ -14,6 +14,8 @@ from matplotlib.colors import BoundaryNorm, LinearSegmentedColormap, ListedColor
 from matplotlib.patches import Rectangle, Wedge
 from matplotlib.patheffects import withStroke
 
+from . import checks
+
 WIDTH = 5.2
 PALETTE = sns.color_palette("colorblind")
 TIME = sns.color_palette("viridis_r", as_cmap=True)
@@ -42,6 +44,23 @@ def theme():
             "lines.linewidth": 1.8,
         },
     )
+
+
+def _shaped(name, value, *shape, dtype=float):
+    """An array of this shape, in which words are sizes that are free, "..." any number of them; or ValueError."""
+    try:
+        array = np.asarray(value, dtype)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is {checks.shown(value)}: give an array of real numbers") from None
+    leading, wanted = shape[0] == "...", [size for size in shape if size != "..."]
+    sizes = array.shape[-len(wanted) :] if leading else array.shape
+    fits = len(sizes) == len(wanted) and all(
+        size in (here, str(size)) for here, size in zip(sizes, wanted, strict=True)
+    )
+    if not fits:
+        listed = ", ".join(map(str, shape)) + "," * (len(shape) == 1)
+        raise ValueError(f"{name} has shape {array.shape}: give an array of shape ({listed})")
+    return array
 
 
 def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=None, clock="iteration", cone=None):
@@ -73,8 +92,14 @@ def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=N
     -------
     matplotlib.figure.Figure
     """
-    paths, points = np.asarray(paths), np.asarray(points).reshape(-1, 2)
-    scores, chosen = np.ravel(scores), np.ravel(chosen)
+    paths, points = _shaped("paths", paths, "records", "starts", 2), _shaped("points", points, "...", 2).reshape(-1, 2)
+    times = _shaped("times", times, len(paths))
+    scores = _shaped("scores", np.ravel(scores), len(points), dtype=None)
+    chosen = _shaped("chosen", np.ravel(chosen), len(points), dtype=None)
+    if chosen.dtype != bool:
+        raise ValueError(f"chosen has type {chosen.dtype}: give True or False for each point")
+    if not (times > 0).any():
+        raise ValueError(f"times is {checks.shown(times.tolist())}: one of them must be above 0")
     left, right, bottom, top = window or _around(np.concatenate([points, paths[0]]))
     height = np.clip(WIDTH * (top - bottom) / (right - left), 2.5, 7)
     fig, ax = plt.subplots(figsize=(WIDTH, height + 0.8))
@@ -87,7 +112,7 @@ def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=N
         _draw_cone(ax, *cone)
     for (label, direction), style in zip((rays or {}).items(), cycle(("--", ":", "-.")), strict=False):
         _draw_ray(ax, label, np.asarray(direction), style, paths)
-    drawn = _draw_paths(ax, paths, np.asarray(times))
+    drawn = _draw_paths(ax, paths, times)
     _draw_points(ax, points, scores, chosen)
     fig.colorbar(drawn, ax=ax, orientation="horizontal", label=clock, shrink=0.7, pad=0.02, aspect=35)
     return fig
@@ -111,12 +136,13 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
     -------
     matplotlib.figure.Figure
     """
-    x = np.asarray(x)
+    x = _shaped("x", x, "records")
+    series = {label: _shaped(label, y, len(x), *["trials"] * (np.ndim(y) == 2)) for label, y in series.items()}
+    references = {label: _shaped(label, y, len(x)) for label, y in (references or {}).items()}
     if ax is None:
         _, ax = plt.subplots()
     ends = []
     for (label, y), colour in zip(series.items(), cycle(PALETTE), strict=False):
-        y = np.asarray(y)
         if y.ndim == 2:
             low, high = np.quantile(y, [0.1, 0.9], axis=1)
             ax.fill_between(x, low, high, color=colour, alpha=0.2, lw=0)
@@ -125,9 +151,9 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
             ax.fill_between(x, *map(np.asarray, bands[label]), color=colour, alpha=0.25, lw=0)
         ax.plot(x, y, color=colour)
         ends.append((label, y, colour))
-    for label, y in (references or {}).items():
+    for label, y in references.items():
         ax.plot(x, y, color="0.35", ls="--", lw=1.3)
-        ends.append((label, np.asarray(y), "0.35"))
+        ends.append((label, y, "0.35"))
     ax.set(xscale=xscale, yscale=yscale, xlabel=xlabel, ylabel=ylabel)
     _label_ends(ax, x, ends)
     return ax.figure
@@ -148,9 +174,11 @@ def histogram(samples, edges, xlabel, ylabel, ax=None):
     -------
     matplotlib.figure.Figure
     """
+    edges = _shaped("edges", edges, "edges")
+    if len(edges) < 2 or (np.diff(edges) <= 0).any():
+        raise ValueError(f"edges is {checks.shown(edges.tolist())}: give at least two increasing numbers")
     if ax is None:
         _, ax = plt.subplots()
-    edges = np.asarray(edges)
     ground = np.zeros(len(edges) - 1)
     for (label, values), colour in zip(samples.items(), cycle(PALETTE), strict=False):
         height = ground + np.histogram(np.asarray(values), edges)[0]
@@ -164,7 +192,8 @@ def histogram(samples, edges, xlabel, ylabel, ax=None):
 
 def agreement(predicted, measured, xlabel, ylabel):
     """Measured against predicted numbers, one point each, on the line where they agree."""
-    predicted, measured = np.asarray(predicted), np.asarray(measured)
+    predicted = _shaped("predicted", predicted, "points")
+    measured = _shaped("measured", measured, len(predicted))
     fig, ax = plt.subplots(figsize=(WIDTH, 0.8 * WIDTH))
     ax.axline((predicted.mean(), predicted.mean()), slope=1, color="0.35", ls="--", lw=1.3)
     ax.scatter(predicted, measured, s=30, color=PALETTE[0], alpha=0.6, edgecolor="none")
@@ -199,7 +228,8 @@ def heatmap(x, y, values, xlabel, ylabel, label, title="", limits=None, classes=
     -------
     matplotlib.figure.Figure
     """
-    x, y, values = np.asarray(x, float), np.asarray(y, float), np.asarray(values, float)
+    x, y = _shaped("x", x, "columns"), _shaped("y", y, "rows")
+    values = _shaped("values", values, len(y), len(x))
     if ax is None:
         _, ax = plt.subplots(figsize=(WIDTH, WIDTH))
     if classes is None:
@@ -245,6 +275,14 @@ def sentences(words, attention, rows, marked=None, label="attention"):
     -------
     matplotlib.figure.Figure
     """
+    if len(words) != len(attention):
+        raise ValueError(
+            f"there are {len(words)} sentences and {len(attention)} arrays of attention: give each sentence one"
+        )
+    attention = [
+        _shaped(f"attention of sentence {k}", shade, len(rows), len(sentence))
+        for k, (sentence, shade) in enumerate(zip(words, attention, strict=True))
+    ]
     marked = [None] * len(words) if marked is None else marked
     fig = plt.figure(layout="none")
     ax = fig.add_axes((0, 0, 1, 1))
@@ -261,7 +299,7 @@ def sentences(words, attention, rows, marked=None, label="attention"):
                 top = height + 18 + 13 * row
                 ax.text(gutter - 6, top + 6, name, fontsize=10, ha="right", va="center", color="0.35")
                 boxes += [Rectangle((start, top), widths[k] - 1, 12) for k, start in zip(line, left, strict=False)]
-                shades += [np.asarray(shade, float)[row, k] for k in line]
+                shades += [shade[row, k] for k in line]
             height += 25 + 13 * len(rows)
         height += 12
     cells = ax.add_collection(PatchCollection(boxes, cmap=ATTENTION, edgecolor="0.75", lw=0.4), autolim=False)
@@ -294,9 +332,15 @@ def pictures(images, attention, columns, notes=None, label="attention"):
     -------
     matplotlib.figure.Figure
     """
-    images, attention = np.asarray(images, float), np.asarray(attention, float)
+    images = _shaped("images", images, "rows", "channels", "height", "width")
     rows, _, height, width = images.shape
-    patch = round((height * width / np.prod(attention.shape[2:])) ** 0.5)
+    attention = np.asarray(attention, float)
+    patch = round((height * width / max(attention[0, 0].size, 1)) ** 0.5) or 1
+    if attention.size != rows * len(columns) * (height // patch) * (width // patch):
+        raise ValueError(
+            f"attention has shape {attention.shape}: it must be on square patches that fill images of {height} x"
+            f" {width}, for {rows} rows and {len(columns)} columns"
+        )
     maps = attention.reshape(rows, len(columns), height // patch, width // patch)
     tall = WIDTH / len(columns) * height / width + (0.25 if notes else 0.05)
     fig, axes = plt.subplots(rows, len(columns), figsize=(WIDTH, rows * tall + 0.8), squeeze=False)
@@ -315,6 +359,7 @@ def pictures(images, attention, columns, notes=None, label="attention"):
 
 def panels(count, height=2.6):
     """``count`` axes stacked in one figure of the house width, ``height`` inches each."""
+    checks.whole("count", count)
     return plt.subplots(count, 1, figsize=(WIDTH, height * count), squeeze=False)[1][:, 0]
 
 

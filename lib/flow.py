@@ -56,9 +56,14 @@ def log_time_flow(problem, loss, start, log_times, accuracy=1e-9, norm=2.0):
     >>> round(flow.theta[-1, 0].item() / 10000, 2)  # along the separator, (1, 0), by log t
     1.0
     """
+    checks.problem(problem)
+    checks.loss(loss)
+    checks.number("accuracy", accuracy, lambda part: 0 < part < 1, "give a number above 0 and below 1")
     times = checks.tensor("log_times", log_times, "records").double()
-    if times[0] < 0 or (times.diff() <= 0).any():
-        raise ValueError("log_times must increase and start at 0 or later: they are values of log(1 + t)")
+    if times.ndim != 1 or times[0] < 0 or (times.diff() <= 0).any():
+        raise ValueError(
+            f"log_times is {checks.shown(times.tolist())}: values of log(1 + t) must increase, in one list from 0 on"
+        )
     start = checks.tensor("start", start, "parameter").double()
     batch = problem.batch_shape
     if batch and start.shape[:-1] != batch:

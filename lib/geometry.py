@@ -18,8 +18,7 @@ NODES, WEIGHTS = ((0.5 * part).tolist() for part in np.polynomial.legendre.legga
 
 def norm(vectors, norm=2.0):
     """l_p norm along the last dimension, shape (...); ``norm``, p, between 1 and infinity."""
-    if not norm >= 1:
-        raise ValueError(f"norm is {norm}: an l_p norm has 1 <= p <= inf")
+    vectors, norm = checks.floating("vectors", vectors), checks.norm(norm)
     if norm in (1, 2, math.inf):
         return torch.linalg.vector_norm(vectors, ord=norm, dim=-1)
     largest = vectors.abs().amax(-1, keepdim=True)  # a high power of anything but 1 overflows or vanishes
@@ -32,9 +31,7 @@ _length = norm  # where an argument is called norm
 
 def dual(norm):
     """q with 1/p + 1/q = 1: the norm that is dual to the l_p norm, 1 <= p <= inf."""
-    if not norm >= 1:
-        raise ValueError(f"norm is {norm}: an l_p norm has 1 <= p <= inf")
-    return math.inf if norm == 1 else 1.0 if norm == math.inf else norm / (norm - 1)
+    return math.inf if checks.norm(norm) == 1 else 1.0 if norm == math.inf else norm / (norm - 1)
 
 
 def unit(vectors, norm=2.0):
@@ -42,7 +39,7 @@ def unit(vectors, norm=2.0):
     vectors = checks.tensor("vectors", vectors, "d")
     largest = vectors.abs().amax(-1, keepdim=True)
     if (largest == 0).any():
-        raise ValueError("a zero vector has no direction: leave it out, or start the run elsewhere")
+        raise ValueError("a vector is zero and has no direction: leave it out, or start the run elsewhere")
     vectors = vectors / largest  # the squares of very long or short ones would overflow or vanish
     return vectors / _length(vectors, norm)[..., None]
 
@@ -52,7 +49,9 @@ def one_minus_cosine(first, second):
 
     Computed as half the squared distance of the unit vectors: right down to 1e-32, where 1 - <a, b> stops at 1e-16.
     """
-    return 0.5 * norm(unit(first) - unit(second)) ** 2
+    first, second = unit(first), unit(second)
+    checks.broadcastable(first=first.shape, second=second.shape)
+    return 0.5 * norm(first - second) ** 2
 
 
 def mirror_map(vectors, norm=2.0):
@@ -65,7 +64,7 @@ def mirror_map(vectors, norm=2.0):
     >>> mirror_map(torch.tensor([-2, 0, 3], dtype=torch.float64), norm=3).tolist()
     [-4.0, 0.0, 9.0]
     """
-    _check_potential(norm)
+    vectors, norm = checks.floating("vectors", vectors), checks.potential(norm)
     return vectors if norm == 2 else vectors.sign() * vectors.abs() ** (norm - 1)
 
 
@@ -74,8 +73,7 @@ def inverse_mirror_map(vectors, norm=2.0):
 
     For p = 1.1 it is the tenth power: infinite where y is above 6e30, zero where it is below 1e-33.
     """
-    _check_potential(norm)
-    return mirror_map(vectors, dual(norm))
+    return mirror_map(vectors, dual(checks.potential(norm)))
 
 
 def bregman_divergence(first, second, norm=2.0):
@@ -98,10 +96,11 @@ def bregman_divergence(first, second, norm=2.0):
     >>> round(bregman_divergence(first, second).item(), 6)
     12.5
     """
-    _check_potential(norm)
+    first, second = (checks.floating(*one) for one in (("first", first), ("second", second)))
+    checks.broadcastable(first=first.shape, second=second.shape)
     first, second = torch.broadcast_tensors(first, second)
     change = first - second
-    if norm == 2:
+    if checks.potential(norm) == 2:
         return 0.5 * _length(change) ** 2
     size = second.abs()
     far = first.abs() ** norm / norm - size**norm / norm - mirror_map(second, norm) * change
@@ -121,11 +120,6 @@ def directional_bregman_divergence(first, second, norm=2.0):
     return bregman_divergence(unit(first, norm), unit(second, norm), norm)
 
 
-def _check_potential(norm):
-    if not 1 < norm < math.inf:
-        raise ValueError(f"norm is {norm}: the potential |x|_p^p / p is that of 1 < p < inf")
-
-
 def in_cone(vectors, axis, opening, radius=0.0):
     """Whether vectors lie in the cone C_{mu,R}(axis) of equation (8), arXiv:2306.13596: bool, shape (...).
 
@@ -137,11 +131,18 @@ def in_cone(vectors, axis, opening, radius=0.0):
     radius : float or Tensor
         R: the smallest length.
     """
+    like = checks.floating("vectors", vectors)
+    opening, radius = checks.tensor("opening", opening, like=like), checks.tensor("radius", radius, like=like)
+    if (wrong := opening[(opening < 0) | (opening > 2)]).numel():
+        raise ValueError(f"opening is {wrong[0]:g}: 1 - cos to the axis is from 0 to 2")
+    if (radius < 0).any():
+        raise ValueError(f"radius is {radius.min():g}: a length is not below 0")
     return (one_minus_cosine(vectors, axis) <= opening) & (norm(vectors) >= radius)
 
 
 def on_circle(angles, radius, norm=2.0):
     """Vectors of l_p norm ``radius`` at ``angles`` from the first axis, shape (..., 2)."""
+    angles = checks.floating("angles", angles)
     directions = torch.stack([angles.cos(), angles.sin()], dim=-1)
     radius = checks.floating("radius", radius, like=angles)
     return radius[..., None] * (directions if norm == 2 else unit(directions, norm))

@@ -77,8 +77,8 @@ def wilson(hits):
         If there are no trials, or an entry is neither 0 nor 1.
     """
     hits = checks.tensor("hits", hits, "trials")
-    if not ((hits == 0) | (hits == 1)).all():
-        raise ValueError("hits must be True or False, or 1 and 0: one for each trial")
+    if (wrong := hits[(hits != 0) & (hits != 1)]).numel():
+        raise ValueError(f"hits contain {wrong[0]:g}: give True or False, or 1 and 0, for each trial")
     share, trials = hits.mean(-1), hits.shape[-1]
     tests = [stats.binomtest(int(count), trials) for count in hits.sum(-1).flatten()]
     ends = hits.new_tensor([test.proportion_ci(0.95, "wilson") for test in tests])

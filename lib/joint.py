@@ -61,6 +61,7 @@ class JointProblem(Batch):
 
     def __post_init__(self):
         data = checks.tensors(
+            "queries",
             tokens=(self.tokens, "n", "T", "c"),
             labels=(self.labels,),
             keys=(self.tokens if self.keys is None else self.keys, "n", "T", "d"),
@@ -92,6 +93,7 @@ class JointProblem(Batch):
     def features(self, attention):
         """Y_i r_i with r_i = X_i^T a_i, what attention passes on, shape (..., n, c): the rows of the label SVM."""
         tokens, attention = checks.common(tokens=self.tokens, attention=attention).values()
+        checks.last("attention", attention, *tokens.shape[-3:-1])
         return self.labels[..., None] * torch.einsum("...nt,...ntc->...nc", attention, tokens)
 
     def attention(self, theta):
@@ -101,6 +103,7 @@ class JointProblem(Batch):
 
 def selected_features(problem, selected):
     """Y_i x_{i selected_i}, the features where all attention is on the selected tokens, shape (..., n, c)."""
+    checks.joint_problem(problem)
     selected = check_selected(problem, selected)
     return problem.features(torch.nn.functional.one_hot(selected, problem.keys.shape[-2]).to(problem.keys))
 
@@ -154,9 +157,9 @@ def assumption_c(problem):
     ValueError
         If the problem has leading dimensions, or more than 100,000 selections.
     """
+    checks.joint_problem(problem)
+    checks.single(problem)
     inputs, tokens = problem.keys.shape[-3:-1]
-    if problem.batch_shape:
-        raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
     selected = every_selection(inputs, tokens)
     margins = label_margin(problem, torch.nn.functional.one_hot(selected, tokens).to(problem.keys))
     best = margins.argmax()
@@ -190,11 +193,13 @@ def head_gradient(problem, loss, head, theta):
     lib.logspace.LogScaled
         ``direction`` of shape (..., c).
     """
+    checks.joint_problem(problem)
     return features_gradient(problem.features(problem.attention(theta)), loss, head)
 
 
 def features_gradient(features, loss, head):
     """:func:`head_gradient` for the features Y_i r_i themselves, shape (..., n, c)."""
+    checks.loss(loss)
     features, head = checks.common(features=features, head=head).values()
     log_slope = loss.log_slope(torch.einsum("...nc,...c->...n", features, head))
     log_scale = log_slope.amax(-1)
@@ -212,6 +217,7 @@ def joint_gradient(problem, loss, head, theta):
     lib.logspace.LogScaled
         ``direction`` of shape (..., c + size of theta), the head first.
     """
+    checks.joint_problem(problem)
     parts = _both_gradients(problem, loss, head, theta)
     log_scale = torch.maximum(*(part.log_scale for part in parts))
     common = torch.where(torch.isneginf(log_scale), 0.0, log_scale)
@@ -268,6 +274,11 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, no
     >>> heads.theta[-1].sign().tolist(), prompts.theta[-1].sign().tolist()
     ([-1.0, 1.0], [1.0, 1.0])
     """
+    checks.joint_problem(problem)
+    checks.loss(loss)
+    checks.rule(rule)
+    if head_rule is not None:
+        checks.rule(head_rule, "head_rule")
     head = checks.tensor("head", head, "c", like=problem.keys)
     theta = checks.tensor("theta", theta, "d", like=problem.keys)
     head, theta, _ = checks.common(head=head, theta=theta, problem=problem.keys).values()

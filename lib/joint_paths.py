@@ -15,7 +15,7 @@ from .geometry import along_circle, inverse_mirror_map, on_circle, unit
 from .joint import TIGHT, features_gradient, selected_features
 from .logspace import excess_risk, gradient, log_mean_loss, ordered
 from .losses import logistic
-from .paths import BISECTIONS, REFINED
+from .paths import BISECTIONS, FEWEST, REFINED
 from .problem import difference_rows
 from .selection import selected_tokens
 from .separators import att_svm, hard_margin, label_svm, relaxed_att_svm
@@ -60,6 +60,10 @@ def joint_limit(problem, selected, ratio):
     InfeasibleError
         If the labels or the selected tokens cannot be separated.
     """
+    checks.joint_problem(problem)
+    checks.single(problem)
+    remedy = "the radius of the head, in radii of the prompt, must not be below 0"
+    checks.number("ratio", ratio, lambda ratio: ratio >= 0, remedy)
     features = selected_features(problem, selected)
     label = label_svm(features, features.new_ones(len(features)))
     head = unit(label.theta)
@@ -68,8 +72,6 @@ def joint_limit(problem, selected, ratio):
     buffer = (features @ head - 1 / geometry.norm(label.theta)).clamp(min=0)
     support = label.margins < 1 + TIGHT
     buffer = torch.where(support, 0.0, buffer).repeat_interleave(problem.keys.shape[-2] - 1)
-    if not ratio >= 0:
-        raise ValueError(f"ratio is {ratio}: the radius of the head, in radii of the prompt, must not be below 0")
 
     relaxed = relaxed_att_svm(at_selected, selected, support)
     length = geometry.norm(relaxed.theta)
@@ -136,16 +138,22 @@ def joint_path(problem, head_radii, radii, angles=360, norm=2.0):
         If tokens or keys are not in the plane, there are queries, a radius is not positive, or no prompt separates the
         labels.
     """
+    checks.joint_problem(problem)
+    angles = checks.whole("angles", angles, FEWEST)
     if problem.queries is not None:
         raise ValueError("the joint path is one of prompts, and there are queries: leave them out, or use run")
     if problem.tokens.shape[-1] != 2 or problem.keys.shape[-1] != 2:
-        raise ValueError("tokens and keys must be in the plane: above it, use run")
+        raise ValueError(
+            f"tokens have c = {problem.tokens.shape[-1]} and keys d = {problem.keys.shape[-1]}, and both must be in the"
+            " plane: above it, use run"
+        )
     head_radii, radii = (
         checks.positive(name, one).double() for name, one in (("head_radii", head_radii), ("radii", radii))
     )
     if head_radii.ndim != 1 or head_radii.shape != radii.shape:
         raise ValueError(
-            f"there are {tuple(head_radii.shape)} radii of the head and {tuple(radii.shape)} of the prompt"
+            f"there are {tuple(head_radii.shape)} radii of the head and {tuple(radii.shape)} of the prompt: give two"
+            " lists of one length"
         )
     pairs = [radius.reshape(-1, *[1] * len(problem.batch_shape)) for radius in (head_radii, radii)]
     places = torch.linspace(-math.pi, math.pi, angles + 1, dtype=torch.float64)

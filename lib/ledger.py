@@ -165,6 +165,8 @@ def tell(stem, **numbers):
     ValueError
         If a value is neither.
     """
+    if not stem or not isinstance(stem, str):
+        raise ValueError(f"stem is {stem!r}: give the chapter's name")
     told = {f"{stem}-{name.replace('_', '-')}": _scalar(value) for name, value in numbers.items()}
     for key, value in told.items():
         if not (value.strip() if isinstance(value, str) else _is_finite(value)):
@@ -220,6 +222,9 @@ def verdict(*rows):
     ValueError
         If two rows share a name: their entries in the ledger would be one.
     """
+    for row in rows:
+        if not isinstance(row, Row):
+            raise TypeError(f"a row is {row!r}: make it by claim or control")
     names = [row.name for row in rows]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"two rows are called {', '.join(sorted(repeated))}: names are unique in a chapter")

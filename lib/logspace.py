@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from . import checks
 from .problem import check_selected, value_and_slope
 
 
@@ -48,6 +49,8 @@ def gradient(problem, loss, theta):
     >>> far.direction.sign().tolist(), round(far.log_scale.item())
     ([-1.0, 0.0], -10001)
     """
+    checks.problem(problem)
+    checks.loss(loss)
     logits = problem.logits(theta)
     top = logits.argmax(-1, keepdim=True)
     log_odds = logits - logits.gather(-1, top)
@@ -120,6 +123,8 @@ def excess_risk(problem, loss, theta, selected):
     ValueError
         If shapes do not fit.
     """
+    checks.problem(problem)
+    checks.loss(loss)
     log_attention = problem.logits(theta).log_softmax(-1)
     selected = check_selected(problem, selected)
     scores, selected = torch.broadcast_tensors(problem.scores, selected[..., None])

@@ -100,6 +100,7 @@ def cubic(centre):
     The counterexample to Assumption A as printed (arXiv:2306.13596): "strictly decreasing" admits it, and the
     theorems need loss' < 0.
     """
+    checks.number("centre", centre, math.isfinite, "give a finite number")
     return Loss(
         f"cubic at {centre:g}",
         value=lambda u: -((u - centre) ** 3),
@@ -119,7 +120,7 @@ def by_name(name):
     >>> round(loss.value(torch.tensor(0, dtype=torch.float64)).item(), 4)
     0.6931
     """
-    if name not in LOSSES:
+    if name not in [*LOSSES]:
         raise ValueError(f"loss {name!r} is unknown: use one of {', '.join(LOSSES)}")
     return LOSSES[name]
 
@@ -136,6 +137,7 @@ def smoothness(loss, tokens, head, key_matrix):
     head : Tensor, shape (..., d)
     key_matrix : Tensor, shape (..., k, d)
     """
+    checks.loss(loss)
     given = checks.tensors(tokens=(tokens, "n", "T", "d"), head=(head, "d"), key_matrix=(key_matrix, "k", "d"))
     tokens, head, key_matrix = given.values()
     checks.fitting("head", head, tokens)

@@ -9,6 +9,7 @@ A training tells the logger ``lib.networks`` of every epoch. Nothing shows it or
 """
 
 import logging
+import math
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from . import geometry
+from . import checks, geometry
 
 LOG = logging.getLogger(__name__)
 
@@ -56,7 +57,16 @@ class Transformer(nn.Module):
         super().__init__()
         like = {"dtype": torch.float64}
         if (features is None) == (vocabulary is None):
-            raise ValueError("give features, for vectors, or vocabulary, for words, and not both")
+            raise ValueError(
+                f"features is {features}, vocabulary {vocabulary}: give features, for vectors, or vocabulary, for"
+                " words, and not both"
+            )
+        sizes = {"length": length, "classes": classes, "width": width, "depth": depth, "heads": heads, "hidden": hidden}
+        for name, size in (
+            sizes | {"features" if vocabulary is None else "vocabulary": features or vocabulary}
+        ).items():
+            checks.whole(name, size)
+        checks.number("dropout", dropout, lambda share: 0 <= share < 1, "give a share from 0 to less than 1")
         if width % heads:
             raise ValueError(f"width is {width}, heads is {heads}: choose a width that the heads divide")
         self.embed = nn.Embedding(vocabulary, width, **like) if features is None else nn.Linear(features, width, **like)
@@ -82,7 +92,10 @@ class Transformer(nn.Module):
 
 def patches(images, size):
     """Square patches of images (N, channels, height, width), in reading order: (N, T, channels size^2)."""
-    _, _, height, width = images.shape
+    checks.whole("size", size)
+    if images.ndim != 4:
+        raise ValueError(f"images has shape {tuple(images.shape)}: give an array of shape (N, channels, height, width)")
+    height, width = images.shape[2:]
     if height % size or width % size:
         raise ValueError(f"patch size is {size}, images are {height} x {width}: choose a divisor of both")
     cut = images.unfold(2, size, size).unfold(3, size, size)
@@ -117,12 +130,14 @@ def ensemble(seeds, *, device="cpu", **settings):
     parameters : dict of Tensor
         Each with the members first.
     """
-    dtype = precision(device)
+    dtype, numbers = precision(device), list(seeds) if hasattr(seeds, "__iter__") else []
+    if not numbers:
+        raise ValueError(f"seeds is {checks.shown(seeds)}: give one whole number for each member")
     torch.backends.mha.set_fastpath_enabled(False)  # it exists for one model alone, and hides the attention
     members = []
     with torch.random.fork_rng():
-        for seed in seeds:
-            torch.manual_seed(seed)
+        for seed in numbers:
+            torch.manual_seed(checks.whole("seed", seed, 0))
             members.append(Transformer(**settings))
     parameters, _ = stack_module_state(members)
     return members[0].to(device, dtype), {
@@ -186,12 +201,13 @@ def optimiser(name, parameters, step_size):
         If the name is none of these, or a p is not above 1.
     """
     parameters = list(parameters.values())
+    checks.number("step_size", step_size, lambda size: 0 <= size < math.inf, "give a finite number, not below 0")
     if name == "adam":
         return torch.optim.Adam(parameters, step_size)
     if name in ("sgd", "normalised"):
         return MirrorDescent(parameters, step_size, normalised=name == "normalised")
     try:
-        order = float(name.removeprefix("l")) if name.startswith("l") else 0.0
+        order = float(name.removeprefix("l")) if str(name).startswith("l") else 0.0
     except ValueError:
         order = 0.0
     if not order > 1:
@@ -260,10 +276,17 @@ def train(
         If the batch is larger than the number of examples.
     """
     examples = rows.shape[1]
-    if not 1 <= batch <= examples:
+    checks.whole("epochs", epochs)
+    checks.last("rows", rows, len(seeds), examples)
+    checks.last("labels", labels, len(inputs))
+    if labels.is_floating_point():
+        raise ValueError(f"labels has type {labels.dtype}: give whole numbers, the places of the classes")
+    if checks.whole("batch", batch) > examples:
         raise ValueError(f"batch is {batch}, each member has {examples} examples: choose a batch from 1 to {examples}")
     each = examples // batch
     at = sorted(set(at)) or [epoch * each for epoch in range(epochs + 1)]
+    if at[0] < 0 or at[-1] > epochs * each:
+        raise ValueError(f"at is {checks.shown(at)}: give numbers of steps from 0 to {epochs * each}")
     losses, measured = [], []
     with torch.random.fork_rng():
         torch.manual_seed(seeds[0])  # dropout draws from torch's own generator, for all members together
@@ -349,7 +372,10 @@ def key_query_norm(parameters, network, layer=-1):
 
     The norm of Figure 7 (arXiv:2306.13596), up to the paper's unknown way to combine its heads.
     """
-    layer %= len(network.blocks)
+    depth = len(network.blocks)
+    if layer not in range(-depth, depth):
+        raise ValueError(f"layer is {layer}: there are {depth}, from {-depth} to {depth - 1}")
+    layer %= depth
     heads = network.blocks[layer].self_attn.num_heads
     queries, keys, _ = parameters[f"blocks.{layer}.self_attn.in_proj_weight"].detach().chunk(3, dim=1)
     queries, keys = queries.unflatten(1, (heads, -1)), keys.unflatten(1, (heads, -1))

@@ -17,6 +17,7 @@ from . import checks, geometry
 from .geometry import along_circle, mirror_map, on_circle, unit
 from .logspace import LogScaled, excess_risk, gradient, ordered
 
+FEWEST = 4  # angles of a grid
 REFINED = 6  # lowest local minima of a grid of angles that are refined
 HALVINGS = 5  # of the spacing of the radii around a minimiser inside the disc
 BISECTIONS = 55  # from a half circle, or the spacing of a grid, to that of floats
@@ -77,6 +78,9 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440, norm=2.0):
     >>> [round(entry, 3) for entry in (path.theta[-1] / 1e6).tolist()], path.selected.tolist()
     ([0.894, 0.447], [0, 0])
     """
+    checks.problem(problem)
+    checks.loss(loss)
+    angles = checks.whole("angles", angles, FEWEST)
     if problem.parameter_size != 2:
         raise ValueError(f"the parameter has {problem.parameter_size} entries: use multistart_path above the plane")
     radii = _increasing(radii)
@@ -123,9 +127,10 @@ def multistart_path(problem, loss, radii, starts, selected, norm=2.0):
     -------
     Path
     """
-    if problem.batch_shape:
-        raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
-    radii, starts = _increasing(radii), unit(starts, norm).double()
+    checks.problem(problem)
+    checks.single(problem)
+    radii, starts = _increasing(radii), checks.tensor("starts", starts, "starts", "parameter").double()
+    starts = unit(starts, norm)
     best = []
     for radius in radii.tolist():
         ends = [_descend_sphere(problem, loss, radius, start, selected, norm) for start in (*starts, *best[-1:])]
@@ -155,7 +160,7 @@ def _normal(theta, norm):
 def _increasing(radii):
     radii = checks.positive("radii", radii).double()
     if radii.ndim != 1 or (radii.diff() <= 0).any():
-        raise ValueError("radii must be a list of increasing lengths")
+        raise ValueError(f"radii is {checks.shown(radii.tolist())}: give a list of increasing lengths")
     return radii
 
 
@@ -163,7 +168,11 @@ def _arc(cone):
     """Middle and half width of the angles to search."""
     if cone is None:
         return 0.0, math.pi
-    axis, opening = checks.tensor("axis", cone[0], "d").double(), checks.positive("opening", cone[1]).double()
+    pair = isinstance(cone, tuple | list) and len(cone) == 2
+    axis = checks.tensor("axis", cone[0], "d").double() if pair else torch.empty(0)
+    if axis.shape[-1] != 2:
+        raise ValueError(f"cone is {checks.shown(cone)}: give (axis, opening), the axis in the plane")
+    opening = checks.positive("opening", cone[1]).double()
     if (opening > 2).any():
         raise ValueError(f"the cone's opening is {opening.max():g}: 1 - cos is at most 2")
     return torch.atan2(axis[..., 1], axis[..., 0]), (1 - opening).arccos()

@@ -84,8 +84,8 @@ class Problem(Batch):
     head: Callable[[Tensor], Tensor] | None = None
 
     def __post_init__(self):
-        given = {name: (value, *OWN[name]) for name, value in self._tensors().items()}
-        for name, value in checks.tensors(**given).items():
+        given = {name: (getattr(self, name), *own) for name, own in OWN.items()}
+        for name, value in checks.tensors("queries", "tokens", "labels", **given).items():
             object.__setattr__(self, name, value)
         keys, scores, queries = self.keys, self.scores, self.queries
         if keys.shape[-2] < 2:
@@ -97,7 +97,21 @@ class Problem(Batch):
             )
         if queries is not None and queries.shape[-2] != keys.shape[-3]:
             raise ValueError(f"queries are {queries.shape[-2]}, inputs are {keys.shape[-3]}: give each input one query")
+        self._check_head()
         self.batch_shape  # noqa: B018  refuses leading dimensions that do not fit together
+
+    def _check_head(self):
+        """Raise ValueError unless tokens, labels and head are all there and fit, or none of them is."""
+        given = [self.tokens is not None, self.labels is not None, callable(self.head)]
+        if any(given) != all(given) or callable(self.head) != (self.head is not None):
+            raise ValueError(f"head is {checks.shown(self.head)}: give tokens, labels and a callable head together")
+        if all(given):
+            own, labels = tuple(self.keys.shape[-3:-1]), checks.labels(self.labels)
+            if tuple(self.tokens.shape[-3:-1]) != own or tuple(labels.shape[-1:]) != own[:1]:
+                raise ValueError(
+                    f"tokens have (n, T) = {tuple(self.tokens.shape[-3:-1])}, keys {own}, labels"
+                    f" n = {tuple(labels.shape[-1:])}: give each key one token and each input one label"
+                )
 
     @property
     def parameter_size(self):
@@ -144,6 +158,7 @@ class Problem(Batch):
     def pull_back(self, weights):
         """A^T weights: the combination of the rows of A with weights of shape (..., n, T); (..., parameter_size)."""
         problem, weights = self._promoted("weights", weights)
+        checks.last("weights", weights, *self.scores.shape[-2:])
         if problem.queries is None:
             if weights.shape == problem.keys.shape[:-1]:
                 return (weights.flatten(-2)[..., None, :] @ problem.keys.flatten(-3, -2)).squeeze(-2)
@@ -161,6 +176,7 @@ class Problem(Batch):
         A nonlinear head's scores are relative to the token with the most attention: attention sums to 1, so nothing
         depends on a constant, and tokens that look alike must tie exactly, not to rounding.
         """
+        checks.last("attention", attention, *self.scores.shape[-2:])
         if self.head is None:
             return (attention * self.scores).sum(-1), self.scores
         problem, attention = self._promoted("attention", attention)
@@ -173,6 +189,7 @@ class Problem(Batch):
 
     def risk(self, loss, theta):
         """L(theta), the mean loss over inputs, shape (...)."""
+        checks.loss(loss)
         return loss.value(self.margins(self.attention(theta))[0]).mean(-1)
 
 
@@ -195,6 +212,10 @@ def stack(problems):
     >>> stack([one, one, one]).batch_shape
     torch.Size([3])
     """
+    if not len(problems):
+        raise ValueError(f"problems is {problems!r}: give at least one")
+    for one in problems:
+        checks.either_problem(one)
     first, *others = parts = [one._expanded() for one in problems]
     sizes = {name: tuple(value.shape) for name, value in first.items()}
     for other in others:
@@ -235,8 +256,13 @@ def from_tokens(tokens, labels, head, key_matrix=None, queries=None):
     [[1.0, 0.0], [1.0, 0.0]]
     """
     vector = None if callable(head) else head
+    optional = ("key_matrix", "head") if callable(head) else ("key_matrix",)
     data = checks.tensors(
-        tokens=(tokens, "n", "T", "d"), labels=(labels,), key_matrix=(key_matrix, "k", "d"), head=(vector, "d")
+        *optional,
+        tokens=(tokens, "n", "T", "d"),
+        labels=(labels,),
+        key_matrix=(key_matrix, "k", "d"),
+        head=(vector, "d"),
     )
     tokens, labels = data["tokens"], checks.labels(data["labels"])
     if labels.shape[-1:] != tokens.shape[-3:-2]:
@@ -248,7 +274,13 @@ def from_tokens(tokens, labels, head, key_matrix=None, queries=None):
     if key_matrix is not None:
         keys = torch.einsum("...kd,...ntd->...ntk", checks.fitting("key_matrix", data["key_matrix"], tokens), tokens)
     if callable(head):
-        return Problem(keys, labels[..., None] * head(tokens), queries, tokens, labels, head)
+        values = head(tokens)
+        if values.shape != tokens.shape[:-1]:
+            raise ValueError(
+                f"the head maps shape {tuple(tokens.shape)} to {tuple(values.shape)}: it must return one number for"
+                f" each token, shape {tuple(tokens.shape[:-1])}"
+            )
+        return Problem(keys, labels[..., None] * values, queries, tokens, labels, head)
     vector = checks.fitting("head", data["head"], tokens)
     return Problem(keys, labels[..., None] * torch.einsum("...ntd,...d->...nt", tokens, vector), queries)
 
@@ -258,14 +290,17 @@ def value_and_slope(head, features):
     with torch.enable_grad():
         features = features.detach().requires_grad_()
         values = head(features)
+        if not values.requires_grad:
+            raise ValueError("the head has no gradient: write it in torch, without detach or NumPy")
         return values.detach(), torch.autograd.grad(values.sum(), features)[0]
 
 
 def check_selected(problem, selected):
     """Return ``selected`` as indices of shape (..., n); ValueError if one is out of range or not a whole number."""
+    checks.either_problem(problem)
     inputs, tokens = problem.keys.shape[-3:-1]
-    indices = torch.as_tensor(selected, device=problem.keys.device)
-    if indices.dtype.is_floating_point or indices.dtype == torch.bool:
+    indices = checks.as_tensor("selected", selected, "one whole number for each input").to(problem.keys.device)
+    if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype == torch.bool:
         raise ValueError(f"selected has type {indices.dtype}: give one whole number for each input")
     if indices.shape[-1:] != (inputs,):
         raise ValueError(f"selected has shape {tuple(indices.shape)}: give one index for each of the {inputs} inputs")
@@ -286,8 +321,8 @@ def difference_rows(problem, selected):
 
     Input by input, tokens in order. Raises ValueError if an index is out of range.
     """
-    inputs, tokens, size = problem.keys.shape[-3:]
     selected = check_selected(problem, selected)
+    inputs, tokens, size = problem.keys.shape[-3:]
     batch = checks.broadcastable(keys=problem.keys.shape[:-3], selected=selected.shape[:-1])
     keys = problem.keys.expand(*batch, inputs, tokens, size)
     selected = selected.expand(*batch, inputs)

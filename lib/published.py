@@ -6,6 +6,7 @@ else is computed by :func:`lib.logspace.gradient`.
 
 import torch
 
+from . import checks
 from .geometry import norm
 
 LOSSES = {"logistic": lambda u: torch.log(1 + torch.exp(-u)), "correlation": lambda u: -u}
@@ -28,6 +29,9 @@ def gradients(data, loss, p, dtype=torch.float32):
     (Tensor, Tensor)
         Shapes (d,), the sum over all p, and (..., d).
     """
+    checks.loss(loss)
+    if loss.name not in LOSSES:
+        raise ValueError(f"loss is {loss.name!r}: the published recipe has {' and '.join(LOSSES)}")
     tokens, labels, head, key_matrix = (field.to(dtype) for field in data)
     head, p = (part.detach().to(dtype, copy=True).requires_grad_() for part in (head, p))
     attention = torch.softmax(torch.einsum("...ntd,...d->...nt", tokens @ key_matrix.mT, p), dim=-1)
@@ -55,7 +59,7 @@ def descend(data, loss, start, step_size, iterations, epsilon, dtype=torch.float
         The positions of p.
     """
     path, epsilon = [start.to(dtype)], torch.as_tensor(epsilon, dtype=dtype, device=start.device)
-    for _ in range(iterations):
+    for _ in range(checks.whole("iterations", iterations)):
         steps = [step_size * g / (norm(g)[..., None] + epsilon) for g in gradients(data, loss, path[-1], dtype)]
         path.append(path[-1] - steps[1])
         if train_head:

@@ -25,6 +25,7 @@ def optimal_tokens(problem):
     >>> optimal_tokens(Problem(keys, scores=torch.tensor([[1, 0], [0, 1]], dtype=torch.float64))).tolist()
     [0, 1]
     """
+    checks.problem(problem)
     return problem.scores.argmax(-1)
 
 
@@ -39,13 +40,14 @@ def selected_tokens(problem, theta):
     >>> selected_tokens(problem, torch.tensor([-1, 1], dtype=torch.float64)).tolist()
     [0, 1]
     """
+    checks.problem(problem)
     return problem.logits(theta).argmax(-1)
 
 
 def token_margins(problem, selected, theta):
     """theta . (row of the selected token - row of token t), shape (..., n, T); zero at the selected token."""
-    logits = problem.logits(theta)
-    selected = check_selected(problem, selected)
+    checks.problem(problem)
+    logits, selected = problem.logits(theta), check_selected(problem, selected)
     return _at(logits, selected) - logits
 
 
@@ -54,8 +56,7 @@ def score_leads(problem, selected):
 
     In the order of :func:`lib.problem.difference_rows`.
     """
-    scores = problem.scores
-    selected = check_selected(problem, selected)
+    selected, scores = check_selected(problem, selected), problem.scores
     batch = checks.broadcastable(problem=scores.shape[:-2], selected=selected.shape[:-1])
     others = other_tokens(selected, scores.shape[-1]).expand(*batch, -1, -1)
     return (_at(scores, selected) - scores.expand(*batch, -1, -1).gather(-1, others)).flatten(-2)
@@ -68,6 +69,11 @@ def _at(values, selected):
     return values.gather(-1, selected[..., None])
 
 
+def check_separator(separator):
+    """Raise TypeError unless this is a Separator."""
+    checks.able("separator", separator, "theta", "the Separator of the selected tokens, as att_svm makes it")
+
+
 def svm_neighbours(problem, selected, separator, tolerance=None):
     """Tokens on the margin of the ATT-SVM (Definition 2): bool, shape (..., n, T).
 
@@ -78,6 +84,7 @@ def svm_neighbours(problem, selected, separator, tolerance=None):
     tolerance : float, optional
         A token is on the margin when its own margin is 1 to within this; 1e-6 when left out, in float32 3e-4.
     """
+    check_separator(separator)
     margins = token_margins(problem, selected, separator.theta)
     if tolerance is None:
         tolerance = max(1e-6, torch.finfo(margins.dtype).eps ** 0.5)
@@ -107,6 +114,8 @@ def log_pulls(problem, loss, selected):
     all on the selected tokens, -grad L = sum_it c_it exp(-theta . d_it) d_it with the difference rows d_it, in the
     order of :func:`lib.problem.difference_rows`. nan for a token that scores higher than the selected one.
     """
+    checks.problem(problem)
+    checks.loss(loss)
     selected = check_selected(problem, selected)
     log_slopes = loss.log_slope(_at(problem.scores, selected))
     log_leads = score_leads(problem, selected).unflatten(-1, (selected.shape[-1], -1)).log()
@@ -159,14 +168,16 @@ def limit_offset(problem, loss, separator, selected=None, norm=2.0):
     >>> [round(entry, 6) for entry in offset.across.tolist()], round(offset.along.item(), 6)
     ([-0.346574, 0.346574], 0.346574)
     """
+    check_separator(separator)
     selected = optimal_tokens(problem) if selected is None else selected
-    duals = separator.duals
+    duals, log_inputs = separator.duals, math.log(problem.scores.shape[-2])
     support = (duals > 1e-9 * duals.amax(-1, keepdim=True)) & (separator.margins < 1 + 1e-6)
     equations = pad(difference_rows(problem, selected), (0, 1), value=1.0) * support[..., None]
     across = pad(geometry.mirror_map(geometry.unit(separator.theta, norm), norm), (0, 1))[..., None, :]
-    right = torch.where(support, log_pulls(problem, loss, selected) - duals.log(), 0.0)
+    log_c = log_pulls(problem, loss, selected) + log_inputs  # the 1 / n of all c moves ``along`` alone
+    right = torch.where(support, log_c - duals.log(), 0.0)
     solution = torch.linalg.pinv(torch.cat([equations, across], dim=-2)) @ pad(right, (0, 1))[..., None]
-    return LimitOffset(solution[..., :-1, 0], solution[..., -1, 0])
+    return LimitOffset(solution[..., :-1, 0], solution[..., -1, 0] - log_inputs)
 
 
 @checks.in_float64
@@ -197,8 +208,8 @@ def set_att_svm(problem, optimal):
     ValueError
         If the problem has leading dimensions, the sets do not fit, or there are more than 100,000 choices.
     """
-    if problem.batch_shape:
-        raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
+    checks.problem(problem)
+    checks.single(problem)
     optimal = _check_sets(optimal, problem.scores.shape)
     choices = torch.cartesian_prod(*(torch.nonzero(row).flatten() for row in optimal)).reshape(-1, len(optimal))
     # A chosen token need not lead the other optimal ones, but the best choice for a theta is the one that does: so 0.
@@ -217,16 +228,19 @@ def set_att_svm(problem, optimal):
 
 def _check_sets(optimal, shape):
     """Return ``optimal`` as a mask of shape (n, T); ValueError unless it splits the tokens into few enough choices."""
-    optimal = torch.as_tensor(optimal)
+    optimal = checks.as_tensor("optimal", optimal, f"True or False for each token, shape {tuple(shape)}")
     if optimal.dtype != torch.bool or optimal.shape != shape:
         raise ValueError(
             f"optimal has type {optimal.dtype} and shape {tuple(optimal.shape)}: give True or False for each token,"
             f" shape {tuple(shape)}"
         )
     if not optimal.any(-1).all() or optimal.all():
-        raise ValueError("optimal must name at least one token of each input, and leave one out somewhere")
-    if math.prod(optimal.sum(-1).tolist()) > MOST_SELECTIONS:
-        raise ValueError(f"there are {optimal.sum(-1).tolist()} optimal tokens: at most {MOST_SELECTIONS} choices")
+        raise ValueError(
+            f"optimal names {optimal.sum()} of {optimal.numel()} tokens: name at least one of each input, and leave one"
+            " out somewhere"
+        )
+    if (choices := math.prod(optimal.sum(-1).tolist())) > MOST_SELECTIONS:
+        raise ValueError(f"the optimal tokens make {choices} choices: at most {MOST_SELECTIONS} are tried")
     return optimal
 
 
@@ -273,8 +287,8 @@ def locally_optimal_selections(problem, norm=2.0):
     >>> selected.tolist()
     [[0, 0]]
     """
-    if problem.batch_shape:
-        raise ValueError(f"problem has leading dimensions {tuple(problem.batch_shape)}: give one at a time")
+    checks.problem(problem)
+    checks.single(problem)
     selected = every_selection(*problem.scores.shape)
     separator = hard_margin(difference_rows(problem, selected), norm)
     found = separator.feasible & locally_optimal(problem, selected, separator)

@@ -6,7 +6,7 @@ zero residual proves that nothing satisfies the constraints. Every solution carr
 with other margins than 1 gives the relaxed SVM, with labelled features as rows the SVM of the head.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -19,7 +19,8 @@ from .problem import Problem, difference_rows
 # Rows are scaled to length at most 1 first, so a problem counts as infeasible when its solution would be longer
 # than 1 / INFEASIBLE in units of 1 / (longest row).
 INFEASIBLE = 1e-9
-LARGEST_GAP = 1e-6  # that is let pass in norms other than Euclid's; ten decades above what is common
+TINIEST = 1e-300  # size of rows below which they are not made larger: the power of 2 would leave the floats
+LARGEST_GAP = 1e-6  # that is let pass; ten decades above what is common
 
 
 class InfeasibleError(ValueError):
@@ -103,7 +104,10 @@ def att_svm(problem, selected=None, norm=2.0, infeasible="raise"):
     if isinstance(problem, Problem):
         problem = difference_rows(problem, problem.scores.argmax(-1) if selected is None else selected)
     elif selected is not None:
-        raise ValueError("difference rows know their selected tokens: give a problem, or leave selected out")
+        raise ValueError(
+            f"problem is a {type(problem).__name__}, selected {checks.shown(selected)}: give a Problem, or leave"
+            " selected out, which difference rows know"
+        )
     separator = hard_margin(problem, norm)
     if infeasible == "mark":
         return separator
@@ -135,12 +139,10 @@ def relaxed_att_svm(problem, selected, support):
     """
     rows = difference_rows(problem, selected)
     inputs, tokens = problem.scores.shape[-2:]
-    support = torch.as_tensor(support, device=rows.device)
+    wanted = f"True or False for each of the {inputs} inputs"
+    support = checks.as_tensor("support", support, wanted).to(rows.device)
     if support.dtype != torch.bool or support.shape[-1:] != (inputs,):
-        raise ValueError(
-            f"support has type {support.dtype} and shape {tuple(support.shape)}: give True or False for each of the"
-            f" {inputs} inputs"
-        )
+        raise ValueError(f"support has type {support.dtype} and shape {tuple(support.shape)}: give {wanted}")
     separator = hard_margin(rows, required=support.to(rows).repeat_interleave(tokens - 1, -1))
     return _all_feasible(separator, "no direction separates the selected tokens", "select other tokens")
 
@@ -207,7 +209,8 @@ def hard_margin(rows, norm=2.0, required=None):
     to a gap below 1e-10 (1e-8 for p = 1 and infinity, linear programs) unless the solution is longer than 1e5 /
     (longest row) or p is above 20 or below 1.02. The norm is what the gap bounds: entries and multipliers whose share
     of it is below rounding, as a quarter of the largest entry has for p = 30, are known to few digits.
-    All is computed in float64 on the CPU; the answer has the dtype and device of the rows.
+    All is computed in float64 on the CPU; the answer has the dtype and device of the rows. These may be of any size:
+    scaled by c, theta is scaled by 1 / c and its multipliers by 1 / c^2, which may leave the floats, to 0 or infinity.
 
     Parameters
     ----------
@@ -225,6 +228,8 @@ def hard_margin(rows, norm=2.0, required=None):
     ------
     RuntimeError
         If rounding, or p, keeps the gap of a solution above 1e-6.
+    ValueError
+        If arrays do not fit, or are so small that theta leaves the floats.
 
     Examples
     --------
@@ -236,25 +241,33 @@ def hard_margin(rows, norm=2.0, required=None):
     [1.0, 0.5]
     """
     rows, required = _with_required(rows, required)
-    if not norm >= 1:
-        raise ValueError(f"norm is {norm}: an l_p norm has 1 <= p <= inf")
+    norm, (rows, scale) = checks.norm(norm), _scaled(rows)
     flat = zip(rows.reshape(-1, *rows.shape[-2:]).numpy(), required.reshape(-1, rows.shape[-2]).numpy(), strict=True)
     parts = (np.stack(part) for part in zip(*(_solve(*one) for one in flat), strict=True))
     theta, duals, certificate = (torch.as_tensor(part).reshape(*rows.shape[:-2], -1) for part in parts)
-    if norm == 2:
-        return _certified(rows, required, theta, duals, certificate, norm)
     feasible = (certificate == 0).all(-1)
-    if feasible.any():
+    if norm != 2 and feasible.any():
         parts = (part[feasible] for part in (rows, required, theta, duals))
         theta[feasible], duals[feasible] = least_norm(*parts, norm)
     separator = _certified(rows, required, theta, duals, certificate, norm)
     largest = separator.gap.nan_to_num().max()
     if largest > LARGEST_GAP:
         raise RuntimeError(
-            f"the SVM in the l_{norm:g} norm is solved to a relative gap of {largest:.1g} only: rescale the rows, or"
-            " take a norm closer to 2"
+            f"the SVM in the l_{norm:g} norm is solved to a relative gap of {largest:.1g} only: rescale the rows"
+            + ", or take a norm closer to 2" * (norm != 2)
         )
-    return separator
+    theta, duals = separator.theta * scale, separator.duals * scale * scale
+    if not torch.isfinite(theta).all():
+        size = (rows / scale[..., None]).abs().max()
+        raise ValueError(f"difference rows are at most {size:.2g}: rescale them, theta leaves the floats")
+    return replace(separator, theta=theta, duals=duals)
+
+
+def _scaled(rows):
+    """Rows times a power of 2, exactly, for each set one, so that the largest entry is about 1; the powers (..., 1)."""
+    exponent = torch.frexp(rows.abs().amax((-2, -1)).clamp(min=TINIEST))[1]
+    scale = 2.0 ** -exponent.to(rows)[..., None]
+    return rows * scale[..., None], scale
 
 
 def _with_required(rows, required):
@@ -288,6 +301,7 @@ def hard_margin_cvxpy(rows, norm=2.0, required=None):
     """
     import cvxpy
 
+    norm = checks.norm(norm)
     rows, required = _with_required(rows, required)
     theta = cvxpy.Variable(rows.shape[-1])
     separated = rows.numpy() @ theta >= required.numpy()

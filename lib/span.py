@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import torch
 
+from . import checks
+
 
 def in_span(problem):
     """Return the problem in coordinates of an orthonormal basis of the span of its rows A_it, and without queries.
@@ -28,6 +30,7 @@ def in_span(problem):
         rank is lower, as it may be in some of a batch, the first coordinates are zero: those of directions in which
         the rows extend less than about 1e-7 of what they do in the widest (the Gram matrix holds squares, in float64).
     """
+    checks.either_problem(problem)
     keys = problem.keys.double().flatten(-3, -2)
     gram, size = keys @ keys.mT, keys.shape[-1]
     if problem.queries is not None:
@@ -54,6 +57,7 @@ def span_coordinates(spanned, logits):
     logits : Tensor, shape (..., n, T)
         ``problem.logits(theta)`` of the problem that it was made from.
     """
+    checks.last("logits", logits, *spanned.keys.shape[-3:-1])
     return torch.einsum("...ntm,...nt->...m", _pseudo_inverse(spanned.keys), logits)
 
 
@@ -62,6 +66,7 @@ def from_span(problem, spanned, coordinates):
 
     The inverse of :func:`span_coordinates`; with queries it forms W.
     """
+    checks.last("coordinates", coordinates, spanned.keys.shape[-1])
     return problem.pull_back(torch.einsum("...ntm,...m->...nt", _pseudo_inverse(spanned.keys), coordinates))
 
 

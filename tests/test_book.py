@@ -41,6 +41,12 @@ class TestAnatomy:
         for line in parameters.strip().splitlines():
             assert re.fullmatch(r"\w+: (int|float|str|bool|list) += .+ +# .+", line), line
 
+    def test_surroundings_are_asked_for_once_where_the_imports_are(self, path):
+        parameters, imports, *others = [cell.source for cell in jupytext.read(path).cells if cell.cell_type == "code"]
+        assert "import" not in parameters
+        assert "\nlib.notebook()\n" in imports + "\n"
+        assert not any("lib.notebook()" in cell for cell in others)
+
 
 def test_register_names_the_chapter_of_each_item():
     for paper in REGISTER:

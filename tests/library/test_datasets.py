@@ -80,11 +80,6 @@ def test_figure_3(panel, height):
     assert labels.tolist() == [1.0, -1.0, 1.0]
 
 
-def test_a_panel_that_figure_3_lacks_is_refused():
-    with pytest.raises(ValueError, match="panel 'c' is unknown: use a or b"):
-        figure_3("c")
-
-
 # --- self-attention
 
 

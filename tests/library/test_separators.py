@@ -328,13 +328,6 @@ def test_locally_optimal_selections_of_figure_1():
     assert locally_optimal_selections(from_tokens(*figure_1("b")))[0].tolist() == [[0], [1]]
 
 
-def test_too_many_selections_and_batches_are_refused():
-    with pytest.raises(ValueError, match="6\\^7 selections: at most 100000"):
-        locally_optimal_selections(Problem(torch.zeros(7, 6, 2), torch.zeros(7, 6)))
-    with pytest.raises(ValueError, match="leading dimensions"):
-        locally_optimal_selections(Problem(torch.zeros(3, 1, 2, 2), torch.zeros(3, 1, 2)))
-
-
 # --- batches, queries, refusals
 
 
@@ -502,26 +495,6 @@ def test_a_batch_of_required_margins_is_each_one_alone():
         torch.testing.assert_close(together.certificate[k], alone.certificate, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("solve", [hard_margin, hard_margin_cvxpy])
-@pytest.mark.parametrize(
-    ("required", "refusal"),
-    [
-        ([1.0, -0.5], r"required margins go from -0\.5 to 1: none below 0, one above"),
-        ([0.0, 0.0], "required margins go from 0 to 0: none below 0, one above"),
-        ([1.0, 1.0, 1.0], "required margins are 3, rows are 2: give each row one"),
-        ([1.0, math.nan], "required has the entry nan at index"),
-    ],
-)
-def test_required_margins_that_make_no_sense_are_refused(solve, required, refusal):
-    with pytest.raises(ValueError, match=refusal):
-        solve(torch.eye(2), required=required)
-
-
-def test_every_member_of_a_batch_needs_a_margin_above_zero():
-    with pytest.raises(ValueError, match="required margins go from 0 to 1: none below 0, one above"):
-        hard_margin(torch.eye(2), required=[[1.0, 1.0], [0.0, 0.0]])
-
-
 FIGURE_3 = {panel: Problem(figure_3(panel)[0], torch.zeros(3, 2)) for panel in "ab"}
 
 
@@ -567,20 +540,6 @@ def test_relaxed_svm_against_cvxpy():
     assert outcomes == {True, False}
 
 
-@pytest.mark.parametrize(
-    ("support", "refusal"),
-    [
-        ([1, 1, 0], r"support has type torch\.int64 and shape \(3,\): give True or False for each of the 3 inputs"),
-        ([True, False], r"support has type torch\.bool and shape \(2,\): give True or False for each of the 3 inputs"),
-        (True, r"shape \(\): give True or False for each of the 3 inputs"),
-        ([False, False, False], "none below 0, one above"),
-    ],
-)
-def test_support_that_makes_no_sense_is_refused(support, refusal):
-    with pytest.raises(ValueError, match=refusal):
-        relaxed_att_svm(FIGURE_3["b"], [1, 1, 1], support)
-
-
 @pytest.mark.parametrize(("panel", "margins"), [("a", [1.0, 1.0, 1.0]), ("b", [1.0, 1.0, 1.5])])
 def test_label_svm_of_figure_3_by_hand(panel, margins):
     tokens, labels = figure_3(panel)
@@ -604,13 +563,6 @@ def test_labels_that_cannot_be_separated_are_refused_with_the_certificate():
     with pytest.raises(InfeasibleError, match=r"no head has every label right.*use other features") as refusal:
         label_svm([[1.0, 2.0], [2.0, 4.0]], [1.0, -1.0])
     torch.testing.assert_close(refusal.value.certificate, torch.tensor([2 / 3, 1 / 3]))
-
-
-def test_wrong_labels_are_refused():
-    with pytest.raises(ValueError, match="labels contain 0: every label must be"):
-        label_svm(torch.eye(2), [1.0, 0.0])
-    with pytest.raises(ValueError, match=r"labels have shape \(3,\), features are 2: give each one label"):
-        label_svm(torch.eye(2), [1.0, -1.0, 1.0])
 
 
 def test_two_optimal_tokens_give_two_solutions():
@@ -678,16 +630,17 @@ def test_sets_that_cannot_be_separated_are_refused_with_a_certificate():
     torch.testing.assert_close(refusal.value.certificate, torch.tensor([3 / 4, 1 / 4]))
 
 
-def test_sets_that_make_no_sense_are_refused():
-    problem = Problem(torch.eye(3)[None], torch.zeros(1, 3))
-    with pytest.raises(ValueError, match=r"leading dimensions \(2,\): give one at a time"):
-        set_att_svm(Problem(torch.zeros(2, 1, 3, 2), torch.zeros(2, 1, 3)), [[True, False, False]])
-    with pytest.raises(ValueError, match=r"optimal has type torch\.int64 and shape \(1, 3\): give True or False"):
-        set_att_svm(problem, [[1, 0, 0]])
-    with pytest.raises(ValueError, match=r"optimal has type torch\.bool and shape \(3,\).*shape \(1, 3\)"):
-        set_att_svm(problem, [True, False, False])
-    for whole in ([[False, False, False]], [[True, True, True]]):
-        with pytest.raises(ValueError, match="at least one token of each input, and leave one out somewhere"):
-            set_att_svm(problem, whole)
-    with pytest.raises(ValueError, match="optimal tokens: at most 100000 choices"):
-        set_att_svm(Problem(torch.zeros(17, 3, 2), torch.zeros(17, 3)), torch.tensor([True, True, False]).expand(17, 3))
+def test_answer_of_a_solver_that_is_not_optimal_is_refused(monkeypatch):
+    """The NNLS of scipy 1.15 gave such ones."""
+    rows = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    exact = separators.hard_margin(rows).theta
+    assert torch.allclose(exact, torch.ones(2))
+    wrong = separators._least_distance
+
+    def lazy(rows, required):
+        weights, residual = wrong(rows, required)
+        return np.where(np.arange(len(weights)) == 2, 1.0, weights), residual
+
+    monkeypatch.setattr(separators, "_least_distance", lazy)
+    with pytest.raises(RuntimeError, match="relative gap of"):
+        separators.hard_margin(torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]]))

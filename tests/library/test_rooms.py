@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FLOORS = [
     "checks", "losses", "geometry", "problem", "span", "logspace", "_least_norm", "separators", "selection", "descent",
     "flow", "paths", "joint", "joint_paths", "published", "datasets", "archives", "networks", "intervals", "ledger",

@@ -93,19 +93,3 @@ def test_wilson_of_many_counts_is_each_alone():
     assert share.shape == low.shape == high.shape == (3, 4)
     assert torch.equal(low[1, 2], wilson(hits[1, 2])[1][0])
     assert ((low < share) & (share < high)).all()
-
-
-@pytest.mark.parametrize(
-    ("interval", "values", "words"),
-    [
-        (wilson, [0.5, 1.0], "True or False"),
-        (wilson, [], "no dimension may be empty"),
-        (mean_interval, [1.0], "1 values give no interval of the mean: take at least 2"),
-        (median_interval, [1.0] * 5, "5 values give no interval of the median: take at least 6"),
-        (mean_interval, [1.0, float("nan")], r"at index \(1,\)"),
-        (median_interval, [1.0] * 6 + [float("inf")], r"at index \(6,\)"),
-    ],
-)
-def test_refusals(interval, values, words):
-    with pytest.raises(ValueError, match=words):
-        interval(values)

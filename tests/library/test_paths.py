@@ -263,25 +263,3 @@ def test_multistart_agrees_with_the_global_search_in_another_norm(order, seed):
 
 
 # --- refusals
-
-
-@pytest.mark.parametrize("radii", [[1.0, 1.0], [2.0, 1.0], [[1.0, 2.0]]])
-def test_radii_must_increase(radii):
-    with pytest.raises(ValueError, match="radii must be a list of increasing"):
-        regularization_path(in_the_plane(0), losses.logistic, radii)
-
-
-def test_other_bad_input_is_refused():
-    problem = in_the_plane(0)
-    with pytest.raises(ValueError, match="radii is 0: it must be above 0"):
-        regularization_path(problem, losses.logistic, [0.0, 1.0])
-    with pytest.raises(ValueError, match="has 3 entries: use multistart_path"):
-        regularization_path(Problem(torch.randn(1, 2, 3), [[1.0, 0.0]]), losses.logistic, RADII)
-    with pytest.raises(ValueError, match="opening is 0: it must be above 0"):
-        regularization_path(problem, losses.logistic, RADII, cone=(torch.tensor([1.0, 0.0]), 0.0))
-    with pytest.raises(ValueError, match="opening is 3: 1 - cos is at most 2"):
-        regularization_path(problem, losses.logistic, RADII, cone=(torch.tensor([1.0, 0.0]), 3.0))
-    with pytest.raises(ValueError, match="two tokens of one input have the same key"):
-        regularization_path(Problem(torch.zeros(1, 2, 2), [[1.0, 0.0]]), losses.logistic, RADII)
-    with pytest.raises(ValueError, match="leading dimensions"):
-        multistart_path(in_the_plane(0, batch=(2,)), losses.logistic, RADII, torch.eye(2), torch.tensor([0, 0]))

@@ -107,10 +107,6 @@ class TestPatches:
         assert cut.shape == (1, 6, 8)
         assert cut[0, 4].tolist() == image[0, :, 2:4, 2:4].flatten().tolist()
 
-    def test_size_that_does_not_divide(self):
-        with pytest.raises(ValueError, match=r"8 x 6: choose a divisor"):
-            networks.patches(torch.zeros(1, 1, 8, 6), 4)
-
 
 class TestTraining:
     @pytest.mark.parametrize("name", ["adam", "sgd", "normalised", "l1.1", "l3"])
@@ -214,18 +210,6 @@ class TestTraining:
             record = networks.train(network, parameters, rule, *data(), rows, [0, 1], epochs=2, batch=5)
             losses.append(record.losses)
         assert torch.equal(*losses)
-
-    @pytest.mark.parametrize("batch", [0, 21])
-    def test_bad_batch(self, batch):
-        network, parameters = networks.ensemble([0], **SMALL)
-        rule = networks.optimiser("sgd", parameters, 0.1)
-        with pytest.raises(ValueError, match=f"batch is {batch}, .* from 1 to 20"):
-            networks.train(network, parameters, rule, *data(), torch.arange(20)[None], [0], epochs=1, batch=batch)
-
-    @pytest.mark.parametrize("name", ["adamw", "l1", "lion", "l", ""])
-    def test_unknown_optimiser(self, name):
-        with pytest.raises(ValueError, match="is unknown: use adam"):
-            networks.optimiser(name, {"w": torch.ones(1, 2, requires_grad=True)}, 0.1)
 
 
 class TestMeasures:

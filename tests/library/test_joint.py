@@ -66,36 +66,6 @@ def test_features_are_what_attention_passes_on():
             torch.testing.assert_close(features[k, i], problem.labels[i] * mixture)
 
 
-@pytest.mark.parametrize(
-    ("tokens", "labels", "keys", "refusal"),
-    [
-        ((3, 2, 4), [1.0, 0.0, 1.0], (3, 2, 4), "labels contain 0: every label must be"),
-        ((3, 2, 4), [1.0, -1.0], (3, 2, 4), r"labels n = \(2,\): give each token one key and each input one label"),
-        ((3, 2, 4), [1.0, -1.0, 1.0], (3, 3, 4), r"keys \(3, 3\).*give each token one key"),
-        ((3, 2, 4), [1.0, -1.0, 1.0], (2, 2, 4), r"keys \(2, 2\).*give each token one key"),
-        ((2, 4), [1.0, -1.0], (2, 2, 4), r"tokens has shape \(2, 4\): give an array of shape"),
-        ((3, 2, 4), [1.0, -1.0, 1.0], (2, 4), r"keys has shape \(2, 4\): give an array of shape"),
-        ((5, 3, 2, 4), [1.0, -1.0, 1.0], (6, 3, 2, 4), r"do not fit together: keys \(6,\), tokens \(5,\), labels \(\)"),
-    ],
-)
-def test_arrays_that_do_not_fit_are_refused(tokens, labels, keys, refusal):
-    with pytest.raises(ValueError, match=refusal):
-        JointProblem(torch.ones(tokens), labels, torch.ones(keys))
-
-
-def test_entries_that_are_not_finite_are_refused():
-    with pytest.raises(ValueError, match=r"keys has the entry inf at index \(0, 1, 1\)"):
-        JointProblem(torch.ones(1, 2, 2), [1.0], [[[0.0, 1.0], [0.0, math.inf]]])
-
-
-def test_heads_that_do_not_fit_are_refused():
-    problem = random_joint(0, c=3)
-    with pytest.raises(ValueError, match="the head has 2 entries, tokens have 3: they must agree"):
-        problem.fixed_head([1.0, 2.0])
-    with pytest.raises(ValueError, match=r"do not fit together: tokens \(4,\), head \(2,\)"):
-        random_joint(0, c=3, batch=(4,)).fixed_head(torch.ones(2, 3))
-
-
 @pytest.mark.parametrize("batch", [(), (4,)], ids=["one", "batch"])
 def test_queries_make_the_parameter_a_matrix(batch):
     data = random_data(1, n=2, T=4, d=3, batch=batch, queries=2)
@@ -114,19 +84,6 @@ def test_queries_alone_may_have_the_batch_of_a_joint_problem():
     problem = JointProblem(problem.tokens, problem.labels, queries=torch.ones(5, 3, 2))
     assert problem.batch_shape == (5,)
     assert problem.attention(torch.ones(6)).shape == (5, 3, 3)
-
-
-@pytest.mark.parametrize(
-    ("queries", "refusal"),
-    [
-        ((2, 4), "queries are 2, inputs are 3: give each input one query"),
-        ((4,), r"queries has shape \(4,\): give an array of shape"),
-        ((6, 3, 4), r"do not fit together: tokens \(5,\), labels \(\), keys \(5,\), queries \(6,\)"),
-    ],
-)
-def test_queries_that_do_not_fit_are_refused(queries, refusal):
-    with pytest.raises(ValueError, match=refusal):
-        JointProblem(torch.ones(5, 3, 2, 4), [1.0, -1.0, 1.0], queries=torch.ones(queries))
 
 
 # --- the label margin
@@ -454,21 +411,6 @@ def test_head_and_prompt_of_other_sizes_are_kept_apart():
     assert (heads.theta[0].tolist(), thetas.theta[0].tolist()) == ([1.0, 2.0], [1.0, 2.0, 3.0, 4.0])
 
 
-def test_runs_that_do_not_fit_are_refused():
-    problem, rule = random_joint(3, c=2, d=4), normalised(0.1)
-    with pytest.raises(ValueError, match=r"theta has shape \(2,\): its last dimension must be 4"):
-        run(problem, losses.logistic, torch.ones(2), torch.ones(2), rule, rule, 3)
-    with pytest.raises(ValueError, match=r"do not fit together: problem \(\), head \(3,\), theta \(2,\)"):
-        run(problem, losses.logistic, torch.ones(3, 2), torch.ones(2, 4), rule, rule, 3)
-    with pytest.raises(ValueError, match="iterations is 0: take at least 1"):
-        run(problem, losses.logistic, torch.ones(2), torch.ones(4), rule, rule, 0)
-
-
-def test_a_run_with_a_head_of_another_size_is_refused():
-    with pytest.raises(ValueError, match="the head has 4 entries, tokens have 2"):
-        run(random_joint(3, c=2, d=4), losses.logistic, torch.ones(4), torch.ones(4), constant(1.0), constant(1.0), 3)
-
-
 # --- W, and one rule for head and attention
 
 
@@ -733,22 +675,3 @@ def test_joint_mirror_descent_is_that_of_head_and_prompt(order):
         pull = gradient(problem.fixed_head(heads.theta[k]), losses.logistic, thetas.theta[k])
         moved = mirror_map(thetas.theta[k], order) + rule(pull, thetas.theta[k], k)
         torch.testing.assert_close(thetas.theta[k + 1], inverse_mirror_map(moved, order), rtol=1e-9, atol=1e-12)
-
-
-def test_paths_that_cannot_be_followed_are_refused():
-    for sizes in ({"c": 3, "d": 2}, {"c": 2, "d": 3}):
-        with pytest.raises(ValueError, match="tokens and keys must be in the plane: above it, use run"):
-            joint_path(random_joint(0, **sizes), [1.0], [1.0])
-    problem = FIGURE_3["a"]
-    with pytest.raises(ValueError, match=r"there are \(2,\) radii of the head and \(1,\) of the prompt"):
-        joint_path(problem, [1.0, 2.0], [1.0])
-    with pytest.raises(ValueError, match=r"there are \(1, 1\) radii of the head and \(1, 1\) of the prompt"):
-        joint_path(problem, [[1.0]], [[1.0]])
-    with pytest.raises(ValueError, match="head_radii is 0: it must be above 0"):
-        joint_path(problem, [0.0], [1.0])
-    with pytest.raises(ValueError, match="radii is -1: it must be above 0"):
-        joint_path(problem, [1.0], [-1.0])
-    with pytest.raises(ValueError, match="no prompt lets a head separate the labels"):
-        joint_path(JointProblem(torch.ones(2, 2, 2), [1.0, -1.0]), [1.0], [1.0])
-    with pytest.raises(ValueError, match="the joint path is one of prompts, and there are queries: leave them out"):
-        joint_path(JointProblem(problem.tokens, problem.labels, queries=problem.tokens[:, 0]), [1.0], [1.0])

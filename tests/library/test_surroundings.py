@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jupytext
 import pytest
 import torch
 from entries import data_sets, entries, flat
@@ -18,8 +17,7 @@ from lib.descent import polyak, run
 from lib.losses import correlation
 from lib.problem import Problem
 
-ROOT = Path(__file__).parents[1]
-CHAPTERS = sorted(path for path in (ROOT / "book").rglob("*.md") if "tags: [parameters]" in path.read_text("utf-8"))
+ROOT = Path(__file__).parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "lib").glob("*.py") if path.stem != "__init__")
 
 
@@ -77,15 +75,6 @@ assert att_svm(problem, [0, 1]).theta.dtype == torch.float32
 assert model(torch.randn(2, 3, 8)).sum().backward() is None
 """
     )
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
-def test_every_chapter_asks_once_where_it_imports(chapter):
-    code = [cell.source for cell in jupytext.read(chapter).cells if cell.cell_type == "code"]
-    parameters, imports = code[:2]
-    assert "import" not in parameters
-    assert "\nlib.notebook()\n" in imports + "\n"
-    assert "\n".join(code).count("lib.notebook()") == 1
 
 
 @pytest.mark.parametrize(("asked", "threads"), [("2", 2), ("", 1), ("many", 1), ("0", 1), ("-3", 1)])

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-MODULES = sorted(path.stem for path in (Path(__file__).parents[1] / "lib").glob("*.py") if path.stem != "__init__")
+MODULES = sorted(path.stem for path in (Path(__file__).parents[2] / "lib").glob("*.py") if path.stem != "__init__")
 ENTRY_POINTS = [
     "datasets.figure_1", "datasets.on_sphere", "descent.run", "flow.log_time_flow", "geometry.bregman_divergence",
-    "geometry.mirror_map", "joint.JointProblem", "joint.run", "ledger.claim", "logspace.gradient", "losses.by_name",
+    "geometry.mirror_map", "joint.JointProblem", "joint.run", "ledger.source", "logspace.gradient", "losses.by_name",
     "paths.regularization_path", "problem.Problem", "problem.from_tokens", "selection.locally_optimal_selections",
     "selection.optimal_tokens", "selection.selected_tokens", "separators.att_svm", "separators.hard_margin",
     "separators.label_svm",
