@@ -23,7 +23,7 @@ MODULES = sorted(path.stem for path in (ROOT / "lib").glob("*.py") if path.stem 
 
 def alone(code, **variables):
     """Run code in a fresh process; AssertionError with what it said if it fails."""
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    path = os.pathsep.join([str(ROOT), str(Path(__file__).parent)])
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path} | variables, capture_output=True, text=True,
         check=False,
