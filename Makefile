@@ -47,7 +47,7 @@ data: $(STAMP) ## fetch a published data set into data/: NAME=mnist, cifar10 or 
 	@$(BIN)/python workflow/data.py "$$NAME"
 
 serve: $(STAMP) ## show the built site on this machine (PORT=8000)
-	@$(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory build/html
+	@$(BIN)/python workflow/serve.py "$(PORT)"
 
 accept: $(STAMP) ## accept the measured values of this build: book/ledger.lock.json
 	@$(BUILD) build/ledger.json

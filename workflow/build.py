@@ -5,10 +5,14 @@ An interrupted build goes on where it stopped: no lock is left behind, half-writ
 
 import fcntl
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import variables
+
+SENTENCE = re.compile(r"^WorkflowError in file .*, line \d+:\n(.+)$", re.MULTILINE)  # of the Snakefile's own
 LOCK = Path(".snakemake/one-at-a-time")
 
 
@@ -25,6 +29,7 @@ def snakemake(targets, *flags):
 
 def main(targets):
     """Build; return the exit status. The scripts of the rules report for themselves."""
+    variables.check()
     LOCK.parent.mkdir(exist_ok=True)
     with LOCK.open("w") as lock:
         try:
@@ -41,7 +46,9 @@ def main(targets):
         if status:  # a dry run says why Snakemake stopped before it started any script, if it did
             dry = snakemake(targets, "--dry-run", "--quiet", "rules", "progress", "host", "reason")
             why = subprocess.run(dry, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-            print(why.stdout if why.returncode else "", end="", file=sys.stderr)
+            if why.returncode:
+                said = SENTENCE.search(why.stdout)
+                print(said[1] if said else why.stdout.rstrip(), file=sys.stderr)
         return status
 
 

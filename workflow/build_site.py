@@ -17,7 +17,7 @@ import downloads
 import fragments
 import nbformat
 import yaml
-from chapters import BookError, chapters, is_chapter, pages, read
+from chapters import BookError, chapters, is_chapter, json_of, pages, read
 from claims import MIME
 
 STAGED, OUTPUT, HTML, LOG = (Path("build", name) for name in ("staged", "sphinx", "html", "logs/site.log"))
@@ -51,7 +51,13 @@ def executed(chapter):
 
     Those are data, which Sphinx cannot show and warns of.
     """
-    return merged(chapter, nbformat.read(Path("build/executed", chapter + ".ipynb"), as_version=4))
+    return merged(chapter, outcome(Path("build/executed", chapter + ".ipynb")))
+
+
+def outcome(path):
+    """Return an executed notebook; BookError where it is half written, or not there."""
+    json_of(path)
+    return nbformat.read(path, as_version=4)
 
 
 def merged(chapter, run):

@@ -19,9 +19,10 @@ from pathlib import Path
 
 import nbformat
 import parameters
+import variables
 from chapters import BookError, find, read, source, title
 from claims import rows_of, tally
-from execution import FULL, execute, tidy
+from execution import FULL, execute, tidy, time_limit
 
 RUNNING = Path("build/running")
 
@@ -140,6 +141,7 @@ def main():
     cli.add_argument("--values", type=json.loads, default={}, help="the same as JSON, from the workflow")
     cli.add_argument("--publish", action="store_true", help="for the book, not for a look")
     arguments = cli.parse_args()
+    variables.check()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{arguments.name}: stopped"))
     try:
         chapter = find(arguments.name)
@@ -149,6 +151,7 @@ def main():
     try:
         asked = arguments.values | parameters.parse(arguments.params)
         changed = values_of(chapter, asked)[1]
+        time_limit(chapter)
         places = places_of(chapter, None if arguments.publish else label(changed))
         RUNNING.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=source(chapter).stem + "-", dir=RUNNING))

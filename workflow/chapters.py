@@ -21,9 +21,39 @@ class BookError(Exception):
     """Something in the book's sources is wrong; the message says what and where, in one line."""
 
 
+def text_of(path):
+    """Return the text of a source of the book."""
+    try:
+        return Path(path).read_text("utf-8")
+    except FileNotFoundError:
+        raise BookError(f"there is no {path} here: run make from the folder that has it") from None
+    except UnicodeDecodeError as error:
+        raise BookError(f"{path} is not text in UTF-8 (byte {error.start}): save it so") from None
+    except OSError as error:
+        raise BookError(f"{path} cannot be read: {error.strerror.lower()}") from None
+
+
+def yaml_of(path, text=None):
+    """Return what a YAML file of the book holds, or the text of one."""
+    try:
+        return yaml.safe_load(text_of(path) if text is None else text)
+    except yaml.YAMLError as error:
+        raise BookError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+
+
+def json_of(path):
+    """Return the object that a run left in a file."""
+    try:
+        return json.loads(Path(path).read_text("utf-8"))
+    except FileNotFoundError:
+        raise BookError(f"there is no {path}: run make book") from None
+    except ValueError:
+        raise BookError(f"{path} is half written: delete it and run it again") from None
+
+
 def pages():
     """Return every page of ``_toc.yml``, in reading order, as a path below the project without suffix."""
-    toc = yaml.safe_load(Path("_toc.yml").read_text("utf-8"))
+    toc = yaml_of("_toc.yml")
     found = []
 
     def walk(node):
@@ -39,19 +69,19 @@ def pages():
     found = [str(page).removesuffix(".md") for page in found]
     for page in found:
         if not Path(page + ".md").is_file():
-            raise BookError(f"_toc.yml names {page}, but there is no {page}.md")
+            raise BookError(f"_toc.yml names {page}, but there is no {page}.md: write it, or take it out")
     return found
 
 
 def header(path):
     """Return the YAML front matter of a page; empty when it has none."""
-    parts = re.split(r"^---\s*$", Path(path).read_text("utf-8"), maxsplit=2, flags=re.MULTILINE)
+    parts = re.split(r"^---\s*$", text_of(path), maxsplit=2, flags=re.MULTILINE)
     if len(parts) < 3 or parts[0].strip():
         return {}
-    try:
-        return yaml.safe_load(parts[1]) or {}
-    except yaml.YAMLError as error:
-        raise BookError(f"{path}: the header is not YAML: {' '.join(str(error).split())}") from None
+    found = yaml_of(f"{path}: the header", parts[1]) or {}
+    if not isinstance(found, dict):
+        raise BookError(f"{path}: the header is {found!r}: write lines of the form 'name: value'")
+    return found
 
 
 def is_chapter(path):

@@ -10,13 +10,13 @@ from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
 
-import yaml
-from chapters import BookError, chapters
+from chapters import BookError, chapters, json_of, yaml_of
 from packaging.requirements import Requirement
 
 # Also in lib/ledger.py, which writes it; importing that here would load torch for every chapter only to read a word.
 MIME = "application/vnd.what-attention-selects.claims+json"
 FIELDS = ("paper", "item", "statement", "kind", "measured", "bound", "relation", "verdict", "tolerance", "note")
+REPORT = ("chapter", "parameters", "changed", "threads", "cpu", "rows")  # what a run must have left
 PLURAL = {  # of each verdict, best first
     "reproduced": "reproduced",
     "corrected": "corrected",
@@ -42,12 +42,31 @@ def tally(rows):
 
 def register():
     """Return the papers of ``book/statements.yml``."""
-    return yaml.safe_load(Path("book/statements.yml").read_text("utf-8"))["papers"]
+    path = "book/statements.yml"
+    found = yaml_of(path)
+    papers = found.get("papers") if isinstance(found, dict) else None
+    if not isinstance(papers, list):
+        raise BookError(
+            f"{path} is {str(found)[:60]}: write `papers:`, a list with arxiv, title, short and items of each"
+        )
+    for k, paper in enumerate(papers, 1):
+        _complete(f"paper {k} of {path}", paper, ("arxiv", "title", "short", "items"), "write")
+        for j, item in enumerate(paper["items"], 1):
+            _complete(f"item {j} of paper {k} in {path}", item, ("item", "title"), "write")
+    return papers
+
+
+def _complete(what, entry, fields, remedy):
+    if missing := [field for field in fields if not isinstance(entry, dict) or field not in entry]:
+        raise BookError(f"{what} lacks {' and '.join(missing)}: {remedy} {' and '.join(fields)}")
 
 
 def reports():
     """Return what each chapter's run left for the ledger, in reading order."""
-    return [json.loads(Path("build/claims", chapter + ".json").read_text("utf-8")) for chapter in chapters()]
+    found = [json_of(Path("build/claims", chapter + ".json")) for chapter in chapters()]
+    for chapter, report in zip(chapters(), found, strict=True):
+        _complete(f"build/claims/{chapter}.json", report, REPORT, "delete it and run it again, it must have")
+    return found
 
 
 def direct_dependencies():
@@ -97,12 +116,18 @@ def collect():
 
 
 def _accepted():
-    return json.loads(LOCK.read_text("utf-8")) if LOCK.exists() else {}
+    try:
+        accepted = json.loads(LOCK.read_text("utf-8")) if LOCK.exists() else {}
+    except ValueError as error:
+        raise BookError(f"{LOCK} is not JSON ({error}): mend it by hand, or take that of git") from None
+    if not isinstance(accepted, dict):
+        raise BookError(f"{LOCK} is not JSON (no object): mend it by hand, or take that of git")
+    return accepted
 
 
 def _measured():
     """Return the ledger's rows by id, and whether an id belongs to a chapter that ran with changed parameters."""
-    ledger = json.loads(LEDGER.read_text("utf-8"))
+    ledger = json_of(LEDGER)
     changed = set(ledger.get("changed_parameters", ()))
     rows = {row["id"]: row for row in ledger["claims"] if row["chapter"] not in changed}
     return rows, lambda name: name.rpartition("/")[0] in changed

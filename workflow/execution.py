@@ -19,6 +19,7 @@ from chapters import BookError, header, source
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
+from variables import is_time
 
 TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… or `timeout:` in the chapter's header change it
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -119,11 +120,10 @@ def raised(chapter, done, error):
 
 def time_limit(chapter):
     """Return how many seconds a chapter may take."""
-    limit = os.environ.get("TIMEOUT") or header(source(chapter)).get("timeout", TIMEOUT)
-    try:
-        return float(limit)
-    except (TypeError, ValueError):
-        raise BookError(f"TIMEOUT is {limit!r}: give a number of seconds") from None
+    own = header(source(chapter)).get("timeout", TIMEOUT)
+    if not is_time(own):
+        raise BookError(f"timeout in the header is {own!r}: give a number of seconds above 0")
+    return float(os.environ.get("TIMEOUT") or own)
 
 
 def environment(private):

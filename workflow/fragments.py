@@ -1,6 +1,6 @@
 """What the pages show of the ledger: totals, scoreboard and runs, as MyST that they include from ``_generated/``."""
 
-import json
+import sys
 import tomllib
 from importlib.metadata import version
 from operator import attrgetter
@@ -8,7 +8,7 @@ from pathlib import Path
 from platform import python_version
 
 import parameters
-from chapters import chapters, read, source, title
+from chapters import BookError, chapters, json_of, read, source, title
 from claims import LEDGER, commit, direct_dependencies, register, reports, tally
 
 # An item is as good as its worst claim. The signs are those of lib/ledger.py.
@@ -52,7 +52,7 @@ class Item:
 
 def papers():
     """Return the papers of the register, each with its items."""
-    ledger = json.loads(LEDGER.read_text("utf-8"))["claims"]
+    ledger = json_of(LEDGER)["claims"]
     return [(paper, [Item(paper["arxiv"], entry, ledger) for entry in paper["items"]]) for paper in register()]
 
 
@@ -125,4 +125,7 @@ def overview():
 
 
 if __name__ == "__main__":
-    overview()
+    try:
+        overview()
+    except BookError as error:
+        sys.exit(str(error))

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import chapter as runner
-import nbformat
-from build_site import jupyter_book, merged, stage
+import variables
+from build_site import jupyter_book, merged, outcome, stage
 from chapters import BookError, chapters, find, pages, read
 
 FOLDER = Path("build/page")
@@ -28,8 +28,8 @@ def as_it_is(chapter):
     """Return a chapter with the outputs of its last run, for the book or a look, or None if its code has changed."""
     for run in (Path("build/executed", chapter + ".ipynb"), kept(chapter)):
         try:
-            return merged(chapter, nbformat.read(run, as_version=4))
-        except (BookError, FileNotFoundError):
+            return merged(chapter, outcome(run))
+        except BookError:
             continue
     return None
 
@@ -62,9 +62,8 @@ def main(name):
 
 
 if __name__ == "__main__":
+    variables.check()
     try:
         main(sys.argv[1])
     except BookError as error:
         sys.exit(str(error))
-    except FileNotFoundError as error:
-        sys.exit(f"there is no {error.filename}, and a page links to the whole book: run make book once")

@@ -10,14 +10,14 @@ import tempfile
 
 import nbformat
 import papermill
-import yaml
-from chapters import BookError, find
+from chapters import BookError, find, yaml_of
 
 TYPES = {"int": int, "float": float, "bool": bool, "str": str, "list": list, "dict": dict}
 
 
 def declared(notebook):
     """Read the cell tagged ``parameters`` of a notebook: name -> (type, default, comment)."""
+    assigned = _assigned(notebook)
     with tempfile.NamedTemporaryFile("w", suffix=".ipynb", encoding="utf-8") as file:  # papermill reads files only
         nbformat.write(notebook, file)
         file.flush()
@@ -35,7 +35,7 @@ def declared(notebook):
                 f"write a literal of one of the types {', '.join(TYPES)}"
             )
         found[name] = (kind, default, parameter["help"])
-    if missed := _assigned(notebook) - set(found):
+    if missed := assigned - set(found):
         raise BookError(
             f"its parameter {', '.join(sorted(missed))} could not be read: "
             "write `name: type = literal  # comment`, with no equals sign in the comment"
@@ -46,7 +46,13 @@ def declared(notebook):
 def _assigned(notebook):
     """Names that the cell tagged ``parameters`` sets; papermill passes over a line that it cannot parse."""
     tagged = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", []))
-    body = [statement for cell in tagged for statement in ast.parse(cell.source).body]
+    try:
+        body = [statement for cell in tagged for statement in ast.parse(cell.source).body]
+    except SyntaxError as error:
+        raise BookError(
+            f"its cell of parameters does not parse ({error.msg}, line {error.lineno}): "
+            "write `name: type = literal  # comment`"
+        ) from None
     targets = [target for line in body for target in getattr(line, "targets", [getattr(line, "target", None)])]
     return {target.id for target in targets if isinstance(target, ast.Name)}
 
@@ -54,23 +60,23 @@ def _assigned(notebook):
 def parse(text):
     """Read ``seed=7 iterations=5000 loss=logistic step=1e-3``; the values stay words until their type is known."""
     values = {}
-    for word in shlex.split(text):
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise BookError(f"parameters {text!r} cannot be read ({error}): write name=value, quotes in pairs") from None
+    for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name:
-            raise BookError(f"parameter {word!r} is not of the form name=value")
+            raise BookError(f"parameter {word!r} has no {'name' if equals else 'value'}: write name=value")
         if name in values:
-            raise BookError(f"parameter {name} is given twice")
+            raise BookError(f"parameter {name} is given twice: give it once")
         values[name] = value
     return values
 
 
 def read(path):
     """Read a YAML file with one block of values a chapter, which may be named by the last part of its path."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            blocks = yaml.safe_load(file) or {}
-    except (OSError, yaml.YAMLError) as error:
-        raise BookError(f"{path}: {' '.join(str(error).split())}") from None
+    blocks = yaml_of(path) or {}
     if not isinstance(blocks, dict) or not all(isinstance(block, dict) for block in blocks.values()):
         raise BookError(f"{path}: write one block a chapter, and in it lines of the form 'name: value'")
     try:
