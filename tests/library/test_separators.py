@@ -559,6 +559,28 @@ def test_label_svm_against_cvxpy(seed):
         torch.testing.assert_close(ours.theta[k], hard_margin_cvxpy(signed).theta, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("order", [1.0, 1.5, 2.0, math.inf])
+@pytest.mark.parametrize("scale", [2.0**-990, 1e-300, 1e-200, 1e200, 1e300])
+def test_rows_of_any_size_give_theta_of_the_inverse_size(scale, order):
+    rows = torch.tensor([[[1.0, 0.2, 0.3], [0.1, 1.0, -0.4]], [[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]])
+    there, here = hard_margin(scale * rows, order), hard_margin(rows, order)
+    assert there.feasible.tolist() == [True, False]
+    torch.testing.assert_close(there.theta * scale, here.theta, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(there.margins, here.margins, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(there.certificate, here.certificate)
+    problem = Problem(scale * torch.tensor([[[1.0, 0.0], [0.0, 0.0]]]), [[1.0, 0.0]])
+    assert (att_svm(problem, [0]).theta * scale).tolist() == pytest.approx([1.0, 0.0])
+
+
+@pytest.mark.parametrize("scale", [2.0**-60, 2.0**60])
+def test_a_power_of_two_changes_no_digit(scale):
+    rows = torch.randn(20, 6, 8, generator=seeded(0))
+    there, here = hard_margin(scale * rows), hard_margin(rows)
+    assert torch.equal(there.theta * scale, here.theta)
+    assert torch.equal(there.duals * scale**2, here.duals)
+    assert torch.equal(there.gap, here.gap)
+
+
 def test_labels_that_cannot_be_separated_are_refused_with_the_certificate():
     with pytest.raises(InfeasibleError, match=r"no head has every label right.*use other features") as refusal:
         label_svm([[1.0, 2.0], [2.0, 4.0]], [1.0, -1.0])
