@@ -96,7 +96,7 @@ def progress_of(chapter, private):
         def follow():
             shown = -PAUSE
             for line in iter(io.BufferedReader(ours).readline, END):
-                if time.monotonic() - shown >= PAUSE:
+                if line.strip() and time.monotonic() - shown >= PAUSE:
                     shown = time.monotonic()
                     print(f"{chapter}: {line.decode(errors='replace').strip()}", flush=True)
 
