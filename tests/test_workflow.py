@@ -29,7 +29,7 @@ import fragments
 CAPTION = """---
 mystnb: {figure: {caption: Something to see}}
 ---
-verdict(claim"""
+theorem_1 = """
 HEADER = """---
 {extra}jupytext:
   text_representation: {{extension: .md, format_name: myst}}
@@ -213,7 +213,7 @@ def failed(tmp_path_factory):
         book.add(name, code, extra)
     book.add("leaves", "import sys; sys.exit(0)")
     silent = book.add("silent").folder / "book/part/silent.md"
-    silent.write_text(silent.read_text().replace("verdict(claim", "(claim"))
+    silent.write_text(silent.read_text().replace("verdict(theorem_1.claim", "(theorem_1.claim"))
     book.process = book.build()
     return book
 
@@ -303,7 +303,7 @@ class TestReruns:
             ("the same content, newer", (book.folder / "lib/gamma.py").touch, "", []),
             ("a module imported by an imported module", lambda: append("lib/beta.py"), "", ["a"]),
             ("a sentence", lambda: append("book/part/c.md", "More words.\n"), "", []),
-            ("a caption", lambda: swap("book/part/c.md", "verdict(claim", CAPTION.rstrip()), "", []),
+            ("a caption", lambda: swap("book/part/c.md", "theorem_1 = ", CAPTION), "", []),
             ("code", lambda: swap("book/part/c.md", "seed: int = 3", "seed: int = 4"), "", ["c"]),
             ("parameters", lambda: None, "values.yml", ["b"]),
             ("defaults again", lambda: None, "", ["b"]),
