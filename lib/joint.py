@@ -122,7 +122,7 @@ class LabelChoice(NamedTuple):
 
     selected : shape (n,).
     separator : Separator, the label SVM on them; its support vectors have margin 1. Infeasible where no selection
-        separates the labels: then no margin is above 0, and Assumption C does not hold.
+    separates the labels: then no margin is above 0, and Assumption C does not hold.
     margin : shape (), their label margin Gamma.
     runner_up : shape (), the largest label margin of any other selection.
     holds : bool, Assumption C for every attention map.

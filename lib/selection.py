@@ -110,8 +110,8 @@ def locally_optimal(problem, selected, separator):
 def log_pulls(problem, loss, selected):
     """log c_it for all inputs i and other tokens t, shape (..., n (T - 1)): how hard each of them holds theta back.
 
-    With a linear head, c_it = |loss'(gamma_{i alpha_i})| (gamma_{i alpha_i} - gamma_it) / n. Where attention is nearly
-    all on the selected tokens, -grad L = sum_it c_it exp(-theta . d_it) d_it with the difference rows d_it, in the
+    With a linear head, ``c_it = -loss'(gamma_{i alpha_i}) (gamma_{i alpha_i} - gamma_it) / n``. Where attention is
+    nearly all on the selected tokens, -grad L = sum_it c_it exp(-theta . d_it) d_it with the difference rows d_it, in the
     order of :func:`lib.problem.difference_rows`. nan for a token that scores higher than the selected one.
     """
     checks.problem(problem)
@@ -127,7 +127,7 @@ class LimitOffset(NamedTuple):
 
     across : shape (..., parameter_size), its part orthogonal to the ray. A regularisation path tends to R u + across.
     along : shape (...), its part along the ray in lengths of theta_mm. The gradient flow tends to
-        (log t + along) theta_mm + across.
+    (log t + along) theta_mm + across.
     """
 
     across: Tensor
