@@ -111,8 +111,8 @@ def log_pulls(problem, loss, selected):
     """log c_it for all inputs i and other tokens t, shape (..., n (T - 1)): how hard each of them holds theta back.
 
     With a linear head, ``c_it = -loss'(gamma_{i alpha_i}) (gamma_{i alpha_i} - gamma_it) / n``. Where attention is
-    nearly all on the selected tokens, -grad L = sum_it c_it exp(-theta . d_it) d_it with the difference rows d_it, in the
-    order of :func:`lib.problem.difference_rows`. nan for a token that scores higher than the selected one.
+    nearly all on the selected tokens, -grad L = sum_it c_it exp(-theta . d_it) d_it with the difference rows d_it, in
+    the order of :func:`lib.problem.difference_rows`. nan for a token that scores higher than the selected one.
     """
     checks.problem(problem)
     checks.loss(loss)
