@@ -10,6 +10,9 @@ import torch
 
 from . import geometry
 
+LARGE = 256  # rows above which they are not all given to a solver at once
+ACCURATE = 1e-12  # part of the largest required margin that a row outside may lack
+
 
 def least_norm(rows, required, start, duals, norm):
     """Solve ``min |theta|_p`` s.t. rows theta >= required for a batch of sets of rows that can be separated.
@@ -37,14 +40,42 @@ def least_norm(rows, required, start, duals, norm):
     RuntimeError
         If HiGHS gives up on a linear program.
     """
-    if norm in (1, math.inf):
-        theta, duals = _linear_programs(rows, required, start, norm)
-    else:
-        from ._interior_point import interior_point  # compiled
-
-        theta, duals = interior_point(rows, required, start, duals, norm)
+    solve = _few if rows.shape[1] <= LARGE else _many
+    theta, duals = solve(rows, required, start, duals, norm)
     combined = geometry.norm((duals[:, None] @ rows)[:, 0], geometry.dual(norm))[:, None]
     return theta, duals / combined * ((required * duals).sum(-1, keepdim=True) / combined)
+
+
+def _few(rows, required, start, duals, norm):
+    """Theta and duals, up to a factor, with all rows."""
+    if norm in (1, math.inf):
+        return _linear_programs(rows, required, start, norm)
+    from ._interior_point import interior_point  # compiled
+
+    return interior_point(rows, required, start, duals, norm)
+
+
+def _many(rows, required, start, duals, norm):
+    """The same from the rows near the margin: at first those that are for p = 2, then what lacks margin as well."""
+    solved = [_growing(*one, norm) for one in zip(rows, required, start, duals, strict=True)]
+    return tuple(torch.stack(part) for part in zip(*solved, strict=True))
+
+
+def _growing(rows, required, theta, duals, norm):
+    """One problem: the rows that lack most, or will soon, join until none outside lacks any."""
+    count, least = LARGE // 2 + int((duals > 0).sum()), -torch.inf
+    chosen = torch.zeros_like(required, dtype=torch.bool)
+    while True:
+        lacks = (required - rows @ theta).masked_fill(chosen, -torch.inf)
+        most, joining = lacks.topk(min(count, len(rows)))
+        joining = joining[most > least]
+        if not len(joining):
+            return theta, duals
+        chosen[joining] = True
+        parts = rows[chosen], required[chosen], theta, duals[chosen]
+        theta, some = (part[0] for part in _few(*(part[None] for part in parts), norm))
+        duals = torch.zeros_like(duals).masked_scatter(chosen, some)
+        count, least = LARGE, (required[chosen] - rows[chosen] @ theta).max().clamp(min=0) + ACCURATE * required.max()
 
 
 def _linear_programs(rows, required, start, norm):

@@ -203,9 +203,10 @@ def hard_margin(rows, norm=2.0, required=None):
     """Solve ``min |theta|_p`` s.t. rows theta >= required for many sets of rows; infeasible ones marked, not raised.
 
     A solution longer than 1e9 (largest required margin) / (longest row) in the Euclidean norm counts as infeasible.
-    Euclid by a dual active-set method; other norms from there by an interior-point method, to a gap below 1e-10 (1e-8 for p = 1 and infinity, linear programs) unless the solution is longer than 1e5 /
-    (longest row) or p is above 20 or below 1.02. The norm is what the gap bounds: entries and multipliers whose share
-    of it is below rounding, as a quarter of the largest entry has for p = 30, are known to few digits.
+    Euclid by a dual active-set method; other norms from there by an interior-point method, to a gap below 1e-10 (1e-8
+    for p = 1 and infinity, linear programs) unless the solution is longer than 1e5 / (longest row) or p is above 20 or
+    below 1.02. The norm is what the gap bounds: entries and multipliers whose share of it is below rounding, as a
+    quarter of the largest entry has for p = 30, are known to few digits. All run on torch's number of threads.
     All is computed in float64 on the CPU; the answer has the dtype and device of the rows. These may be of any size:
     scaled by c, theta is scaled by 1 / c and its multipliers by 1 / c^2, which may leave the floats, to 0 or infinity.
 
