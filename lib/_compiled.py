@@ -1,4 +1,4 @@
-"""The decorator of everything that is compiled.
+"""The decorator of everything that is compiled, and the threads that call it.
 
 numba keeps machine code beside the module, or in the user's folder for caches where that one cannot be written, or
 where NUMBA_CACHE_DIR says. It looks for changes in the file of a function only: what a compiled function calls stands
@@ -38,12 +38,12 @@ def compiled(*signatures, **options):
     return decorate
 
 
-def in_threads(function, *arrays):
-    """Call a compiled function with chunks of tensors along their first dimension, on torch's number of threads."""
-    threads = min(torch.get_num_threads(), len(arrays[0]))
+def in_threads(function, *tensors):
+    """Call a compiled function with equal parts of tensors, along their first dimension, on torch's threads."""
+    threads = min(torch.get_num_threads(), len(tensors[0]))
+    parts = list(zip(*([part.numpy() for part in one.tensor_split(threads)] for one in tensors), strict=True))
     if threads == 1:
-        return function(*(array.numpy() for array in arrays))
-    chunks = zip(*([one.numpy() for one in array.tensor_split(threads)] for array in arrays), strict=True)
-    with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(function, *chunk) for chunk in chunks]:
-            done.result()
+        function(*parts[0])
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda part: function(*part), parts))
