@@ -319,7 +319,7 @@ def hard_margin_cvxpy(rows, norm=2.0, required=None):
         ray = torch.as_tensor(separated.dual_value).clamp(min=0)
         raise InfeasibleError("cvxpy: the SVM is infeasible; select other tokens", ray / (ray @ required))
     if problem.status != "optimal":
-        raise RuntimeError(f"cvxpy ended with status {problem.status!r}: rescale the rows, or use norm 2 (NNLS)")
+        raise RuntimeError(f"cvxpy ended with status {problem.status!r}: rescale the rows, or use hard_margin")
     duals = torch.as_tensor(separated.dual_value) * problem.value
     return _certified(rows, required, torch.as_tensor(theta.value), duals, torch.zeros_like(duals), norm)
 
