@@ -270,7 +270,7 @@ def test_a_wrong_answer_has_the_gap_that_tells(order, wrong, monkeypatch):
         theta = att_svm(rows * (1 + torch.rand(6, 1, generator=generator)), norm=order).theta
     if wrong != "theta":
         duals = duals * (1 + torch.rand(6, generator=generator)) + 0.1 * duals.amax()
-    monkeypatch.setattr(separators, "_euclidean", lambda *_: (theta, duals, torch.zeros(6)))
+    monkeypatch.setattr(separators, "_euclidean", lambda *_: (theta.clone(), duals.clone(), torch.zeros(6)))
     monkeypatch.setattr(separators, "least_norm", lambda *_: (theta[None], duals[None]))
     if order != 2:
         with pytest.raises(RuntimeError, match="solved to a relative gap of"):
