@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from problems import seeded, seeds
 from scipy.optimize import nnls
 
-from lib import _least_norm
+from lib import _least_distance, _least_norm
 from lib.geometry import dual, norm
 from lib.separators import hard_margin
 
@@ -58,11 +58,18 @@ def long(gaussian, size):
     return unit(rows - (rows @ axis)[:, None] * axis, dim=-1) + 10.0 ** -(size % 9) * axis
 
 
+def averaged(gaussian, size):
+    """Long solutions with rows that are tight, but for rounding, because two others are."""
+    rows = long(gaussian, size)[:6]
+    weights = gaussian(6, 6).abs()
+    return torch.cat([rows, weights / weights.sum(-1, keepdim=True) @ rows, (rows + rows.roll(1, 0)) / 2])
+
+
 def integers(gaussian, size):
     return gaussian(1 + size % 12, 1 + size % 5).round().clamp(-1, 2)
 
 
-KINDS = [tall, wide, duplicated, nearly_duplicated, nearly_opposed, of_low_rank, badly_scaled, long, integers]
+KINDS = [tall, wide, duplicated, nearly_duplicated, nearly_opposed, of_low_rank, badly_scaled, long, averaged, integers]
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -152,6 +159,14 @@ def test_scaling_one_row_and_its_margin_changes_nothing(kind, seed, size, factor
     assert there.feasible == here.feasible
     length = norm(here.theta).item()
     torch.testing.assert_close(there.theta, here.theta, rtol=0, atol=length * (1e-9 + 1e-13 * length))
+
+
+@pytest.mark.parametrize(("leftover", "right"), [(0.0, True), (1e-12, True), (1e-6, False), (1.0, False)])
+def test_weights_are_a_certificate_only_if_they_prove_it(leftover, right):
+    rows = torch.tensor([[1.0, leftover], [5.0, 5.0], [-2.0, 0.0]]).numpy()
+    certificate, weights, active = np.zeros(3), np.array([2.0, 1.0, -1e-17]), np.array([0, 2, 1])
+    assert _least_distance._proves(rows, np.ones(3), active, weights, 1e9, certificate) == right
+    assert certificate.tolist() == ([2 / 3, 0.0, 1 / 3] if right else [0.0, 0.0, 0.0])
 
 
 # --- threads
