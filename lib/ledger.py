@@ -150,8 +150,7 @@ def claim(name, statement, measured, relation, bound, *, corrects="", quote=None
     interval : pair of float, optional
         Its lower and upper end, with ``measured`` between them.
     smallest_effect : float, optional
-        How far from the bound the measured value must lie for the interval to decide; by default the distance to the
-        interval's end on the bound's side.
+        How far from the bound the truth must lie for such an interval to decide; by default half its width.
     recorded : bool
         The number comes from a recorded run and not from this one.
     tolerance : float, optional
@@ -293,7 +292,7 @@ def _judged(
         interval=interval,
         relation=relation,
         bound=bound,
-        smallest_effect=_smallest(name, measured, relation, interval, smallest_effect),
+        smallest_effect=_smallest(name, interval, smallest_effect),
         recorded=_yes_or_no(recorded, name),
         verdict=outcomes[0 if inside else 1 if outside else 2],
         spread=spread,
@@ -325,14 +324,13 @@ def _interval(name, measured, interval):
     return low, high
 
 
-def _smallest(name, measured, relation, interval, effect):
+def _smallest(name, interval, effect):
     if interval is None:
         if effect is not None:
             raise ValueError(f"{name!r} has a smallest effect and no interval: give interval=(lower, upper) too")
         return None
     if effect is None:
-        low, high = measured - interval[0], interval[1] - measured
-        effect = max({"<=": high, ">=": low}.get(relation, max(low, high)), 0.0)
+        effect = (interval[1] - interval[0]) / 2
     if (effect := _finite(effect, "smallest effect", name)) < 0:
         raise ValueError(f"the smallest effect of {name!r} is {effect:g}: it must not be below 0")
     return effect
