@@ -128,7 +128,7 @@ def seeds(row):
     held, of = found["held"], found["of"]
     first, last = swept["block"]
     details = [f"{low_high(held, of)}, seeds {first} to {last}"]
-    details += [f"{found[what]} {what}" for what in ("undecided", "errors") if found.get(what)]
+    details += [f"{what}: {found[what]}" for what in ("undecided", "errors") if found.get(what)]
     return held, of, f"{held} of {of} ({'; '.join(details)})"
 
 
