@@ -73,12 +73,14 @@ class Item:
 
     def standing(self):
         """Return what its claims say together; no claim of the paper, no standing."""
-        held = sum(row["verdict"] in HELD for row in self.claims)
         if not self.claims:
             return "not tested"
-        if held:
-            return "throughout" if held == len(self.claims) else "in part"
-        return "not reproduced" if any(row["verdict"] == "not reproduced" for row in self.claims) else "undecided"
+        verdicts = {row["verdict"] for row in self.claims}
+        if verdicts <= set(HELD):
+            return "corrected" if "corrected" in verdicts else "reproduced"
+        if verdicts & set(HELD):
+            return "in part"
+        return "not reproduced" if "not reproduced" in verdicts else "undecided"
 
     def row(self):
         """Return the item's row of the scoreboard; its name links to its chapter, further chapters follow by theirs."""
@@ -178,7 +180,7 @@ def papers():
     return [(paper, [Item(paper["arxiv"], entry, rows) for entry in paper["items"]]) for paper in register()]
 
 
-STANDINGS = ("throughout", "in part", "not reproduced", "undecided", "not tested")
+STANDINGS = ("reproduced", "corrected", "in part", "not reproduced", "undecided", "not tested")
 
 
 def totals():
@@ -186,24 +188,14 @@ def totals():
     every = papers()
     listed = [(paper["short"], items) for paper, items in every]
     listed.append(("**All**", [item for _, items in every for item in items]))
-    head = (
-        "paper",
-        "statements",
-        "reproduced",
-        "in part",
-        "not reproduced",
-        "undecided",
-        "not tested",
-        "a sentence corrected",
-    )
+    head = ("paper", "statements", *STANDINGS)
     rows = [_counted(name, items) for name, items in listed]
     return "\n".join([table(head, rows, "totals"), own(), provisional()])
 
 
 def _counted(name, items):
     counts = Counter(item.standing() for item in items)
-    corrected = sum(any(row["verdict"] == "corrected" for row in item.claims) for item in items)
-    return name, len(items), *(counts[standing] for standing in STANDINGS), corrected
+    return name, len(items), *(counts[standing] for standing in STANDINGS)
 
 
 def own():
