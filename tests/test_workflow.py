@@ -623,8 +623,10 @@ def test_an_item_stands_where_all_its_rows_put_it(inside, standing):
     collected(*STANDING[standing])
     (_, (first, second)) = fragments.papers()[0]
     assert (first.standing(), second.standing()) == (standing, "not tested")
-    counts = [int(first.standing() == where) + (where == "not tested") for where in fragments.STANDINGS]
-    assert f"| Paper | 2 | {' | '.join(map(str, counts))} |" in fragments.totals()
+    for where in fragments.STANDINGS:
+        count = (standing == where) + (where == "not tested")
+        assert f"| {where} | {count} | {count} |" in fragments.totals()
+    assert "| **statements** | 2 | 2 |" in fragments.totals()
 
 
 def test_totals_count_statements_once_and_not_rows_controls_or_findings(inside):
@@ -647,12 +649,15 @@ def test_scoreboard_says_what_failed_and_what_was_corrected(inside):
     text = fragments.scoreboard()
     line = line_of("Theorem 1", text)
     assert line.startswith("| {doc}`Theorem 1 <part/good>`: A \\| b (printed; restored)<br>")
-    assert "[✗]{.verdict .not-reproduced} It is so: 1, asked ≤ 0.01" in line
+    assert "[✗]{.verdict .not-reproduced} It is so: 1, asked ≤&nbsp;0.01" in line
     assert "[✎]{.verdict .corrected} “It \\*always\\* holds.” Needs B." in line
-    assert "[▮]{.verdict .reproduced}[▮]{.verdict .corrected}[▮]{.verdict .not-reproduced} 1 reproduced, 1 corr" in line
-    assert "| [▮]{.verdict .fails-as-it-must} 1 control fails as it must | not yet swept | not yet tried |" in line
+    assert (
+        "[▮]{.verdict .reproduced}[▮]{.verdict .corrected}[▮]{.verdict .not-reproduced} 1&nbsp;✓ 1&nbsp;✎ 1&nbsp;✗"
+        in line
+    )
+    assert "| [▮]{.verdict .fails-as-it-must} 1&nbsp;✓ | not yet swept | not yet tried |" in line
     (own,) = (line for line in text.splitlines() if line.startswith("| {doc}`Chapter good <part/good>`"))
-    assert "[✗]{.verdict .fails} It is so: 2, asked ≤ 0.01 | [▮]{.verdict .fails} 1 fails | – |" in own
+    assert "[✗]{.verdict .fails} It is so: 2, asked ≤&nbsp;0.01 | [▮]{.verdict .fails} 1&nbsp;✗ | – |" in own
     assert "> It \\*always\\* holds." in fragments.corrections()
     assert fragments.corrections().count("> ") == 1
     assert fragments.rows().count("\n| ") == 2 + 6

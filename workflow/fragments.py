@@ -33,10 +33,11 @@ def styled(text, verdict):
 
 
 def bar(rows):
-    """Return a block for each row in the colour of its verdict, best first, and the verdicts in words."""
+    """Return a block for each row in the colour of its verdict, best first, and how many have which sign."""
     counts = Counter(row["verdict"] for row in rows if row["verdict"])
-    blocks = [styled("▮" * counts[verdict], verdict) for verdict in PLURAL if counts[verdict]]
-    return f"{''.join(blocks)} {tally(rows)}" if blocks else "–"
+    found = [verdict for verdict in PLURAL if counts[verdict]]
+    blocks = "".join(styled("▮" * counts[verdict], verdict) for verdict in found)
+    return f"{blocks} {' '.join(f'{counts[verdict]}&nbsp;{SIGNS[verdict]}' for verdict in found)}" if found else "–"
 
 
 def escaped(text):
@@ -103,7 +104,7 @@ def remark(row):
 def numbers(row):
     """Return what was measured, its interval, and the bound."""
     between = " ({:.3g} to {:.3g})".format(*row["interval"]) if row["interval"] else ""
-    bound = "" if row["bound"] is None else f", asked {RELATIONS[row['relation']]} {row['bound']:.3g}"
+    bound = "" if row["bound"] is None else f", asked {RELATIONS[row['relation']]}&nbsp;{row['bound']:.3g}"
     return f"{row['measured']:.3g}{between}{bound}"
 
 
@@ -188,14 +189,11 @@ def totals():
     every = papers()
     listed = [(paper["short"], items) for paper, items in every]
     listed.append(("**All**", [item for _, items in every for item in items]))
-    head = ("paper", "statements", *STANDINGS)
-    rows = [_counted(name, items) for name, items in listed]
+    head = ("", *(name for name, _ in listed))
+    counts = [Counter(item.standing() for item in items) for _, items in listed]
+    rows = [(standing, *(count[standing] for count in counts)) for standing in STANDINGS]
+    rows.append(("**statements**", *(len(items) for _, items in listed)))
     return "\n".join([table(head, rows, "totals"), own(), provisional()])
-
-
-def _counted(name, items):
-    counts = Counter(item.standing() for item in items)
-    return name, len(items), *(counts[standing] for standing in STANDINGS)
 
 
 def own():
@@ -223,7 +221,7 @@ def provisional():
 
 def scoreboard():
     """Return one table a paper, one row a statement or figure; then what the book finds; then files."""
-    head = ("what it says", "its claims", "controls", "fresh seeds", "mutants that turn it")
+    head = ("what it says", "claims", "controls", "seeds", "mutants")
     blocks = [provisional()]
     for paper, items in papers():
         blocks.append(f"## {paper['title']}\n\n" + table(head, [item.row() for item in items], "scoreboard"))
@@ -254,7 +252,7 @@ def files():
 
 def rows():
     """Return a table for each chapter with all its rows."""
-    head = ("verdict", "what was checked", "measured", "bound", "fresh seeds", "mutants that turn it")
+    head = ("verdict", "what was checked", "measured", "seeds", "mutants")
     blocks, found, done = [], ledger(), finished()
     for chapter in chapters():
         here = [row for row in found if row["chapter"] == chapter]
@@ -267,12 +265,10 @@ def _row(row):
     verdict = styled(f"{SIGNS[row['verdict']]} {row['verdict']}", row["verdict"]) if row["verdict"] else "baseline"
     words = (row["item"], row["source"], "of the book" if row["of"] == "book" and row["kind"] != "baseline" else "")
     about = "; ".join(filter(None, (*words, row["breaks"] and f"broken: {row['breaks']}", row["plants"])))
-    between = " ({:.3g} to {:.3g})".format(*row["interval"]) if row["interval"] else ""
-    bound = "–" if row["bound"] is None else f"{RELATIONS[row['relation']]} {row['bound']:.3g}"
     name = row["id"].rpartition("/")[2]
     counted = (seeds(row)[2], mutants(row)[1]) if row["verdict"] else ("–", "–")
     text = f"`{name}` {escaped(row['statement'])} ({escaped(about)})"
-    return verdict, text, f"{row['measured']:.3g}{between}", bound + " †" * (row["set"] == "after"), *counted
+    return verdict, text, numbers(row) + " †" * (row["set"] == "after"), *counted
 
 
 def corrections():
