@@ -238,41 +238,66 @@ def _excess(scores, selected, loss, centre, logits, signs, logarithms):
 
 
 @compiled()
-def _length(vector, norm):
-    """l_p norm, at any size of the entries."""
-    largest, total = 0.0, 0.0
+def _length(vector, norm, room):
+    """l_p norm; ``room`` has place for the powers of the entries, which are scaled if they leave the floats."""
+    unit = 1.0
+    if norm != np.inf:
+        total = _power_sum(vector, unit, norm, room)
+        if FAINT < total < 1.0 / FAINT:
+            return math.sqrt(total) if norm == 2.0 else total ** (1.0 / norm)
+    unit = 0.0
     for k in range(len(vector)):
-        largest = max(largest, abs(vector[k]))
-        total += abs(vector[k])
-    if norm == np.inf or largest == 0.0:
-        return largest
-    if norm == 1.0:
-        return total
-    total = 0.0
-    for k in range(len(vector)):
-        total += _power(abs(vector[k]) / largest, norm)
-    return largest * (math.sqrt(total) if norm == 2.0 else total ** (1.0 / norm))
+        unit = max(unit, abs(vector[k]))
+    if norm == np.inf or unit == 0.0:
+        return unit
+    return unit * _power_sum(vector, unit, norm, room) ** (1.0 / norm)
 
 
 @compiled()
-def _power(size, power):
-    """size^power for size >= 0: the powers of p = 3, 2 and 3/2 without logarithms."""
-    if power == 2.0:
-        return size * size
-    if power == 0.5:
-        return math.sqrt(size)
-    if power == 1.5:
-        return size * math.sqrt(size)
-    return size**power
+def _power_sum(vector, unit, power, room):
+    """Sum of |x / unit|^power, in four parts that do not wait for each other."""
+    for k in range(len(vector)):
+        room[k] = abs(vector[k]) / unit
+    _raise(room, power, room)
+    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+    whole = len(room) - len(room) % 4
+    for k in range(0, whole, 4):
+        first += room[k]
+        second += room[k + 1]
+        third += room[k + 2]
+        fourth += room[k + 3]
+    for k in range(whole, len(room)):
+        first += room[k]
+    return first + second + (third + fourth)
 
 
 @compiled()
-def _step_length(rule, size, dual, k, power, direction, log_scale, excess_sign, excess_log):
+def _raise(vector, power, out):
+    """sign(x) |x|^power entry by entry; the powers of p = 3, 2 and 3/2 without logarithms."""
+    if power == 1.0:
+        for k in range(len(vector)):
+            out[k] = vector[k]
+    elif power == 2.0:
+        for k in range(len(vector)):
+            out[k] = vector[k] * abs(vector[k])
+    elif power == 0.5:
+        for k in range(len(vector)):
+            out[k] = math.copysign(math.sqrt(abs(vector[k])), vector[k])
+    elif power == 1.5:
+        for k in range(len(vector)):
+            out[k] = vector[k] * math.sqrt(abs(vector[k]))
+    else:
+        for k in range(len(vector)):
+            out[k] = math.copysign(abs(vector[k]) ** power, vector[k])
+
+
+@compiled()
+def _step_length(rule, size, dual, k, power, direction, room, log_scale, excess_sign, excess_log):
     """What the direction is multiplied by, with the sign that goes downhill turned."""
     factor = 1.0 if power == 0.0 else (k + 1.0) ** -power
     if rule == CONSTANT:
         return factor * size * math.exp(log_scale)
-    length = _length(direction, dual)
+    length = _length(direction, dual, room)
     if length == 0.0:
         return 0.0
     if rule == NORMALISED:
@@ -283,18 +308,11 @@ def _step_length(rule, size, dual, k, power, direction, log_scale, excess_sign, 
 
 
 @compiled()
-def _mirror(vector, norm, mirrored):
-    """The mirror map of the l_p norm or, for the dual norm, its inverse."""
-    for k in range(len(vector)):
-        mirrored[k] = vector[k] if norm == 2.0 else math.copysign(_power(abs(vector[k]), norm - 1.0), vector[k])
-
-
-@compiled()
 def _move(mirrored, theta, direction, step, norm):
     """Take the step in the mirror variable; return whether theta is still finite."""
     for k in range(len(theta)):
         mirrored[k] -= step * direction[k]
-    _mirror(mirrored, norm / (norm - 1.0), theta)
+    _raise(mirrored, 1.0 / (norm - 1.0), theta)
     finite = True
     for k in range(len(theta)):
         finite = finite and math.isfinite(theta[k])
@@ -367,11 +385,11 @@ def _descend(
     _, inputs, tokens, size = keys.shape
     logits, weights, moved = np.empty((inputs, tokens)), np.empty((inputs, tokens)), np.empty(size)
     scales, signs, logarithms = np.empty(inputs), np.empty(inputs), np.empty(inputs)
-    direction, theta, mirrored = np.empty(start.shape[1]), np.empty(start.shape[1]), np.empty(start.shape[1])
+    direction, theta, mirrored, room = np.empty((4, start.shape[1]))
     for b in range(first, last):
         own_keys, own_queries, own_scores = keys[places[0, b]], queries[places[1, b]], scores[places[2, b]]
         theta[:] = start[b]
-        _mirror(theta, norm, mirrored)
+        _raise(theta, norm - 1.0, mirrored)
         sign, log, record = 0.0, 0.0, 0
         for k in range(kept[-1] + 1):
             if k == kept[record]:
@@ -385,7 +403,7 @@ def _descend(
             )
             if rule == POLYAK:
                 sign, log = _excess(own_scores, selected[b], loss, centre, logits, signs, logarithms)
-            step = _step_length(rule, sizes[b], dual, k, power, direction, log_scale, sign, log)
+            step = _step_length(rule, sizes[b], dual, k, power, direction, room, log_scale, sign, log)
             if not _move(mirrored, theta, direction, step, norm):
                 failed[b] = k + 1
                 break
@@ -403,13 +421,13 @@ def _descend_jointly(
     _, inputs, count, size = keys.shape
     logits, weights, moved = np.empty((inputs, count)), np.empty((inputs, count)), np.empty(size)
     scores, scales, features = np.empty((inputs, count)), np.empty(inputs), np.empty((inputs, tokens.shape[3]))
-    direction, both, mirrored = np.empty(start.shape[1]), np.empty(start.shape[1]), np.empty(start.shape[1])
+    direction, both, mirrored, room = np.empty((4, start.shape[1]))
     cut = tokens.shape[3]
     for b in range(first, last):
         own_keys, own_queries = keys[places[0, b]], queries[places[1, b]]
         own_tokens, own_labels = tokens[places[2, b]], labels[places[3, b]]
         both[:] = start[b]
-        _mirror(both, norm, mirrored)
+        _raise(both, norm - 1.0, mirrored)
         record = 0
         for k in range(kept[-1] + 1):
             if k == kept[record]:
@@ -429,13 +447,17 @@ def _descend_jointly(
                 if log_scale > -np.inf:
                     direction[:cut] *= math.exp(of_head - log_scale)
                     direction[cut:] *= math.exp(of_theta - log_scale)
-                step = _step_length(rules[1], sizes[1, b], duals[1], k, powers[1], direction, log_scale, 0.0, 0.0)
+                step = _step_length(rules[1], sizes[1, b], duals[1], k, powers[1], direction, room, log_scale, 0.0, 0.0)
                 finite = _move(mirrored, both, direction, step, norm)
             else:
                 parts = direction[:cut], direction[cut:]
                 steps = (
-                    _step_length(rules[0], sizes[0, b], duals[0], k, powers[0], parts[0], of_head, 0.0, 0.0),
-                    _step_length(rules[1], sizes[1, b], duals[1], k, powers[1], parts[1], of_theta, 0.0, 0.0),
+                    _step_length(
+                        rules[0], sizes[0, b], duals[0], k, powers[0], parts[0], room[:cut], of_head, 0.0, 0.0
+                    ),
+                    _step_length(
+                        rules[1], sizes[1, b], duals[1], k, powers[1], parts[1], room[cut:], of_theta, 0.0, 0.0
+                    ),
                 )
                 finite = _move(mirrored[:cut], both[:cut], parts[0], steps[0], norm)
                 finite = _move(mirrored[cut:], both[cut:], parts[1], steps[1], norm) and finite
@@ -450,10 +472,10 @@ def _velocity(keys, queries, scores, loss, centre, state, norm, out):
     inputs, tokens, size = keys.shape
     logits, weights, moved = np.empty((inputs, tokens)), np.empty((inputs, tokens)), np.empty(size)
     theta, direction = np.empty(len(state) - 1), np.empty(len(state) - 1)
-    _mirror(state[:-1], norm / (norm - 1.0), theta)
+    _raise(state[:-1], 1.0 / (norm - 1.0), theta)
     _fill_logits(keys, queries, theta, moved, logits)
     log_scale = _gradient(keys, queries, scores, loss, centre, logits, weights, np.empty(inputs), moved, direction)
-    length = _length(direction, 2.0)
+    length = _length(direction, 2.0, np.empty(len(direction)))
     log_velocity = state[-1] + log_scale + math.log(length) if length > 0.0 else -np.inf
     small = math.exp(-abs(log_velocity))
     share, rest = (1.0, small) if log_velocity > 0.0 else (small, 1.0)
