@@ -25,12 +25,12 @@ from . import floor, published, tensors, textbook
 ONE, ALL = "one core", "all cores"
 LONGEST = 60.0  # seconds that cvxpy gets for one SVM
 WORKS = {  # words of the page
-    "figure-9": {"title": "Figure 9: 1,000 steps and two SVMs", "unit": "trial"},
-    "divergence": {"title": "Divergence figure: runs of three p and nine SVMs", "unit": "seed"},
-    "flow": {"title": "Flow to log t = 10,000", "unit": "flow"},
-    "joint": {"title": "Figure 3: 1,000 joint steps of both panels", "unit": "run of both panels"},
+    "figure-9": {"title": "Figure 9, a trial: 1,000 steps, two SVMs", "unit": "trial"},
+    "divergence": {"title": "Divergence figure, a seed: runs of three p, nine SVMs", "unit": "seed"},
+    "flow": {"title": "A flow in log time, to log t = 10,000", "unit": "flow"},
+    "joint": {"title": "Figure 3, both panels: 1,000 joint steps", "unit": "run of both panels"},
     "separators": {"title": "SVM", "unit": "SVM"},
-    "growth": {"title": "A step as the sizes grow", "unit": "step of one trial"},
+    "growth": {"title": "A step", "unit": "step of one trial"},
 }
 PUBLISHED = {1.75: 1500, 2.0: 2000, 3.0: 20000}  # steps of the divergence figure for each p
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from chapters import BookError, json_of, pages
+from fragments import table
 
 PAGE, RECORDED = "book/speed", Path("book/recorded/benchmarks.json")
 FIELDS = ("quick", "date", "commit", "machine", "speed", "versions", "works", "rows")
@@ -53,29 +54,34 @@ def shown(seconds):
     rounded = float(f"{seconds:.2g}")
     size, unit = next((pair for pair in UNITS if rounded >= pair[0]), UNITS[-1])
     number = rounded / size
-    return f"{number:,.0f} {unit}" if number >= 10 else f"{number:.2g} {unit}"
+    return f"{number:,.0f}\N{NO-BREAK SPACE}{unit}" if number >= 10 else f"{number:.1f}\N{NO-BREAK SPACE}{unit}"
 
 
 def times(ratio):
-    """Return a ratio in words of the page: ``170``, ``3.4``."""
-    return f"{ratio:,.0f}" if ratio >= 9.95 else f"{ratio:.1f}"
+    """Return a ratio with two digits, three from 100 on: ``3.4``, ``171``, ``82,300``."""
+    rounded = float(f"{ratio:.{3 if ratio >= 100 else 2}g}")
+    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:.1f}"
 
 
-def lines(found, growth=False):
+def lines(found, growth=False, parts=False):
     """Return the works as (title, {style: median seconds of a unit}); those whose parts make a whole added up.
 
-    A style that left a part out has no time of the whole.
+    A style that left a part out has no time of the whole. With ``parts`` they follow their whole.
     """
-    parts = {}
+    works = {}
     for row in found["rows"]:
         if (row["work"] == "growth") == growth:
-            parts.setdefault((row["work"], row["part"]), {})[row["style"]] = row.get("seconds", {}).get("median")
-    wholes = {}
-    for (work, part), medians in parts.items():
-        title = found["works"][work]["title"]
-        name = part if growth else f"{title}, {part}" if work in APART else title
-        wholes.setdefault(name, []).append(medians)
-    return [(name, _added(several)) for name, several in wholes.items()]
+            of_part = works.setdefault(row["work"], {}).setdefault(row["part"], {})
+            of_part[row["style"]] = row.get("seconds", {}).get("median")
+    listed = []
+    for work, of_parts in works.items():
+        title, each = found["works"][work]["title"], [(name, _added([one])) for name, one in of_parts.items()]
+        if work in APART:
+            listed += [(name if growth else f"{title}, {name}", medians) for name, medians in each]
+        else:
+            listed.append((title, _added(of_parts.values())))
+            listed += [(f"– {name}", medians) for name, medians in each] if parts and len(each) > 1 else []
+    return listed
 
 
 def _added(several):
@@ -90,16 +96,11 @@ def against(medians):
     return {style: medians[style] / own for style in slower}
 
 
-def table(head, rows):
-    """Return a Markdown table."""
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]) + "\n"
-
-
 def comparison(found, growth=False):
     """Return the table of works by style, with what is gained over the published style and over tensors."""
     head = ["size" if growth else "work", *STYLES.values(), "published / `lib`", "tensors / `lib`"]
     rows = []
-    for name, medians in lines(found, growth):
+    for name, medians in lines(found, growth, parts=True):
         gained = against(medians)
         rows.append(
             [name]
@@ -107,7 +108,7 @@ def comparison(found, growth=False):
             + [times(gained[style]) if style in gained else "–" for style in ("published", "tensors")]
         )
     used = [k for k in range(len(head)) if any(row[k] != "–" for row in rows)]
-    return table([head[k] for k in used], [[row[k] for k in used] for row in rows])
+    return table([head[k] for k in used], [[row[k] for k in used] for row in rows], "speed")
 
 
 def finding(found):
@@ -130,13 +131,14 @@ def left(found):
 
 def provenance(found):
     """Return machine, date, commit and versions in sentences."""
-    machine, speed = found["machine"], found["speed"]
+    machine, rate = found["machine"], found["speed"]
     versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items() if number)
+    memory = max(row.get("peak_memory", 0) for row in found["rows"])
     return (
         f"Recorded on {found['date']} at commit {found['commit']}, on a machine with {machine['cores']} cores"
-        f" ({machine['cpu']}), in one run of one process; {versions}. The core reached"
-        f" {speed['multiply_adds'] / 1e9:.1f} thousand million multiply-adds and"
-        f" {speed['exponentials'] / 1e9:.2f} thousand million exponentials a second in float64.\n"
+        f" ({machine['cpu']}), in one run of one process. It had at most {memory / 1e9:.1f} GB of memory."
+        f" Versions: {versions}. A core reached {rate['multiply_adds'] / 1e9:.1f} thousand million multiply-adds and"
+        f" {rate['exponentials'] / 1e9:.2f} thousand million exponentials a second in float64.\n"
     )
 
 
@@ -149,9 +151,9 @@ def details(found):
             seconds = [shown(row["seconds"][part]) for part in ("minimum", "median", "maximum")]
             rows.append([*name, f"{row['units']:g}" if "units" in row else "–", str(row["runs"]), *seconds])
         else:
-            rows.append([*name, "–", "–", f"left out: {row['left_out']}".replace("|", r"\|"), "–", "–"])
+            rows.append([*name, "–", "–", f"left out: {row['left_out']}", "–", "–"])
     head = ["work", "part", "style", "units a run", "runs", "minimum", "median", "maximum"]
-    return f":::{{dropdown}} All {len(rows)} measurements\n{table(head, rows)}:::\n"
+    return f":::{{dropdown}} All {len(rows)} measurements\n{table(head, rows, 'speed')}:::\n"
 
 
 def page(found):
@@ -160,7 +162,6 @@ def page(found):
         ":::{note}\nThese numbers are of a quick run (`QUICK=1`): fewer trials, fewer runs, and the largest works left"
         " out.\n:::\n"
     )
-    units = ", ".join(f"{entry['title']}: one {entry['unit']}" for entry in found["works"].values())
     caption = (
         f"**{finding(found)}** {left(found)} Median time of a unit of each work; the axis is logarithmic, and left is"
         " fast."
@@ -172,7 +173,6 @@ def page(found):
         provenance(found),
         "## By work\n",
         comparison(found),
-        f"Units: {units}.\n",
         "## As the sizes grow\n",
         f"Time of one {found['works']['growth']['unit']}, as one of the sizes differs from those of the first line.\n",
         comparison(found, growth=True),
@@ -200,7 +200,7 @@ def draw(found, path):
     matplotlib.use("Agg")
     figures.theme()
     works = lines(found)
-    fig, ax = plt.subplots(figsize=(figures.WIDTH, 0.55 * len(works) + 1.3))
+    fig, ax = plt.subplots(figsize=(figures.WIDTH, 0.58 * len(works) + 1.3))
     for style, (marker, colour, label) in MARKS.items():
         points = [(one[style], place) for place, (_, one) in enumerate(works) if style in one]
         colour = "0.35" if colour is None else figures.PALETTE[colour]
@@ -209,7 +209,7 @@ def draw(found, path):
                    label=label, zorder=3)  # fmt: skip
     for place, (name, _) in enumerate(works):
         ax.axhline(place, color="0.9", lw=0.8, zorder=0)
-        ax.annotate(name.replace("`", ""), (0, place), xycoords=("axes fraction", "data"), xytext=(0, 5),
+        ax.annotate(name.replace("`", ""), (0, place), xycoords=("axes fraction", "data"), xytext=(0, 8),
                     textcoords="offset points", fontsize=9)  # fmt: skip
     ax.set(xscale="log", xlabel="seconds of a unit", yticks=[], ylim=(len(works) - 0.6, -0.9))
     ax.spines["left"].set_visible(False)
