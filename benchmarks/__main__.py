@@ -63,6 +63,7 @@ def main():
     reached, rows = floor.measured_speed(), []
     commit = Path(chapters.mark_commit()).read_text("utf-8").strip()
     found = measure.about(commit, cpu(), quick, reached) | {"works": works.WORKS, "rows": rows}
+    works.warm_up()
     for case in works.cases(quick):
         if not rows or rows[-1]["work"] != case.work:
             print(f"{works.WORKS[case.work]['title']}: time of one {works.WORKS[case.work]['unit']}", flush=True)

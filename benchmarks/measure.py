@@ -67,6 +67,8 @@ def row(case, speed, runs, limit, earlier):
     torch.set_num_threads(cores() if case.style == ALL else 1)
     try:
         taken = [seconds / case.units for seconds in seconds_of(case.function, runs, limit)]
+    except TimeoutError as error:
+        return about | {"left_out": str(error)}
     except Exception as error:  # a case that fails says so in its place, and the others go on
         return about | {"left_out": f"{type(error).__name__}: {error}".splitlines()[0]}
     finally:

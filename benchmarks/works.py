@@ -23,7 +23,6 @@ from lib.separators import hard_margin
 from . import floor, published, tensors, textbook
 
 ONE, ALL = "one core", "all cores"
-LONGEST = 60.0  # seconds that cvxpy gets for one SVM
 WORKS = {  # words of the page
     "figure-9": {"title": "Figure 9, a trial: 1,000 steps, two SVMs", "unit": "trial"},
     "divergence": {"title": "Divergence figure, a seed: runs of three p, nine SVMs", "unit": "seed"},
@@ -65,6 +64,21 @@ def cases(quick):
     """Yield all cases, work by work; what one has drawn is gone before the next is drawn."""
     for work in (figure_9, divergence, flow, joint_descent, separators, growth):
         yield from work(quick)
+
+
+def warm_up():
+    """Call, on almost nothing, all that compiles or imports itself at its first call."""
+    data = on_sphere(2, 3, 2, 2, drawn())
+    prompts, pairs = from_tokens(*data), JointProblem(data.tokens, data.labels)
+    matrices = from_tokens(*data[:3], queries=data.tokens[..., 0, :])
+    rule = normalised(0.1)
+    run(prompts, logistic, zeros(prompts, 2), rule, 2)
+    joint.run(pairs, logistic, data.head, data.head, rule, rule, 2)
+    log_time_flow(prompts, logistic, data.head, [1.0])
+    for p in PUBLISHED:
+        run(matrices, logistic, zeros(matrices, 2), normalised(0.1, p), 2, norm=p)
+        hard_margin(gaussian_rows(3, 4), p)
+        published.svm(gaussian_rows(3, 4)[0], p)
 
 
 def drawn(seed=0):
@@ -218,7 +232,7 @@ def separators(quick):
         part = f"l2, {m:,} x 512, few support vectors"
         rows = rows_with_few_support_vectors(m, 512)
         if m == 1000 and not quick:
-            yield Case("separators", part, "published", 1, lambda rows=rows: published.svm(rows[0], 2.0, LONGEST))
+            yield Case("separators", part, "published", 1, lambda rows=rows: published.svm(rows[0]))
         yield from both("separators", part, 1, lambda rows=rows: hard_margin(rows), smaller)
         yield Case("separators", part, "floor", 1, floor.svm(m, 512, FEW))
         smaller = part, 10.0
@@ -226,7 +240,7 @@ def separators(quick):
 
 def _alone(part, rows, norm, few):
     """Yield the SVMs of rows (problems, m, D), in which the published style does a few."""
-    yield Case("separators", part, "published", few, lambda: [published.svm(one, norm, LONGEST) for one in rows[:few]])
+    yield Case("separators", part, "published", few, lambda: [published.svm(one, norm) for one in rows[:few]])
     yield from both("separators", part, len(rows), lambda: hard_margin(rows, norm))
     yield Case("separators", part, "floor", 1, svm_count(rows[: 10 * few], norm))
 

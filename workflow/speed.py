@@ -15,6 +15,11 @@ STYLES = {  # in the order of the table; the head of the column
     "all cores": "`lib`, all cores",
     "floor": "floor",
 }
+GAINS = {  # columns that divide one style's time by another's
+    "published / one core": ("published", "one core"),
+    "tensors / one core": ("tensors", "one core"),
+    "one core / all": ("one core", "all cores"),
+}
 UNITS = ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 APART = ("separators", "growth")  # works whose parts are not parts of one whole
 ALT = (
@@ -89,23 +94,21 @@ def _added(several):
     return {style: sum(one[style] for one in several) for style in known}
 
 
-def against(medians):
-    """Return the slower styles' times as multiples of the library's on one core, by style."""
-    own = medians.get("one core")
-    slower = [style for style in ("published", "tensors") if own and style in medians]
-    return {style: medians[style] / own for style in slower}
+def ratio(medians, upper, lower):
+    """Return how many times as long one style takes as another, or None where a time is missing."""
+    return medians[upper] / medians[lower] if medians.keys() >= {upper, lower} else None
 
 
 def comparison(found, growth=False):
-    """Return the table of works by style, with what is gained over the published style and over tensors."""
-    head = ["size" if growth else "work", *STYLES.values(), "published / `lib`", "tensors / `lib`"]
+    """Return the table of works by style, with what is gained: over others, and by more cores."""
+    head = ["size" if growth else "work", *STYLES.values(), *GAINS]
     rows = []
     for name, medians in lines(found, growth, parts=True):
-        gained = against(medians)
+        gained = [ratio(medians, *pair) for pair in GAINS.values()]
         rows.append(
             [name]
             + [shown(medians[style]) if style in medians else "–" for style in STYLES]
-            + [times(gained[style]) if style in gained else "–" for style in ("published", "tensors")]
+            + [times(one) if one else "–" for one in gained]
         )
     used = [k for k in range(len(head)) if any(row[k] != "–" for row in rows)]
     return table([head[k] for k in used], [[row[k] for k in used] for row in rows], "speed")
@@ -113,19 +116,18 @@ def comparison(found, growth=False):
 
 def finding(found):
     """Return the sentence with which the caption opens: the range of what is gained."""
-    all_lines = [medians for _, medians in lines(found)]
     sentences = []
     for style, words in (("published", "the published style"), ("tensors", "its own tensors driven by hand")):
-        gains = sorted(against(one)[style] for one in all_lines if style in against(one))
+        gains = sorted(filter(None, (ratio(medians, style, "one core") for _, medians in lines(found))))
         if gains:
-            gained = times(gains[0]) if len(gains) == 1 else f"{times(gains[0])} to {times(gains[-1])}"
-            sentences.append(f"{gained} times as fast as {words}")
+            ends = dict.fromkeys([times(gains[0]), times(gains[-1])])
+            sentences.append(f"{' to '.join(ends)} times as fast as {words}")
     return f"On one core `lib` is {', and '.join(sentences)}." if sentences else "Nothing was compared."
 
 
 def left(found):
     """Return how far the library is from the floor, in a sentence."""
-    ratios = sorted(one["one core"] / one["floor"] for _, one in lines(found) if one.keys() >= {"one core", "floor"})
+    ratios = sorted(filter(None, (ratio(medians, "one core", "floor") for _, medians in lines(found))))
     return f"It stays {times(ratios[0])} to {times(ratios[-1])} times above the floor." if ratios else ""
 
 
