@@ -101,14 +101,14 @@ def ratio(medians, upper, lower):
 
 def comparison(found, growth=False):
     """Return the table of works by style, with what is gained: over others, and by more cores."""
-    head = ["size" if growth else "work", *STYLES.values(), *GAINS]
+    head = ["size" if growth else "work", *GAINS, *STYLES.values()]
     rows = []
     for name, medians in lines(found, growth, parts=True):
         gained = [ratio(medians, *pair) for pair in GAINS.values()]
         rows.append(
             [name]
-            + [shown(medians[style]) if style in medians else "–" for style in STYLES]
             + [times(one) if one else "–" for one in gained]
+            + [shown(medians[style]) if style in medians else "–" for style in STYLES]
         )
     used = [k for k in range(len(head)) if any(row[k] != "–" for row in rows)]
     return table([head[k] for k in used], [[row[k] for k in used] for row in rows], "speed")
