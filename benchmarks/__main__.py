@@ -9,15 +9,11 @@ import os
 import sys
 from pathlib import Path
 
-for _library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM"):  # before NumPy: one core is one core
-    os.environ[f"{_library}_NUM_THREADS"] = "1"
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as chapters do: threads that spin while they wait take cores away
-
 sys.path.insert(0, "workflow")
 
-import chapters  # noqa: E402  the workflow knows commit and machine, and how the page writes a time
-import speed  # noqa: E402
-from chapter import cpu  # noqa: E402
+import chapters
+import speed
+from chapter import cpu
 
 BUILT = Path("build/benchmarks.json")
 RUNS, LIMIT = {True: 3, False: 5}, {True: 0.6, False: 12.0}  # runs of a case, and seconds that they may take
@@ -54,8 +50,15 @@ def line(row):
     return f"{name} {speed.shown(seconds['median']):>9} {spread}".rstrip()
 
 
+def on_one_core():
+    """Let NumPy and torch, not imported yet, have one thread until they are told otherwise, and wait asleep."""
+    for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM"):
+        os.environ[f"{library}_NUM_THREADS"] = "1"
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait take cores away
+
+
 def main():
-    """Measure everything, print it as it goes, write it."""
+    """Measure everything, print it as it goes, write it; exit with one line if a case failed."""
     quick, record = switch("QUICK"), switch("RECORD")
     paths = [writable(path) for path in (BUILT, speed.RECORDED)[: 2 if record else 1]]
     from . import floor, measure, works  # after what can be refused: torch and cvxpy take seconds to import
@@ -72,7 +75,13 @@ def main():
     for path in paths:
         path.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", "utf-8")
         print(f"written: {path}")
+    if failed := [line(row) for row in rows if "failed" in row]:
+        sys.exit(f"{len(failed)} of {len(rows)} cases failed, the first:{failed[0]}")
 
 
 if __name__ == "__main__":
-    main()
+    on_one_core()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("interrupted: nothing is written")

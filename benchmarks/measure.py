@@ -53,8 +53,8 @@ def row(case, speed, runs, limit, earlier):
 
     Parameters
     ----------
-    case : lib.works.Case
-    speed : lib.floor.Speed
+    case : benchmarks.works.Case
+    speed : benchmarks.floor.Speed
     earlier : list of dict
         Rows before this one.
     """
@@ -70,7 +70,7 @@ def row(case, speed, runs, limit, earlier):
     except TimeoutError as error:
         return about | {"left_out": str(error)}
     except Exception as error:  # a case that fails says so in its place, and the others go on
-        return about | {"left_out": f"{type(error).__name__}: {error}".splitlines()[0]}
+        return about | {"left_out": f"{type(error).__name__}: {error}".splitlines()[0], "failed": True}
     finally:
         torch.set_num_threads(1)
     return about | {"units": case.units} | _summary(taken) | {"peak_memory": peak_memory()}
