@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-export NAME PARAMS PARAMETERS JOBS PROFILE THREADS TIMEOUT
+export NAME PARAMS PARAMETERS JOBS PROFILE THREADS TIMEOUT QUICK RECORD
 BUILD := $(BIN)/python workflow/build.py
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
@@ -49,6 +49,9 @@ data: $(STAMP) ## fetch a published data set into data/: NAME=mnist, cifar10 or 
 serve: $(STAMP) ## show the built site on this machine (PORT=8000)
 	@$(BIN)/python workflow/serve.py "$(PORT)"
 
+bench: $(STAMP) ## time the library beside the published style and the floor, ten minutes (QUICK=1 one; RECORD=1 for the page)
+	@$(BIN)/python -m benchmarks
+
 accept: $(STAMP) ## accept the measured values of this build: book/ledger.lock.json
 	@$(BUILD) build/ledger.json
 	@$(BIN)/python workflow/claims.py accept
@@ -74,4 +77,4 @@ clean: ## remove what was built; the environment stays
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) workflow/environment.py $(VENV) $@
 
-.PHONY: help book check test test-all chapter page lab list data serve accept wheel lock clean
+.PHONY: help book check test test-all chapter page lab list data serve bench accept wheel lock clean
