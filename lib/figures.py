@@ -8,42 +8,56 @@ from itertools import cycle
 
 import matplotlib.pyplot as plt
 import numpy as np
-import seaborn as sns
+from matplotlib import colormaps
 from matplotlib.collections import LineCollection, PatchCollection
-from matplotlib.colors import BoundaryNorm, LinearSegmentedColormap, ListedColormap, LogNorm
+from matplotlib.colors import BoundaryNorm, LinearSegmentedColormap, ListedColormap, LogNorm, to_rgb
 from matplotlib.patches import Rectangle, Wedge
 from matplotlib.patheffects import withStroke
 
 from . import checks
 
 WIDTH = 5.2
-PALETTE = sns.color_palette("colorblind")
-TIME = sns.color_palette("viridis_r", as_cmap=True)
-HEAT = sns.color_palette("cividis", as_cmap=True)
-ATTENTION = sns.light_palette(PALETTE[0], as_cmap=True)
+# The palettes and the style "ticks" of seaborn, which takes as long to import as everything else here together.
+COLORBLIND = [
+    "#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161", "#fbafe4", "#949494", "#ece133", "#56b4e9",
+]  # fmt: skip
+PALETTE = [to_rgb(code) for code in COLORBLIND]
+TIME = colormaps["viridis_r"]
+HEAT = colormaps["cividis"]
+ATTENTION = LinearSegmentedColormap.from_list("attention", [(0.9388, 0.944, 0.952), PALETTE[0]])
+INK = "0.15"
+TICKS = {"color": INK, "labelsize": 10, "major.size": 6, "major.width": 1.25, "minor.size": 4, "minor.width": 1}
+STYLE = {
+    "figure.figsize": (WIDTH, 3.6),
+    "figure.dpi": 200,
+    "figure.constrained_layout.use": True,
+    "font.sans-serif": ["Arial", "DejaVu Sans", "Liberation Sans", "Bitstream Vera Sans", "sans-serif"],
+    "font.size": 11,
+    "text.color": INK,
+    "axes.prop_cycle": plt.cycler(color=PALETTE),
+    "axes.axisbelow": True,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.labelsize": 11,
+    "axes.linewidth": 1.25,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "0.8",
+    "grid.linewidth": 1,
+    "legend.fontsize": 11,
+    "legend.title_fontsize": 12,
+    "lines.linewidth": 1.8,
+    "lines.solid_capstyle": "round",
+    "patch.edgecolor": "w",
+    "patch.force_edgecolor": True,
+} | {f"{axis}tick.{name}": value for axis in "xy" for name, value in TICKS.items()}
 
 
 def theme():
     """Set the house style for all figures of this process; without it they are drawn in whatever style is set."""
-    sns.set_theme(
-        context="notebook",
-        style="ticks",
-        palette=PALETTE,
-        rc={
-            "figure.figsize": (WIDTH, 3.6),
-            "figure.dpi": 200,
-            "figure.constrained_layout.use": True,
-            "font.size": 11,
-            "axes.labelsize": 11,
-            "axes.titlesize": 11,
-            "axes.titlelocation": "left",
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "xtick.labelsize": 10,
-            "ytick.labelsize": 10,
-            "lines.linewidth": 1.8,
-        },
-    )
+    plt.rcParams.update(STYLE)
 
 
 def _shaped(name, value, *shape, dtype=float):

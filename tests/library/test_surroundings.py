@@ -58,7 +58,7 @@ assert torch.get_default_dtype() == torch.float32
 
 def test_the_solvers_bring_nothing_that_they_do_not_use():
     loaded = alone("import sys, lib.separators, lib.descent, lib.flow, lib.joint_paths; print(*sys.modules)").split()
-    slow = {"cvxpy", "sklearn", "matplotlib", "seaborn", "pandas", "scipy.optimize", "scipy.integrate", "IPython"}
+    slow = {"cvxpy", "sklearn", "matplotlib", "pandas", "scipy.optimize", "scipy.integrate", "IPython"}
     assert slow.isdisjoint(loaded)
 
 
