@@ -11,6 +11,8 @@ from numba import njit
 def compiled(*signatures, **options):
     """Return ``numba.njit`` for functions that are cached where that is possible and run without the GIL.
 
+    A division by zero gives an infinity or a NaN, as NumPy's does.
+
     Parameters
     ----------
     *signatures : str, or list of str
@@ -26,8 +28,8 @@ def compiled(*signatures, **options):
 
     def decorate(function):
         try:
-            return njit(*signatures, cache=True, nogil=True, **options)(function)
+            return njit(*signatures, cache=True, nogil=True, error_model="numpy", **options)(function)
         except RuntimeError:  # no folder for a cache can be written
-            return njit(*signatures, nogil=True, **options)(function)
+            return njit(*signatures, nogil=True, error_model="numpy", **options)(function)
 
     return decorate

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FLOORS = [
-    "checks", "_compiled", "losses", "geometry", "problem", "span", "logspace", "_least_norm", "separators",
+    "checks", "_compiled", "losses", "geometry", "problem", "span", "logspace", "kernels", "_least_norm", "separators",
     "selection", "descent", "flow", "paths", "joint", "joint_paths", "published", "datasets", "archives",
     "networks", "intervals", "ledger", "figures",
 ]  # fmt: skip
