@@ -25,6 +25,7 @@ from variables import is_time
 TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… or `timeout:` in the chapter's header change it
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Sums in wider registers round otherwise, and a chaotic run amplifies it: the same on every x86 machine, as accepted.
+# numba needs no such word: without fastmath its code rounds alike whatever processor it is compiled for (tested).
 INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 # Run by IPython as the kernel starts: what the library logs goes to the runner, and nothing of it into the notebook.
@@ -34,7 +35,7 @@ logging.getLogger("lib").addHandler(logging.StreamHandler(open({pipe!r}, "w", bu
 logging.getLogger("lib").setLevel(logging.INFO)
 del logging
 """
-# Read by IPython before it makes the kernel: a debugger takes longer to import than the kernel, and nobody asks for one.
+# Read by IPython before it makes the kernel: nobody asks for a debugger here, and importing one takes longer than that.
 SETTINGS = """
 import sys
 sys.modules["debugpy"] = None
