@@ -20,19 +20,20 @@ from .losses import CORRELATION, EXPONENTIAL, LOGISTIC, TINY
 
 RULES = ("constant", "normalised", "polyak")  # a step rule is known to compiled code by its place here
 CONSTANT, NORMALISED, POLYAK = range(3)
-DEEP = -300.0  # logarithm of attention from which its own scale is taken out: products of two still are floats
+STEEP = 300.0  # margin at which a slope is given by its logarithm
+FAINT = 1e-130  # part of attention whose logarithm is taken out: products of two still are floats
 
 # ---- one input -------------------------------------------------------------------------------------------------------
 
 
 @compiled()
-def _slope(loss, centre, top_score, pull, shift):
-    """-loss'(u) at the margin u = top_score + pull e^shift, as a factor and a logarithm."""
-    margin = top_score + pull * math.exp(shift)
+def _slope(loss, centre, top_score, pull, shift, small):
+    """-loss'(u) at the margin u = top_score + pull small, with small = e^shift, as a factor and a logarithm."""
+    margin = top_score + pull * small
     if loss == LOGISTIC:
-        return (1.0, -margin) if margin > -DEEP else (1.0 / (1.0 + math.exp(margin)), 0.0)
+        return (1.0, -margin) if margin > STEEP else (1.0 / (1.0 + math.exp(margin)), 0.0)
     if loss == EXPONENTIAL:
-        return (1.0, -margin) if abs(margin) > -DEEP else (math.exp(-margin), 0.0)
+        return (1.0, -margin) if abs(margin) > STEEP else (math.exp(-margin), 0.0)
     if loss == CORRELATION:
         return 1.0, 0.0
     if top_score == centre:
@@ -41,44 +42,63 @@ def _slope(loss, centre, top_score, pull, shift):
 
 
 @compiled()
-def _weigh(logits, scores, loss, centre, weights):
-    """Fill in loss' a_t (gamma_t - gamma . a) up to a factor e^scale, which is returned; -inf if all tokens tie.
+def _weigh(i, logits, scores, loss, centre, weights):
+    """Fill in loss' a_t (gamma_t - gamma . a) of input i up to a factor e^scale; return scale, -inf if all tokens tie.
 
     With gap_t = gamma_t - gamma_b, b the token with the largest logit, and drift = sum_t a_t gap_t the weight is
-    -slope a_t (gap_t - drift); that of b is minus the sum of the others. Where little attention is left to tokens with
-    a gap its logarithm, shift, is taken out of them: drift = pull e^shift, and one that ties with b feels the pull.
+    -slope a_t (gap_t - drift); that of b is minus the sum of the others.
     """
-    top = 0
-    for t in range(1, len(logits)):
-        if logits[t] > logits[top]:
+    tokens, top = logits.shape[1], 0
+    for t in range(1, tokens):
+        if logits[i, t] > logits[i, top]:
             top = t
-    shift = -np.inf
-    for t in range(len(logits)):
-        if scores[t] != scores[top]:
-            shift = max(shift, logits[t] - logits[top])
+    top_logit, top_score = logits[i, top], scores[i, top]
+    total, drift = 0.0, 0.0
+    for t in range(tokens):
+        odds = math.exp(logits[i, t] - top_logit)
+        total += odds
+        drift += odds * (scores[i, t] - top_score)
+        weights[i, t] = odds
+    if abs(drift) < FAINT:
+        return _weigh_faint(i, top, logits, scores, loss, centre, weights)
+    drift /= total
+    slope, log_slope = _slope(loss, centre, top_score, drift, 0.0, 1.0)
+    others, factor = 0.0, -slope / total
+    for t in range(tokens):
+        weights[i, t] *= factor * (scores[i, t] - top_score - drift)
+        others += weights[i, t]
+    weights[i, top] -= others
+    return log_slope
+
+
+@compiled()
+def _weigh_faint(i, top, logits, scores, loss, centre, weights):
+    """As `_weigh`, where little attention is left to tokens with a gap: its logarithm, shift, is taken out of them.
+
+    drift is pull e^shift, and a token that ties with the top one, whose attention may be larger, feels the pull.
+    """
+    tokens, shift = logits.shape[1], -np.inf
+    top_logit, top_score = logits[i, top], scores[i, top]
+    for t in range(tokens):
+        if scores[i, t] != top_score:
+            shift = max(shift, logits[i, t] - top_logit)
     if shift == -np.inf:
-        weights[:] = 0.0
+        weights[i] = 0.0
         return shift
-    if shift > DEEP:
-        shift = 0.0
-    total, pull, small = 1.0, 0.0, math.exp(shift)
-    for t in range(len(logits)):
-        gap = scores[t] - scores[top]
-        if gap != 0.0:
-            weights[t] = math.exp(logits[t] - logits[top] - shift)
-            total += small * weights[t]
-            pull += gap * weights[t]
-        elif t != top:
-            weights[t] = math.exp(logits[t] - logits[top])
-            total += weights[t]
+    small, total, pull = math.exp(shift), 0.0, 0.0
+    for t in range(tokens):
+        gap = scores[i, t] - top_score
+        weights[i, t] = math.exp(logits[i, t] - top_logit - (0.0 if gap == 0.0 else shift))
+        total += weights[i, t] if gap == 0.0 else small * weights[i, t]
+        pull += gap * weights[i, t]
     pull /= total
-    slope, log_slope = _slope(loss, centre, scores[top], pull, shift)
-    weights[top], others = 0.0, 0.0
-    for t in range(len(logits)):
-        gap = scores[t] - scores[top]
-        weights[t] *= -slope / total * (-pull if gap == 0.0 else gap - small * pull)
-        others += weights[t]
-    weights[top] = -others
+    slope, log_slope = _slope(loss, centre, top_score, pull, shift, small)
+    others, factor = 0.0, -slope / total
+    for t in range(tokens):
+        gap = scores[i, t] - top_score
+        weights[i, t] *= factor * (-pull if gap == 0.0 else gap - small * pull)
+        others += 0.0 if t == top else weights[i, t]
+    weights[i, top] = -others
     return shift + log_slope
 
 
@@ -108,20 +128,21 @@ def _log_change(loss, centre, margin, sign, log_drop):
 
 
 @compiled()
-def _drop(logits, scores, best):
-    """Sign and logarithm of best - gamma . a, how far the margin is below the score ``best``."""
-    top = logits.max()
-    shift = -np.inf
-    for t in range(len(logits)):
-        if scores[t] != best:
-            shift = max(shift, logits[t] - top)
+def _drop(i, logits, scores, best):
+    """Sign and logarithm of best - gamma . a, how far the margin of input i is below the score ``best``."""
+    tokens, top, shift = logits.shape[1], -np.inf, -np.inf
+    for t in range(tokens):
+        top = max(top, logits[i, t])
+    for t in range(tokens):
+        if scores[i, t] != best:
+            shift = max(shift, logits[i, t] - top)
     if shift == -np.inf:
         return 0.0, shift
     total, drop = 0.0, 0.0
-    for t in range(len(logits)):
-        total += math.exp(logits[t] - top)
-        if scores[t] != best:
-            drop += math.exp(logits[t] - top - shift) * (best - scores[t])
+    for t in range(tokens):
+        total += math.exp(logits[i, t] - top)
+        if scores[i, t] != best:
+            drop += math.exp(logits[i, t] - top - shift) * (best - scores[i, t])
     return np.sign(drop), shift + math.log(abs(drop) / total)
 
 
@@ -130,16 +151,22 @@ def _drop(logits, scores, best):
 
 @compiled()
 def _fill_logits(keys, queries, theta, moved, logits):
-    """A theta: with queries, keys times W z_i, which is ``moved``; theta itself with a prompt."""
+    """A theta: keys times theta with a prompt, times ``moved``, which is W z_i, with queries."""
     inputs, tokens, size = keys.shape
+    if queries.shape[1] == 0:
+        for i in range(inputs):
+            for t in range(tokens):
+                logit = 0.0
+                for k in range(size):
+                    logit += keys[i, t, k] * theta[k]
+                logits[i, t] = logit
+        return
     for i in range(inputs):
-        if queries.shape[1] == 0:
-            moved[:] = theta
-        else:
-            for k in range(size):
-                moved[k] = 0.0
-                for j in range(queries.shape[1]):
-                    moved[k] += theta[k * queries.shape[1] + j] * queries[i, j]
+        for k in range(size):
+            entry = 0.0
+            for j in range(queries.shape[1]):
+                entry += theta[k * queries.shape[1] + j] * queries[i, j]
+            moved[k] = entry
         for t in range(tokens):
             logit = 0.0
             for k in range(size):
@@ -172,8 +199,10 @@ def _gradient(keys, queries, scores, loss, centre, logits, weights, scales, move
     """Fill in the direction of the gradient at these logits; return its log_scale, as `lib.logspace.gradient` does."""
     inputs, tokens = scores.shape
     for i in range(inputs):
-        scales[i] = _weigh(logits[i], scores[i], loss, centre, weights[i])
-    scale, largest = scales.max(), 0.0
+        scales[i] = _weigh(i, logits, scores, loss, centre, weights)
+    scale, largest = -np.inf, 0.0
+    for i in range(inputs):
+        scale = max(scale, scales[i])
     for i in range(inputs):
         factor = 1.0 if scales[i] == scale else math.exp(scales[i] - scale)
         for t in range(tokens):
@@ -182,10 +211,10 @@ def _gradient(keys, queries, scores, loss, centre, logits, weights, scales, move
     if largest == 0.0:
         direction[:] = 0.0
         return -np.inf
-    for i in range(inputs):
-        for t in range(tokens):
-            weights[i, t] /= largest
     _pull_back(keys, queries, weights, moved, direction)
+    inverse = 1.0 / largest
+    for k in range(len(direction)):
+        direction[k] *= inverse
     return scale + math.log(largest / inputs)
 
 
@@ -195,7 +224,7 @@ def _excess(scores, selected, loss, centre, logits, signs, logarithms):
     inputs = len(scores)
     for i in range(inputs):
         best = scores[i, selected[i]]
-        signs[i], logarithms[i] = _drop(logits[i], scores[i], best)
+        signs[i], logarithms[i] = _drop(i, logits, scores, best)
         if signs[i] != 0.0:
             logarithms[i] = _log_change(loss, centre, best, signs[i], logarithms[i])
     shift, total = logarithms.max(), 0.0
@@ -308,7 +337,7 @@ def _head_gradient(features, loss, centre, head, logarithms, direction):
         margin = 0.0
         for k in range(size):
             margin += features[i, k] * head[k]
-        slope, log_slope = _slope(loss, centre, margin, 0.0, 0.0)
+        slope, log_slope = _slope(loss, centre, margin, 0.0, 0.0, 1.0)
         logarithms[i] = log_slope + math.log(slope)
     scale = logarithms.max()
     direction[:] = 0.0
