@@ -18,11 +18,8 @@ from test_workflow import Book
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "workflow"))
 
-import claims
 import robustness
 import sweep
-
-from lib import ledger
 
 SEED = "seed: int = 3  # of nothing\n"
 
@@ -234,11 +231,13 @@ def test_full_disk_is_one_sentence_a_run_and_the_others_go_on(book):
     assert table(book)["sets"][0]["errors"]["seed=2"]["cut_off"]
 
 
-def test_words_of_a_row_that_holds_are_those_of_the_ledger():
-    good = [verdict for verdict, sign in ledger.VERDICTS.items() if sign in "✓✎"]
-    assert set(good) <= sweep.HELD
-    assert not (set(ledger.VERDICTS) - set(good)) & sweep.HELD
-    assert set(good) <= set(claims.PLURAL)
+def test_undecided_counts_apart_and_a_baseline_not_at_all():
+    verdicts = ["holds", "undecided", "fails", None]
+    rows = [[{"name": "row" if word else "null", "verdict": word, "measured": 1.0}] for word in verdicts]
+    runs = [{"label": str(k)} for k in range(4)]
+    table = sweep.table_of(runs, {str(k): one for k, one in enumerate(rows)}, {})
+    assert list(table) == ["row"]
+    assert [table["row"][key] for key in ("held", "undecided", "errors", "of")] == [1, 1, 0, 4]
 
 
 # Refusals: one sentence, before anything runs.
