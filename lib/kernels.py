@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from ._compiled import compiled
+from .logspace import LogScaled
 from .losses import CORRELATION, EXPONENTIAL, LOGISTIC, TINY
 
 RULES = ("constant", "normalised", "polyak")  # a step rule is known to compiled code by its place here
@@ -433,6 +434,31 @@ def _velocity(keys, queries, scores, loss, centre, state, norm, out):
     out[-1] = rest / (1.0 + small)
 
 
+@compiled("void(f8[:,:,:,::1], f8[:,:,::1], f8[:,:,::1], i8[:,::1], i8, f8, f8[:,::1], f8[:,::1], f8[::1])")
+def _gradients(keys, queries, scores, places, loss, centre, theta, directions, log_scales):
+    _, inputs, tokens, size = keys.shape
+    logits, weights = np.empty((inputs, tokens)), np.empty((inputs, tokens))
+    scales, moved = np.empty(inputs), np.empty(size)
+    for b in range(len(theta)):
+        own_keys, own_queries, own_scores = keys[places[0, b]], queries[places[1, b]], scores[places[2, b]]
+        _fill_logits(own_keys, own_queries, theta[b], moved, logits)
+        log_scales[b] = _gradient(
+            own_keys, own_queries, own_scores, loss, centre, logits, weights, scales, moved, directions[b]
+        )
+
+
+@compiled("void(f8[:,:,:,::1], f8[:,:,::1], f8[:,:,::1], i8[:,::1], i8, f8, i8[:,::1], f8[:,::1], f8[::1], f8[::1])")
+def _excesses(keys, queries, scores, places, loss, centre, selected, theta, signs, logarithms):
+    _, inputs, tokens, size = keys.shape
+    logits, moved = np.empty((inputs, tokens)), np.empty(size)
+    own_signs, own_logarithms = np.empty(inputs), np.empty(inputs)
+    for b in range(len(theta)):
+        _fill_logits(keys[places[0, b]], queries[places[1, b]], theta[b], moved, logits)
+        signs[b], logarithms[b] = _excess(
+            scores[places[2, b]], selected[places[3, b]], loss, centre, logits, own_signs, own_logarithms
+        )
+
+
 def trajectories(problem, loss, start, rule, kept, norm=2.0):
     """Descend as `lib.descent.run` does, from ``start`` of shape (..., D), keeping the iterations ``kept``, in order.
 
@@ -466,6 +492,32 @@ def joint_trajectories(problem, loss, start, head_rule, rule, kept, norm=2.0):
         np.array([RULES.index(one.kind) for one in rules]), np.stack([_sizes(one, batch) for one in rules]),
         np.array([one.dual for one in rules]), np.array([one.power for one in rules]),
     )  # fmt: skip
+
+
+def gradients(problem, loss, batch):
+    """Return `lib.logspace.gradient` as a function of theta, of shape (*batch, D), into which the problem's fits."""
+    arrays, places = _rows(batch, problem.keys, 3, _queries(problem), 2, problem.scores, 2)
+
+    def at(theta):
+        lines = _lines(theta)
+        direction, log_scale = np.empty_like(lines), np.empty(len(lines))
+        _gradients(*arrays, places, *loss.code, lines, direction, log_scale)
+        return LogScaled(torch.from_numpy(direction).view(theta.shape), torch.from_numpy(log_scale).view(batch))
+
+    return at
+
+
+def excesses(problem, loss, batch, selected):
+    """Return `lib.logspace.excess_risk` as a function of theta, of shape (*batch, D); ``selected`` has to fit, too."""
+    arrays, places = _rows(batch, problem.keys, 3, _queries(problem), 2, problem.scores, 2, selected, 1)
+
+    def at(theta):
+        lines = _lines(theta)
+        sign, log_scale = np.empty(len(lines)), np.empty(len(lines))
+        _excesses(*arrays[:3], places, *loss.code, arrays[3], lines, sign, log_scale)
+        return LogScaled(torch.from_numpy(sign).view(batch), torch.from_numpy(log_scale).view(batch))
+
+    return at
 
 
 def velocity(problem, loss, norm=2.0):
