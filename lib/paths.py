@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from . import checks, geometry
+from .descent import excess_near, gradient_near
 from .geometry import along_circle, mirror_map, on_circle, unit
 from .logspace import LogScaled, excess_risk, gradient, ordered
 
@@ -88,14 +89,15 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440, norm=2.0):
     fractions = torch.linspace(-1, 1, angles + 1, dtype=torch.float64).reshape(-1, *[1] * len(problem.batch_shape))
     places = (middle + half * fractions).expand(-1, *problem.batch_shape)
     selected = _best_limit(problem, loss, on_circle(places, 1.0))
-    theta = torch.stack([_circle_minimum(problem, loss, radius, places, selected, norm) for radius in radii])
+    theta = _circle_minima(problem, loss, radii, places, selected, norm)
     every = radii
     for _ in range(HALVINGS):
         value = ordered(excess_risk(problem, loss, theta, selected)).reshape(len(every), -1)
         added = _around_inner_minima(every, value)
-        circles = [_circle_minimum(problem, loss, radius, places, selected, norm) for radius in added]
+        if not len(added):
+            break
         every, rank = torch.cat([every, added]).sort()
-        theta = torch.cat([theta, *(circle[None] for circle in circles)])[rank]
+        theta = torch.cat([theta, _circle_minima(problem, loss, added, places, selected, norm)])[rank]
     path = _best_so_far(theta, excess_risk(problem, loss, theta, selected), selected)
     asked = torch.searchsorted(every, radii)
     return Path(path.theta[asked], LogScaled(*(part[asked] for part in path.excess)), selected)
@@ -130,13 +132,14 @@ def multistart_path(problem, loss, radii, starts, selected, norm=2.0):
     checks.problem(problem)
     checks.single(problem)
     radii, starts = _increasing(radii), checks.tensor("starts", starts, "starts", "parameter").double()
+    problem.check_parameter(starts)
     starts = unit(starts, norm)
+    grad, excess = gradient_near(problem, loss, starts[0]), excess_near(problem, loss, starts[0], selected)
     best = []
     for radius in radii.tolist():
-        ends = [_descend_sphere(problem, loss, radius, start, selected, norm) for start in (*starts, *best[-1:])]
-        ends = torch.stack(ends)
+        ends = torch.stack([_descend_sphere(grad, excess, radius, start, norm) for start in (*starts, *best[-1:])])
         lowest = ends[excess_risk(problem, loss, radius * ends, selected).log_scale.argmin()]
-        best.append(_make_stationary(problem, loss, radius, lowest, selected, norm))
+        best.append(_make_stationary(grad, excess, radius, lowest, norm))
     theta = radii[:, None] * torch.stack(best)
     return _best_so_far(theta, excess_risk(problem, loss, theta, selected), selected)
 
@@ -191,22 +194,28 @@ def _best_limit(problem, loss, directions):
     return selected.gather(0, best[None, ..., None].expand(1, *selected.shape[1:]))[0]
 
 
-def _circle_minimum(problem, loss, radius, places, selected, norm):
-    """Global minimiser over and between the angles ``places`` (angles, ...) at one radius, shape (..., 2)."""
-    value = ordered(excess_risk(problem, loss, on_circle(places, radius, norm), selected))
+def _circle_minima(problem, loss, radii, places, selected, norm):
+    """Global minimisers over and between the angles ``places`` (angles, ...) at the radii, shape (radii, ..., 2)."""
     low, high = (torch.cat(side) for side in ((places[:1], places[:-1]), (places[1:], places[-1:])))
-    before, after = (torch.cat(side) for side in ((value[:1], value[:-1]), (value[1:], value[-1:])))
-    minima = (value <= before) & (value <= after)
-    lowest = torch.where(minima, value, torch.inf).argsort(0)[:REFINED]
-    low, high = low.gather(0, lowest), high.gather(0, lowest)
+    lowest = torch.stack([_lowest_minima(problem, loss, radius, places, selected, norm) for radius in radii], dim=1)
+    low, high = (end[:, None].expand(-1, *lowest.shape[1:]).gather(0, lowest) for end in (low, high))
+    radii = radii.reshape(-1, *[1] * len(problem.batch_shape))
+    grad = gradient_near(problem, loss, on_circle(low, radii, norm))
     for _ in range(BISECTIONS):
         angle = (low + high) / 2
-        slope = gradient(problem, loss, on_circle(angle, radius, norm)).direction * along_circle(angle, norm)
-        rising = slope.sum(-1) > 0
+        rising = (grad(on_circle(angle, radii, norm)).direction * along_circle(angle, norm)).sum(-1) > 0
         low, high = torch.where(rising, low, angle), torch.where(rising, angle, high)
-    theta = on_circle((low + high) / 2, radius, norm)
+    theta = on_circle((low + high) / 2, radii, norm)
     best = ordered(excess_risk(problem, loss, theta, selected)).argmin(0)
     return theta.gather(0, best[None, ..., None].expand(1, *theta.shape[1:]))[0]
+
+
+def _lowest_minima(problem, loss, radius, places, selected, norm):
+    """Indices of the angles ``places`` (angles, ...) at one radius with the lowest local minima, lowest first."""
+    theta = on_circle(places, radius, norm)
+    value = ordered(excess_near(problem, loss, theta, selected)(theta))
+    before, after = (torch.cat(side) for side in ((value[:1], value[:-1]), (value[1:], value[-1:])))
+    return torch.where((value <= before) & (value <= after), value, torch.inf).argsort(0)[:REFINED]
 
 
 def _around_inner_minima(radii, value):
@@ -224,22 +233,21 @@ def _best_so_far(theta, excess, selected):
     return Path(chosen, LogScaled(*(part.gather(0, best) for part in excess)), selected)
 
 
-def _log_excess(problem, loss, radius, vector, selected, norm):
+def _log_excess(grad, excess, radius, vector, norm):
     """Log excess in the direction of a NumPy vector, and its gradient in the vector."""
     length = np.linalg.norm(vector, norm)
     direction = torch.as_tensor(vector / length)
-    log_excess = excess_risk(problem, loss, radius * direction, selected).log_scale
-    grad = gradient(problem, loss, radius * direction)
-    slope = radius * (grad.log_scale - log_excess).exp() * grad.direction
+    log_excess, steepest = excess(radius * direction).log_scale, grad(radius * direction)
+    slope = radius * (steepest.log_scale - log_excess).exp() * steepest.direction
     across = slope - (slope @ direction) * mirror_map(direction, norm)
     return log_excess.item(), across.numpy() / length
 
 
-def _descend_sphere(problem, loss, radius, start, selected, norm):
+def _descend_sphere(grad, excess, radius, start, norm):
     """Local minimiser of the log excess over directions, from one unit vector to another."""
 
     def value(vector):
-        return _log_excess(problem, loss, radius, vector, selected, norm)
+        return _log_excess(grad, excess, radius, vector, norm)
 
     from scipy.optimize import minimize  # slow to import
 
@@ -247,14 +255,14 @@ def _descend_sphere(problem, loss, radius, start, selected, norm):
     return unit(torch.as_tensor(found.x), norm)
 
 
-def _make_stationary(problem, loss, radius, direction, selected, norm):
+def _make_stationary(grad, excess, radius, direction, norm):
     """The zero of the tangential gradient near a direction: values of the risk alone cannot tell it so closely."""
 
     def tangent(vector):
-        return _log_excess(problem, loss, radius, vector, selected, norm)[1] + radius * (vector @ vector - 1) * vector
+        return _log_excess(grad, excess, radius, vector, norm)[1] + radius * (vector @ vector - 1) * vector
 
     from scipy.optimize import root  # slow to import
 
     refined = unit(torch.as_tensor(root(tangent, direction.numpy(), options={"xtol": 1e-15}).x), norm)
-    before, after = excess_risk(problem, loss, radius * torch.stack([direction, refined]), selected).log_scale
+    before, after = (excess(radius * one).log_scale for one in (direction, refined))
     return refined if after <= before + 1e-9 * radius else direction

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib import flow, joint, kernels, losses
-from lib.descent import compiled, constant, decaying, normalised, polyak, run
+from lib.descent import compiled, constant, decaying, excess_near, gradient_near, normalised, polyak, run
 from lib.joint import JointProblem
 from lib.logspace import LogScaled, excess_risk, gradient
 from lib.problem import Problem
@@ -26,9 +26,9 @@ LOSSES = [losses.logistic, losses.exponential, losses.correlation, losses.cubic(
 every_loss = st.sampled_from(LOSSES)
 
 
-def by_tensors(rule):
-    """The same rule, unknown to compiled code."""
-    return lambda grad, theta, k: rule(grad, theta, k)
+def by_tensors(rule, problem=None, loss=None):
+    """The same rule, unknown to compiled code; for a problem, with the gradient of the tensors."""
+    return lambda grad, theta, k: rule(grad if problem is None else gradient(problem, loss, theta), theta, k)
 
 
 def on_a_grid(array, step=1 / 16):
@@ -117,7 +117,8 @@ def test_trajectories_are_those_of_the_tensors(rule, queries, norm):
     start = random_theta(5, problem, starts=(3,))
     assert compiled(problem, losses.logistic, start, [rule])
     ours = run(problem, losses.logistic, start, rule, 30, [0, 3, 30], norm)
-    theirs = run(problem, losses.logistic, start, by_tensors(rule), 30, [0, 3, 30], norm)
+    slow = by_tensors(rule, problem, losses.logistic)
+    theirs = run(problem, losses.logistic, start, slow, 30, [0, 3, 30], norm)
     assert torch.equal(ours.times, theirs.times)
     torch.testing.assert_close(ours.theta, theirs.theta, rtol=1e-10, atol=1e-10)
 
@@ -127,8 +128,26 @@ def test_polyak_steps_are_those_of_the_tensors(loss):
     problem = random_problem(6, n=2, T=3, d=4, batch=(3,))
     start = random_theta(6, problem)
     rule = decaying(polyak(problem, loss, optimal_tokens(problem)), 0.2)
-    ours, theirs = (run(problem, loss, start, one, 2).theta for one in (rule, by_tensors(rule)))
+    ours, theirs = (run(problem, loss, start, one, 2).theta for one in (rule, by_tensors(rule, problem, loss)))
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("queries", [0, 2], ids=["prompt", "queries"])
+@pytest.mark.parametrize(("batch", "starts"), [((), ()), ((), (4,)), ((3, 1), (2, 3, 5)), ((2,), (2,))])
+def test_every_theta_of_a_batch_has_the_gradient_and_the_excess_of_the_tensors(batch, starts, queries):
+    problem = random_problem(12, n=2, T=3, d=3, batch=batch, queries=queries)
+    theta = 5 * torch.randn(*starts, problem.parameter_size, generator=seeded(12))
+    for _ in range(2):  # the second time with other arrays
+        expected, found = (
+            gradient(problem, losses.logistic, theta),
+            gradient_near(problem, losses.logistic, theta)(theta),
+        )
+        torch.testing.assert_close(*(part.log_scale.exp()[..., None] * part.direction for part in (found, expected)))
+        best = optimal_tokens(problem)
+        expected = excess_risk(problem, losses.logistic, theta, best)
+        found = excess_near(problem, losses.logistic, theta, best)(theta)
+        torch.testing.assert_close(found, expected)
+        theta = theta.flip(-1)
 
 
 def test_only_what_is_known_is_compiled():
