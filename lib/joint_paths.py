@@ -87,13 +87,19 @@ def joint_limit(problem, selected, ratio):
         required = margin - ratio * buffer
         return hard_margin(rows, required=torch.where(required > TIGHT * margin, required, 0.0))
 
-    # A unit vector reaches the least of these two margins, and not the other.
+    # A unit vector reaches the least of these two margins, and not the other. The length is convex in the margin, with
+    # the sum of the multipliers as the slope of half its square: Newton's steps, and bisection where they leave.
     low, high = min(ratio * buffer[buffer > 0].min(), 1 / length), 1 / length
+    margin = high
     for _ in range(BISECTIONS):
-        margin = (low + high) / 2
         found = shortest(margin)
-        low, high = (margin, high) if found.feasible and geometry.norm(found.theta) <= 1 else (low, margin)
-    return JointLimit(head, unit(shortest(low).theta), threshold)
+        size = geometry.norm(found.theta)
+        low, high = (margin, high) if found.feasible and size <= 1 else (low, margin)
+        if found.feasible and (size - 1).abs() < 1e-14:
+            break
+        onward = margin - size * (size - 1) / found.duals.sum()
+        margin = onward if found.feasible and low < onward < high else (low + high) / 2
+    return JointLimit(head, unit(found.theta if found.feasible else shortest(low).theta), threshold)
 
 
 class JointPath(NamedTuple):

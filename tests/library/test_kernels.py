@@ -151,6 +151,11 @@ def test_every_theta_of_a_batch_has_the_gradient_and_the_excess_of_the_tensors(b
         theta = theta.flip(-1)
 
 
+def test_its_constants_are_those_of_the_losses():
+    for name in ("LOGISTIC", "EXPONENTIAL", "CORRELATION", "CUBIC", "TINY"):
+        assert getattr(kernels, name) == getattr(losses, name), name
+
+
 def test_only_what_is_known_is_compiled():
     problem, start = random_problem(7), torch.zeros(3)
     curved, single = random_problem(7, nonlinear=True), problem.to(torch.float32)
