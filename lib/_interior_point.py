@@ -21,8 +21,6 @@ BOUNDARY = 0.995  # part of the way to the nearest bound that a step may go
 SMOOTHED = 1e-12  # part of |x| below which its power is made smooth in the end; more before
 BLOCK = 64  # columns of a matrix that are factorised at once, so that they stay in the cache
 
-fast = compiled(fastmath={"reassoc", "contract"})  # sums in any order
-
 
 def interior_point(rows, required, start, duals, norm):
     """Theta and duals, up to a factor, of :func:`lib._least_norm.least_norm`, which has the arguments."""
@@ -31,7 +29,11 @@ def interior_point(rows, required, start, duals, norm):
     return arrays[2:]
 
 
-@fast
+def compile_all():
+    """Compile, or load from the cache: both happen as this module is imported."""
+
+
+@compiled()
 def _dot(first, second):
     total = 0.0
     for i in range(len(first)):
@@ -39,13 +41,13 @@ def _dot(first, second):
     return total
 
 
-@fast
+@compiled()
 def _copy(vector, other):
     for i in range(len(vector)):
         vector[i] = other[i]
 
 
-@fast
+@compiled()
 def _norm(vector, order):
     """The l_p norm; a high power of anything but 1 overflows or vanishes."""
     largest, total = np.abs(vector).max(), 0.0
@@ -56,7 +58,7 @@ def _norm(vector, order):
     return total ** (1 / order) * largest
 
 
-@fast
+@compiled()
 def _conjugate(theta, combined, theta_unit, combined_unit, mean, norm, heading, slope):
     """Linearise the relation of theta and g: to first order theta becomes heading + slope * (change of g)."""
     power = min(norm, norm / (norm - 1))
@@ -77,7 +79,7 @@ def _conjugate(theta, combined, theta_unit, combined_unit, mean, norm, heading, 
         slope[i] *= theta_unit / combined_unit
 
 
-@fast
+@compiled()
 def _factorise(matrix):
     """Cholesky factor in place, below the diagonal, of a matrix with ones on it; small pivots become the last digit."""
     size = len(matrix)
@@ -95,7 +97,7 @@ def _factorise(matrix):
                     matrix[i, j] -= product[i - stop, j - stop]
 
 
-@fast
+@compiled()
 def _solve(factor, right):
     """Solve factor factor^T x = right in place."""
     for i in range(len(right)):
@@ -106,7 +108,7 @@ def _solve(factor, right):
             right[j] -= right[i] * factor[i, j]
 
 
-@fast
+@compiled()
 def _towards(products, factor, scale, lacking, duals, slack, dual_change, slack_change):
     """Changes of duals and slack for which, to first order, duals * slack become these products."""
     for i in range(len(duals)):
@@ -117,7 +119,7 @@ def _towards(products, factor, scale, lacking, duals, slack, dual_change, slack_
         slack_change[i] = (products[i] - slack[i] * dual_change[i]) / duals[i] - slack[i]
 
 
-@fast
+@compiled()
 def _to_boundary(duals, slack, dual_change, slack_change):
     """How many times the changes can be made until a dual or a slack is zero."""
     length = math.inf
@@ -129,7 +131,7 @@ def _to_boundary(duals, slack, dual_change, slack_change):
     return length
 
 
-@fast
+@compiled()
 def _step(rows, required, theta, duals, slack, longest, norm):
     """One step of Mehrotra's: a prediction for complementarity zero, a correction for as much as that could reach."""
     m, size = rows.shape
@@ -162,7 +164,7 @@ def _step(rows, required, theta, duals, slack, longest, norm):
     slack += length * slack_change
 
 
-@fast
+@compiled()
 def _accuracy(rows, required, theta, duals, slack, norm):
     """Relative gap of theta scaled to its margins, infinite where it has none, and complementarity."""
     product = _norm(np.dot(duals, rows), norm / (norm - 1)) * _norm(theta, norm)
@@ -174,7 +176,7 @@ def _accuracy(rows, required, theta, duals, slack, norm):
     return gap, _dot(duals, slack) / product
 
 
-@fast
+@compiled()
 def _solve_one(rows, required, theta, duals, norm):
     """Put the solution to one problem, with multipliers up to a factor, in place of the start."""
     slack = np.maximum(np.dot(rows, theta) - required, 0.0) + required.max() / 2

@@ -20,9 +20,8 @@ ROUNDING = 16 * 2.0**-52  # part of |row| |theta| that a margin may lack
 DEPENDENT = 1e-14  # part of a row outside the span of the active ones at which it counts as inside
 NEAR = 256  # rows that lack most, which are tried before all are looked at again
 TINIEST = 1e-300  # length of a row that is zero
+BLAS = 32  # entries of a vector from which on BLAS multiplies it
 STEPS = 50  # for each row and column; less than 1 is common
-
-fast = compiled(fastmath={"reassoc", "contract"})  # sums in any order
 
 
 def least_distance(rows, required, longest):
@@ -51,7 +50,11 @@ def least_distance(rows, required, longest):
     return answer
 
 
-@fast
+def compile_all():
+    """Compile, or load from the cache: both happen as this module is imported."""
+
+
+@compiled()
 def _dot(first, second):
     total = 0.0
     for i in range(len(first)):
@@ -59,20 +62,30 @@ def _dot(first, second):
     return total
 
 
-@fast
+@compiled()
+def _products(matrix, vector, out):
+    """Out = matrix vector, by BLAS where its call costs less than it saves: both round the same on every processor."""
+    if len(vector) >= BLAS and len(out):
+        np.dot(matrix, vector, out)
+    else:
+        for i in range(len(out)):
+            out[i] = _dot(matrix[i], vector)
+
+
+@compiled()
 def _add(vector, factor, other):
     """Vector += factor * other."""
     for i in range(len(vector)):
         vector[i] += factor * other[i]
 
 
-@fast
+@compiled()
 def _copy(vector, other):
     for i in range(len(vector)):
         vector[i] = other[i]
 
 
-@fast
+@compiled()
 def _back(L, k, right):
     """Solve L^T x = right in place, for the k active rows."""
     for i in range(k - 1, -1, -1):
@@ -80,27 +93,27 @@ def _back(L, k, right):
         _add(right[:i], -right[i], L[i])
 
 
-@fast
-def _outside(Q, k, row, part, rest):
+@compiled()
+def _outside(Q, k, row, part, rest, along):
     """Split a row into Q^T part + rest, twice, so that the rest is orthogonal to Q to rounding; the rest's length."""
     _copy(rest, row)
     for i in range(k):
         part[i] = 0.0
     for _ in range(2):
+        _products(Q[:k], rest, along[:k])
         for i in range(k):
-            along = _dot(Q[i], rest)
-            part[i] += along
-            _add(rest, -along, Q[i])
+            part[i] += along[i]
+            _add(rest, -along[i], Q[i])
     return math.sqrt(_dot(rest, rest))
 
 
-@fast
+@compiled()
 def _rotate(first, second, cos, sin):
     """A pair of numbers, turned."""
     return cos * first + sin * second, cos * second - sin * first
 
 
-@fast
+@compiled()
 def _leave(L, Q, active, duals, k, gone):
     """Take an active row away, and make L triangular again by rotations of Q."""
     for i in range(gone, k - 1):
@@ -115,7 +128,7 @@ def _leave(L, Q, active, duals, k, gone):
             Q[i, j], Q[i + 1, j] = _rotate(Q[i, j], Q[i + 1, j], cos, sin)
 
 
-@fast
+@compiled()
 def _enter(row, lack, size, L, Q, active, duals, k, theta, part, turn, rest):
     """Raise a row's multiplier until it lacks nothing; how many are active then, and the multiplier.
 
@@ -124,7 +137,7 @@ def _enter(row, lack, size, L, Q, active, duals, k, theta, part, turn, rest):
     """
     own = 0.0
     while True:
-        outside = _outside(Q, k, row, part, rest)
+        outside = _outside(Q, k, row, part, rest, turn)
         inside = k == len(Q) or outside <= DEPENDENT * size
         _copy(turn[:k], part)
         _back(L, k, turn)
@@ -150,7 +163,7 @@ def _enter(row, lack, size, L, Q, active, duals, k, theta, part, turn, rest):
         k -= 1
 
 
-@fast
+@compiled()
 def _polish(rows, required, L, Q, active, duals, k, theta, change):
     """Theta and duals afresh from the active rows, with one refinement: margins right to rounding."""
     theta[:] = 0.0
@@ -167,18 +180,19 @@ def _polish(rows, required, L, Q, active, duals, k, theta, change):
         duals[i] = max(duals[i], 0.0)
 
 
-@fast
-def _worst(rows, required, sizes, theta, among, lacks):
-    """Index of the row that lacks most margin, in lengths of the row; -1 where none lacks any."""
+@compiled()
+def _worst(rows, among, required, sizes, theta, lacks):
+    """Index of the row that lacks most margin, in lengths of the row, or -1; how much; what all of these rows lack."""
     worst, most = -1, ROUNDING * math.sqrt(_dot(theta, theta))
-    for i in among:
-        lacks[i] = (required[i] - _dot(rows[i], theta)) / sizes[i]
+    _products(rows, theta, lacks[: len(among)])
+    for i in range(len(among)):
+        lacks[i] = (required[among[i]] - lacks[i]) / sizes[among[i]]
         if lacks[i] > most:
-            worst, most = i, lacks[i]
-    return worst
+            worst, most = among[i], lacks[i]
+    return worst, most
 
 
-@fast
+@compiled()
 def _proves(rows, required, active, weights, limit, certificate):
     """Write weights of the active rows as a certificate if they prove that theta, if any, is too long."""
     total, combined = 0.0, np.zeros(rows.shape[1])
@@ -192,7 +206,7 @@ def _proves(rows, required, active, weights, limit, certificate):
     return True
 
 
-@fast
+@compiled()
 def _solve(rows, required, longest, theta, all_duals, certificate):
     """Write the answer to one problem into arrays of zeros."""
     m, size = rows.shape
@@ -203,18 +217,18 @@ def _solve(rows, required, longest, theta, all_duals, certificate):
     for i in range(m):
         sizes[i] = max(math.sqrt(_dot(rows[i], rows[i])), TINIEST)
     limit = longest * required.max() / sizes.max()
-    near, k, polished = every[:NEAR], 0, False
+    near, near_rows, k, polished = every[:NEAR], rows[:NEAR], 0, False
     for _ in range(STEPS * (m + size)):
         if math.sqrt(_dot(theta, theta)) > limit and _proves(rows, required, active, duals[:k], limit, certificate):
             theta[:] = 0.0
             return
-        row = _worst(rows, required, sizes, theta, near, lacks)
+        row, lack = _worst(near_rows, near, required, sizes, theta, lacks)
         if row < 0 and m > NEAR:
-            row = _worst(rows, required, sizes, theta, every, lacks)
-            near = np.nonzero(lacks >= lacks[row] / 2)[0][:NEAR]
+            row, lack = _worst(rows, every, required, sizes, theta, lacks)
+            near = np.nonzero(lacks >= lack / 2)[0][:NEAR]
+            near_rows = rows[near]
         if row >= 0:
-            lack = lacks[row] * sizes[row]
-            k, own = _enter(rows[row], lack, sizes[row], L, Q, active, duals, k, theta, part, turn, rest)
+            k, own = _enter(rows[row], lack * sizes[row], sizes[row], L, Q, active, duals, k, theta, part, turn, rest)
             if own < math.inf:
                 active[k - 1], duals[k - 1], polished = row, own, False
                 continue
