@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-export NAME PARAMS PARAMETERS JOBS PROFILE THREADS TIMEOUT QUICK RECORD
+export NAME PARAMS PARAMETERS SEEDS JOBS PROFILE THREADS TIMEOUT QUICK RECORD
 BUILD := $(BIN)/python workflow/build.py
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
@@ -33,6 +33,9 @@ test-all: test ## the same, and build the whole book again with other threads
 
 chapter: $(STAMP) ## run one chapter and print its verdicts: NAME=theorem-2 PARAMS="seed=7 iterations=5000"
 	@$(BIN)/python workflow/chapter.py "$$NAME" --params "$$PARAMS"
+
+sweep: $(STAMP) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:1019 (NAME=all, PARAMETERS=file.yml, RECORD=1)
+	@$(BIN)/python workflow/sweep.py
 
 page: $(STAMP) ## show one page as its source is now, for looking: NAME=theorem-2
 	@$(BIN)/python workflow/page.py "$$NAME"
@@ -77,4 +80,4 @@ clean: ## remove what was built; the environment stays
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) workflow/environment.py $(VENV) $@
 
-.PHONY: help book check test test-all chapter page lab list data serve bench accept wheel lock clean
+.PHONY: help book check test test-all chapter sweep page lab list data serve bench accept wheel lock clean
