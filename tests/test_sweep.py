@@ -4,6 +4,8 @@
 import csv
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,11 +18,8 @@ from test_workflow import Book
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "workflow"))
 
-import claims
 import robustness
 import sweep
-
-from lib import ledger
 
 SEED = "seed: int = 3  # of nothing\n"
 
@@ -232,11 +231,13 @@ def test_full_disk_is_one_sentence_a_run_and_the_others_go_on(book):
     assert table(book)["sets"][0]["errors"]["seed=2"]["cut_off"]
 
 
-def test_words_of_a_row_that_holds_are_those_of_the_ledger():
-    good = [verdict for verdict, sign in ledger.VERDICTS.items() if sign in "✓✎"]
-    assert set(good) <= sweep.HELD
-    assert not (set(ledger.VERDICTS) - set(good)) & sweep.HELD
-    assert set(good) <= set(claims.PLURAL)
+def test_undecided_counts_apart_and_a_baseline_not_at_all():
+    verdicts = ["holds", "undecided", "fails", None]
+    rows = [[{"name": "row" if word else "null", "verdict": word, "measured": 1.0}] for word in verdicts]
+    runs = [{"label": str(k)} for k in range(4)]
+    table = sweep.table_of(runs, {str(k): one for k, one in enumerate(rows)}, {})
+    assert list(table) == ["row"]
+    assert [table["row"][key] for key in ("held", "undecided", "errors", "of")] == [1, 1, 0, 4]
 
 
 # Refusals: one sentence, before anything runs.
@@ -305,25 +306,29 @@ def test_bad_input_is_one_sentence_and_nothing_runs(tmp_path, monkeypatch, varia
     assert not Path("runs.txt").exists()
 
 
+def git(book, *words):
+    who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+    return subprocess.run(["git", *who, *words], cwd=book.folder, check=True, capture_output=True, text=True).stdout
+
+
+def commit(book):
+    git(book, "add", "-A")
+    git(book, "commit", "-qm", "all")
+
+
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory):
+    """A book in a repository of its own, of a chapter that fails at one seed and one that has none."""
+    book = Book(tmp_path_factory.mktemp("recorded")).add("good", 'assert seed != 1001, "no"')
+    without_chance(book, "plain")
+    (book.folder / ".gitignore").write_text("build/\n.snakemake/\nruns.txt\n")
+    git(book, "init", "-q")
+    commit(book)
+    return book
+
+
 class TestRecord:
     """By an explicit act, of committed sources, and each block of seeds for one code alone."""
-
-    @pytest.fixture(scope="class")
-    def committed(self, tmp_path_factory):
-        book = Book(tmp_path_factory.mktemp("recorded")).add("good", 'assert seed != 1001, "no"')
-        without_chance(book, "plain")
-        (book.folder / ".gitignore").write_text("build/\n.snakemake/\nruns.txt\n")
-        self.git(book, "init", "-q")
-        self.commit(book)
-        return book
-
-    def git(self, book, *words):
-        who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-        return subprocess.run(["git", *who, *words], cwd=book.folder, check=True, capture_output=True, text=True).stdout
-
-    def commit(self, book):
-        self.git(book, "add", "-A")
-        self.git(book, "commit", "-qm", "all")
 
     def record(self, book):
         return json.loads((book.folder / "book/robustness.json").read_text())
@@ -334,21 +339,21 @@ class TestRecord:
         refused = swept(committed, "good", "1000:1001", RECORD="1")
         assert refused.stderr == "book/part/good.md differs from the last commit: commit first, or leave RECORD out\n"
         assert committed.running() == []
-        self.commit(committed)
+        commit(committed)
 
         first = swept(committed, "all", "1000:1001", RECORD="1")
         assert first.returncode == 1, "a seed on which the chapter fails is told, and recorded"
         assert "part/good: recorded in book/robustness.json, commit it" in first.stdout
         good, plain = (self.record(committed)[f"part/{name}"] for name in ("good", "plain"))
         assert (good["block"], plain["block"]) == ([1000, 1001], None)
-        assert good["commit"] == self.git(committed, "show", "-s", "--format=%h %cs").strip()
+        assert good["commit"] == git(committed, "show", "-s", "--format=%h %cs").strip()
         assert good["parameters"] == {"step": 0.5, "loss": "logistic", "exact": False}
         assert good["rows"]["seed"] == {
             "held": 1, "undecided": 0, "errors": 1, "of": 2, "median": 1000, "low": 1000, "high": 1000
         }  # fmt: skip
         assert list(good["errors"]) == ["1001"]
         assert "AssertionError: no" in good["errors"]["1001"]
-        assert committed.build("build/code/part/good").returncode == 0
+        assert committed.build("build/claims/part/good.json").returncode == 0
         assert good["code"] == (committed.folder / "build/code/part/good").read_text().strip()
 
         before = self.record(committed)
@@ -356,7 +361,7 @@ class TestRecord:
         assert self.record(committed) == before, "the same block for the same code"
 
         page.write_text(page.read_text().replace("seed != 1001", "seed > 0"))
-        self.commit(committed)
+        commit(committed)
         committed.ran()
         spent = swept(committed, "good", "1000:1001", RECORD="1")
         assert "seeds 1000 to 1001 are recorded for other code" in spent.stderr
@@ -370,8 +375,20 @@ class TestRecord:
 
     def test_a_run_that_was_cut_off_is_not_recorded(self, committed):
         committed.add("cut", "if seed == 1000: os.kill(os.getpid(), 9)")
-        self.commit(committed)
+        commit(committed)
         process = swept(committed, "cut", "1000:1001", RECORD="1")
         assert process.returncode == 1
         assert "part/cut: not recorded, seed=1000 did not end: run it again" in process.stdout
         assert not committed.has("book/robustness.json") or "part/cut" not in self.record(committed)
+
+
+def test_every_sweep_that_a_page_prints_is_one_that_the_workflow_takes(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    pages = [*Path("book").rglob("*.md"), Path("README.md"), Path("CONTRIBUTING.md")]
+    lines = [line for page in pages for line in re.findall(r"make sweep ([^#`\n]+)", page.read_text("utf-8"))]
+    for line in lines:
+        words = dict(word.split("=", 1) for word in shlex.split(line))
+        words["NAME"] = words["NAME"].replace("<name>", "theorem-2")
+        sets = sweep.sets_of("") if "SEEDS" in words else [{"iterations": 1000, "loss": "logistic"}]  # as the page's
+        assert sweep.plan(words["NAME"], sweep.seeds_of(words.get("SEEDS")), sets)
+    assert len(lines) > 5

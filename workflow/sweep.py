@@ -19,14 +19,13 @@ import robustness
 import variables
 from chapter import fit, label, places_of
 from chapters import BookError, chapters, find, hash_of, read, write_whole, yaml_of
+from claims import HELD
 from execution import FULL, time_limit
 
 from build import INTERRUPTED, alone, carry_out
 
 LOCK = Path(".snakemake/one-sweep-at-a-time")
 MOST = 100_000  # runs of one sweep
-# What a row says where it holds; an honest "not reproduced" holds on no seed.
-HELD = {"reproduced", "corrected", "holds", "fails as it must", "effect found", "control fails as it must"}
 COLUMNS = ("held", "of", "undecided", "errors", "median", "low", "high", "wilson_low", "wilson_high")
 LOST = "it was stopped before it could say why: run the same command again"
 
@@ -123,7 +122,7 @@ def table_of(runs, ended, failed):
 def _summary(rows, count, errors):
     from scipy.stats import binomtest  # slow to import
 
-    held = sum(row["verdict"] in HELD for row in rows)
+    held = sum(row["verdict"] in HELD for row in rows)  # an honest "not reproduced" holds on no seed
     measured = [row["measured"] for row in rows]
     interval = binomtest(held, count).proportion_ci(0.95, "wilson")
     undecided = sum(row["verdict"] == "undecided" for row in rows)
