@@ -39,9 +39,10 @@ def install():
     """Install the executor, which nothing else here needs, if this is the first call."""
     if not importlib.util.find_spec("snakemake_executor_plugin_slurm"):
         print("environment: installing the executor for SLURM", flush=True)
-        extra = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", "requirements.lock"]
-        if subprocess.run([*pip, *extra["project"]["optional-dependencies"]["cluster"]], check=False).returncode:
+        root = Path(__file__).parents[1]
+        groups = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", root / "requirements.lock"]
+        if subprocess.run([*pip, *groups["cluster"]], check=False).returncode:
             sys.exit("the executor for SLURM was not installed: see above what pip says")
 
 
@@ -62,7 +63,7 @@ def ready(name):
 
 def left(name):
     """Return the jobs of this folder that wait, run or end."""
-    call = ["squeue", "--me", "--noheader", f"--format=%i|%j|%Z"]
+    call = ["squeue", "--me", "--noheader", "--format=%i|%j|%Z"]
     asked = subprocess.run(call, capture_output=True, text=True, check=False)
     if asked.returncode:
         sys.exit(f"the cluster does not answer ({asked.stderr.strip()}): try again later")

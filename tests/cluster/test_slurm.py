@@ -135,7 +135,7 @@ def test_job_that_was_cancelled_stops_no_other_and_runs_again_alone(book):
 def test_drained_node_ends_what_runs_and_the_sweep_waits_for_it(book):
     drain = ("scontrol", "update", f"NodeName={node()}", "State=DRAIN", "Reason=test")
     first = Driver(book, JOBS="1", SEEDS="2:3")
-    until(lambda: begun(book) or len(queue()) == 1 and queue()[0][1] == "RUNNING")
+    until(lambda: begun(book) or (len(queue()) == 1 and queue()[0][1] == "RUNNING"))
     slurm(*drain)
     go(book)
     until(lambda: [state for _, state, _ in queue()] == ["PENDING"])
@@ -193,7 +193,7 @@ def test_book_says_on_the_terminal_why_a_chapter_failed_elsewhere(book):
     book.add("bad", "1 / 0").add("lost", "os.kill(os.getppid(), 9), time.sleep(60)")
     status, said = Driver(book, "build", "build/ledger.json").end()
     assert status == 1
-    assert 'part/bad: cell 2 (book/part/bad.md:' in said
+    assert "part/bad: cell 2 (book/part/bad.md:" in said
     assert "failed: ZeroDivisionError: division by zero; evidence: build/evidence/part/bad.ipynb" in said
     assert "part/lost: its job was stopped before it could say why, see build/slurm/" in said
     assert book.has("build/claims/part/good.json")
