@@ -108,8 +108,7 @@ def assert_whole(book, again, counts=ALL):
 
 
 def test_whole_with_no_more_jobs_than_runs_each_with_what_it_asks_for(book):
-    (book.folder / "values.yml").write_text("step: [0.5]\n")
-    first = Driver(book, PARAMETERS="values.yml", THREADS="2", TIMEOUT="61")
+    first = Driver(book, THREADS="2", TIMEOUT="61")
     until(lambda: begun(book) == ALL)
     ((job, _, _),) = [one for one in queue() if one[2].endswith("seed=2")]
     asked = slurm("scontrol", "show", "job", job)
@@ -185,7 +184,9 @@ def test_network_on_a_gpu_asks_for_one(book):
     until(queue)
     assert "gpu:1" in slurm("scontrol", "show", "job", queue()[0][0])
     go(book)
-    assert first.end()[0] == 0
+    status, said = first.end()
+    assert status == 0, said
+    assert book.has("build/sweep/part/good/device=cuda+seed=2.json")
 
 
 def test_book_says_on_the_terminal_why_a_chapter_failed_elsewhere(book):
