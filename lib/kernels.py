@@ -16,8 +16,9 @@ import numpy as np
 import torch
 
 from ._compiled import compiled
-from .losses import CORRELATION, EXPONENTIAL, LOGISTIC, TINY
 
+LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC = range(4)  # as in lib.losses: the cache does not see a constant change there
+TINY = 1e-16  # likewise
 RULES = ("constant", "normalised", "polyak")  # a step rule is known to compiled code by its place here
 CONSTANT, NORMALISED, POLYAK = range(3)
 STEEP = 300.0  # margin at which a slope is given by its logarithm

@@ -131,6 +131,11 @@ def test_polyak_steps_are_those_of_the_tensors(loss):
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
+def test_its_constants_are_those_of_the_losses():
+    for name in ("LOGISTIC", "EXPONENTIAL", "CORRELATION", "CUBIC", "TINY"):
+        assert getattr(kernels, name) == getattr(losses, name), name
+
+
 def test_only_what_is_known_is_compiled():
     problem, start = random_problem(7), torch.zeros(3)
     curved, single = random_problem(7, nonlinear=True), problem.to(torch.float32)
