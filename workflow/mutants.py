@@ -1,0 +1,413 @@
+"""Mutants: small faults put into the library, one at a time, and which verdicts of the finished chapters see them.
+
+A row that no near mutant turns holds, or fails, by construction. Near and gross mutants are written by hand in
+``tests/mutants``, each with the chapters whose verdicts it should turn; a third kind is drawn by a seed from all changes
+of operators and constants, and only reported. A crash, or a run that does not end, turns no verdict: they are apart.
+"""
+
+import ast
+import fnmatch
+import json
+import math
+import os
+import resource
+import shutil
+import signal
+import sys
+import time
+from collections import deque
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import NamedTuple
+
+import alterations
+import bare
+import parameters
+import variables
+from chapters import BookError, code_of, find, json_of, mark_code, mark_commit, read, yaml_of
+from claims import LOCK, commit
+
+LISTS = Path("tests/mutants")
+FINISHED = LISTS / "finished.yml"
+FOLDER, REPORT, RECORD = Path("build/mutants"), Path("build/mutants.json"), Path("book/mutants.json")
+KINDS = ("near", "gross", "random")
+DRAWN, SEED = 60, 0
+WITHOUT_VERDICTS = ("figures.py",)  # not drawn from
+MOST_CHAPTERS = 3
+ENOUGH = 0.95  # part of the near mutants that turn a verdict, and of the claims that one of them turns
+SLOWER, LONGER, COMPILING = 5, 20, 120  # a run may compute so many times as long, so many seconds more; these if it compiles
+WAITING = 4  # times as long by the clock, on a machine that does other things, too
+
+
+class Mutant(NamedTuple):
+    """A changed library: what is wrong with it, which file, its new text, and the chapters that should see it."""
+
+    name: str
+    kind: str
+    what: str
+    file: str
+    text: str
+    chapters: tuple
+    survives: str = ""
+
+
+class Run(NamedTuple):
+    """What one process does: a chapter with its code and parameters, in a library of its own, for so many seconds."""
+
+    chapter: str
+    code: list
+    values: dict
+    mutant: Mutant | None
+    limit: float
+
+
+def finished():
+    """Return the finished chapters and the parameters at which they meet the mutants."""
+    found = parameters.read(FINISHED)
+    return {name: parameters.check(asked, parameters.declared(read(name))) for name, asked in found.items()}
+
+
+def written(kind):
+    """Return the mutants of one list; whatever of it does not fit the library is refused."""
+    path = LISTS / f"{kind}.yml"
+    entries = yaml_of(path) or {}
+    if not isinstance(entries, dict):
+        raise BookError(f"{path} is {str(entries)[:60]}: write a name, and below it what, file, old, new, chapters")
+    return [_mutant(kind, name, entry, f"{name} of {path}") for name, entry in entries.items()]
+
+
+def _mutant(kind, name, entry, where):
+    fields = {"what", "file", "old", "new", "chapters"}
+    if not isinstance(entry, dict) or not fields <= entry.keys() <= fields | {"survives"}:
+        raise BookError(f"{where} is {str(entry)[:60]}: write {', '.join(sorted(fields))} and, if need be, survives")
+    path = Path("lib", entry["file"])
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise BookError(f"{where} changes {path}, which is not there: the library has changed, renew it") from None
+    count = text.count(entry["old"])
+    if count != 1:
+        raise BookError(f"the text of {where} stands in {path} {count} times: the library has changed, renew it")
+    new = text.replace(entry["old"], entry["new"])
+    try:
+        ast.parse(new)
+    except SyntaxError as error:
+        raise BookError(f"{where} makes {path} unreadable ({error.msg}, line {error.lineno}): mend it") from None
+    named = entry["chapters"]
+    if not isinstance(named, list) or not 0 < len(named) <= MOST_CHAPTERS:
+        raise BookError(f"the chapters of {where} are {named!r}: name one to {MOST_CHAPTERS}, as a list")
+    try:
+        known = tuple(find(str(one)) for one in named)
+    except BookError as error:
+        raise BookError(f"{where}: {error}") from None
+    return Mutant(name, kind, entry["what"], entry["file"], new, known, entry.get("survives", ""))
+
+
+def random_ones(called):
+    """Return the drawn mutants, for the chapters that call the changed function; ``called`` is {chapter: functions}."""
+    paths = [path for path in Path("lib").glob("*.py") if path.name not in WITHOUT_VERDICTS]
+    found = []
+    for number, one in enumerate(alterations.drawn(paths, DRAWN, SEED), 1):
+        reach = tuple(name for name, functions in called.items() if (one.file, one.function) in functions)
+        text = alterations.altered(Path("lib", one.file).read_text("utf-8"), one.number)
+        found.append(
+            Mutant(f"random-{number:02}", "random", f"{one.file}:{one.line}: {one.words}", one.file, text, reach)
+        )
+    return found
+
+
+def lay_out(slot, mutant):
+    """Make the library of a slot the project's, but for the mutant's file; return the folder that it lies in.
+
+    Files that are right are left alone, with their times: numba compiles again where a module's time has changed. So
+    that those of the unchanged library stay compiled, changed compiled modules have a folder of their own.
+    """
+    compiled = mutant is not None and "compiled" in mutant.text and "numba" not in mutant.file
+    folder = FOLDER / f"{slot}{'-compiled' * compiled}"
+    if not folder.exists():
+        shutil.copytree("lib", folder / "lib")
+    sources = {path.relative_to("lib"): path for path in Path("lib").rglob("*") if path.is_file()}
+    sources = {name: path for name, path in sources.items() if "__pycache__" not in name.parts}
+    for path in [path for path in (folder / "lib").rglob("*") if path.is_file()]:
+        if "__pycache__" not in path.parts and path.relative_to(folder / "lib") not in sources:
+            path.unlink()
+    for name, path in sources.items():
+        place = folder / "lib" / name
+        if mutant and str(name) == mutant.file:
+            if not place.exists() or place.read_text("utf-8") != mutant.text:
+                place.write_text(mutant.text, "utf-8")
+        elif not place.exists() or _stamp(place) != _stamp(path):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, place)
+    return folder
+
+
+def _stamp(path):
+    return path.stat().st_mtime_ns, path.stat().st_size
+
+
+def _child(channel, run, folder):
+    """Run a chapter in this process, a fork, and send what became of it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(run.limit), resource.RLIM_INFINITY))
+    sys.dont_write_bytecode = True  # it is found again by whole seconds and size, which two mutants may share
+    library = folder.absolute()
+
+    def rows():
+        return bare.rows(run.code, run.values, library)
+
+    try:
+        found, called = (rows(), None) if run.mutant else bare.reached(library, rows)
+        channel.send({"rows": found, "called": called, "seconds": time.process_time()})
+    except BookError as error:
+        channel.send({"crashed": str(error)})
+
+
+def outcomes(groups, jobs):
+    """Yield (run, outcome) as runs end, ``jobs`` at a time; those of a group one after the other in one place.
+
+    An outcome has ``rows``, or ``crashed`` with a sentence, or ``endless`` with the seconds that it was given.
+    """
+    waiting, free, running = deque(map(deque, groups)), list(range(1, jobs + 1)), {}
+    try:
+        while waiting or running:
+            while waiting and free:
+                _start(running, free.pop(), waiting.popleft())
+            soonest = min(deadline for *_, deadline in running.values())
+            ended = wait(running, max(soonest - time.monotonic(), 0))
+            late = [one for one, (*_, deadline) in running.items() if deadline <= time.monotonic()]
+            for channel in {*ended, *late}:
+                process, run, slot, group, _ = running.pop(channel)
+                yield run, _outcome(channel, process, run)
+                if group:
+                    _start(running, slot, group)
+                else:
+                    free.append(slot)
+    finally:
+        for process, *_ in running.values():
+            process.kill()
+            process.join()
+
+
+def _start(running, slot, group):
+    run = group.popleft()
+    ours, theirs = Pipe(duplex=False)
+    process = get_context("fork").Process(target=_child, args=(theirs, run, lay_out(slot, run.mutant)))
+    process.start()
+    theirs.close()
+    running[ours] = (process, run, slot, group, time.monotonic() + WAITING * run.limit)
+
+
+def _outcome(channel, process, run):
+    try:
+        found = channel.recv() if channel.poll() else {"endless": run.limit}
+    except EOFError:
+        process.join()
+        if process.exitcode == -signal.SIGXCPU:
+            found = {"endless": run.limit}
+        else:
+            found = {"crashed": f"the process died ({process.exitcode}: killed, or out of memory)"}
+    process.kill()
+    process.join()
+    channel.close()
+    return found
+
+
+def unchanged(chosen, jobs):
+    """Run the chapters with the library as it is; their outcomes, if all have the verdicts that are accepted."""
+    runs = [[Run(name, code_of(name), values, None, 1800.0)] for name, values in chosen.items()]
+    found, known = {}, json_of(LOCK) if LOCK.exists() else {}
+    for run, outcome in outcomes(runs, jobs):
+        if "rows" not in outcome:
+            why = outcome.get("crashed") or f"it was still running after {run.limit:g} s"
+            raise BookError(f"{run.chapter} fails without any mutant ({why}): mend it first")
+        other = [
+            name
+            for name, row in outcome["rows"].items()
+            if known.get(f"{run.chapter}/{name}", row)["verdict"] != row["verdict"]
+        ]
+        if other:
+            raise BookError(
+                f"at the size in {FINISHED} {run.chapter} has not the verdict in {LOCK} of {', '.join(other)}:"
+                " take another size, or make accept"
+            )
+        print(f"{run.chapter}: {len(outcome['rows'])} rows in {outcome['seconds']:.1f} s", flush=True)
+        found[run.chapter] = outcome
+    return found
+
+
+def limit_of(mutant, seconds):
+    """Return how long a run with a mutant may take, from what it takes without."""
+    given = float(os.environ.get("TIMEOUT") or SLOWER * seconds + LONGER)
+    return given + COMPILING * ("compiled" in mutant.text)
+
+
+def compare(outcome, rows, code):
+    """Return the entry of one chapter under one mutant: rows turned, and what became of a run that left none."""
+    entry = {"turned": [], "crashed": outcome.get("crashed"), "endless": outcome.get("endless"), "code": code}
+    if "rows" in outcome:
+        if lost := rows.keys() - outcome["rows"].keys():
+            entry["crashed"] = f"it leaves no row {', '.join(sorted(lost))}"
+        both = (name for name in rows if name in outcome["rows"])
+        entry["turned"] = [name for name in both if outcome["rows"][name]["verdict"] != rows[name]["verdict"]]
+    return entry
+
+
+def fate(chapters):
+    """Return in one word what became of a mutant: turned, survived, crashed or endless."""
+    if any(one["turned"] for one in chapters.values()):
+        return "turned"
+    return next((word for word in ("crashed", "endless") if any(one[word] for one in chapters.values())), "survived")
+
+
+def run_all(mutants, chosen, base, jobs):
+    """Run mutants against the chosen chapters; {name: {near, what, chapters}} in the order of the lists."""
+    codes = {name: Path(mark_code(name, values)).read_text("utf-8").strip() for name, values in chosen.items()}
+    groups = [
+        [
+            Run(name, code_of(name), chosen[name], one, limit_of(one, base[name]["seconds"]))
+            for name in one.chapters
+            if name in chosen
+        ]
+        for one in mutants
+    ]
+    found = {one.name: {"near": one.kind == "near", "what": one.what, "chapters": {}} for one in mutants}
+    left = {one.name: len(group) for one, group in zip(mutants, groups, strict=True)}
+    for run, outcome in outcomes([group for group in groups if group], jobs):
+        name = run.mutant.name
+        entry = compare(outcome, base[run.chapter]["rows"], codes[run.chapter])
+        found[name]["chapters"][run.chapter] = entry
+        left[name] -= 1
+        said = ", ".join(entry["turned"]) or entry["crashed"] or (entry["endless"] and "endless") or "survived"
+        print(f"{name}: {run.chapter}: {said[:150]}  ({sum(left.values())} to go)", flush=True)
+    return found
+
+
+def unturned(found, base):
+    """Return the claims, by chapter, of which no near mutant turned the verdict."""
+    turned = {
+        (chapter, row)
+        for mutant in found.values()
+        for chapter, entry in mutant["chapters"].items()
+        for row in entry["turned"]
+        if mutant["near"]
+    }
+    return {
+        chapter: [
+            name for name, row in one["rows"].items() if row["kind"] == "claim" and (chapter, name) not in turned
+        ]
+        for chapter, one in base.items()
+    }
+
+
+def show(mutants, found, base):
+    """Print what became of each kind, the survivors, and claims that nothing turned; return what is too few."""
+    faults = []
+    for kind in KINDS:
+        tried = [one for one in mutants if one.kind == kind and found[one.name]["chapters"]]
+        fates = {one: fate(found[one.name]["chapters"]) for one in tried}
+        words = [f"{list(fates.values()).count(word)} {word}" for word in ("turned", "survived", "crashed", "endless")]
+        unreached = sum(one.kind == kind for one in mutants) - len(tried)
+        print(f"\n{kind}: {len(tried)} mutants: {', '.join(words)}; {unreached} for no finished chapter")
+        for one, word in fates.items():
+            if word != "turned":
+                reason = f" ({one.survives})" * bool(one.survives)
+                print(f"  {word}: {one.name}: {one.what}, in {', '.join(found[one.name]['chapters'])}{reason}")
+        turned = list(fates.values()).count("turned")
+        if kind == "near" and turned < ENOUGH * len(tried):
+            faults.append(f"{turned} of {len(tried)} near mutants turn a verdict")
+    rows = unturned(found, base)
+    claims = sum(row["kind"] == "claim" for one in base.values() for row in one["rows"].values())
+    missed = sum(map(len, rows.values()))
+    print(f"\nclaims that no near mutant turns: {missed} of {claims}")
+    print("".join(f"  {chapter}: {', '.join(names)}\n" for chapter, names in rows.items() if names), end="")
+    if missed > (1 - ENOUGH) * claims:
+        faults.append(f"{claims - missed} of {claims} claims are turned by one")
+    return faults
+
+
+def chosen_chapters(name):
+    """Return the finished chapters, or the one called ``name``."""
+    every = finished()
+    if not name:
+        return every
+    chapter = find(name)
+    if chapter not in every:
+        raise BookError(f"NAME is {name!r}, which {FINISHED} does not list: use one of {', '.join(every)}")
+    return {chapter: every[chapter]}
+
+
+def chosen_mutants(only, mutants, chapters):
+    """Return the mutants whose name fits one of the patterns in ``only`` and that have a chosen chapter."""
+    patterns = only.split() or ["*"]
+    for pattern in patterns:
+        if not any(_fits(one, pattern) for one in mutants):
+            raise BookError(
+                f"ONLY is {pattern!r}, which fits no mutant: use {', '.join(KINDS)}, names of {LISTS}, or patterns as"
+                " 'gradient-*'"
+            )
+    mutants = [one for one in mutants if any(_fits(one, pattern) for pattern in patterns)]
+    if only and not any(set(one.chapters) & chapters.keys() for one in mutants):
+        raise BookError(f"ONLY is {only!r}, of which no mutant names {' or '.join(chapters)}: take others, or no NAME")
+    return mutants
+
+
+def _fits(mutant, pattern):
+    return pattern == mutant.kind or fnmatch.fnmatchcase(mutant.name, pattern)
+
+
+def write(report, chosen, path):
+    """Write a report; in the book's record the entries of chapters that were not run stay."""
+    old = json_of(path) if path == RECORD and path.exists() else {"mutants": {}, "unturned": {}, "random": {}}
+    for part in ("mutants", "random"):
+        for name, entry in report[part].items():
+            before = old[part].get(name, {"chapters": {}})["chapters"]
+            kept = {chapter: one for chapter, one in before.items() if chapter not in chosen}
+            report[part][name] = entry | {"chapters": kept | entry["chapters"]}
+    report["unturned"] = {name: rows for name, rows in old["unturned"].items() if name not in chosen} | report["unturned"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
+
+
+def main():
+    """Run the mutants that the variables of make name, and report."""
+    variables.check()
+    name, only, record = (os.environ.get(one, "").strip() for one in ("NAME", "ONLY", "RECORD"))
+    if record not in ("", "1"):
+        raise BookError(f"RECORD is {record!r}: give 1, or leave it out")
+    if record and only:
+        raise BookError(f"RECORD is 1 and ONLY is {only!r}: a record is of all mutants of a chapter, leave ONLY out")
+    jobs = int(os.environ.get("JOBS") or os.cpu_count())
+    by_hand = [one for kind in ("near", "gross") for one in written(kind)]
+    if twice := {one.name for one in by_hand if [other.name for other in by_hand].count(one.name) > 1}:
+        raise BookError(f"two mutants are called {', '.join(sorted(twice))}: names are unique in {LISTS}")
+    chosen = chosen_chapters(name)
+    started = time.monotonic()
+    bare.warm()
+    base = unchanged(chosen, jobs)
+    mutants = by_hand + random_ones({name: one["called"] for name, one in base.items()})
+    mutants = chosen_mutants(only, mutants, chosen)
+    found = run_all(mutants, chosen, base, jobs)
+    faults = show(mutants, found, base)
+    print(f"{time.monotonic() - started:.0f} s; all of it: {REPORT}")
+    mark_commit()
+    split = {True: {}, False: {}}
+    for one in mutants:
+        split[one.kind == "random"][one.name] = found[one.name]
+    report = {"commit": commit(), "mutants": split[False], "random": split[True], "unturned": unturned(found, base)}
+    write(report, chosen, REPORT)
+    if record:
+        write(report, chosen, RECORD)
+    if faults and not only:
+        raise BookError(f"{' and '.join(faults)}, and {ENOUGH:.0%} must: see the survivors above")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BookError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit("mutants: interrupted")
