@@ -8,6 +8,7 @@ the mirror variable, and descent is mirror descent: l_p-AttGD of arXiv:2410.1458
 import math
 from dataclasses import dataclass
 from operator import index
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,14 +34,34 @@ class Trajectory:
     times: Tensor
 
 
+class Known(NamedTuple):
+    """What :mod:`lib.kernels` knows a step rule by, its attribute ``known``.
+
+    kind : "constant", "normalised" or "polyak".
+    step_size : of batch shape, a number, or None.
+    dual : the norm that the gradient is divided by.
+    power : the steps decay like (k + 1)^-power.
+    problem, loss, selected : those of Polyak's step.
+    """
+
+    kind: str
+    step_size: Tensor | None = None
+    dual: float = 2.0
+    power: float = 0.0
+    problem: object = None
+    loss: object = None
+    selected: Tensor | None = None
+
+
 def constant(step_size):
     """Gradient descent with a constant step, theta <- theta - step_size * grad L; > 0, a number or of batch shape."""
     step_size = checks.positive("step_size", step_size)
 
     def rule(grad, theta, k):
-        _check_step_size(step_size, grad)
+        _check_step_size(step_size, grad.log_scale.shape)
         return -(step_size.to(grad.log_scale) * grad.log_scale.exp())[..., None] * grad.direction
 
+    rule.known = Known("constant", step_size)
     return rule
 
 
@@ -53,10 +74,11 @@ def normalised(step_size, norm=2.0):
     step_size, dual = checks.positive("step_size", step_size), geometry.dual(norm)
 
     def rule(grad, theta, k):
-        _check_step_size(step_size, grad)
+        _check_step_size(step_size, grad.log_scale.shape)
         length = geometry.norm(grad.direction, dual)
         return -(step_size.to(length) / torch.where(length == 0, 1.0, length))[..., None] * grad.direction
 
+    rule.known = Known("normalised", step_size, dual)
     return rule
 
 
@@ -84,6 +106,8 @@ def decaying(rule, power):
     def decayed(grad, theta, k):
         return rule(grad, theta, k) * (k + 1.0) ** -power
 
+    if known := getattr(rule, "known", None):
+        decayed.known = known._replace(power=known.power + power)
     return decayed
 
 
@@ -124,11 +148,11 @@ def polyak(problem, loss, selected):
         log_factor = excess.log_scale - math.log(2) - grad.log_scale - 2 * length.log()
         return -torch.where(moves, log_factor, -torch.inf).exp()[..., None] * grad.direction
 
+    rule.known = Known("polyak", problem=problem, loss=loss, selected=selected)
     return rule
 
 
-def _check_step_size(step_size, grad):
-    batch = grad.log_scale.shape
+def _check_step_size(step_size, batch):
     if checks.broadcastable(step_size=step_size.shape, run=batch) != batch:
         raise ValueError(
             f"step_size has shape {tuple(step_size.shape)}, the run {tuple(batch)}: give one number, or one per run"
@@ -187,12 +211,34 @@ def run(problem, loss, start, rule, iterations, record=None, norm=2.0):
     theta = checks.tensor("start", start, "parameter", like=problem.keys)
     theta = checks.common(start=theta, problem=problem.keys)["start"]
     batch = checks.broadcastable(problem=problem.batch_shape, start=theta.shape[:-1])
+    problem.check_parameter(theta)
     theta = theta.expand(*batch, theta.shape[-1])
+    if compiled(problem, loss, theta, [rule]):
+        from .kernels import trajectories  # imports numba
+
+        kept, norm = kept_iterations(iterations, record), checks.potential(norm)
+        return Trajectory(trajectories(problem, loss, theta, rule.known, kept, norm), torch.tensor(list(kept)))
     return iterate(lambda theta, k: rule(gradient(problem, loss, theta), theta, k), theta, iterations, record, norm)
 
 
-def iterate(step, theta, iterations, record=None, norm=2.0):
-    """Add ``step(theta, k)`` to theta, or to its mirror variable, k = 0, ..., iterations - 1; as :func:`run` does."""
+def compiled(problem, loss, theta, rules=()):
+    """Whether :mod:`lib.kernels` has what a run needs; otherwise it goes by tensors.
+
+    It has linear heads, in float64 on the CPU, with the losses and step rules of this library; Polyak's step for the
+    problem and the loss of the run itself.
+    """
+    known = [getattr(rule, "known", None) for rule in rules]
+    if not all(known) or loss.code is None or getattr(problem, "head", None) is not None:
+        return False
+    for one in known:
+        if one.step_size is not None:
+            _check_step_size(one.step_size, theta.shape[:-1])
+    own = all(one.problem in (None, problem) and one.loss in (None, loss) for one in known)
+    return own and theta.device.type == "cpu" and theta.dtype == problem.keys.dtype == torch.float64
+
+
+def kept_iterations(iterations, record):
+    """Return the iterations to keep, in order; ValueError if one is out of range."""
     kept = range(checks.whole("iterations", iterations) + 1)
     if record is not None:
         try:
@@ -203,6 +249,12 @@ def iterate(step, theta, iterations, record=None, norm=2.0):
         raise ValueError(
             f"record is {checks.shown(record)}: keep at least one of the iterations 0 to {iterations}, and no other"
         )
+    return kept
+
+
+def iterate(step, theta, iterations, record=None, norm=2.0):
+    """Add ``step(theta, k)`` to theta, or to its mirror variable, k = 0, ..., iterations - 1; as :func:`run` does."""
+    kept = kept_iterations(iterations, record)
     wanted, records, mirrored = set(kept), [], mirror_map(theta, norm)
     for k in range(kept[-1] + 1):
         if k in wanted:

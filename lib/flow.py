@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from . import checks, geometry
-from .descent import Trajectory
+from .descent import Trajectory, compiled
 from .geometry import inverse_mirror_map, mirror_map
 from .logspace import gradient
 
@@ -81,37 +81,58 @@ def log_time_flow(problem, loss, start, log_times, accuracy=1e-9, norm=2.0):
 
 def _flow(problem, loss, start, times, accuracy, norm):
     """One flow at the given log times, shape (records, parameter_size)."""
-    from scipy.integrate import solve_ivp  # slow to import, these three
-    from scipy.optimize import brentq
-    from scipy.special import expit
+    from scipy.integrate import LSODA  # slow to import
 
-    def theta(mirrored):
-        return inverse_mirror_map(torch.as_tensor(mirrored), norm)
+    state = np.append(mirror_map(start, norm).numpy(), 0.0)
+    solver = LSODA(_speed(problem, loss, norm), 0.0, state, LONGEST, rtol=accuracy, atol=accuracy)
+    message, states = f"its length is {LONGEST:g}", []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # LSODA warns before it fails, and a failure is raised below
+        while solver.status == "running" and len(states) < len(times):
+            message = solver.step() or message
+            if solver.status != "failed" and solver.y[-1] >= times[len(states)]:
+                states += _passed(solver, times[len(states) :])
+    if len(states) < len(times):
+        length = geometry.norm(inverse_mirror_map(torch.as_tensor(solver.y[:-1]), norm))
+        raise RuntimeError(
+            f"the flow stopped at log(1 + t) = {solver.y[-1]:g} with |theta| = {length:.2g} ({message}):"
+            " rounding of the logits has reached the accuracy; end earlier"
+        )
+    return inverse_mirror_map(torch.as_tensor(np.stack(states)[:, :-1]), norm).numpy()
+
+
+def _passed(solver, times):
+    """States at those of the log times that the solver's last step went over, in order."""
+    from scipy.optimize import brentq  # slow to import
+
+    between, first, last = solver.dense_output(), solver.t_old, solver.t
+
+    def after(sigma, time):
+        return between(sigma)[-1] - time
+
+    states = []
+    for time in times[times <= solver.y[-1]]:
+        sigma = first if after(first, time) >= 0 else last
+        if after(first, time) < 0 < after(last, time):
+            sigma = brentq(after, first, last, (time,))
+        states.append(between(sigma))
+    return states
+
+
+def _speed(problem, loss, norm):
+    """The velocity of mirror variable and log time as a function of sigma and of both."""
+    if compiled(problem, loss, problem.keys):
+        from .kernels import velocity  # imports numba
+
+        return velocity(problem, loss, norm)
+    from scipy.special import expit  # slow to import
 
     def speed(_, state):
-        grad = gradient(problem, loss, theta(state[:-1]))
+        grad = gradient(problem, loss, inverse_mirror_map(torch.as_tensor(state[:-1]), norm))
         length = geometry.norm(grad.direction)
         log_velocity = (state[-1] + grad.log_scale + length.log()).item()
         share = expit(log_velocity)  # |v| / (1 + |v|), for any size of v
         heading = -grad.direction.numpy() / (length.item() or 1.0)
         return np.append(share * heading, expit(-log_velocity))
 
-    def arrived(_, state):
-        return state[-1] - times[-1]
-
-    arrived.terminal = True
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # LSODA warns before it fails, and a failure is raised below
-        solution = solve_ivp(
-            speed, (0.0, LONGEST), np.append(mirror_map(start, norm).numpy(), 0.0), method="LSODA",
-            rtol=accuracy, atol=accuracy, dense_output=True, events=arrived,
-        )  # fmt: skip
-    if solution.status != 1:
-        length = geometry.norm(theta(solution.y[:-1, -1]))
-        raise RuntimeError(
-            f"the flow stopped at log(1 + t) = {solution.y[-1, -1]:g} with |theta| = {length:.2g} ({solution.message}):"
-            " rounding of the logits has reached the accuracy; end earlier"
-        )
-    end = solution.t_events[0][0]
-    sigmas = [brentq(lambda sigma, time=time: solution.sol(sigma)[-1] - time, 0, end) for time in times[:-1]]
-    return theta(solution.sol(np.array([*sigmas, end]))[:-1].T).numpy()
+    return speed

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from . import checks, geometry
-from .descent import Trajectory, iterate
+from .descent import Trajectory, compiled, iterate, kept_iterations
 from .logspace import LogScaled, gradient
 from .problem import Batch, Problem, check_selected
 from .selection import every_selection
@@ -282,10 +282,19 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, no
     head = checks.tensor("head", head, "c", like=problem.keys)
     theta = checks.tensor("theta", theta, "d", like=problem.keys)
     head, theta, _ = checks.common(head=head, theta=theta, problem=problem.keys).values()
-    problem.fixed_head(head)  # refuses a head of another size
+    problem.fixed_head(head).check_parameter(theta)  # refuses a head of another size, too
     size = head.shape[-1]
     batch = checks.broadcastable(problem=problem.batch_shape, head=head.shape[:-1], theta=theta.shape[:-1])
     start = torch.cat([head.expand(*batch, size), theta.expand(*batch, theta.shape[-1])], dim=-1)
+
+    if compiled(problem, loss, start, [rule] if head_rule is None else [head_rule, rule]):
+        from .kernels import joint_trajectories  # imports numba
+
+        kept, norm = kept_iterations(iterations, record), checks.potential(norm)
+        known = None if head_rule is None else head_rule.known
+        both = joint_trajectories(problem, loss, start, known, rule.known, kept, norm)
+        times = torch.tensor(list(kept))
+        return Trajectory(both[..., :size], times), Trajectory(both[..., size:], times)
 
     def step(both, k):
         head, theta = both[..., :size], both[..., size:]

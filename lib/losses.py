@@ -14,6 +14,7 @@ from torch.nn.functional import logsigmoid
 
 from . import checks
 
+LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC = range(4)
 TINY = 1e-16  # below it, e^s - 1 = s and log(1 + s) = s to rounding
 
 
@@ -35,6 +36,8 @@ class Loss:
     constants : callable
         ``constants(bound)`` returns (M0, M1) of Assumption A (arXiv:2306.13596) on [-bound, bound]:
         loss' is M0-Lipschitz there and ``|loss'| <= M1``.
+    code : (int, float), optional
+        By which :mod:`lib.kernels` knows it; without one, descent goes by tensors.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Loss:
     log_slope: Callable[..., Tensor]
     log_change: Callable[[Tensor, Tensor, Tensor], Tensor]
     constants: Callable[[Tensor], tuple[Tensor, Tensor]]
+    code: tuple[int, float] | None = None
 
     def slope(self, margins):
         """loss'(u), elementwise: not above zero."""
@@ -73,6 +77,7 @@ logistic = Loss(
     log_slope=lambda u, drop=0.0: logsigmoid(drop - u),
     log_change=_logistic_change,
     constants=lambda bound: (torch.full_like(bound, 0.25), torch.ones_like(bound)),
+    code=(LOGISTIC, 0.0),
 )
 
 exponential = Loss(
@@ -81,6 +86,7 @@ exponential = Loss(
     log_slope=lambda u, drop=0.0: drop - u,
     log_change=lambda u, sign, log_drop: _log_growth(sign, log_drop) - u,
     constants=lambda bound: (bound.exp(), bound.exp()),
+    code=(EXPONENTIAL, 0.0),
 )
 
 correlation = Loss(
@@ -89,6 +95,7 @@ correlation = Loss(
     log_slope=lambda u, drop=0.0: torch.zeros_like(u),
     log_change=lambda u, sign, log_drop: log_drop + torch.zeros_like(u),
     constants=lambda bound: (torch.zeros_like(bound), torch.ones_like(bound)),
+    code=(CORRELATION, 0.0),
 )
 
 LOSSES = {loss.name: loss for loss in (logistic, exponential, correlation)}
@@ -107,6 +114,7 @@ def cubic(centre):
         log_slope=lambda u, drop=0.0: math.log(3) + 2 * (u - centre - drop).abs().log(),
         log_change=lambda u, sign, log_drop: _cubic_change(u - centre, sign, log_drop),
         constants=lambda bound: (6 * (bound + abs(centre)), 3 * (bound + abs(centre)) ** 2),
+        code=(CUBIC, float(centre)),
     )
 
 

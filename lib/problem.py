@@ -130,6 +130,11 @@ class Problem(Batch):
             head = moved_head
         return Problem(**{name: value.to(device, dtype) for name, value in self._tensors().items()}, head=head)
 
+    def check_parameter(self, theta):
+        """Raise ValueError unless theta has shape (..., parameter_size)."""
+        if theta.shape[-1:] != (self.parameter_size,):
+            raise ValueError(f"theta has shape {tuple(theta.shape)}: its last dimension must be {self.parameter_size}")
+
     def _promoted(self, name, array):
         """The problem and an array in the dtype that both have in common."""
         if array.dtype == self.keys.dtype and array.device == self.keys.device:
@@ -140,10 +145,7 @@ class Problem(Batch):
     def logits(self, theta):
         """A theta, shape (..., n, T), for theta of shape (..., parameter_size); ValueError if it does not fit."""
         problem, theta = self._promoted("theta", checks.floating("theta", theta, like=self.keys))
-        if theta.shape[-1:] != (problem.parameter_size,):
-            raise ValueError(
-                f"theta has shape {tuple(theta.shape)}: its last dimension must be {problem.parameter_size}"
-            )
+        problem.check_parameter(theta)
         checks.finite("theta", theta)
         checks.broadcastable(problem=problem.batch_shape, theta=theta.shape[:-1])
         if problem.queries is None:

@@ -1,0 +1,35 @@
+"""The decorator of everything that is compiled.
+
+numba keeps machine code beside the module, or in the user's folder for caches where that one cannot be written, or
+where NUMBA_CACHE_DIR says. It looks for changes in the file of a function only: what a compiled function calls stands
+in the same file, and after a change in this one the ``*.nbi`` in ``__pycache__`` have to go.
+"""
+
+from numba import njit
+
+
+def compiled(*signatures, **options):
+    """Return ``numba.njit`` for functions that are cached where that is possible and run without the GIL.
+
+    A division by zero gives an infinity or a NaN, as NumPy's does.
+
+    Parameters
+    ----------
+    *signatures : str, or list of str
+        As for ``njit``: with one, the function is compiled or loaded as soon as it is defined.
+    **options
+        More of ``njit``'s.
+
+    Returns
+    -------
+    callable
+        The decorator. Where no cache can be written, what it decorates is compiled in every process that calls it.
+    """
+
+    def decorate(function):
+        try:
+            return njit(*signatures, cache=True, nogil=True, error_model="numpy", **options)(function)
+        except RuntimeError:  # no folder for a cache can be written
+            return njit(*signatures, nogil=True, error_model="numpy", **options)(function)
+
+    return decorate

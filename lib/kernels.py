@@ -1,0 +1,534 @@
+"""Descent, and the flow's velocity, compiled: one trial at a time stays in the processor's nearest cache.
+
+The same arithmetic as :mod:`lib.logspace`, :mod:`lib.descent` and :mod:`lib.joint`, which are the statement to read and
+the second opinion; those modules call this one by themselves for linear heads in float64 on the CPU. numba compiles it,
+because the loops below then stay Python and need no compiler on the machine. All that is compiled for attention is in
+this file: numba's cache does not see a change of a compiled function in another one.
+
+Shapes are those of one trial: keys (n, T, d); queries (n, e), (n, 0) with a prompt; scores (n, T); theta (d) or (d e).
+A loss is its ``code``, a pair: which of the formulas, and the centre of the cubic one.
+"""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+
+from ._compiled import compiled
+from .losses import CORRELATION, EXPONENTIAL, LOGISTIC, TINY
+
+RULES = ("constant", "normalised", "polyak")  # a step rule is known to compiled code by its place here
+CONSTANT, NORMALISED, POLYAK = range(3)
+DEEP = -300.0  # logarithm of attention from which its own scale is taken out: products of two still are floats
+
+# ---- one input -------------------------------------------------------------------------------------------------------
+
+
+@compiled()
+def _slope(loss, centre, top_score, pull, shift):
+    """-loss'(u) at the margin u = top_score + pull e^shift, as a factor and a logarithm."""
+    margin = top_score + pull * math.exp(shift)
+    if loss == LOGISTIC:
+        return (1.0, -margin) if margin > -DEEP else (1.0 / (1.0 + math.exp(margin)), 0.0)
+    if loss == EXPONENTIAL:
+        return (1.0, -margin) if abs(margin) > -DEEP else (math.exp(-margin), 0.0)
+    if loss == CORRELATION:
+        return 1.0, 0.0
+    if top_score == centre:
+        return 3.0 * pull**2, 2.0 * shift
+    return 3.0 * (margin - centre) ** 2, 0.0
+
+
+@compiled()
+def _weigh(logits, scores, loss, centre, weights):
+    """Fill in loss' a_t (gamma_t - gamma . a) up to a factor e^scale, which is returned; -inf if all tokens tie.
+
+    With gap_t = gamma_t - gamma_b, b the token with the largest logit, and drift = sum_t a_t gap_t the weight is
+    -slope a_t (gap_t - drift); that of b is minus the sum of the others. Where little attention is left to tokens with
+    a gap its logarithm, shift, is taken out of them: drift = pull e^shift, and one that ties with b feels the pull.
+    """
+    top = 0
+    for t in range(1, len(logits)):
+        if logits[t] > logits[top]:
+            top = t
+    shift = -np.inf
+    for t in range(len(logits)):
+        if scores[t] != scores[top]:
+            shift = max(shift, logits[t] - logits[top])
+    if shift == -np.inf:
+        weights[:] = 0.0
+        return shift
+    if shift > DEEP:
+        shift = 0.0
+    total, pull, small = 1.0, 0.0, math.exp(shift)
+    for t in range(len(logits)):
+        gap = scores[t] - scores[top]
+        if gap != 0.0:
+            weights[t] = math.exp(logits[t] - logits[top] - shift)
+            total += small * weights[t]
+            pull += gap * weights[t]
+        elif t != top:
+            weights[t] = math.exp(logits[t] - logits[top])
+            total += weights[t]
+    pull /= total
+    slope, log_slope = _slope(loss, centre, scores[top], pull, shift)
+    weights[top], others = 0.0, 0.0
+    for t in range(len(logits)):
+        gap = scores[t] - scores[top]
+        weights[t] *= -slope / total * (-pull if gap == 0.0 else gap - small * pull)
+        others += weights[t]
+    weights[top] = -others
+    return shift + log_slope
+
+
+@compiled()
+def _log_growth(sign, log_drop):
+    """log |exp(s) - 1| for s = sign * exp(log_drop)."""
+    drop = sign * math.exp(log_drop)
+    return log_drop if abs(drop) < TINY else math.log(abs(math.expm1(drop)))
+
+
+@compiled()
+def _log_change(loss, centre, margin, sign, log_drop):
+    """log |loss(u - sign e^log_drop) - loss(u)|, as in :mod:`lib.losses`."""
+    if loss == LOGISTIC:
+        log_share = -math.log1p(math.exp(margin)) if margin < 0.0 else -margin - math.log1p(math.exp(-margin))
+        log_size = log_share + _log_growth(sign, log_drop)
+        size = math.exp(log_size)
+        return log_size if size < TINY else math.log(abs(math.log1p(sign * size)))
+    if loss == EXPONENTIAL:
+        return _log_growth(sign, log_drop) - margin
+    if loss == CORRELATION:
+        return log_drop
+    height, drop = margin - centre, sign * math.exp(log_drop)
+    if height == 0.0:
+        return 3.0 * log_drop
+    return log_drop + math.log(3.0 * height**2 - 3.0 * height * drop + drop**2)
+
+
+@compiled()
+def _drop(logits, scores, best):
+    """Sign and logarithm of best - gamma . a, how far the margin is below the score ``best``."""
+    top = logits.max()
+    shift = -np.inf
+    for t in range(len(logits)):
+        if scores[t] != best:
+            shift = max(shift, logits[t] - top)
+    if shift == -np.inf:
+        return 0.0, shift
+    total, drop = 0.0, 0.0
+    for t in range(len(logits)):
+        total += math.exp(logits[t] - top)
+        if scores[t] != best:
+            drop += math.exp(logits[t] - top - shift) * (best - scores[t])
+    return np.sign(drop), shift + math.log(abs(drop) / total)
+
+
+# ---- one trial -------------------------------------------------------------------------------------------------------
+
+
+@compiled()
+def _fill_logits(keys, queries, theta, moved, logits):
+    """A theta: with queries, keys times W z_i, which is ``moved``; theta itself with a prompt."""
+    inputs, tokens, size = keys.shape
+    for i in range(inputs):
+        if queries.shape[1] == 0:
+            moved[:] = theta
+        else:
+            for k in range(size):
+                moved[k] = 0.0
+                for j in range(queries.shape[1]):
+                    moved[k] += theta[k * queries.shape[1] + j] * queries[i, j]
+        for t in range(tokens):
+            logit = 0.0
+            for k in range(size):
+                logit += keys[i, t, k] * moved[k]
+            logits[i, t] = logit
+
+
+@compiled()
+def _pull_back(keys, queries, weights, moved, direction):
+    """A^T weights."""
+    inputs, tokens, size = keys.shape
+    direction[:] = 0.0
+    for i in range(inputs):
+        if queries.shape[1] == 0:
+            for t in range(tokens):
+                for k in range(size):
+                    direction[k] += weights[i, t] * keys[i, t, k]
+        else:
+            moved[:] = 0.0
+            for t in range(tokens):
+                for k in range(size):
+                    moved[k] += weights[i, t] * keys[i, t, k]
+            for k in range(size):
+                for j in range(queries.shape[1]):
+                    direction[k * queries.shape[1] + j] += moved[k] * queries[i, j]
+
+
+@compiled()
+def _gradient(keys, queries, scores, loss, centre, logits, weights, scales, moved, direction):
+    """Fill in the direction of the gradient at these logits; return its log_scale, as `lib.logspace.gradient` does."""
+    inputs, tokens = scores.shape
+    for i in range(inputs):
+        scales[i] = _weigh(logits[i], scores[i], loss, centre, weights[i])
+    scale, largest = scales.max(), 0.0
+    for i in range(inputs):
+        factor = 1.0 if scales[i] == scale else math.exp(scales[i] - scale)
+        for t in range(tokens):
+            weights[i, t] *= factor
+            largest = max(largest, abs(weights[i, t]))
+    if largest == 0.0:
+        direction[:] = 0.0
+        return -np.inf
+    for i in range(inputs):
+        for t in range(tokens):
+            weights[i, t] /= largest
+    _pull_back(keys, queries, weights, moved, direction)
+    return scale + math.log(largest / inputs)
+
+
+@compiled()
+def _excess(scores, selected, loss, centre, logits, signs, logarithms):
+    """Sign and logarithm of the risk minus its limit on the selected tokens, as `lib.logspace.excess_risk` has them."""
+    inputs = len(scores)
+    for i in range(inputs):
+        best = scores[i, selected[i]]
+        signs[i], logarithms[i] = _drop(logits[i], scores[i], best)
+        if signs[i] != 0.0:
+            logarithms[i] = _log_change(loss, centre, best, signs[i], logarithms[i])
+    shift, total = logarithms.max(), 0.0
+    if shift == -np.inf:
+        return 0.0, shift
+    for i in range(inputs):
+        total += signs[i] * math.exp(logarithms[i] - shift)
+    if total == 0.0:
+        return 0.0, -np.inf
+    return np.sign(total), shift + math.log(abs(total) / inputs)
+
+
+@compiled()
+def _length(vector, norm):
+    """l_p norm, at any size of the entries."""
+    largest, total = 0.0, 0.0
+    for k in range(len(vector)):
+        largest = max(largest, abs(vector[k]))
+        total += abs(vector[k])
+    if norm == np.inf or largest == 0.0:
+        return largest
+    if norm == 1.0:
+        return total
+    total = 0.0
+    for k in range(len(vector)):
+        total += _power(abs(vector[k]) / largest, norm)
+    return largest * (math.sqrt(total) if norm == 2.0 else total ** (1.0 / norm))
+
+
+@compiled()
+def _power(size, power):
+    """size^power for size >= 0: the powers of p = 3, 2 and 3/2 without logarithms."""
+    if power == 2.0:
+        return size * size
+    if power == 0.5:
+        return math.sqrt(size)
+    if power == 1.5:
+        return size * math.sqrt(size)
+    return size**power
+
+
+@compiled()
+def _step_length(rule, size, dual, k, power, direction, log_scale, excess_sign, excess_log):
+    """What the direction is multiplied by, with the sign that goes downhill turned."""
+    factor = 1.0 if power == 0.0 else (k + 1.0) ** -power
+    if rule == CONSTANT:
+        return factor * size * math.exp(log_scale)
+    length = _length(direction, dual)
+    if length == 0.0:
+        return 0.0
+    if rule == NORMALISED:
+        return factor * size / length
+    if excess_sign <= 0.0:
+        return 0.0
+    return factor * math.exp(excess_log - math.log(2.0) - log_scale - 2.0 * math.log(length))
+
+
+@compiled()
+def _mirror(vector, norm, mirrored):
+    """The mirror map of the l_p norm or, for the dual norm, its inverse."""
+    for k in range(len(vector)):
+        mirrored[k] = vector[k] if norm == 2.0 else math.copysign(_power(abs(vector[k]), norm - 1.0), vector[k])
+
+
+@compiled()
+def _move(mirrored, theta, direction, step, norm):
+    """Take the step in the mirror variable; return whether theta is still finite."""
+    for k in range(len(theta)):
+        mirrored[k] -= step * direction[k]
+    _mirror(mirrored, norm / (norm - 1.0), theta)
+    finite = True
+    for k in range(len(theta)):
+        finite = finite and math.isfinite(theta[k])
+    return finite
+
+
+@compiled()
+def _fill_scores(tokens, labels, head, scores):
+    """gamma_it = Y_i v . x_it."""
+    inputs, count, size = tokens.shape
+    for i in range(inputs):
+        for t in range(count):
+            score = 0.0
+            for k in range(size):
+                score += tokens[i, t, k] * head[k]
+            scores[i, t] = labels[i] * score
+
+
+@compiled()
+def _fill_features(tokens, labels, logits, features):
+    """Y_i r_i, what attention passes on."""
+    inputs, count, size = tokens.shape
+    features[:] = 0.0
+    for i in range(inputs):
+        top, total = logits[i].max(), 0.0
+        for t in range(count):
+            odds = math.exp(logits[i, t] - top)
+            total += odds
+            for k in range(size):
+                features[i, k] += odds * tokens[i, t, k]
+        for k in range(size):
+            features[i, k] *= labels[i] / total
+
+
+@compiled()
+def _head_gradient(features, loss, centre, head, logarithms, direction):
+    """Fill in the direction of the gradient in the head; return its log_scale, as `lib.joint.head_gradient` does."""
+    inputs, size = features.shape
+    for i in range(inputs):
+        margin = 0.0
+        for k in range(size):
+            margin += features[i, k] * head[k]
+        slope, log_slope = _slope(loss, centre, margin, 0.0, 0.0)
+        logarithms[i] = log_slope + math.log(slope)
+    scale = logarithms.max()
+    direction[:] = 0.0
+    if scale > -np.inf:
+        for i in range(inputs):
+            weight = math.exp(logarithms[i] - scale)
+            for k in range(size):
+                direction[k] -= weight * features[i, k]
+    return scale - math.log(inputs)
+
+
+# ---- what the library calls ------------------------------------------------------------------------------------------
+
+
+@compiled(
+    "void(f8[:,:,:,::1], f8[:,:,::1], f8[:,:,::1], i8[:,::1], i8, f8, f8[:,::1], i8, f8[::1], f8, f8, i8[:,::1],"
+    " i8[::1], f8, f8[:,:,::1], i8[::1], i8, i8)"
+)
+def _descend(
+    keys, queries, scores, places, loss, centre, start, rule, sizes, dual, power, selected, kept, norm, out, failed,
+    first, last,
+):  # fmt: skip
+    """Run the trials from first to before last; ``failed`` gets the iteration of each that is not finite, or stays 0.
+
+    ``places`` has, for each trial, the indices of its keys, queries and scores.
+    """
+    _, inputs, tokens, size = keys.shape
+    logits, weights, moved = np.empty((inputs, tokens)), np.empty((inputs, tokens)), np.empty(size)
+    scales, signs, logarithms = np.empty(inputs), np.empty(inputs), np.empty(inputs)
+    direction, theta, mirrored = np.empty(start.shape[1]), np.empty(start.shape[1]), np.empty(start.shape[1])
+    for b in range(first, last):
+        own_keys, own_queries, own_scores = keys[places[0, b]], queries[places[1, b]], scores[places[2, b]]
+        theta[:] = start[b]
+        _mirror(theta, norm, mirrored)
+        sign, log, record = 0.0, 0.0, 0
+        for k in range(kept[-1] + 1):
+            if k == kept[record]:
+                out[record, b] = theta
+                record += 1
+            if k == kept[-1]:
+                break
+            _fill_logits(own_keys, own_queries, theta, moved, logits)
+            log_scale = _gradient(
+                own_keys, own_queries, own_scores, loss, centre, logits, weights, scales, moved, direction
+            )
+            if rule == POLYAK:
+                sign, log = _excess(own_scores, selected[b], loss, centre, logits, signs, logarithms)
+            step = _step_length(rule, sizes[b], dual, k, power, direction, log_scale, sign, log)
+            if not _move(mirrored, theta, direction, step, norm):
+                failed[b] = k + 1
+                break
+
+
+@compiled(
+    "void(f8[:,:,:,::1], f8[:,:,::1], f8[:,:,:,::1], f8[:,::1], i8[:,::1], i8, f8, f8[:,::1], b1, i8[::1],"
+    " f8[:,::1], f8[::1], f8[::1], i8[::1], f8, f8[:,:,::1], i8[::1], i8, i8)"
+)
+def _descend_jointly(
+    keys, queries, tokens, labels, places, loss, centre, start, together, rules, sizes, duals, powers, kept, norm, out,
+    failed, first, last,
+):  # fmt: skip
+    """As `_descend`, in the head and theta, one behind the other: together by the second rule, or each by its own."""
+    _, inputs, count, size = keys.shape
+    logits, weights, moved = np.empty((inputs, count)), np.empty((inputs, count)), np.empty(size)
+    scores, scales, features = np.empty((inputs, count)), np.empty(inputs), np.empty((inputs, tokens.shape[3]))
+    direction, both, mirrored = np.empty(start.shape[1]), np.empty(start.shape[1]), np.empty(start.shape[1])
+    cut = tokens.shape[3]
+    for b in range(first, last):
+        own_keys, own_queries = keys[places[0, b]], queries[places[1, b]]
+        own_tokens, own_labels = tokens[places[2, b]], labels[places[3, b]]
+        both[:] = start[b]
+        _mirror(both, norm, mirrored)
+        record = 0
+        for k in range(kept[-1] + 1):
+            if k == kept[record]:
+                out[record, b] = both
+                record += 1
+            if k == kept[-1]:
+                break
+            _fill_logits(own_keys, own_queries, both[cut:], moved, logits)
+            _fill_scores(own_tokens, own_labels, both[:cut], scores)
+            _fill_features(own_tokens, own_labels, logits, features)
+            of_head = _head_gradient(features, loss, centre, both[:cut], scales, direction[:cut])
+            of_theta = _gradient(
+                own_keys, own_queries, scores, loss, centre, logits, weights, scales, moved, direction[cut:]
+            )
+            if together:
+                log_scale = max(of_head, of_theta)
+                if log_scale > -np.inf:
+                    direction[:cut] *= math.exp(of_head - log_scale)
+                    direction[cut:] *= math.exp(of_theta - log_scale)
+                step = _step_length(rules[1], sizes[1, b], duals[1], k, powers[1], direction, log_scale, 0.0, 0.0)
+                finite = _move(mirrored, both, direction, step, norm)
+            else:
+                parts = direction[:cut], direction[cut:]
+                steps = (
+                    _step_length(rules[0], sizes[0, b], duals[0], k, powers[0], parts[0], of_head, 0.0, 0.0),
+                    _step_length(rules[1], sizes[1, b], duals[1], k, powers[1], parts[1], of_theta, 0.0, 0.0),
+                )
+                finite = _move(mirrored[:cut], both[:cut], parts[0], steps[0], norm)
+                finite = _move(mirrored[cut:], both[cut:], parts[1], steps[1], norm) and finite
+            if not finite:
+                failed[b] = k + 1
+                break
+
+
+@compiled("void(f8[:,:,::1], f8[:,::1], f8[:,::1], i8, f8, f8[::1], f8, f8[::1])")
+def _velocity(keys, queries, scores, loss, centre, state, norm, out):
+    """Fill in the velocity of mirror variable and log time over sigma, as :mod:`lib.flow` states it."""
+    inputs, tokens, size = keys.shape
+    logits, weights, moved = np.empty((inputs, tokens)), np.empty((inputs, tokens)), np.empty(size)
+    theta, direction = np.empty(len(state) - 1), np.empty(len(state) - 1)
+    _mirror(state[:-1], norm / (norm - 1.0), theta)
+    _fill_logits(keys, queries, theta, moved, logits)
+    log_scale = _gradient(keys, queries, scores, loss, centre, logits, weights, np.empty(inputs), moved, direction)
+    length = _length(direction, 2.0)
+    log_velocity = state[-1] + log_scale + math.log(length) if length > 0.0 else -np.inf
+    small = math.exp(-abs(log_velocity))
+    share, rest = (1.0, small) if log_velocity > 0.0 else (small, 1.0)
+    for k in range(len(direction)):
+        out[k] = -share / (1.0 + small) * direction[k] / (length if length > 0.0 else 1.0)
+    out[-1] = rest / (1.0 + small)
+
+
+def trajectories(problem, loss, start, rule, kept, norm=2.0):
+    """Descend as `lib.descent.run` does, from ``start`` of shape (..., D), keeping the iterations ``kept``, in order.
+
+    Returns
+    -------
+    Tensor, shape (len(kept), ..., D)
+
+    Raises
+    ------
+    FloatingPointError
+        If an iterate is no longer finite.
+    """
+    batch, trials = start.shape[:-1], math.prod(start.shape[:-1])
+    arrays, places = _rows(batch, problem.keys, 3, _queries(problem), 2, problem.scores, 2)
+    selected = np.zeros((trials, 0), dtype=np.int64)
+    if rule.selected is not None:
+        selected = _lines(rule.selected.expand(*batch, -1))
+    return _spread(
+        _descend, start, kept, norm, *arrays, places, *loss.code, _lines(start), RULES.index(rule.kind),
+        _sizes(rule, batch), rule.dual, rule.power, selected,
+    )  # fmt: skip
+
+
+def joint_trajectories(problem, loss, start, head_rule, rule, kept, norm=2.0):
+    """Descend as `lib.joint.run` does, head and theta one behind the other; by one rule if the head has none."""
+    batch = start.shape[:-1]
+    arrays, places = _rows(batch, problem.keys, 3, _queries(problem), 2, problem.tokens, 3, problem.labels, 1)
+    rules = (head_rule or rule, rule)
+    return _spread(
+        _descend_jointly, start, kept, norm, *arrays, places, *loss.code, _lines(start), head_rule is None,
+        np.array([RULES.index(one.kind) for one in rules]), np.stack([_sizes(one, batch) for one in rules]),
+        np.array([one.dual for one in rules]), np.array([one.power for one in rules]),
+    )  # fmt: skip
+
+
+def velocity(problem, loss, norm=2.0):
+    """Return f(sigma, state), the right-hand side of `lib.flow.log_time_flow` for a problem without batch."""
+    keys, queries, scores = (
+        np.ascontiguousarray(part.numpy()) for part in (problem.keys, _queries(problem), problem.scores)
+    )
+
+    def speed(_, state):
+        out = np.empty_like(state)
+        _velocity(keys, queries, scores, *loss.code, state, float(norm), out)
+        return out
+
+    return speed
+
+
+def compile_all():
+    """Compile every kernel, or load it from the cache: both happen as this module is imported."""
+
+
+def _queries(problem):
+    """Queries, (..., n, 0) with a prompt."""
+    return problem.keys.new_empty(problem.keys.shape[-3], 0) if problem.queries is None else problem.queries
+
+
+def _lines(array):
+    """All vectors of an array, one below the other."""
+    return np.ascontiguousarray(array.reshape(-1, array.shape[-1]).numpy())
+
+
+def _rows(batch, *arrays):
+    """Arrays, each with how many dimensions are its own, with one leading dimension; for each trial their indices."""
+    flat, places = [], []
+    for array, own in zip(arrays[::2], arrays[1::2], strict=True):
+        lead = array.shape[: array.ndim - own]
+        flat.append(np.ascontiguousarray(array.numpy()).reshape(math.prod(lead), *array.shape[array.ndim - own :]))
+        places.append(torch.arange(math.prod(lead)).reshape(lead).expand(batch).reshape(-1))
+    return flat, torch.stack(places).numpy()
+
+
+def _sizes(rule, batch):
+    """Step sizes, shape (trials,); zeros for a rule without one."""
+    sizes = np.zeros(()) if rule.step_size is None else rule.step_size.numpy()
+    return np.broadcast_to(sizes, batch).astype(float).ravel()
+
+
+def _spread(kernel, start, kept, norm, *arguments):
+    """Run a kernel over the trials, in equal parts on torch's number of threads; a trial is the same on any of them."""
+    trials, threads = math.prod(start.shape[:-1]), torch.get_num_threads()
+    out, failed = np.empty((len(kept), trials, start.shape[-1])), np.zeros(trials, dtype=np.int64)
+    kept = np.array(kept, dtype=np.int64)
+    bounds = np.linspace(0, trials, min(threads, trials) + 1).astype(int)
+
+    def part(first, last):
+        kernel(*arguments, kept, float(norm), out, failed, first, last)
+
+    if len(bounds) == 2:
+        part(0, trials)
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(part, bounds[:-1], bounds[1:]))
+    if failed.any():
+        raise FloatingPointError(
+            f"the iterate is no longer finite at iteration {failed[failed > 0].min()}: take a smaller step"
+        )
+    return torch.from_numpy(out).reshape(len(kept), *start.shape)
