@@ -33,7 +33,8 @@ FINISHED = LISTS / "finished.yml"
 FOLDER, REPORT, RECORD = Path("build/mutants"), Path("build/mutants.json"), Path("book/mutants.json")
 KINDS = ("near", "gross", "random")
 DRAWN, SEED = 60, 0
-WITHOUT_VERDICTS = ("figures.py",)  # not drawn from
+APART = ("figures.py", "_compiled.py")  # not drawn from: pictures have no verdict, and the cache sees no such change
+COMPILED = "@compiled"  # what compiled modules have
 MOST_CHAPTERS = 3
 ENOUGH = 0.95  # part of the near mutants that turn a verdict, and of the claims that one of them turns
 SLOWER, LONGER, COMPILING = 5, 20, 120  # a run may compute so many times as long, so many seconds more; these if it compiles
@@ -106,7 +107,7 @@ def _mutant(kind, name, entry, where):
 
 def random_ones(called):
     """Return the drawn mutants, for the chapters that call the changed function; ``called`` is {chapter: functions}."""
-    paths = [path for path in Path("lib").glob("*.py") if path.name not in WITHOUT_VERDICTS]
+    paths = [path for path in Path("lib").glob("*.py") if path.name not in APART]
     found = []
     for number, one in enumerate(alterations.drawn(paths, DRAWN, SEED), 1):
         reach = tuple(name for name, functions in called.items() if (one.file, one.function) in functions)
@@ -123,7 +124,7 @@ def lay_out(slot, mutant):
     Files that are right are left alone, with their times: numba compiles again where a module's time has changed. So
     that those of the unchanged library stay compiled, changed compiled modules have a folder of their own.
     """
-    compiled = mutant is not None and "compiled" in mutant.text and "numba" not in mutant.file
+    compiled = mutant is not None and COMPILED in mutant.text
     folder = FOLDER / f"{slot}{'-compiled' * compiled}"
     if not folder.exists():
         shutil.copytree("lib", folder / "lib")
@@ -241,7 +242,7 @@ def unchanged(chosen, jobs):
 def limit_of(mutant, seconds):
     """Return how long a run with a mutant may take, from what it takes without."""
     given = float(os.environ.get("TIMEOUT") or SLOWER * seconds + LONGER)
-    return given + COMPILING * ("compiled" in mutant.text)
+    return given + COMPILING * (COMPILED in mutant.text)
 
 
 def compare(outcome, rows, code):
