@@ -42,7 +42,9 @@ def alterations(file, text):
     tree = ast.parse(text)
     compiled = any(_is_compiled(node) for node in ast.walk(tree))
     return [
-        Alteration(file, number, node.lineno, f"{ast.unparse(node)} becomes {ast.unparse(new)}", 0 if compiled else line)
+        Alteration(
+            file, number, node.lineno, f"{ast.unparse(node)} becomes {ast.unparse(new)}", 0 if compiled else line
+        )
         for number, (node, new, line) in enumerate(_changes(tree))
     ]
 

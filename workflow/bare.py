@@ -5,14 +5,14 @@ chapter's notebook would have: same code, same parameters, same surroundings.
 """
 
 import ast
-import builtins
 import io
 import json
 import os
 import resource
 import sys
 import warnings
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from importlib import import_module
 from pathlib import Path
 
 from chapters import BookError
@@ -28,10 +28,8 @@ def warm():
     environment(os.devnull)
     os.environ["MPLBACKEND"] = "agg"
     for name in SLOW:
-        try:
-            __import__(name)
-        except ImportError:  # no chapter can need it then
-            pass
+        with suppress(ImportError):  # no chapter can need it then
+            import_module(name)
 
 
 def rows(code, values, library):
@@ -81,7 +79,7 @@ def _last_value(source, namespace):
     """Run a cell; the value of its last line where that is an expression, as a notebook shows it."""
     tree = ast.parse(source)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    builtins.exec(compile(tree, "<cell>", "exec"), namespace)
+    exec(compile(tree, "<cell>", "exec"), namespace)
     return eval(compile(ast.Expression(last.value), "<cell>", "eval"), namespace) if last else None
 
 

@@ -1,8 +1,9 @@
 """Mutants: small faults put into the library, one at a time, and which verdicts of the finished chapters see them.
 
 A row that no near mutant turns holds, or fails, by construction. Near and gross mutants are written by hand in
-``tests/mutants``, each with the chapters whose verdicts it should turn; a third kind is drawn by a seed from all changes
-of operators and constants, and only reported. A crash, or a run that does not end, turns no verdict: they are apart.
+``tests/mutants``, each with the chapters whose verdicts it should turn; a third kind is drawn by a seed from all
+changes of operators and constants, and only reported. A crash, or a run that does not end, turns no verdict: they are
+apart.
 """
 
 import ast
@@ -37,7 +38,12 @@ APART = ("figures.py", "_compiled.py")  # not drawn from: pictures have no verdi
 COMPILED = "@compiled"  # what compiled modules have
 MOST_CHAPTERS = 3
 ENOUGH = 0.95  # part of the near mutants that turn a verdict, and of the claims that one of them turns
-SLOWER, LONGER, COMPILING = 5, 20, 120  # a run may compute so many times as long, so many seconds more; these if it compiles
+SLOWER, LONGER, COMPILING = (
+    5,
+    20,
+    120,
+)  # a run may compute so many times as long, so many seconds more; these if it compiles
+LONGEST = 1800.0  # seconds without a mutant
 WAITING = 4  # times as long by the clock, on a machine that does other things, too
 
 
@@ -54,13 +60,17 @@ class Mutant(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What one process does: a chapter with its code and parameters, in a library of its own, for so many seconds."""
+    """What one process does: a chapter with its code and parameters, in a library of its own, for so many seconds.
+
+    Which functions of the library are called is looked at in a run of its own, which takes longer.
+    """
 
     chapter: str
     code: list
     values: dict
     mutant: Mutant | None
     limit: float
+    watched: bool = False
 
 
 def finished():
@@ -160,7 +170,7 @@ def _child(channel, run, folder):
         return bare.rows(run.code, run.values, library)
 
     try:
-        found, called = (rows(), None) if run.mutant else bare.reached(library, rows)
+        found, called = bare.reached(library, rows) if run.watched else (rows(), None)
         channel.send({"rows": found, "called": called, "seconds": time.process_time()})
     except BookError as error:
         channel.send({"crashed": str(error)})
@@ -217,25 +227,31 @@ def _outcome(channel, process, run):
 
 
 def unchanged(chosen, jobs):
-    """Run the chapters with the library as it is; their outcomes, if all have the verdicts that are accepted."""
-    runs = [[Run(name, code_of(name), values, None, 1800.0)] for name, values in chosen.items()]
+    """Run the chapters with the library as it is; their rows, seconds and called functions.
+
+    BookError where a chapter fails, or has other verdicts than those that are accepted.
+    """
+    runs = [
+        [Run(name, code_of(name), values, None, LONGEST, watched) for watched in (False, True)]
+        for name, values in chosen.items()
+    ]
     found, known = {}, json_of(LOCK) if LOCK.exists() else {}
     for run, outcome in outcomes(runs, jobs):
-        if "rows" not in outcome:
+        rows = outcome.get("rows")
+        if rows is None:
             why = outcome.get("crashed") or f"it was still running after {run.limit:g} s"
             raise BookError(f"{run.chapter} fails without any mutant ({why}): mend it first")
-        other = [
-            name
-            for name, row in outcome["rows"].items()
-            if known.get(f"{run.chapter}/{name}", row)["verdict"] != row["verdict"]
-        ]
-        if other:
+        accepted = {name: known.get(f"{run.chapter}/{name}", row)["verdict"] for name, row in rows.items()}
+        if other := [name for name, row in rows.items() if row["verdict"] != accepted[name]]:
             raise BookError(
                 f"at the size in {FINISHED} {run.chapter} has not the verdict in {LOCK} of {', '.join(other)}:"
                 " take another size, or make accept"
             )
-        print(f"{run.chapter}: {len(outcome['rows'])} rows in {outcome['seconds']:.1f} s", flush=True)
-        found[run.chapter] = outcome
+        if run.watched:
+            found[run.chapter]["called"] = outcome["called"]
+        else:
+            found[run.chapter] = outcome
+            print(f"{run.chapter}: {len(rows)} rows in {outcome['seconds']:.1f} s", flush=True)
     return found
 
 
@@ -296,9 +312,7 @@ def unturned(found, base):
         if mutant["near"]
     }
     return {
-        chapter: [
-            name for name, row in one["rows"].items() if row["kind"] == "claim" and (chapter, name) not in turned
-        ]
+        chapter: [name for name, row in one["rows"].items() if row["kind"] == "claim" and (chapter, name) not in turned]
         for chapter, one in base.items()
     }
 
@@ -367,7 +381,9 @@ def write(report, chosen, path):
             before = old[part].get(name, {"chapters": {}})["chapters"]
             kept = {chapter: one for chapter, one in before.items() if chapter not in chosen}
             report[part][name] = entry | {"chapters": kept | entry["chapters"]}
-    report["unturned"] = {name: rows for name, rows in old["unturned"].items() if name not in chosen} | report["unturned"]
+    report["unturned"] = {name: rows for name, rows in old["unturned"].items() if name not in chosen} | report[
+        "unturned"
+    ]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
 
