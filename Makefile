@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-export NAME PARAMS PARAMETERS JOBS PROFILE THREADS TIMEOUT
+export NAME PARAMS PARAMETERS JOBS PROFILE THREADS TIMEOUT ONLY RECORD
 BUILD := $(BIN)/python workflow/build.py
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
@@ -33,6 +33,9 @@ test-all: test ## the same, and build the whole book again with other threads
 
 chapter: $(STAMP) ## run one chapter and print its verdicts: NAME=theorem-2 PARAMS="seed=7 iterations=5000"
 	@$(BIN)/python workflow/chapter.py "$$NAME" --params "$$PARAMS"
+
+mutants: $(STAMP) ## put faults into the library, see which verdicts turn (NAME=theorem-2 ONLY="near gradient-*" RECORD=1)
+	@$(BIN)/python workflow/mutants.py
 
 page: $(STAMP) ## show one page as its source is now, for looking: NAME=theorem-2
 	@$(BIN)/python workflow/page.py "$$NAME"
@@ -74,4 +77,4 @@ clean: ## remove what was built; the environment stays
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) workflow/environment.py $(VENV) $@
 
-.PHONY: help book check test test-all chapter page lab list data serve accept wheel lock clean
+.PHONY: help book check test test-all chapter mutants page lab list data serve accept wheel lock clean

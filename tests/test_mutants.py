@@ -2,6 +2,7 @@
 # ruff: noqa: E402 (the scripts of the workflow are no package; they are found by path)
 
 import ast
+import fcntl
 import json
 import sys
 from pathlib import Path
@@ -193,6 +194,15 @@ def test_a_list_that_does_not_fit_is_one_line(book, monkeypatch, text, words):
         path.write_text(NEAR)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_two_at_once_are_refused(book):
+    """Forked runs hold it, too, so that none outlives it unseen."""
+    (book.folder / "build/mutants").mkdir(parents=True, exist_ok=True)
+    with (book.folder / "build/mutants/one-at-a-time").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = book.script("mutants")
+    assert done.stderr.strip() == "another make mutants has build/mutants: wait until it ends"
 
 
 def test_a_chapter_whose_verdicts_are_not_the_accepted_ones_is_refused(book):

@@ -7,6 +7,7 @@ apart.
 """
 
 import ast
+import fcntl
 import fnmatch
 import json
 import math
@@ -401,7 +402,7 @@ def main():
     if twice := {one.name for one in by_hand if [other.name for other in by_hand].count(one.name) > 1}:
         raise BookError(f"two mutants are called {', '.join(sorted(twice))}: names are unique in {LISTS}")
     chosen = chosen_chapters(name)
-    started = time.monotonic()
+    started, lock = time.monotonic(), alone()
     bare.warm()
     base = unchanged(chosen, jobs)
     mutants = by_hand + random_ones({name: one["called"] for name, one in base.items()})
@@ -417,8 +418,20 @@ def main():
     write(report, chosen, REPORT)
     if record:
         write(report, chosen, RECORD)
+    lock.close()
     if faults and not only:
         raise BookError(f"{' and '.join(faults)}, and {ENOUGH:.0%} must: see the survivors above")
+
+
+def alone():
+    """Hold the folder of the mutants for this process, or say that another has it: two would mix their libraries."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    lock = Path(FOLDER, "one-at-a-time").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BookError(f"another make mutants has {FOLDER}: wait until it ends") from None
+    return lock
 
 
 if __name__ == "__main__":
