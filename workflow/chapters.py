@@ -9,8 +9,10 @@ import copy
 import functools
 import hashlib
 import json
+import os
 import re
 import subprocess
+import tempfile
 from pathlib import Path
 
 import jupytext
@@ -141,17 +143,22 @@ def code_of(chapter):
     return [(cell.source, "parameters" in cell.metadata.get("tags", [])) for cell in cells]
 
 
-def mark_code(chapter, values):
-    """Write a hash of a chapter's code and values to ``build/code/``, only where it differs, and return the path.
-
-    As the input of a rule it makes a run depend on the code and not on the prose, also where Snakemake's own records
-    are gone: then the file's time decides.
-    """
+def hash_of(chapter, values):
+    """Return a hash of a chapter's code and of values that differ from its own."""
     try:
         code = code_of(chapter)
     except BookError:  # which the run will report
         code = source(chapter).read_text("utf-8", errors="replace")
-    return _mark(f"code/{chapter}", hashlib.sha256(json.dumps([code, values], sort_keys=True).encode()).hexdigest())
+    return hashlib.sha256(json.dumps([code, values], sort_keys=True).encode()).hexdigest()
+
+
+def mark_code(chapter, values, folder="code"):
+    """Write that hash to a folder of ``build/``, only where it differs, and return the path.
+
+    As the input of a rule it makes a run depend on the code and not on the prose, also where Snakemake's own records
+    are gone: then the file's time decides.
+    """
+    return _mark(f"{folder}/{chapter}", hash_of(chapter, values))
 
 
 def mark_commit():
@@ -164,6 +171,20 @@ def mark_commit():
     status = subprocess.run([*git, "status", "--porcelain", "."], capture_output=True, text=True, check=False)
     changed = " with changes" if status.stdout.strip() else ""
     return _mark("commit", "unknown" if shown.returncode else shown.stdout.strip() + changed)
+
+
+def write_whole(path, text):
+    """Write a file whole or not at all: a disk may be full, a process may be killed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", encoding="utf-8", delete=False) as file:
+        try:
+            file.write(text)
+            file.flush()
+            os.chmod(file.name, 0o644)
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
 
 
 def _mark(name, text):

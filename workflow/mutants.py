@@ -18,6 +18,7 @@ import signal
 import sys
 import time
 from collections import deque
+from contextlib import contextmanager
 from multiprocessing import Pipe, get_context
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -27,7 +28,7 @@ import alterations
 import bare
 import parameters
 import variables
-from chapters import BookError, code_of, find, json_of, mark_code, mark_commit, read, yaml_of
+from chapters import BookError, code_of, find, hash_of, json_of, mark_commit, read, write_whole, yaml_of
 from claims import LOCK, commit
 
 LISTS = Path("tests/mutants")
@@ -116,16 +117,14 @@ def _mutant(kind, name, entry, where):
     return Mutant(name, kind, entry["what"], entry["file"], new, known, entry.get("survives", ""))
 
 
-def random_ones(called):
-    """Return the drawn mutants, for the chapters that call the changed function; ``called`` is {chapter: functions}."""
+def random_ones():
+    """Return the drawn mutants, each with the function that it changes; no chapters yet."""
     paths = [path for path in Path("lib").glob("*.py") if path.name not in APART]
-    found = []
+    found = {}
     for number, one in enumerate(alterations.drawn(paths, DRAWN, SEED), 1):
-        reach = tuple(name for name, functions in called.items() if (one.file, one.function) in functions)
         text = alterations.altered(Path("lib", one.file).read_text("utf-8"), one.number)
-        found.append(
-            Mutant(f"random-{number:02}", "random", f"{one.file}:{one.line}: {one.words}", one.file, text, reach)
-        )
+        what = f"{one.file}:{one.line}: {one.words}"
+        found[Mutant(f"random-{number:02}", "random", what, one.file, text, ())] = one.file, one.function
     return found
 
 
@@ -227,17 +226,14 @@ def _outcome(channel, process, run):
     return found
 
 
-def unchanged(chosen, jobs):
-    """Run the chapters with the library as it is; their rows, seconds and called functions.
+def unchanged(chosen, jobs, watched):
+    """Run the chapters with the library as it is; their rows, seconds and, if they are watched, called functions.
 
     BookError where a chapter fails, or has other verdicts than those that are accepted.
     """
-    runs = [
-        [Run(name, code_of(name), values, None, LONGEST, watched) for watched in (False, True)]
-        for name, values in chosen.items()
-    ]
+    runs = [[Run(name, code_of(name), values, None, LONGEST)] for name, values in chosen.items()]
     found, known = {}, json_of(LOCK) if LOCK.exists() else {}
-    for run, outcome in outcomes(runs, jobs):
+    for run, outcome in outcomes([[*one, one[0]._replace(watched=True)] if watched else one for one in runs], jobs):
         rows = outcome.get("rows")
         if rows is None:
             why = outcome.get("crashed") or f"it was still running after {run.limit:g} s"
@@ -282,7 +278,7 @@ def fate(chapters):
 
 def run_all(mutants, chosen, base, jobs):
     """Run mutants against the chosen chapters; {name: {near, what, chapters}} in the order of the lists."""
-    codes = {name: Path(mark_code(name, values)).read_text("utf-8").strip() for name, values in chosen.items()}
+    codes = {name: hash_of(name, {}) for name in chosen}
     groups = [
         [
             Run(name, code_of(name), chosen[name], one, limit_of(one, base[name]["seconds"]))
@@ -355,8 +351,8 @@ def chosen_chapters(name):
     return {chapter: every[chapter]}
 
 
-def chosen_mutants(only, mutants, chapters):
-    """Return the mutants whose name fits one of the patterns in ``only`` and that have a chosen chapter."""
+def chosen_mutants(only, mutants):
+    """Return the mutants whose kind or name is in ``only``, or whose name fits a pattern there; all for nothing."""
     patterns = only.split() or ["*"]
     for pattern in patterns:
         if not any(_fits(one, pattern) for one in mutants):
@@ -364,10 +360,7 @@ def chosen_mutants(only, mutants, chapters):
                 f"ONLY is {pattern!r}, which fits no mutant: use {', '.join(KINDS)}, names of {LISTS}, or patterns as"
                 " 'gradient-*'"
             )
-    mutants = [one for one in mutants if any(_fits(one, pattern) for pattern in patterns)]
-    if only and not any(set(one.chapters) & chapters.keys() for one in mutants):
-        raise BookError(f"ONLY is {only!r}, of which no mutant names {' or '.join(chapters)}: take others, or no NAME")
-    return mutants
+    return [one for one in mutants if any(_fits(one, pattern) for pattern in patterns)]
 
 
 def _fits(mutant, pattern):
@@ -376,17 +369,56 @@ def _fits(mutant, pattern):
 
 def write(report, chosen, path):
     """Write a report; in the book's record the entries of chapters that were not run stay."""
-    old = json_of(path) if path == RECORD and path.exists() else {"mutants": {}, "unturned": {}, "random": {}}
+    old = json_of(path) if path == RECORD and path.exists() else {"mutants": {}, "random": {}, "unturned": {}}
     for part in ("mutants", "random"):
         for name, entry in report[part].items():
-            before = old[part].get(name, {"chapters": {}})["chapters"]
-            kept = {chapter: one for chapter, one in before.items() if chapter not in chosen}
+            before = old[part].get(name, {})
+            same = before.get("what") == entry["what"]
+            kept = (
+                {chapter: one for chapter, one in before["chapters"].items() if chapter not in chosen} if same else {}
+            )
             report[part][name] = entry | {"chapters": kept | entry["chapters"]}
-    report["unturned"] = {name: rows for name, rows in old["unturned"].items() if name not in chosen} | report[
-        "unturned"
-    ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
+    kept = {name: rows for name, rows in old["unturned"].items() if name not in chosen}
+    report["unturned"] = kept | report["unturned"]
+    write_whole(path, json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+@contextmanager
+def alone():
+    """Hold the folder of the mutants for this process, or say that another has it: two would mix their libraries."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with Path(FOLDER, "one-at-a-time").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BookError(f"another make mutants has {FOLDER}: wait until it ends") from None
+        yield
+
+
+def try_out(chosen, only, jobs):
+    """Run the chosen chapters without and with the mutants; print and return a report, and what is too few."""
+    by_hand, drawn = [one for kind in ("near", "gross") for one in written(kind)], random_ones()
+    if twice := {one.name for one in by_hand if [other.name for other in by_hand].count(one.name) > 1}:
+        raise BookError(f"two mutants are called {', '.join(sorted(twice))}: names are unique in {LISTS}")
+    mutants = chosen_mutants(only, [*by_hand, *drawn])
+    watched = any(one in drawn for one in mutants)
+    if not watched and not any(set(one.chapters) & chosen.keys() for one in mutants):
+        raise BookError(f"ONLY is {only!r}, of which no mutant names {' or '.join(chosen)}: take others, or no NAME")
+    bare.warm()
+    base = unchanged(chosen, jobs, watched)
+    reach = {one: tuple(name for name in base if drawn[one] in base[name]["called"]) for one in mutants if one in drawn}
+    mutants = [one._replace(chapters=reach.get(one, one.chapters)) for one in mutants]
+    found = run_all(mutants, chosen, base, jobs)
+    faults = show(mutants, found, base)
+    mark_commit()
+    random = {one.name for one in mutants if one.kind == "random"}
+    report = {
+        "commit": commit(),
+        "mutants": {name: entry for name, entry in found.items() if name not in random},
+        "random": {name: entry for name, entry in found.items() if name in random},
+        "unturned": unturned(found, base),
+    }
+    return report, faults
 
 
 def main():
@@ -397,41 +429,14 @@ def main():
         raise BookError(f"RECORD is {record!r}: give 1, or leave it out")
     if record and only:
         raise BookError(f"RECORD is 1 and ONLY is {only!r}: a record is of all mutants of a chapter, leave ONLY out")
-    jobs = int(os.environ.get("JOBS") or os.cpu_count())
-    by_hand = [one for kind in ("near", "gross") for one in written(kind)]
-    if twice := {one.name for one in by_hand if [other.name for other in by_hand].count(one.name) > 1}:
-        raise BookError(f"two mutants are called {', '.join(sorted(twice))}: names are unique in {LISTS}")
-    chosen = chosen_chapters(name)
-    started, lock = time.monotonic(), alone()
-    bare.warm()
-    base = unchanged(chosen, jobs)
-    mutants = by_hand + random_ones({name: one["called"] for name, one in base.items()})
-    mutants = chosen_mutants(only, mutants, chosen)
-    found = run_all(mutants, chosen, base, jobs)
-    faults = show(mutants, found, base)
+    chosen, started = chosen_chapters(name), time.monotonic()
+    with alone():
+        report, faults = try_out(chosen, only, int(os.environ.get("JOBS") or os.cpu_count()))
+        for path in (REPORT, RECORD) if record else (REPORT,):
+            write(report, chosen, path)
     print(f"{time.monotonic() - started:.0f} s; all of it: {REPORT}")
-    mark_commit()
-    split = {True: {}, False: {}}
-    for one in mutants:
-        split[one.kind == "random"][one.name] = found[one.name]
-    report = {"commit": commit(), "mutants": split[False], "random": split[True], "unturned": unturned(found, base)}
-    write(report, chosen, REPORT)
-    if record:
-        write(report, chosen, RECORD)
-    lock.close()
     if faults and not only:
         raise BookError(f"{' and '.join(faults)}, and {ENOUGH:.0%} must: see the survivors above")
-
-
-def alone():
-    """Hold the folder of the mutants for this process, or say that another has it: two would mix their libraries."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    lock = Path(FOLDER, "one-at-a-time").open("w")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise BookError(f"another make mutants has {FOLDER}: wait until it ends") from None
-    return lock
 
 
 if __name__ == "__main__":
