@@ -4,7 +4,11 @@
 import ast
 import fcntl
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -203,6 +207,23 @@ def test_two_at_once_are_refused(book):
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = book.script("mutants")
     assert done.stderr.strip() == "another make mutants has build/mutants: wait until it ends"
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_it_leaves_no_process_and_the_record_as_it_was(book, how):
+    record = (book.folder / "book/mutants.json").read_bytes() if book.has("book/mutants.json") else None
+    script = [sys.executable, str(ROOT / "workflow/mutants.py")]
+    env = os.environ | {"ONLY": "asleep", "TIMEOUT": "600"}
+    with subprocess.Popen(script, cwd=book.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
+        assert command.stdout.readline().startswith(b"part/good: 2 rows")  # the mutant's run comes next
+        children = Path(f"/proc/{command.pid}/task/{command.pid}/children")
+        while not (running := children.read_text().split()):
+            time.sleep(0.05)
+        command.send_signal(how)
+        said = command.communicate(timeout=60)[1].decode()
+    assert said in ("mutants: interrupted\n", "mutants: stopped\n")
+    assert not [pid for pid in running if Path("/proc", pid).exists()]
+    assert ((book.folder / "book/mutants.json").read_bytes() if record else None) == record
 
 
 def test_a_chapter_whose_verdicts_are_not_the_accepted_ones_is_refused(book):

@@ -40,7 +40,7 @@ APART = ("figures.py", "_compiled.py")  # not drawn from: pictures have no verdi
 COMPILED = "@compiled"  # what compiled modules have
 MOST_CHAPTERS = 3
 ENOUGH = 0.95  # part of the near mutants that turn a verdict, and of the claims that one of them turns
-SLOWER, LONGER, COMPILING = (
+SLOWER, LONGER, COMPILING = 3, 10, 30  # a run may compute so many times as long, so many seconds more; these if it compiles
     5,
     20,
     120,
@@ -160,7 +160,8 @@ def _stamp(path):
 
 def _child(channel, run, folder):
     """Run a chapter in this process, a fork, and send what became of it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(run.limit), resource.RLIM_INFINITY))
     sys.dont_write_bytecode = True  # it is found again by whole seconds and size, which two mutants may share
@@ -440,6 +441,7 @@ def main():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutants: stopped"))
     try:
         main()
     except BookError as error:
