@@ -5,24 +5,26 @@ PORT ?= 8000
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Beside what numba keeps of it; where that folder cannot be written, every call looks whether all is there.
+COMPILED := lib/__pycache__/compiled
 
-export NAME PARAMS PARAMETERS JOBS PROFILE THREADS TIMEOUT ONLY RECORD
+export NAME PARAMS PARAMETERS JOBS PROFILE THREADS TIMEOUT QUICK ONLY RECORD
 BUILD := $(BIN)/python workflow/build.py
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
 
-book: $(STAMP) ## run every chapter and build the site (JOBS=4 THREADS=1 TIMEOUT=600 PARAMETERS=file.yml PROFILE=slurm)
+book: $(COMPILED) ## run every chapter and build the site (JOBS=4 THREADS=1 TIMEOUT=600 PARAMETERS=file.yml PROFILE=slurm)
 	@$(BUILD) all
 	@echo "The book is build/html/index.html, its verdicts are build/ledger.json"
 
-check: $(STAMP) ## check style and test the library alone
+check: $(COMPILED) ## check style and test the library alone
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(TEST) tests/library
 
-test: $(STAMP) ## check style, bring the book up to date, run the tests
+test: $(COMPILED) ## check style, bring the book up to date, run the tests
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BUILD) all
@@ -31,16 +33,16 @@ test: $(STAMP) ## check style, bring the book up to date, run the tests
 test-all: test ## the same, and build the whole book again with other threads
 	@BOOK_IS_BUILT=1 $(BIN)/python -m pytest -m again tests
 
-chapter: $(STAMP) ## run one chapter and print its verdicts: NAME=theorem-2 PARAMS="seed=7 iterations=5000"
+chapter: $(COMPILED) ## run one chapter and print its verdicts: NAME=theorem-2 PARAMS="seed=7 iterations=5000"
 	@$(BIN)/python workflow/chapter.py "$$NAME" --params "$$PARAMS"
 
-mutants: $(STAMP) ## put faults into the library, see which verdicts turn (NAME=theorem-2 ONLY="near gradient-*" RECORD=1)
+mutants: $(COMPILED) ## put faults into the library, see which verdicts turn (NAME=theorem-2 ONLY="near gradient-*" RECORD=1)
 	@$(BIN)/python workflow/mutants.py
 
-page: $(STAMP) ## show one page as its source is now, for looking: NAME=theorem-2
+page: $(COMPILED) ## show one page as its source is now, for looking: NAME=theorem-2
 	@$(BIN)/python workflow/page.py "$$NAME"
 
-lab: $(STAMP) ## open the chapters as notebooks in JupyterLab, edits go back into book/ (NAME=theorem-2 opens that one)
+lab: $(COMPILED) ## open the chapters as notebooks in JupyterLab, edits go back into book/ (NAME=theorem-2 opens that one)
 	@$(BIN)/python workflow/lab.py "$$NAME"
 
 list: $(STAMP) ## list the chapters and what each reproduces
@@ -52,7 +54,10 @@ data: $(STAMP) ## fetch a published data set into data/: NAME=mnist, cifar10 or 
 serve: $(STAMP) ## show the built site on this machine (PORT=8000)
 	@$(BIN)/python workflow/serve.py "$(PORT)"
 
-accept: $(STAMP) ## accept the measured values of this build: book/ledger.lock.json
+bench: $(COMPILED) ## time the library beside the published style and the floor, ten minutes (QUICK=1 one; RECORD=1 for the page)
+	@$(BIN)/python -m benchmarks
+
+accept: $(COMPILED) ## accept the measured values of this build: book/ledger.lock.json
 	@$(BUILD) build/ledger.json
 	@$(BIN)/python workflow/claims.py accept
 
@@ -77,4 +82,7 @@ clean: ## remove what was built; the environment stays
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) workflow/environment.py $(VENV) $@
 
-.PHONY: help book check test test-all chapter mutants page lab list data serve accept wheel lock clean
+$(COMPILED): $(STAMP) $(shell grep -ls '^def compile_all' lib/*.py)
+	@$(BIN)/python workflow/kernels.py $@
+
+.PHONY: help book check test test-all chapter mutants page lab list data serve bench accept wheel lock clean

@@ -65,6 +65,7 @@ def log_time_flow(problem, loss, start, log_times, accuracy=1e-9, norm=2.0):
             f"log_times is {checks.shown(times.tolist())}: values of log(1 + t) must increase, in one list from 0 on"
         )
     start = checks.tensor("start", start, "parameter").double()
+    problem.check_parameter(start)
     batch = problem.batch_shape
     if batch and start.shape[:-1] != batch:
         raise ValueError(

@@ -1,7 +1,12 @@
-"""95 % intervals for what a chapter averages or counts over random problems or seeds, by scipy."""
+"""95 % intervals for what a chapter averages or counts over random problems or seeds.
+
+By ``scipy.special``: ``scipy.stats`` has the same and takes four times as long to import.
+"""
+
+import math
 
 import torch
-from scipy import stats
+from scipy import special
 
 from . import checks
 
@@ -30,8 +35,8 @@ def mean_interval(values):
     """
     values = _enough(values, 2, "mean")
     count = values.shape[-1]
-    ends = [values.mean(-1) + end * values.std(-1) / count**0.5 for end in stats.t.interval(0.95, count - 1)]
-    return torch.stack(ends)
+    quantile = float(special.stdtrit(count - 1, 0.975))
+    return torch.stack([values.mean(-1) + end * values.std(-1) / count**0.5 for end in (-quantile, quantile)])
 
 
 def median_interval(values):
@@ -55,7 +60,7 @@ def median_interval(values):
         If there are fewer, or one is not finite.
     """
     values = _enough(values, 6, "median")
-    place = int(stats.binom.ppf(0.025, values.shape[-1], 0.5)) - 1
+    place = math.ceil(special.bdtrik(0.025, values.shape[-1], 0.5)) - 1
     return values.sort(-1).values[..., [place, -1 - place]].movedim(-1, 0)
 
 
@@ -80,9 +85,11 @@ def wilson(hits):
     if (wrong := hits[(hits != 0) & (hits != 1)]).numel():
         raise ValueError(f"hits contain {wrong[0]:g}: give True or False, or 1 and 0, for each trial")
     share, trials = hits.mean(-1), hits.shape[-1]
-    tests = [stats.binomtest(int(count), trials) for count in hits.sum(-1).flatten()]
-    ends = hits.new_tensor([test.proportion_ci(0.95, "wilson") for test in tests])
-    return share, tuple(ends.mT.reshape(2, *share.shape))
+    normal = float(special.ndtri(0.975))
+    whole = 2 * (trials + normal**2)
+    centre = (2 * trials * share + normal**2) / whole
+    half = normal / whole * (4 * trials * share * (1 - share) + normal**2).sqrt()
+    return share, ((centre - half).where(share > 0, 0.0), (centre + half).where(share < 1, 1.0))
 
 
 def _enough(values, least, statistic):

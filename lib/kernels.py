@@ -16,23 +16,25 @@ import numpy as np
 import torch
 
 from ._compiled import compiled
-from .losses import CORRELATION, EXPONENTIAL, LOGISTIC, TINY
 
+LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC = range(4)  # as in lib.losses: the cache does not see a constant change there
+TINY = 1e-16  # likewise
 RULES = ("constant", "normalised", "polyak")  # a step rule is known to compiled code by its place here
 CONSTANT, NORMALISED, POLYAK = range(3)
-DEEP = -300.0  # logarithm of attention from which its own scale is taken out: products of two still are floats
+STEEP = 300.0  # margin at which a slope is given by its logarithm
+FAINT = 1e-130  # part of attention whose logarithm is taken out: products of two still are floats
 
 # ---- one input -------------------------------------------------------------------------------------------------------
 
 
 @compiled()
-def _slope(loss, centre, top_score, pull, shift):
-    """-loss'(u) at the margin u = top_score + pull e^shift, as a factor and a logarithm."""
-    margin = top_score + pull * math.exp(shift)
+def _slope(loss, centre, top_score, pull, shift, small):
+    """-loss'(u) at the margin u = top_score + pull small, with small = e^shift, as a factor and a logarithm."""
+    margin = top_score + pull * small
     if loss == LOGISTIC:
-        return (1.0, -margin) if margin > -DEEP else (1.0 / (1.0 + math.exp(margin)), 0.0)
+        return (1.0, -margin) if margin > STEEP else (1.0 / (1.0 + math.exp(margin)), 0.0)
     if loss == EXPONENTIAL:
-        return (1.0, -margin) if abs(margin) > -DEEP else (math.exp(-margin), 0.0)
+        return (1.0, -margin) if abs(margin) > STEEP else (math.exp(-margin), 0.0)
     if loss == CORRELATION:
         return 1.0, 0.0
     if top_score == centre:
@@ -41,44 +43,63 @@ def _slope(loss, centre, top_score, pull, shift):
 
 
 @compiled()
-def _weigh(logits, scores, loss, centre, weights):
-    """Fill in loss' a_t (gamma_t - gamma . a) up to a factor e^scale, which is returned; -inf if all tokens tie.
+def _weigh(i, logits, scores, loss, centre, weights):
+    """Fill in loss' a_t (gamma_t - gamma . a) of input i up to a factor e^scale; return scale, -inf if all tokens tie.
 
     With gap_t = gamma_t - gamma_b, b the token with the largest logit, and drift = sum_t a_t gap_t the weight is
-    -slope a_t (gap_t - drift); that of b is minus the sum of the others. Where little attention is left to tokens with
-    a gap its logarithm, shift, is taken out of them: drift = pull e^shift, and one that ties with b feels the pull.
+    -slope a_t (gap_t - drift); that of b is minus the sum of the others.
     """
-    top = 0
-    for t in range(1, len(logits)):
-        if logits[t] > logits[top]:
+    tokens, top = logits.shape[1], 0
+    for t in range(1, tokens):
+        if logits[i, t] > logits[i, top]:
             top = t
-    shift = -np.inf
-    for t in range(len(logits)):
-        if scores[t] != scores[top]:
-            shift = max(shift, logits[t] - logits[top])
+    top_logit, top_score = logits[i, top], scores[i, top]
+    total, drift = 0.0, 0.0
+    for t in range(tokens):
+        odds = math.exp(logits[i, t] - top_logit)
+        total += odds
+        drift += odds * (scores[i, t] - top_score)
+        weights[i, t] = odds
+    if abs(drift) < FAINT:
+        return _weigh_faint(i, top, logits, scores, loss, centre, weights)
+    drift /= total
+    slope, log_slope = _slope(loss, centre, top_score, drift, 0.0, 1.0)
+    others, factor = 0.0, -slope / total
+    for t in range(tokens):
+        weights[i, t] *= factor * (scores[i, t] - top_score - drift)
+        others += weights[i, t]
+    weights[i, top] -= others
+    return log_slope
+
+
+@compiled()
+def _weigh_faint(i, top, logits, scores, loss, centre, weights):
+    """As `_weigh`, where little attention is left to tokens with a gap: its logarithm, shift, is taken out of them.
+
+    drift is pull e^shift, and a token that ties with the top one, whose attention may be larger, feels the pull.
+    """
+    tokens, shift = logits.shape[1], -np.inf
+    top_logit, top_score = logits[i, top], scores[i, top]
+    for t in range(tokens):
+        if scores[i, t] != top_score:
+            shift = max(shift, logits[i, t] - top_logit)
     if shift == -np.inf:
-        weights[:] = 0.0
+        weights[i] = 0.0
         return shift
-    if shift > DEEP:
-        shift = 0.0
-    total, pull, small = 1.0, 0.0, math.exp(shift)
-    for t in range(len(logits)):
-        gap = scores[t] - scores[top]
-        if gap != 0.0:
-            weights[t] = math.exp(logits[t] - logits[top] - shift)
-            total += small * weights[t]
-            pull += gap * weights[t]
-        elif t != top:
-            weights[t] = math.exp(logits[t] - logits[top])
-            total += weights[t]
+    small, total, pull = math.exp(shift), 0.0, 0.0
+    for t in range(tokens):
+        gap = scores[i, t] - top_score
+        weights[i, t] = math.exp(logits[i, t] - top_logit - (0.0 if gap == 0.0 else shift))
+        total += weights[i, t] if gap == 0.0 else small * weights[i, t]
+        pull += gap * weights[i, t]
     pull /= total
-    slope, log_slope = _slope(loss, centre, scores[top], pull, shift)
-    weights[top], others = 0.0, 0.0
-    for t in range(len(logits)):
-        gap = scores[t] - scores[top]
-        weights[t] *= -slope / total * (-pull if gap == 0.0 else gap - small * pull)
-        others += weights[t]
-    weights[top] = -others
+    slope, log_slope = _slope(loss, centre, top_score, pull, shift, small)
+    others, factor = 0.0, -slope / total
+    for t in range(tokens):
+        gap = scores[i, t] - top_score
+        weights[i, t] *= factor * (-pull if gap == 0.0 else gap - small * pull)
+        others += 0.0 if t == top else weights[i, t]
+    weights[i, top] = -others
     return shift + log_slope
 
 
@@ -108,20 +129,21 @@ def _log_change(loss, centre, margin, sign, log_drop):
 
 
 @compiled()
-def _drop(logits, scores, best):
-    """Sign and logarithm of best - gamma . a, how far the margin is below the score ``best``."""
-    top = logits.max()
-    shift = -np.inf
-    for t in range(len(logits)):
-        if scores[t] != best:
-            shift = max(shift, logits[t] - top)
+def _drop(i, logits, scores, best):
+    """Sign and logarithm of best - gamma . a, how far the margin of input i is below the score ``best``."""
+    tokens, top, shift = logits.shape[1], -np.inf, -np.inf
+    for t in range(tokens):
+        top = max(top, logits[i, t])
+    for t in range(tokens):
+        if scores[i, t] != best:
+            shift = max(shift, logits[i, t] - top)
     if shift == -np.inf:
         return 0.0, shift
     total, drop = 0.0, 0.0
-    for t in range(len(logits)):
-        total += math.exp(logits[t] - top)
-        if scores[t] != best:
-            drop += math.exp(logits[t] - top - shift) * (best - scores[t])
+    for t in range(tokens):
+        total += math.exp(logits[i, t] - top)
+        if scores[i, t] != best:
+            drop += math.exp(logits[i, t] - top - shift) * (best - scores[i, t])
     return np.sign(drop), shift + math.log(abs(drop) / total)
 
 
@@ -130,16 +152,22 @@ def _drop(logits, scores, best):
 
 @compiled()
 def _fill_logits(keys, queries, theta, moved, logits):
-    """A theta: with queries, keys times W z_i, which is ``moved``; theta itself with a prompt."""
+    """A theta: keys times theta with a prompt, times ``moved``, which is W z_i, with queries."""
     inputs, tokens, size = keys.shape
+    if queries.shape[1] == 0:
+        for i in range(inputs):
+            for t in range(tokens):
+                logit = 0.0
+                for k in range(size):
+                    logit += keys[i, t, k] * theta[k]
+                logits[i, t] = logit
+        return
     for i in range(inputs):
-        if queries.shape[1] == 0:
-            moved[:] = theta
-        else:
-            for k in range(size):
-                moved[k] = 0.0
-                for j in range(queries.shape[1]):
-                    moved[k] += theta[k * queries.shape[1] + j] * queries[i, j]
+        for k in range(size):
+            entry = 0.0
+            for j in range(queries.shape[1]):
+                entry += theta[k * queries.shape[1] + j] * queries[i, j]
+            moved[k] = entry
         for t in range(tokens):
             logit = 0.0
             for k in range(size):
@@ -172,8 +200,10 @@ def _gradient(keys, queries, scores, loss, centre, logits, weights, scales, move
     """Fill in the direction of the gradient at these logits; return its log_scale, as `lib.logspace.gradient` does."""
     inputs, tokens = scores.shape
     for i in range(inputs):
-        scales[i] = _weigh(logits[i], scores[i], loss, centre, weights[i])
-    scale, largest = scales.max(), 0.0
+        scales[i] = _weigh(i, logits, scores, loss, centre, weights)
+    scale, largest = -np.inf, 0.0
+    for i in range(inputs):
+        scale = max(scale, scales[i])
     for i in range(inputs):
         factor = 1.0 if scales[i] == scale else math.exp(scales[i] - scale)
         for t in range(tokens):
@@ -182,10 +212,10 @@ def _gradient(keys, queries, scores, loss, centre, logits, weights, scales, move
     if largest == 0.0:
         direction[:] = 0.0
         return -np.inf
-    for i in range(inputs):
-        for t in range(tokens):
-            weights[i, t] /= largest
     _pull_back(keys, queries, weights, moved, direction)
+    inverse = 1.0 / largest
+    for k in range(len(direction)):
+        direction[k] *= inverse
     return scale + math.log(largest / inputs)
 
 
@@ -195,7 +225,7 @@ def _excess(scores, selected, loss, centre, logits, signs, logarithms):
     inputs = len(scores)
     for i in range(inputs):
         best = scores[i, selected[i]]
-        signs[i], logarithms[i] = _drop(logits[i], scores[i], best)
+        signs[i], logarithms[i] = _drop(i, logits, scores, best)
         if signs[i] != 0.0:
             logarithms[i] = _log_change(loss, centre, best, signs[i], logarithms[i])
     shift, total = logarithms.max(), 0.0
@@ -209,41 +239,66 @@ def _excess(scores, selected, loss, centre, logits, signs, logarithms):
 
 
 @compiled()
-def _length(vector, norm):
-    """l_p norm, at any size of the entries."""
-    largest, total = 0.0, 0.0
+def _length(vector, norm, room):
+    """l_p norm; ``room`` has place for the powers of the entries, which are scaled if they leave the floats."""
+    unit = 1.0
+    if norm != np.inf:
+        total = _power_sum(vector, unit, norm, room)
+        if FAINT < total < 1.0 / FAINT:
+            return math.sqrt(total) if norm == 2.0 else total ** (1.0 / norm)
+    unit = 0.0
     for k in range(len(vector)):
-        largest = max(largest, abs(vector[k]))
-        total += abs(vector[k])
-    if norm == np.inf or largest == 0.0:
-        return largest
-    if norm == 1.0:
-        return total
-    total = 0.0
-    for k in range(len(vector)):
-        total += _power(abs(vector[k]) / largest, norm)
-    return largest * (math.sqrt(total) if norm == 2.0 else total ** (1.0 / norm))
+        unit = max(unit, abs(vector[k]))
+    if norm == np.inf or unit == 0.0:
+        return unit
+    return unit * _power_sum(vector, unit, norm, room) ** (1.0 / norm)
 
 
 @compiled()
-def _power(size, power):
-    """size^power for size >= 0: the powers of p = 3, 2 and 3/2 without logarithms."""
-    if power == 2.0:
-        return size * size
-    if power == 0.5:
-        return math.sqrt(size)
-    if power == 1.5:
-        return size * math.sqrt(size)
-    return size**power
+def _power_sum(vector, unit, power, room):
+    """Sum of |x / unit|^power, in four parts that do not wait for each other."""
+    for k in range(len(vector)):
+        room[k] = abs(vector[k]) / unit
+    _raise(room, power, room)
+    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+    whole = len(room) - len(room) % 4
+    for k in range(0, whole, 4):
+        first += room[k]
+        second += room[k + 1]
+        third += room[k + 2]
+        fourth += room[k + 3]
+    for k in range(whole, len(room)):
+        first += room[k]
+    return first + second + (third + fourth)
 
 
 @compiled()
-def _step_length(rule, size, dual, k, power, direction, log_scale, excess_sign, excess_log):
+def _raise(vector, power, out):
+    """sign(x) |x|^power entry by entry; the powers of p = 3, 2 and 3/2 without logarithms."""
+    if power == 1.0:
+        for k in range(len(vector)):
+            out[k] = vector[k]
+    elif power == 2.0:
+        for k in range(len(vector)):
+            out[k] = vector[k] * abs(vector[k])
+    elif power == 0.5:
+        for k in range(len(vector)):
+            out[k] = math.copysign(math.sqrt(abs(vector[k])), vector[k])
+    elif power == 1.5:
+        for k in range(len(vector)):
+            out[k] = vector[k] * math.sqrt(abs(vector[k]))
+    else:
+        for k in range(len(vector)):
+            out[k] = math.copysign(abs(vector[k]) ** power, vector[k])
+
+
+@compiled()
+def _step_length(rule, size, dual, k, power, direction, room, log_scale, excess_sign, excess_log):
     """What the direction is multiplied by, with the sign that goes downhill turned."""
     factor = 1.0 if power == 0.0 else (k + 1.0) ** -power
     if rule == CONSTANT:
         return factor * size * math.exp(log_scale)
-    length = _length(direction, dual)
+    length = _length(direction, dual, room)
     if length == 0.0:
         return 0.0
     if rule == NORMALISED:
@@ -254,18 +309,11 @@ def _step_length(rule, size, dual, k, power, direction, log_scale, excess_sign, 
 
 
 @compiled()
-def _mirror(vector, norm, mirrored):
-    """The mirror map of the l_p norm or, for the dual norm, its inverse."""
-    for k in range(len(vector)):
-        mirrored[k] = vector[k] if norm == 2.0 else math.copysign(_power(abs(vector[k]), norm - 1.0), vector[k])
-
-
-@compiled()
 def _move(mirrored, theta, direction, step, norm):
     """Take the step in the mirror variable; return whether theta is still finite."""
     for k in range(len(theta)):
         mirrored[k] -= step * direction[k]
-    _mirror(mirrored, norm / (norm - 1.0), theta)
+    _raise(mirrored, 1.0 / (norm - 1.0), theta)
     finite = True
     for k in range(len(theta)):
         finite = finite and math.isfinite(theta[k])
@@ -308,7 +356,7 @@ def _head_gradient(features, loss, centre, head, logarithms, direction):
         margin = 0.0
         for k in range(size):
             margin += features[i, k] * head[k]
-        slope, log_slope = _slope(loss, centre, margin, 0.0, 0.0)
+        slope, log_slope = _slope(loss, centre, margin, 0.0, 0.0, 1.0)
         logarithms[i] = log_slope + math.log(slope)
     scale = logarithms.max()
     direction[:] = 0.0
@@ -338,11 +386,11 @@ def _descend(
     _, inputs, tokens, size = keys.shape
     logits, weights, moved = np.empty((inputs, tokens)), np.empty((inputs, tokens)), np.empty(size)
     scales, signs, logarithms = np.empty(inputs), np.empty(inputs), np.empty(inputs)
-    direction, theta, mirrored = np.empty(start.shape[1]), np.empty(start.shape[1]), np.empty(start.shape[1])
+    direction, theta, mirrored, room = np.empty((4, start.shape[1]))
     for b in range(first, last):
         own_keys, own_queries, own_scores = keys[places[0, b]], queries[places[1, b]], scores[places[2, b]]
         theta[:] = start[b]
-        _mirror(theta, norm, mirrored)
+        _raise(theta, norm - 1.0, mirrored)
         sign, log, record = 0.0, 0.0, 0
         for k in range(kept[-1] + 1):
             if k == kept[record]:
@@ -356,7 +404,7 @@ def _descend(
             )
             if rule == POLYAK:
                 sign, log = _excess(own_scores, selected[b], loss, centre, logits, signs, logarithms)
-            step = _step_length(rule, sizes[b], dual, k, power, direction, log_scale, sign, log)
+            step = _step_length(rule, sizes[b], dual, k, power, direction, room, log_scale, sign, log)
             if not _move(mirrored, theta, direction, step, norm):
                 failed[b] = k + 1
                 break
@@ -374,13 +422,13 @@ def _descend_jointly(
     _, inputs, count, size = keys.shape
     logits, weights, moved = np.empty((inputs, count)), np.empty((inputs, count)), np.empty(size)
     scores, scales, features = np.empty((inputs, count)), np.empty(inputs), np.empty((inputs, tokens.shape[3]))
-    direction, both, mirrored = np.empty(start.shape[1]), np.empty(start.shape[1]), np.empty(start.shape[1])
+    direction, both, mirrored, room = np.empty((4, start.shape[1]))
     cut = tokens.shape[3]
     for b in range(first, last):
         own_keys, own_queries = keys[places[0, b]], queries[places[1, b]]
         own_tokens, own_labels = tokens[places[2, b]], labels[places[3, b]]
         both[:] = start[b]
-        _mirror(both, norm, mirrored)
+        _raise(both, norm - 1.0, mirrored)
         record = 0
         for k in range(kept[-1] + 1):
             if k == kept[record]:
@@ -400,13 +448,17 @@ def _descend_jointly(
                 if log_scale > -np.inf:
                     direction[:cut] *= math.exp(of_head - log_scale)
                     direction[cut:] *= math.exp(of_theta - log_scale)
-                step = _step_length(rules[1], sizes[1, b], duals[1], k, powers[1], direction, log_scale, 0.0, 0.0)
+                step = _step_length(rules[1], sizes[1, b], duals[1], k, powers[1], direction, room, log_scale, 0.0, 0.0)
                 finite = _move(mirrored, both, direction, step, norm)
             else:
                 parts = direction[:cut], direction[cut:]
                 steps = (
-                    _step_length(rules[0], sizes[0, b], duals[0], k, powers[0], parts[0], of_head, 0.0, 0.0),
-                    _step_length(rules[1], sizes[1, b], duals[1], k, powers[1], parts[1], of_theta, 0.0, 0.0),
+                    _step_length(
+                        rules[0], sizes[0, b], duals[0], k, powers[0], parts[0], room[:cut], of_head, 0.0, 0.0
+                    ),
+                    _step_length(
+                        rules[1], sizes[1, b], duals[1], k, powers[1], parts[1], room[cut:], of_theta, 0.0, 0.0
+                    ),
                 )
                 finite = _move(mirrored[:cut], both[:cut], parts[0], steps[0], norm)
                 finite = _move(mirrored[cut:], both[cut:], parts[1], steps[1], norm) and finite
@@ -421,10 +473,10 @@ def _velocity(keys, queries, scores, loss, centre, state, norm, out):
     inputs, tokens, size = keys.shape
     logits, weights, moved = np.empty((inputs, tokens)), np.empty((inputs, tokens)), np.empty(size)
     theta, direction = np.empty(len(state) - 1), np.empty(len(state) - 1)
-    _mirror(state[:-1], norm / (norm - 1.0), theta)
+    _raise(state[:-1], 1.0 / (norm - 1.0), theta)
     _fill_logits(keys, queries, theta, moved, logits)
     log_scale = _gradient(keys, queries, scores, loss, centre, logits, weights, np.empty(inputs), moved, direction)
-    length = _length(direction, 2.0)
+    length = _length(direction, 2.0, np.empty(len(direction)))
     log_velocity = state[-1] + log_scale + math.log(length) if length > 0.0 else -np.inf
     small = math.exp(-abs(log_velocity))
     share, rest = (1.0, small) if log_velocity > 0.0 else (small, 1.0)

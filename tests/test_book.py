@@ -55,14 +55,16 @@ def test_register_names_the_chapter_of_each_item():
                 assert (ROOT / f"book/{entry['chapter']}.md").is_file(), entry
 
 
-def test_every_chapter_has_claims_and_controls(built):
+def test_every_chapter_has_claims_and_something_to_hold_them_against(built):
     rows = json.loads((built / "build/ledger.json").read_text())["claims"]
     contents = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))["parts"]
     listed = {page["file"].removeprefix("book/") for part in contents for page in part["chapters"]}
     chapters = {str(path.relative_to(ROOT / "book").with_suffix("")) for path in CHAPTERS} & listed
     assert len(chapters) > 20
     for chapter in chapters:
-        assert {row["kind"] for row in rows if row["chapter"] == chapter} == {"claim", "control"}, chapter
+        kinds = {row["kind"] for row in rows if row["chapter"] == chapter}
+        assert "claim" in kinds, chapter
+        assert kinds & {"control", "baseline"}, chapter
 
 
 def test_chapters_cover_the_items_that_the_register_gives_them(built):
@@ -104,4 +106,4 @@ def test_template_runs(tmp_path):
         [sys.executable, "workflow/chapter.py", "template"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "control fails as it must" in done.stdout
+    assert "1 holds, 1 control fails as it must" in done.stdout

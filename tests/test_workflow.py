@@ -1,6 +1,7 @@
 """The workflow over small books: what runs, what does not run again, and what a failure looks like."""
 # ruff: noqa: E402 (the scripts of the workflow are no package; they are found by path)
 
+import dataclasses
 import json
 import os
 import shutil
@@ -56,9 +57,9 @@ with open("runs.txt", "a") as file:
 ```
 
 ```{{code-cell}} ipython3
-theorem_1 = source("2306.13596", "Theorem 1")
+theorem_1 = source("2306.13596", "Theorem 1", "printed", set="after")
 verdict(theorem_1.claim("half", "The step is a half", step, "==", 0.5),
-        theorem_1.control("seed", "The seed is small", seed, "<=", 2))
+        theorem_1.control("seed", "The seed is small", seed, "<=", 2, breaks="A seed of 2"))
 ```
 """
 STATEMENTS = """papers:
@@ -138,8 +139,16 @@ def inside(tmp_path, monkeypatch):
 
 def test_words_shared_with_the_library_are_the_same():
     assert claims.MIME == ledger.MIME
-    assert set(claims.PLURAL) == set(ledger.VERDICTS)
-    assert {verdict: ledger.VERDICTS[verdict] for verdict in fragments.WORST_FIRST} == fragments.WORST_FIRST
+    assert list(claims.PLURAL) == list(ledger.VERDICTS) == list(fragments.SIGNS)
+    assert fragments.SIGNS == ledger.VERDICTS
+    assert fragments.RELATIONS == ledger.RELATIONS
+    assert {*claims.FIELDS, "name"} == {field.name for field in dataclasses.fields(ledger.Row)}
+    assert set(claims.HELD) == {verdict for verdict, sign in ledger.VERDICTS.items() if sign in "✓✎"}
+
+
+@pytest.mark.parametrize(("measured", "bound"), [(0.9, 1.0), (1e-17, 1.0), (3.0, 3.0), (-0.2, None), (0.0, 5000.0)])
+def test_the_rule_for_tolerances_is_that_of_the_library(measured, bound):
+    assert claims.widest({"measured": measured, "bound": bound}) == ledger.widest(measured, bound)
 
 
 class TestWholeBook:
@@ -494,19 +503,33 @@ def collected(*rows, changed=None):
     claims.collect()
 
 
-def row(name="half", measured=1e-3, item="Theorem 1", bound=1e-2, kind=ledger.claim):
-    outcome = kind(name, "It is so", measured, "<=", bound, paper="2306.13596", item=item)
+def row(name="half", measured=1e-3, item="Theorem 1", bound=1e-2, kind="claim", **about):
+    of = ledger.source("2306.13596", item, "restored", set="after")
+    judged = [] if kind == "baseline" else ["<=", bound]
+    about |= {"breaks": "One input"} if kind == "control" else {}
+    outcome = getattr(of, kind)(name, "It is so", measured, *judged, **about)
     (data,) = ledger.verdict(outcome)._repr_mimebundle_()[ledger.MIME]
     return data
 
 
 def test_ledger_holds_what_the_lock_accepted(inside):
-    collected(row())
+    collected(row(), row("null", kind="baseline"))
     claims.accept()
     claims.compare()
     assert json.loads(claims.LOCK.read_text()) == {
-        "part/good/half": {"verdict": "reproduced", "measured": 1e-3, "tolerance": row()["tolerance"]}
+        "part/good/half": {"verdict": "reproduced", "measured": 1e-3, "tolerance": row()["tolerance"]},
+        "part/good/null": {"verdict": None, "measured": 1e-3, "tolerance": row(kind="baseline")["tolerance"]},
     }
+
+
+def test_ledger_has_the_fields_of_the_contract(inside):
+    collected(row())
+    (entry,) = json.loads(claims.LEDGER.read_text())["claims"]
+    fields = (
+        "id paper item statement quote kind of source set measured interval bound relation tolerance smallest_effect "
+        "recorded verdict chapter parameters note"
+    )
+    assert set(fields.split()) <= set(entry)
 
 
 @pytest.mark.parametrize(
@@ -515,6 +538,10 @@ def test_ledger_holds_what_the_lock_accepted(inside):
         ([row(measured=2e-2)], "half: reproduced -> not reproduced (0.001 -> 0.02, bound 0.01)"),
         ([row(measured=2e-3)], "half: measured 0.001 -> 0.002, may move by 0.0001"),
         ([row(), row("other")], "other: new, reproduced, 0.001"),
+        ([row(), row("null", kind="baseline")], "null: new, baseline, 0.001"),
+        ([row(kind="baseline")], "half: reproduced -> baseline (0.001 -> 0.001, no bound)"),
+        ([row(interval=(0, 0.1))], "half: reproduced -> undecided (0.001 -> 0.001, bound 0.01)"),
+        ([row(bound=1.1e-3)], "half: may move by 0.0001, the rule allows 1e-05"),
         ([], "half: vanished; was reproduced, 0.001"),
     ],
 )
@@ -537,6 +564,14 @@ def test_measured_value_may_move_by_its_tolerance(inside):
     claims.compare()
 
 
+def test_a_tolerance_that_the_rule_does_not_allow_is_refused_unless_a_spread_was_measured(inside):
+    collected(row(tolerance=0.1, spread="Two machines: 0.001 to 0.09."))
+    claims.accept()
+    claims.compare()
+    with pytest.raises(claims.BookError, match=r"part/good/half: may move by 0\.1, the rule allows 0\.0009"):
+        collected(row() | {"tolerance": 0.1})
+
+
 def test_rows_of_changed_parameters_are_not_compared_and_not_accepted(inside):
     collected(row())
     claims.accept()
@@ -557,15 +592,147 @@ def test_item_that_no_paper_has_is_refused(inside):
         claims.BookError, match=r"part/good/half: 'Theorem 9' of 2306.13596 is not in book/statements.yml"
     ):
         collected(row(item="Theorem 9"))
+    collected(row(item="Theorem 9", of="book") | {"paper": None})
 
 
-def test_item_is_as_good_as_its_worst_claim(inside):
-    collected(row(), row("worse", measured=1), row("broken", measured=1, kind=ledger.control))
-    (line,) = (line for line in fragments.scoreboard().splitlines() if "Theorem 1" in line)
-    assert line.startswith("| [✗ not reproduced]{.verdict .not-reproduced} | {doc}`Theorem 1 <part/good>` | A \\| b | ")
-    assert "| 1 reproduced, 1 not reproduced | 1 control fails as it must |" in line
-    assert "**1 of 2** statements" in fragments.totals()
+def test_a_control_of_what_the_chapter_does_not_claim_is_refused(inside):
+    with pytest.raises(
+        claims.BookError, match="part/good/broken: a control of 'Theorem 2', of which this chapter claims nothing"
+    ):
+        collected(row(), row("broken", kind="control", item="Theorem 2"))
+
+
+def line_of(item, text):
+    (line,) = (line for line in text.splitlines() if f"`{item} <" in line or f"| {item}: " in line)
+    return line
+
+
+QUOTED = {"source": "printed", "corrects": "Needs B.", "quote": "It *always* holds."}
+STANDING = {
+    "reproduced": [row(), row("more")],
+    "corrected": [row(), row("changed", **QUOTED)],
+    "in part": [row(), row("changed", **QUOTED), row("worse", measured=1)],
+    "not reproduced": [row(measured=1), row("open", interval=(0, 1))],
+    "undecided": [row(interval=(0, 1))],
+    "not tested": [row(of="book"), row("null", kind="baseline")],
+}
+
+
+@pytest.mark.parametrize("standing", STANDING)
+def test_an_item_stands_where_all_its_rows_put_it(inside, standing):
+    collected(*STANDING[standing])
+    (_, (first, second)) = fragments.papers()[0]
+    assert (first.standing(), second.standing()) == (standing, "not tested")
+    for where in fragments.STANDINGS:
+        count = (standing == where) + (where == "not tested")
+        assert f"| {where} | {count} | {count} |" in fragments.totals()
+    assert "| **statements** | 2 | 2 |" in fragments.totals()
+
+
+def test_totals_count_statements_once_and_not_rows_controls_or_findings(inside):
+    collected(row())
+    few = [line for line in fragments.totals().splitlines() if line.startswith("|")]
+    collected(
+        *(row(f"more-{k}") for k in range(5)), row("ours", of="book", measured=1), row("null", kind="baseline"),
+        *(row(f"broken-{k}", kind="control", measured=1) for k in range(2)),
+    )  # fmt: skip
+    assert [line for line in fragments.totals().splitlines() if line.startswith("|")] == few
+    assert "which no paper states, 1 fails. Of all controls: 2 controls fail as they must." in fragments.totals()
+    assert "Another 1 numbers are baselines" in fragments.totals()
+
+
+def test_scoreboard_says_what_failed_and_what_was_corrected(inside):
+    collected(
+        row(), row("worse", measured=1), row("changed", **QUOTED), row("broken", measured=1, kind="control"),
+        row("ours", of="book", measured=2), row("null", kind="baseline"),
+    )  # fmt: skip
+    text = fragments.scoreboard()
+    line = line_of("Theorem 1", text)
+    assert line.startswith("| {doc}`Theorem 1 <part/good>`: A \\| b (printed; restored)<br>")
+    assert "[✗]{.verdict .not-reproduced} It is so: 1, asked ≤&nbsp;0.01" in line
+    assert "[✎]{.verdict .corrected} “It \\*always\\* holds.” Needs B." in line
+    assert (
+        "[▮]{.verdict .reproduced}[▮]{.verdict .corrected}[▮]{.verdict .not-reproduced} 1&nbsp;✓ 1&nbsp;✎ 1&nbsp;✗"
+        in line
+    )
+    assert "| [▮]{.verdict .fails-as-it-must} 1&nbsp;✓ | not yet swept | not yet tried |" in line
+    (own,) = (line for line in text.splitlines() if line.startswith("| {doc}`Chapter good <part/good>`"))
+    assert "[✗]{.verdict .fails} It is so: 2, asked ≤&nbsp;0.01 | [▮]{.verdict .fails} 1&nbsp;✗ | – |" in own
+    assert "> It \\*always\\* holds." in fragments.corrections()
+    assert fragments.corrections().count("> ") == 1
+    assert fragments.rows().count("\n| ") == 2 + 6
     assert "{doc}`Chapter good <part/good>` | Theorem 1 | 1.0 s |" in fragments.runs()
+
+
+def test_chapters_that_were_not_read_row_by_row_are_provisional(inside):
+    collected(row(set="before"))
+    assert "In 0 of 1 chapters every row was read anew" in fragments.scoreboard()
+    assert "Provisional" in fragments.rows()
+    Path("book/statements.yml").write_text("finished: [part/good]\n" + Path("book/statements.yml").read_text())
+    assert "In 1 of 1 chapters every row was read anew" in fragments.totals()
+    assert "1 bounds were set before." in fragments.totals()
+    assert "Provisional" not in fragments.rows()
+    Path("book/statements.yml").write_text("finished: [part/bad]\n" + STATEMENTS)
+    with pytest.raises(claims.BookError, match="calls 'part/bad' finished: name one of part/good"):
+        fragments.totals()
+
+
+def swept(held=19, of=20, code="a1", name="half", **more):
+    """Write book/robustness.json as `make sweep` does, and the hash of the code that runs now."""
+    found = {"held": held, "undecided": 0, "errors": 0, "of": of, "median": 1.0, "low": 0.0, "high": 2.0} | more
+    entry = {"block": [1000, 1019], "commit": "c", "code": code, "parameters": {}, "rows": {name: found}, "errors": {}}
+    Path("book/robustness.json").write_text(json.dumps({"part/good": entry}))
+    Path("build/code/part").mkdir(parents=True, exist_ok=True)
+    Path("build/code/part/good").write_text("a1\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, "19 of 20 (0.76 to 0.99, seeds 1000 to 1019)"),
+        (
+            {"held": 18, "errors": 1, "undecided": 1},
+            "18 of 20 (0.70 to 0.97, seeds 1000 to 1019; undecided: 1; errors: 1)",
+        ),
+        ({"code": "b2"}, "older code"),
+        ({"name": "other"}, "not yet swept"),
+    ],
+)
+def test_fresh_seeds_are_shown_where_the_code_is_the_same(inside, given, text):
+    collected(row())
+    assert "| not yet swept |" in fragments.rows()
+    swept(**given)
+    assert f"| {text} |" in fragments.rows()
+    assert text in line_of("Theorem 1", fragments.scoreboard())
+    assert "{download}`robustness.json <robustness.json>` (fresh seeds)" in fragments.scoreboard()
+
+
+def test_the_scoreboard_names_the_least_certain_claim(inside):
+    collected(row(), row("other"))
+    swept(held=3)
+    assert "| least: 3 of 20 (0.05 to 0.36, seeds 1000 to 1019); 1 not |" in line_of(
+        "Theorem 1", fragments.scoreboard()
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "turned", "text", "items"),
+    [
+        ("a1", ["half"], "1 near, 0 gross", "1 of 1 claims"),
+        ("a1", ["other"], "none of those tried", "0 of 1 claims"),
+        ("b2", ["half"], "older code", "older code"),
+    ],
+)
+def test_mutants_are_shown_where_the_code_is_the_same(inside, code, turned, text, items):
+    collected(row())
+    swept()
+    tried = {"part/good": {"turned": turned, "crashed": None, "code": code}}
+    mutant = {"near": True, "what": "a sign", "chapters": tried}
+    gross = {"near": False, "what": "no step", "chapters": {"part/other": tried["part/good"]}}
+    Path("book/mutants.json").write_text(json.dumps({"commit": "c", "mutants": {"sign": mutant, "step": gross}}))
+    assert f"| {text} |" in fragments.rows()
+    assert f"| {items} |" in line_of("Theorem 1", fragments.scoreboard())
+    assert "{download}`mutants.json <mutants.json>`" in fragments.scoreboard()
 
 
 # The built site.

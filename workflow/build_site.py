@@ -16,6 +16,7 @@ import check_site
 import downloads
 import fragments
 import nbformat
+import speed
 import yaml
 from chapters import BookError, chapters, is_chapter, json_of, pages, read
 from claims import MIME
@@ -37,6 +38,7 @@ def stage(folder, notebook_of):
     put(folder / "_config.yml", yaml.safe_dump(downloads.settings(Path("_config.yml").read_text("utf-8"))).encode())
     for name, text in fragments.texts().items():
         put(folder / "book/_generated" / name, text.encode())
+    speed.stage(folder / "book/_generated")
 
 
 def put(path, content):

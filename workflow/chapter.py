@@ -119,8 +119,9 @@ def show(chapter, notebook, summary):
     print(f"\n{title(source(chapter))}")
     print(", ".join(f"{name}={value!r}" for name, value in summary["parameters"].items()) or "no parameters")
     for row in summary["rows"]:
-        numbers = f"{row['measured']:10.3g} {row['relation']} {row['bound']:<8.3g}"
-        print(f"  {row['verdict']:<24} {numbers} {row['item']}: {row['statement']}")
+        bound = "" if row["bound"] is None else f"{row['relation']} {row['bound']:.3g}"
+        verdict = f"{row['verdict'] or row['kind']:<16} {row['measured']:10.3g} {bound:<11}"
+        print(f"  {verdict} {row['item']}: {row['statement']}")
     print(f"notebook: {notebook}\n")
 
 

@@ -15,15 +15,25 @@ from packaging.requirements import Requirement
 
 # Also in lib/ledger.py, which writes it; importing that here would load torch for every chapter only to read a word.
 MIME = "application/vnd.what-attention-selects.claims+json"
-FIELDS = ("paper", "item", "statement", "kind", "measured", "bound", "relation", "verdict", "tolerance", "note")
+FIELDS = (
+    "paper", "item", "statement", "quote", "kind", "of", "source", "set", "measured", "interval", "bound", "relation",
+    "tolerance", "smallest_effect", "recorded", "verdict", "breaks", "plants", "needs", "spread", "note",
+)  # fmt: skip
 REPORT = ("chapter", "parameters", "changed", "threads", "cpu", "rows")  # what a run must have left
-PLURAL = {  # of each verdict, best first
-    "reproduced": "reproduced",
-    "corrected": "corrected",
-    "not reproduced": "not reproduced",
-    "control fails as it must": "controls fail as they must",
-    "control did not fail": "controls did not fail",
+PLURAL = {  # of each verdict, best first; one of them and several
+    "reproduced": ("reproduced", "reproduced"),
+    "corrected": ("corrected", "corrected"),
+    "holds": ("holds", "hold"),
+    "fails as it must": ("control fails as it must", "controls fail as they must"),
+    "effect found": ("planted effect found", "planted effects found"),
+    "undecided": ("undecided", "undecided"),
+    "not reproduced": ("not reproduced", "not reproduced"),
+    "fails": ("fails", "fail"),
+    "did not fail": ("control did not fail", "controls did not fail"),
+    "effect missed": ("planted effect missed", "planted effects missed"),
 }
+HELD = ("reproduced", "corrected", "holds", "fails as it must", "effect found")
+STATEMENTS = "book/statements.yml"
 LEDGER, LOCK = Path("build/ledger.json"), Path("book/ledger.lock.json")
 
 
@@ -36,13 +46,33 @@ def rows_of(notebook):
 def tally(rows):
     """Return verdicts in words: ``4 reproduced, 1 not reproduced``; a dash for nothing."""
     counts = Counter(row["verdict"] for row in rows)
-    words = [(counts[one], many if counts[one] > 1 else one) for one, many in PLURAL.items()]
+    words = [(counts[verdict], several if counts[verdict] > 1 else one) for verdict, (one, several) in PLURAL.items()]
     return ", ".join(f"{count} {word}" for count, word in words if count) or "–"
+
+
+def widest(row):
+    """Return the widest tolerance of a row of which no spread over machines was measured: the rule of lib/ledger.py."""
+    size = max(abs(row["measured"]), 1e-12 * max(1.0, abs(row["bound"] or 0.0)))
+    return size if row["bound"] is None else min(abs(row["measured"] - row["bound"]) / 10, size)
+
+
+def too_wide(row, tolerance):
+    """Tell a tolerance that the rule does not allow and no measured spread excuses."""
+    return not row["spread"] and tolerance > widest(row) * (1 + 1e-9)
+
+
+def finished():
+    """Return the chapters whose rows were read one by one, as ``book/statements.yml`` lists them."""
+    found = yaml_of(STATEMENTS)
+    listed = found.get("finished") or [] if isinstance(found, dict) else []
+    if unknown := [name for name in listed if name not in chapters()]:
+        raise BookError(f"{STATEMENTS} calls {unknown[0]!r} finished: name one of {', '.join(chapters())}")
+    return listed
 
 
 def register():
     """Return the papers of ``book/statements.yml``."""
-    path = "book/statements.yml"
+    path = STATEMENTS
     found = yaml_of(path)
     papers = found.get("papers") if isinstance(found, dict) else None
     if not isinstance(papers, list):
@@ -99,12 +129,17 @@ def collect():
     runs, claims, faults = reports(), {}, []
     known = {(paper["arxiv"], item["item"]) for paper in register() for item in paper["items"]}
     for run in runs:
+        claimed = {(row["paper"], row["item"]) for row in run["rows"] if row["kind"] == "claim"}
         for row in run["rows"]:
-            name = f"{run['chapter']}/{row['name']}"
+            name, about = f"{run['chapter']}/{row['name']}", (row["paper"], row["item"])
             if name in claims:
                 faults.append(f"{name}: two rows of this chapter have the name {row['name']!r}")
-            if (row["paper"], row["item"]) not in known:
-                faults.append(f"{name}: {row['item']!r} of {row['paper']} is not in book/statements.yml")
+            if row["paper"] and about not in known:
+                faults.append(f"{name}: {row['item']!r} of {row['paper']} is not in {STATEMENTS}")
+            if row["kind"] == "control" and about not in claimed:
+                faults.append(f"{name}: a control of {row['item']!r}, of which this chapter claims nothing")
+            if too_wide(row, row["tolerance"]):
+                faults.append(f"{name}: may move by {row['tolerance']:.3g}, the rule allows {widest(row):.3g}")
             entry = {"id": name} | {field: row[field] for field in FIELDS}
             claims[name] = entry | {"chapter": run["chapter"], "parameters": run["parameters"]}
     if faults:
@@ -133,6 +168,10 @@ def _measured():
     return rows, lambda name: name.rpartition("/")[0] in changed
 
 
+def _word(row):
+    return row["verdict"] or "baseline"
+
+
 def differences():
     """Return one line for each row that left its accepted value: verdict, number, new or vanished."""
     rows, skipped = _measured()
@@ -142,15 +181,18 @@ def differences():
         if skipped(name):
             continue
         if old is None:
-            lines.append(f"{name}: new, {new['verdict']}, {new['measured']:.6g}")
+            lines.append(f"{name}: new, {_word(new)}, {new['measured']:.6g}")
         elif new is None:
-            lines.append(f"{name}: vanished; was {old['verdict']}, {old['measured']:.6g}")
+            lines.append(f"{name}: vanished; was {_word(old)}, {old['measured']:.6g}")
         elif new["verdict"] != old["verdict"]:
-            numbers = f"({old['measured']:.6g} -> {new['measured']:.6g}, bound {new['bound']:.6g})"
-            lines.append(f"{name}: {old['verdict']} -> {new['verdict']} {numbers}")
+            bound = "no bound" if new["bound"] is None else f"bound {new['bound']:.6g}"
+            numbers = f"({old['measured']:.6g} -> {new['measured']:.6g}, {bound})"
+            lines.append(f"{name}: {_word(old)} -> {_word(new)} {numbers}")
         elif not math.isclose(new["measured"], old["measured"], rel_tol=0, abs_tol=old["tolerance"]):
             moved = f"{old['measured']:.6g} -> {new['measured']:.6g}"
             lines.append(f"{name}: measured {moved}, may move by {old['tolerance']:.3g}")
+        elif too_wide(rule := new | {"measured": old["measured"]}, old["tolerance"]):
+            lines.append(f"{name}: may move by {old['tolerance']:.3g}, the rule allows {widest(rule):.3g}")
     return lines
 
 

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import jupytext
 import nbformat
@@ -24,6 +25,7 @@ from variables import is_time
 TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… or `timeout:` in the chapter's header change it
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Sums in wider registers round otherwise, and a chaotic run amplifies it: the same on every x86 machine, as accepted.
+# numba needs no such word: without fastmath its code rounds alike whatever processor it is compiled for (tested).
 INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 # Run by IPython as the kernel starts: what the library logs goes to the runner, and nothing of it into the notebook.
@@ -32,6 +34,11 @@ import logging
 logging.getLogger("lib").addHandler(logging.StreamHandler(open({pipe!r}, "w", buffering=1)))
 logging.getLogger("lib").setLevel(logging.INFO)
 del logging
+"""
+# Read by IPython before it makes the kernel: nobody asks for a debugger here, and importing one takes longer than that.
+SETTINGS = """
+import sys
+sys.modules["debugpy"] = None
 """
 END = b"\0\n"
 PAUSE = 10  # seconds between two lines of progress
@@ -87,10 +94,10 @@ def progress_of(chapter, private):
     """Print what the kernel's library logs, at most a line every few seconds, while the block runs."""
     pipe = os.path.join(private, "progress")
     os.mkfifo(pipe)
-    startup = os.path.join(private, "profile_default", "startup")
-    os.makedirs(startup)
-    with open(os.path.join(startup, "progress.py"), "w", encoding="utf-8") as file:
-        file.write(STARTUP.format(pipe=pipe))
+    profile = Path(private, "profile_default")
+    (profile / "startup").mkdir(parents=True)
+    (profile / "ipython_kernel_config.py").write_text(SETTINGS, "utf-8")
+    (profile / "startup/progress.py").write_text(STARTUP.format(pipe=pipe), "utf-8")
     with open(pipe, "r+b", buffering=0) as ours:  # both ends, so that neither side waits for the other to open it
 
         def follow():
@@ -136,7 +143,6 @@ def environment(private):
     # Threads that wait spin by default: with four of them on a busy machine a chapter of 5 s took 85 s, asleep 6 s.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ |= {"PYTHONHASHSEED": "0", "IPYTHONDIR": private, "JUPYTER_PREFER_ENV_PATH": "1"}
-    os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"  # no debugger here, so no warning about it
     os.environ.pop("MPLBACKEND", None)  # any other backend than the notebook's loses the figures
 
 

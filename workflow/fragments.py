@@ -2,28 +2,52 @@
 
 import sys
 import tomllib
+from collections import Counter
 from importlib.metadata import version
-from operator import attrgetter
 from pathlib import Path
 from platform import python_version
 
 import parameters
 from chapters import BookError, chapters, json_of, read, source, title
-from claims import LEDGER, commit, direct_dependencies, register, reports, tally
+from claims import HELD, LEDGER, PLURAL, commit, direct_dependencies, finished, register, reports, tally
 
-# An item is as good as its worst claim. The signs are those of lib/ledger.py.
-WORST_FIRST = {"not reproduced": "✗", "corrected": "✎", "reproduced": "✓"}
-SIGNS = WORST_FIRST | {"open": "○"}
+SIGNS = {  # those of lib/ledger.py
+    "reproduced": "✓",
+    "corrected": "✎",
+    "holds": "✓",
+    "fails as it must": "✓",
+    "effect found": "✓",
+    "undecided": "?",
+    "not reproduced": "✗",
+    "fails": "✗",
+    "did not fail": "✗",
+    "effect missed": "✗",
+}
+RELATIONS = {"<=": "≤", ">=": "≥", "==": "="}
+ROBUSTNESS, MUTANTS = Path("book/robustness.json"), Path("book/mutants.json")
 
 
-def badge(verdict):
-    """Return a verdict with its sign and its style."""
-    return f"[{SIGNS[verdict]} {verdict}]{{.verdict .{verdict.replace(' ', '-')}}}"
+def styled(text, verdict):
+    """Return text in the style of a verdict."""
+    return f"[{text}]{{.verdict .{verdict.replace(' ', '-')}}}"
+
+
+def bar(rows):
+    """Return a block for each row in the colour of its verdict, best first, and how many have which sign."""
+    counts = Counter(row["verdict"] for row in rows if row["verdict"])
+    found = [verdict for verdict in PLURAL if counts[verdict]]
+    blocks = "".join(styled("▮" * counts[verdict], verdict) for verdict in found)
+    return f"{blocks} {' '.join(f'{counts[verdict]}&nbsp;{SIGNS[verdict]}' for verdict in found)}" if found else "–"
+
+
+def escaped(text):
+    """Return plain text as Markdown that reads the same."""
+    return "".join("\\" + letter if letter in "\\`*_{}[]<>#$|~@" else letter for letter in text)
 
 
 def table(head, rows, name=""):
     """Return a Markdown table with a CSS class."""
-    lines = [" | ".join(str(cell).replace("|", r"\|") for cell in row) for row in [head, ["---"] * len(head), *rows]]
+    lines = [" | ".join(str(cell).replace("\n", " ") for cell in row) for row in [head, ["---"] * len(head), *rows]]
     return "\n".join([f"{{.{name}}}"] * bool(name) + [f"| {line} |" for line in lines]) + "\n"
 
 
@@ -32,56 +56,233 @@ def link(chapter, text=None):
     return f"{{doc}}`{text or title(source(chapter))} <{chapter}>`"
 
 
-class Item:
-    """A statement or figure with its rows of the ledger."""
+def ledger():
+    """Return the rows of the ledger."""
+    return json_of(LEDGER)["claims"]
 
-    def __init__(self, arxiv, entry, ledger):
+
+class Item:
+    """A statement or figure of a paper with its rows: the paper's own, and what the book finds about it."""
+
+    def __init__(self, arxiv, entry, rows):
         self.name, self.title = entry["item"], entry["title"]
-        self.rows = [row for row in ledger if (row["paper"], row["item"]) == (arxiv, entry["item"])]
-        self.claims = [row for row in self.rows if row["kind"] == "claim"]
-        self.controls = [row for row in self.rows if row["kind"] == "control"]
+        self.rows = [row for row in rows if (row["paper"], row["item"]) == (arxiv, entry["item"])]
+        printed = [row for row in self.rows if row["of"] == "paper"]
+        self.claims = [row for row in printed if row["kind"] == "claim"]
+        self.controls = [row for row in printed if row["kind"] == "control"]
+        self.sources = sorted({row["source"] for row in self.claims})
+
+    def standing(self):
+        """Return what its claims say together; no claim of the paper, no standing."""
+        if not self.claims:
+            return "not tested"
         verdicts = {row["verdict"] for row in self.claims}
-        self.verdict = next((verdict for verdict in WORST_FIRST if verdict in verdicts), "open")
+        if verdicts <= set(HELD):
+            return "corrected" if "corrected" in verdicts else "reproduced"
+        if verdicts & set(HELD):
+            return "in part"
+        return "not reproduced" if "not reproduced" in verdicts else "undecided"
 
     def row(self):
         """Return the item's row of the scoreboard; its name links to its chapter, further chapters follow by theirs."""
         first, *further = dict.fromkeys(row["chapter"] for row in self.rows) or [None]
         name = ", ".join([link(first, self.name) if first else self.name, *map(link, further)])
-        return badge(self.verdict), name, self.title, tally(self.claims), tally(self.controls)
+        said = "; ".join(self.sources)
+        text = f"{name}: {escaped(self.title)}" + f" ({said})" * bool(said) + "".join(map(remark, self.claims))
+        claims = bar(self.claims) if self.claims else styled("○ not tested", "open")
+        return text, claims, bar(self.controls), seeds_of(self.claims), mutants_of(self.claims)
+
+
+def remark(row):
+    """Return the sentence of a claim that did not simply hold, on a line of its own; nothing for one that did."""
+    if row["verdict"] in ("reproduced", "holds"):
+        return ""
+    said = f"“{row['quote']}” {row['note']}" if row["verdict"] == "corrected" else f"{row['statement']}: {numbers(row)}"
+    return f"<br>{styled(SIGNS[row['verdict']], row['verdict'])} {escaped(said)}"
+
+
+def numbers(row):
+    """Return what was measured, its interval, and the bound."""
+    between = " ({:.3g} to {:.3g})".format(*row["interval"]) if row["interval"] else ""
+    bound = "" if row["bound"] is None else f", asked {RELATIONS[row['relation']]}&nbsp;{row['bound']:.3g}"
+    return f"{row['measured']:.3g}{between}{bound}"
+
+
+def optional(path):
+    """Return what a file holds that other commands make, and nothing where it is not there."""
+    return json_of(path) if path.exists() else {}
+
+
+def same_code(chapter, entry):
+    """Tell whether a sweep or a mutant ran the code that this build ran."""
+    mark = Path("build/code", chapter)
+    return mark.exists() and entry.get("code") == mark.read_text("utf-8").strip()
+
+
+def seeds(row):
+    """Return on how many fresh seeds a row held: held, of how many, what to say of it."""
+    chapter, _, name = row["id"].rpartition("/")
+    swept = optional(ROBUSTNESS).get(chapter)
+    if not swept or name not in swept["rows"]:
+        return None, None, "not yet swept"
+    if not same_code(chapter, swept):
+        return None, None, "older code"
+    found = swept["rows"][name]
+    held, of = found["held"], found["of"]
+    first, last = swept["block"]
+    details = [f"{low_high(held, of)}, seeds {first} to {last}"]
+    details += [f"{what}: {found[what]}" for what in ("undecided", "errors") if found.get(what)]
+    return held, of, f"{held} of {of} ({'; '.join(details)})"
+
+
+def low_high(held, of):
+    """Return Wilson's 95 % interval of a share."""
+    from scipy.stats import binomtest
+
+    ends = binomtest(held, of).proportion_ci(0.95, "wilson")
+    return f"{ends.low:.2f} to {ends.high:.2f}"
+
+
+def seeds_of(rows):
+    """Return for an item the row that held on the smallest share of fresh seeds."""
+    found = [seeds(row) for row in rows]
+    counted = [one for one in found if one[0] is not None]
+    if counted:
+        worst = min(counted, key=lambda one: one[0] / one[1])
+        return f"least: {worst[2]}" + f"; {len(found) - len(counted)} not" * (len(counted) < len(found))
+    return "older code" if any(one[2] == "older code" for one in found) else "not yet swept" if found else "–"
+
+
+def mutants(row):
+    """Return how many near mutants of the library turn a row's verdict, and what to say of it."""
+    chapter, _, name = row["id"].rpartition("/")
+    tried = {key: one for key, one in optional(MUTANTS).get("mutants", {}).items() if chapter in one["chapters"]}
+    if not tried:
+        return None, "not yet tried"
+    if not all(same_code(chapter, one["chapters"][chapter]) for one in tried.values()):
+        return None, "older code"
+    turned = [key for key, one in tried.items() if name in one["chapters"][chapter]["turned"]]
+    near = sum(tried[key]["near"] for key in turned)
+    return near, f"{near} near, {len(turned) - near} gross" if turned else "none of those tried"
+
+
+def mutants_of(rows):
+    """Return for an item how many of its claims a near mutant turns."""
+    found = [mutants(row) for row in rows]
+    counted = [near for near, _ in found if near is not None]
+    if counted:
+        return f"{sum(near > 0 for near in counted)} of {len(found)} claims"
+    return "older code" if any(text == "older code" for _, text in found) else "not yet tried" if found else "–"
 
 
 def papers():
     """Return the papers of the register, each with its items."""
-    ledger = json_of(LEDGER)["claims"]
-    return [(paper, [Item(paper["arxiv"], entry, ledger) for entry in paper["items"]]) for paper in register()]
+    rows = ledger()
+    return [(paper, [Item(paper["arxiv"], entry, rows) for entry in paper["items"]]) for paper in register()]
+
+
+STANDINGS = ("reproduced", "corrected", "in part", "not reproduced", "undecided", "not tested")
 
 
 def totals():
-    """Return the numbers of the first page."""
-    rows, everything = [], []
-    for paper, items in papers():
-        everything += items
-        rows.append(_total(paper["short"], items))
-    rows.append(_total("**All**", everything))
-    sentence = f"**{_total('', everything)[1]}** statements and figures have a verdict.\n\n"
-    return sentence + table(("paper", "with a verdict", "claims", "controls"), rows, "totals")
+    """Return the numbers of the first page: statements of the papers, each once; the book's own findings apart."""
+    every = papers()
+    listed = [(paper["short"], items) for paper, items in every]
+    listed.append(("**All**", [item for _, items in every for item in items]))
+    head = ("", *(name for name, _ in listed))
+    counts = [Counter(item.standing() for item in items) for _, items in listed]
+    rows = [(standing, *(count[standing] for count in counts)) for standing in STANDINGS]
+    rows.append(("**statements**", *(len(items) for _, items in listed)))
+    return "\n".join([table(head, rows, "totals"), own(), provisional()])
 
 
-def _total(name, items):
-    done = sum(item.verdict != "open" for item in items)
-    claims, controls = (
-        [row for item in items for row in rows(item)] for rows in (attrgetter("claims"), attrgetter("controls"))
+def own():
+    """Return a sentence on the book's own findings and on the controls."""
+    rows = ledger()
+    findings = [row for row in rows if row["kind"] == "claim" and row["of"] == "book"]
+    controls = [row for row in rows if row["kind"] == "control"]
+    baselines = sum(row["kind"] == "baseline" for row in rows)
+    return (
+        f"Of the book's own findings, which no paper states, {tally(findings)}. Of all controls: {tally(controls)}. "
+        f"Another {baselines} numbers are baselines, which nothing counts.\n"
     )
-    return name, f"{done} of {len(items)}", tally(claims), tally(controls)
+
+
+def provisional():
+    """Return a sentence that says how much of this was read row by row."""
+    done, all_of_them = finished(), chapters()
+    before = sum(row["set"] == "before" for row in ledger())
+    return (
+        f"In {len(done)} of {len(all_of_them)} chapters every row was read anew, one by one; in the others whose "
+        "statement a row is, and where it comes from, is provisional, and every bound counts as set after a look at "
+        f"the numbers. {before} bounds were set before.\n"
+    )
 
 
 def scoreboard():
-    """Return one table a paper, one row a statement or figure."""
-    head = ("verdict", "item", "what it says", "claims", "controls")
-    blocks = []
+    """Return one table a paper, one row a statement or figure; then what the book finds; then files."""
+    head = ("what it says", "claims", "controls", "seeds", "mutants")
+    blocks = [provisional()]
     for paper, items in papers():
         blocks.append(f"## {paper['title']}\n\n" + table(head, [item.row() for item in items], "scoreboard"))
+    blocks.append("## What the book finds\n\nRows that no paper states, by chapter.\n")
+    blocks.append(table(("chapter", *head[1:]), list(findings()), "scoreboard"))
+    blocks.append(files())
     return "\n".join(blocks)
+
+
+def findings():
+    """Yield for each chapter the row of what the book finds there."""
+    rows = [row for row in ledger() if row["of"] == "book" and row["kind"] != "baseline"]
+    for chapter in chapters():
+        here = [row for row in rows if row["chapter"] == chapter]
+        claims, controls = ([row for row in here if row["kind"] == kind] for kind in ("claim", "control"))
+        if here:
+            text = link(chapter) + "".join(map(remark, claims))
+            yield text, bar(claims), bar(controls), seeds_of(claims), mutants_of(claims)
+
+
+def files():
+    """Return links to the files behind the numbers."""
+    known = {"_generated/ledger.json": "every row of this build"}
+    known |= {path.name: what for path, what in ((ROBUSTNESS, "fresh seeds"), (MUTANTS, "mutants")) if path.exists()}
+    links = [f"{{download}}`{Path(name).name} <{name}>` ({what})" for name, what in known.items()]
+    return f"## Files\n\n{', '.join(links)}.\n"
+
+
+def rows():
+    """Return a table for each chapter with all its rows."""
+    head = ("verdict", "what was checked", "measured", "seeds", "mutants")
+    blocks, found, done = [], ledger(), finished()
+    for chapter in chapters():
+        here = [row for row in found if row["chapter"] == chapter]
+        mark = "" if chapter in done else "Provisional: not yet read row by row.\n\n"
+        blocks.append(f"## {link(chapter)}\n\n{mark}" + table(head, map(_row, here), "ledger"))
+    return "\n".join(blocks)
+
+
+def _row(row):
+    verdict = styled(f"{SIGNS[row['verdict']]} {row['verdict']}", row["verdict"]) if row["verdict"] else "baseline"
+    words = (row["item"], row["source"], "of the book" if row["of"] == "book" and row["kind"] != "baseline" else "")
+    about = "; ".join(filter(None, (*words, row["breaks"] and f"broken: {row['breaks']}", row["plants"])))
+    name = row["id"].rpartition("/")[2]
+    counted = (seeds(row)[2], mutants(row)[1]) if row["verdict"] else ("–", "–")
+    text = f"`{name}` {escaped(row['statement'])} ({escaped(about)})"
+    return verdict, text, numbers(row) + " †" * (row["set"] == "after"), *counted
+
+
+def corrections():
+    """Return each printed sentence that the book changes, and what it needs."""
+    found = [row for row in ledger() if row["verdict"] == "corrected"]
+    names = {paper["arxiv"]: paper["short"] for paper in register()}
+    lines = []
+    for row in found:
+        measured = f"{row['statement']}: {numbers(row)}."
+        lines.append(
+            f"**{escaped(row['item'])}**, *{escaped(names[row['paper']])}*, in {link(row['chapter'])}:\n\n"
+            f"> {escaped(row['quote'])}\n\n{escaped(row['note'])} {escaped(measured)}\n"
+        )
+    return "\n".join(lines) or "No printed sentence needs one.\n"
 
 
 def runs():
@@ -109,7 +310,8 @@ def edition():
 
 def texts():
     """Return all fragments: name of the file -> text."""
-    return {make.__name__ + ".md": make() for make in (totals, scoreboard, runs, edition)}
+    made = {make.__name__ + ".md": make() for make in (totals, scoreboard, rows, corrections, runs, edition)}
+    return made | {LEDGER.name: LEDGER.read_text("utf-8")}
 
 
 def overview():

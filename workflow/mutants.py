@@ -40,11 +40,7 @@ APART = ("figures.py", "_compiled.py")  # not drawn from: pictures have no verdi
 COMPILED = "@compiled"  # what compiled modules have
 MOST_CHAPTERS = 3
 ENOUGH = 0.95  # part of the near mutants that turn a verdict, and of the claims that one of them turns
-SLOWER, LONGER, COMPILING = 3, 10, 30  # a run may compute so many times as long, so many seconds more; these if it compiles
-    5,
-    20,
-    120,
-)  # a run may compute so many times as long, so many seconds more; these if it compiles
+SLOWER, LONGER, COMPILING = 3, 10, 30  # a run may compute so many times as long, so many seconds more, if it compiles
 LONGEST = 1800.0  # seconds without a mutant
 WAITING = 4  # times as long by the clock, on a machine that does other things, too
 

@@ -64,18 +64,29 @@ def test_figures_stand_on_a_light_ground_in_both_modes(visit, scheme):
 def test_verdicts_of_the_ledger_are_on_the_page(visit, built, page):
     ledger = json.loads((built / "build/ledger.json").read_text())["claims"]
     chapter = page.removeprefix("book/")
-    expected = sorted(row["verdict"] for row in ledger if row["chapter"] == chapter)
+    expected = sorted(row["verdict"] or row["kind"] for row in ledger if row["chapter"] == chapter)
     cells = visit(page).page.locator("table.verdicts tbody td:first-child").all_inner_texts()
     assert sorted(cell.split(" ", 1)[1].strip() for cell in cells) == expected
 
 
-def test_scoreboard_has_each_item_once_with_its_verdict(visit, built):
+def test_scoreboard_has_each_item_once_with_what_its_rows_say(visit, built):
     register = yaml.safe_load((ROOT / "book/statements.yml").read_text())["papers"]
-    rows = visit("book/scoreboard").page.locator("table.scoreboard tbody tr")
-    assert rows.count() == sum(len(paper["items"]) for paper in register)
+    items = [(paper["arxiv"], entry["item"]) for paper in register for entry in paper["items"]]
+    page = visit("book/scoreboard").page
+    rows = page.locator("table.scoreboard tbody tr")
     ledger = json.loads((built / "build/ledger.json").read_text())["claims"]
-    done = {(row["paper"], row["item"]) for row in ledger if row["kind"] == "claim"}
-    assert rows.count() - rows.filter(has_text="open").count() == len(done)
+    tested = {(row["paper"], row["item"]) for row in ledger if row["kind"] == "claim" and row["of"] == "paper"}
+    ours = {row["chapter"] for row in ledger if row["of"] == "book" and row["kind"] != "baseline"}
+    assert rows.count() == len(items) + len(ours)
+    assert rows.filter(has_text="not tested").count() == len(set(items) - tested)
+    blocks = page.locator("table.scoreboard td:nth-child(2) span.verdict").all_inner_texts()
+    claims = sum(row["kind"] == "claim" for row in ledger)
+    assert sum(text.count("▮") for text in blocks) == claims
+
+
+def test_files_behind_the_numbers_can_be_had(visit, built):
+    address = visit("book/scoreboard").page.locator("a.download").first.get_attribute("href")
+    assert (built / "build/html/book" / address).read_bytes() == (built / "build/ledger.json").read_bytes()
 
 
 def test_first_page_leads_to_the_book(visit, address):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -40,15 +41,20 @@ def folder(tmp_path):
     return tmp_path
 
 
-def caches_of(folder, **variables):
-    """How often a process of its own loaded and compiled each function, and where from, once its result is right."""
+def run(folder, code, **variables):
+    """What code prints in a process of its own that can import from the folder's package."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_"))}
     kept |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{folder / 'package'}", "HOME": os.devnull} | variables
     done = subprocess.run(
-        [sys.executable, "-c", CALL], cwd=folder, env=kept, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code], cwd=folder, env=kept, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    total, caches = json.loads(done.stdout)
+    return done.stdout
+
+
+def caches_of(folder, **variables):
+    """How often a process of its own loaded and compiled each function, and where from, once its result is right."""
+    total, caches = json.loads(run(folder, CALL, **variables))
     assert total == 2.0
     return caches
 
@@ -83,3 +89,43 @@ def test_an_error_of_the_code_itself_is_shown(folder):
     (folder / "package/kernels.py").write_text(KERNELS.replace("x / 2", "x / undefined"))
     with pytest.raises(AssertionError, match="undefined"):
         caches_of(folder)
+
+
+COMPILE = """
+import importlib, lib, pathlib
+for path in pathlib.Path(lib.__file__).parent.glob("*.py"):
+    if "def compile_all(" in path.read_text():
+        importlib.import_module(f"lib.{path.stem}").compile_all()
+"""
+ROUNDING = """
+import hashlib, sys, numpy
+from lib._compiled import compiled
+
+@compiled("float64(float64[::1], float64[::1])")
+def product(one, other):
+    total = 0.0
+    for i in range(len(one)):
+        total += one[i] * other[i]
+    return total
+
+print(product(*numpy.random.default_rng(0).standard_normal((2, 10007))).hex())
+"""
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="no x86 processor")
+def test_the_rounding_is_that_of_every_processor(folder):
+    (folder / "package/kernels.py").write_text(ROUNDING)
+    seen = {run(folder, "import kernels", NUMBA_CPU_NAME=name) for name in ("nehalem", "haswell", "skylake-avx512")}
+    assert len(seen) == 1
+
+
+def test_nothing_is_left_to_compile_when_the_library_is_used():
+    known = os.environ | {
+        "NUMBA_DEBUG_CACHE": "1",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests/library")]),
+    }
+    for code in (COMPILE, "import entries; entries.entries()"):
+        command = [sys.executable, "-c", code]
+        said = subprocess.run(command, env=known, capture_output=True, text=True, check=True).stdout
+    assert "data loaded" in said
+    assert "data saved" not in said

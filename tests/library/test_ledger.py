@@ -10,32 +10,66 @@ import pytest
 import torch
 from IPython.core.interactiveshell import InteractiveShell
 
-from lib.ledger import MIME, Row, claim, control, source, tell, verdict
+from lib.ledger import MIME, OUTCOMES, VERDICTS, Row, baseline, claim, control, source, tell, verdict, widest
 
 HOLDS = {"<=": (1.0, 2.0), ">=": (2.0, 1.0), "==": (3.0, 3.0)}
 FAILS = {"<=": (2.0, 1.0), ">=": (1.0, 2.0), "==": (3.0, 3.0000001)}
+SENTENCE = "The loss is strictly decreasing."
+BROKEN, PLANTED = {"breaks": "One input"}, {"plants": "a lead of 0.1"}
+CORRECTED = {"corrects": "Needs a slope below 0.", "quote": SENTENCE}
 
 
-def row(make=claim, measured=1.0, relation="<=", bound=2.0, name="direction", statement="it holds", **kwargs):
-    return make(name, statement, measured, relation, bound, **{"paper": "2306.13596", "item": "Theorem 2"} | kwargs)
+def row(make=claim, measured=1.0, relation="<=", bound=2.0, name="direction", statement="it holds", **given):
+    """A row of each kind, of the paper unless told otherwise."""
+    about = {"paper": "2306.13596", "item": "Theorem 2", "of": "paper", "set": "after"} | given
+    if make is baseline:
+        about = {key: value for key, value in about.items() if key not in ("of", "set")}
+        return make(name, statement, measured, **about)
+    if about["of"] == "paper":
+        about.setdefault("source", "printed")
+    if make is control and "plants" not in about:
+        about.setdefault("breaks", "One input")
+    return make(name, statement, measured, relation, bound, **about)
+
+
+KINDS = [
+    (claim, {}, ("reproduced", "not reproduced", "undecided")),
+    (claim, {"of": "book"}, ("holds", "fails", "undecided")),
+    (claim, CORRECTED, ("corrected", "not reproduced", "undecided")),
+    (control, BROKEN, ("did not fail", "fails as it must", "undecided")),
+    (control, BROKEN | {"of": "book"}, ("did not fail", "fails as it must", "undecided")),
+    (control, PLANTED, ("effect found", "effect missed", "effect missed")),
+]
+kinds = pytest.mark.parametrize(
+    ("make", "extra", "outcomes"), KINDS, ids=["claim", "finding", "correction", "control", "own control", "planted"]
+)
 
 
 @pytest.mark.parametrize("relation", HOLDS)
-@pytest.mark.parametrize(
-    ("make", "extra", "held", "failed"),
-    [
-        (claim, {}, "reproduced", "not reproduced"),
-        (claim, {"corrects": "needs loss' < 0"}, "corrected", "not reproduced"),
-        (control, {}, "control did not fail", "control fails as it must"),
-    ],
-    ids=["claim", "corrected claim", "control"],
-)
-def test_verdict_of_a_row(relation, make, extra, held, failed):
-    for numbers, expected in ((HOLDS, held), (FAILS, failed)):
+@kinds
+def test_verdict_of_a_number(make, extra, outcomes, relation):
+    for numbers, expected in zip((HOLDS, FAILS), outcomes, strict=False):
         measured, bound = numbers[relation]
         outcome = row(make, measured, relation, bound, **extra)
         assert outcome.verdict == expected
-        assert outcome.kind == ("control" if make is control else "claim")
+        assert outcome.kind == make.__name__
+
+
+@pytest.mark.parametrize(
+    ("relation", "bound", "place"),
+    [
+        ("<=", 3.0, 0), ("<=", 2.9, 2), ("<=", 1.0, 2), ("<=", 0.9, 1),
+        (">=", 1.0, 0), (">=", 1.1, 2), (">=", 3.0, 2), (">=", 3.1, 1),
+        ("==", 2.0, 2), ("==", 0.9, 1), ("==", 3.1, 1),
+    ],
+)  # fmt: skip
+@kinds
+def test_verdict_of_an_interval(make, extra, outcomes, relation, bound, place):
+    assert row(make, 2.0, relation, bound, interval=(1.0, 3.0), **extra).verdict == outcomes[place]
+
+
+def test_an_interval_of_one_point_is_that_number():
+    assert row(relation="==", measured=2, bound=2, interval=(2, 2)).verdict == "reproduced"
 
 
 @pytest.mark.parametrize("relation", HOLDS)
@@ -43,24 +77,90 @@ def test_the_bound_itself_counts_as_holding(relation):
     assert row(relation=relation, measured=2.0).verdict == "reproduced"
 
 
+def test_every_verdict_has_a_sign():
+    assert set(VERDICTS) == {"corrected"} | {word for outcomes in OUTCOMES.values() for word in outcomes}
+
+
+def test_smallest_effect_is_half_the_interval_unless_given():
+    assert row(measured=2.0, interval=(1.5, 4.0)).smallest_effect == 1.25
+    assert row(measured=2.0, interval=(1.5, 4.0), smallest_effect=2.0).smallest_effect == 2.0
+
+
+def test_a_row_without_interval_has_no_smallest_effect():
+    assert row().smallest_effect is None
+
+
+@pytest.mark.parametrize("measured", [1.0, 3.0])
+def test_a_claim_whose_planted_effect_is_missed_is_undecided(measured):
+    found, missed = (row(control, value, name=f"planted-{value}", **PLANTED) for value in (1.0, 3.0))
+    without = row(measured=measured)
+    assert row(measured=measured, needs=found).verdict == without.verdict
+    assert row(measured=measured, needs=missed).verdict == "undecided"
+    assert row(measured=measured, needs=[found, missed]).needs == ("planted-1.0", "planted-3.0")
+    assert row(measured=measured, needs=[found, missed]).verdict == "undecided"
+    assert without.needs == ()
+
+
+def test_baseline_has_neither_bound_nor_verdict():
+    outcome = row(baseline, 0.3, interval=(0.1, 0.5), note="Random tokens.")
+    assert (outcome.kind, outcome.of, outcome.measured, outcome.interval) == ("baseline", "book", 0.3, (0.1, 0.5))
+    for field in ("bound", "relation", "verdict", "set", "source", "smallest_effect"):
+        assert getattr(outcome, field) is None
+
+
 def test_correction_stands_before_the_note():
-    assert row(corrects="Needs B.", note="On GD.").note == "Needs B. On GD."
+    corrected = row(note="On GD.", **CORRECTED)
+    assert corrected.note == "Needs a slope below 0. On GD."
+    assert corrected.quote == SENTENCE
     assert row(note="On GD.").note == "On GD."
     assert row().note == ""
 
 
 @pytest.mark.parametrize(
-    ("relation", "given", "expected"),
+    ("measured", "bound", "expected"),
     [
-        ("<=", None, 1e-6 * 10 + 1e-2 * 2),
-        (">=", None, 1e-6 * 10 + 1e-2 * 2),
-        ("==", None, 0.0),
-        ("<=", 0.5, 0.5),
-        ("==", 1, 1.0),
+        (0.9, 1.0, 0.01),  # a tenth of the way to the bound
+        (2.0, 1.0, 0.1),  # on its other side too
+        (1e-5, 1.0, 1e-5),  # the value itself
+        (1e-17, 1.0, 1e-12),  # rounding noise
+        (0.0, 1e-13, 1e-14),
+        (3.0, 3.0, 0.0),  # a count that is what it must be
+        (0.0, 5000.0, 5e-9),
+        (-0.2, None, 0.2),
+        (0.0, None, 1e-12),
     ],
 )
-def test_tolerance(relation, given, expected):
-    assert row(measured=-10.0, relation=relation, bound=-2.0, tolerance=given).tolerance == pytest.approx(expected)
+def test_widest_tolerance(measured, bound, expected):
+    assert widest(measured, bound) == pytest.approx(expected, rel=1e-9, abs=0)
+
+
+@pytest.mark.parametrize(
+    ("measured", "relation", "given", "expected"),
+    [
+        (-10.0, "<=", None, 1e-6 * 10 + 1e-2 * 2),
+        (-10.0, ">=", None, 1e-6 * 10 + 1e-2 * 2),
+        (-2.01, "<=", None, 0.001),
+        (1e-9, "<=", None, 1e-9),
+        (-10.0, "==", None, 0.0),
+        (-10.0, "<=", 0.5, 0.5),
+        (-10.0, "==", 0.5, 0.5),
+        (-10.0, "<=", 3.0, 0.8),
+    ],
+)
+def test_tolerance_is_never_wider_than_the_rule(measured, relation, given, expected):
+    outcome = row(measured=measured, relation=relation, bound=-2.0, tolerance=given)
+    assert outcome.tolerance == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_measured_spread_lets_it_be_wider():
+    spread = "Ten runs on each of two machines: 2.1 to 2.9."
+    assert row(measured=1.5, tolerance=0.8, spread=spread).tolerance == 0.8
+    assert row(baseline, 1.5, tolerance=2.0, spread=spread).tolerance == 2.0
+    assert row(measured=1.5, tolerance=0.8).tolerance == pytest.approx(0.05)
+
+
+def test_a_baseline_may_move_by_a_hundredth():
+    assert row(baseline, -3.0).tolerance == pytest.approx(0.03, rel=1e-3)
 
 
 @pytest.mark.parametrize("make", [claim, control])
@@ -68,44 +168,145 @@ def test_tolerance(relation, given, expected):
     "value", [1, True, np.float32(1), np.int64(1), np.array(1.0), torch.tensor(1.0), torch.tensor(1)]
 )
 def test_any_single_number_becomes_a_float(make, value):
-    outcome = row(make, measured=value, bound=value, relation="==", tolerance=value)
-    assert [type(number) for number in (outcome.measured, outcome.bound, outcome.tolerance)] == [float] * 3
+    outcome = row(make, measured=value, bound=value, interval=(value, value), smallest_effect=value, tolerance=value)
+    numbers = (outcome.measured, outcome.bound, outcome.tolerance, outcome.smallest_effect, *outcome.interval)
+    assert [type(number) for number in numbers] == [float] * 6
     assert outcome.measured == 1.0
 
 
-@pytest.mark.parametrize("make", [claim, control])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, torch.tensor(math.nan), torch.ones(1), "1", None, 1j])
-@pytest.mark.parametrize("what", ["measured", "bound"])
-def test_a_number_that_is_none_is_refused(make, value, what):
-    with pytest.raises(ValueError, match=f"the {what}.* of 'direction' is .* one finite number"):
-        row(make, **{what: value})
+@pytest.mark.parametrize("what", ["measured", "bound", "interval", "smallest_effect"])
+@pytest.mark.parametrize("make", [claim, control])
+def test_a_number_that_is_none_is_refused(make, what, value):
+    if what == "smallest_effect" and value is None:
+        return
+    given = {"interval": (0.0, value)} if what == "interval" else {"interval": (0.0, 2.0)} if what != "measured" else {}
+    given |= {what: value} if what != "interval" else {}
+    with pytest.raises(ValueError, match=f"the {what.replace('_', ' ')}.* of 'direction' is .* one finite number"):
+        row(make, **given)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])
-def test_a_tolerance_that_is_none_is_refused(value):
+@pytest.mark.parametrize("make", [claim, control, baseline])
+def test_a_tolerance_that_is_none_is_refused(make, value):
     with pytest.raises(ValueError, match="the tolerance of 'direction' is"):
-        row(tolerance=value)
+        row(make, tolerance=value)
 
 
-@pytest.mark.parametrize("make", [claim, control])
+@pytest.mark.parametrize("make", [claim, control, baseline])
 @pytest.mark.parametrize("text", ["", " \n", None, 2])
-@pytest.mark.parametrize("what", ["name", "statement", "paper", "item"])
+@pytest.mark.parametrize("what", ["name", "statement", "item"])
 def test_a_text_that_says_nothing_is_refused(make, what, text):
     with pytest.raises(ValueError, match=f"the {what} of .* is {re.escape(repr(text))}: write it in words"):
         row(make, **{what: text})
 
 
+REFUSED = {
+    "relation": ({"relation": "<"}, "relation '<' of 'direction' is unknown: use one of <=, >=, =="),
+    "a paper that is none": ({"paper": ""}, "the paper of 'direction' is '': give its arXiv number, or None"),
+    "no paper": ({"paper": None}, "'direction' is of a paper that it does not name: give its arXiv number"),
+    "whose statement": ({"of": "authors"}, "of 'direction' of is 'authors': say one of paper, book"),
+    "no source": ({"source": None}, "of 'direction' source is None: say one of printed, restored, recalled"),
+    "source": ({"source": "web"}, "of 'direction' source is 'web': say one of printed, restored, recalled"),
+    "source of our own": (
+        {"of": "book", "source": "printed"},
+        "'direction' is of the book and has the source 'printed': only a paper's statement has one",
+    ),
+    "no set": (
+        {"set": None},
+        "of 'direction' set is None: say 'before' if its bound was written before the first look",
+    ),
+    "set": ({"set": "later"}, "of 'direction' set is 'later': say 'before'"),
+    "no pair": ({"interval": 1.0}, "the interval of 'direction' is 1.0: give its lower and its upper end"),
+    "three ends": ({"interval": (0, 1, 2)}, "the interval of 'direction' is (0, 1, 2): give its lower and its upper"),
+    "number outside": (
+        {"interval": (2.0, 3.0)},
+        "the interval of 'direction' goes from 2 to 3: its measured value 1 must lie in it",
+    ),
+    "effect without interval": (
+        {"smallest_effect": 1.0},
+        "'direction' has a smallest effect and no interval: give interval=(lower, upper) too",
+    ),
+    "effect below zero": (
+        {"interval": (0.0, 2.0), "smallest_effect": -1.0},
+        "the smallest effect of 'direction' is -1: it must not be below 0",
+    ),
+    "recorded": ({"recorded": "yes"}, "recorded is 'yes' for 'direction': say True or False"),
+    "spread": ({"spread": " "}, "the spread of 'direction' is ' ': say what was run where"),
+}
+
+
 @pytest.mark.parametrize("make", [claim, control])
-def test_an_unknown_relation_is_refused_with_those_there_are(make):
-    with pytest.raises(ValueError, match="relation '<' of 'direction' is unknown: use one of <=, >=, =="):
-        row(make, relation="<")
+@pytest.mark.parametrize("given", REFUSED)
+def test_a_row_that_contradicts_the_contract_is_refused(make, given):
+    given, sentence = REFUSED[given]
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        row(make, **given)
 
 
-@pytest.mark.parametrize(("make", "more"), [(claim, {"corrects": "Needs B."}), (control, {"tolerance": 0.5})])
-def test_a_source_makes_rows_about_one_statement(make, more):
-    of_r1 = getattr(source("2402.05738", "R1"), make.__name__)
-    outcome = of_r1("direction", "it holds", 1.0, "<=", 2.0, note="On GD.", **more)
-    assert outcome == row(make, paper="2402.05738", item="R1", note="On GD.", **more)
+NOTHING_CORRECTED = {
+    "no quote": ({"corrects": "Needs B."}, "'direction' corrects a sentence that it does not quote: give quote='...'"),
+    "quote not needed": (
+        {"quote": SENTENCE},
+        "'direction' quotes a sentence that it does not correct: leave the quote out, or say corrects='...'",
+    ),
+    "recalled sentence": (
+        CORRECTED | {"source": "recalled"},
+        "'direction' corrects a sentence that no paper printed: say in its note what the statement needs",
+    ),
+    "our own sentence": (CORRECTED | {"of": "book"}, "'direction' corrects a sentence that no paper printed"),
+    "quote of nothing": (CORRECTED | {"quote": " "}, "the quote of 'direction' is ' ': write it in words"),
+    "needs a name": ({"needs": ["planted"]}, "'direction' needs 'planted': name controls that plant an effect"),
+    "needs a broken one": (
+        {"needs": row(control, name="broken")},
+        "'direction' needs 'broken': name controls that plant an effect",
+    ),
+}
+
+
+@pytest.mark.parametrize("given", NOTHING_CORRECTED)
+def test_a_claim_that_contradicts_itself_is_refused(given):
+    given, sentence = NOTHING_CORRECTED[given]
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        row(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"breaks": None}, "the control 'direction' names no hypothesis that it breaks: say breaks='...'"),
+        (BROKEN | PLANTED, "the control 'direction' names both a broken hypothesis and a planted effect"),
+        ({"breaks": " "}, "the broken hypothesis of 'direction' is ' ': write it in words"),
+        ({"plants": 2}, "the planted effect of 'direction' is 2: write it in words"),
+    ],
+)
+def test_a_control_that_does_not_say_of_what_is_refused(given, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        row(control, **given)
+
+
+def test_a_baseline_with_a_bound_is_refused():
+    with pytest.raises(ValueError, match="the baseline 'direction' has the bound <= 2: leave it out, or make the row"):
+        source("2306.13596", "Theorem 2").baseline("direction", "it holds", 1.0, "<=", 2)
+
+
+def test_a_source_says_once_what_its_rows_share():
+    of_r1 = source("2402.05738", "R1", "recalled", set="after")
+    about = {"paper": "2402.05738", "item": "R1"}
+    given = ("direction", "it holds", 1.0, "<=", 2.0)
+    assert of_r1.claim(*given, note="On GD.") == row(source="recalled", note="On GD.", **about)
+    assert of_r1.claim(*given, set="before") == row(source="recalled", set="before", **about)
+    assert of_r1.claim(*given, source="restored") == row(source="restored", **about)
+    assert of_r1.claim(*given, of="book") == row(of="book", **about)
+    assert of_r1.control(*given, **BROKEN, of="book") == row(control, of="book", **about)
+    assert of_r1.control(*given, **PLANTED) == row(control, source="recalled", **PLANTED, **about)
+    assert of_r1.baseline(*given[:3]) == row(baseline, **about)
+
+
+def test_what_no_paper_has_is_the_books():
+    ours = source(None, "Adam from random starts", set="before")
+    outcome = ours.claim("direction", "it holds", 1.0, "<=", 2.0)
+    assert (outcome.of, outcome.source, outcome.paper, outcome.verdict) == ("book", None, None, "holds")
 
 
 def test_names_are_unique():
@@ -114,42 +315,45 @@ def test_names_are_unique():
 
 
 def test_bundle_is_json_with_the_fields_of_the_ledger():
-    rows = (row(measured=torch.tensor(1.2e-4), note="n"), row(control, name="control", paper="2410.14581"))
+    planted = row(control, name="planted", **PLANTED)
+    rows = (
+        row(measured=torch.tensor(1.2e-4), note="n", interval=(0, 1), needs=planted),
+        row(control, name="control", paper="2410.14581"),
+        row(baseline, name="null"),
+    )
     bundle = json.loads(json.dumps(verdict(*rows)._repr_mimebundle_(), allow_nan=False))
     assert set(bundle) == {"text/plain", "text/html", MIME}
-    assert [Row(**entry) for entry in bundle[MIME]] == list(rows)
-    needed = {
-        "name",
-        "paper",
-        "item",
-        "statement",
-        "kind",
-        "measured",
-        "bound",
-        "relation",
-        "verdict",
-        "tolerance",
-        "note",
-    }
-    assert all(set(entry) == needed for entry in bundle[MIME])
+    pairs = [
+        {key: tuple(value) if isinstance(value, list) else value for key, value in e.items()} for e in bundle[MIME]
+    ]
+    assert [Row(**entry) for entry in pairs] == list(rows)
 
 
 def test_table_shows_every_row_and_escapes_text():
     shown = verdict(
-        row(statement="a < b & c <script>", note="<b>note</b>"), row(control, name="other", relation=">=", measured=0.5)
+        row(statement="a < b & c <script>", note="<b>note</b>", interval=(0.5, 1.25), source="recalled"),
+        row(control, name="other", relation=">=", measured=0.5, breaks="x < y"),
+        row(baseline, name="null"),
+        row(name="quoted", **CORRECTED),
     )
     html = shown._repr_mimebundle_()["text/html"]
     assert "a &lt; b &amp; c &lt;script&gt;" in html
     assert "<script" not in html
     assert "<b>" not in html
-    assert html.count("<tr") == 3
-    assert 'class="reproduced"' in html
-    assert 'class="control-fails-as-it-must"' in html
-    assert "≥ 2" in html
+    assert html.count("<tr") == 5
+    for part in (
+        'class="reproduced"', 'class="fails-as-it-must"', 'class="baseline"', "≥ 2 †", "0.5 to 1.25", "<td>–</td>",
+        "Broken: x &lt; y.", f"Printed: “{SENTENCE}” Needs a slope", "The statement is recalled", "† This bound",
+    ):  # fmt: skip
+        assert part in html
     lines = repr(shown).splitlines()
-    assert [line[0] for line in lines] == ["✓", "✓"]
+    assert [line[0] for line in lines] == ["✓", "✓", "·", "✎"]
     assert "reproduced" in lines[0]
     assert "Theorem 2: a < b & c <script>" in lines[0]
+
+
+def test_only_a_bound_set_after_a_look_is_marked():
+    assert "†" not in verdict(row(set="before"), row(baseline, name="null"))._repr_mimebundle_()["text/html"]
 
 
 def test_verdict_without_rows():

@@ -104,8 +104,9 @@ def key_query_norm(layer):
     return networks.key_query_norm(parameters, network, layer)
 
 
-def claim(name="a", statement="b", measured=1.0, relation="<=", bound=1.0, paper="c", item="d", **kwargs):
-    return ledger.claim(name, statement, measured, relation, bound, paper=paper, item=item, **kwargs)
+def claim(name="a", statement="b", measured=1.0, relation="<=", bound=1.0, **kwargs):
+    about = {"paper": "c", "item": "d", "of": "paper", "source": "printed", "set": "after"} | kwargs
+    return ledger.claim(name, statement, measured, relation, bound, **about)
 
 
 def plane(paths=(((0.0, 0.0),), ((1.0, 0.0),)), times=(0, 1), points=((1.0, 0.0), (0.0, 1.0)), **kwargs):
@@ -938,13 +939,13 @@ REFUSED = {
         "the bound of 'a' is tensor([1., 1.]): a row of the ledger needs one finite number",
     ),
     "relation": (lambda: claim(relation="<"), "relation '<' of 'a' is unknown: use one of <=, >=, =="),
-    "claim without a paper": (lambda: claim(paper=""), "the paper of 'a' is '': write it in words"),
+    "claim without a paper": (lambda: claim(paper=""), "the paper of 'a' is '': give its arXiv number, or None"),
     "number that prose cannot show": (
         lambda: ledger.tell("a", b=math.nan),
         "a-b is nan: prose can only show one finite number or text",
     ),
     "number of no chapter": (lambda: ledger.tell("", b=1.0), "stem is '': give the chapter's name"),
-    "rows that are none": (lambda: ledger.verdict("a"), "a row is 'a': make it by claim or control"),
+    "rows that are none": (lambda: ledger.verdict("a"), "a row is 'a': make it by claim, control or"),
     "tolerance below zero": (lambda: claim(tolerance=-1.0), "the tolerance of 'a' is -1: it must not be below 0"),
     "two rows of one name": (lambda: ledger.verdict(claim(), claim()), "two rows are called a: names are unique"),
     # figures

@@ -5,6 +5,7 @@ own.
 """
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,10 +57,17 @@ assert torch.get_default_dtype() == torch.float32
     )
 
 
-def test_the_solvers_bring_nothing_that_they_do_not_use():
+def test_no_module_brings_what_only_a_call_may_use():
+    slow = {"cvxpy", "sklearn", "pandas", "scipy.stats", "scipy.optimize", "scipy.integrate", "IPython", "numba"}
+    compiled = re.compile(r"^from (numba|\._compiled) import", re.MULTILINE)
+    lazy = [name for name in MODULES if not compiled.search((ROOT / f"lib/{name}.py").read_text("utf-8"))]
+    loaded = alone(
+        f"import importlib, sys\nfor name in {lazy}: importlib.import_module('lib.' + name)\nprint(*sys.modules)"
+    )
+    assert {"lib.separators", "lib.descent", "lib.flow", "lib.joint", "lib.figures"} <= set(loaded.split())
+    assert slow.isdisjoint(loaded.split())
     loaded = alone("import sys, lib.separators, lib.descent, lib.flow, lib.joint_paths; print(*sys.modules)").split()
-    slow = {"cvxpy", "sklearn", "matplotlib", "seaborn", "pandas", "scipy.optimize", "scipy.integrate", "IPython"}
-    assert slow.isdisjoint(loaded)
+    assert "matplotlib" not in loaded
 
 
 def test_a_model_in_float32_keeps_working_beside_the_library():

@@ -1,0 +1,87 @@
+"""Time the library beside the published style, textbook tensors and the floor: ``make bench``.
+
+``QUICK=1`` takes fewer trials and runs, and leaves the largest out: about a minute instead of ten. ``RECORD=1`` writes
+the numbers into ``book/recorded/benchmarks.json`` too, which the page on speed shows.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, "workflow")
+
+import chapters
+import speed
+from chapter import cpu
+
+BUILT = Path("build/benchmarks.json")
+RUNS, LIMIT = {True: 3, False: 5}, {True: 0.6, False: 12.0}  # runs of a case, and seconds that they may take
+
+
+def switch(name):
+    """Whether a variable of make is on; exit with one line if it says neither yes nor no."""
+    value = os.environ.get(name, "")
+    if value not in ("", "0", "1"):
+        sys.exit(f"{name} is {value!r}: give 1, or leave it out")
+    return value == "1"
+
+
+def writable(path):
+    """Return the path, its folder made; exit with one line if it cannot be written, before ten minutes are spent."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not path.exists()
+        path.open("a").close()
+        if is_new:
+            path.unlink()
+    except OSError as error:
+        sys.exit(f"{path} cannot be written: {error.strerror.lower()}")
+    return path
+
+
+def line(row):
+    """Return a row as one line of the terminal."""
+    name = f"  {row['part']:34} {row['style']:10}"
+    if "seconds" not in row:
+        return f"{name} left out: {row['left_out']}"
+    seconds, runs = row["seconds"], row["runs"]
+    spread = f"({speed.shown(seconds['minimum'])} to {speed.shown(seconds['maximum'])}, {runs} runs)" * (runs > 1)
+    return f"{name} {speed.shown(seconds['median']):>9} {spread}".rstrip()
+
+
+def on_one_core():
+    """Let NumPy and torch, not imported yet, have one thread until they are told otherwise, and wait asleep."""
+    for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM"):
+        os.environ[f"{library}_NUM_THREADS"] = "1"
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait take cores away
+
+
+def main():
+    """Measure everything, print it as it goes, write it; exit with one line if a case failed."""
+    quick, record = switch("QUICK"), switch("RECORD")
+    paths = [writable(path) for path in (BUILT, speed.RECORDED)[: 2 if record else 1]]
+    from . import floor, measure, works  # after what can be refused: torch and cvxpy take seconds to import
+
+    reached, rows = floor.measured_speed(), []
+    commit = Path(chapters.mark_commit()).read_text("utf-8").strip()
+    found = measure.about(commit, cpu(), quick, reached) | {"works": works.WORKS, "rows": rows}
+    works.warm_up()
+    for case in works.cases(quick):
+        if not rows or rows[-1]["work"] != case.work:
+            print(f"{works.WORKS[case.work]['title']}: time of one {works.WORKS[case.work]['unit']}", flush=True)
+        rows.append(measure.row(case, reached, RUNS[quick], LIMIT[quick], rows))
+        print(line(rows[-1]), flush=True)
+    for path in paths:
+        path.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", "utf-8")
+        print(f"written: {path}")
+    if failed := [line(row) for row in rows if "failed" in row]:
+        sys.exit(f"{len(failed)} of {len(rows)} cases failed, the first:{failed[0]}")
+
+
+if __name__ == "__main__":
+    on_one_core()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("interrupted: nothing is written")

@@ -1,0 +1,236 @@
+"""Compiled descent against the tensors that state it, and against arithmetic with hundreds of digits."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lib import flow, joint, kernels, losses
+from lib.descent import compiled, constant, decaying, normalised, polyak, run
+from lib.joint import JointProblem
+from lib.logspace import LogScaled, excess_risk, gradient
+from lib.problem import Problem
+from lib.selection import optimal_tokens
+from tests.library.problems import (
+    random_problem,
+    random_theta,
+    seeded,
+    seeds,
+    textbook_gradient,
+)
+
+LOSSES = [losses.logistic, losses.exponential, losses.correlation, losses.cubic(0.5)]
+every_loss = st.sampled_from(LOSSES)
+
+
+def by_tensors(rule):
+    """The same rule, unknown to compiled code."""
+    return lambda grad, theta, k: rule(grad, theta, k)
+
+
+def on_a_grid(array, step=1 / 16):
+    """Entries that are multiples of a power of two: products and sums of them are exact in any order."""
+    return (array / step).round() * step
+
+
+@st.composite
+def exact_problems(draw):
+    """A problem whose logits are exact, with ties now and then, and a theta of any length up to 20000."""
+    n, T, d = draw(st.integers(1, 3)), draw(st.integers(2, 4)), draw(st.integers(1, 4))
+    drawn = random_problem(draw(seeds), n=n, T=T, d=d, queries=draw(st.sampled_from([0, 2])))
+    queries = None if drawn.queries is None else on_a_grid(drawn.queries)
+    scores = on_a_grid(drawn.scores, draw(st.sampled_from([2.0**-20, 1.0])))  # the coarse ones tie
+    problem = Problem(on_a_grid(drawn.keys), scores, queries)
+    length = draw(st.sampled_from([0.0, 1.0, 30.0, 1000.0, 20000.0]))
+    return problem, on_a_grid(random_theta(draw(seeds), problem, length=length))
+
+
+def compiled_gradient(problem, loss, theta):
+    n, T, d = problem.keys.shape
+    logits, weights, direction = np.empty((n, T)), np.empty((n, T)), np.empty(problem.parameter_size)
+    arrays = [part.contiguous().numpy() for part in (problem.keys, kernels._queries(problem), problem.scores)]
+    kernels._fill_logits(*arrays[:2], theta.numpy(), np.empty(d), logits)
+    scale = kernels._gradient(*arrays, *loss.code, logits, weights, np.empty(n), np.empty(d), direction)
+    signs, logarithms = np.empty(n), np.empty(n)
+    best = optimal_tokens(problem).numpy()
+    excess = kernels._excess(arrays[2], best, *loss.code, logits, signs, logarithms)
+    tensors = [torch.as_tensor(part, dtype=torch.float64) for part in (direction, scale, *excess)]
+    return LogScaled(*tensors[:2]), LogScaled(*tensors[2:])
+
+
+@given(exact_problems(), every_loss)
+def test_the_gradient_is_that_of_the_tensors(drawn, loss):
+    problem, theta = drawn
+    expected, found = gradient(problem, loss, theta), compiled_gradient(problem, loss, theta)[0]
+    lengths = expected.direction.norm(), found.direction.norm()
+    if min(lengths) == 0:
+        assert max(lengths) < 1e-14
+        return
+    widest = 1 + problem.keys.abs().sum() * (1 if problem.queries is None else problem.queries.abs().max())
+    rounding = 1e-14 * (widest / min(lengths)).item()  # the weights are up to 1, their combination may be shorter
+    torch.testing.assert_close(found.direction / lengths[1], expected.direction / lengths[0], rtol=0, atol=rounding)
+    logs = [part.log_scale + length.log() for part, length in zip((expected, found), lengths, strict=True)]
+    torch.testing.assert_close(*logs, rtol=1e-13, atol=rounding)
+
+
+@given(exact_problems(), every_loss)
+def test_the_excess_is_that_of_the_tensors(drawn, loss):
+    problem, theta = drawn
+    expected = excess_risk(problem, loss, theta, optimal_tokens(problem))
+    found = compiled_gradient(problem, loss, theta)[1]
+    assert found.direction == expected.direction
+    torch.testing.assert_close(found.log_scale, expected.log_scale, rtol=1e-13, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES[:3], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("length", [1.0, 30.0, 300.0])
+@pytest.mark.parametrize("queries", [0, 2], ids=["prompt", "queries"])
+def test_the_gradient_has_the_digits_of_longer_arithmetic(loss, length, queries):
+    problem = random_problem(3, n=3, T=4, d=3, queries=queries)
+    theta = random_theta(3, problem, length=length)
+    direction, log_length = textbook_gradient(problem, loss, theta)
+    found = compiled_gradient(problem, loss, theta)[0]
+    size = found.direction.norm()
+    torch.testing.assert_close(found.direction / size, direction, rtol=0, atol=1e-13 * max(1, length))
+    assert (found.log_scale + size.log()).item() == pytest.approx(log_length, abs=1e-12 * max(1, length))
+
+
+RULES = {
+    "constant": constant(0.5),
+    "normalised": normalised(0.1),
+    "normalised-1": normalised(0.1, 1.0),
+    "normalised-inf": normalised(0.1, float("inf")),
+    "normalised-3": normalised(0.1, 3.0),
+    "decaying": decaying(decaying(normalised(0.1), 0.5), 0.1),
+    "own-steps": constant(torch.tensor([[0.1, 0.5], [1.0, 2.0], [0.3, 0.2]])),
+}
+
+
+@pytest.mark.parametrize("norm", [2.0, 1.5, 1.75, 3.0])
+@pytest.mark.parametrize("queries", [0, 2], ids=["prompt", "queries"])
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_trajectories_are_those_of_the_tensors(rule, queries, norm):
+    problem = random_problem(5, n=3, T=4, d=3, batch=(2,), queries=queries)
+    start = random_theta(5, problem, starts=(3,))
+    assert compiled(problem, losses.logistic, start, [rule])
+    ours = run(problem, losses.logistic, start, rule, 30, [0, 3, 30], norm)
+    theirs = run(problem, losses.logistic, start, by_tensors(rule), 30, [0, 3, 30], norm)
+    assert torch.equal(ours.times, theirs.times)
+    torch.testing.assert_close(ours.theta, theirs.theta, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("loss", LOSSES[:3], ids=lambda loss: loss.name)
+def test_polyak_steps_are_those_of_the_tensors(loss):
+    problem = random_problem(6, n=2, T=3, d=4, batch=(3,))
+    start = random_theta(6, problem)
+    rule = decaying(polyak(problem, loss, optimal_tokens(problem)), 0.2)
+    ours, theirs = (run(problem, loss, start, one, 2).theta for one in (rule, by_tensors(rule)))
+    torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_its_constants_are_those_of_the_losses():
+    for name in ("LOGISTIC", "EXPONENTIAL", "CORRELATION", "CUBIC", "TINY"):
+        assert getattr(kernels, name) == getattr(losses, name), name
+
+
+def test_only_what_is_known_is_compiled():
+    problem, start = random_problem(7), torch.zeros(3)
+    curved, single = random_problem(7, nonlinear=True), problem.to(torch.float32)
+    rule, other = constant(0.1), polyak(random_problem(8), losses.logistic, [0, 0])
+    assert compiled(problem, losses.logistic, start, [rule])
+    assert not compiled(problem, losses.logistic, start, [by_tensors(rule)])
+    assert not compiled(problem, losses.logistic, start, [other])
+    assert not compiled(curved, losses.logistic, start, [rule])
+    assert not compiled(single, losses.logistic, start, [rule])
+    assert not compiled(problem, losses.Loss("mine", *[None] * 4), start, [rule])
+
+
+@pytest.mark.parametrize("norm", [2.0, 1.5])
+@pytest.mark.parametrize("queries", [0, 2], ids=["prompt", "queries"])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        (None, normalised(0.1)),
+        (None, constant(0.3)),
+        (constant(0.5), normalised(0.2)),
+        (RULES["decaying"], constant(1)),
+    ],
+    ids=["together", "together-constant", "each", "decaying"],
+)
+def test_joint_trajectories_are_those_of_the_tensors(rules, queries, norm):
+    generator = seeded(9)
+    tokens = torch.randn(2, 3, 4, 3, generator=generator)
+    labels = torch.tensor([[1.0, -1.0, 1.0], [1.0, 1.0, -1.0]])
+    problem = JointProblem(tokens, labels, queries=torch.randn(3, queries, generator=generator) if queries else None)
+    head = torch.randn(5, 2, 3, generator=generator)
+    theta = torch.randn(2, 3 * max(queries, 1), generator=generator)
+    slow = [None if rule is None else by_tensors(rule) for rule in rules]
+    ours = joint.run(problem, losses.logistic, head, theta, *rules, 25, [0, 1, 25], norm)
+    theirs = joint.run(problem, losses.logistic, head, theta, *slow, 25, [0, 1, 25], norm)
+    for found, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(found.theta, expected.theta, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES[:3], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("norm", [2.0, 1.5, 3.0])
+def test_the_velocity_of_the_flow_is_that_of_the_tensors(loss, norm, monkeypatch):
+    problem = random_problem(10, n=2, T=3, d=3)
+    ours = flow._speed(problem, loss, norm)
+    monkeypatch.setattr(flow, "compiled", lambda *_: False)
+    theirs = flow._speed(problem, loss, norm)
+    for tau in (0.0, 5.0, 80.0, 1000.0):
+        for seed in range(4):
+            state = np.append(random_theta(seed, problem, length=1 + tau / 3).numpy(), tau)
+            np.testing.assert_allclose(ours(0.0, state), theirs(0.0, state), rtol=1e-9, atol=1e-13)
+
+
+def test_a_flow_at_rest_goes_on_in_time_alone():
+    level = Problem([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 1.0]])
+    assert flow.log_time_flow(level, losses.logistic, [1.0, 2.0], [0.0, 5.0]).theta.tolist() == [[1, 2], [1, 2]]
+
+
+def test_the_number_of_threads_changes_no_bit():
+    problem = random_problem(11, n=2, T=3, d=3, batch=(7,))
+    start, before = random_theta(11, problem), torch.get_num_threads()
+    try:
+        alone, several = [
+            (torch.set_num_threads(count), run(problem, losses.logistic, start, normalised(0.1), 50).theta)[1]
+            for count in (1, 3)
+        ]
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(alone, several)
+
+
+@pytest.mark.parametrize("given_rule", [constant(1.0), by_tensors(constant(1.0))], ids=["compiled", "tensors"])
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"start": torch.zeros(5)}, "has shape (5,): its last dimension must be 3"),
+        ({"start": torch.zeros(4, 3), "problem": random_problem(1, batch=(3,))}, "do not fit together"),
+        ({"iterations": 0}, "iterations is 0: give a whole number of at least 1"),
+        ({"record": [7]}, "record is [7]: keep at least one of the iterations 0 to 3, and no other"),
+        ({"norm": 1.0}, "norm is 1.0: the potential"),
+        ({"start": [0.0, float("nan"), 0.0]}, "has the entry nan at index (1,): all entries must be finite numbers"),
+    ],
+)
+def test_both_paths_refuse_alike(change, sentence, given_rule):
+    arguments = {"problem": random_problem(1), "start": torch.zeros(3), "iterations": 3, "record": None, "norm": 2.0}
+    arguments |= change
+    problem, start = arguments.pop("problem"), arguments.pop("start")
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        run(problem, losses.logistic, start, given_rule, **arguments)
+
+
+@pytest.mark.parametrize("slow", [False, True], ids=["compiled", "tensors"])
+def test_both_paths_refuse_step_sizes_and_overflow_alike(slow):
+    path = by_tensors if slow else lambda rule: rule
+    batch = random_problem(1, batch=(4,))
+    with pytest.raises(ValueError, match="step_size"):
+        run(batch, losses.logistic, torch.zeros(4, 3), path(constant(torch.ones(3))), 2)
+    steep = Problem([[[1.0], [0.0]]], [[-500.0, -501.0]])
+    with pytest.raises(FloatingPointError, match=r"no longer finite at iteration 1: take a smaller step"):
+        run(steep, losses.exponential, [[0.0], [1.0]], path(constant(1e308)), 10)

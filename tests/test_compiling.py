@@ -1,0 +1,100 @@
+"""What is compiled is compiled once, before the work of make begins, and again when its source has changed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+STAMP = "lib/__pycache__/compiled"
+KERNELS = """
+from ._compiled import compiled
+
+@compiled("float64(float64)")
+def half(x):
+    return x / 2
+
+def compile_all():
+    pass
+"""
+CALL = """
+from lib.kernels import half
+print(half(3.0), sum(half.stats.cache_hits.values()), sum(half.stats.cache_misses.values()))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A project with a library of one compiled function, in the environment of this one; nothing is kept elsewhere."""
+    for name in ("workflow", ".venv"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/kernels.py").write_text(KERNELS)
+    (tmp_path / "lib/__init__.py").write_text("")
+    shutil.copy(ROOT / "lib/_compiled.py", tmp_path / "lib")
+    return tmp_path
+
+
+def run(folder, *command, home=os.devnull):
+    """Start a command in the folder."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_", "MAKE"))}
+    return subprocess.Popen(
+        command, cwd=folder, env=kept | {"HOME": str(home)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def said(process):
+    """What a process wrote, once it has ended well."""
+    out, error = process.communicate(timeout=120)
+    assert process.returncode == 0, out + error
+    return out
+
+
+def make(folder, *arguments, **options):
+    return run(folder, "make", "-f", ROOT / "Makefile", "-o", ".venv/.installed", *arguments, **options)
+
+
+def answer(folder, **options):
+    """What the function says, and how often it was loaded and compiled for that."""
+    return said(run(folder, sys.executable, "-c", CALL, **options)).split()
+
+
+def test_it_is_compiled_once_and_again_when_it_has_changed(folder):
+    assert said(make(folder, STAMP)).startswith("compiling the kernels, once: ")
+    assert answer(folder) == ["1.5", "1", "0"]
+    assert "compiling" not in said(make(folder, STAMP))
+    source, stamp = folder / "lib/kernels.py", folder / STAMP
+    source.write_text(KERNELS.replace("x / 2", "x / 4"))
+    os.utime(source, times=(stamp.stat().st_mtime + 1,) * 2)
+    assert said(make(folder, STAMP)).startswith("compiling the kernels, once: ")
+    assert answer(folder) == ["0.75", "1", "0"]
+
+
+def test_two_at_once_do_not_harm_each_other(folder):
+    for one in [make(folder, STAMP), make(folder, STAMP)]:
+        said(one)
+    assert answer(folder) == ["1.5", "1", "0"]
+
+
+def test_where_lib_cannot_be_written_it_is_kept_elsewhere(folder, tmp_path):
+    (folder / "lib/__pycache__").write_text("a file, where a folder would have to be")
+    for _ in range(2):
+        assert said(make(folder, STAMP, home=tmp_path)).startswith("compiling the kernels, once: ")
+    assert answer(folder, home=tmp_path) == ["1.5", "1", "0"]
+
+
+@pytest.mark.parametrize("target", ["book", "check", "test", "chapter", "page", "lab", "bench"])
+def test_it_is_compiled_before_the_work_begins(folder, target):
+    first, second, *_ = said(make(folder, "-n", target)).splitlines()
+    assert first == f".venv/bin/python workflow/kernels.py {STAMP}"
+    assert "kernels" not in second
+
+
+def test_binder_compiles_after_the_environment():
+    lines = [line.split("#")[0].split() for line in (ROOT / "postBuild").read_text("utf-8").splitlines()]
+    called = [words[1] for words in lines if words[:1] == ["python"]]
+    assert called == ["workflow/environment.py", "workflow/kernels.py"]
+    assert ["set", "-e"] in lines

@@ -1,0 +1,30 @@
+"""Compile what the library compiles, once: otherwise the first chapters, side by side, would each do it for themselves.
+
+`make` calls it after the environment is made and when a file with compiled code has changed, ``postBuild`` after the
+environment. Where numba keeps the result is its choice (``lib/_compiled.py``). A call that finds all there takes a
+second or two; two calls at once do the same work twice.
+"""
+
+import sys
+import time
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+
+def main(stamp=None):
+    """Compile, and write the file ``stamp`` for make; without one where lib cannot be written, make calls again."""
+    started = time.monotonic()
+    print("compiling the kernels, once:", end=" ", flush=True)
+    sys.path[0] = ""  # lib is the one of this folder, as for a chapter
+    for path in Path("lib").glob("*.py"):
+        if "\ndef compile_all(" in path.read_text("utf-8"):
+            import_module(f"lib.{path.stem}").compile_all()
+    print(f"{time.monotonic() - started:.0f} s", flush=True)
+    if stamp:
+        with suppress(OSError):
+            Path(stamp).touch()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
