@@ -285,6 +285,8 @@ def run_all(mutants, chosen, base, jobs):
         for one in mutants
     ]
     found = {one.name: {"near": one.kind == "near", "what": one.what, "chapters": {}} for one in mutants}
+    for one in mutants:
+        found[one.name] |= {"survives": one.survives} if one.survives else {}
     left = {one.name: len(group) for one, group in zip(mutants, groups, strict=True)}
     for run, outcome in outcomes([group for group in groups if group], jobs):
         name = run.mutant.name
