@@ -1,10 +1,13 @@
-"""The decorator of everything that is compiled.
+"""The decorator of everything that is compiled, and the threads that call it.
 
 numba keeps machine code beside the module, or in the user's folder for caches where that one cannot be written, or
 where NUMBA_CACHE_DIR says. It looks for changes in the file of a function only: what a compiled function calls stands
 in the same file, and after a change in this one the ``*.nbi`` in ``__pycache__`` have to go.
 """
 
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
 from numba import njit
 
 
@@ -33,3 +36,14 @@ def compiled(*signatures, **options):
             return njit(*signatures, nogil=True, error_model="numpy", **options)(function)
 
     return decorate
+
+
+def in_threads(function, *tensors):
+    """Call a compiled function with equal parts of tensors, along their first dimension, on torch's threads."""
+    threads = min(torch.get_num_threads(), len(tensors[0]))
+    parts = list(zip(*([part.numpy() for part in one.tensor_split(threads)] for one in tensors), strict=True))
+    if threads == 1:
+        function(*parts[0])
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda part: function(*part), parts))

@@ -263,7 +263,7 @@ def locally_optimal_selections(problem, norm=2.0):
     Parameters
     ----------
     problem : Problem
-        Without leading dimensions, and small: there are T^n selections, each with an SVM of about 0.1 ms.
+        Without leading dimensions, and small: there are T^n selections, each with an SVM of about 10 us.
     norm : float
         1 <= p <= inf; the SVM-neighbours are those of l_p-AttSVM (arXiv:2410.14581).
 

@@ -1,14 +1,13 @@
 """Hard-margin SVMs over difference rows: the directions that attention tends to.
 
-``min |theta|`` subject to D theta >= 1 has no bias, so it is a least-distance problem; Lawson and Hanson's
-reduction to non-negative least squares solves it exactly in finitely many steps, gives the multipliers, and a
-zero residual proves that nothing satisfies the constraints. Every solution carries its own certificate. The same
-with other margins than 1 gives the relaxed SVM, with labelled features as rows the SVM of the head.
+``min |theta|`` subject to D theta >= 1 has no bias, so it is a least-distance problem: a dual active-set method solves
+it exactly in finitely many steps, gives the multipliers or, where nothing satisfies the constraints, the weights that
+prove it. Every solution carries its own certificate. The same with other margins than 1 gives the relaxed SVM, with
+labelled features as rows the SVM of the head.
 """
 
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,9 +15,8 @@ from . import checks, geometry
 from ._least_norm import least_norm
 from .problem import Problem, difference_rows
 
-# Rows are scaled to length at most 1 first, so a problem counts as infeasible when its solution would be longer
-# than 1 / INFEASIBLE in units of 1 / (longest row).
-INFEASIBLE = 1e-9
+LONGEST = 1e9  # length of theta, times (longest row) / (largest required margin), above which it counts as none
+MODERATE = 64  # powers of 2 between which the largest entry of rows leaves room for squares and products
 TINIEST = 1e-300  # size of rows below which they are not made larger: the power of 2 would leave the floats
 LARGEST_GAP = 1e-6  # that is let pass; ten decades above what is common
 
@@ -205,10 +203,10 @@ def hard_margin(rows, norm=2.0, required=None):
     """Solve ``min |theta|_p`` s.t. rows theta >= required for many sets of rows; infeasible ones marked, not raised.
 
     A solution longer than 1e9 (largest required margin) / (longest row) in the Euclidean norm counts as infeasible.
-    Euclid by NNLS with one least-squares solve on the active rows; other norms from there by an interior-point method,
-    to a gap below 1e-10 (1e-8 for p = 1 and infinity, linear programs) unless the solution is longer than 1e5 /
-    (longest row) or p is above 20 or below 1.02. The norm is what the gap bounds: entries and multipliers whose share
-    of it is below rounding, as a quarter of the largest entry has for p = 30, are known to few digits.
+    Euclid by a dual active-set method; other norms from there by an interior-point method, to a gap below 1e-10 (1e-8
+    for p = 1 and infinity, linear programs) unless the solution is longer than 1e5 / (longest row) or p is above 20 or
+    below 1.02. The norm is what the gap bounds: entries and multipliers whose share of it is below rounding, as a
+    quarter of the largest entry has for p = 30, are known to few digits. All run on torch's number of threads.
     All is computed in float64 on the CPU; the answer has the dtype and device of the rows. These may be of any size:
     scaled by c, theta is scaled by 1 / c and its multipliers by 1 / c^2, which may leave the floats, to 0 or infinity.
 
@@ -242,9 +240,7 @@ def hard_margin(rows, norm=2.0, required=None):
     """
     rows, required = _with_required(rows, required)
     norm, (rows, scale) = checks.norm(norm), _scaled(rows)
-    flat = zip(rows.reshape(-1, *rows.shape[-2:]).numpy(), required.reshape(-1, rows.shape[-2]).numpy(), strict=True)
-    parts = (np.stack(part) for part in zip(*(_solve(*one) for one in flat), strict=True))
-    theta, duals, certificate = (torch.as_tensor(part).reshape(*rows.shape[:-2], -1) for part in parts)
+    theta, duals, certificate = _euclidean(rows, required)
     feasible = (certificate == 0).all(-1)
     if norm != 2 and feasible.any():
         parts = (part[feasible] for part in (rows, required, theta, duals))
@@ -264,10 +260,21 @@ def hard_margin(rows, norm=2.0, required=None):
 
 
 def _scaled(rows):
-    """Rows times a power of 2, exactly, for each set one, so that the largest entry is about 1; the powers (..., 1)."""
-    exponent = torch.frexp(rows.abs().amax((-2, -1)).clamp(min=TINIEST))[1]
+    """Rows times a power of 2, exactly, where sets of them have entries of about 2^64 or 2^-64; the powers (..., 1)."""
+    smallest, largest = rows.aminmax(dim=-1)
+    largest = torch.maximum(largest, -smallest).amax(-1).clamp(min=TINIEST)
+    exponent = torch.frexp(largest)[1]
+    exponent = torch.where(exponent.abs() > MODERATE, exponent, 0)
     scale = 2.0 ** -exponent.to(rows)[..., None]
-    return rows * scale[..., None], scale
+    return rows * scale[..., None] if exponent.any() else rows, scale
+
+
+def _euclidean(rows, required):
+    """Theta, duals and certificate for p = 2, zeros where they do not apply."""
+    from ._least_distance import least_distance  # numba takes as long to import as a fifth of torch
+
+    flat = rows.reshape(-1, *rows.shape[-2:]).contiguous(), required.reshape(-1, rows.shape[-2]).contiguous()
+    return tuple(part.reshape(*rows.shape[:-2], -1) for part in least_distance(*flat, LONGEST))
 
 
 def _with_required(rows, required):
@@ -312,40 +319,9 @@ def hard_margin_cvxpy(rows, norm=2.0, required=None):
         ray = torch.as_tensor(separated.dual_value).clamp(min=0)
         raise InfeasibleError("cvxpy: the SVM is infeasible; select other tokens", ray / (ray @ required))
     if problem.status != "optimal":
-        raise RuntimeError(f"cvxpy ended with status {problem.status!r}: rescale the rows, or use norm 2 (NNLS)")
+        raise RuntimeError(f"cvxpy ended with status {problem.status!r}: rescale the rows, or use hard_margin")
     duals = torch.as_tensor(separated.dual_value) * problem.value
     return _certified(rows, required, torch.as_tensor(theta.value), duals, torch.zeros_like(duals), norm)
-
-
-def _solve(rows, required):
-    """Euclidean theta, duals and certificate (zeros where they do not apply) of one set of rows, NumPy arrays."""
-    scale = np.linalg.norm(rows, axis=1).max() or 1.0
-    weights, residual = _least_distance(rows / scale, required / required.max())
-    nothing = np.zeros(len(rows))
-    if residual <= INFEASIBLE:
-        return np.zeros(rows.shape[1]), nothing, weights / (weights @ required)
-    theta, duals = _polish(rows, required, weights)
-    return theta, duals, nothing
-
-
-def _least_distance(rows, required):
-    """NNLS weights u >= 0 of min |[D^T; b^T] u - (0, 1)|, b required; the residual, about 1 / |theta|, at most 1."""
-    if rows.shape[1] > rows.shape[0]:
-        rows = np.linalg.qr(rows.T, mode="r").T  # the same inner products in as many dimensions as there are rows
-    from scipy.optimize import nnls  # takes as long to import as a fifth of torch
-
-    system = np.vstack([rows.T, required])
-    target = np.append(np.zeros(rows.shape[1]), 1.0)
-    return nnls(system, target, maxiter=100 * len(rows))
-
-
-def _polish(rows, required, weights):
-    """Solve on the active rows alone: their margins become the required ones to rounding, at any length of theta."""
-    active = weights > 0
-    theta = np.linalg.lstsq(rows[active], required[active], rcond=None)[0]
-    duals = np.zeros(len(rows))
-    duals[active] = np.linalg.lstsq(rows[active].T, theta, rcond=None)[0].clip(min=0)
-    return theta, duals
 
 
 def _certified(rows, required, theta, duals, certificate, norm):

@@ -179,10 +179,10 @@ class TestWholeBook:
         half = rows["claims"][0]
         assert half["parameters"] == {"seed": 3, "step": 0.5, "loss": "logistic", "exact": False}
         assert (half["measured"], half["verdict"], half["chapter"]) == (0.5, "reproduced", "part/good")
-        assert rows["claims"][1]["verdict"] == "control fails as it must"
+        assert rows["claims"][1]["verdict"] == "fails as it must"
 
         page = (book.folder / "build/html/book/intro.html").read_text()
-        assert "1 of 2" in page
+        assert "In 0 of 2 chapters" in page
         published = (book.folder / "build/html/_sources/book/part/good.ipynb").read_text()
         assert "seen" in published, "readers download the executed notebook"
         for path in (book.folder / "build/html").rglob("*.*"):
@@ -677,10 +677,10 @@ def test_chapters_that_were_not_read_row_by_row_are_provisional(inside):
         fragments.totals()
 
 
-def swept(held=19, of=20, code="a1", name="half", **more):
+def swept(held=19, of=20, code="a1", name="half", block=(1000, 1019), **more):
     """Write book/robustness.json as `make sweep` does, and the hash of the code that runs now."""
     found = {"held": held, "undecided": 0, "errors": 0, "of": of, "median": 1.0, "low": 0.0, "high": 2.0} | more
-    entry = {"block": [1000, 1019], "commit": "c", "code": code, "parameters": {}, "rows": {name: found}, "errors": {}}
+    entry = {"block": block, "commit": "c", "code": code, "parameters": {}, "rows": {name: found}, "errors": {}}
     Path("book/robustness.json").write_text(json.dumps({"part/good": entry}))
     Path("build/code/part").mkdir(parents=True, exist_ok=True)
     Path("build/code/part/good").write_text("a1\n")
@@ -696,6 +696,8 @@ def swept(held=19, of=20, code="a1", name="half", **more):
         ),
         ({"code": "b2"}, "older code"),
         ({"name": "other"}, "not yet swept"),
+        ({"held": 1, "of": 1, "block": None}, "held; nothing is drawn, so it runs once"),
+        ({"held": 0, "of": 1, "block": None}, "did not hold; nothing is drawn, so it runs once"),
     ],
 )
 def test_fresh_seeds_are_shown_where_the_code_is_the_same(inside, given, text):

@@ -15,6 +15,7 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import nbformat
@@ -22,14 +23,18 @@ import parameters
 import variables
 from chapters import BookError, find, read, source, title
 from claims import rows_of, tally
-from execution import FULL, execute, tidy, time_limit
+from execution import FULL, CutOff, execute, tidy, time_limit
 
 RUNNING = Path("build/running")
 
 
 def values_of(chapter, asked):
     """Return all values in force and those that differ from the chapter's own; what does not fit is refused."""
-    known = parameters.declared(read(chapter))
+    return fit(parameters.declared(read(chapter)), asked)
+
+
+def fit(known, asked):
+    """Return the same from the parameters that a chapter declares."""
     own = {name: default for name, (_, default, _) in known.items()}
     values = own | parameters.check(asked, known)
     return values, {name: value for name, value in values.items() if value != own[name]}
@@ -49,7 +54,6 @@ def run(chapter, asked, folder, stderr=None):
     plain, done = folder / "source.ipynb", folder / "executed.ipynb"
     values, changed = values_of(chapter, asked)
     nbformat.write(read(chapter), plain)
-    print(f"{chapter}: running", flush=True)
     started = time.monotonic()
     execute(chapter, plain, done, changed, stderr)
     rows = rows_of(tidy(done, chapter))
@@ -95,17 +99,32 @@ def attempt(chapter, asked, folder, places, stderr):
         if not (folder / "executed.ipynb").exists():
             raise
         move(folder / "executed.ipynb", places["evidence"])
-        raise BookError(f"{error}; evidence: {places['evidence']}") from None
+        raise type(error)(f"{error}; evidence: {places['evidence']}") from None
     finally:
         move(log, places["log"])
     move(folder / "claims.json", places["claims"])
-    move(folder / "executed.ipynb", places["notebook"])
+    if "notebook" in places:
+        move(folder / "executed.ipynb", places["notebook"])
     return summary
 
 
-def places_of(chapter, kept):
-    """Return where the parts of a run go: into the book, or under ``build/runs/`` by the name ``kept``."""
-    if not kept:
+def leave_failure(folder, places, sentence, cut_off):
+    """Leave why a run of a sweep failed beside the results of the others; others leave a notebook alone."""
+    if folder and "failure" in places:
+        with suppress(OSError):  # the sentence is printed, too
+            (folder / "failed.json").write_text(json.dumps({"sentence": sentence, "cut_off": cut_off}), "utf-8")
+            move(folder / "failed.json", places["failure"])
+
+
+def places_of(chapter, kept, sweep=False):
+    """Return where the parts of a run go: into the book, or under ``build/runs/`` by the name ``kept``.
+
+    Those of a sweep go under ``build/sweep/``, and only failed runs leave a notebook.
+    """
+    if sweep:
+        chapter = f"sweep/{chapter}/{kept}"
+        kinds = {"claims": "{}.json", "log": "{}.log", "evidence": "{}.failed.ipynb", "failure": "{}.failed.json"}
+    elif not kept:
         kinds = {"notebook": "executed/{}.ipynb", "claims": "claims/{}.json", "log": "logs/{}.log"}
         kinds["evidence"] = "evidence/{}.ipynb"
     else:
@@ -129,7 +148,7 @@ def counted():
     """Return ``" (7 of 34)"`` where the build has said how many chapters it runs."""
     if not (count := os.environ.get("CHAPTERS_TO_RUN")):
         return ""
-    with open("build/finished", "a+b") as file:  # a byte a chapter: appending is atomic
+    with open(os.environ["CHAPTERS_FINISHED"], "a+b") as file:  # a byte a chapter: appending is atomic
         file.write(b".")
         return f" ({file.tell()} of {count})"
 
@@ -140,7 +159,9 @@ def main():
     cli.add_argument("name", help="a chapter: max-margin/lemma-1, or lemma-1")
     cli.add_argument("--params", default="", help='"seed=7 iterations=5000"')
     cli.add_argument("--values", type=json.loads, default={}, help="the same as JSON, from the workflow")
-    cli.add_argument("--publish", action="store_true", help="for the book, not for a look")
+    kinds = cli.add_mutually_exclusive_group()
+    kinds.add_argument("--publish", action="store_true", help="for the book, not for a look")
+    kinds.add_argument("--sweep", action="store_true", help="one run of a sweep")
     arguments = cli.parse_args()
     variables.check()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{arguments.name}: stopped"))
@@ -148,26 +169,32 @@ def main():
         chapter = find(arguments.name)
     except BookError as error:
         sys.exit(str(error))
-    folder = None
+    folder, places, name = None, {}, chapter
+    quiet = arguments.publish or arguments.sweep
     try:
         asked = arguments.values | parameters.parse(arguments.params)
         changed = values_of(chapter, asked)[1]
         time_limit(chapter)
-        places = places_of(chapter, None if arguments.publish else label(changed))
+        places = places_of(chapter, None if arguments.publish else label(changed), arguments.sweep)
+        name += f" {label(changed)}" * arguments.sweep
         RUNNING.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=source(chapter).stem + "-", dir=RUNNING))
-        summary = attempt(chapter, asked, folder, places, None if arguments.publish else sys.stderr)
-        if not arguments.publish:
+        print(f"{name}: running", flush=True)
+        summary = attempt(chapter, asked, folder, places, None if quiet else sys.stderr)
+        if not quiet:
             show(chapter, places["notebook"], summary)
-        print(f"{chapter}: {summary['seconds']:.1f} s, {tally(summary['rows'])}{counted()}", flush=True)
+        print(f"{name}: {summary['seconds']:.1f} s, {tally(summary['rows'])}{counted()}", flush=True)
     except BookError as error:
-        sys.exit(f"{chapter}: {error}")
+        leave_failure(folder, places, str(error), isinstance(error, CutOff))
+        sys.exit(f"{name}: {error}")
     except OSError as error:
         if error.errno not in FULL:
             raise
-        sys.exit(f"{chapter}: {error.strerror.lower()} at {error.filename or 'build'}: make room and run it again")
+        full = f"{error.strerror.lower()} at {error.filename or 'build'}: make room and run it again"
+        leave_failure(folder, places, full, cut_off=True)
+        sys.exit(f"{name}: {full}")
     except KeyboardInterrupt:
-        sys.exit(f"{chapter}: interrupted")
+        sys.exit(f"{name}: interrupted")
     finally:
         if folder:
             shutil.rmtree(folder, ignore_errors=True)

@@ -44,6 +44,10 @@ END = b"\0\n"
 PAUSE = 10  # seconds between two lines of progress
 
 
+class CutOff(BookError):
+    """A run that something outside the chapter ended: its time, a kernel that was killed, the machine."""
+
+
 def execute(chapter, plain, done, values, stderr=None):
     """Run the notebook ``plain`` into ``done``; raise `BookError` naming the cell that failed.
 
@@ -74,19 +78,22 @@ def execute(chapter, plain, done, values, stderr=None):
                 )
             return
         except PapermillExecutionError as error:
-            place, problem = raised(chapter, done, error)
+            kind, (place, problem) = BookError, raised(chapter, done, error)
         except DeadKernelError:
+            kind = CutOff
             place, problem = where(chapter, running["cell"]["id"]), "the kernel died (killed, or out of memory)"
         except CellTimeoutError as error:
+            kind = CutOff
             place = where(chapter, running["cell"]["id"])
             problem = f"the chapter was still running after {limit:g} s" if time.monotonic() > deadline - 1 else error
         except Exception as error:
             if getattr(error, "errno", None) in FULL:
                 raise
             logging.exception("papermill failed")
+            kind = CutOff
             place, problem = "the run", f"{type(error).__name__}: {error}"
     note(done, message := f"{place} failed: {one_line(problem)}")
-    raise BookError(message)
+    raise kind(message)
 
 
 @contextmanager

@@ -129,6 +129,8 @@ def seeds(row):
         return None, None, "older code"
     found = swept["rows"][name]
     held, of = found["held"], found["of"]
+    if not swept["block"]:
+        return held, of, f"{'held' if held else 'did not hold'}; nothing is drawn, so it runs once"
     first, last = swept["block"]
     details = [f"{low_high(held, of)}, seeds {first} to {last}"]
     details += [f"{what}: {found[what]}" for what in ("undecided", "errors") if found.get(what)]

@@ -85,7 +85,7 @@ def test_linear_programs_by_hand(order):
 
 
 @pytest.mark.parametrize("order", [1.999999, 2.000001])
-def test_next_to_euclid_it_is_the_solution_of_nnls(order):
+def test_next_to_euclid_it_is_the_euclidean_solution(order):
     rows = torch.randn(20, 8, 12, generator=seeded(0))
     near, euclid = att_svm(rows, norm=order), att_svm(rows)
     torch.testing.assert_close(near.theta, euclid.theta, rtol=0, atol=1e-4)

@@ -122,7 +122,7 @@ def test_one_row_in_other_norms(order):
     assert norm(separator.theta, order) == pytest.approx(1 / norm(row[0], dual).item(), rel=1e-6)  # Hölder
 
 
-# --- NNLS against cvxpy
+# --- the Euclidean norm against cvxpy
 
 
 def gaussian(generator):
@@ -177,7 +177,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("kind", "outcomes"), KINDS, ids=[kind.__name__ for kind, _ in KINDS])
-def test_nnls_agrees_with_cvxpy(kind, outcomes):
+def test_agrees_with_cvxpy_in_the_euclidean_norm(kind, outcomes):
     seen = set()
     for seed in range(60):
         rows = kind(seeded(seed))
@@ -270,7 +270,7 @@ def test_a_wrong_answer_has_the_gap_that_tells(order, wrong, monkeypatch):
         theta = att_svm(rows * (1 + torch.rand(6, 1, generator=generator)), norm=order).theta
     if wrong != "theta":
         duals = duals * (1 + torch.rand(6, generator=generator)) + 0.1 * duals.amax()
-    monkeypatch.setattr(separators, "_polish", lambda *_: (theta.numpy(), duals.numpy()))
+    monkeypatch.setattr(separators, "_euclidean", lambda *_: (theta.clone(), duals.clone(), torch.zeros(6)))
     monkeypatch.setattr(separators, "least_norm", lambda *_: (theta[None], duals[None]))
     if order != 2:
         with pytest.raises(RuntimeError, match="solved to a relative gap of"):
@@ -286,7 +286,7 @@ def test_a_wrong_answer_has_the_gap_that_tells(order, wrong, monkeypatch):
 
 def test_a_wrong_direction_is_no_answer(monkeypatch):
     rows = torch.randn(6, 8, generator=seeded(0))
-    monkeypatch.setattr(separators, "_polish", lambda *_: (-rows.mean(0).numpy(), np.ones(6)))
+    monkeypatch.setattr(separators, "_euclidean", lambda *_: (-rows.mean(0), torch.ones(6), torch.zeros(6)))
     with pytest.raises(RuntimeError, match="does not separate the rows"):
         att_svm(rows)
 
@@ -653,16 +653,14 @@ def test_sets_that_cannot_be_separated_are_refused_with_a_certificate():
 
 
 def test_answer_of_a_solver_that_is_not_optimal_is_refused(monkeypatch):
-    """The NNLS of scipy 1.15 gave such ones."""
-    rows = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    exact = separators.hard_margin(rows).theta
-    assert torch.allclose(exact, torch.ones(2))
-    wrong = separators._least_distance
+    """The NNLS of scipy 1.15 gave such ones: here with the wrong rows active."""
+    rows, solve = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]]), separators._euclidean
+    assert torch.allclose(separators.hard_margin(rows).theta, torch.ones(2))
 
     def lazy(rows, required):
-        weights, residual = wrong(rows, required)
-        return np.where(np.arange(len(weights)) == 2, 1.0, weights), residual
+        theta, some, _ = solve(rows[1:], required[1:])
+        return theta + rows[0] * 2, torch.cat([torch.ones(1), some]), torch.zeros(3)
 
-    monkeypatch.setattr(separators, "_least_distance", lazy)
+    monkeypatch.setattr(separators, "_euclidean", lazy)
     with pytest.raises(RuntimeError, match="relative gap of"):
-        separators.hard_margin(torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]]))
+        separators.hard_margin(rows)

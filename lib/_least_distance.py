@@ -1,0 +1,237 @@
+"""The shortest theta with D theta >= b in the Euclidean norm: the compiled solver behind :mod:`lib.separators`.
+
+The dual active-set method of Goldfarb and Idnani (Mathematical Programming 27, 1983). theta is the shortest vector on
+which the active rows have just the margins they must have; at first none is active and theta is zero. The row that
+lacks most becomes active, and rows whose multipliers would fall below zero on the way leave. theta grows with every row
+that enters, so this ends: with the solution, or with multipliers that prove that there is none. The active rows are
+kept as L Q, L lower triangular and the rows of Q orthonormal, so that no condition is squared and long solutions keep
+their digits. Most rows are looked at only when those that lacked much have what they need: what a large problem costs
+is its active rows.
+"""
+
+import math
+
+import numpy as np
+import torch
+
+from ._compiled import compiled, in_threads
+
+ROUNDING = 16 * 2.0**-52  # part of |row| |theta| that a margin may lack
+DEPENDENT = 1e-14  # part of a row outside the span of the active ones at which it counts as inside
+NEAR = 256  # rows that lack most, which are tried before all are looked at again
+TINIEST = 1e-300  # length of a row that is zero
+STEPS = 50  # for each row and column; less than 1 is common
+
+fast = compiled(fastmath={"reassoc", "contract"})  # sums in any order
+
+
+def least_distance(rows, required, longest):
+    """Solve ``min |theta|_2`` s.t. rows theta >= required for a batch of sets of rows, on torch's number of threads.
+
+    Parameters
+    ----------
+    rows : Tensor, shape (batch, m, D)
+        In float64 on the CPU and contiguous, as all tensors here.
+    required : Tensor, shape (batch, m)
+        None below zero, one above in each of the batch.
+    longest : float
+        A theta longer than this times (largest required margin) / (longest row) counts as none.
+
+    Returns
+    -------
+    theta : Tensor, shape (batch, D)
+        Zero where there is none.
+    duals : Tensor, shape (batch, m)
+        Multipliers of ``min |theta|^2 / 2``, none below zero; zero where there is no theta.
+    certificate : Tensor, shape (batch, m)
+        Where there is no theta: weights >= 0 with certificate @ rows = 0 and certificate @ required = 1. Else zero.
+    """
+    answer = rows.new_zeros(rows[:, 0].shape), torch.zeros_like(required), torch.zeros_like(required)
+    in_threads(_solve_each, rows, required, *answer, torch.full((len(rows),), longest, dtype=rows.dtype))
+    return answer
+
+
+@fast
+def _dot(first, second):
+    total = 0.0
+    for i in range(len(first)):
+        total += first[i] * second[i]
+    return total
+
+
+@fast
+def _add(vector, factor, other):
+    """Vector += factor * other."""
+    for i in range(len(vector)):
+        vector[i] += factor * other[i]
+
+
+@fast
+def _copy(vector, other):
+    for i in range(len(vector)):
+        vector[i] = other[i]
+
+
+@fast
+def _back(L, k, right):
+    """Solve L^T x = right in place, for the k active rows."""
+    for i in range(k - 1, -1, -1):
+        right[i] /= L[i, i]
+        _add(right[:i], -right[i], L[i])
+
+
+@fast
+def _outside(Q, k, row, part, rest):
+    """Split a row into Q^T part + rest, twice, so that the rest is orthogonal to Q to rounding; the rest's length."""
+    _copy(rest, row)
+    for i in range(k):
+        part[i] = 0.0
+    for _ in range(2):
+        for i in range(k):
+            along = _dot(Q[i], rest)
+            part[i] += along
+            _add(rest, -along, Q[i])
+    return math.sqrt(_dot(rest, rest))
+
+
+@fast
+def _rotate(first, second, cos, sin):
+    """A pair of numbers, turned."""
+    return cos * first + sin * second, cos * second - sin * first
+
+
+@fast
+def _leave(L, Q, active, duals, k, gone):
+    """Take an active row away, and make L triangular again by rotations of Q."""
+    for i in range(gone, k - 1):
+        _copy(L[i, : i + 2], L[i + 1])
+        active[i], duals[i] = active[i + 1], duals[i + 1]
+    for i in range(gone, k - 1):
+        length = math.hypot(L[i, i], L[i, i + 1])
+        cos, sin = L[i, i] / length, L[i, i + 1] / length
+        for j in range(i, k - 1):
+            L[j, i], L[j, i + 1] = _rotate(L[j, i], L[j, i + 1], cos, sin)
+        for j in range(Q.shape[1]):
+            Q[i, j], Q[i + 1, j] = _rotate(Q[i, j], Q[i + 1, j], cos, sin)
+
+
+@fast
+def _enter(row, lack, size, L, Q, active, duals, k, theta, part, turn, rest):
+    """Raise a row's multiplier until it lacks nothing; how many are active then, and the multiplier.
+
+    It is infinite where no multiplier is enough: of a row inside the span of the active ones, which is their sum with
+    weights ``turn``, none of them above zero.
+    """
+    own = 0.0
+    while True:
+        outside = _outside(Q, k, row, part, rest)
+        inside = k == len(Q) or outside <= DEPENDENT * size
+        _copy(turn[:k], part)
+        _back(L, k, turn)
+        step, gone = math.inf if inside else lack / outside**2, -1
+        for i in range(k):
+            if turn[i] > 0 and duals[i] < step * turn[i]:
+                step, gone = duals[i] / turn[i], i
+        own += step
+        if own == math.inf:
+            return k, own
+        for i in range(k):
+            duals[i] = max(duals[i] - step * turn[i], 0.0)
+        if not inside:
+            _add(theta, step, rest)
+            lack -= step * outside**2
+        if gone < 0:
+            _copy(L[k, :k], part)
+            L[k, k] = outside
+            for i in range(len(rest)):
+                Q[k, i] = rest[i] / outside
+            return k + 1, own
+        _leave(L, Q, active, duals, k, gone)
+        k -= 1
+
+
+@fast
+def _polish(rows, required, L, Q, active, duals, k, theta, change):
+    """Theta and duals afresh from the active rows, with one refinement: margins right to rounding."""
+    theta[:] = 0.0
+    duals[:k] = 0.0
+    for _ in range(2):
+        for i in range(k):
+            lack = required[active[i]] - _dot(rows[active[i]], theta)
+            change[i] = (lack - _dot(L[i, :i], change)) / L[i, i]
+        for i in range(k):
+            _add(theta, change[i], Q[i])
+        _back(L, k, change)
+        _add(duals[:k], 1.0, change)
+    for i in range(k):
+        duals[i] = max(duals[i], 0.0)
+
+
+@fast
+def _worst(rows, required, sizes, theta, among, lacks):
+    """Index of the row that lacks most margin, in lengths of the row; -1 where none lacks any."""
+    worst, most = -1, ROUNDING * math.sqrt(_dot(theta, theta))
+    for i in among:
+        lacks[i] = (required[i] - _dot(rows[i], theta)) / sizes[i]
+        if lacks[i] > most:
+            worst, most = i, lacks[i]
+    return worst
+
+
+@fast
+def _proves(rows, required, active, weights, limit, certificate):
+    """Write weights of the active rows as a certificate if they prove that theta, if any, is too long."""
+    total, combined = 0.0, np.zeros(rows.shape[1])
+    for i in range(len(weights)):
+        total += max(weights[i], 0.0) * required[active[i]]
+        _add(combined, max(weights[i], 0.0), rows[active[i]])
+    if total <= 0 or math.sqrt(_dot(combined, combined)) * limit > total:
+        return False
+    for i in range(len(weights)):
+        certificate[active[i]] = max(weights[i], 0.0) / total
+    return True
+
+
+@fast
+def _solve(rows, required, longest, theta, all_duals, certificate):
+    """Write the answer to one problem into arrays of zeros."""
+    m, size = rows.shape
+    most = min(m, size)
+    L, Q, active, duals = np.empty((most, most)), np.empty((most, size)), np.empty(most + 1, np.int64), np.empty(most)
+    part, turn, rest = np.empty(most), np.empty(most + 1), np.empty(size)
+    lacks, sizes, every = np.zeros(m), np.empty(m), np.arange(m)
+    for i in range(m):
+        sizes[i] = max(math.sqrt(_dot(rows[i], rows[i])), TINIEST)
+    limit = longest * required.max() / sizes.max()
+    near, k, polished = every[:NEAR], 0, False
+    for _ in range(STEPS * (m + size)):
+        if math.sqrt(_dot(theta, theta)) > limit and _proves(rows, required, active, duals[:k], limit, certificate):
+            theta[:] = 0.0
+            return
+        row = _worst(rows, required, sizes, theta, near, lacks)
+        if row < 0 and m > NEAR:
+            row = _worst(rows, required, sizes, theta, every, lacks)
+            near = np.nonzero(lacks >= lacks[row] / 2)[0][:NEAR]
+        if row >= 0:
+            lack = lacks[row] * sizes[row]
+            k, own = _enter(rows[row], lack, sizes[row], L, Q, active, duals, k, theta, part, turn, rest)
+            if own < math.inf:
+                active[k - 1], duals[k - 1], polished = row, own, False
+                continue
+            active[k], turn[k] = row, -1.0
+            if _proves(rows, required, active, -turn[: k + 1], limit, certificate):
+                theta[:] = 0.0
+                return
+        if polished:
+            break
+        _polish(rows, required, L, Q, active, duals, k, theta, turn)
+        polished = True
+    for i in range(k):
+        all_duals[active[i]] = duals[i]
+
+
+@compiled("(f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[::1])")
+def _solve_each(rows, required, theta, duals, certificate, longest):
+    """One problem after the other."""
+    for i in range(len(rows)):
+        _solve(rows[i], required[i], longest[i], theta[i], duals[i], certificate[i])

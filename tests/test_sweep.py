@@ -1,0 +1,393 @@
+"""Sweeps over small books: what they leave, what they run again, what they refuse, and what may be recorded."""
+# ruff: noqa: E402 (the scripts of the workflow are no package; they are found by path)
+
+import csv
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from test_workflow import Book
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "workflow"))
+
+import robustness
+import sweep
+
+SEED = "seed: int = 3  # of nothing\n"
+
+
+@pytest.fixture
+def book(tmp_path):
+    return Book(tmp_path)
+
+
+def command():
+    """Return the call that `make sweep` makes."""
+    return [sys.executable, ROOT / "workflow/sweep.py"]
+
+
+def swept(book, name="good", seeds="", **env):
+    return book.script("sweep", NAME=name, SEEDS=seeds, **({"JOBS": "4"} | env))
+
+
+def begin(book, name, seeds, **env):
+    env = os.environ | {"NAME": name, "SEEDS": seeds} | env
+    return subprocess.Popen(
+        command(), cwd=book.folder, env=env, start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=-2
+    )
+
+
+def until(condition):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def table(book, name="good"):
+    return json.loads((book.folder / f"build/sweep/part/{name}.json").read_text())
+
+
+def without_chance(book, name):
+    """Make a chapter of the book one without a seed."""
+    page = book.add(name).folder / f"book/part/{name}.md"
+    text = page.read_text()
+    assert SEED in text
+    page.write_text(text.replace(SEED, "").replace('small", seed,', 'small", 1,'))
+
+
+@pytest.fixture(scope="module")
+def of_two(tmp_path_factory):
+    """A sweep of two chapters: one of them fails on one of six seeds, the other has none."""
+    book = Book(tmp_path_factory.mktemp("swept")).add("good", 'assert seed != 4, "four"')
+    without_chance(book, "plain")
+    book.process = swept(book, "good plain", "1:6")
+    return book
+
+
+class TestResults:
+    """Of one sweep in which a run fails."""
+
+    def test_one_file_a_run_and_a_notebook_of_the_failed_one_alone(self, of_two):
+        runs = of_two.folder / "build/sweep/part"
+        left = {str(path.relative_to(runs)) for path in runs.rglob("*") if path.suffix != ".log" and path.is_file()}
+        seeds = ["seed=1", "seed=2", "defaults", "seed=5", "seed=6"]  # 3 is the chapter's own seed
+        expected = {f"good/{run}.json" for run in seeds} | {"good/seed=4.failed.json", "good/seed=4.failed.ipynb"}
+        expected |= {"good.json", "good.csv", "plain/defaults.json", "plain.json", "plain.csv"}
+        assert left == expected
+        assert json.loads((runs / "good/seed=2.json").read_text())["parameters"]["seed"] == 2
+        assert of_two.running() == ["good"] * 6 + ["plain"]
+        assert not list((of_two.folder / "build/running").iterdir())
+
+    def test_table_counts_and_measures(self, of_two):
+        (part,) = table(of_two)["sets"]
+        assert part["parameters"] == {"step": 0.5, "loss": "logistic", "exact": False}
+        half, seed = part["rows"]["half"], part["rows"]["seed"]
+        assert (half["held"], half["of"], half["errors"], half["undecided"]) == (5, 6, 1, 0)
+        # the control fails where the seed is above 2; 4 gave nothing, and counts as not held
+        assert (seed["held"], seed["of"], seed["errors"]) == (3, 6, 1)
+        assert (seed["median"], seed["low"], seed["high"]) == (3, 1, 6)
+        assert seed["wilson_low"] == pytest.approx(0.1876, abs=1e-4)  # of 3 in 6, from a table
+        assert seed["wilson_high"] == pytest.approx(0.8124, abs=1e-4)
+        assert list(part["errors"]) == ["seed=4"]
+        lines = list(csv.DictReader((of_two.folder / "build/sweep/part/good.csv").open()))
+        assert [(line["row"], line["held"], line["median"]) for line in lines] == [
+            ("half", "5", "0.5"),
+            ("seed", "3", "3.0"),
+        ]
+
+    def test_terminal_shows_the_table_and_last_of_all_what_failed(self, of_two):
+        out, errors = of_two.process.stdout, of_two.process.stderr
+        assert of_two.process.returncode == 1
+        assert "7 of 7 runs are to be done" in out
+        assert "(7 of 7)" not in out  # one of them failed
+        assert "(6 of 7)" in out
+        assert "part/good, defaults: 6 runs, 1 failed" in out
+        assert "held 3 of 6 [0.19, 0.81]" in out
+        *_, head, last = errors.splitlines()
+        assert head == "part/good, defaults: 1 of 6 runs failed"
+        assert last.startswith("  seed=4: cell 2 (book/part/good.md:")
+        assert last.endswith("failed: AssertionError: four; evidence: build/sweep/part/good/seed=4.failed.ipynb")
+        assert "Traceback" not in out + errors
+
+    def test_chapter_without_a_seed_runs_once_and_says_so(self, of_two):
+        assert "part/plain: it has no parameter seed and nothing random, so it runs once" in of_two.process.stdout
+        assert table(of_two, "plain")["sets"][0]["rows"]["half"]["of"] == 1
+
+    def test_again_runs_what_failed_alone_until_it_is_mended(self, of_two):
+        of_two.ran()
+        again = swept(of_two, "good plain", "1:6")
+        assert again.returncode == 1
+        assert of_two.ran() == ["good"]
+        assert "seed=4: cell 2" in again.stderr
+        page = of_two.folder / "book/part/good.md"
+        page.write_text(page.read_text().replace("seed != 4", "seed != 7"))
+        mended = swept(of_two, "all", "1:6")
+        assert mended.returncode == 0, mended.stderr
+        assert of_two.ran() == ["good"] * 6  # other code: all its runs are stale, those of the other chapter are not
+        assert not list((of_two.folder / "build/sweep").rglob("*.failed.*"))
+        assert table(of_two)["sets"][0]["rows"]["half"]["held"] == 6
+
+
+def test_a_changed_module_runs_again_and_a_sentence_does_not(book):
+    book.add("good", "import lib.alpha")
+    steps = [("build/nothing", 2), ("lib/beta.py", 2), ("lib/unused.py", 0), ("book/part/good.md", 0)]
+    for path, count in steps:
+        (book.folder / path).parent.mkdir(exist_ok=True)
+        with open(book.folder / path, "a") as file:
+            file.write("\n")
+        assert swept(book, seeds="1:2").returncode == 0
+        assert len(book.ran()) == count, path
+
+
+def test_killed_sweep_goes_on_where_it_stopped(book):
+    book.add("good", 'while os.path.exists("wait") and seed == 2: time.sleep(0.05)')
+    (book.folder / "wait").touch()
+    process = begin(book, "good", "1:3", JOBS="2")
+    until(lambda: len(list(book.folder.glob("build/sweep/part/good/*.json"))) == 2 and len(book.running()) == 3)
+    time.sleep(3)  # until Snakemake, too, has noted what is done
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()  # a kernel may live a little longer, and hold what it prints to
+    (book.folder / "wait").unlink()
+    book.ran()
+    again = swept(book, seeds="1:3")
+    assert again.returncode == 0, again.stderr
+    assert "1 of 3 runs are to be done" in again.stdout
+    assert book.ran() == ["good"]
+    assert table(book)["sets"][0]["rows"]["half"]["held"] == 3
+
+
+def test_killed_run_leaves_nothing_half_and_stops_no_other(book):
+    book.add("good", 'if os.path.exists("kill") and seed == 2: os.kill(os.getppid(), 9), time.sleep(60)')
+    (book.folder / "kill").touch()
+    first = swept(book, seeds="1:2")
+    assert first.returncode == 1
+    assert f"seed=2: {sweep.LOST}" in first.stderr
+    assert not book.has("build/sweep/part/good/seed=2.json")
+    assert table(book)["sets"][0]["rows"]["half"]["errors"] == 1
+    (book.folder / "kill").unlink()
+    assert book.ran() == ["good", "good"]
+    assert swept(book, seeds="1:2").returncode == 0
+    assert book.ran() == ["good"]
+
+
+def test_a_sweep_and_a_build_leave_each_other_alone_and_a_second_sweep_waits(book):
+    book.add("good", 'while not os.path.exists("go") and seed in (1, 3): time.sleep(0.05)')
+    (book.folder / "values.yml").write_text("good: {step: 0.5, loss: other}\n")
+    flags = {"cwd": book.folder, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    build = subprocess.Popen(
+        book.command("build/ledger.json"), env=os.environ | {"PARAMETERS": "values.yml", "JOBS": "2"}, **flags
+    )
+    until(lambda: len(book.running()) == 1)
+    sweeps = [begin(book, "good", "1:2", JOBS="2")]
+    until(lambda: len(book.running()) == 3)
+    sweeps.append(begin(book, "good", "1:2", JOBS="2"))
+    assert "another sweep is under way: waiting until it ends" in sweeps[1].stdout.readline()
+    (book.folder / "go").touch()
+    for process in (build, *sweeps):
+        said = process.communicate(timeout=120)[0]
+        assert process.returncode == 0, said
+    assert len(book.ran()) == 3
+    assert book.build(parameters="values.yml").returncode == 0
+    assert book.ran() == []
+    assert json.loads((book.folder / "build/claims/part/good.json").read_text())["parameters"]["loss"] == "other"
+
+
+def test_values_of_a_file_are_combined_with_the_seeds_and_told_apart(book):
+    (book.folder / "grid.yml").write_text("step: [0.5, 1e-1]\n")
+    process = swept(book.add("good"), seeds="1:2", PARAMETERS="grid.yml")
+    assert process.returncode == 0, process.stderr
+    sets = {part["set"]: part["rows"] for part in table(book)["sets"]}
+    assert sets.keys() == {"defaults", "step=0.1"}
+    assert [sets[name]["half"]["held"] for name in ("defaults", "step=0.1")] == [2, 0]
+    assert [sets[name]["half"]["median"] for name in ("defaults", "step=0.1")] == [0.5, 0.1]
+    (book.folder / "sets.yml").write_text("- {step: 0.5, seed: 1}\n- {seed: 2}\n- {seed: 5}\n")
+    book.ran()
+    assert swept(book, PARAMETERS="sets.yml").returncode == 0
+    assert book.ran() == ["good"]  # two of the three are there
+    assert table(book)["sets"][0]["rows"]["seed"]["high"] == 5
+
+
+def test_full_disk_is_one_sentence_a_run_and_the_others_go_on(book):
+    book.add("good", 'if seed == 2: print("x" * 2_000_000)')
+    limit = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6)); sys.argv.pop(0); "
+    code = limit + "sys.path.insert(0, sys.argv[0].rpartition('/')[0]); runpy.run_path(sys.argv[0], {}, '__main__')"
+    process = book._run([sys.executable, "-c", code, command()[1]], {"NAME": "good", "SEEDS": "1:2", "JOBS": "2"})
+    assert process.returncode == 1
+    assert "Traceback" not in process.stderr
+    last = process.stderr.splitlines()[-1]
+    assert last.startswith("  seed=2: file too large at ")
+    assert last.endswith(": make room and run it again")
+    assert table(book)["sets"][0]["rows"]["half"]["held"] == 1
+    assert table(book)["sets"][0]["errors"]["seed=2"]["cut_off"]
+
+
+def test_undecided_counts_apart_and_a_baseline_not_at_all():
+    verdicts = ["holds", "undecided", "fails", None]
+    rows = [[{"name": "row" if word else "null", "verdict": word, "measured": 1.0}] for word in verdicts]
+    runs = [{"label": str(k)} for k in range(4)]
+    table = sweep.table_of(runs, {str(k): one for k, one in enumerate(rows)}, {})
+    assert list(table) == ["row"]
+    assert [table["row"][key] for key in ("held", "undecided", "errors", "of")] == [1, 1, 0, 4]
+
+
+# Refusals: one sentence, before anything runs.
+
+FILES = {
+    "good.yml": "step: [0.1]",
+    "lacks.yml": "sedd: [1, 2]",
+    "type.yml": "step: [0.1, fast]",
+    "scalar.yml": "step: 0.1",
+    "empty.yml": "step: []",
+    "words.yml": "- fast",
+    "seed.yml": "seed: [1, 2]",
+    "open.yml": "step: [",
+}
+RECORDED = {"block": [1000, 1019], "commit": "a1b2c3d 2026-01-31", "code": "other"}
+REFUSED = {
+    "unknown chapter": ({"NAME": "bad"}, "there is no chapter 'bad'; chapters: part/good"),
+    "one unknown of two": ({"NAME": "good bad"}, "there is no chapter 'bad'; chapters: part/good"),
+    "no chapter": ({"NAME": ""}, "there is no chapter ''; chapters: part/good"),
+    "nothing varies": ({"SEEDS": ""}, "nothing varies: give SEEDS=1000:1019, or PARAMETERS=file.yml"),
+    "reversed": ({"SEEDS": "9:3"}, "SEEDS is '9:3', which is empty: give the smaller seed first, SEEDS=3:9"),
+    "words": ({"SEEDS": "one:two"}, "SEEDS is 'one:two': give whole numbers from 0, SEEDS=1000:1019"),
+    "fraction": ({"SEEDS": "1.5:3"}, "SEEDS is '1.5:3': give whole numbers from 0, SEEDS=1000:1019"),
+    "negative": ({"SEEDS": "-3:2"}, "SEEDS is '-3:2': give whole numbers from 0, SEEDS=1000:1019"),
+    "open end": ({"SEEDS": "5:"}, "SEEDS is '5:': give whole numbers from 0, SEEDS=1000:1019"),
+    "three ends": ({"SEEDS": "1:2:3"}, "SEEDS is '1:2:3': give whole numbers from 0, SEEDS=1000:1019"),
+    "far too many": ({"SEEDS": "0:999999999"}, "1000000000 runs of a chapter: take at most 100000"),
+    "parameter that is not there": ({"PARAMETERS": "lacks.yml"}, "part/good: unknown parameter sedd; parameters: seed"),
+    "value of another type": ({"PARAMETERS": "type.yml"}, "part/good: parameter step='fast' is not a finite float; "),
+    "no list of values": ({"PARAMETERS": "scalar.yml"}, "scalar.yml: write a list of values for each parameter, `"),
+    "empty list of values": ({"PARAMETERS": "empty.yml"}, "empty.yml: write a list of values for each parameter"),
+    "list of words": ({"PARAMETERS": "words.yml"}, "words.yml: write a list of values for each parameter"),
+    "seed twice": ({"PARAMETERS": "seed.yml"}, "part/good: seed is given twice: by SEEDS or by PARAMETERS"),
+    "no YAML": ({"PARAMETERS": "open.yml"}, "open.yml is not YAML: while parsing"),
+    "no file": ({"PARAMETERS": "lost.yml"}, "there is no lost.yml here: run make from"),
+    "odd RECORD": ({"RECORD": "yes"}, "RECORD is 'yes': give RECORD=1, or leave it out"),
+    "seeds of development": (
+        {"RECORD": "1", "SEEDS": "999:1010"},
+        "SEEDS is '999:1010', and seeds below 1000 are for development: record 1000:1019",
+    ),
+    "record of other values": ({"RECORD": "1", "PARAMETERS": "good.yml"}, "PARAMETERS is 'good.yml': leave it out, on"),
+    "record without git": ({"RECORD": "1", "SEEDS": "1020:1039"}, "there is no commit here to name in the record: com"),
+    "spent block": (
+        {"RECORD": "1", "SEEDS": "1000:1019"},
+        "part/good: seeds 1000 to 1019 are recorded for other code (commit a1b2c3d 2026-01-31), and spent: take "
+        "SEEDS=1020:1039",
+    ),
+    "part of a spent block": ({"RECORD": "1", "SEEDS": "1010:1029"}, "and spent: take SEEDS=1020:1039"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("variables", "words"), REFUSED.values(), ids=REFUSED)
+def test_bad_input_is_one_sentence_and_nothing_runs(tmp_path, monkeypatch, variables, words):
+    monkeypatch.chdir(tmp_path)
+    Book(tmp_path).add("good")
+    for name, text in FILES.items():
+        Path(name).write_text(text)
+    robustness.RECORD.write_text(json.dumps({"part/good": RECORDED}))
+    for name, value in ({"NAME": "good", "SEEDS": "1:2", "PARAMETERS": "", "RECORD": ""} | variables).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(sweep.BookError) as refusal:
+        sweep.main()
+    assert words in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert not Path("build").exists()
+    assert not Path("runs.txt").exists()
+
+
+def git(book, *words):
+    who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+    return subprocess.run(["git", *who, *words], cwd=book.folder, check=True, capture_output=True, text=True).stdout
+
+
+def commit(book):
+    git(book, "add", "-A")
+    git(book, "commit", "-qm", "all")
+
+
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory):
+    """A book in a repository of its own, of a chapter that fails at one seed and one that has none."""
+    book = Book(tmp_path_factory.mktemp("recorded")).add("good", 'assert seed != 1001, "no"')
+    without_chance(book, "plain")
+    (book.folder / ".gitignore").write_text("build/\n.snakemake/\nruns.txt\n")
+    git(book, "init", "-q")
+    commit(book)
+    return book
+
+
+class TestRecord:
+    """By an explicit act, of committed sources, and each block of seeds for one code alone."""
+
+    def record(self, book):
+        return json.loads((book.folder / "book/robustness.json").read_text())
+
+    def test_block_is_recorded_once_for_one_code(self, committed):
+        page = committed.folder / "book/part/good.md"
+        page.write_text(page.read_text() + "\nOne more sentence.\n")
+        refused = swept(committed, "good", "1000:1001", RECORD="1")
+        assert refused.stderr == "book/part/good.md differs from the last commit: commit first, or leave RECORD out\n"
+        assert committed.running() == []
+        commit(committed)
+
+        first = swept(committed, "all", "1000:1001", RECORD="1")
+        assert first.returncode == 1, "a seed on which the chapter fails is told, and recorded"
+        assert "part/good: recorded in book/robustness.json, commit it" in first.stdout
+        good, plain = (self.record(committed)[f"part/{name}"] for name in ("good", "plain"))
+        assert (good["block"], plain["block"]) == ([1000, 1001], None)
+        assert good["commit"] == git(committed, "show", "-s", "--format=%h %cs").strip()
+        assert good["parameters"] == {"step": 0.5, "loss": "logistic", "exact": False}
+        assert good["rows"]["seed"] == {
+            "held": 1, "undecided": 0, "errors": 1, "of": 2, "median": 1000, "low": 1000, "high": 1000
+        }  # fmt: skip
+        assert list(good["errors"]) == ["1001"]
+        assert "AssertionError: no" in good["errors"]["1001"]
+        assert committed.build("build/claims/part/good.json").returncode == 0
+        assert good["code"] == (committed.folder / "build/code/part/good").read_text().strip()
+
+        before = self.record(committed)
+        swept(committed, "good", "1000:1001", RECORD="1")
+        assert self.record(committed) == before, "the same block for the same code"
+
+        page.write_text(page.read_text().replace("seed != 1001", "seed > 0"))
+        commit(committed)
+        committed.ran()
+        spent = swept(committed, "good", "1000:1001", RECORD="1")
+        assert "seeds 1000 to 1001 are recorded for other code" in spent.stderr
+        assert spent.stderr.endswith("and spent: take SEEDS=1002:1003\n")
+        assert committed.ran() == []
+        fresh = swept(committed, "good", "1002:1003", RECORD="1")
+        assert fresh.returncode == 0, fresh.stderr
+        assert self.record(committed)["part/good"]["block"] == [1002, 1003]
+        assert self.record(committed)["part/good"]["rows"]["half"]["held"] == 2
+        assert self.record(committed)["part/plain"] == plain
+
+    def test_a_run_that_was_cut_off_is_not_recorded(self, committed):
+        committed.add("cut", "if seed == 1000: os.kill(os.getpid(), 9)")
+        commit(committed)
+        process = swept(committed, "cut", "1000:1001", RECORD="1")
+        assert process.returncode == 1
+        assert "part/cut: not recorded, seed=1000 did not end: run it again" in process.stdout
+        assert not committed.has("book/robustness.json") or "part/cut" not in self.record(committed)
+
+
+def test_every_sweep_that_a_page_prints_is_one_that_the_workflow_takes(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    pages = [*Path("book").rglob("*.md"), Path("README.md"), Path("CONTRIBUTING.md")]
+    lines = [line for page in pages for line in re.findall(r"make sweep ([^#`\n]+)", page.read_text("utf-8"))]
+    for line in lines:
+        words = dict(word.split("=", 1) for word in shlex.split(line))
+        words["NAME"] = words["NAME"].replace("<name>", "theorem-2")
+        sets = sweep.sets_of("") if "SEEDS" in words else [{"iterations": 1000, "loss": "logistic"}]  # as the page's
+        assert sweep.plan(words["NAME"], sweep.seeds_of(words.get("SEEDS")), sets)
+    assert len(lines) > 5
