@@ -33,6 +33,9 @@ test: $(COMPILED) ## check style, bring the book up to date, run the tests
 test-all: test ## the same, and build the whole book again with other threads
 	@BOOK_IS_BUILT=1 $(BIN)/python -m pytest -m again tests
 
+test-cluster: $(COMPILED) ## sweep on a SLURM that is set up for it, as root on Debian, some minutes
+	@$(BIN)/python tests/cluster/slurm.py $(BIN)/python -m pytest tests/cluster
+
 chapter: $(COMPILED) ## run one chapter and print its verdicts: NAME=theorem-2 PARAMS="seed=7 iterations=5000"
 	@$(BIN)/python workflow/chapter.py "$$NAME" --params "$$PARAMS"
 
@@ -88,4 +91,4 @@ $(STAMP): requirements.lock pyproject.toml
 $(COMPILED): $(STAMP) $(shell grep -ls '^def compile_all' lib/*.py)
 	@$(BIN)/python workflow/kernels.py $@
 
-.PHONY: help book check test test-all chapter mutants sweep page lab list data serve bench accept wheel lock clean
+.PHONY: help book check test test-all test-cluster chapter mutants sweep page lab list data serve bench accept wheel lock clean
