@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 # Beside what numba keeps of it; where that folder cannot be written, every call looks whether all is there.
 COMPILED := lib/__pycache__/compiled
 
-export NAME PARAMS PARAMETERS SEEDS JOBS PROFILE THREADS TIMEOUT QUICK RECORD
+export NAME PARAMS PARAMETERS SEEDS JOBS PROFILE THREADS TIMEOUT QUICK ONLY RECORD
 BUILD := $(BIN)/python workflow/build.py
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
@@ -38,6 +38,9 @@ test-cluster: $(COMPILED) ## sweep on a SLURM that is set up for it, as root on 
 
 chapter: $(COMPILED) ## run one chapter and print its verdicts: NAME=theorem-2 PARAMS="seed=7 iterations=5000"
 	@$(BIN)/python workflow/chapter.py "$$NAME" --params "$$PARAMS"
+
+mutants: $(COMPILED) ## put faults into the library, see which verdicts turn (NAME=theorem-2 ONLY="near gradient-*" RECORD=1)
+	@$(BIN)/python workflow/mutants.py
 
 sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:1019 (NAME=all, PARAMETERS=file.yml, RECORD=1)
 	@$(BIN)/python workflow/sweep.py
@@ -88,4 +91,4 @@ $(STAMP): requirements.lock pyproject.toml
 $(COMPILED): $(STAMP) $(shell grep -ls '^def compile_all' lib/*.py)
 	@$(BIN)/python workflow/kernels.py $@
 
-.PHONY: help book check test test-all test-cluster chapter sweep page lab list data serve bench accept wheel lock clean
+.PHONY: help book check test test-all test-cluster chapter mutants sweep page lab list data serve bench accept wheel lock clean
