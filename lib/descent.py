@@ -7,6 +7,7 @@ the mirror variable, and descent is mirror descent: l_p-AttGD of arXiv:2410.1458
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from operator import index
 from typing import NamedTuple
 
@@ -218,7 +219,29 @@ def run(problem, loss, start, rule, iterations, record=None, norm=2.0):
 
         kept, norm = kept_iterations(iterations, record), checks.potential(norm)
         return Trajectory(trajectories(problem, loss, theta, rule.known, kept, norm), torch.tensor(list(kept)))
-    return iterate(lambda theta, k: rule(gradient(problem, loss, theta), theta, k), theta, iterations, record, norm)
+    grad = gradient_near(problem, loss, theta)
+    return iterate(lambda theta, k: rule(grad(theta), theta, k), theta, iterations, record, norm)
+
+
+def gradient_near(problem, loss, theta):
+    """Return :func:`lib.logspace.gradient` as a function of thetas of one shape, into which the problem's fits.
+
+    Compiled where it can be: then these are not checked.
+    """
+    if compiled(problem, loss, theta):
+        from .kernels import gradients  # imports numba
+
+        return gradients(problem, loss, theta.shape[:-1])
+    return partial(gradient, problem, loss)
+
+
+def excess_near(problem, loss, theta, selected):
+    """Return :func:`lib.logspace.excess_risk` as a function of theta, as :func:`gradient_near` does."""
+    if compiled(problem, loss, theta):
+        from .kernels import excesses  # imports numba
+
+        return excesses(problem, loss, theta.shape[:-1], check_selected(problem, selected))
+    return partial(excess_risk, problem, loss, selected=selected)
 
 
 def compiled(problem, loss, theta, rules=()):

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from . import checks, geometry
-from .geometry import along_circle, inverse_mirror_map, on_circle, unit
-from .joint import TIGHT, features_gradient, selected_features
-from .logspace import excess_risk, gradient, log_mean_loss, ordered
+from .geometry import on_circle, unit
+from .joint import TIGHT, selected_features
+from .logspace import excess_risk, ordered
 from .losses import logistic
 from .paths import BISECTIONS, FEWEST, REFINED
 from .problem import difference_rows
@@ -87,13 +87,19 @@ def joint_limit(problem, selected, ratio):
         required = margin - ratio * buffer
         return hard_margin(rows, required=torch.where(required > TIGHT * margin, required, 0.0))
 
-    # A unit vector reaches the least of these two margins, and not the other.
+    # A unit vector reaches the least of these two margins, and not the other. The length is convex in the margin, with
+    # the sum of the multipliers as the slope of half its square: Newton's steps, and bisection where they leave.
     low, high = min(ratio * buffer[buffer > 0].min(), 1 / length), 1 / length
+    margin = high
     for _ in range(BISECTIONS):
-        margin = (low + high) / 2
         found = shortest(margin)
-        low, high = (margin, high) if found.feasible and geometry.norm(found.theta) <= 1 else (low, margin)
-    return JointLimit(head, unit(shortest(low).theta), threshold)
+        size = geometry.norm(found.theta)
+        low, high = (margin, high) if found.feasible and size <= 1 else (low, margin)
+        if found.feasible and (size - 1).abs() < 1e-14:
+            break
+        onward = margin - size * (size - 1) / found.duals.sum()
+        margin = onward if found.feasible and low < onward < high else (low + high) / 2
+    return JointLimit(head, unit(found.theta if found.feasible else shortest(low).theta), threshold)
 
 
 class JointPath(NamedTuple):
@@ -155,23 +161,25 @@ def joint_path(problem, head_radii, radii, angles=360, norm=2.0):
             f"there are {tuple(head_radii.shape)} radii of the head and {tuple(radii.shape)} of the prompt: give two"
             " lists of one length"
         )
+    from .kernels import profile  # imports numba
+
     pairs = [radius.reshape(-1, *[1] * len(problem.batch_shape)) for radius in (head_radii, radii)]
     places = torch.linspace(-math.pi, math.pi, angles + 1, dtype=torch.float64)
     places = places.reshape(-1, *[1] * (1 + len(problem.batch_shape))).expand(-1, len(radii), *problem.batch_shape)
-    _, slope, value = _profile(problem, *pairs, places, norm)
+    _, slope, value = profile(problem, *pairs, places, norm)
     slope, value = (torch.cat([one[:-1], one[:1]]) for one in (slope, value))  # one place, whatever rounding says
     if value.isinf().all(0).any():
         raise ValueError("no prompt lets a head separate the labels: take other tokens")
     inside, beyond, onward = _brackets(places, slope, value)
-    floor = _profile(problem, *pairs, inside, norm)[2]
+    floor = profile(problem, *pairs, inside, norm)[2]
     for _ in range(BISECTIONS):
         middle = (inside + beyond) / 2
-        _, slope, value = _profile(problem, *pairs, middle, norm)
+        _, slope, value = profile(problem, *pairs, middle, norm)
         over = ~(onward * slope <= 0) | _higher(value, floor)
         inside, beyond, floor = (
             torch.where(over, *pair) for pair in ((inside, middle), (middle, beyond), (floor, value))
         )
-    heads, _, value = _profile(problem, *pairs, inside, norm)
+    heads, _, value = profile(problem, *pairs, inside, norm)
     prompts = on_circle(inside, pairs[1], norm)
     # Where minima select the same tokens, the risks may agree to rounding: then their distance from the limit decides.
     selected = _take(selected_tokens(problem.fixed_head(heads), prompts), value.argmin(0))
@@ -205,36 +213,3 @@ def _higher(value, other):
 def _take(values, index):
     """Entries of ``values`` (candidates, ..., k) at ``index`` (...)."""
     return values.gather(0, index[None, ..., None].expand(1, *values.shape[1:]))[0]
-
-
-def _profile(problem, head_radius, radius, places, norm):
-    """Best heads for prompts at the angles ``places``, the slope of the risk along the circle, and log risks.
-
-    The best head, or its mirror map, is a positive combination of the features Y_i r_i, so it lies between the
-    outermost of them, where the risk has one stationary point: the multiplier of ``|v| <= r`` is positive there. nan
-    and inf without such an arc.
-    """
-    prompts = on_circle(places, radius, norm)
-    features = problem.features(problem.attention(prompts))
-    long = geometry.norm(features)
-    middle = (features / long.clamp(min=1e-300)[..., None]).sum(-2)
-    middle = torch.atan2(middle[..., 1], middle[..., 0])
-    turned = torch.remainder(torch.atan2(features[..., 1], features[..., 0]) - middle[..., None] + math.pi, 2 * math.pi)
-    low, high = middle + turned.amin(-1) - math.pi, middle + turned.amax(-1) - math.pi
-    separable = (long > 0).all(-1) & (high - low < math.pi)
-    for _ in range(BISECTIONS):
-        angle = (low + high) / 2
-        pull = -features_gradient(features, logistic, _by_mirror_angle(angle, head_radius, norm)).direction
-        onward = pull[..., 1] * angle.cos() - pull[..., 0] * angle.sin() > 0
-        low, high = torch.where(onward, angle, low), torch.where(onward, high, angle)
-    heads = _by_mirror_angle((low + high) / 2, head_radius, norm)
-    slope = (gradient(problem.fixed_head(heads), logistic, prompts).direction * along_circle(places, norm)).sum(-1)
-    log_risk = log_mean_loss(torch.einsum("...nc,...c->...n", features, heads))
-    return heads, torch.where(separable, slope, torch.nan), torch.where(separable, log_risk, torch.inf)
-
-
-def _by_mirror_angle(angles, radius, norm):
-    """Vectors of l_p norm ``radius`` whose mirror map is at ``angles`` from the first axis, shape (..., 2)."""
-    if norm == 2:
-        return on_circle(angles, radius)
-    return radius[..., None] * unit(inverse_mirror_map(on_circle(angles, 1.0), norm), norm)

@@ -16,11 +16,13 @@ import numpy as np
 import torch
 
 from ._compiled import compiled
+from .logspace import LogScaled
 
 LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC = range(4)  # as in lib.losses: the cache does not see a constant change there
 TINY = 1e-16  # likewise
 RULES = ("constant", "normalised", "polyak")  # a step rule is known to compiled code by its place here
 CONSTANT, NORMALISED, POLYAK = range(3)
+ANGLE = 2.0**-51  # half the width of a bracket that is narrow enough; the rounding of an angle of pi
 STEEP = 300.0  # margin at which a slope is given by its logarithm
 FAINT = 1e-130  # part of attention whose logarithm is taken out: products of two still are floats
 
@@ -368,6 +370,128 @@ def _head_gradient(features, loss, centre, head, logarithms, direction):
     return scale - math.log(inputs)
 
 
+# ---- the joint path in the plane -------------------------------------------------------------------------------------
+
+
+@compiled()
+def _on_circle(angle, radius, power, norm, vector):
+    """Fill in the vector of this l_p norm in the direction of the powers of cosine and sine; 1 for the angle's own."""
+    vector[0], vector[1] = math.cos(angle), math.sin(angle)
+    _raise(vector, power, vector)
+    if norm != 2.0:
+        radius /= (abs(vector[0]) ** norm + abs(vector[1]) ** norm) ** (1.0 / norm)
+    vector[0] *= radius
+    vector[1] *= radius
+
+
+@compiled()
+def _arc(features):
+    """The angles of the outermost features, the second at most pi beyond the first; nan where no head has all right."""
+    across, along = 0.0, 0.0
+    for i in range(len(features)):
+        length = math.hypot(features[i, 0], features[i, 1])
+        if length == 0.0:
+            return np.nan, np.nan
+        across += features[i, 0] / length
+        along += features[i, 1] / length
+    middle = math.atan2(along, across)
+    low, high = np.inf, -np.inf
+    for i in range(len(features)):
+        turned = (math.atan2(features[i, 1], features[i, 0]) - middle + math.pi) % (2.0 * math.pi) - math.pi
+        low, high = min(low, turned), max(high, turned)
+    return (middle + low, middle + high) if high - low < math.pi else (np.nan, np.nan)
+
+
+@compiled()
+def _balance(features, angle, radius, norm, head):
+    """How much more the features ahead of a head pull than those behind it: a logarithm, falling with its angle."""
+    _on_circle(angle, radius, 1.0 / (norm - 1.0), norm, head)
+    cosine, sine = math.cos(angle), math.sin(angle)
+    ahead, behind = -np.inf, -np.inf
+    for i in range(len(features)):
+        across = features[i, 1] * cosine - features[i, 0] * sine
+        if across != 0.0:
+            margin = features[i, 0] * head[0] + features[i, 1] * head[1]
+            log_pull = math.log(abs(across)) - max(margin, 0.0) - math.log1p(math.exp(-abs(margin)))
+            if across > 0.0:
+                ahead = np.logaddexp(ahead, log_pull)
+            else:
+                behind = np.logaddexp(behind, log_pull)
+    return 0.0 if ahead == behind else ahead - behind
+
+
+@compiled()
+def _find_head(features, low, high, radius, norm, head):
+    """Fill in the head between two angles at which the logistic loss is least, to the last digit of its angle.
+
+    By Oliveira and Takahashi's method (ITP, ACM Trans. Math. Softw. 47, 2020), which takes at most one step more than
+    bisection, and far fewer where the balance is nearly a line, as it is for a long head.
+    """
+    at_low, at_high = np.inf, -np.inf
+    width, left = high - low, math.ceil(math.log2(max((high - low) / (2.0 * ANGLE), 1.0))) + 1
+    while high - low > 2.0 * ANGLE:
+        middle = (low + high) / 2.0
+        angle, spare = middle, ANGLE * 2.0**left - (high - low) / 2.0
+        if at_low - at_high < np.inf:
+            angle = low + (high - low) * (at_low / (at_low - at_high))
+            nudge = max(0.2 / width * (high - low) ** 2, ANGLE)
+            angle = middle if abs(middle - angle) <= nudge else angle + math.copysign(nudge, middle - angle)
+            if abs(middle - angle) > spare:
+                angle = middle - math.copysign(spare, middle - angle)
+        if not low < angle < high:
+            angle = middle
+        if not low < angle < high:
+            break
+        value, left = _balance(features, angle, radius, norm, head), left - 1
+        if value > 0.0:
+            low, at_low = angle, value
+        else:
+            high, at_high = angle, value
+    _on_circle((low + high) / 2.0, radius, 1.0 / (norm - 1.0), norm, head)
+
+
+@compiled()
+def _log_risk(features, head):
+    """Logarithm of the mean logistic loss."""
+    total = -np.inf
+    for i in range(len(features)):
+        margin = features[i, 0] * head[0] + features[i, 1] * head[1]
+        if margin > 30.0:
+            total = np.logaddexp(total, -margin)  # log log(1 + e^-u) = -u to rounding
+        else:
+            total = np.logaddexp(total, math.log(max(-margin, 0.0) + math.log1p(math.exp(-abs(margin)))))
+    return total - math.log(len(features))
+
+
+@compiled(
+    "void(f8[:,:,:,::1], f8[:,:,:,::1], f8[:,::1], i8[:,::1], f8[::1], f8[::1], f8[::1], f8, f8[:,::1], f8[::1],"
+    " f8[::1], i8, i8)"
+)
+def _profile(keys, tokens, labels, places, head_radii, radii, angles, norm, heads, slopes, values, first, last):
+    """The best heads for prompts at these angles, the slopes of the risk along their circles, and the log risks."""
+    _, inputs, count, size = keys.shape
+    logits, weights, moved = np.empty((inputs, count)), np.empty((inputs, count)), np.empty(size)
+    scores, scales, features = np.empty((inputs, count)), np.empty(inputs), np.empty((inputs, size))
+    prompt, direction, across, none = np.empty(size), np.empty(size), np.empty(size), np.empty((inputs, 0))
+    for b in range(first, last):
+        own_keys, own_tokens, own_labels = keys[places[0, b]], tokens[places[1, b]], labels[places[2, b]]
+        _on_circle(angles[b], radii[b], 1.0, norm, prompt)
+        _fill_logits(own_keys, none, prompt, moved, logits)
+        _fill_features(own_tokens, own_labels, logits, features)
+        low, high = _arc(features)
+        if math.isnan(low):
+            slopes[b], values[b] = np.nan, np.inf
+            heads[b] = 0.0
+            continue
+        _find_head(features, low, high, head_radii[b], norm, heads[b])
+        values[b] = _log_risk(features, heads[b])
+        _fill_scores(own_tokens, own_labels, heads[b], scores)
+        _gradient(own_keys, none, scores, LOGISTIC, 0.0, logits, weights, scales, moved, direction)
+        _on_circle(angles[b], 1.0, 1.0, norm, prompt)
+        _raise(prompt, norm - 1.0, across)
+        slopes[b] = direction[1] * across[0] - direction[0] * across[1]
+
+
 # ---- what the library calls ------------------------------------------------------------------------------------------
 
 
@@ -485,6 +609,31 @@ def _velocity(keys, queries, scores, loss, centre, state, norm, out):
     out[-1] = rest / (1.0 + small)
 
 
+@compiled("void(f8[:,:,:,::1], f8[:,:,::1], f8[:,:,::1], i8[:,::1], i8, f8, f8[:,::1], f8[:,::1], f8[::1])")
+def _gradients(keys, queries, scores, places, loss, centre, theta, directions, log_scales):
+    _, inputs, tokens, size = keys.shape
+    logits, weights = np.empty((inputs, tokens)), np.empty((inputs, tokens))
+    scales, moved = np.empty(inputs), np.empty(size)
+    for b in range(len(theta)):
+        own_keys, own_queries, own_scores = keys[places[0, b]], queries[places[1, b]], scores[places[2, b]]
+        _fill_logits(own_keys, own_queries, theta[b], moved, logits)
+        log_scales[b] = _gradient(
+            own_keys, own_queries, own_scores, loss, centre, logits, weights, scales, moved, directions[b]
+        )
+
+
+@compiled("void(f8[:,:,:,::1], f8[:,:,::1], f8[:,:,::1], i8[:,::1], i8, f8, i8[:,::1], f8[:,::1], f8[::1], f8[::1])")
+def _excesses(keys, queries, scores, places, loss, centre, selected, theta, signs, logarithms):
+    _, inputs, tokens, size = keys.shape
+    logits, moved = np.empty((inputs, tokens)), np.empty(size)
+    own_signs, own_logarithms = np.empty(inputs), np.empty(inputs)
+    for b in range(len(theta)):
+        _fill_logits(keys[places[0, b]], queries[places[1, b]], theta[b], moved, logits)
+        signs[b], logarithms[b] = _excess(
+            scores[places[2, b]], selected[places[3, b]], loss, centre, logits, own_signs, own_logarithms
+        )
+
+
 def trajectories(problem, loss, start, rule, kept, norm=2.0):
     """Descend as `lib.descent.run` does, from ``start`` of shape (..., D), keeping the iterations ``kept``, in order.
 
@@ -518,6 +667,47 @@ def joint_trajectories(problem, loss, start, head_rule, rule, kept, norm=2.0):
         np.array([RULES.index(one.kind) for one in rules]), np.stack([_sizes(one, batch) for one in rules]),
         np.array([one.dual for one in rules]), np.array([one.power for one in rules]),
     )  # fmt: skip
+
+
+def gradients(problem, loss, batch):
+    """Return `lib.logspace.gradient` as a function of theta, of shape (*batch, D), into which the problem's fits."""
+    arrays, places = _rows(batch, problem.keys, 3, _queries(problem), 2, problem.scores, 2)
+
+    def at(theta):
+        lines = _lines(theta)
+        direction, log_scale = np.empty_like(lines), np.empty(len(lines))
+        _gradients(*arrays, places, *loss.code, lines, direction, log_scale)
+        return LogScaled(torch.from_numpy(direction).view(theta.shape), torch.from_numpy(log_scale).view(batch))
+
+    return at
+
+
+def excesses(problem, loss, batch, selected):
+    """Return `lib.logspace.excess_risk` as a function of theta, of shape (*batch, D); ``selected`` has to fit, too."""
+    arrays, places = _rows(batch, problem.keys, 3, _queries(problem), 2, problem.scores, 2, selected, 1)
+
+    def at(theta):
+        lines = _lines(theta)
+        sign, log_scale = np.empty(len(lines)), np.empty(len(lines))
+        _excesses(*arrays[:3], places, *loss.code, arrays[3], lines, sign, log_scale)
+        return LogScaled(torch.from_numpy(sign).view(batch), torch.from_numpy(log_scale).view(batch))
+
+    return at
+
+
+def profile(problem, head_radii, radii, angles, norm):
+    """Best heads for prompts at angles (...), the slope of the risk along the circle, and log risks.
+
+    For the joint path: the logistic loss in the plane, heads and prompts of these radii. The best head, or its mirror
+    map, is a positive combination of the features Y_i r_i, so it lies between the outermost of them, where the risk has
+    one stationary point: the multiplier of ``|v| <= r`` is positive there. Zero, nan and inf without such an arc.
+    """
+    arrays, places = _rows(angles.shape, problem.keys, 3, problem.tokens, 3, problem.labels, 1)
+    lines = [one.expand(angles.shape).contiguous().numpy().reshape(-1) for one in (head_radii, radii, angles)]
+    heads, slopes, values = np.empty((*angles.shape, 2)), np.empty(angles.shape), np.empty(angles.shape)
+    out = heads.reshape(-1, 2), slopes.reshape(-1), values.reshape(-1)
+    _in_parts(angles.numel(), lambda *part: _profile(*arrays, places, *lines, float(norm), *out, *part))
+    return tuple(torch.from_numpy(one) for one in (heads, slopes, values))
 
 
 def velocity(problem, loss, norm=2.0):
@@ -566,21 +756,23 @@ def _sizes(rule, batch):
 
 def _spread(kernel, start, kept, norm, *arguments):
     """Run a kernel over the trials, in equal parts on torch's number of threads; a trial is the same on any of them."""
-    trials, threads = math.prod(start.shape[:-1]), torch.get_num_threads()
+    trials = math.prod(start.shape[:-1])
     out, failed = np.empty((len(kept), trials, start.shape[-1])), np.zeros(trials, dtype=np.int64)
     kept = np.array(kept, dtype=np.int64)
-    bounds = np.linspace(0, trials, min(threads, trials) + 1).astype(int)
-
-    def part(first, last):
-        kernel(*arguments, kept, float(norm), out, failed, first, last)
-
-    if len(bounds) == 2:
-        part(0, trials)
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(part, bounds[:-1], bounds[1:]))
+    _in_parts(trials, lambda *part: kernel(*arguments, kept, float(norm), out, failed, *part))
     if failed.any():
         raise FloatingPointError(
             f"the iterate is no longer finite at iteration {failed[failed > 0].min()}: take a smaller step"
         )
     return torch.from_numpy(out).reshape(len(kept), *start.shape)
+
+
+def _in_parts(trials, call):
+    """Call with the first and the last of equal parts of the trials, on torch's number of threads."""
+    threads = torch.get_num_threads()
+    bounds = np.linspace(0, trials, min(threads, trials) + 1).astype(int)
+    if len(bounds) == 2:
+        call(0, trials)
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(call, bounds[:-1], bounds[1:]))

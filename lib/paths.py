@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from . import checks, geometry
+from .descent import excess_near, gradient_near
 from .geometry import along_circle, mirror_map, on_circle, unit
 from .logspace import LogScaled, excess_risk, gradient, ordered
 from .problem import check_selected, difference_rows
@@ -92,14 +93,15 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440, norm=2.0):
     fractions = torch.linspace(-1, 1, angles + 1, dtype=torch.float64).reshape(-1, *[1] * len(problem.batch_shape))
     places = (middle + half * fractions).expand(-1, *problem.batch_shape)
     selected = _best_limit(problem, loss, on_circle(places, 1.0))
-    theta = torch.stack([_circle_minimum(problem, loss, radius, places, selected, norm) for radius in radii])
+    theta = _circle_minima(problem, loss, radii, places, selected, norm)
     every = radii
     for _ in range(HALVINGS):
         value = ordered(excess_risk(problem, loss, theta, selected)).reshape(len(every), -1)
         added = _around_inner_minima(every, value)
-        circles = [_circle_minimum(problem, loss, radius, places, selected, norm) for radius in added]
+        if not len(added):
+            break
         every, rank = torch.cat([every, added]).sort()
-        theta = torch.cat([theta, *(circle[None] for circle in circles)])[rank]
+        theta = torch.cat([theta, _circle_minima(problem, loss, added, places, selected, norm)])[rank]
     path = _best_so_far(theta, excess_risk(problem, loss, theta, selected), selected)
     asked = torch.searchsorted(every, radii)
     return Path(path.theta[asked], LogScaled(*(part[asked] for part in path.excess)), selected)
@@ -136,6 +138,7 @@ def multistart_path(problem, loss, radii, starts, selected, norm=2.0):
     checks.problem(problem)
     checks.single(problem)
     radii, starts = _increasing(radii), checks.tensor("starts", starts, "starts", "parameter").double()
+    problem.check_parameter(starts)
     selected = check_selected(problem, selected)
     starts = unit(torch.cat([starts, _turned_to_select(problem, starts[0], selected)]), norm)
     best = []
@@ -198,22 +201,28 @@ def _best_limit(problem, loss, directions):
     return selected.gather(0, best[None, ..., None].expand(1, *selected.shape[1:]))[0]
 
 
-def _circle_minimum(problem, loss, radius, places, selected, norm):
-    """Global minimiser over and between the angles ``places`` (angles, ...) at one radius, shape (..., 2)."""
-    value = ordered(excess_risk(problem, loss, on_circle(places, radius, norm), selected))
+def _circle_minima(problem, loss, radii, places, selected, norm):
+    """Global minimisers over and between the angles ``places`` (angles, ...) at the radii, shape (radii, ..., 2)."""
     low, high = (torch.cat(side) for side in ((places[:1], places[:-1]), (places[1:], places[-1:])))
-    before, after = (torch.cat(side) for side in ((value[:1], value[:-1]), (value[1:], value[-1:])))
-    minima = (value <= before) & (value <= after)
-    lowest = torch.where(minima, value, torch.inf).argsort(0)[:REFINED]
-    low, high = low.gather(0, lowest), high.gather(0, lowest)
+    lowest = torch.stack([_lowest_minima(problem, loss, radius, places, selected, norm) for radius in radii], dim=1)
+    low, high = (end[:, None].expand(-1, *lowest.shape[1:]).gather(0, lowest) for end in (low, high))
+    radii = radii.reshape(-1, *[1] * len(problem.batch_shape))
+    grad = gradient_near(problem, loss, on_circle(low, radii, norm))
     for _ in range(BISECTIONS):
         angle = (low + high) / 2
-        slope = gradient(problem, loss, on_circle(angle, radius, norm)).direction * along_circle(angle, norm)
-        rising = slope.sum(-1) > 0
+        rising = (grad(on_circle(angle, radii, norm)).direction * along_circle(angle, norm)).sum(-1) > 0
         low, high = torch.where(rising, low, angle), torch.where(rising, angle, high)
-    theta = on_circle((low + high) / 2, radius, norm)
+    theta = on_circle((low + high) / 2, radii, norm)
     best = ordered(excess_risk(problem, loss, theta, selected)).argmin(0)
     return theta.gather(0, best[None, ..., None].expand(1, *theta.shape[1:]))[0]
+
+
+def _lowest_minima(problem, loss, radius, places, selected, norm):
+    """Indices of the angles ``places`` (angles, ...) at one radius with the lowest local minima, lowest first."""
+    theta = on_circle(places, radius, norm)
+    value = ordered(excess_near(problem, loss, theta, selected)(theta))
+    before, after = (torch.cat(side) for side in ((value[:1], value[:-1]), (value[1:], value[-1:])))
+    return torch.where((value <= before) & (value <= after), value, torch.inf).argsort(0)[:REFINED]
 
 
 def _around_inner_minima(radii, value):
@@ -247,18 +256,22 @@ def _turned_to_select(problem, start, selected):
     return start[:0, None].mT
 
 
-def _log_excess(problem, loss, radius, vector, reference, norm):
-    """Sign and logarithm of the excess over the limit of the reference tokens in the direction of a NumPy vector.
+def _log_excess(problem, loss, radius, like, reference, norm):
+    """Return a function of a NumPy vector: sign and logarithm of the excess in its direction, and the gradient.
 
-    And the gradient of the excess in the vector, divided by the size of the excess.
+    The excess is that over the limit of the reference tokens; its gradient in the vector is divided by its size.
     """
-    length = np.linalg.norm(vector, norm)
-    direction = torch.as_tensor(vector / length)
-    sign, log_excess = excess_risk(problem, loss, radius * direction, reference)
-    grad = gradient(problem, loss, radius * direction)
-    slope = radius * (grad.log_scale - log_excess).exp() * grad.direction
-    across = slope - (slope @ direction) * mirror_map(direction, norm)
-    return sign.item(), log_excess.item(), across.numpy() / length
+    grad, excess = gradient_near(problem, loss, like), excess_near(problem, loss, like, reference)
+
+    def value(vector):
+        length = np.linalg.norm(vector, norm)
+        direction = torch.as_tensor(vector / length)
+        (sign, log_excess), steepest = excess(radius * direction), grad(radius * direction)
+        slope = radius * (steepest.log_scale - log_excess).exp() * steepest.direction
+        across = slope - (slope @ direction) * mirror_map(direction, norm)
+        return sign.item(), log_excess.item(), across.numpy() / length
+
+    return value
 
 
 def _descend_sphere(problem, loss, radius, start, selected, norm):
@@ -272,10 +285,11 @@ def _descend_sphere(problem, loss, radius, start, selected, norm):
     direction, reference = start, selected
     for _ in range(LIMITS):
         begin = radius * direction.numpy()  # so that the first step, of length 1, does not leave the basin
-        first_sign, first, _ = _log_excess(problem, loss, radius, begin, reference, norm)
+        excess = _log_excess(problem, loss, radius, direction, reference, norm)
+        first_sign, first, _ = excess(begin)
 
-        def value(vector, reference=reference, first_sign=first_sign, first=first):
-            sign, log_excess, slope = _log_excess(problem, loss, radius, vector, reference, norm)
+        def value(vector, excess=excess, first_sign=first_sign, first=first):
+            sign, log_excess, slope = excess(vector)
             if sign == first_sign:
                 return sign * log_excess, slope
             return first_sign * (first - CROSSED), 0.0 * slope  # below the limit, or above it: far better, far worse
@@ -289,10 +303,10 @@ def _descend_sphere(problem, loss, radius, start, selected, norm):
 def _make_stationary(problem, loss, radius, direction, norm):
     """The zero of the tangential gradient near a direction: values of the risk alone cannot tell it so closely."""
     reference = problem.logits(direction).argmax(-1)
+    excess = _log_excess(problem, loss, radius, direction, reference, norm)
 
     def tangent(vector):
-        across = _log_excess(problem, loss, radius, vector, reference, norm)[-1]
-        return across + radius * (vector @ vector - 1) * vector
+        return excess(vector)[-1] + radius * (vector @ vector - 1) * vector
 
     from scipy.optimize import root  # slow to import
 

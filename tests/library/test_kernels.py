@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib import flow, joint, kernels, losses
-from lib.descent import compiled, constant, decaying, normalised, polyak, run
-from lib.joint import JointProblem
-from lib.logspace import LogScaled, excess_risk, gradient
+from lib.descent import compiled, constant, decaying, excess_near, gradient_near, normalised, polyak, run
+from lib.geometry import along_circle, inverse_mirror_map, on_circle, unit
+from lib.joint import JointProblem, features_gradient
+from lib.logspace import LogScaled, excess_risk, gradient, log_mean_loss
 from lib.problem import Problem
 from lib.selection import optimal_tokens
 from tests.library.problems import (
@@ -26,9 +27,9 @@ LOSSES = [losses.logistic, losses.exponential, losses.correlation, losses.cubic(
 every_loss = st.sampled_from(LOSSES)
 
 
-def by_tensors(rule):
-    """The same rule, unknown to compiled code."""
-    return lambda grad, theta, k: rule(grad, theta, k)
+def by_tensors(rule, problem=None, loss=None):
+    """The same rule, unknown to compiled code; for a problem, with the gradient of the tensors."""
+    return lambda grad, theta, k: rule(grad if problem is None else gradient(problem, loss, theta), theta, k)
 
 
 def on_a_grid(array, step=1 / 16):
@@ -117,7 +118,8 @@ def test_trajectories_are_those_of_the_tensors(rule, queries, norm):
     start = random_theta(5, problem, starts=(3,))
     assert compiled(problem, losses.logistic, start, [rule])
     ours = run(problem, losses.logistic, start, rule, 30, [0, 3, 30], norm)
-    theirs = run(problem, losses.logistic, start, by_tensors(rule), 30, [0, 3, 30], norm)
+    slow = by_tensors(rule, problem, losses.logistic)
+    theirs = run(problem, losses.logistic, start, slow, 30, [0, 3, 30], norm)
     assert torch.equal(ours.times, theirs.times)
     torch.testing.assert_close(ours.theta, theirs.theta, rtol=1e-10, atol=1e-10)
 
@@ -127,8 +129,26 @@ def test_polyak_steps_are_those_of_the_tensors(loss):
     problem = random_problem(6, n=2, T=3, d=4, batch=(3,))
     start = random_theta(6, problem)
     rule = decaying(polyak(problem, loss, optimal_tokens(problem)), 0.2)
-    ours, theirs = (run(problem, loss, start, one, 2).theta for one in (rule, by_tensors(rule)))
+    ours, theirs = (run(problem, loss, start, one, 2).theta for one in (rule, by_tensors(rule, problem, loss)))
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("queries", [0, 2], ids=["prompt", "queries"])
+@pytest.mark.parametrize(("batch", "starts"), [((), ()), ((), (4,)), ((3, 1), (2, 3, 5)), ((2,), (2,))])
+def test_every_theta_of_a_batch_has_the_gradient_and_the_excess_of_the_tensors(batch, starts, queries):
+    problem = random_problem(12, n=2, T=3, d=3, batch=batch, queries=queries)
+    theta = 5 * torch.randn(*starts, problem.parameter_size, generator=seeded(12))
+    for _ in range(2):  # the second time with other arrays
+        expected, found = (
+            gradient(problem, losses.logistic, theta),
+            gradient_near(problem, losses.logistic, theta)(theta),
+        )
+        torch.testing.assert_close(*(part.log_scale.exp()[..., None] * part.direction for part in (found, expected)))
+        best = optimal_tokens(problem)
+        expected = excess_risk(problem, losses.logistic, theta, best)
+        found = excess_near(problem, losses.logistic, theta, best)(theta)
+        torch.testing.assert_close(found, expected)
+        theta = theta.flip(-1)
 
 
 def test_its_constants_are_those_of_the_losses():
@@ -185,6 +205,54 @@ def test_the_velocity_of_the_flow_is_that_of_the_tensors(loss, norm, monkeypatch
         for seed in range(4):
             state = np.append(random_theta(seed, problem, length=1 + tau / 3).numpy(), tau)
             np.testing.assert_allclose(ours(0.0, state), theirs(0.0, state), rtol=1e-9, atol=1e-13)
+
+
+def profile_by_tensors(problem, head_radii, radii, angles, norm):
+    """The best heads by bisection between the outermost features, where the risk has one stationary point."""
+    prompts = on_circle(angles, radii, norm)
+    features = problem.features(problem.attention(prompts))
+    middle = unit(features).sum(-2)
+    middle = torch.atan2(middle[..., 1], middle[..., 0])
+    turned = torch.remainder(
+        torch.atan2(features[..., 1], features[..., 0]) - middle[..., None] + torch.pi, 2 * torch.pi
+    )
+    low, high = middle + turned.amin(-1) - torch.pi, middle + turned.amax(-1) - torch.pi
+    separable = high - low < torch.pi
+
+    def heads(places):
+        return head_radii[..., None] * unit(inverse_mirror_map(on_circle(places, 1.0), norm), norm)
+
+    for _ in range(55):
+        angle = (low + high) / 2
+        pull = -features_gradient(features, losses.logistic, heads(angle)).direction
+        onward = pull[..., 1] * angle.cos() - pull[..., 0] * angle.sin() > 0
+        low, high = torch.where(onward, angle, low), torch.where(onward, high, angle)
+    best = heads((low + high) / 2)
+    steepest = gradient(problem.fixed_head(best), losses.logistic, prompts)
+    slope = (steepest.direction * along_circle(angles, norm)).sum(-1)
+    log_risk = log_mean_loss(torch.einsum("...nc,...c->...n", features, best))
+    return best, slope.where(separable, torch.nan), log_risk.where(separable, torch.inf)
+
+
+@pytest.mark.parametrize("norm", [2.0, 1.5, 3.0])
+@pytest.mark.parametrize("inputs", [1, 2, 4])
+def test_the_profile_of_the_joint_path_is_that_of_the_tensors(inputs, norm):
+    generator = seeded(13)
+    tokens, keys = torch.randn(2, 3, inputs, 3, 2, generator=generator)
+    problem = JointProblem(tokens, torch.tensor([1.0, -1.0, 1.0, -1.0])[:inputs], keys)
+    radii, angles = torch.tensor([0.5, 8.0, 300.0])[:, None], torch.linspace(-3, 3, 41)[:, None, None].expand(-1, 3, 3)
+    ours, slope, log_risk = kernels.profile(problem, 2 * radii, radii, angles, norm)
+    heads, expected, expected_risk = profile_by_tensors(problem, (2 * radii).expand(3, 3), radii, angles, norm)
+    found = log_risk.isfinite()
+    assert torch.equal(found, expected_risk.isfinite())
+    assert torch.equal(found, slope.isfinite())
+    assert found.any()
+    assert inputs < 4 or not found.all()
+    torch.testing.assert_close(log_risk[found], expected_risk[found], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(
+        (ours / (2 * radii[..., None]))[found], (heads / (2 * radii[..., None]))[found], rtol=0, atol=1e-14
+    )
+    torch.testing.assert_close(slope.sign()[found], expected.sign()[found])
 
 
 def test_a_flow_at_rest_goes_on_in_time_alone():
