@@ -16,11 +16,15 @@ from torch import Tensor
 from . import checks, geometry
 from .geometry import along_circle, mirror_map, on_circle, unit
 from .logspace import LogScaled, excess_risk, gradient, ordered
+from .problem import check_selected, difference_rows
 
 FEWEST = 4  # angles of a grid
 REFINED = 6  # lowest local minima of a grid of angles that are refined
 HALVINGS = 5  # of the spacing of the radii around a minimiser inside the disc
 BISECTIONS = 55  # from a half circle, or the spacing of a grid, to that of floats
+CORRECTIONS = 10_000  # of a perceptron: enough for cosines of 0.01 to the rows
+LIMITS = 4  # that one descent on a sphere may measure the risk from
+CROSSED = 1e6  # more than a logarithm falls where the risk crosses the limit that it is measured from
 
 
 class Path(NamedTuple):
@@ -105,8 +109,10 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440, norm=2.0):
 def multistart_path(problem, loss, radii, starts, selected, norm=2.0):
     """Regularisation path in any dimension, as the best of several local minimisations on each sphere.
 
-    By L-BFGS over the directions, then to a zero of the tangential gradient, from each start and from the solution at
-    the radius before.
+    By L-BFGS over the directions, then to a zero of the tangential gradient: from each start, from the solution at the
+    radius before, and from a direction that selects the tokens, if a perceptron finds one. On a large sphere nearly
+    all of it is a plateau, with all attention on one choice of tokens or another, and only the directions that select
+    the best ones are low.
 
     Parameters
     ----------
@@ -130,13 +136,14 @@ def multistart_path(problem, loss, radii, starts, selected, norm=2.0):
     checks.problem(problem)
     checks.single(problem)
     radii, starts = _increasing(radii), checks.tensor("starts", starts, "starts", "parameter").double()
-    starts = unit(starts, norm)
+    selected = check_selected(problem, selected)
+    starts = unit(torch.cat([starts, _turned_to_select(problem, starts[0], selected)]), norm)
     best = []
     for radius in radii.tolist():
         ends = [_descend_sphere(problem, loss, radius, start, selected, norm) for start in (*starts, *best[-1:])]
         ends = torch.stack(ends)
-        lowest = ends[excess_risk(problem, loss, radius * ends, selected).log_scale.argmin()]
-        best.append(_make_stationary(problem, loss, radius, lowest, selected, norm))
+        lowest = ends[ordered(excess_risk(problem, loss, radius * ends, selected)).argmin()]
+        best.append(_make_stationary(problem, loss, radius, lowest, norm))
     theta = radii[:, None] * torch.stack(best)
     return _best_so_far(theta, excess_risk(problem, loss, theta, selected), selected)
 
@@ -224,37 +231,72 @@ def _best_so_far(theta, excess, selected):
     return Path(chosen, LogScaled(*(part.gather(0, best) for part in excess)), selected)
 
 
-def _log_excess(problem, loss, radius, vector, selected, norm):
-    """Log excess in the direction of a NumPy vector, and its gradient in the vector."""
+def _turned_to_select(problem, start, selected):
+    """Direction that selects the tokens, near a start (d,), as a perceptron finds it, shape (1, d).
+
+    Empty where no direction separates the tokens, or one only by a hair.
+    """
+    rows = difference_rows(problem, selected).numpy()
+    length = np.linalg.norm(rows, axis=-1, keepdims=True)
+    theta = start.numpy().copy()
+    for _ in range(CORRECTIONS if length.all() else 0):
+        least = (rows @ theta).argmin()
+        if rows[least] @ theta > 0:
+            return torch.as_tensor(theta)[None]
+        theta += rows[least] / length[least]
+    return start[:0, None].mT
+
+
+def _log_excess(problem, loss, radius, vector, reference, norm):
+    """Sign and logarithm of the excess over the limit of the reference tokens in the direction of a NumPy vector.
+
+    And the gradient of the excess in the vector, divided by the size of the excess.
+    """
     length = np.linalg.norm(vector, norm)
     direction = torch.as_tensor(vector / length)
-    log_excess = excess_risk(problem, loss, radius * direction, selected).log_scale
+    sign, log_excess = excess_risk(problem, loss, radius * direction, reference)
     grad = gradient(problem, loss, radius * direction)
     slope = radius * (grad.log_scale - log_excess).exp() * grad.direction
     across = slope - (slope @ direction) * mirror_map(direction, norm)
-    return log_excess.item(), across.numpy() / length
+    return sign.item(), log_excess.item(), across.numpy() / length
 
 
 def _descend_sphere(problem, loss, radius, start, selected, norm):
-    """Local minimiser of the log excess over directions, from one unit vector to another."""
+    """Local minimiser of the risk over directions, from one unit vector to another.
 
-    def value(vector):
-        return _log_excess(problem, loss, radius, vector, selected, norm)
-
+    First of the log excess over the limit of the selected tokens. Where other tokens have all attention that is a
+    constant to rounding; there the logarithm of the distance from their own limit still has a slope.
+    """
     from scipy.optimize import minimize  # slow to import
 
-    found = minimize(value, start.numpy(), jac=True, method="L-BFGS-B", options={"maxiter": 500})
-    return unit(torch.as_tensor(found.x), norm)
+    direction, reference = start, selected
+    for _ in range(LIMITS):
+        begin = radius * direction.numpy()  # so that the first step, of length 1, does not leave the basin
+        first_sign, first, _ = _log_excess(problem, loss, radius, begin, reference, norm)
+
+        def value(vector, reference=reference, first_sign=first_sign, first=first):
+            sign, log_excess, slope = _log_excess(problem, loss, radius, vector, reference, norm)
+            if sign == first_sign:
+                return sign * log_excess, slope
+            return first_sign * (first - CROSSED), 0.0 * slope  # below the limit, or above it: far better, far worse
+
+        direction = unit(torch.as_tensor(minimize(value, begin, jac=True, method="L-BFGS-B").x), norm)
+        if torch.equal(reference, reference := problem.logits(direction).argmax(-1)):
+            break
+    return direction
 
 
-def _make_stationary(problem, loss, radius, direction, selected, norm):
+def _make_stationary(problem, loss, radius, direction, norm):
     """The zero of the tangential gradient near a direction: values of the risk alone cannot tell it so closely."""
+    reference = problem.logits(direction).argmax(-1)
 
     def tangent(vector):
-        return _log_excess(problem, loss, radius, vector, selected, norm)[1] + radius * (vector @ vector - 1) * vector
+        across = _log_excess(problem, loss, radius, vector, reference, norm)[-1]
+        return across + radius * (vector @ vector - 1) * vector
 
     from scipy.optimize import root  # slow to import
 
     refined = unit(torch.as_tensor(root(tangent, direction.numpy(), options={"xtol": 1e-15}).x), norm)
-    before, after = excess_risk(problem, loss, radius * torch.stack([direction, refined]), selected).log_scale
-    return refined if after <= before + 1e-9 * radius else direction
+    sign, log = excess_risk(problem, loss, radius * torch.stack([direction, refined]), reference)
+    rise = sign[1] * (log[1] - log[0]).exp() - sign[0]  # in excesses before
+    return refined if rise <= 1e-9 * radius else direction

@@ -20,7 +20,7 @@ from lib.geometry import (
 from lib.logspace import excess_risk
 from lib.paths import multistart_path, regularization_path, stationarity
 from lib.problem import Problem, difference_rows
-from lib.selection import optimal_tokens
+from lib.selection import optimal_tokens, selected_tokens
 from lib.separators import att_svm, hard_margin
 
 RADII = torch.logspace(0, 4, 9)
@@ -179,6 +179,32 @@ def test_multistart_of_orthogonal_keys():
     problem = Problem(torch.stack([torch.eye(3), torch.zeros(3, 3)], dim=1), [[1.0, 0.0]] * 3)
     path = multistart_path(problem, losses.exponential, [1.0, 50.0], torch.eye(3), torch.tensor([0, 0, 0]))
     assert one_minus_cosine(path.theta, torch.ones(3)).max() < 1e-12
+
+
+def test_multistart_above_the_plane_is_stationary_and_no_higher_than_the_svm():
+    # At most lengths here every random direction is on a plateau of the risk, with all attention on one token or other.
+    generator = seeded(0)
+    keys = torch.randn(60, 2, 4, 5, generator=generator)
+    scores = torch.rand(60, 2, 4, generator=generator)
+    problem = Problem(keys, scores)
+    svm = att_svm(problem, infeasible="mark")
+    kept = torch.nonzero(svm.feasible & (norm(svm.theta) < 10)).flatten()[:12]
+    problem, theta = problem[kept], svm.theta[kept]
+    assert len(kept) == 12
+    for one, separator in zip(problem, theta, strict=True):
+        selected, radii = optimal_tokens(one), norm(separator) * torch.tensor([1.0, 10.0, 100.0, 1000.0])
+        starts = torch.randn(4, 5, generator=generator)
+        path = multistart_path(one, losses.logistic, radii, starts, selected)
+        assert stationarity(one, losses.logistic, path.theta).max() < 1e-12
+        rival = excess_risk(one, losses.logistic, radii[:, None] * unit(separator), selected)
+        assert (path.excess.log_scale <= rival.log_scale + 1e-9).all()
+        assert torch.equal(selected_tokens(one, path.theta[-1]), selected)
+
+
+def test_multistart_of_tokens_that_no_direction_separates_still_ends_at_a_stationary_point():
+    problem = Problem([[[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], [[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]], [[1.0, 0.0]] * 2)
+    path = multistart_path(problem, losses.logistic, [1.0, 30.0], torch.eye(3), [0, 0])
+    assert stationarity(problem, losses.logistic, path.theta).max() < 1e-12
 
 
 # --- in other norms
