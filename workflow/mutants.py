@@ -38,6 +38,7 @@ KINDS = ("near", "gross", "random")
 DRAWN, SEED = 60, 0
 APART = ("figures.py", "_compiled.py")  # not drawn from: pictures have no verdict, and the cache sees no such change
 COMPILED = "@compiled"  # what compiled modules have
+WHEN_CALLED = "njit(*signatures, ", "njit("  # in their decorator
 MOST_CHAPTERS = 3
 ENOUGH = 0.95  # part of the near mutants that turn a verdict, and of the claims that one of them turns
 SLOWER, LONGER, COMPILING = 3, 10, 30  # a run may compute so many times as long, so many seconds more, if it compiles
@@ -128,9 +129,13 @@ def lay_out(slot, mutant):
     """Make the library of a slot the project's, but for the mutant's file; return the folder that it lies in.
 
     Files that are right are left alone, with their times: numba compiles again where a module's time has changed. So
-    that those of the unchanged library stay compiled, changed compiled modules have a folder of their own.
+    that those of the unchanged library stay compiled, changed compiled modules have a folder of their own; there, to
+    save time, a function is compiled when it is called and not as its module is imported.
     """
-    compiled = mutant is not None and COMPILED in mutant.text
+    changed = {Path(mutant.file): mutant.text} if mutant else {}
+    compiled = bool(mutant) and COMPILED in mutant.text
+    if compiled and (decorator := Path("lib", "_compiled.py")).exists():
+        changed[Path(decorator.name)] = decorator.read_text("utf-8").replace(*WHEN_CALLED)
     folder = FOLDER / f"{slot}{'-compiled' * compiled}"
     if not folder.exists():
         shutil.copytree("lib", folder / "lib")
@@ -141,9 +146,9 @@ def lay_out(slot, mutant):
             path.unlink()
     for name, path in sources.items():
         place = folder / "lib" / name
-        if mutant and str(name) == mutant.file:
-            if not place.exists() or place.read_text("utf-8") != mutant.text:
-                place.write_text(mutant.text, "utf-8")
+        if name in changed:
+            if not place.exists() or place.read_text("utf-8") != changed[name]:
+                place.write_text(changed[name], "utf-8")
         elif not place.exists() or _stamp(place) != _stamp(path):
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, place)
