@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 # Beside what numba keeps of it; where that folder cannot be written, every call looks whether all is there.
 COMPILED := lib/__pycache__/compiled
 
-export NAME PARAMS PARAMETERS SEEDS JOBS PROFILE THREADS TIMEOUT QUICK RECORD
+export NAME PARAMS PARAMETERS SEEDS JOBS PROFILE THREADS TIMEOUT QUICK ONLY RECORD
 BUILD := $(BIN)/python workflow/build.py
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
@@ -33,8 +33,14 @@ test: $(COMPILED) ## check style, bring the book up to date, run the tests
 test-all: test ## the same, and build the whole book again with other threads
 	@BOOK_IS_BUILT=1 $(BIN)/python -m pytest -m again tests
 
+test-cluster: $(COMPILED) ## sweep on a SLURM that is set up for it, as root on Debian, some minutes
+	@$(BIN)/python tests/cluster/slurm.py $(BIN)/python -m pytest tests/cluster
+
 chapter: $(COMPILED) ## run one chapter and print its verdicts: NAME=theorem-2 PARAMS="seed=7 iterations=5000"
 	@$(BIN)/python workflow/chapter.py "$$NAME" --params "$$PARAMS"
+
+mutants: $(COMPILED) ## put faults into the library, see which verdicts turn (NAME=theorem-2 ONLY="near gradient-*" RECORD=1)
+	@$(BIN)/python workflow/mutants.py
 
 sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:1019 (NAME=all, PARAMETERS=file.yml, RECORD=1)
 	@$(BIN)/python workflow/sweep.py
@@ -85,4 +91,4 @@ $(STAMP): requirements.lock pyproject.toml
 $(COMPILED): $(STAMP) $(shell grep -ls '^def compile_all' lib/*.py)
 	@$(BIN)/python workflow/kernels.py $@
 
-.PHONY: help book check test test-all chapter sweep page lab list data serve bench accept wheel lock clean
+.PHONY: help book check test test-all test-cluster chapter mutants sweep page lab list data serve bench accept wheel lock clean

@@ -98,6 +98,17 @@ correlation = Loss(
     code=(CORRELATION, 0.0),
 )
 
+# Bounded, neither convex nor concave: "general decreasing loss functions without requiring convexity".
+sigmoid = Loss(
+    "sigmoid",
+    value=lambda u: logsigmoid(-u).exp(),
+    log_slope=lambda u, drop=0.0: logsigmoid(u - drop) + logsigmoid(drop - u),
+    log_change=lambda u, sign, log_drop: (
+        logsigmoid(u) + logsigmoid(sign * log_drop.exp() - u) + _log_growth(-sign, log_drop)
+    ),
+    constants=lambda bound: (torch.full_like(bound, 3**-1.5 / 2), torch.full_like(bound, 0.25)),
+)
+
 LOSSES = {loss.name: loss for loss in (logistic, exponential, correlation)}
 
 

@@ -420,7 +420,7 @@ def test_one_chapter_with_parameters_prints_its_rows_and_keeps_out_of_the_book(b
     assert "seed=1, step=1.0, loss='4', exact=False" in process.stdout
     assert "not reproduced" in process.stdout
     assert "control did not fail" in process.stdout
-    assert "build/runs/part/good/loss=4,seed=1,step=1.0.ipynb" in process.stdout
+    assert "build/runs/part/good/loss=4+seed=1+step=1.0.ipynb" in process.stdout
     assert not book.has("build/claims")
 
 

@@ -16,15 +16,19 @@ import variables
 SENTENCE = re.compile(r"^WorkflowError in file .*, line \d+:\n(.+)$", re.MULTILINE)  # of the Snakefile's own
 INTERRUPTED = 130
 LOCK = Path(".snakemake/one-at-a-time")
+RULES = "Snakefile"
 
 
-def snakemake(targets, *flags, rules="Snakefile", **config):
+def snakemake(targets, *flags, rules=RULES, **config):
     """Return the call of Snakemake, from the variables of make."""
     here, asked = Path(__file__).parent, os.environ.get
     command = [Path(sys.executable).with_name("snakemake"), "--snakefile", here / rules]
     command += ["--keep-going", "--nolock", "--rerun-incomplete", *flags]
-    command += ["--profile", here / "profiles" / asked("PROFILE")] if asked("PROFILE") else []
-    command += ["--cores", asked("JOBS") or "all"] if asked("JOBS") or not asked("PROFILE") else []
+    if asked("PROFILE"):
+        command += ["--profile", here / "profiles" / asked("PROFILE"), "--slurm-jobname-prefix", Path(rules).stem]
+        command += ["--jobs", asked("JOBS")] if asked("JOBS") else []
+    else:
+        command += ["--cores", asked("JOBS") or "all"]
     command += ["--config", *(f"{name}={value}" for name, value in config.items())] if config else []
     return [*command, "--", *targets]
 
@@ -44,13 +48,23 @@ def alone(path, what):
 
 def carry_out(lock, targets, **options):
     """Run Snakemake; return its status, and whether it came to start scripts. Those report for themselves."""
-    # It holds the lock, too, and keeps it should this process be killed alone.
-    build = subprocess.Popen(snakemake(targets, "--quiet", "all", **options), pass_fds=[lock.fileno()])
+    build = None
     try:
+        if os.environ.get("PROFILE"):
+            import cluster  # slow to import
+
+            cluster.ready(Path(options.get("rules", RULES)).stem)
+            earlier = cluster.logs()
+        # It holds the lock, too, and keeps it should this process be killed alone.
+        build = subprocess.Popen(snakemake(targets, "--quiet", "all", **options), pass_fds=[lock.fileno()])
         status = build.wait()
     except KeyboardInterrupt:
-        build.wait()
+        if build:
+            build.wait()
         return INTERRUPTED, False
+    if status and os.environ.get("PROFILE"):  # scripts that ran elsewhere reported there
+        for log in sorted(cluster.logs() - earlier):
+            print(cluster.last_words(log), file=sys.stderr)
     if status:  # a dry run says why Snakemake stopped before it started any script, if it did
         dry = snakemake(targets, "--dry-run", "--quiet", "rules", "progress", "host", "reason", **options)
         why = subprocess.run(dry, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)

@@ -41,9 +41,12 @@ def fit(known, asked):
 
 
 def label(changed):
-    """Return the name of a run's results, from the values that differ from the chapter's own: ``seed=7,step=0.1``."""
-    name = ",".join(f"{key}={changed[key]}" for key in sorted(changed)) or "defaults"
-    plain = "".join(letter if letter.isalnum() or letter in "=,.+-_" else "_" for letter in name)
+    """Return the name of a run's results, from the values that differ from the chapter's own: ``seed=7+step=0.1``.
+
+    It has no comma: Snakemake, which sends it to the machines of a cluster as a wildcard, would cut it there.
+    """
+    name = "+".join(f"{key}={changed[key]}" for key in sorted(changed)) or "defaults"
+    plain = "".join(letter if letter.isalnum() or letter in "=.+-_" else "_" for letter in name)
     if plain == name and len(name) < 100:
         return name
     return f"{plain[:80]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -11,7 +11,7 @@ import sys
 import sysconfig
 
 OLDEST, NEWEST = (3, 11), (3, 13)  # the lock has packages without wheels for others
-GROUPS = ("figures", "data", "check", "book", "test")  # make lab and make lock install theirs when they are called
+GROUPS = ("figures", "data", "check", "book", "test")  # the others are installed when they are first asked for
 
 
 def main(folder, stamp):

@@ -304,6 +304,18 @@ def runs():
     )
 
 
+def cost():
+    """Return what many seeds of all chapters cost, by the times of this build."""
+    seconds = {run["chapter"]: run["seconds"] for run in reports()}
+    longest = max(seconds, key=seconds.get)
+    return (
+        f"The chapters of this site took {sum(seconds.values()) / 60:.1f} minutes of one core together, the longest "
+        f"({link(longest)}) {seconds[longest] / 60:.1f}. Twenty seeds of all of them are at most "
+        f"{20 * sum(seconds.values()) / 3600:.1f} core hours; with a core for each run they are over soon after the "
+        "longest run.\n"
+    )
+
+
 def edition():
     """Return which version of the sources this site shows."""
     numbered = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]["version"]
@@ -312,7 +324,7 @@ def edition():
 
 def texts():
     """Return all fragments: name of the file -> text."""
-    made = {make.__name__ + ".md": make() for make in (totals, scoreboard, rows, corrections, runs, edition)}
+    made = {make.__name__ + ".md": make() for make in (totals, scoreboard, rows, corrections, runs, cost, edition)}
     return made | {LEDGER.name: LEDGER.read_text("utf-8")}
 
 

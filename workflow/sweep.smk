@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, workflow.basedir)
 import chapters as book
+import cluster
 
 PYTHON = sys.executable
 PLAN = {chapter: {run["label"]: run["values"] for run in runs}
@@ -51,6 +52,7 @@ rule one:
     threads: int(os.environ.get("THREADS") or 1)
     resources:
         mem_mb=3000,
-        runtime=60,
+        runtime=lambda wildcards: cluster.minutes(wildcards.chapter),
+        gpu=lambda wildcards: cluster.gpus(PLAN[wildcards.chapter][wildcards.label]),
     shell:
         "{PYTHON:q} {input.run[0]:q} {wildcards.chapter:q} --values {params.values:q} --sweep"

@@ -66,6 +66,7 @@ MP_LOSSES = {
     "logistic": lambda u: mp.log(1 + mp.exp(-u)),
     "exponential": lambda u: mp.exp(-u),
     "correlation": lambda u: -u,
+    "sigmoid": lambda u: 1 / (1 + mp.exp(u)),
     "cubic at 0.5": lambda u: -((u - mp.mpf("0.5")) ** 3),
     "cubic at -1": lambda u: -((u + 1) ** 3),
     "cubic at 0.2": lambda u: -((u - mp.mpf(0.2)) ** 3),

@@ -211,6 +211,16 @@ def test_large_problems_against_nnls(name, seed):
         assert norm(separator.theta) * rows.norm(dim=-1).max() == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("length", [1e2, 1e5, 1e7])
+def test_a_long_solution_with_many_support_vectors_by_hand(length):
+    # Rows (x, 1 / length) with zero among the mixtures of the x: whatever is along x is of no use to some row.
+    across = torch.randn(2000, 200, generator=seeded(0))
+    separator = hard_margin(torch.cat([across, torch.full((2000, 1), 1 / length)], dim=-1))
+    assert (separator.duals > 0).sum() > 190
+    assert norm(separator.theta) == pytest.approx(length, rel=1e-12)
+    assert separator.theta[-1] == pytest.approx(length, rel=1e-12)
+
+
 @pytest.mark.parametrize("order", [1.0, 1.1, 1.5, 3.0, 10.0, math.inf])
 @pytest.mark.parametrize("name", ["few support vectors", "many of them"])
 def test_large_problems_in_other_norms_are_those_with_all_rows(name, order, monkeypatch):

@@ -37,7 +37,7 @@ from lib.selection import optimal_tokens
 from lib.separators import att_svm, hard_margin
 from lib.span import from_span, in_span, span_coordinates
 
-LOSSES = [*losses.LOSSES.values(), losses.cubic(0.2)]
+LOSSES = [*losses.LOSSES.values(), losses.sigmoid, losses.cubic(0.2)]
 DOUBLED = torch.tensor([[2.0, 0.0], [0.0, 2.0]])
 
 

@@ -1,0 +1,260 @@
+"""Mutants over a small book: what turns, survives, crashes or never ends, what is refused; the lists of the book."""
+# ruff: noqa: E402 (the scripts of the workflow are no package; they are found by path)
+
+import ast
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from test_workflow import Book
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "workflow"))
+
+import alterations
+import mutants
+from chapters import BookError
+
+LIBRARY = """
+import os, time
+
+def half(step):
+    return step * 1.0
+
+def unused(step):
+    return step - 7
+
+def shown(step):
+    return f"{step - 1:.3f}"
+"""
+CODE = "from lib.alpha import half, shown\nstep = half(step)\nshown(step)"
+NEAR = """
+doubled: {what: twice the step, file: alpha.py, old: step * 1.0, new: step * 2.0, chapters: [good]}
+another: {what: nobody calls it, file: alpha.py, old: step - 7, new: step + 7, chapters: [good], survives: not called}
+other-chapter: {what: for another, file: alpha.py, old: step - 7, new: step + 8, chapters: [other]}
+"""
+GROSS = """
+crash: {what: it fails, file: alpha.py, old: step * 1.0, new: step / 0, chapters: [good]}
+death: {what: it dies, file: alpha.py, old: step * 1.0, new: "os._exit(9)", chapters: [good]}
+endless: {what: it computes, file: alpha.py, old: "return step * 1.0", new: "while True: pass", chapters: [good]}
+asleep: {what: it waits, file: alpha.py, old: "return step * 1.0", new: "time.sleep(9e9)", chapters: [good]}
+"""
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    """A book of two chapters, one of them finished, with lists of mutants."""
+    made = Book(tmp_path_factory.mktemp("book")).add("good", CODE).add("other")
+    (made.folder / "lib/alpha.py").write_text(LIBRARY)
+    lists = made.folder / "tests/mutants"
+    lists.mkdir(parents=True)
+    for name, text in {"near": NEAR, "gross": GROSS, "finished": "good: {}"}.items():
+        (lists / f"{name}.yml").write_text(text)
+    return made
+
+
+@pytest.fixture(scope="module")
+def tried(book):
+    """The finished command over all mutants of that book, and its report."""
+    done = book.script("mutants", JOBS="2", TIMEOUT="2", RECORD="1")
+    return done, json.loads((book.folder / "build/mutants.json").read_text())
+
+
+def entry(report, name):
+    return report["mutants"][name]["chapters"]["part/good"]
+
+
+def test_a_verdict_that_turns_is_named(tried):
+    done, report = tried
+    assert entry(report, "doubled")["turned"] == ["half"]
+    assert report["mutants"]["doubled"]["near"]
+    assert not report["mutants"]["crash"]["near"]
+    assert "doubled: part/good: half" in done.stdout
+
+
+def test_a_survivor_is_listed_with_its_reason(tried):
+    done, report = tried
+    assert entry(report, "another")["turned"] == []
+    assert "survived: another: nobody calls it, in part/good (not called)" in done.stdout
+
+
+def test_crashes_and_runs_without_end_turn_nothing_and_stand_apart(tried):
+    _, report = tried
+    assert entry(report, "crash")["crashed"] == "cell 2: ZeroDivisionError: float division by zero"
+    assert entry(report, "death")["crashed"] == "the process died (9: killed, or out of memory)"
+    for name in ("endless", "asleep"):
+        assert entry(report, name)["endless"] == 2
+        assert entry(report, name)["crashed"] is None
+    assert not any(entry(report, name)["turned"] for name in ("crash", "death", "endless", "asleep"))
+
+
+def test_chapters_that_are_not_finished_meet_no_mutant(tried):
+    _, report = tried
+    assert report["mutants"]["other-chapter"]["chapters"] == {}
+
+
+def test_claims_that_no_near_mutant_turns_are_counted(tried):
+    done, report = tried
+    assert report["unturned"] == {"part/good": []}
+    assert "claims that no near mutant turns: 0 of 1" in done.stdout
+
+
+def test_too_few_near_mutants_that_turn_are_the_last_line_and_the_status(tried):
+    done, _ = tried
+    assert done.returncode == 1
+    assert done.stderr.strip() == "1 of 2 near mutants turn a verdict, and 95% must: see the survivors above"
+
+
+def test_random_ones_are_those_whose_function_is_called(tried):
+    _, report = tried
+    words = {one["what"].partition(": ")[2]: one["chapters"] for one in report["random"].values()}
+    called, uncalled = words["step * 1.0 becomes step / 1.0"], words["step - 7 becomes step + 7"]
+    assert list(called) == ["part/good"]
+    assert uncalled == {}
+    assert not [word for word in words if "step - 1" in word]  # a message
+
+
+def test_the_record_has_what_the_report_has(book, tried):
+    assert json.loads((book.folder / "book/mutants.json").read_text()) == tried[1]
+
+
+def test_the_library_itself_is_left_as_it_is(book, tried):
+    assert (book.folder / "lib/alpha.py").read_text() == LIBRARY
+
+
+def test_rows_are_those_of_the_notebook(book):
+    """Numbers too, and at other values of the parameters."""
+    values = {"seed": 1, "step": 0.25}
+    assert not book.script("chapter", "good", "--params", "seed=1 step=0.25").returncode
+    (claims,) = (book.folder / "build/runs/part/good").glob("*.json")
+    code = (
+        "import json, sys, bare, chapters, mutants; bare.warm();"
+        f"run = mutants.Run('part/good', chapters.code_of('part/good'), {values}, None, 60);"
+        "(_, outcome), = mutants.outcomes([[run]], 1); print(json.dumps(list(outcome['rows'].values())))"
+    )
+    done = book._run([sys.executable, "-c", code], {"PYTHONPATH": str(ROOT / "workflow")})
+    assert json.loads(done.stdout) == json.loads(claims.read_text())["rows"]
+
+
+REFUSED = {
+    "unknown NAME": ({"NAME": "bad"}, "there is no chapter 'bad'; chapters: part/good, part/other"),
+    "unfinished NAME": (
+        {"NAME": "other"},
+        "NAME is 'other', which tests/mutants/finished.yml does not list: use one of",
+    ),
+    "unknown ONLY": ({"ONLY": "tripled"}, "ONLY is 'tripled', which fits no mutant: use near, gross, random, names of"),
+    "ONLY of another chapter": ({"ONLY": "other-*"}, "ONLY is 'other-*', of which no mutant names part/good: take"),
+    "RECORD of some": ({"ONLY": "near", "RECORD": "1"}, "RECORD is 1 and ONLY is 'near': a record is of all mutants"),
+    "bad RECORD": ({"RECORD": "yes"}, "RECORD is 'yes': give 1, or leave it out"),
+    "bad JOBS": ({"JOBS": "two"}, "JOBS is 'two': give a whole number of at least 1"),
+}
+
+
+@pytest.mark.parametrize(("variables", "words"), REFUSED.values(), ids=REFUSED)
+def test_bad_variables_are_one_line(book, variables, words):
+    done = book.script("mutants", **variables)
+    assert done.returncode
+    assert done.stderr.startswith(words)
+    assert len(done.stderr.splitlines()) == 1
+
+
+ONE = "{what: x, file: alpha.py, old: step * 1.0, new: step * 2.0, chapters: [good]}"
+BAD_LISTS = {
+    "text gone": (
+        ONE.replace("1.0", "4.0"),
+        "the text of one of tests/mutants/near.yml stands in lib/alpha.py 0 times:",
+    ),
+    "text twice": (ONE.replace("old: step * 1.0", "old: return"), "stands in lib/alpha.py 3 times: the library has"),
+    "file gone": (ONE.replace("alpha", "omega"), "changes lib/omega.py, which is not there: the library has changed"),
+    "no Python": (ONE.replace("2.0", ")"), "makes lib/alpha.py unreadable (unmatched ')', line 5): mend it"),
+    "unknown chapter": (
+        ONE.replace("good", "bad"),
+        "one of tests/mutants/near.yml: there is no chapter 'bad'; chapters:",
+    ),
+    "four chapters": (ONE.replace("[good]", "[a, b, c, d]"), "are ['a', 'b', 'c', 'd']: name one to 3, as a list"),
+    "no chapters": (ONE.replace("[good]", "[]"), "the chapters of one of tests/mutants/near.yml are []: name one to 3"),
+    "field missing": (
+        "{what: x}",
+        "one of tests/mutants/near.yml is {'what': 'x'}: write chapters, file, new, old, what",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "words"), BAD_LISTS.values(), ids=BAD_LISTS)
+def test_a_list_that_does_not_fit_is_one_line(book, monkeypatch, text, words):
+    monkeypatch.chdir(book.folder)
+    path = Path("tests/mutants/near.yml")
+    path.write_text(f"one: {text}")
+    try:
+        with pytest.raises(BookError) as error:
+            mutants.written("near")
+    finally:
+        path.write_text(NEAR)
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_two_at_once_are_refused(book):
+    """Forked runs hold it, too, so that none outlives it unseen."""
+    (book.folder / "build/mutants").mkdir(parents=True, exist_ok=True)
+    with (book.folder / "build/mutants/one-at-a-time").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = book.script("mutants")
+    assert done.stderr.strip() == "another make mutants has build/mutants: wait until it ends"
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_it_leaves_no_process_and_the_record_as_it_was(book, how):
+    record = (book.folder / "book/mutants.json").read_bytes() if book.has("book/mutants.json") else None
+    script = [sys.executable, str(ROOT / "workflow/mutants.py")]
+    env = os.environ | {"ONLY": "asleep", "TIMEOUT": "600"}
+    with subprocess.Popen(script, cwd=book.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
+        assert command.stdout.readline().startswith(b"part/good: 2 rows")  # the mutant's run comes next
+        children = Path(f"/proc/{command.pid}/task/{command.pid}/children")
+        while not (running := children.read_text().split()):
+            time.sleep(0.05)
+        command.send_signal(how)
+        said = command.communicate(timeout=60)[1].decode()
+    assert said in ("mutants: interrupted\n", "mutants: stopped\n")
+    assert not [pid for pid in running if Path("/proc", pid).exists()]
+    assert ((book.folder / "book/mutants.json").read_bytes() if record else None) == record
+
+
+def test_a_chapter_whose_verdicts_are_not_the_accepted_ones_is_refused(book):
+    lock = book.folder / "book/ledger.lock.json"
+    lock.write_text(json.dumps({"part/good/half": {"verdict": "another"}}))
+    try:
+        done = book.script("mutants", ONLY="doubled")
+    finally:
+        lock.unlink()
+    assert done.stderr.startswith(
+        "at the size in tests/mutants/finished.yml part/good has not the verdict in book/ledger.lock.json of half: take"
+    )
+
+
+def test_each_alteration_changes_one_place_and_can_be_read():
+    text = (ROOT / "lib/losses.py").read_text()
+    plain = ast.unparse(ast.parse(text)).splitlines()
+    found = alterations.alterations("losses.py", text)
+    for one in found[::7]:
+        new = alterations.altered(text, one.number).splitlines()
+        assert sum(a != b for a, b in zip(plain, new, strict=True)) == 1
+
+
+def test_a_seed_draws_the_same_alterations():
+    paths = [ROOT / "lib/losses.py", ROOT / "lib/span.py"]
+    assert alterations.drawn(paths, 9, 3) == alterations.drawn(paths[::-1], 9, 3) != alterations.drawn(paths, 9, 4)
+
+
+def test_the_lists_of_the_book_fit_its_library(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    near, gross = mutants.written("near"), mutants.written("gross")
+    assert len(near) >= 60
+    assert len({one.name for one in near + gross}) == len(near + gross)
+    assert mutants.finished()
