@@ -24,7 +24,7 @@ RULES = ("constant", "normalised", "polyak")  # a step rule is known to compiled
 CONSTANT, NORMALISED, POLYAK = range(3)
 ANGLE = 2.0**-51  # half the width of a bracket that is narrow enough; the rounding of an angle of pi
 STEEP = 300.0  # margin at which a slope is given by its logarithm
-FAINT = 1e-130  # part of attention whose logarithm is taken out: products of two still are floats
+FAINT = 1e-100  # part of attention whose logarithm is taken out: products of three still are floats
 
 # ---- one input -------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Compiled descent against the tensors that state it, and against arithmetic with hundreds of digits."""
 
+import math
 import re
 
 import numpy as np
@@ -75,6 +76,15 @@ def test_the_gradient_is_that_of_the_tensors(drawn, loss):
     torch.testing.assert_close(found.direction / lengths[1], expected.direction / lengths[0], rtol=0, atol=rounding)
     logs = [part.log_scale + length.log() for part, length in zip((expected, found), lengths, strict=True)]
     torch.testing.assert_close(*logs, rtol=1e-13, atol=rounding)
+
+
+@pytest.mark.parametrize("length", [100.0, 230.0, 280.0, 300.0, 700.0, 5000.0])
+def test_a_flat_loss_leaves_the_cube_of_what_attention_leaves(length):
+    problem, theta = Problem([[[1.0], [0.0]]], [[0.5, 0.0]]), torch.tensor([length])
+    found = compiled_gradient(problem, losses.cubic(0.5), theta)[0]
+    assert found.direction.item() < 0
+    # 3 (a / 2)^2 a / 2 with a = e^-length
+    assert (found.log_scale + found.direction.abs().log()).item() == pytest.approx(math.log(3 / 8) - 3 * length)
 
 
 @given(exact_problems(), every_loss)
