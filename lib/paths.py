@@ -136,6 +136,7 @@ def multistart_path(problem, loss, radii, starts, selected, norm=2.0):
     Path
     """
     checks.problem(problem)
+    checks.loss(loss)
     checks.single(problem)
     radii, starts = _increasing(radii), checks.tensor("starts", starts, "starts", "parameter").double()
     problem.check_parameter(starts)

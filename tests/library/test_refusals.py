@@ -254,7 +254,7 @@ REFUSED = {
     ),
     "length of the starts": (
         lambda: multistart(starts=torch.eye(3)),
-        "theta has shape (3,): its last dimension must be 4",
+        "theta has shape (3, 3): its last dimension must be 4",
     ),
     "attention of the margins": (
         lambda: PROBLEM.margins(torch.ones(2, 5)),
