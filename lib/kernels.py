@@ -670,7 +670,7 @@ def joint_trajectories(problem, loss, start, head_rule, rule, kept, norm=2.0):
 
 
 def gradients(problem, loss, batch):
-    """Return `lib.logspace.gradient` as a function of theta, of shape (*batch, D), into which the problem's fits."""
+    """Return `lib.logspace.gradient` as a function of theta, ``(*batch, D)``, into which the problem's fits."""
     arrays, places = _rows(batch, problem.keys, 3, _queries(problem), 2, problem.scores, 2)
 
     def at(theta):
@@ -683,7 +683,7 @@ def gradients(problem, loss, batch):
 
 
 def excesses(problem, loss, batch, selected):
-    """Return `lib.logspace.excess_risk` as a function of theta, of shape (*batch, D); ``selected`` has to fit, too."""
+    """Return `lib.logspace.excess_risk` as a function of theta, ``(*batch, D)``; ``selected`` has to fit, too."""
     arrays, places = _rows(batch, problem.keys, 3, _queries(problem), 2, problem.scores, 2, selected, 1)
 
     def at(theta):

@@ -204,8 +204,8 @@ def control(name, statement, measured, relation, bound, *, breaks=None, plants=N
         must" when the relation is violated.
     plants : str
         Instead of it, the effect that was put in, and its size: "effect found" when the relation holds.
-
-    Other arguments, result and refusals are those of :func:`claim`, less ``corrects``, ``quote`` and ``needs``.
+    **about
+        Other arguments, result and refusals are those of :func:`claim`, less ``corrects``, ``quote`` and ``needs``.
     """
     for what, text in {"broken hypothesis": breaks, "planted effect": plants}.items():
         if text is not None and not _is_text(text):
