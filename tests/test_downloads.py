@@ -20,7 +20,7 @@ RAW = re.compile(r"\{[a-z][\w:-]*\}`|^[`:]{3,} *\{|^\([\w-]+\)=|^:::|^:[\w-]+: |
 HERE = {
     "page": "book/a/x",
     "site": "https://site",
-    "numbers": {"n": "12.3456", "word": "'two of five'", "none": "nan"},
+    "numbers": {"n": "12.3456", "word": "'two of five'", "none": "nan", "whole": "34"},
     "macros": {"norm": ["\\left\\lVert #1 \\right\\rVert", 1]},
     "works": downloads.parse_file(str(ROOT / "book/references.bib")).entries,
     "labels": {
@@ -40,6 +40,7 @@ HERE = {
     [
         ("{glue:text}`n:.1f` and {glue:text}`n`", "12.3 and 12.3456"),
         ("{glue:text}`word`, {glue:text}`none:.2f`", "two of five, nan"),
+        ("{glue:text}`whole:d` chapters", "34 chapters"),
         ("{prf:ref}`thm`, {prf:ref}`the theorem <thm>`", "Theorem 1, the theorem"),
         ("{prf:ref}`def`", "[Log time](https://site/book/b/y.html#def)"),
         ("{eq}`eq-here`", "(2)"),

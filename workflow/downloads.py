@@ -185,7 +185,7 @@ def role(match, here):
     if kind.startswith("glue"):
         key, _, form = text.partition(":")
         number = here["numbers"][key]
-        return format(float(number), form) if form else number.strip("'\"")
+        return format((int if form.endswith("d") else float)(number), form) if form else number.strip("'\"")
     if kind.startswith("cite"):
         works = [here["works"][key.strip()] for key in text.split(",")]
         cited = "; ".join(f"{authors(work)}, {work.fields['year']}" for work in works)

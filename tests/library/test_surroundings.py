@@ -60,11 +60,8 @@ assert torch.get_default_dtype() == torch.float32
 def test_no_module_brings_what_only_a_call_may_use():
     slow = {"cvxpy", "sklearn", "pandas", "scipy.stats", "scipy.optimize", "scipy.integrate", "IPython", "numba"}
     compiled = re.compile(r"^from (numba|\._compiled) import", re.MULTILINE)
-    lazy = [
-        name
-        for name in MODULES
-        if name != "figures" and not compiled.search((ROOT / f"lib/{name}.py").read_text("utf-8"))
-    ]
+    sources = {name: (ROOT / f"lib/{name}.py").read_text("utf-8") for name in MODULES if name != "figures"}
+    lazy = [name for name, source in sources.items() if not compiled.search(source)]
     loaded = alone(
         f"import importlib, sys\nfor name in {lazy}: importlib.import_module('lib.' + name)\nprint(*sys.modules)"
     )
