@@ -111,15 +111,6 @@ def test_too_few_near_mutants_that_turn_are_the_last_line_and_the_status(tried):
     assert done.stderr.strip() == "1 of 2 near mutants turn a verdict, and 95% must: see the survivors above"
 
 
-def test_random_ones_are_those_whose_function_is_called(tried):
-    _, report = tried
-    words = {one["what"].partition(": ")[2]: one["chapters"] for one in report["random"].values()}
-    called, uncalled = words["step * 1.0 becomes step / 1.0"], words["step - 7 becomes step + 7"]
-    assert list(called) == ["part/good"]
-    assert uncalled == {}
-    assert not [word for word in words if "step - 1" in word]  # a message
-
-
 def test_the_record_has_what_the_report_has(book, tried):
     assert json.loads((book.folder / "book/mutants.json").read_text()) == tried[1]
 
