@@ -49,11 +49,15 @@ if missing:
 
 
 def settings(text):
-    """Return ``_config.yml`` as it is in force: without the address of a repository no button leads to one."""
+    """Return ``_config.yml`` as it is in force: links that need an address only where there is one."""
     config = yaml.safe_load(text)
-    if not config.get("repository", {}).get("url"):
+    page = config.setdefault("html", {})
+    page["use_repository_button"] = page["use_issues_button"] = bool(config.get("repository", {}).get("url"))
+    if not page["use_repository_button"]:
         config.pop("repository", None)
         config.pop("launch_buttons", None)
+    if site := site_of(config):
+        page["baseurl"] = site
     return config
 
 
