@@ -110,7 +110,7 @@ def main():
     built = OUTPUT / "_build/html"
     downloads.write(built)
     config = downloads.settings(Path("_config.yml").read_text("utf-8"))
-    finish.write(built, config["title"], downloads.site_of(config))
+    finish.write(built, pages(), config["title"], downloads.site_of(config))
     if faults := check_site.faults(built, STAGED, pages()):
         sys.exit("\n".join([*faults, f"site: {len(faults)} faults"]))
     os.replace(built, HTML)

@@ -37,7 +37,7 @@ MATHJAX = ("tex-chtml.js", "input/tex/extensions/*", "a11y/*", "sre/mathmaps/bas
 ICON_NAME = re.compile(r"\bfa-([\w-]+)")
 ICON = re.compile(r'((?:\.fa-[\w-]+::?before,?)+)\{content:"[^"]*"\}')
 FONT = re.compile(r'(url\([^)]*)\.woff2\) format\("woff2"\),url\([^)]*\.ttf\) format\("truetype"\)')
-SIGNS = {"to": "→", "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "neq": "≠", "approx": "≈", "in": "∈", "propto": "∝"}
+SIGNS = {"to": "→", "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "neq": "≠", "approx": "≈", "in": "∈", "subset": "⊂"}
 SIGNS = {name: f" {letter} " for name, letter in SIGNS.items()}  # as relations stand in a formula
 SIGNS |= {
     "infty": "∞",
@@ -50,11 +50,20 @@ SIGNS |= {
     "top": "T",
     "mid": "|",
 }
-SIGNS |= {"lVert": "‖", "rVert": "‖", "ldots": "…", "dots": "…", "sqrt": "√", "varepsilon": "ε", "lambda": "λ"}
+SIGNS |= {
+    "lVert": "‖",
+    "rVert": "‖",
+    "ldots": "…",
+    "dots": "…",
+    "sqrt": "√",
+    "propto": "∝",
+    "varepsilon": "ε",
+    "lambda": "λ",
+}
 
 
-def write(site, title, address):
-    """Finish all pages and files of a site; its address is None as long as it has none."""
+def write(site, order, title, address):
+    """Finish all pages and files of a site, given its pages in their order; its address is None while it has none."""
     paths = [path for path in sorted(site.rglob("*.html")) if "_static" not in path.relative_to(site).parts]
     pages = {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in paths}
     redirect = pages.pop("index.html")
@@ -63,7 +72,7 @@ def write(site, title, address):
     pages = {name: text.replace("</head>", f"{heads[name]}</head>", 1) for name, text in pages.items()}
     if "prf-prf.html" in pages:
         pages = {name: footed(text, name) for name, text in pages.items()}
-        pages["prf-prf.html"] = index(pages)
+        pages["prf-prf.html"] = index(pages, order)
     # What people share is the address without a page: it says of itself what the page says to which it leads.
     first = re.search(r'url=([^"]+)"', redirect)[1]
     start = f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"/><title>{html.escape(title)}</title>'
@@ -172,18 +181,17 @@ def first_picture(notebook, name):
     return b64decode(next(value for kind, value in found[0].data.items() if "image/png" in kind)) if found else None
 
 
-def index(pages):
+def index(pages, order):
     """Return the page of all statements and definitions: by page, each under its own title."""
     lines = []
-    for name, text in pages.items():
-        boxes = BOX.findall(text) if name.startswith("book/") else []
+    for name in (f"{page}.html" for page in order):
+        boxes = [f'<li><a href="{name}#{label}">{shown}</a></li>' for label, shown in BOX.findall(pages[name])]
         if boxes:
-            lines.append(f'<h2><a href="{name}">{TITLE.search(text)[1]}</a></h2><ul class="statements">')
-            lines += [f'<li><a href="{name}#{label}">{shown}</a></li>' for label, shown in boxes]
-            lines.append("</ul>")
+            title = TITLE.search(pages[name])[1]
+            lines.append(f'<h2><a href="{name}">{title}</a></h2><ul class="statements">{"".join(boxes)}</ul>')
     article = re.compile(r'(<article class="bd-article">).*?(</article>)', re.DOTALL)
     text = pages["prf-prf.html"].replace("Proof Index", "All statements")
-    return article.sub(lambda match: f"{match[1]}<h1>All statements</h1>{''.join(lines)}{match[2]}", text, count=1)
+    return article.sub(lambda found: f"{found[1]}<h1>All statements</h1>{''.join(lines)}{found[2]}", text, count=1)
 
 
 def thin(static, text):

@@ -28,9 +28,11 @@ addEventListener("load", () => Promise.resolve(window.MathJax?.startup?.promise)
 // The page of results shows sentences around what was found, formulas in words, code only where no sentence has it.
 function sentences(page, keywords, anchor) {
   const found = new DOMParser().parseFromString(page, "text/html");
-  const place = (anchor && found.getElementById(anchor.slice(1))) || found.querySelector("article");
+  let place = (anchor && found.getElementById(anchor.slice(1))) || found.querySelector("article");
   if (!place) return null;
-  place.querySelectorAll("script, style, .headerlink, div.math, h1, nav").forEach((part) => part.remove());
+  while (place.localName !== "article" && place.textContent.length < 80) place = place.parentElement;
+  place.querySelectorAll("script, style, .headerlink, h1, nav").forEach((part) => part.remove());
+  place.querySelectorAll("div.math").forEach((formula) => formula.replaceWith(" … "));
   place.querySelectorAll("[data-words]").forEach((formula) => formula.replaceWith(formula.dataset.words));
   const all = place.textContent.replace(/\s+/g, " ").trim();
   place.querySelectorAll(".cell_input, pre, summary, table").forEach((part) => part.remove());
