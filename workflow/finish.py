@@ -198,7 +198,10 @@ def thin(static, text):
     """Delete files that no page asks for; keep of fonts and styles for icons what the pages show."""
     kept = {path for pattern in MATHJAX for path in static.glob(f"mathjax/{pattern}")}
     for path in {path for pattern in UNUSED for path in static.glob(pattern)} - kept:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name not in text:  # as the logo of a service is, where there is a button for it
+            path.unlink()
     used = set(ICON_NAME.findall(text + "".join(map(Path.read_text, static.glob("scripts/*.js")))))
     style = static / "styles/pydata-sphinx-theme.css"
     css = ICON.sub(lambda rule: rule[0] * bool(used & set(ICON_NAME.findall(rule[1]))), style.read_text("utf-8"))
