@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 MEASURE = Path(__file__).with_name("measure.js").read_text("utf-8")
-SET = "window.MathJax?.startup?.promise"
+SET = "() => window.MathJax?.startup?.promise.then(() => true) ?? true"
 SEEN = """() => Promise.all([...document.images].map((image) => {
     image.loading = "eager";
     return image.complete || new Promise((done) => { image.onload = image.onerror = done; });
@@ -67,7 +67,7 @@ class Visit:
         self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.goto(url)
-        self.page.evaluate(SET)
+        self.page.wait_for_function(SET)
 
     def at(self, width, theme="light"):
         """Return what a reader finds at another width and in another theme, without loading the page again."""
