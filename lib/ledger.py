@@ -453,7 +453,7 @@ def show(key, thing):
         display(thing)
     else:
         glue(key, thing)
-    if not isinstance(thing, Verdict):
+    if hasattr(thing, "savefig"):
         from matplotlib.pyplot import close
 
         close(thing)  # else the notebook shows it again when the cell ends

@@ -144,12 +144,16 @@ def code_of(chapter):
 
 
 def presents(code):
-    """Return "tell" for a cell that only gives numbers to the prose, "show" for one that ends in showing, else ""."""
+    """Return "tell" for a cell that only gives numbers to the prose, "show" for one that shows, lists or names rows."""
     values = [getattr(node, "value", None) for node in ast.parse(code).body]
     names = [getattr(getattr(value, "func", None), "id", "") for value in values]
     if names and set(names) == {"tell"}:
         return "tell"
-    return "show" if names[-1:] == ["show"] else ""
+    words = all(
+        isinstance(value, ast.Constant | ast.JoinedStr) or name == "source" for value, name in zip(values, names)
+    )
+    listed = len(values) == 1 and isinstance(values[0], ast.List) and re.search(r"\.(claim|control|baseline)\b", code)
+    return "show" if names[-1:] == ["show"] or listed or words else ""
 
 
 def lines_of(notebook):
