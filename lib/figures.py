@@ -100,7 +100,7 @@ def _shaped(name, value, *shape, dtype=float):
 
 def plane(
     paths, times, points, scores, chosen, rays=None, normal=None, window=None, clock="iteration", cone=None, names=(),
-    heading="",
+    heading="", ax=None,
 ):  # fmt: skip
     """Paths of a parameter in the plane over the tokens that it chooses among.
 
@@ -122,13 +122,15 @@ def plane(
     window : (float, float, float, float), optional
         x and y limits; by default around the points and starts.
     clock : str
-        What ``times`` count.
+        What ``times`` count; "" draws no colour bar.
     cone : (array_like of shape (2,), float, float), optional
         Axis, largest 1 - cos to it and radius: the vectors at least that long and that close to the axis are shaded.
     names : sequence of str
         Of the paths, each at the end of its own; "" names none.
     heading : str
         What the names are: stands once above them.
+    ax : matplotlib.axes.Axes, optional
+        Panel of a larger figure.
 
     Returns
     -------
@@ -143,17 +145,17 @@ def plane(
     if not (times > 0).any():
         raise ValueError(f"times is {checks.shown(times.tolist())}: one of them must be above 0")
     left, right, bottom, top = window or _around(np.concatenate([points, paths[0]]))
-    height = np.clip(WIDTH * (top - bottom) / (right - left), 2.3, 6.5)
-    fig, ax = plt.subplots(figsize=(WIDTH, height + 0.8))
+    if ax is None:
+        height = np.clip(WIDTH * (top - bottom) / (right - left), 2.3, 6.5)
+        _, ax = plt.subplots(figsize=(WIDTH, height + 0.8))
     ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xlabel="coordinate 1", ylabel="coordinate 2")
     ax.axhline(0, color=FAINT, lw=0.8, zorder=0)
     ax.axvline(0, color=FAINT, lw=0.8, zorder=0)
     if normal is not None:
         _draw_line(ax, np.asarray(normal), points, chosen)
     drawn = _draw_paths(ax, paths, times)
-    bar = fig.colorbar(drawn, ax=ax, orientation="horizontal", label=clock, shrink=0.7, pad=0.02, aspect=35)
-    bar.outline.set_visible(False)
-    bar.solids.set_edgecolor("face")  # else the ground shines through between two colours
+    if clock:
+        _draw_clock(ax, drawn, clock)
     tips = {label: _draw_ray(ax, np.asarray(ray, float), style)
             for (label, ray), style in zip((rays or {}).items(), cycle(("--", ":", "-.")), strict=False)}  # fmt: skip
     _draw_points(ax, points, chosen)
@@ -161,13 +163,12 @@ def plane(
     wanted += [(label, np.outer(np.linspace(0.97, 0.4, 12), end), colour_of(label)) for label, end in tips.items()]
     if cone is not None:
         wanted.append(("cone", _draw_cone(ax, *cone), BLUE))
-    tracks = [*np.moveaxis(paths, 1, 0), np.array([(left, 0), (right, 0)]), np.array([(0, bottom), (0, top)])]
-    tracks += [*(np.outer(np.linspace(0, 1, 100), end) for end in tips.values())]
+    tracks = [*np.moveaxis(paths, 1, 0), *(np.outer(np.linspace(0, 1, 100), end) for end in tips.values())]
     named = [(name, *path.T, INK) for name, path in zip(names, np.moveaxis(paths, 1, 0), strict=False) if name]
     if named:
         _label_ends(ax, named, heading)
-    _write(ax, tracks, points, wanted)
-    return fig
+    _write(ax, tracks, points, wanted, faint=[np.array([(left, 0), (right, 0)]), np.array([(0, bottom), (0, top)])])
+    return ax.figure
 
 
 def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=None, ax=None, bands=None, heading=""):
@@ -525,9 +526,17 @@ def _draw_paths(ax, paths, times):
     return plt.cm.ScalarMappable(scale, TIME)
 
 
+def _draw_clock(ax, drawn, label):
+    """Put the colours of the clock under the axes."""
+    bar = ax.figure.colorbar(drawn, ax=ax, orientation="horizontal", label=label, shrink=0.7, pad=0.02, aspect=35)
+    bar.outline.set_visible(False)
+    bar.solids.set_edgecolor("face")  # else the ground shines through between two colours
+    _plain_ticks(bar.ax)
+
+
 def _draw_points(ax, points, chosen):
     ax.scatter(*points[~chosen].T, s=45, color=KINDS["other"], edgecolor=PAPER, lw=0.8, zorder=5, marker="s")
-    ax.scatter(*points[chosen].T, s=150, color=KINDS["optimal"], edgecolor=PAPER, lw=0.8, zorder=5, marker="*")
+    ax.scatter(*points[chosen].T, s=170, color=KINDS["optimal"], edgecolor=PAPER, lw=0.8, zorder=5, marker="*")
 
 
 def _names(ax, points, scores):
@@ -626,7 +635,7 @@ def _wrapped(widths, room):
     return next(lines(limit) for limit in np.linspace(room / 4, room, 40) if len(lines(limit)) == fewest)
 
 
-def _write(ax, tracks, points, wanted):
+def _write(ax, tracks, points, wanted, faint=()):
     """Write each text beside one of its places, where it covers no track, no point and no other text if it can.
 
     Parameters
@@ -635,9 +644,11 @@ def _write(ax, tracks, points, wanted):
     points : array, shape (points, 2)
     wanted : list of (str, array of shape (places, 2), colour)
         A text that finds room only further off gets a leader.
+    faint : list of array, each of shape (records, 2)
+        Tracks that are covered rather than go far.
     """
     ax.figure.draw_without_rendering()  # the frame finds its place
-    taken, boxes = np.concatenate([_ink(ax, tracks), _discs(ax, points)]), []
+    taken, boxes = np.concatenate([_ink(ax, tracks), _ink(ax, faint, 12.0), _discs(ax, points)]), []
     frame = ax.bbox.extents * 72 / ax.figure.dpi
     for text, places, colour in wanted:
         half = _text_size(ax, text) / 2
