@@ -1,10 +1,14 @@
 """What is done to a page after Sphinx: words for formulas, sizes of pictures, what it says of itself, less weight."""
 
+import base64
+import io
 import struct
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "workflow"))
@@ -87,8 +91,13 @@ def test_long_lead_ends_with_a_sentence():
     assert len(finish.lead(page.format("word " * 200))) <= 300
 
 
-def test_picture_of_a_notebook_is_shown_once_and_in_its_smaller_form():
-    record = "application/papermill.record/"
-    data = {f"{record}image/svg+xml": "<svg/>", f"{record}image/png": "longer than that", "text/plain": "Figure"}
-    assert downloads.pictured(data) == {"image/svg+xml": "<svg/>", "text/plain": "Figure"}
-    assert downloads.pictured({f"{record}text/plain": "3"}) == {f"{record}text/plain": "3"}
+def test_picture_of_a_notebook_is_shown_once_and_with_few_colours():
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(noise).save(file, "PNG")
+    record, picture = "application/papermill.record/", base64.b64encode(file.getvalue()).decode()
+    data = {f"{record}image/svg+xml": "<svg/>", f"{record}image/png": picture, f"{record}text/plain": "3"}
+    shown = downloads.pictured(data)
+    assert shown.keys() == {"image/png", f"{record}text/plain"}
+    assert len(shown["image/png"]) < len(picture) / 2
+    assert Image.open(io.BytesIO(base64.b64decode(shown["image/png"]))).size == (64, 64)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import nbformat
 from bs4 import BeautifulSoup
+from downloads import reduced
 from fontTools import subset, ttLib
 
 NEVER = re.compile(
@@ -166,7 +167,7 @@ def picture(site, name):
     if run.is_file() and (content := first_picture(nbformat.read(run, 4), name)):
         path = site / "_images" / f"{run.stem}.png"
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(content)
+        path.write_bytes(reduced(content))
         return path.relative_to(site).as_posix()
     return "_static/figure-1a.png"
 
