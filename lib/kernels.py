@@ -18,7 +18,7 @@ import torch
 from ._compiled import compiled
 from .logspace import LogScaled
 
-LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC, SIGMOID = range(5)  # as in lib.losses: the cache does not see a constant change there
+LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC, SIGMOID = range(5)  # as in lib.losses: the cache sees no constant change
 TINY = 1e-16  # likewise
 RULES = ("constant", "normalised", "polyak")  # a step rule is known to compiled code by its place here
 CONSTANT, NORMALISED, POLYAK = range(3)
