@@ -32,7 +32,9 @@ HAND_MADE = {  # keys, scores
 
 def hand_made():
     """Return problems by name."""
-    return {name: Problem(*(torch.tensor(part, dtype=torch.float64) for part in parts)) for name, parts in HAND_MADE.items()}
+    return {
+        name: Problem(*(torch.tensor(part, dtype=torch.float64) for part in parts)) for name, parts in HAND_MADE.items()
+    }
 
 
 def random(count, generator):

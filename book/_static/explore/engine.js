@@ -393,12 +393,12 @@ function scoreGap({ keys, scores }, selected, theta) {
 }
 
 /** Every locally optimal choice of one token an input (Definition 2), in lexicographic order: {selected, separator, best}. */
-export function locallyOptimal(problem, norm = 2) {
+export function locallyOptimal(problem) {
   const { keys, scores } = problem, found = [];
   const extend = (selected, rows) => {
     const i = selected.length;
     if (i === keys.length) {
-      const solution = separator(rows, norm);
+      const solution = separator(rows);
       if (solution.feasible && scoreGap(problem, selected, solution.theta) > 0) {
         const best = selected.every((token, input) => scores[input][token] === Math.max(...scores[input]));
         found.push({ selected, separator: solution, best });
