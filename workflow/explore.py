@@ -4,11 +4,12 @@ The sources are modules. A page that is opened from disk may load neither module
 into one scope, and the engine into a function whose text is the worker's program, too.
 """
 
+import json
 import re
 from pathlib import Path
 
 SOURCES = Path("book/_static/explore")
-ENGINE = "engine.js"
+ENGINE, STYLE = "engine.js", "explore.css"
 ORDER = (ENGINE, "view.js", "playground.js", "rounding.js", "road.js", "dial.js", "ball.js", "main.js")
 EXPORTED = re.compile(r"^export (?:const|let|function|class) (\w+)", re.MULTILINE)
 IMPORT = re.compile(r"^import [^;]*;\n", re.MULTILINE)
@@ -33,7 +34,9 @@ def bundle(folder=SOURCES):
     """Return the script."""
     parts = {name: (folder / name).read_text("utf-8") for name in ORDER}
     rest = "".join(plain(text) for name, text in parts.items() if name != ENGINE)
-    return f'(() => {{\n"use strict";\n{engine(parts[ENGINE])}const engine = makeEngine();\n{rest}}})();\n'
+    style = json.dumps((folder / STYLE).read_text("utf-8"))
+    head = f"{engine(parts[ENGINE])}const engine = makeEngine();\nconst STYLE = {style};\n"
+    return f'(() => {{\n"use strict";\n{head}{rest}}})();\n'
 
 
 def setup(app):

@@ -10,6 +10,8 @@ const ROUNDING = 16 * 2 ** -52; // part of |row| |theta| that a margin may lack
 const LONGEST = 1e9; // length of theta times the longest row above which it counts as none
 const TIGHT = 1e-6; // how far from 1 the margin of a neighbour may be
 
+export const losses = ["logistic", "exponential", "correlation"];
+
 // ---- vectors ---------------------------------------------------------------------------------------------------------------------------------
 
 export const dot = (a, b) => a[0] * b[0] + a[1] * b[1];
