@@ -49,7 +49,7 @@ ALL = """given => given.map(({problem, loss, thetas, start, rule, norm, steps}) 
 
 
 def program(source=SOURCE):
-    return explore.engine(source) + "const engine = makeEngine();"
+    return explore.module(explore.ENGINE, source) + "const engine = engineModule;"
 
 
 def given(problem):

@@ -77,7 +77,7 @@ export function warnings({ keys, scores }, choices) {
 
 /** The sentence under the figure. */
 export function told(state, { choices, ends }) {
-  const special = warnings(state, choices), moves = !/stays where it is/.test(special[0] ?? "");
+  const special = warnings(state, choices), moves = !special[0]?.includes("stays where it is");
   if (!moves || !ends.length) return [...special, ends.length ? "" : "No start: click into the plane to add one."].join(" ").trim();
   const at = ends.filter(({ place }) => place >= 0), best = at.filter(({ place }) => choices[place].best).length, open = ends.length - at.length;
   const parts = [[best, "choose the best tokens (global)"], [at.length - best, "another locally optimal choice"], [open, "no locally optimal choice so far"]];
@@ -296,7 +296,7 @@ export function playground(root, tag, name) {
     const best = scores[i][t] === Math.max(...scores[i]), half = rounded(6 + 2.5 * clamp(scores[i][t], -0.5, 1.5), 1), [x, y] = view.to(at);
     view.handle(`token ${i} ${t}`, at, {
       name: `token ${t + 1}${named(keys, i)}, score ${scores[i][t]}${best ? ", best" : ""}`, value: `at ${at[0]}, ${at[1]}`, done: ui.done,
-      look: `token${keys.length > 1 ? ` c${i}` : ""}${chosen[0] === i && chosen[1] === t ? " chosen" : ""}`, draw: best ? STAR : square(half),
+      look: `token${keys.length > 1 ? ` i${i}` : ""}${chosen[0] === i && chosen[1] === t ? " chosen" : ""}`, draw: best ? STAR : square(half),
       move: (to) => ui.change({ keys: keys.map((row, j) => (j === i ? row.map((old, u) => (u === t ? to : old)) : row)) }),
       chosen: () => (chosen = [i, t]) + ui.ask(),
       press: (pressed) => {
@@ -315,7 +315,7 @@ export function playground(root, tag, name) {
     if (!starts.length) return;
     followed = Math.min(followed, starts.length - 1);
     const path = solved.paths[followed], at = [path[2 * shown], path[2 * shown + 1]], weights = engine.attention({ keys }, at);
-    const groups = weights.map((row, i) => make("div", { class: keys.length > 1 ? `c${i}` : "c0" },
+    const groups = weights.map((row, i) => make("div", { class: keys.length > 1 ? `i${i}` : "c0" },
       ...row.map((part, t) => make("i", { style: `height:${Math.max(100 * part, 1)}%`, class: scores[i][t] === Math.max(...scores[i]) ? "best" : "" }))));
     bars.replaceChildren(make("span", {}, `Attention from start ${followed + 1} after ${shown} steps`), ...groups);
     bars.setAttribute("aria-label", `Attention from start ${followed + 1} after ${shown} steps: ${weights.map((row) => row.map((part) => `${Math.round(100 * part)} %`).join(", ")).join("; ")}`);

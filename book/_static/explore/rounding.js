@@ -124,7 +124,7 @@ export function rounding(root, tag) {
   /** Logarithms of the gradient that each run computes, of the true one where 32 bits are, and of epsilon. */
   function drawSizes({ at, start, epsilon }) {
     chart.window = [0, LAST, ...CHART];
-    chart.to = ([k, decade]) => [40 + (k / LAST) * (chart.width - 130), ((CHART[1] - decade) / (CHART[1] - CHART[0])) * chart.height];
+    chart.to = ([k, decade]) => [40 + (k / LAST) * (chart.width - 190), ((CHART[1] - decade) / (CHART[1] - CHART[0])) * chart.height];
     const log = (x) => clamp(Math.log10(x), CHART[0], CHART[1]), { path, sizes } = solved.runs[0][start], line = (name, of, look) => {
       const points = [];
       for (let k = 0; k < LAST; k += 4) points.push(k, of(k));
@@ -144,7 +144,7 @@ export function rounding(root, tag) {
     let lowest = -99;
     for (const [text, decade, look] of ends.sort((a, b) => b[1] - a[1])) {
       lowest = Math.max(chart.to([0, decade])[1] + 4, lowest + 14, 12);
-      chart.label(text, chart.width - 118 - 4, lowest, text, look);
+      chart.label(text, chart.width - 144, lowest, text, look);
     }
     for (const decade of [0, -8, -16, -24]) chart.label(`decade ${decade}`, 2, clamp(chart.to([0, decade])[1] + 4, 12, chart.height - 2), `1e${decade}`, "");
     chart.label("what", 44, 13, "size of the gradient against the iteration", "");
