@@ -108,7 +108,8 @@ def labels(pages):
             counts[kind] += 1
             numbered = {"math": f"({counts[kind]})", "figure": f"Figure {counts[kind]}"}
             anchor = "equation-" * (kind == "math") + label
-            found[label] = (page, anchor, numbered.get(kind) or name or kind.capitalize())
+            own = re.sub(r" *\(.*\)$", "", name)  # of a box, less whose it is
+            found[label] = (page, anchor, numbered.get(kind) or own or kind.capitalize())
     return found
 
 
@@ -125,6 +126,9 @@ def labelled(cell):
 def downloadable(page, notebook, book):
     """Return a page's notebook in plain Markdown, with its figures' captions and a first cell that finds ``lib``."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    for drawing in ("image/svg+xml", "application/papermill.record/image/svg+xml"):  # the picture beside it is enough
+        for output in outputs:
+            output.get("data", {}).pop(drawing, None)
     glued = [output for output in outputs if GLUED in output.get("data", {})]
     numbers = {output.metadata.scrapbook.name: output.data[GLUED] for output in glued}
     here = book | {"page": page, "numbers": numbers}
@@ -168,6 +172,8 @@ def plain(text, here):
 
 def directive(match, here):
     """Return a formula with its number, or any other box as a quotation under its title."""
+    if match["kind"] == "glue:":
+        return "*The table is shown by one of the last cells.*"
     body, label = plain(match["body"], here), LABEL.search(match["options"])
     name = here["labels"][label[1]][2] if label else ""
     if match["kind"] == "math":
