@@ -2,7 +2,7 @@
 import { clamp, frame, make, plane, py, rounded, still } from "./view.js";
 import * as engine from "./engine.js";
 
-const FIRST = { rows: [[1.2, 0.4], [0.3, 0.9]], norm: 2, grown: 1, path: true };
+const FIRST = { rows: [[0.9, 0.5], [0.2, 1.6]], norm: 3, grown: 1, path: true };
 const ROUND = "M-8 0a8 8 0 1 0 16 0a8 8 0 1 0 -16 0Z";
 const CORNERS = 240;
 

@@ -30,7 +30,7 @@ export const PRESETS = {
   "5": { keys: [[[0, 0], [1, 1]], [[0, 0], [1, -1]]], scores: [[0, 10], [0, 1]], starts: [[0, 0]], view: [-0.5, 9, -5.2, 2.2] },
   "8": { keys: [[[1, 0], [0, 0]], [[-2, 1], [0, 0]]], scores: [[1, 0], [1, 0]], starts: [[-2, -1.5], [2.5, -1]], view: [-2.8, 4.6, -2.2, 4.4] },
 };
-const preset = (name) => ({ ...BASE, preset: name, ...PRESETS[name] });
+export const preset = (name) => ({ ...BASE, preset: name, ...PRESETS[name] });
 
 /** Throw where a state is none. */
 export function check({ keys, scores, starts, loss, step, size, shown, zoom, view, preset: name }) {
@@ -96,8 +96,10 @@ export function python({ keys, scores, starts, loss, step, size }) {
     "from lib.problem import Problem", "from lib.selection import locally_optimal_selections, selected_tokens", "",
     `problem = Problem(keys=${py(keys)}, scores=${py(scores)})`, `starts = torch.tensor(${py(starts)}, dtype=torch.float64).reshape(-1, 2)`,
     `path = run(problem, by_name("${loss}"), starts, ${step}(${size}), iterations=1000)`, "choices, separators = locally_optimal_selections(problem)",
-    "for end, selected in zip(path.theta[-1], selected_tokens(problem, path.theta[-1])):", "    chosen = (choices == selected).all(-1)",
-    "    away = one_minus_cosine(end, separators.theta[chosen]).tolist()", '    print(selected.tolist(), away or "not locally optimal")',
+    "for end, selected in zip(path.theta[-1], selected_tokens(problem, path.theta[-1])):",
+    "    place = (choices == selected).all(-1).nonzero().flatten().tolist()",
+    '    away = one_minus_cosine(end, separators.theta[place[0]]).item() if place and end.any() else "not locally optimal"',
+    "    print(selected.tolist(), away)",
   ];
 }
 

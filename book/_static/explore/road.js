@@ -5,7 +5,7 @@ import * as engine from "./engine.js";
 const FIRST = { wanted: -4, size: 0.1, high: 10 };
 /** The two inputs of Figure 5: a token of score C and one of score 1 pull with unequal strength, so the road lies beside the ray. */
 const inputs = ({ high }) => ({ keys: [[[0, 0], [1, 1]], [[0, 0], [1, -1]]], scores: [[0, high], [0, 1]] });
-const RULES = [["constant step (GD)", "c1"], ["normalised (NGD)", "c0"], ["Polyak's step", "c2"]];
+const RULES = [["constant step (GD)", "i0"], ["normalised (NGD)", "c1"], ["Polyak's step", "c0"]];
 const AGE = Math.log10(4e26); // steps that a thousand million a second make in the age of the universe
 
 function check({ wanted, size, high }) {
@@ -48,7 +48,7 @@ export function python({ wanted, size, high }) {
 
 export function road(root, tag) {
   const ui = frame(root, { tag, title: "One road, three speeds.", hint: "How right should the direction be? Move the slider and compare the steps.", first: FIRST, check, python, render });
-  const view = plane(ui.stage, { name: "The ray, and the road beside it", ratio: 0.4, redraw: ui.ask }), table = make("div", { class: "explore-count" });
+  const view = plane(ui.stage, { name: "The ray, and the road beside it", ratio: 0.26, redraw: ui.ask }), table = make("div", { class: "explore-count" });
   ui.slider("1 − cos to the limit", { key: "wanted", min: -8, max: -1, step: 0.1, show: (x) => small(10 ** x) });
   ui.slider("Step size", { key: "size", min: 0.02, max: 1, step: 0.02 });
   ui.slider("C, score of one input", { key: "high", min: 2, max: 20, step: 1 });
@@ -62,7 +62,7 @@ export function road(root, tag) {
     if (!view.width) return;
     // The ray lies level; across is to scale with it, so that the angle at the pin is the angle that is asked for.
     const far = Math.max(way * 1.15, 3), side = Math.sign(engine.dot([-solution.theta[1], solution.theta[0]], offset.across)) * engine.length(offset.across);
-    view.look([-0.06 * far, far, -0.2 * far, 0.2 * far]);
+    view.look([-0.06 * far, far, -0.12 * far, 0.12 * far]);
     view.segment("ray", [0, 0], [far, 0], "dashed");
     view.segment("road", [0, side], [far, side], "path c0");
     view.segment("angle", [0, 0], [way, side], "thin");

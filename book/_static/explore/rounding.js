@@ -5,7 +5,7 @@ import * as engine from "./engine.js";
 const LAST = 1000, DRAWN = 200; // iterations that were run, and that the paper draws
 const PROBLEM = { keys: [[[-0.1, 1], [1, 0], [0, 0]]], scores: [[1, 0.9, 0]] };
 const STARTS = [1, 0.5, 0, -0.5, -1, -1.5].map((y) => [0, y]);
-const RUNS = ["32 bits", "64 bits", "log space"], COLOURS = ["c1", "c2", "c0"];
+const RUNS = ["32 bits", "64 bits", "log space"], COLOURS = ["c1", "i0", "c0"];
 const ROUNDOFF = 2 ** -24;
 const FIRST = { epsilon: -9, size: 0.1, at: DRAWN, start: 5, zoom: 1 };
 const CHART = [-24, 1]; // decades of the lower panel
