@@ -292,6 +292,8 @@ def _counted(rows):
 def seeds_in_short(chapter, rows):
     """Return in a few words on how many fresh seeds a chapter's rows held."""
     judged = [row for row in rows if row["verdict"]]
+    if not judged:
+        return "no verdict yet"
     found = [seeds(row) for row in judged]
     if words := next((text for held, _, text in found if held is None), None):
         return {"not yet swept": "fresh seeds: not yet swept", "older code": "fresh seeds: older code"}[words]
