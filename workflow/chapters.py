@@ -149,9 +149,8 @@ def presents(code):
     names = [getattr(getattr(value, "func", None), "id", "") for value in values]
     if names and set(names) == {"tell"}:
         return "tell"
-    words = all(
-        isinstance(value, ast.Constant | ast.JoinedStr) or name == "source" for value, name in zip(values, names)
-    )
+    named = zip(values, names, strict=True)
+    words = "source" in names and all(isinstance(v, ast.Constant | ast.JoinedStr) or n == "source" for v, n in named)
     listed = len(values) == 1 and isinstance(values[0], ast.List) and re.search(r"\.(claim|control|baseline)\b", code)
     return "show" if names[-1:] == ["show"] or listed or words else ""
 
