@@ -295,7 +295,7 @@ def seeds_in_short(chapter, rows):
     found = [seeds(row) for row in judged]
     if words := next((text for held, _, text in found if held is None), None):
         return {"not yet swept": "fresh seeds: not yet swept", "older code": "fresh seeds: older code"}[words]
-    if not optional(ROBUSTNESS)[chapter]["block"]:
+    if not judged or not optional(ROBUSTNESS)[chapter]["block"]:
         return "nothing is drawn"
     held = sum(held >= 0.9 * of for held, of, _ in found)
     return f"{max(of for _, of, _ in found)} fresh seeds: {held} of {len(judged)} rows held"
