@@ -1,4 +1,8 @@
-"""The built site as a reader has it: alone on the machine, by day and by night, on a desk, a tablet and a phone."""
+"""The built site as a reader has it: alone on the machine, by day and by night, on a desk, a tablet and a phone.
+
+Each page is loaded once, all folds are opened, and everything is measured there. On a phone a table may go on beside the
+screen, where the page says so, and a formula of a chapter that is not finished; on anything wider nothing may.
+"""
 
 import json
 from pathlib import Path
@@ -56,17 +60,16 @@ def test_nothing_is_cut_off_without_a_sign(seen, page):
 
 
 @finished
-def test_nothing_is_cut_off_on_a_phone(seen, page):
+def test_formulas_fit_a_phone(seen, page):
     found = seen(page)["phone"]
-    assert found["formulas"] + found["inline"] + found["tables"] == []
+    assert found["formulas"] + found["inline"] == []
 
 
 @finished
 def test_answer_comes_first(seen, page):
-    desk, phone = seen(page)["desk"], seen(page)["phone"]
-    assert desk["figure"] < 1
-    assert phone["figure"] < 1.3
-    assert max(desk["chips"], phone["chips"]) < 2
+    for (figure, chips), screens in zip(seen(page)["first"], (1, 1.3), strict=True):
+        assert figure < screens
+        assert chips < 2
 
 
 @every_chapter
