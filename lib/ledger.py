@@ -425,7 +425,7 @@ def tell(stem, **numbers):
 
 
 def show(key, thing):
-    """Show a figure or a table of verdicts, and let the page place it: ``show("fig-theorem-2-offset", figure)``.
+    """Show a figure or a table, and let the page place it: ``show("fig-theorem-2-offset", figure)``.
 
     A block of the page that has this key shows it where the block stands, which may be above the cell. Outside a
     notebook the thing is returned: where it is the last line of its cell, a run without a notebook finds its rows.
@@ -434,11 +434,12 @@ def show(key, thing):
     ----------
     key : str
         ``fig-`` or ``tab-``, the chapter's name, a hyphen, and a name for the thing.
-    thing : matplotlib.figure.Figure or Verdict
+    thing : matplotlib.figure.Figure or Verdict or object
+        Whatever a notebook can show.
 
     Returns
     -------
-    matplotlib.figure.Figure or Verdict or None
+    object or None
     """
     try:
         from IPython import get_ipython
@@ -453,7 +454,7 @@ def show(key, thing):
         display(thing)
     else:
         glue(key, thing)
-    if not isinstance(thing, Verdict):
+    if hasattr(thing, "savefig"):
         from matplotlib.pyplot import close
 
         close(thing)  # else the notebook shows it again when the cell ends
