@@ -1,4 +1,4 @@
-"""A Sphinx extension: an entry of the index for each statement that a box states, so that a search for its name finds the box first."""
+"""A Sphinx extension: an entry of the index for each statement in a box; a search for its name then finds it first."""
 
 import re
 
@@ -10,7 +10,8 @@ KINDS = r"(Theorem|Lemma|Figure|Definition|Assumption|Proposition)"
 
 
 def names(title):
-    """Return the statements that the title of a box names: ``Lemmas 8, 9 and 10 (Authors)`` -> Lemma 8, Lemma 9, Lemma 10."""
+    """Return the statements that the title of a box names: Lemma 8 and Lemma 9 for ``Lemmas 8 and 9 (Authors)``."""
+    title = re.sub(r"^\s*\((.*)\)$", r"\1", title)  # as sphinx_proof puts it after a number
     title = re.sub(r"\s*\([A-Z][^()]*\)$", "", title)
     listed = re.split(rf"\b{KINDS}s?\b", title)
     found = [
@@ -27,6 +28,7 @@ class Indexed(SphinxTransform):
     default_priority = 300
 
     def apply(self, **_):
+        """Put them there."""
         for box in list(self.document.findall(lambda node: isinstance(node, nodes.Element) and "realtype" in node)):
             entries = [("single", name, box["ids"][0], "main", None) for name in names(box["title"])]
             box.parent.insert(box.parent.index(box), addnodes.index(entries=entries))

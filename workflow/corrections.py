@@ -1,4 +1,4 @@
-"""The page of corrections: each printed sentence that the book changes, what it needs, and the smallest example that shows it."""
+"""The page of corrections: each printed sentence that the book changes, what it needs, and the smallest example."""
 
 from pathlib import Path
 
@@ -39,24 +39,25 @@ def sections(rows):
 def _section(number, quote, paper, rows, entry):
     from fragments import called, escaped, link, numbers
 
-    items = list(dict.fromkeys(called(row) for row in rows))
-    heading = entry.get("title", f"{', '.join(items)}: {rows[0]['note']}")
+    items = escaped(", ".join(dict.fromkeys(called(row) for row in rows)))
+    notes = " ".join(dict.fromkeys(escaped(row["note"]) for row in rows))
+    measured = "\n".join(f"- {escaped(row['statement'])}: {numbers(row)}." for row in rows)
     blocks = [
-        f"## {number}. {escaped(heading) if not entry else heading}",
-        f"{escaped(', '.join(items))}, *{escaped(paper)}*, as printed:",
+        f"## {number}. {entry.get('title', items)}",
+        f"{items}, *{escaped(paper)}*, as printed:",
+        f"> {escaped(quote)}",
+        f"**What it needs.** {entry.get('needs', notes)}",
+        *_example(number, entry),
+        f"**Measured** in {' and '.join(map(link, dict.fromkeys(row['chapter'] for row in rows)))}:",
+        measured,
     ]
-    blocks.append(f"> {escaped(quote)}")
-    blocks.append(
-        f"**What it needs.** {entry['needs']}"
-        if entry
-        else " ".join(dict.fromkeys(escaped(row["note"]) for row in rows))
-    )
+    return "\n\n".join(blocks) + "\n"
+
+
+def _example(number, entry):
+    """Yield the smallest example and its drawing; nothing for a sentence that the page does not know yet."""
     if entry:
         drawing, told = DRAWN[entry["drawing"]]()
         told = {name: front.Number(value) for name, value in told.items()}
-        blocks.append(f"**The smallest example.** {entry['example'].format(**told)}")
-        blocks.append(front.figure(drawing, entry["caption"].format(**told), f"fig-correction-{number}").rstrip())
-    measured = [f"- {escaped(row['statement'])}: {numbers(row)}." for row in rows]
-    chapters = list(dict.fromkeys(row["chapter"] for row in rows))
-    blocks.append("**Measured**, in " + " and ".join(map(link, chapters)) + ":")
-    return "\n\n".join([*blocks, "\n".join(measured)]) + "\n"
+        yield f"**The smallest example.** {entry['example'].format(**told)}"
+        yield front.figure(drawing, entry["caption"].format(**told), f"fig-correction-{number}").rstrip()

@@ -93,93 +93,91 @@ def selection():
     spots = torch.tensor([1.0, 0.5, 0.0, -0.5, -1.0, -1.5], dtype=problem.keys.dtype)
     starts = torch.stack([torch.zeros_like(spots), spots, torch.zeros_like(spots)], dim=-1)
     path = run(problem, by_name("logistic"), starts, normalised(0.1), 1000)
-    ends = selected_tokens(problem, path.theta[-1])[:, 0]
-    best = int(optimal_tokens(problem)[0])
-    window = (-1.9, 5.1, -1.9, 4.2)
-    at, height = plane(*window, 0, 0, WIDTH)
-    parts = []
-    for token in sorted(set(ends.tolist())):
-        ray = att_svm(problem, torch.tensor([token])).theta[:2]
-        x, y = (6 * ray / ray.norm()).tolist()
-        end = inside([(0.01 * k * x, 0.01 * k * y) for k in range(101)], window)[-1]
-        parts.append(line([at(0, 0), at(*end)], "ray"))
-    for k, end in enumerate(ends.tolist()):
-        points = inside(path.theta[:, k, :2].tolist(), window)
-        parts.append(line([at(*point) for point in points], "path best" if end == best else "path other"))
-        parts.append(dot(*at(*points[0]), 3, "start"))
-    for token, (key, score) in enumerate(zip(problem.keys[0, :, :2].tolist(), problem.scores[0].tolist(), strict=True)):
-        parts.append(dot(*at(*key), 6, "token best" if token == best else "token"))
-        x, y = at(*key)
-        parts.append(
-            words(x - 10, y + 4, f"score {score:.2g}", anchor="end")
-            if token != 1
-            else words(x, y + 20, f"score {score:.2g}")
-        )
-    middle = spots.abs().argmin()
-    steps = [0, 20, 100]
-    for k, step in enumerate(steps):
-        shares = problem.attention(path.theta[step, middle])[0].tolist()
-        parts.append(words(60 + 120 * k, height + 92, f"step {step}", anchor="middle"))
-        for token, share in enumerate(shares):
-            kind = "bar best" if token == best else "bar"
-            parts.append(box(28 + 120 * k + 22 * token, height + 78 - 56 * share, 18, 56 * share, kind))
-    kept = path.theta[steps, middle][:, None]
-    numbers = {
-        "starts": len(spots),
-        "best": int((ends == best).sum()),
-        "other": int((ends != best).sum()),
-        "before": float(problem.attention(kept[0])[..., best].max()),
-        "after": float(problem.attention(kept[-1])[..., best].max()),
-        "steps": steps,
-    }
+    ends, best = selected_tokens(problem, path.theta[-1])[:, 0].tolist(), int(optimal_tokens(problem)[0])
+    rays = [att_svm(problem, torch.tensor([token])).theta[:2].tolist() for token in sorted(set(ends))]
+    steps, middle = [0, 20, 100], int(spots.abs().argmin())
+    shares = [problem.attention(path.theta[step, middle])[0].tolist() for step in steps]
+    tokens = list(zip(problem.keys[0, :, :2].tolist(), problem.scores[0].tolist(), strict=True))
+    above, height = _paths(tokens, path.theta[..., :2].transpose(0, 1).tolist(), ends, best, rays)
     label = (
         "The plane of keys with three tokens. Paths of a query from several starts bend onto one of two dashed rays. "
         "Below, the attention on the three tokens along one path: first equal, in the end all on the best one."
     )
-    return svg(height + 100, label, *parts), numbers
+    drawing = svg(height + 100, label, *above, *_shares(shares, steps, best, height + 78))
+    numbers = {"starts": len(ends), "best": ends.count(best), "other": len(ends) - ends.count(best)}
+    return drawing, numbers | {"before": shares[0][best], "after": shares[-1][best], "steps": steps}
+
+
+def _paths(tokens, paths, ends, best, rays):
+    """Return the parts of the plane above, and its height."""
+    window = (-1.9, 5.1, -1.9, 4.2)
+    at, height = plane(*window, 0, 0, WIDTH)
+    parts = []
+    for x, y in rays:
+        end = inside([(0.06 * k * x, 0.06 * k * y) for k in range(101)], window)[-1]
+        parts.append(line([at(0, 0), at(*end)], "ray"))
+    for points, end in zip(paths, ends, strict=True):
+        parts.append(
+            line([at(*point) for point in inside(points, window)], "path best" if end == best else "path other")
+        )
+        parts.append(dot(*at(*points[0]), 3, "start"))
+    for k, (key, score) in enumerate(tokens):
+        x, y = at(*key)
+        parts.append(dot(x, y, 6, "token best" if k == best else "token other" if k in ends else "token"))
+        place = (x, y - 12, "middle") if key[1] == 0 < key[0] else (x - 10, y + 4, "end")
+        parts.append(words(*place[:2], f"score {score:.2g}", anchor=place[2]))
+    return parts, height
+
+
+def _shares(shares, steps, best, foot):
+    """Yield the bars of attention at each of three steps."""
+    for k, (step, row) in enumerate(zip(steps, shares, strict=True)):
+        yield words(60 + 120 * k, foot + 16, f"step {step}", anchor="middle")
+        for token, share in enumerate(row):
+            kind = "bar best" if token == best else "bar"
+            yield box(28 + 120 * k + 22 * token, foot - 56 * share, 18, 56 * share, kind)
 
 
 def tokens():
     """Return the drawing of the page on notation: keys and query, logits, attention, scores, and the token selected."""
-    keys, query, scores = [(0.9, 1.3), (1.6, 0.3), (-0.6, 1.0), (-1.0, -0.5)], (1.1, 1.2), (1.0, 0.4, 0.4, 0.2)
+    keys, query, scores = [(0.9, 1.3), (1.6, 0.3), (-0.6, 1.0), (-0.8, -0.5)], (1.6, 2.0), (1.0, 0.4, 0.4, 0.2)
     logits = [a * query[0] + b * query[1] for a, b in keys]
     weights = [math.exp(logit) for logit in logits]
     attention = [weight / sum(weights) for weight in weights]
     chosen = attention.index(max(attention))
-    at, height = plane(-1.4, 2.1, -1.1, 1.9, 0, 24, 160)
-    parts = [
-        words(0, 14, "keys and query", "head"),
-        line([at(-1.4, 0), at(2.1, 0)], "axis"),
-        line([at(0, -1.1), at(0, 1.9)], "axis"),
-    ]
+    at, height = plane(-1.3, 2.2, -1.1, 2.2, 0, 24, 152)
+    parts = [words(0, 14, "keys and query", "head")]
+    parts += [line([at(-1.3, 0), at(2.2, 0)], "axis"), line([at(0, -1.1), at(0, 2.2)], "axis")]
     along = sum(part**2 for part in query)
     for k, (key, logit) in enumerate(zip(keys, logits, strict=True)):
-        foot = (query[0] * logit / along, query[1] * logit / along)
-        parts += [line([at(*key), at(*foot)], "thin"), dot(*at(*key), 6, "token best" if k == chosen else "token")]
-        x, y = at(*key)
-        parts.append(words(x + (9 if k < 2 else -9), y - 6, f"k_{k + 1}", anchor="start" if k < 2 else "end"))
-    parts += [arrow(at(0, 0), at(*query), "query"), words(*at(query[0] + 0.08, query[1] - 0.24), "p", "query")]
-    columns = ((176, "logits", logits, 14), (246, "attention", attention, 52), (322, "scores", scores, 26))
-    for x, name, values, unit in columns:
+        (x, y), kind = at(*key), "token best" if k == chosen else "token"
+        parts += [line([(x, y), at(query[0] * logit / along, query[1] * logit / along)], "thin"), dot(x, y, 6, kind)]
+        parts.append(words(x + 9, y + 12, f"k_{k + 1}"))
+    parts += [arrow(at(0, 0), at(*query), "query"), words(*at(query[0] + 0.12, query[1] - 0.1), "p", "query")]
+    for x, name, values, unit in (
+        (180, "logits", logits, 7),
+        (246, "attention", attention, 52),
+        (322, "scores", scores, 26),
+    ):
         parts.append(words(x, 14, name, "head"))
-        for k, value in enumerate(values):
-            y = 38 + 32 * k
-            length = unit * abs(value)
-            start = x + (16 if name == "logits" else 0) - (length if value < 0 else 0)
-            parts += [
-                box(start, y, length, 11, "bar best" if k == chosen else "bar"),
-                words(x, y + 23, f"{value:.2f}", "small"),
-            ]
-    for k in range(len(keys)):
-        parts.append(words(172, 48 + 32 * k, str(k + 1), "small", "end"))
+        parts += _bars(x + (16 if min(values) < 0 else 0), values, unit, chosen)
+    parts += [words(172, 48 + 32 * k, str(k + 1), "small", "end") for k in range(len(keys))]
     below = max(24 + height, 38 + 32 * len(keys)) + 22
-    parts.append(words(0, below, "attention selects"))
-    parts.append(words(110, below, f"token {chosen + 1}", "query"))
+    parts += [words(0, below, "attention selects"), words(110, below, f"token {chosen + 1}", "query")]
     label = (
-        "Left: the plane with four keys and the query p; a key's logit is how far it reaches along p. Right, a row for each "
-        "token: its logit, its attention, its score. The token with the largest logit has most of the attention."
+        "Left: the plane with four keys and the query p; a key's logit is how far it reaches along p, times its "
+        "length. Right, a row for each token: logit, attention, score. The token with the largest logit has most "
+        "of the attention."
     )
     return svg(below + 8, label, *parts)
+
+
+def _bars(x, values, unit, chosen):
+    """Yield a column of bars with their numbers under them."""
+    for k, value in enumerate(values):
+        length, y = unit * abs(value), 38 + 32 * k
+        yield box(x - (length if value < 0 else 0), y, length, 11, "bar best" if k == chosen else "bar")
+        yield words(x, y + 23, f"{value:.2f}", "small")
 
 
 def chart(x, y, width, height, across, up):
@@ -197,7 +195,7 @@ def flat_loss():
     at, axes = chart(40, 12, 300, 140, (0, 1), (-0.13, 0.13))
     curve = [(k / 60, -((k / 60 - 0.5) ** 3)) for k in range(61)]
     parts = [axes, line([at(*point) for point in curve], "path best"), line([at(0.3, 0), at(0.7, 0)], "path other")]
-    parts += [dot(*at(0.5, 0), 5, "token other"), words(*at(0.52, 0.02), "slope 0: descent stops here", "other")]
+    parts += [dot(*at(0.5, 0), 5, "token other"), words(*at(0.5, 0.035), "slope 0: descent stops here", "other")]
     parts += [words(190, 170, "score reached, u", anchor="middle"), words(34, 20, "loss", anchor="end")]
     return svg(178, "A curve that falls everywhere, and is level at its middle, where descent stops.", *parts)
 
@@ -236,30 +234,25 @@ def finite_end():
     least = 1 / (1 + math.exp(-balance))
     drawing = svg(
         190,
-        "Two falling lines that cross: the pull of input 1 is the larger one to the left, that of input 2 to the right.",
+        "Two falling lines that cross: the pull of input 1 is the larger to the left, that of input 2 to the right.",
         *parts,
     )
     return drawing, {"norm": balance, "attention": least}
 
 
 def ratio_turns():
-    """Return how the limit of the prompt turns with the ratio of the two radii, on the data of Figure 3(b).
+    """Return how the limit of the prompt turns with the ratio of the two radii, on the data of Figure 3(b)."""
+    library()
+    from lib.datasets import figure_3
+    from lib.joint import JointProblem
+    from lib.joint_paths import joint_limit
 
-    The direction of largest ``min_i u.d_i + c (margin_i - Gamma)``, found on a grid of angles.
-    """
-    rows, margins = ((1.0, 1.0), (1.0, -1.0), (0.5, 1.5)), (1.0, 1.0, 1.5)
-    angles = [k * math.pi / 2e4 - math.pi / 4 for k in range(15001)]
-
-    def least(angle, ratio):
-        u = math.cos(angle), math.sin(angle)
-        along = [u[0] * a + u[1] * b for a, b in rows]
-        if min(along) < 0:
-            return -math.inf
-        return min(x + ratio * (margin - min(margins)) for x, margin in zip(along, margins, strict=True))
-
+    problem, selected = JointProblem(*figure_3("b")), [1, 1, 1]
     ratios = [k / 20 for k in range(41)]
-    limits = [math.degrees(max(angles, key=lambda angle: least(angle, ratio))) for ratio in ratios]
-    threshold = next(ratio for ratio, limit in zip(ratios, limits, strict=True) if abs(limit) < 0.1)
+    prompts = [joint_limit(problem, selected, ratio).prompt.tolist() for ratio in [*ratios, math.inf]]
+    *angles, last = [math.degrees(math.atan2(up, along)) for along, up in prompts]
+    limits = [abs(angle - last) for angle in angles]
+    threshold = float(joint_limit(problem, selected, 0.0).threshold)
     top = max(limits)
     at, axes = chart(46, 14, 290, 140, (0, 2), (0, 1.15 * top))
     parts = [axes, line([at(*point) for point in zip(ratios, limits, strict=True)], "path best")]

@@ -115,9 +115,7 @@ def numbers(row):
 def called(row):
     """Return the name that readers know of the item of a row."""
     entries = (entry for paper in register() if paper["arxiv"] == row["paper"] for entry in paper["items"])
-    return next(
-        (entry["called"] for entry in entries if entry["item"] == row["item"] and "called" in entry), row["item"]
-    )
+    return next((entry.get("called", row["item"]) for entry in entries if entry["item"] == row["item"]), row["item"])
 
 
 def optional(path):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import drawings
 from chapters import BookError, chapters, source, title, yaml_of
-from claims import HELD, register
+from claims import HELD, commit, register
 
 FRONT = Path("book/front.yml")
 PARTS = {"max-margin": "Max-margin token selection", "rates": "Convergence rates", "mirror-descent": "Mirror descent"}
@@ -35,20 +35,19 @@ class Number(float):
 def picture():
     """Return the picture of the first page. Its place is where the interactive one goes, too."""
     drawing, told = drawings.selection()
+    first, *_, last = told["steps"]
     caption = (
-        "<strong>Attention stops averaging: it picks one token, and the start decides which.</strong> One input of three tokens. "
-        f"Above: {told['starts']} runs of normalised gradient descent on the query; {told['best']} turn to the token of the best "
-        f"score, {told['other']} to a neighbour that beats only the origin. Dashed: the two directions that the theory predicts. Below: "
-        f"attention along the run from the origin, {told['before']:.2f} on the best token at step {told['steps'][0]} and "
-        f"{told['after']:.4f} at step {told['steps'][-1]}."
+        "<strong>Attention stops averaging: it picks one token, and the start decides which.</strong> One input of "
+        f"three tokens. Above: {told['starts']} runs of normalised gradient descent on the query; {told['best']} turn "
+        f"to the token of the best score, {told['other']} to a neighbour that beats only the origin. Dashed: the two "
+        f"directions that the theory predicts. Below: attention along the run from the origin, {told['before']:.2f} on "
+        f"the best token at step {first} and {told['after']:.4f} at step {last}."
     )
-    return raw(
-        f'<figure class="drawn" id="fig-intro"><div id="token-playground">{drawing}</div><figcaption>{caption}</figcaption></figure>'
-    )
+    return figure(f'<div id="token-playground">{drawing}</div>', caption, "fig-intro")
 
 
 def findings(rows):
-    """Return the findings of ``book/front.yml``, with the numbers of these rows of the ledger and the signs of their verdicts."""
+    """Return the findings of ``book/front.yml``, with the numbers and the verdicts of these rows of the ledger."""
     from corrections import sentences
     from fragments import SIGNS, link, styled
 
@@ -60,9 +59,8 @@ def findings(rows):
         used = [known[name] for name in finding["rows"].values()]
         numbers = {name: Number(known[row]["measured"]) for name, row in finding["rows"].items()}
         said = finding["say"].replace("{sentences}", "{sentences:.0f}").format(**given, **numbers)
-        worst = next(
-            (row["verdict"] for row in used if row["verdict"] not in HELD), used[0]["verdict"] if used else "corrected"
-        )
+        verdicts = [row["verdict"] for row in used] or ["corrected"]
+        worst = next((verdict for verdict in verdicts if verdict not in HELD), verdicts[0])
         page = finding["read"]
         target = link(page) if page in chapters() else f"{{doc}}`{page}`"
         lines.append(f"- {styled(SIGNS[worst], worst)} {said} {target}.")
@@ -96,24 +94,15 @@ def book_map(rows):
         if (here := chapter.partition("/")[0]) != part:
             part, y = here, y + HEAD
             parts.append(drawings.words(LEFT - 8, y - 12, PARTS.get(part, part.replace("-", " ").capitalize()), "head"))
-        places[chapter], y = (k, y), y + ROW
-        whole = html.escape(re.sub(r"[*$`]", "", title(source(chapter))))
-        name, says = html.escape(entry["name"]), html.escape(entry["says"])
-        parts.append(
-            f'<a href="{chapter}.html" class="n{k}"><title>{whole}</title><rect x="{LEFT - 10}" y="{y - ROW - 10}" width="{360 - LEFT + 10}" '
-            f'height="{ROW}"/>{drawings.dot(LEFT, y - ROW + 2, 5, standing(chapter, rows))}'
-            f'<text x="{LEFT + 12}" y="{y - ROW + 6}"><tspan class="name">{name}</tspan> {says}</text></a>'
-        )
-    arcs = []
-    for entry in entries():
-        for earlier in entry.get("from", ()):
-            if earlier in places:
-                (one, top), (other, bottom) = places[earlier], places[entry["chapter"]]
-                bow = min(LEFT - 12, 10 + 0.16 * abs(bottom - top))
-                arcs.append(
-                    f'<path class="arc n{one} n{other}" d="M{LEFT - 7} {top + 2} C{LEFT - 7 - 1.3 * bow:.0f} {top + 2}, '
-                    f'{LEFT - 7 - 1.3 * bow:.0f} {bottom + 2}, {LEFT - 7} {bottom + 2}"/>'
-                )
+        places[chapter] = (k, y + 2)
+        parts.append(_row(k, y + 2, entry, standing(chapter, rows)))
+        y += ROW
+    arcs = [
+        _arc(places[earlier], places[entry["chapter"]])
+        for entry in entries()
+        for earlier in entry.get("from", ())
+        if earlier in places
+    ]
     rules = "".join(f".map:has(.n{k}:is(:hover,:focus)) .arc:not(.n{k}){{opacity:.12}}" for k, _ in places.values())
     label = "A map of the book: a row for each chapter, arcs from each to those that rest on it."
     inner = "".join([*arcs, *parts])
@@ -121,20 +110,37 @@ def book_map(rows):
         f'<svg class="drawing map" viewBox="0 0 360 {y + 4}" style="--width: 430px" role="group" aria-label="{label}">'
         f"<style>{rules}</style>{inner}</svg>"
     )
-    return figure(
-        drawing,
-        "<strong>Which statement feeds which.</strong> An arc leads from a chapter down to those that rest on it. The colour of a dot says "
-        'how its statements fare: <span class="verdict reproduced">held</span>, <span class="verdict corrected">held once a printed '
-        'sentence is changed</span>, <span class="verdict not-reproduced">not all held</span>; grey, undecided or only the book\'s own.',
-        "fig-map",
+    caption = (
+        "<strong>Which statement feeds which.</strong> An arc leads from a chapter down to those that rest on it. The "
+        'colour of a dot says how its statements fare: <span class="verdict reproduced">held</span>, <span '
+        'class="verdict corrected">held once a printed sentence is changed</span>, <span class="verdict '
+        "not-reproduced\">not all held</span>; grey, undecided or only the book's own."
     )
+    return figure(drawing, caption, "fig-map")
+
+
+def _row(k, y, entry, kind):
+    """Return the link to a chapter: its dot, its name, and a few words."""
+    whole = html.escape(re.sub(r"[*$`]", "", title(source(entry["chapter"]))))
+    return (
+        f'<a href="{entry["chapter"]}.html" class="n{k}"><title>{whole}</title>'
+        f'<rect x="{LEFT - 10}" y="{y - 12}" width="{370 - LEFT}" height="{ROW}"/>{drawings.dot(LEFT, y, 5, kind)}'
+        f'<text x="{LEFT + 12}" y="{y + 4}"><tspan class="name">{html.escape(entry["name"])}</tspan> '
+        f"{html.escape(entry['says'])}</text></a>"
+    )
+
+
+def _arc(one, other):
+    """Return the line from a chapter to one that rests on it."""
+    (k, top), (j, bottom), right = one, other, LEFT - 7
+    left = right - 1.3 * min(LEFT - 26, 10 + 0.16 * abs(bottom - top))
+    return f'<path class="arc n{k} n{j}" d="M{right} {top} C{left:.0f} {top}, {left:.0f} {bottom}, {right} {bottom}"/>'
 
 
 def standing(chapter, rows):
     """Return the class of a chapter's dot: how the claims of papers fare that it tests."""
-    verdicts = {
-        row["verdict"] for row in rows if row["chapter"] == chapter and (row["kind"], row["of"]) == ("claim", "paper")
-    }
+    about = ("claim", "paper", chapter)
+    verdicts = {row["verdict"] for row in rows if (row["kind"], row["of"], row["chapter"]) == about}
     if "not reproduced" in verdicts:
         return "not-reproduced"
     if not verdicts or "undecided" in verdicts:
@@ -149,14 +155,10 @@ def cite():
         return ""
     about = yaml_of(path)
     authors = " and ".join(_name(author) for author in about["authors"])
-    year = str(about.get("date-released", ""))[:4]
-    fields = [
-        ("title", "{" + about["title"] + "}"),
-        ("author", "{" + authors + "}"),
-        ("version", about["version"]),
-        ("year", year),
-    ]
-    listed = ",\n".join(f"  {name:<8} = {{{value}}}" for name, value in fields if value)
+    year = re.search(r"\d{4}(?=-\d\d-\d\d)", commit())
+    fields = {"title": "{" + about["title"] + "}", "author": "{" + authors + "}", "version": about["version"]}
+    fields |= {"year": year[0]} if year else {}
+    listed = ",\n".join(f"  {name:<8} = {{{value}}}" for name, value in fields.items())
     papers = ", ".join(f"{{cite:t}}`{paper['key']}`" for paper in register() if "key" in paper)
     return (
         f"```bibtex\n@software{{what_attention_selects,\n{listed},\n}}\n```\n\n"
