@@ -124,7 +124,7 @@ def _paths(tokens, paths, ends, best, rays):
     for k, (key, score) in enumerate(tokens):
         x, y = at(*key)
         parts.append(dot(x, y, 6, "token best" if k == best else "token other" if k in ends else "token"))
-        place = (x, y - 12, "middle") if key[1] == 0 < key[0] else (x - 10, y + 4, "end")
+        place = (x + 8, y + 17, "start") if key[1] == 0 < key[0] else (x - 10, y + 4, "end")
         parts.append(words(*place[:2], f"score {score:.2g}", anchor=place[2]))
     return parts, height
 
@@ -195,7 +195,7 @@ def flat_loss():
     at, axes = chart(40, 12, 300, 140, (0, 1), (-0.13, 0.13))
     curve = [(k / 60, -((k / 60 - 0.5) ** 3)) for k in range(61)]
     parts = [axes, line([at(*point) for point in curve], "path best"), line([at(0.3, 0), at(0.7, 0)], "path other")]
-    parts += [dot(*at(0.5, 0), 5, "token other"), words(*at(0.5, 0.035), "slope 0: descent stops here", "other")]
+    parts += [dot(*at(0.5, 0), 5, "token other"), words(*at(0.46, 0.035), "slope 0: descent stops", "other")]
     parts += [words(190, 170, "score reached, u", anchor="middle"), words(34, 20, "loss", anchor="end")]
     return svg(178, "A curve that falls everywhere, and is level at its middle, where descent stops.", *parts)
 
@@ -205,7 +205,7 @@ def opposite_inputs():
     at, height = plane(-1.8, 1.8, -0.8, 0.8, 0, 8, WIDTH)
     parts = [line([at(0, -0.8), at(0, 0.8)], "ray"), dot(*at(0, 0), 5, "token")]
     for side, name, kind in ((1, "input 1", "best"), (-1, "input 2", "other")):
-        parts += [arrow(at(0, 0), at(1.1 * side, 0), f"path {kind}"), dot(*at(1.1 * side, 0), 6, f"token {kind}")]
+        parts += [arrow(at(0, 0), at(1.02 * side, 0), f"path {kind}"), dot(*at(1.1 * side, 0), 6, f"token {kind}")]
         parts.append(words(*at(1.1 * side, 0.25), f"{name}: best key", kind, "middle"))
     parts.append(words(180, height + 22, "no p is ahead on both: ATT-SVM has no solution", anchor="middle"))
     return svg(
@@ -227,7 +227,7 @@ def finite_end():
     y = (math.log(gap) - balance) / math.log(10)
     parts = [axes, line([at(*point) for point in up], "path best"), line([at(*point) for point in down], "path other")]
     parts += [line([at(balance, y), at(balance, -16)], "thin"), dot(*at(balance, y), 5, "token")]
-    parts += [words(*at(7.2, -5.6), "input 1 pulls up", "best"), words(*at(6.2, -9.4), "input 2 pulls down", "other")]
+    parts += [words(*at(7.2, -5.6), "input 1 pulls up", "best"), words(*at(6.2, -10.2), "input 2 pulls down", "other")]
     parts += [words(*at(balance + 0.3, y + 0.4), f"p stays at {balance:.1f}"), words(42, 24, "1e-4", "small", "end")]
     parts += [words(42, 164, "1e-16", "small", "end"), words(190, 182, "p", anchor="middle")]
     parts += [words(46, 176, "6", "small"), words(336, 176, "18", "small", "end")]
