@@ -4,6 +4,7 @@ Always from an empty tree: Sphinx repeats no warning about a page that it does n
 would pass where the first one failed. A build that fails leaves no site, not half of one.
 """
 
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import check_site
 import downloads
+import explore
+import finish
 import fragments
 import nbformat
 import speed
@@ -33,7 +36,13 @@ def stage(folder, notebook_of):
         if path.is_file() and not (path.suffix == ".md" and is_chapter(path)):
             put(folder / path, path.read_bytes())
     for chapter in chapters():
-        put(folder / "book" / (chapter + ".ipynb"), nbformat.writes(notebook_of(chapter)).encode() + b"\n")
+        notebook = notebook_of(chapter)
+        noted = fragments.about(chapter, notebook)
+        put(folder / "book/_generated/about" / (chapter + ".json"), json.dumps(noted).encode())
+        drop_rows(notebook)
+        put(folder / "book" / (chapter + ".ipynb"), nbformat.writes(notebook).encode() + b"\n")
+    if explore.SOURCES.exists():
+        put(folder / "book/_static/explore.js", explore.bundle().encode())
     put(folder / "_toc.yml", Path("_toc.yml").read_bytes())
     put(folder / "_config.yml", yaml.safe_dump(downloads.settings(Path("_config.yml").read_text("utf-8"))).encode())
     for name, text in fragments.texts().items():
@@ -48,11 +57,15 @@ def put(path, content):
         path.write_bytes(content)
 
 
-def executed(chapter):
-    """Return the prose of a chapter as it is now with the outputs of its run, less the rows for the ledger.
+def drop_rows(notebook):
+    """Take the rows for the ledger out of a notebook: they are data, which Sphinx cannot show and warns of."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop(MIME, None)
 
-    Those are data, which Sphinx cannot show and warns of.
-    """
+
+def executed(chapter):
+    """Return the prose of a chapter as it is now with the outputs of its run."""
     return merged(chapter, outcome(Path("build/executed", chapter + ".ipynb")))
 
 
@@ -75,8 +88,6 @@ def merged(chapter, run):
             if outcome["source"] != cell.source:
                 raise BookError(f"{chapter}: its code is not the code that ran; run it again: make book")
             cell.execution_count, cell.outputs = outcome.execution_count, outcome.outputs
-            for output in cell.outputs:
-                output.get("data", {}).pop(MIME, None)
             if injected and "parameters" in cell.metadata.get("tags", []):
                 cells.append(injected)
     notebook.cells, notebook.metadata = cells, run.metadata
@@ -109,6 +120,8 @@ def main():
         sys.exit("\n".join([*lines, f"site: jupyter-book failed, see {LOG}"]))
     built = OUTPUT / "_build/html"
     downloads.write(built)
+    config = downloads.settings(Path("_config.yml").read_text("utf-8"))
+    finish.write(built, pages(), config["title"], downloads.site_of(config))
     if faults := check_site.faults(built, STAGED, pages()):
         sys.exit("\n".join([*faults, f"site: {len(faults)} faults"]))
     os.replace(built, HTML)
