@@ -16,7 +16,7 @@ from matplotlib.collections import PatchCollection
 from matplotlib.colors import LinearSegmentedColormap, ListedColormap, LogNorm
 from matplotlib.patches import Patch, PathPatch, Rectangle, Wedge
 from matplotlib.path import Path
-from matplotlib.text import OffsetFrom
+from matplotlib.text import OffsetFrom, Text
 from matplotlib.ticker import MaxNLocator
 
 from . import checks
@@ -308,6 +308,7 @@ def heatmap(x, y, values, xlabel, ylabel, label, title="", limits=None, level=No
     if label:
         shown = ax.collections[0]
         ax.figure.colorbar(shown, ax=ax.figure.axes, orientation="horizontal", label=label, shrink=0.8, aspect=35)
+    _settle(ax.figure)
     return ax.figure
 
 
@@ -647,7 +648,7 @@ def _write(ax, tracks, points, wanted, faint=()):
     faint : list of array, each of shape (records, 2)
         Tracks that are covered rather than go far.
     """
-    ax.figure.draw_without_rendering()  # the frame finds its place
+    _settle(ax.figure)
     taken, boxes = np.concatenate([_ink(ax, tracks), _ink(ax, faint, 12.0), _discs(ax, points)]), []
     frame = ax.bbox.extents * 72 / ax.figure.dpi
     for text, places, colour in wanted:
@@ -664,7 +665,8 @@ def _write(ax, tracks, points, wanted, faint=()):
         )  # fmt: skip
 
 
-SIDES = np.array([(1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8)])
+SIDES = np.array([(1, 0), (-1, 0), (0, 1), (0, -1), (0.6, 1), (-0.6, 1), (0.6, -1), (-0.6, -1), (0.8, 0.8), (-0.8, 0.8),
+                  (0.8, -0.8), (-0.8, -0.8)])  # fmt: skip
 
 
 def _cost(middle, half, taken, boxes, frame):
@@ -673,7 +675,7 @@ def _cost(middle, half, taken, boxes, frame):
     covered = np.sum(((taken > low) & (taken < high)).all(1))
     texts = sum(bool((low < box[2:]).all() and (high > box[:2]).all()) for box in boxes)
     outside = np.maximum(frame[:2] - low, 0).sum() + np.maximum(high - frame[2:], 0).sum()
-    return covered + 100 * texts + 20 * outside
+    return covered + 100 * texts + 5 * outside
 
 
 def _on_canvas(ax, places):
@@ -710,7 +712,7 @@ def _label_ends(ax, ends, heading=""):
     ends = [end for end in ends if end[0].strip()]
     ax.figure.draw_without_rendering()
     frame = ax.bbox.extents * 72 / ax.figure.dpi
-    right, top = frame[2:]
+    right = frame[2]
     tips = [_tip(ax, x, y) for _, x, y, _ in ends]
     taken = _ink(ax, [np.stack([x, y], axis=1) for _, x, y, _ in ends])
     beside = []
@@ -723,19 +725,33 @@ def _label_ends(ax, ends, heading=""):
             taken = np.concatenate([taken, middle + np.array([-1, 0, 1])[:, None] * size / 2])
         else:
             beside.append(k)
-    sizes = [_text_size(ax, ends[k][0])[1] for k in beside]
-    heights = _apart([tips[k][1] for k in beside], sizes, top, heading)
-    corner = OffsetFrom(ax.patch, (1, 1))  # further panels may yet change the frame, but not the distances of names
-    for k, height in zip(beside, heights, strict=False):
+    place = {"textcoords": OffsetFrom(ax.patch, (1, 1)), "xytext": (10, 0), "va": "center", "fontsize": SIZE}
+    for k in beside:
         label, _, _, colour = ends[k]
-        far = right - tips[k][0] > 12 or abs(height - tips[k][1]) > 4
         leader = {"arrowstyle": "-", "lw": 0.6, "color": colour, "shrinkA": 0, "shrinkB": 1, "relpos": (0, 0.5)}
-        ax.annotate(
-            label, _from_canvas(ax, tips[k]), xytext=(10, height - top), textcoords=corner, color=colour, va="center",
-            fontsize=SIZE, annotation_clip=False, arrowprops=leader if far else None,
-        )  # fmt: skip
+        about = {"color": colour, "arrowprops": leader, "annotation_clip": False, "gid": "end"}
+        ax.annotate(label, _from_canvas(ax, tips[k]), **place, **about)
     if heading and beside:
-        ax.annotate(heading, (10, heights[-1] - top), xycoords=corner, color=MUTED, va="center", fontsize=SIZE)
+        ax.annotate(heading, (1, 1), xycoords="axes fraction", **place, color=MUTED, gid="heading")
+    _settle(ax.figure)
+
+
+def _settle(figure):
+    """Put the names beside each frame of a figure where its curves end, now that all it holds so far has its place."""
+    for _ in range(2):  # names move the frame, too
+        figure.draw_without_rendering()
+        for ax in figure.axes:
+            names = [text for text in ax.texts if text.get_gid() == "end"]
+            headings = [text for text in ax.texts if text.get_gid() == "heading"]
+            right, top = ax.bbox.extents[2:] * 72 / figure.dpi
+            tips = np.reshape([_on_canvas(ax, name.xy) for name in names], (-1, 2))
+            sizes = [Text.get_window_extent(name).height * 72 / figure.dpi for name in names]
+            heights = _apart(tips[:, 1], sizes, top, bool(headings))
+            for name, tip, height in zip(names, tips, heights, strict=False):
+                name.set_position((10, height - top))
+                name.arrow_patch.set_visible(right - tip[0] > 12 or abs(height - tip[1]) > 4)
+            for heading in headings:
+                heading.set_position((10, heights[-1] - top))
 
 
 def _from_canvas(ax, place):

@@ -490,11 +490,24 @@ def test_a_name_stands_at_the_end_of_its_curve():
 
 def test_a_name_that_had_to_move_has_a_leader_to_its_curve():
     ax = curves({f"curve {k}": (1 + 1e-3 * k) / X for k in range(5)}, heading="five").axes[0]
-    moved = [text for text in ax.texts if getattr(text, "arrow_patch", None)]
+    moved = [text for text in ax.texts if text.get_gid() == "end" and text.arrow_patch.get_visible()]
     assert len(moved) >= 3
     for text in moved:
         np.testing.assert_allclose(ax.transData.transform(text.xy), ax.transData.transform((40, 1 / 40)), atol=8)
     assert texts(ax.figure).count("five") == 1
+
+
+def test_names_stay_at_their_curves_when_more_panels_come():
+    with plt.rc_context():
+        figures.theme()
+        upper, lower = figures.panels(2)
+        figures.curves(X, {"low": 0 * X, "high": 0 * X + 1}, "", "y", yscale="linear", ax=upper)
+        figure = figures.heatmap(
+            COLUMNS, ROWS, SLOPE, "d", "rows\nin two lines", label="fraction", title="more", ax=lower
+        )
+        boxes = boxes_of_words(figure)
+        for (_, box), height in zip(boxes, (0, 1), strict=True):
+            assert box.y0 < upper.transData.transform((40, height))[1] < box.y1
 
 
 def test_time_runs_from_light_to_dark():

@@ -42,7 +42,7 @@ export function python({ rows, norm }) {
 export function ball(root, tag) {
   let growing = 0, solved = null, key = "";
   const ui = frame(root, { tag, title: "Grow the ball.", hint: "The shaded wedge has both margins at least 1. Drag the two difference rows, change p, and watch where the ball touches.", first: FIRST, check, python, render });
-  const view = plane(ui.stage, { name: "The wedge and the ball", redraw: ui.ask });
+  const view = plane(ui.stage, { name: "The wedge and the ball", ui });
   const button = make("button", { type: "button", onclick: start }, "Grow");
   ui.slider("p", { get: ({ norm }) => Math.log(norm - 1), put: (x) => ({ norm: +(1 + Math.exp(x)).toPrecision(3) }), min: Math.log(0.05), max: Math.log(19), step: 0.01, show: (x) => (1 + Math.exp(x)).toPrecision(3) });
   ui.slider("Size of the ball", { key: "grown", min: 0, max: 1, step: 0.01, show: (x) => `${Math.round(100 * x)} %` });

@@ -45,7 +45,7 @@ export function python({ third, ratio }) {
 
 export function dial(root, tag) {
   const ui = frame(root, { tag, title: "Turn the dial.", hint: "How fast does the head grow, in lengths of the prompt? The third token can be dragged, too.", first: FIRST, check, python, render });
-  const view = plane(ui.stage, { name: "Tokens, and the direction of the prompt", ratio: 0.55, redraw: ui.ask });
+  const view = plane(ui.stage, { name: "Tokens, and the direction of the prompt", ratio: 0.55, ui });
   ui.slider("c = r / R, head to prompt", { key: "ratio", min: SPAN[0], max: SPAN[1], step: 0.01, show: (x) => (10 ** x).toFixed(2) });
 
   function render(state) {

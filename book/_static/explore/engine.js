@@ -5,7 +5,6 @@
 
 const STEEP = 300; // margin at which a slope is given by its logarithm
 const FAINT = 1e-100; // part of attention whose logarithm is taken out
-const TINY = 1e-16; // below it, e^s - 1 = s and log(1 + s) = s to rounding
 const ROUNDING = 16 * 2 ** -52; // part of |row| |theta| that a margin may lack
 const LONGEST = 1e9; // length of theta times the longest row above which it counts as none
 const TIGHT = 1e-6; // how far from 1 the margin of a neighbour may be
@@ -72,18 +71,19 @@ function weigh(room, i, loss) {
   let top = first;
   for (let t = first + 1; t < last; t++) if (logits[t] > logits[top]) top = t;
   let total = 0, drift = 0;
+  const highest = logits[top], score = scores[top];
   for (let t = first; t < last; t++) {
-    const odds = Math.exp(logits[t] - logits[top]);
+    const odds = t === top ? 1 : Math.exp(logits[t] - highest);
     total += odds;
-    drift += odds * (scores[t] - scores[top]);
+    drift += odds * (scores[t] - score);
     weights[t] = odds;
   }
   if (Math.abs(drift) < FAINT) return weighFaint(room, first, last, top, loss);
   drift /= total;
-  const factor = -slope(room, loss, scores[top], drift, 1) / total;
+  const factor = -slope(room, loss, score, drift, 1) / total;
   let others = 0;
   for (let t = first; t < last; t++) {
-    weights[t] *= factor * (scores[t] - scores[top] - drift);
+    weights[t] *= factor * (scores[t] - score - drift);
     others += weights[t];
   }
   weights[top] -= others;
@@ -159,58 +159,26 @@ export function attention({ keys }, p) {
   });
 }
 
-function logGrowth(sign, logDrop) {
-  const drop = sign * Math.exp(logDrop);
-  return Math.abs(drop) < TINY ? logDrop : Math.log(Math.abs(Math.expm1(drop)));
-}
-
-/** log |loss(u - sign e^logDrop) - loss(u)|. */
-function logChange(loss, margin, sign, logDrop) {
-  if (loss === "correlation") return logDrop;
-  if (loss === "exponential") return logGrowth(sign, logDrop) - margin;
-  const logShare = margin < 0 ? -Math.log1p(Math.exp(margin)) : -margin - Math.log1p(Math.exp(-margin));
-  const logSize = logShare + logGrowth(sign, logDrop), size = Math.exp(logSize);
-  return size < TINY ? logSize : Math.log(Math.abs(Math.log1p(sign * size)));
-}
-
-/** Sign and logarithm of the risk minus its limit on the selected tokens. */
-export function excess({ keys, scores }, loss, p, selected) {
-  const parts = keys.map((tokens, i) => {
-    const logits = tokens.map((key) => dot(key, p)), top = Math.max(...logits), best = scores[i][selected[i]];
-    const shift = Math.max(...logits.map((z, t) => (scores[i][t] === best ? -Infinity : z - top)));
-    if (shift === -Infinity) return [0, shift];
-    let total = 0, drop = 0;
-    logits.forEach((z, t) => {
-      total += Math.exp(z - top);
-      if (scores[i][t] !== best) drop += Math.exp(z - top - shift) * (best - scores[i][t]);
-    });
-    const sign = Math.sign(drop);
-    return [sign, sign === 0 ? -Infinity : logChange(loss, best, sign, shift + Math.log(Math.abs(drop) / total))];
-  });
-  const shift = Math.max(...parts.map((part) => part[1]));
-  if (shift === -Infinity) return { sign: 0, log: shift };
-  const total = parts.reduce((sum, [sign, log]) => sum + sign * Math.exp(log - shift), 0);
-  return { sign: Math.sign(total), log: total === 0 ? -Infinity : shift + Math.log(Math.abs(total) / keys.length) };
-}
-
 /**
  * Descend from a start: the iterates 0, ..., iterations as x0, y0, x1, y1, ...
  *
- * rule: {kind: "normalised" | "constant", size}, or {kind: "polyak", selected}. With a norm other than 2 by mirror descent, the normalised step
- * in the dual norm. Where the numbers end, the last iterate is repeated.
+ * rule: {kind: "normalised" | "constant", size}. With a norm other than 2 by mirror descent, the normalised step in the dual norm. Where the numbers end, the last iterate is repeated.
  */
 export function descend(problem, loss, start, rule, iterations, norm = 2, every = 1) {
   const room = workspace(problem), path = new Float64Array(2 * (Math.floor(iterations / every) + 1));
-  let [x, y] = start, [mx, my] = mirrorMap(start, norm);
+  const mirrored = mirrorMap(start, norm), { direction } = room, inverse = 1 / (norm - 1);
+  let x = start[0], y = start[1], mx = mirrored[0], my = mirrored[1]; // no arrays in the loop: it runs while a token is dragged
   path[0] = x;
   path[1] = y;
   for (let k = 1; k <= iterations; k++) {
-    const logScale = gradientIn(room, loss, x, y), [gx, gy] = room.direction;
-    const step = stepLength(problem, loss, rule, [x, y], gx, gy, logScale, norm);
-    mx -= step * gx;
-    my -= step * gy;
-    const nextX = raise(mx, 1 / (norm - 1)), nextY = raise(my, 1 / (norm - 1));
-    if (Number.isFinite(nextX) && Number.isFinite(nextY)) [x, y] = [nextX, nextY];
+    const logScale = gradientIn(room, loss, x, y), step = stepLength(rule, direction[0], direction[1], logScale, norm);
+    mx -= step * direction[0];
+    my -= step * direction[1];
+    const nextX = raise(mx, inverse), nextY = raise(my, inverse);
+    if (Number.isFinite(nextX) && Number.isFinite(nextY)) {
+      x = nextX;
+      y = nextY;
+    }
     if (k % every === 0) {
       path[(2 * k) / every] = x;
       path[(2 * k) / every + 1] = y;
@@ -219,13 +187,10 @@ export function descend(problem, loss, start, rule, iterations, norm = 2, every 
   return path;
 }
 
-function stepLength(problem, loss, rule, p, gx, gy, logScale, norm) {
+function stepLength(rule, gx, gy, logScale, norm) {
   if (rule.kind === "constant") return rule.size * Math.exp(logScale);
-  const size = norm === 2 || rule.kind === "polyak" ? Math.sqrt(gx * gx + gy * gy) : length([gx, gy], dual(norm));
-  if (size === 0) return 0;
-  if (rule.kind === "normalised") return rule.size / size;
-  const over = excess(problem, loss, p, rule.selected);
-  return over.sign > 0 ? Math.exp(over.log - Math.log(2) - logScale - 2 * Math.log(size)) : 0;
+  const size = norm === 2 ? Math.sqrt(gx * gx + gy * gy) : length([gx, gy], dual(norm));
+  return size === 0 ? 0 : rule.size / size;
 }
 
 /** The last point of a path. */

@@ -174,7 +174,7 @@ export function playground(root, tag, name) {
     tag, title: "Drag the tokens.", first, check, python, render,
     hint: "Stars score best in their input; circles are starts. Click into the plane to add a start; on a start or token, arrow keys move it.",
   });
-  const view = plane(ui.stage, { name: "The plane of keys and prompts", redraw: ui.ask });
+  const view = plane(ui.stage, { name: "The plane of keys and prompts", ui });
   const map = basinMap(ui.stage, (part) => {
     share = part;
     ui.ask();

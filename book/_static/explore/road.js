@@ -48,7 +48,7 @@ export function python({ wanted, size, high }) {
 
 export function road(root, tag) {
   const ui = frame(root, { tag, title: "One road, three speeds.", hint: "How right should the direction be? Move the slider and compare the steps.", first: FIRST, check, python, render });
-  const view = plane(ui.stage, { name: "The ray, and the road beside it", ratio: 0.26, redraw: ui.ask }), table = make("div", { class: "explore-count" });
+  const view = plane(ui.stage, { name: "The ray, and the road beside it", ratio: 0.26, ui }), table = make("div", { class: "explore-count" });
   ui.slider("1 − cos to the limit", { key: "wanted", min: -8, max: -1, step: 0.1, show: (x) => small(10 ** x) });
   ui.slider("Step size", { key: "size", min: 0.02, max: 1, step: 0.02 });
   ui.slider("C, score of one input", { key: "high", min: 2, max: 20, step: 1 });

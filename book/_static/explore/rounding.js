@@ -64,10 +64,10 @@ export function rounding(root, tag) {
     tag, title: "The race of Figure 1(b).", first: FIRST, check, python, render,
     hint: "One recipe, three ways to compute its gradient. Press Play, or drag the iteration beyond the point where the paper stops drawing.",
   });
-  const view = plane(ui.stage, { name: "Paths of three runs", ratio: 0.62, redraw: ui.ask });
+  const view = plane(ui.stage, { name: "Paths of three runs", ratio: 0.62, ui });
   const below = make("div", { class: "explore-stage" });
   ui.stage.after(below);
-  const chart = plane(below, { name: "Size of the gradient against the iteration", ratio: 0.3, redraw: ui.ask });
+  const chart = plane(below, { name: "Size of the gradient against the iteration", ratio: 0.3, ui });
 
   const play = make("button", { type: "button", onclick: toggle }, "Play");
   ui.add(make("div", { class: "explore-row" }, play, make("button", { type: "button", onclick: () => ui.set({ at: DRAWN }) }, "Where the paper stops"),

@@ -28,11 +28,11 @@ export function small(x) {
 // ---- the plane -------------------------------------------------------------------------------------------------------------------------------
 
 /**
- * A plane with equal scales, as wide as its stage: draw(scene) is called when its size changes.
+ * A plane with equal scales, as wide as its stage, of the figure ui, which draws.
  *
  * Its nodes have names and stay from drawing to drawing, so that one can be dragged, or have the focus, while all else changes.
  */
-export function plane(stage, { name, ratio = 0.7, redraw }) {
+export function plane(stage, { name, ratio = 0.7, ui }) {
   const svg = make("svg", { role: "group", "aria-label": name, class: "explore-plane" }), layers = {}, kept = new Map();
   for (const layer of ["back", "lines", "front", "handles"]) svg.append((layers[layer] = make("g")));
   stage.append(svg);
@@ -46,7 +46,7 @@ export function plane(stage, { name, ratio = 0.7, redraw }) {
     self.height = Math.round(Math.min(width * (width < 500 ? Math.max(ratio, 0.85) : ratio), 0.75 * innerHeight));
     svg.setAttribute("viewBox", `0 0 ${width} ${self.height}`);
     svg.style.height = `${self.height}px`;
-    redraw();
+    ui.ask();
   }).observe(stage);
 
   /** Show at least this window [left, right, bottom, top]. */
@@ -142,6 +142,7 @@ export function plane(stage, { name, ratio = 0.7, redraw }) {
     event.preventDefault();
     if (turn) move([rounded(at[0] + turn[0]), rounded(at[1] + turn[1])]);
     done();
+    ui.now(); // before the next key, which goes on from here
   }
 
   /** Handles whose target a pointer meets, the nearest first, and of those on one spot the one on top. */
@@ -151,7 +152,7 @@ export function plane(stage, { name, ratio = 0.7, redraw }) {
     return [...layers.handles.children].reverse().filter((node) => node.act && away(node) <= 22).sort((a, b) => away(a) - away(b));
   };
   svg.addEventListener("pointerdown", (event) => {
-    const [node, ...under] = event.button === 0 ? met(event) : [];
+    const [node, ...under] = event.button ? [] : met(event);
     if (!node) return;
     event.preventDefault();
     const below = document.activeElement === node && under.find((other) => String(other.act.at) === String(node.act.at));
@@ -159,6 +160,8 @@ export function plane(stage, { name, ratio = 0.7, redraw }) {
     held = { node, below, point: from(event), at: node.act.at, moved: false };
     svg.setPointerCapture(event.pointerId);
   });
+  // A finger on a handle drags it; anywhere else it scrolls the page. (touch-action is not heeded inside of an SVG.)
+  svg.addEventListener("touchstart", (event) => met(event.touches[0]).length && event.preventDefault(), { passive: false });
   svg.addEventListener("pointermove", (event) => {
     if (!held) return;
     const point = from(event), [left, right, bottom, top] = self.window, inset = 8 / self.scale;
@@ -246,6 +249,7 @@ export function frame(root, { tag, title, hint, first, check, render, python }) 
   }
 
   function draw() {
+    cancelAnimationFrame(asked);
     asked = 0;
     for (const sync of bound) sync();
     undo.disabled = past.length === 0;
@@ -300,7 +304,7 @@ export function frame(root, { tag, title, hint, first, check, render, python }) 
   code.textContent = python(state).join("\n");
 
   return {
-    stage, controls, say, change, done, set, ask, state: () => state,
+    stage, controls, say, change, done, set, ask, now: draw, state: () => state,
     /** A row of buttons, each of which sets a part of the state. */
     presets(name, options) {
       controls.append(make("div", { role: "group", "aria-label": name, class: "explore-row" }, make("span", {}, name),
