@@ -822,6 +822,11 @@ def test_sound_page_has_no_fault(body):
         ('<img src="x/a.png" alt="../_images/a.png">', "image x/a.png has no alt text"),
         (FIGURE.format(" "), "image a.png of a cell has no caption"),
         ('<div class="cell_output"><img src="a.png" alt="Two paths"></div>', "image a.png of a cell has no caption"),
+        ('<svg class="drawing" id="drawing-1" aria-label=""></svg>', "drawing drawing-1 has no alt text"),
+        (
+            '<div class="cell_output"><svg class="drawing" id="drawing-1" aria-label="Two paths"></svg></div>',
+            "image drawing-1 of a cell has no caption",
+        ),
     ],
 )
 def test_fault_of_a_page_is_found(body, fault):
