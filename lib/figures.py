@@ -200,7 +200,7 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
     ax.set(xscale=xscale, yscale=yscale)
     ax.margins(x=0.01)
     ends = []
-    for (label, y), colour in zip(series.items(), _colours(series), strict=True):
+    for (label, y), colour in zip(series.items(), _colours(series, ax), strict=True):
         if label in (bands or {}):
             ax.fill_between(x, *map(np.asarray, bands[label]), color=colour, alpha=0.25, lw=0)
         if y.ndim == 2:
@@ -241,7 +241,7 @@ def histogram(samples, edges, xlabel, ylabel, ax=None):
     kinds = [label for label, values in samples.items() for _ in np.asarray(values)]
     values = np.concatenate([np.asarray(values, float) for values in samples.values()])
     look = {"multiple": "stack", "element": "step", "alpha": 0.8, "lw": 0, "legend": False, "ax": ax}
-    names, colours = list(samples)[::-1], _colours(samples)[::-1]  # seaborn stacks downwards
+    names, colours = list(samples)[::-1], _colours(samples, ax)[::-1]  # seaborn stacks downwards
     if kinds:
         sns.histplot(x=values, hue=kinds, hue_order=names, palette=colours, bins=edges, **look)
     if len(samples) > 1:
@@ -345,7 +345,7 @@ def regions(x, y, kinds, names, xlabel, ylabel, lines=None, ax=None):
         ax.plot(along, high, color=INK, ls="--", lw=1.6)
         tracks.append(np.stack([np.asarray(along, float), np.asarray(high, float)], axis=1))
     wanted = [(name, track[len(track) // 2 :], INK) for name, track in zip(lines or {}, tracks, strict=True)]
-    for kind, (name, colour) in enumerate(zip(names, _colours(names), strict=True)):
+    for kind, (name, colour) in enumerate(zip(names, _colours(names, ax), strict=True)):
         rows, columns = np.nonzero(kinds == kind)
         if len(rows):
             ax.add_patch(PathPatch(_covered(kinds == kind, x, y, across, up), fc=colour, lw=0, alpha=0.3))
@@ -464,11 +464,13 @@ def panels(count, height=2.3):
     return plt.subplots(count, 1, figsize=(WIDTH, height * count), squeeze=False)[1][:, 0]
 
 
-def _colours(names):
-    """A colour for each name: its own, or the first of the palette that none of these has."""
-    own = [colour_of(name, None) for name in names]
-    free = [colour for colour in PALETTE if colour not in own] or PALETTE
-    others = cycle(free)
+def _colours(names, ax):
+    """A colour for each name: its own, that of another panel, or the first of the palette that no other name has."""
+    elsewhere = {text.get_text(): text.get_color() for panel in ax.figure.axes for text in panel.texts}
+    own = [colour_of(name, elsewhere.get(name)) for name in names]
+    taken = [*own, *elsewhere.values()]
+    free = [colour for colour in PALETTE if colour not in taken] or [each for each in PALETTE if each not in own]
+    others = cycle(free or PALETTE)
     return [colour or next(others) for colour in own]
 
 

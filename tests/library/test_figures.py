@@ -420,6 +420,15 @@ def test_a_method_has_its_colour_in_every_figure(names, colours):
         assert curves(title).axes[0].lines[-1].get_color() == colours[0]
 
 
+def test_a_name_has_one_colour_in_all_panels_and_no_other_name_has_it():
+    upper, lower = figures.panels(2)
+    figures.curves(X, {"constant": 1 / X, "GD": 2 / X, "1 / t": 3 / X}, "t", "y", ax=upper)
+    figures.curves(X, {"GD": 2 / X, "new": 4 / X, "constant": 1 / X}, "t", "y", ax=lower)
+    first, second = ({text.get_text(): text.get_color() for text in ax.texts} for ax in (upper, lower))
+    assert (first["constant"], first["GD"]) == (second["constant"], second["GD"])
+    assert len(set((first | second).values())) == 4
+
+
 def paths_of(figure):
     """Numbers of points of the lines in the SVG of a figure, and its sizes of text in points."""
     file = io.StringIO()
