@@ -35,7 +35,7 @@ METHODS = {
     "GD": BLUE, "SGD": BLUE, "normalised GD": VERMILION, "NGD": VERMILION, "normalised": VERMILION,
     "normalised SGD": VERMILION, "NSGD": VERMILION, "Polyak": GREEN, "flow": VIOLET, "path": VIOLET, "Adam": PINK,
 }  # fmt: skip
-ORDERS = {1.1: BROWN, 1.5: VERMILION, 1.75: TEAL, 2.0: BLUE, 3.0: GREEN, 10.0: VIOLET}
+ORDERS = {1.1: BROWN, 1.5: PINK, 1.75: VERMILION, 2.0: BLUE, 3.0: GREEN, 10.0: VIOLET}
 # What a token is to the choice, or a choice to all choices.
 KINDS = {"optimal": GREEN, "selected": VERMILION, "other": MUTED, "global": GREEN, "local": VERMILION}
 TIME = ListedColormap(sns.color_palette("flare", 24).as_hex())
@@ -159,7 +159,7 @@ def plane(
     tips = {label: _draw_ray(ax, np.asarray(ray, float), style)
             for (label, ray), style in zip((rays or {}).items(), cycle(("--", ":", "-.")), strict=False)}  # fmt: skip
     _draw_points(ax, points, chosen)
-    wanted = _names(ax, points, scores)
+    wanted, marks = _names(ax, points, scores), np.concatenate([points, paths[0]])
     wanted += [(label, np.outer(np.linspace(0.97, 0.4, 12), end), colour_of(label)) for label, end in tips.items()]
     if cone is not None:
         wanted.append(("cone", _draw_cone(ax, *cone), BLUE))
@@ -167,7 +167,7 @@ def plane(
     named = [(name, *path.T, INK) for name, path in zip(names, np.moveaxis(paths, 1, 0), strict=False) if name]
     if named:
         _label_ends(ax, named, heading)
-    _write(ax, tracks, points, wanted, faint=[np.array([(left, 0), (right, 0)]), np.array([(0, bottom), (0, top)])])
+    _write(ax, tracks, marks, wanted, faint=[np.array([(left, 0), (right, 0)]), np.array([(0, bottom), (0, top)])])
     return ax.figure
 
 
@@ -544,7 +544,7 @@ def _draw_points(ax, points, chosen):
 
 def _names(ax, points, scores):
     """What to write at the tokens, and where: once where several of one score crowd together."""
-    crowd, written = 0.16 * np.ptp(ax.get_xlim()), []
+    crowd, written = 0.1 * np.ptp(ax.get_xlim()), []
     for point, score in zip(points, scores, strict=True):
         if not any(score == other and np.linalg.norm(point - place) < crowd for other, place in written):
             written.append((score, point))

@@ -407,7 +407,7 @@ def test_colours_are_distinct_for_every_eye(eye):
         (["normalised\nGD", "Polyak"], [figures.VERMILION, figures.GREEN]),
         (
             [r"$p = 1.75$", "q = 2", r"$\ell_{1.1}$", r"$\ell_3$"],
-            [figures.TEAL, figures.BLUE, figures.BROWN, figures.GREEN],
+            [figures.VERMILION, figures.BLUE, figures.BROWN, figures.GREEN],
         ),
         (["local", "something", "global"], [figures.VERMILION, figures.BLUE, figures.GREEN]),
     ],
