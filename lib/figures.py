@@ -17,7 +17,7 @@ from matplotlib.colors import LinearSegmentedColormap, ListedColormap, LogNorm
 from matplotlib.patches import Patch, PathPatch, Rectangle, Wedge
 from matplotlib.path import Path
 from matplotlib.text import OffsetFrom, Text
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from . import checks
 
@@ -33,7 +33,7 @@ PALETTE = (BLUE, VERMILION, GREEN, VIOLET, PINK, BROWN, TEAL)
 # The same method has the same colour in each chapter, by the name that a curve bears; the order of a mirror map, too.
 METHODS = {
     "GD": BLUE, "SGD": BLUE, "normalised GD": VERMILION, "NGD": VERMILION, "normalised": VERMILION,
-    "normalised SGD": VERMILION, "NSGD": VERMILION, "Polyak": GREEN, "flow": VIOLET, "path": VIOLET, "Adam": PINK,
+    "normalised SGD": VERMILION, "NSGD": VERMILION, "own norms": VERMILION, "joint norm": GREEN, "Polyak": GREEN, "flow": VIOLET, "path": VIOLET, "Adam": PINK,
 }  # fmt: skip
 ORDERS = {1.1: BROWN, 1.5: PINK, 1.75: VERMILION, 2.0: BLUE, 3.0: GREEN, 10.0: VIOLET}
 # What a token is to the choice, or a choice to all choices.
@@ -560,12 +560,13 @@ def _draw_many(ax, x, y, colour):
 
 
 def _plain_ticks(ax):
-    """Write 0.6 and not 6 x 10^-1 on a logarithmic axis of less than a decade, which has no power of ten to show."""
-    for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+    """Write 0.2 and not 2 x 10^-1 on a logarithmic axis on which fewer than two powers of ten stand."""
+    for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
         if axis.get_scale() == "log":
             axis.set_minor_formatter("")
-            if high < 10 * low:
-                axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5]))
+            low, high = np.log10(sorted(limits))
+            if np.floor(high) - np.ceil(low) < 1:
+                axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
                 axis.set_major_formatter("{x:g}")
 
 

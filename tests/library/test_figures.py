@@ -506,6 +506,16 @@ def test_a_name_that_had_to_move_has_a_leader_to_its_curve():
     assert texts(ax.figure).count("five") == 1
 
 
+@pytest.mark.parametrize(("low", "high", "plain"), [(0.03, 0.4, True), (0.3, 0.6, True), (1e-6, 1e-1, False)], ids=str)
+def test_a_short_logarithmic_axis_has_plain_numbers(low, high, plain):
+    ax = curves({"GD": np.geomspace(low, high, 40)}).axes[0]
+    low, high = ax.get_ylim()
+    shown = [label.get_text() for label in ax.get_yticklabels() if low <= label.get_position()[1] <= high]
+    assert len(shown) >= 2
+    assert all(re.fullmatch(r"0\.\d+", text) for text in shown) == plain
+    assert not [label.get_text() for label in ax.get_yticklabels(minor=True) if label.get_text()]
+
+
 def test_names_stay_at_their_curves_when_more_panels_come():
     with plt.rc_context():
         figures.theme()
