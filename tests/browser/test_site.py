@@ -1,7 +1,7 @@
 """The built site as a reader has it: alone on the machine, by day and by night, on a desk, a tablet and a phone.
 
-Each page is loaded once, all folds are opened, and everything is measured there. On a phone a table may go on beside the
-screen, where the page says so, and a formula of a chapter that is not finished; on anything wider nothing may.
+Each page is loaded once, all folds are opened, and everything is measured there. On a phone a table may go on beside
+the screen, where the page says so, and a formula of a chapter that is not finished; on anything wider nothing may.
 """
 
 import json

@@ -268,13 +268,13 @@ def test_engine_computes_the_same_in_the_browser(engine):
 
 
 MUTANTS = {  # text of the engine, what it becomes
-    "the drift of the scores is left out": ("(scores[t] - scores[top] - drift)", "(scores[t] - scores[top])"),
+    "the drift of the scores is left out": ("(scores[t] - score - drift)", "(scores[t] - score)"),
     "of two inputs the fainter one is lost": ("Math.exp(scales[i] - scale)", "0"),
     "a saturated input loses its tied tokens": ("(gap === 0 ? -pull : gap", "(gap === 0 ? 0 : gap"),
     "the slope is that of the other side": ("1 / (1 + Math.exp(margin))", "1 / (1 + Math.exp(-margin))"),
     "the step is as long as the gradient": ("0 : rule.size / size;", "0 : rule.size;"),
     "the step's length is in the wrong norm": ("length([gx, gy], dual(norm))", "length([gx, gy], norm)"),
-    "a mirror map is not inverted": ("raise(mx, 1 / (norm - 1))", "raise(mx, norm - 1)"),
+    "a mirror map is not inverted": ("inverse = 1 / (norm - 1)", "inverse = norm - 1"),
     "one row alone is never tried": ("required[i] > 0) consider", "required[i] > 9) consider"),
     "two rows are never tried": ("for (let j = 0; j < i; j++) consider", "for (let j = i; j < i; j++) consider"),
     "rows that are not kept are not looked at": (

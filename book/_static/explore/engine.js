@@ -71,18 +71,19 @@ function weigh(room, i, loss) {
   let top = first;
   for (let t = first + 1; t < last; t++) if (logits[t] > logits[top]) top = t;
   let total = 0, drift = 0;
+  const highest = logits[top], score = scores[top];
   for (let t = first; t < last; t++) {
-    const odds = Math.exp(logits[t] - logits[top]);
+    const odds = t === top ? 1 : Math.exp(logits[t] - highest);
     total += odds;
-    drift += odds * (scores[t] - scores[top]);
+    drift += odds * (scores[t] - score);
     weights[t] = odds;
   }
   if (Math.abs(drift) < FAINT) return weighFaint(room, first, last, top, loss);
   drift /= total;
-  const factor = -slope(room, loss, scores[top], drift, 1) / total;
+  const factor = -slope(room, loss, score, drift, 1) / total;
   let others = 0;
   for (let t = first; t < last; t++) {
-    weights[t] *= factor * (scores[t] - scores[top] - drift);
+    weights[t] *= factor * (scores[t] - score - drift);
     others += weights[t];
   }
   weights[top] -= others;
@@ -165,16 +166,19 @@ export function attention({ keys }, p) {
  */
 export function descend(problem, loss, start, rule, iterations, norm = 2, every = 1) {
   const room = workspace(problem), path = new Float64Array(2 * (Math.floor(iterations / every) + 1));
-  let [x, y] = start, [mx, my] = mirrorMap(start, norm);
+  const mirrored = mirrorMap(start, norm), { direction } = room, inverse = 1 / (norm - 1);
+  let x = start[0], y = start[1], mx = mirrored[0], my = mirrored[1]; // no arrays in the loop: it runs while a token is dragged
   path[0] = x;
   path[1] = y;
   for (let k = 1; k <= iterations; k++) {
-    const logScale = gradientIn(room, loss, x, y), [gx, gy] = room.direction;
-    const step = stepLength(rule, gx, gy, logScale, norm);
-    mx -= step * gx;
-    my -= step * gy;
-    const nextX = raise(mx, 1 / (norm - 1)), nextY = raise(my, 1 / (norm - 1));
-    if (Number.isFinite(nextX) && Number.isFinite(nextY)) [x, y] = [nextX, nextY];
+    const logScale = gradientIn(room, loss, x, y), step = stepLength(rule, direction[0], direction[1], logScale, norm);
+    mx -= step * direction[0];
+    my -= step * direction[1];
+    const nextX = raise(mx, inverse), nextY = raise(my, inverse);
+    if (Number.isFinite(nextX) && Number.isFinite(nextY)) {
+      x = nextX;
+      y = nextY;
+    }
     if (k % every === 0) {
       path[(2 * k) / every] = x;
       path[(2 * k) / every + 1] = y;
