@@ -33,7 +33,8 @@ PALETTE = (BLUE, VERMILION, GREEN, VIOLET, PINK, BROWN, TEAL)
 # The same method has the same colour in each chapter, by the name that a curve bears; the order of a mirror map, too.
 METHODS = {
     "GD": BLUE, "SGD": BLUE, "normalised GD": VERMILION, "NGD": VERMILION, "normalised": VERMILION,
-    "normalised SGD": VERMILION, "NSGD": VERMILION, "own norms": VERMILION, "joint norm": GREEN, "Polyak": GREEN, "flow": VIOLET, "path": VIOLET, "Adam": PINK,
+    "normalised SGD": VERMILION, "NSGD": VERMILION, "Polyak": GREEN, "flow": VIOLET, "path": VIOLET, "Adam": PINK,
+    "own norms": VERMILION, "joint norm": GREEN,
 }  # fmt: skip
 ORDERS = {1.1: BROWN, 1.5: PINK, 1.75: VERMILION, 2.0: BLUE, 3.0: GREEN, 10.0: VIOLET}
 # What a token is to the choice, or a choice to all choices.
