@@ -90,7 +90,7 @@ export function ball(root, tag) {
       if (size > 0) view.segment(`margin ${k}`, foot.map((x, j) => x - side[j]), foot.map((x, j) => x + side[j]), "thin c2");
       view.segment(`shaft ${k}`, [0, 0], row, "path");
       view.handle(`row ${k}`, row, { name: `difference row ${k + 1}`, value: `at ${row}`, look: "start", draw: ROUND, done: ui.done, move: (to) => ui.change({ rows: rows.map((old, j) => (j === k ? to : old)) }) });
-      view.label(`name ${k}`, view.to(row)[0] + 12, view.to(row)[1] - 8, `row ${k + 1}`, "explore-name");
+      view.label(`name ${k}`, view.to(row)[0] + 12, view.to(row)[1] - 8, `row ${k + 1}`, "");
     });
     view.tidy();
     view.svg.dataset.ready = JSON.stringify(state);
