@@ -26,11 +26,12 @@ export function journey({ wanted, size, high }) {
 }
 
 /** A number that may have two hundred digits. */
-const count = (log) => (log < 6 ? Math.round(10 ** log).toLocaleString("en") : `10^${Math.round(log)}`);
+const count = (log) => (log < 6 ? Math.round(10 ** log).toLocaleString("en") : power(Math.round(log)));
+const power = (exponent) => `10${[...String(exponent)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
 
 function told({ wanted, size }, { logs }) {
   const late = logs[0] - AGE;
-  const compare = late > 0 ? ` At a thousand million steps a second that is 10^${Math.round(late)} ages of the universe.` : "";
+  const compare = late > 0 ? ` At a thousand million steps a second that is ${power(Math.round(late))} ages of the universe.` : "";
   return `For 1 − cos = ${small(10 ** wanted)} normalised descent with steps of ${size} takes ${count(logs[1])} steps, Polyak's step ${count(logs[2])}, gradient descent with the constant step ${size} takes ${count(logs[0])}.${compare}`;
 }
 

@@ -43,7 +43,7 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     const width = Math.round(stage.clientWidth);
     if (width === 0 || width === self.width) return;
     self.width = width;
-    self.height = Math.round(Math.min(width * (width < 500 ? Math.max(ratio, 0.85) : ratio), 0.75 * innerHeight));
+    self.height = Math.round(Math.min(width * (width < 500 ? Math.min(1.4 * ratio, 0.85) : ratio), 0.75 * innerHeight));
     svg.setAttribute("viewBox", `0 0 ${width} ${self.height}`);
     svg.style.height = `${self.height}px`;
     ui.ask();
