@@ -14,7 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
-from numba import literal_unroll
+from llvmlite import ir
+from numba import literal_unroll, types
+from numba.extending import intrinsic
 
 from ._compiled import compiled
 from .logspace import LogScaled
@@ -418,15 +420,30 @@ def _exponentials(values, powers):
         values[m] *= powers[m]
 
 
+@intrinsic
+def _add_product(_, out, factor, other):
+    """out += factor * other for arrays of LANES numbers, as one operation: loops that short are not made into one."""
+
+    def generate(context, builder, signature, arguments):
+        width = ir.VectorType(ir.DoubleType(), LANES).as_pointer()
+        arrays = [
+            context.make_array(kind)(context, builder, one) for kind, one in zip(signature.args, arguments, strict=True)
+        ]
+        place, *factors = [builder.bitcast(array.data, width) for array in arrays]
+        left, right = [builder.load(one, align=8) for one in factors]
+        builder.store(builder.fadd(builder.load(place, align=8), builder.fmul(left, right)), place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(out, factor, other), generate
+
+
 @compiled()
 def _dots(rows, vector, out):
     """rows (m, k, LANES) times vector (k, LANES)."""
-    for t in range(rows.shape[0]):
-        for lane in range(LANES):
-            out[t, lane] = 0.0
-        for k in range(rows.shape[1]):
-            for lane in range(LANES):
-                out[t, lane] += rows[t, k, lane] * vector[k, lane]
+    out[:] = 0.0
+    for k in range(rows.shape[1]):
+        for t in range(rows.shape[0]):
+            _add_product(out[t], rows[t, k], vector[k])
 
 
 @compiled()
@@ -434,8 +451,7 @@ def _add_multiples(factors, rows, out):
     """Add factors (m, LANES) times rows (m, k, LANES) to out (k, LANES)."""
     for t in range(rows.shape[0]):
         for k in range(rows.shape[1]):
-            for lane in range(LANES):
-                out[k, lane] += factors[t, lane] * rows[t, k, lane]
+            _add_product(out[k], factors[t], rows[t, k])
 
 
 @compiled()
@@ -473,8 +489,7 @@ def _pull_abreast(keys, queries, weights, moved, direction):
             entries = direction.reshape(size, queries.shape[1], LANES)
             for k in range(size):
                 for j in range(queries.shape[1]):
-                    for lane in range(LANES):
-                        entries[k, j, lane] += moved[k, lane] * queries[i, j, lane]
+                    _add_product(entries[k, j], moved[k], queries[i, j])
 
 
 @compiled()
