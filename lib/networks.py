@@ -15,27 +15,18 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
+from torch.func import stack_module_state
 
 from . import checks, geometry
 
 LOG = logging.getLogger(__name__)
 
 
-class Block(nn.TransformerEncoderLayer):
-    """Block of torch.nn, layer norms first, that also returns the attention of each head."""
-
-    def forward(self, x, padding=None):
-        """Map (N, T, width) to the same shape and attention (N, heads, T, T)."""
-        normed = self.norm1(x)
-        read, attention = self.self_attn(normed, normed, normed, key_padding_mask=padding, average_attn_weights=False)
-        x = x + self.dropout1(read)
-        inner = self.linear2(self.dropout(self.activation(self.linear1(self.norm2(x)))))
-        return x + self.dropout2(inner), attention
-
-
 class Transformer(nn.Module):
-    """Classifier that reads the token [CLS], put before the others, after ``depth`` blocks; drawn in float64.
+    """Weights of a classifier that reads the token [CLS], put before the others; :func:`apply` runs it.
+
+    With blocks as those of ``torch.nn.TransformerEncoderLayer``, layer norms first and GELU within; without
+    ``hidden``, the papers' model with trained tokens: attention of [CLS] on them, no layer norm, a linear head.
 
     Parameters
     ----------
@@ -45,15 +36,15 @@ class Transformer(nn.Module):
         Length of a token, when inputs are vectors (N, T, features), such as :func:`patches` of images; they are
         taken in the floats of the weights.
     vocabulary : int, optional
-        Number of words, when inputs are words (N, T) of int64; word 0 is padding, which no token attends to.
-    width, depth, heads, hidden : int
-        ``heads`` divides ``width``; ``hidden`` is the width within a block's two-layer network.
-    dropout : float
+        Number of words, when inputs are words (N, T) of int64, or (N, T, k), where the vectors of the k words that
+        make a token are added. Word 0 is padding: no token attends to one that begins with it.
+    width, depth, heads : int
+        ``heads`` divides ``width``.
+    hidden : int
+        Width within a block's two-layer network; 0 leaves it out, with the layer norms, and then ``depth`` is 1.
     """
 
-    def __init__(
-        self, length, classes, features=None, vocabulary=None, *, width=16, depth=2, heads=2, hidden=32, dropout=0.0
-    ):
+    def __init__(self, length, classes, features=None, vocabulary=None, *, width=16, depth=2, heads=2, hidden=32):
         super().__init__()
         like = {"dtype": torch.float64}
         if (features is None) == (vocabulary is None):
@@ -61,33 +52,26 @@ class Transformer(nn.Module):
                 f"features is {features}, vocabulary {vocabulary}: give features, for vectors, or vocabulary, for"
                 " words, and not both"
             )
-        sizes = {"length": length, "classes": classes, "width": width, "depth": depth, "heads": heads, "hidden": hidden}
+        sizes = {"length": length, "classes": classes, "width": width, "depth": depth, "heads": heads}
         for name, size in (
             sizes | {"features" if vocabulary is None else "vocabulary": features or vocabulary}
         ).items():
             checks.whole(name, size)
-        checks.number("dropout", dropout, lambda share: 0 <= share < 1, "give a share from 0 to less than 1")
         if width % heads:
             raise ValueError(f"width is {width}, heads is {heads}: choose a width that the heads divide")
+        if not checks.whole("hidden", hidden, 0) and depth > 1:
+            raise ValueError(f"hidden is 0, depth is {depth}: attention alone has one block, take depth=1")
+        self.heads, self.plain = heads, not hidden
         self.embed = nn.Embedding(vocabulary, width, **like) if features is None else nn.Linear(features, width, **like)
         self.cls = nn.Parameter(torch.randn(width, **like) / width**0.5)
         self.places = nn.Parameter(torch.randn(length + 1, width, **like) / width**0.5)
-        self.blocks = nn.ModuleList(
-            Block(width, heads, hidden, dropout, nn.functional.gelu, batch_first=True, **like) for _ in range(depth)
-        )
-        self.norm, self.head = nn.LayerNorm(width, **like), nn.Linear(width, classes, **like)
-
-    def forward(self, inputs):
-        """Return logits (N, classes) and attention (N, depth, heads, T + 1, T + 1); [CLS] is token 0."""
-        words = isinstance(self.embed, nn.Embedding)
-        padding = nn.functional.pad(inputs == 0, (1, 0)) if words else None
-        x = self.embed(inputs if words else inputs.to(self.places.dtype))
-        x = torch.cat([self.cls.expand(len(x), 1, -1), x], dim=1) + self.places
-        maps = []
-        for block in self.blocks:
-            x, attention = block(x, padding)
-            maps.append(attention)
-        return self.head(self.norm(x[:, 0])), torch.stack(maps, dim=1)
+        if self.plain:
+            self.blocks = nn.ModuleList([nn.ModuleDict({"self_attn": nn.MultiheadAttention(width, heads, **like)})])
+        else:
+            more = {"activation": nn.functional.gelu, "batch_first": True, "norm_first": True}
+            blocks = [nn.TransformerEncoderLayer(width, heads, hidden, 0.0, **more, **like) for _ in range(depth)]
+            self.blocks, self.norm = nn.ModuleList(blocks), nn.LayerNorm(width, **like)
+        self.head = nn.Linear(width, classes, **like)
 
 
 def patches(images, size):
@@ -133,7 +117,6 @@ def ensemble(seeds, *, device="cpu", **settings):
     dtype, numbers = precision(device), list(seeds) if hasattr(seeds, "__iter__") else []
     if not numbers:
         raise ValueError(f"seeds is {checks.shown(seeds)}: give one whole number for each member")
-    torch.backends.mha.set_fastpath_enabled(False)  # it exists for one model alone, and hides the attention
     members = []
     with torch.random.fork_rng():
         for seed in numbers:
@@ -146,17 +129,100 @@ def ensemble(seeds, *, device="cpu", **settings):
 
 
 def apply(network, parameters, inputs):
-    """Return logits (members, N, classes) and attention (members, N, depth, heads, T + 1, T + 1).
+    """Run all members at once.
 
-    ``inputs`` (members, N, ...), or (N, ...) for all members. Dropout is on if ``network.training``.
+    Parameters
+    ----------
+    network, parameters
+        Of :func:`ensemble`.
+    inputs : Tensor, shape (members, N, ...) or (N, ...)
+        As :class:`Transformer` says; those without members are for all of them.
+
+    Returns
+    -------
+    logits : Tensor, shape (members, N, classes)
+    attention : Tensor, shape (members, N, depth, heads, T + 1)
+        Of [CLS], token 0, in each block.
     """
-    example = network.places.ndim + isinstance(network.embed, nn.Linear)  # dimensions of inputs without members
-    run = vmap(
-        lambda weights, x: functional_call(network, weights, (x,)),
-        in_dims=(0, None if inputs.ndim == example else 0),
-        randomness="different",
-    )
-    return run(parameters, inputs)
+    x, padding = _tokens(network, parameters, inputs)
+    x = torch.cat([parameters["cls"][:, None, None].expand(*x.shape[:2], 1, -1), x], dim=2)
+    x = x + parameters["places"][:, None]
+    maps = []
+    for k in range(len(network.blocks)):
+        own = {name.removeprefix(f"blocks.{k}."): w for name, w in parameters.items() if name.startswith(f"blocks.{k}.")}
+        last = k == len(network.blocks) - 1  # of which only [CLS] is read
+        x, attention = _block(own, x, padding, network.heads, last)
+        maps.append(attention[..., 0, :])
+    x = x[:, :, 0] if network.plain else _layer_norm(x[:, :, 0], parameters, "norm")
+    return _linear(x, parameters, "head"), torch.stack(maps, dim=2)
+
+
+def _tokens(network, parameters, inputs):
+    """Embedded inputs (members, N, T, width), and where they are padding, (members, N, 1, 1, T + 1), or None."""
+    members = len(parameters["cls"])
+    if not isinstance(network.embed, nn.Embedding):
+        x = inputs.to(parameters["cls"].dtype)
+        return _linear(x if x.ndim == 4 else x.expand(members, *x.shape), parameters, "embed"), None
+    table = parameters["embed.weight"]
+    if inputs.ndim == 2 or (inputs.ndim == 3 and len(inputs) != members):
+        inputs = inputs.expand(members, *inputs.shape)
+    marks = inputs if inputs.ndim == 4 else inputs[..., None]
+    offsets = table.shape[1] * torch.arange(members, device=inputs.device).view(-1, 1, 1, 1)
+    x = nn.functional.embedding(marks + offsets, table.flatten(0, 1)).sum(-2)
+    return x, nn.functional.pad(marks[..., 0] == 0, (1, 0))[:, :, None, None]
+
+
+def _block(own, x, padding, heads, last):
+    """One block, of which the last is for [CLS] alone: tokens and attention (members, N, heads, asking, T + 1)."""
+    plain = "norm1.weight" not in own
+    normed = x if plain else _layer_norm(x, own, "norm1")
+    read, attention = (_attend_once if last else _attend)(own, normed, padding, heads)
+    if plain:
+        return read, attention
+    x = x[:, :, : read.shape[2]] + read
+    inner = nn.functional.gelu(_linear(_layer_norm(x, own, "norm2"), own, "linear1"))
+    return x + _linear(inner, own, "linear2"), attention
+
+
+def _attend(own, x, padding, heads):
+    """What all tokens x (members, N, T + 1, width) read from each other, and their attention."""
+    q, k, v = _affine(x, own["self_attn.in_proj_weight"], own["self_attn.in_proj_bias"]).chunk(3, dim=-1)
+    q, k, v = (part.unflatten(-1, (heads, -1)).transpose(2, 3) for part in (q, k, v))
+    attention = _softmax(q @ k.mT / q.shape[-1] ** 0.5, padding)
+    return _linear((attention @ v).transpose(2, 3).flatten(3), own, "self_attn.out_proj"), attention
+
+
+def _attend_once(own, x, padding, heads):
+    """The same of [CLS]: its query goes through the keys' matrix, the mean token through the values', not all tokens.
+
+    The bias of the keys adds the same to the logits of all tokens, which changes nothing.
+    """
+    queries, keys, values = (w.unflatten(1, (heads, -1)) for w in own["self_attn.in_proj_weight"].chunk(3, dim=1))
+    bias_q, _, bias_v = (b.unflatten(1, (heads, -1))[:, None] for b in own["self_attn.in_proj_bias"].chunk(3, dim=1))
+    q = torch.einsum("mnw,mhew->mnhe", x[:, :, 0], queries) + bias_q
+    towards = torch.einsum("mnhe,mhew->mnhw", q, keys) / q.shape[-1] ** 0.5
+    attention = _softmax((towards @ x.mT)[:, :, :, None], padding)
+    read = torch.einsum("mnhw,mhew->mnhe", attention[..., 0, :] @ x, values) + bias_v
+    return _linear(read.flatten(2)[:, :, None], own, "self_attn.out_proj"), attention
+
+
+def _softmax(logits, padding):
+    return (logits if padding is None else logits.masked_fill(padding, -torch.inf)).softmax(-1)
+
+
+def _affine(x, weight, bias):
+    """x (members, N, ..., in) times weight (members, out, in), plus bias (members, out)."""
+    return torch.baddbmm(bias[:, None], x.flatten(1, -2), weight.mT).unflatten(1, x.shape[1:-1])
+
+
+def _linear(x, parameters, name):
+    return _affine(x, parameters[f"{name}.weight"], parameters[f"{name}.bias"])
+
+
+def _layer_norm(x, parameters, name):
+    shape = (len(x), *[1] * (x.ndim - 2), -1)
+    normed = nn.functional.layer_norm(x, x.shape[-1:])
+    return normed * parameters[f"{name}.weight"].view(shape) + parameters[f"{name}.bias"].view(shape)
 
 
 class MirrorDescent(torch.optim.Optimizer):
@@ -348,14 +414,14 @@ def cls_map(attention):
 
     Parameters
     ----------
-    attention : Tensor, shape (..., depth, heads, T + 1, T + 1)
+    attention : Tensor, shape (..., depth, heads, T + 1)
 
     Returns
     -------
     Tensor, shape (..., T)
         Adds up to 1.
     """
-    given = attention[..., -1, :, 0, 1:].mean(-2)
+    given = attention[..., -1, :, 1:].mean(-2)
     return given / given.sum(-1, keepdim=True)
 
 
