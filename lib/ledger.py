@@ -35,6 +35,7 @@ VERDICTS = {
 OF = ("paper", "book")
 SOURCES = ("printed", "restored", "recalled")
 SETS = ("before", "after")
+OPEN_CLAIMS, OPEN_CONTROLS = 6, 4  # in a table; a reader sees no more at once
 AFTER = "† This bound was written, or changed, after a look at the numbers: what counts for it is seeds nobody had run."
 
 
@@ -423,6 +424,42 @@ def tell(stem, **numbers):
             glue(key, value, display=False)
 
 
+def show(key, thing):
+    """Show a figure or a table of verdicts, and let the page place it: ``show("fig-theorem-2-offset", figure)``.
+
+    A block of the page that has this key shows it where the block stands, which may be above the cell. Outside a
+    notebook the thing is returned: where it is the last line of its cell, a run without a notebook finds its rows.
+
+    Parameters
+    ----------
+    key : str
+        ``fig-`` or ``tab-``, the chapter's name, a hyphen, and a name for the thing.
+    thing : matplotlib.figure.Figure or Verdict
+
+    Returns
+    -------
+    matplotlib.figure.Figure or Verdict or None
+    """
+    try:
+        from IPython import get_ipython
+        from IPython.display import display
+    except ImportError:
+        return thing
+    if not get_ipython():
+        return thing
+    try:
+        from myst_nb import glue
+    except ImportError:  # a notebook that was downloaded: no page places it
+        display(thing)
+    else:
+        glue(key, thing)
+    if not isinstance(thing, Verdict):
+        from matplotlib.pyplot import close
+
+        close(thing)  # else the notebook shows it again when the cell ends
+    return None
+
+
 class Verdict:
     """Rows as a notebook shows them: a table for the reader, the same rows as data for the workflow."""
 
@@ -439,10 +476,9 @@ class Verdict:
         )
 
     def _html(self):
-        head = "<tr><th>Verdict</th><th>What was checked</th><th>Measured</th><th>Bound</th></tr>"
-        body = "".join(map(_html_row, self.rows))
+        shown, folded = _open_rows(self.rows)
         after = f'<p class="verdicts">{AFTER}</p>' if any(row.set == "after" for row in self.rows) else ""
-        return f'<table class="verdicts"><thead>{head}</thead><tbody>{body}</tbody></table>{after}'
+        return _table(shown) + after + _more(folded)
 
 
 def _verdict(row):
@@ -452,6 +488,28 @@ def _verdict(row):
 
 def _bound(row):
     return "" if row.bound is None else f"{row.relation} {row.bound:.3g}"
+
+
+def _open_rows(rows):
+    """Return the rows that are open, at most six claims and four controls, and those that are folded under them."""
+    claims, controls = ([row for row in rows if row.kind == kind] for kind in ("claim", "control"))
+    if len(claims) <= OPEN_CLAIMS and len(controls) <= OPEN_CONTROLS:
+        return rows, []
+    shown = [*claims[:OPEN_CLAIMS], *controls[:OPEN_CONTROLS]]
+    return shown, [row for row in rows if row not in shown]
+
+
+def _table(rows):
+    head = "<tr><th>Verdict</th><th>What was checked</th><th>Measured</th><th>Bound</th></tr>"
+    body = "".join(map(_html_row, rows))
+    return f'<table class="verdicts"><thead>{head}</thead><tbody>{body}</tbody></table>'
+
+
+def _more(rows):
+    if not rows:
+        return ""
+    said = f"{len(rows)} more rows" if len(rows) > 1 else "One more row"
+    return f'<details class="fold"><summary>{said}</summary>{_table(rows)}</details>'
 
 
 def _html_row(row):

@@ -13,30 +13,21 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
-SECTIONS = [
-    "Statement", "Why it is true", "Parameters", "Experiment", "Figure",
-    "Verdict", "What breaks it", "Against the paper", "Turn the knobs",
-]  # fmt: skip
 CHAPTERS = sorted(path for path in (ROOT / "book").rglob("*.md") if path.read_text("utf-8").startswith("---\njupytext"))
 REGISTER = yaml.safe_load((ROOT / "book/statements.yml").read_text("utf-8"))["papers"]
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 class TestAnatomy:
-    """Part 'Anatomy of a chapter' of the design, as far as a machine can see it."""
-
-    def test_sections_are_the_nine_in_order(self, path):
-        outside = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-        assert re.findall(r"^## (.+)$", outside, flags=re.MULTILINE) == SECTIONS
+    """What each chapter has; in which order, test_anatomy.py sees."""
 
     def test_statement_is_numbered_as_in_the_paper_and_cited(self, path):
         statement = path.read_text("utf-8").split("## Why it is true")[0]
         assert "{prf:" in statement
         assert "{cite:" in statement
 
-    def test_cells_are_short_and_parameters_typed(self, path):
+    def test_parameters_are_typed(self, path):
         cells = [cell for cell in jupytext.read(path).cells if cell.cell_type == "code"]
-        assert max(sum(bool(line.strip()) for line in cell.source.splitlines()) for cell in cells) <= 25
         parameters = next(cell.source for cell in cells if "parameters" in cell.metadata.get("tags", []))
         for line in parameters.strip().splitlines():
             assert re.fullmatch(r"\w+: (int|float|str|bool|list) += .+ +# .+", line), line

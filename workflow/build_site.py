@@ -4,6 +4,7 @@ Always from an empty tree: Sphinx repeats no warning about a page that it does n
 would pass where the first one failed. A build that fails leaves no site, not half of one.
 """
 
+import json
 import os
 import re
 import shutil
@@ -33,7 +34,11 @@ def stage(folder, notebook_of):
         if path.is_file() and not (path.suffix == ".md" and is_chapter(path)):
             put(folder / path, path.read_bytes())
     for chapter in chapters():
-        put(folder / "book" / (chapter + ".ipynb"), nbformat.writes(notebook_of(chapter)).encode() + b"\n")
+        notebook = notebook_of(chapter)
+        noted = fragments.about(chapter, notebook)
+        put(folder / "book/_generated/about" / (chapter + ".json"), json.dumps(noted).encode())
+        drop_rows(notebook)
+        put(folder / "book" / (chapter + ".ipynb"), nbformat.writes(notebook).encode() + b"\n")
     put(folder / "_toc.yml", Path("_toc.yml").read_bytes())
     put(folder / "_config.yml", yaml.safe_dump(downloads.settings(Path("_config.yml").read_text("utf-8"))).encode())
     for name, text in fragments.texts().items():
@@ -48,11 +53,15 @@ def put(path, content):
         path.write_bytes(content)
 
 
-def executed(chapter):
-    """Return the prose of a chapter as it is now with the outputs of its run, less the rows for the ledger.
+def drop_rows(notebook):
+    """Take the rows for the ledger out of a notebook: they are data, which Sphinx cannot show and warns of."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            output.get("data", {}).pop(MIME, None)
 
-    Those are data, which Sphinx cannot show and warns of.
-    """
+
+def executed(chapter):
+    """Return the prose of a chapter as it is now with the outputs of its run."""
     return merged(chapter, outcome(Path("build/executed", chapter + ".ipynb")))
 
 
@@ -75,8 +84,6 @@ def merged(chapter, run):
             if outcome["source"] != cell.source:
                 raise BookError(f"{chapter}: its code is not the code that ran; run it again: make book")
             cell.execution_count, cell.outputs = outcome.execution_count, outcome.outputs
-            for output in cell.outputs:
-                output.get("data", {}).pop(MIME, None)
             if injected and "parameters" in cell.metadata.get("tags", []):
                 cells.append(injected)
     notebook.cells, notebook.metadata = cells, run.metadata
@@ -88,8 +95,9 @@ def jupyter_book(staged, output, log, *flags):
     log.parent.mkdir(parents=True, exist_ok=True)
     tool = Path(sys.executable).with_name("jupyter-book")
     command = [tool, "build", staged, "--path-output", output, *flags]
+    ours = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}  # where Sphinx finds anatomy.py
     with log.open("w", encoding="utf-8") as file:
-        status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False).returncode
+        status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, env=ours, check=False).returncode
     if status == 0:
         return []
     here = re.compile(rf"\x1b\[[0-9;]*m|{re.escape(str(staged.resolve()))}/?|{re.escape(str(Path.cwd()))}/")

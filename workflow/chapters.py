@@ -143,6 +143,21 @@ def code_of(chapter):
     return [(cell.source, "parameters" in cell.metadata.get("tags", [])) for cell in cells]
 
 
+def presents(code):
+    """Return "tell" for a cell that only gives numbers to the prose, "show" for one that ends in showing, else ""."""
+    values = [getattr(node, "value", None) for node in ast.parse(code).body]
+    names = [getattr(getattr(value, "func", None), "id", "") for value in values]
+    if names and set(names) == {"tell"}:
+        return "tell"
+    return "show" if names[-1:] == ["show"] else ""
+
+
+def lines_of(notebook):
+    """Return how many lines of code an experiment has, without the cells that show what it gave."""
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    return sum(bool(line.strip()) for text in code if not presents(text) for line in text.splitlines())
+
+
 def hash_of(chapter, values):
     """Return a hash of a chapter's code and of values that differ from its own."""
     try:

@@ -108,7 +108,8 @@ def labels(pages):
             counts[kind] += 1
             numbered = {"math": f"({counts[kind]})", "figure": f"Figure {counts[kind]}"}
             anchor = "equation-" * (kind == "math") + label
-            found[label] = (page, anchor, numbered.get(kind) or name or kind.capitalize())
+            own = re.sub(r" *\(.*\)$", "", name)  # of a box, less whose it is
+            found[label] = (page, anchor, numbered.get(kind) or own or kind.capitalize())
     return found
 
 
@@ -168,6 +169,8 @@ def plain(text, here):
 
 def directive(match, here):
     """Return a formula with its number, or any other box as a quotation under its title."""
+    if match["kind"] == "glue:":
+        return "*The table is shown by one of the last cells.*"
     body, label = plain(match["body"], here), LABEL.search(match["options"])
     name = here["labels"][label[1]][2] if label else ""
     if match["kind"] == "math":

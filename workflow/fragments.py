@@ -8,8 +8,8 @@ from pathlib import Path
 from platform import python_version
 
 import parameters
-from chapters import BookError, chapters, json_of, read, source, title
-from claims import HELD, LEDGER, PLURAL, commit, direct_dependencies, finished, register, reports, tally
+from chapters import BookError, chapters, json_of, lines_of, read, source, title
+from claims import HELD, LEDGER, PLURAL, commit, direct_dependencies, finished, register, reports, rows_of, tally
 
 SIGNS = {  # those of lib/ledger.py
     "reproduced": "✓",
@@ -261,6 +261,43 @@ def rows():
         mark = "" if chapter in done else "Provisional: not yet read row by row.\n\n"
         blocks.append(f"## {link(chapter)}\n\n{mark}" + table(head, map(_row, here), "ledger"))
     return "\n".join(blocks)
+
+
+PLACES = {"claim": "evidence", "control": "what-breaks-it"}
+
+
+def about(chapter, notebook):
+    """Return what a chapter's page says of its run: verdicts and where they stand, seeds, time, lines of code."""
+    claims = Path("build/claims", chapter + ".json")
+    seconds = json_of(claims)["seconds"] if claims.exists() else None
+    rows_here = [row | {"id": f"{chapter}/{row['name']}"} for row in rows_of(notebook)]
+    return {
+        "verdicts": list(_counted(rows_here)),
+        "seeds": seeds_in_short(chapter, rows_here),
+        "runs": "not yet run" if seconds is None else f"runs in {max(1, round(seconds))} s",
+        "lines": lines_of(notebook),
+    }
+
+
+def _counted(rows):
+    """Yield for each verdict of a chapter: its name, how many rows have it, and the section where they stand."""
+    for verdict, (one, several) in PLURAL.items():
+        found = [row for row in rows if row["verdict"] == verdict]
+        if found:
+            words = several if len(found) > 1 else one
+            yield verdict, f"{SIGNS[verdict]} {len(found)} {words}", PLACES[found[0]["kind"]]
+
+
+def seeds_in_short(chapter, rows):
+    """Return in a few words on how many fresh seeds a chapter's rows held."""
+    judged = [row for row in rows if row["verdict"]]
+    found = [seeds(row) for row in judged]
+    if words := next((text for held, _, text in found if held is None), None):
+        return {"not yet swept": "fresh seeds: not yet swept", "older code": "fresh seeds: older code"}[words]
+    if not optional(ROBUSTNESS)[chapter]["block"]:
+        return "nothing is drawn"
+    held = sum(held >= 0.9 * of for held, of, _ in found)
+    return f"{max(of for _, of, _ in found)} fresh seeds: {held} of {len(judged)} rows held"
 
 
 def _row(row):
