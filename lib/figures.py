@@ -1,26 +1,45 @@
-"""The house style, and one function for each kind of figure.
+"""The house style, one palette, and one function for each kind of figure.
 
-Figures are about as wide as a phone is (in points), so that their text stays readable there; wide content goes
-into stacked panels. White ground: the theme puts it on a light card in dark mode.
+A figure is as wide as it is on a phone: there one of its points is one pixel, so that its text of 11 points stays
+readable, and what is wide goes into panels that stack. The ground is white and the ink nearly black; in the book
+``workflow/vectors.py`` gives both, and every other colour, the shade that belongs to the page, light or dark.
 """
 
+import re
 from itertools import cycle
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import seaborn as sns
-from matplotlib.collections import LineCollection, PatchCollection
-from matplotlib.colors import BoundaryNorm, LinearSegmentedColormap, ListedColormap, LogNorm
-from matplotlib.patches import Rectangle, Wedge
-from matplotlib.patheffects import withStroke
+from matplotlib.collections import PatchCollection
+from matplotlib.colors import LinearSegmentedColormap, ListedColormap, LogNorm
+from matplotlib.patches import Patch, PathPatch, Rectangle, Wedge
+from matplotlib.path import Path
+from matplotlib.ticker import MaxNLocator
 
 from . import checks
 
-WIDTH = 5.2
-PALETTE = sns.color_palette("colorblind")
-TIME = sns.color_palette("viridis_r", as_cmap=True)
+WIDTH, SIZE = 4.75, 11  # inches, that is 342 points, what a phone of 390 pixels leaves for a figure; points
+RECORDS = 150  # of a band: one every two points of its width
+INK, MUTED, FAINT, PAPER = "#1c1c1c", "#595959", "#e0e0e0", "#ffffff"
+LIGHT = "#fefefe"  # on images, whose colours stay the same in the dark
+# Each stands out from white by 4.5 : 1, so that a curve's own colour can write its name, and so do their shades for the
+# dark; neighbours here differ for eyes without one kind of cones, too.
+BLUE, VERMILION, GREEN, VIOLET = "#215fd7", "#c64a18", "#00593f", "#43239b"
+PINK, BROWN, TEAL = "#b93592", "#614000", "#04637d"
+PALETTE = (BLUE, VERMILION, GREEN, VIOLET, PINK, BROWN, TEAL)
+# The same method has the same colour in each chapter, by the name that a curve bears; the order of a mirror map, too.
+METHODS = {
+    "GD": BLUE, "SGD": BLUE, "normalised GD": VERMILION, "NGD": VERMILION, "normalised": VERMILION,
+    "normalised SGD": VERMILION, "NSGD": VERMILION, "Polyak": GREEN, "flow": VIOLET, "path": VIOLET, "Adam": PINK,
+}  # fmt: skip
+ORDERS = {1.1: BROWN, 1.5: VERMILION, 1.75: TEAL, 2.0: BLUE, 3.0: GREEN, 10.0: VIOLET}
+# What a token is to the choice, or a choice to all choices.
+KINDS = {"optimal": GREEN, "selected": VERMILION, "other": MUTED, "global": GREEN, "local": VERMILION}
+TIME = ListedColormap(sns.color_palette("flare", 24).as_hex())
 HEAT = sns.color_palette("cividis", as_cmap=True)
-ATTENTION = sns.light_palette(PALETTE[0], as_cmap=True)
+ATTENTION = LinearSegmentedColormap.from_list("attention", [f"{BLUE}00", BLUE])  # the page's ground shines through
 
 
 def theme():
@@ -30,20 +49,35 @@ def theme():
         style="ticks",
         palette=PALETTE,
         rc={
-            "figure.figsize": (WIDTH, 3.6),
+            "figure.figsize": (WIDTH, 3.0),
             "figure.dpi": 200,
+            "figure.facecolor": PAPER,
             "figure.constrained_layout.use": True,
-            "font.size": 11,
-            "axes.labelsize": 11,
-            "axes.titlesize": 11,
+            "font.size": SIZE,
+            "axes.labelsize": SIZE,
+            "axes.titlesize": SIZE,
             "axes.titlelocation": "left",
+            "axes.facecolor": "none",
             "axes.spines.top": False,
             "axes.spines.right": False,
-            "xtick.labelsize": 10,
-            "ytick.labelsize": 10,
+            "xtick.labelsize": SIZE,
+            "ytick.labelsize": SIZE,
+            "legend.fontsize": SIZE,
+            "legend.frameon": False,
             "lines.linewidth": 1.8,
-        },
+            "path.simplify_threshold": 0.2,  # points by which a drawn curve may miss its records: a tenth of its width
+            "svg.hashsalt": "figures",  # the same file for the same figure
+        }
+        | dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
     )
+
+
+def colour_of(name, otherwise=INK):
+    """The one colour of a method, of an order (``"p = 1.75"``) or of a kind of token; else ``otherwise``."""
+    plain = " ".join(name.split())
+    order = re.fullmatch(r"\$?(?:[pq] ?= ?|\\ell_\{?)([\d.]+)\}?\$?", plain)
+    known = METHODS | KINDS
+    return ORDERS.get(float(order[1]), otherwise) if order else known.get(plain, otherwise)
 
 
 def _shaped(name, value, *shape, dtype=float):
@@ -70,7 +104,7 @@ def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=N
     ----------
     paths : array_like, shape (records, starts, 2)
     times : array_like, shape (records,)
-        Their clock, as colour on a logarithmic scale that ends where the last path leaves the window.
+        Their clock, as colour on a logarithmic scale from where a path moves to where the last one leaves the window.
     points : array_like, shape (..., 2)
         Keys of the tokens.
     scores : array_like, shape (...)
@@ -101,36 +135,47 @@ def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=N
     if not (times > 0).any():
         raise ValueError(f"times is {checks.shown(times.tolist())}: one of them must be above 0")
     left, right, bottom, top = window or _around(np.concatenate([points, paths[0]]))
-    height = np.clip(WIDTH * (top - bottom) / (right - left), 2.5, 7)
+    height = np.clip(WIDTH * (top - bottom) / (right - left), 2.3, 6.5)
     fig, ax = plt.subplots(figsize=(WIDTH, height + 0.8))
     ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xlabel="coordinate 1", ylabel="coordinate 2")
-    ax.axhline(0, color="0.9", lw=0.8, zorder=0)
-    ax.axvline(0, color="0.9", lw=0.8, zorder=0)
+    ax.axhline(0, color=FAINT, lw=0.8, zorder=0)
+    ax.axvline(0, color=FAINT, lw=0.8, zorder=0)
     if normal is not None:
         _draw_line(ax, np.asarray(normal), points, chosen)
-    if cone is not None:
-        _draw_cone(ax, *cone)
-    for (label, direction), style in zip((rays or {}).items(), cycle(("--", ":", "-.")), strict=False):
-        _draw_ray(ax, label, np.asarray(direction), style, paths)
     drawn = _draw_paths(ax, paths, times)
-    _draw_points(ax, points, scores, chosen)
-    fig.colorbar(drawn, ax=ax, orientation="horizontal", label=clock, shrink=0.7, pad=0.02, aspect=35)
+    bar = fig.colorbar(drawn, ax=ax, orientation="horizontal", label=clock, shrink=0.7, pad=0.02, aspect=35)
+    bar.outline.set_visible(False)
+    bar.solids.set_edgecolor("face")  # else the ground shines through between two colours
+    ends = {label: _draw_ray(ax, np.asarray(ray, float), style)
+            for (label, ray), style in zip((rays or {}).items(), cycle(("--", ":", "-.")), strict=False)}  # fmt: skip
+    _draw_points(ax, points, chosen)
+    fig.draw_without_rendering()  # the frame has its place now, and names can look for theirs
+    wanted = _names(ax, points, scores)
+    wanted += [(label, np.outer(np.linspace(0.97, 0.4, 12), end), colour_of(label)) for label, end in ends.items()]
+    if cone is not None:
+        wanted.append(("cone", _draw_cone(ax, *cone), BLUE))
+    tracks = [*np.moveaxis(paths, 1, 0), np.array([(left, 0), (right, 0)]), np.array([(0, bottom), (0, top)])]
+    tracks += [*(np.outer(np.linspace(0, 1, 100), end) for end in ends.values())]
+    _write(ax, tracks, points, wanted)
     return fig
 
 
-def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=None, ax=None, bands=None):
-    """Curves over x with a direct label each; a band from the 10th to the 90th percentile where there are many.
+def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=None, ax=None, bands=None, heading=""):
+    """Curves over x, each with its name at its end; a band from the 10th to the 90th percentile where there are many.
 
     Parameters
     ----------
     x : array_like, shape (records,)
     series : dict of str to array_like of shape (records,) or (records, trials)
+        By name; the names of `METHODS`, `ORDERS` and `KINDS` have their own colours.
     references : dict of str to array_like of shape (records,)
         Predictions, dashed and grey.
     ax : matplotlib.axes.Axes, optional
         Panel of a larger figure.
     bands : dict of str to (array_like, array_like)
         Lower and upper ends of an interval around the curve of that name.
+    heading : str
+        What the names are: stands once above them.
 
     Returns
     -------
@@ -141,21 +186,24 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
     references = {label: _shaped(label, y, len(x)) for label, y in (references or {}).items()}
     if ax is None:
         _, ax = plt.subplots()
+    ax.set(xscale=xscale, yscale=yscale)
+    ax.margins(x=0.01)
     ends = []
-    for (label, y), colour in zip(series.items(), cycle(PALETTE), strict=False):
-        if y.ndim == 2:
-            low, high = np.quantile(y, [0.1, 0.9], axis=1)
-            ax.fill_between(x, low, high, color=colour, alpha=0.2, lw=0)
-            y = np.median(y, axis=1)
+    for (label, y), colour in zip(series.items(), _colours(series), strict=True):
         if label in (bands or {}):
             ax.fill_between(x, *map(np.asarray, bands[label]), color=colour, alpha=0.25, lw=0)
-        ax.plot(x, y, color=colour)
-        ends.append((label, y, colour))
+        if y.ndim == 2:
+            _draw_many(ax, x, y, colour)
+            y = np.median(y, axis=1)
+        else:
+            ax.plot(x, y, color=colour)
+        ends.append((label, x, y, colour))
     for label, y in references.items():
-        ax.plot(x, y, color="0.35", ls="--", lw=1.3)
-        ends.append((label, y, "0.35"))
-    ax.set(xscale=xscale, yscale=yscale, xlabel=xlabel, ylabel=ylabel)
-    _label_ends(ax, x, ends)
+        ax.plot(x, y, color=MUTED, ls="--", lw=1.3)
+        ends.append((label, x, y, MUTED))
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    _plain_ticks(ax)
+    _label_ends(ax, ends, heading)
     return ax.figure
 
 
@@ -179,48 +227,49 @@ def histogram(samples, edges, xlabel, ylabel, ax=None):
         raise ValueError(f"edges is {checks.shown(edges.tolist())}: give at least two increasing numbers")
     if ax is None:
         _, ax = plt.subplots()
-    ground = np.zeros(len(edges) - 1)
-    for (label, values), colour in zip(samples.items(), cycle(PALETTE), strict=False):
-        height = ground + np.histogram(np.asarray(values), edges)[0]
-        ax.stairs(height, edges, baseline=ground, fill=True, color=colour, label=label)
-        ground = height
+    kinds = [label for label, values in samples.items() for _ in np.asarray(values)]
+    values = np.concatenate([np.asarray(values, float) for values in samples.values()])
+    look = {"multiple": "stack", "element": "step", "alpha": 0.8, "lw": 0, "legend": False, "ax": ax}
+    names, colours = list(samples)[::-1], _colours(samples)[::-1]  # seaborn stacks downwards
+    sns.histplot(x=values, hue=kinds, hue_order=names, palette=colours, bins=edges, **look)
     if len(samples) > 1:
-        ax.legend(frameon=False, fontsize=10)
-    ax.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.05 * max(ground.max(), 1)), xlabel=xlabel, ylabel=ylabel)
+        ax.legend(handles=[Patch(color=colour, label=name) for name, colour in zip(names, colours, strict=True)][::-1])
+    top = np.histogram(values, edges)[0].max()
+    ax.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.05 * max(top, 1)), xlabel=xlabel, ylabel=ylabel)
     return ax.figure
 
 
-def agreement(predicted, measured, xlabel, ylabel):
-    """Measured against predicted numbers, one point each, on the line where they agree."""
+def agreement(predicted, measured, xlabel, ylabel, ax=None):
+    """By how much measured numbers miss predicted ones, over the predicted ones; a diagonal would not show it."""
     predicted = _shaped("predicted", predicted, "points")
     measured = _shaped("measured", measured, len(predicted))
-    fig, ax = plt.subplots(figsize=(WIDTH, 0.8 * WIDTH))
-    ax.axline((predicted.mean(), predicted.mean()), slope=1, color="0.35", ls="--", lw=1.3)
-    ax.scatter(predicted, measured, s=30, color=PALETTE[0], alpha=0.6, edgecolor="none")
+    if ax is None:
+        _, ax = plt.subplots(figsize=(WIDTH, 2.6))
+    ax.axhline(0, color=MUTED, ls="--", lw=1.3)
+    sns.scatterplot(x=predicted, y=measured - predicted, s=28, color=BLUE, alpha=0.6, lw=0, ax=ax)
     ax.set(xlabel=xlabel, ylabel=ylabel)
-    return fig
+    ax.ticklabel_format(axis="y", scilimits=(-2, 3), useMathText=True)
+    return ax.figure
 
 
-def heatmap(x, y, values, xlabel, ylabel, label, title="", limits=None, classes=None, level=None, lines=None, ax=None):
-    """Image of ``values`` over two axes, or a map of classes, with a contour and named lines on it.
+def heatmap(x, y, values, xlabel, ylabel, label, title="", limits=None, level=None, lines=None, ax=None):
+    """Image of ``values`` over two axes, with a contour and named lines on it.
 
     Parameters
     ----------
     x : array_like, shape (columns,)
     y : array_like, shape (rows,)
-        Centres of the cells, increasing.
+        Centres of the cells, increasing. The axes count cells, and bear these numbers.
     values : array_like, shape (rows, columns)
-        Cells that are nan stay white.
+        Cells that are nan stay empty.
     label : str
         Of the colour bar, which stands under all panels of the figure; "" draws none.
     limits : (float, float), optional
         Values at the ends of the colours; panels that share a bar need the same.
-    classes : sequence of str, optional
-        Then ``values`` are indices into these names, and the colour bar lists them.
     level : float, optional
         Value whose contour is drawn, solid.
     lines : dict of str to (array_like, array_like)
-        Curves x and y, dashed, each with its name where it leaves the image.
+        Curves x and y, dashed, each with its name above the image, where it leaves it.
     ax : matplotlib.axes.Axes, optional
         Panel of a larger figure.
 
@@ -232,26 +281,66 @@ def heatmap(x, y, values, xlabel, ylabel, label, title="", limits=None, classes=
     values = _shaped("values", values, len(y), len(x))
     if ax is None:
         _, ax = plt.subplots(figsize=(WIDTH, WIDTH))
-    if classes is None:
-        low, high = limits or (np.nanmin(values), np.nanmax(values))
-        colours = {"cmap": HEAT, "vmin": low, "vmax": high}
-    else:
-        edges = np.arange(len(classes) + 1) - 0.5
-        colours = {"cmap": ListedColormap(PALETTE[: len(classes)]), "norm": BoundaryNorm(edges, len(classes))}
-    image = ax.pcolormesh(x, y, np.ma.masked_invalid(values), shading="nearest", rasterized=True, **colours)
+    low, high = limits or (np.nanmin(values), np.nanmax(values))
+    sns.heatmap(values, cmap=HEAT, vmin=low, vmax=high, cbar=False, rasterized=True, ax=ax)
+    ax.invert_yaxis()
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
-    frame = *ax.get_xlim(), *ax.get_ylim()
+    _count_cells(ax.xaxis, x)
+    _count_cells(ax.yaxis, y)
+    ax.spines[:].set(visible=True, lw=0.8)
     if level is not None and min(values.shape) > 1 and np.nanmin(values) < level < np.nanmax(values):
-        contour = ax.contour(x, y, values, levels=[level], colors="white", linewidths=2)
-        contour.set_path_effects([withStroke(linewidth=3.4, foreground="0.15")])
+        ax.contour(np.arange(len(x)) + 0.5, np.arange(len(y)) + 0.5, values, levels=[level], colors=LIGHT, linewidths=2)
     for name, (along, up) in (lines or {}).items():
-        _draw_named_line(ax, name, np.asarray(along, float), np.asarray(up, float), frame)
-    ax.set(xlim=frame[:2], ylim=frame[2:])
-    if label or classes:
-        bar = ax.figure.colorbar(image, ax=ax.figure.axes, orientation="horizontal", label=label, shrink=0.8, aspect=35)
-        if classes is not None:
-            bar.set_ticks(range(len(classes)), labels=classes)
-            bar.minorticks_off()
+        _draw_named_line(ax, name, _cells(along, x), _cells(up, y))
+    ax.set(xlim=(0, len(x)), ylim=(0, len(y)))
+    if label:
+        shown = ax.collections[0]
+        ax.figure.colorbar(shown, ax=ax.figure.axes, orientation="horizontal", label=label, shrink=0.8, aspect=35)
+    return ax.figure
+
+
+def regions(x, y, kinds, names, xlabel, ylabel, lines=None, ax=None):
+    """Map of which of a few kinds each cell is, with the names of the kinds in their own region.
+
+    Parameters
+    ----------
+    x : array_like, shape (columns,)
+    y : array_like, shape (rows,)
+        Centres of the cells, increasing and at equal distances.
+    kinds : array_like, shape (rows, columns)
+        Places in ``names``; cells that are nan stay empty.
+    names : sequence of str
+        The names of `KINDS` have their own colours.
+    lines : dict of str to (array_like, array_like)
+        Curves x and y, dashed, each with its name beside it.
+    ax : matplotlib.axes.Axes, optional
+        Panel of a larger figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    x, y = _shaped("x", x, "columns"), _shaped("y", y, "rows")
+    kinds = _shaped("kinds", kinds, len(y), len(x))
+    if ax is None:
+        _, ax = plt.subplots(figsize=(WIDTH, WIDTH))
+    across, up = (np.diff(places).mean() if len(places) > 1 else 1.0 for places in (x, y))
+    ax.set(xlim=(x[0] - across / 2, x[-1] + across / 2), ylim=(y[0] - up / 2, y[-1] + up / 2))
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    tracks = []
+    for along, high in (lines or {}).values():
+        ax.plot(along, high, color=INK, ls="--", lw=1.6)
+        tracks.append(np.stack([np.asarray(along, float), np.asarray(high, float)], axis=1))
+    wanted = [(name, track[len(track) // 2 :], INK) for name, track in zip(lines or {}, tracks, strict=True)]
+    for kind, (name, colour) in enumerate(zip(names, _colours(names), strict=True)):
+        rows, columns = np.nonzero(kinds == kind)
+        if len(rows):
+            ax.add_patch(PathPatch(_covered(kinds == kind, x, y, across, up), fc=colour, lw=0, alpha=0.3))
+            middle = np.stack([x[columns], y[rows]], axis=1)
+            nearest = np.argsort(np.linalg.norm(middle - np.median(middle, axis=0), axis=1), kind="stable")
+            wanted.append((name, middle[nearest[:1]], colour))
+    ax.figure.draw_without_rendering()
+    _write(ax, tracks, np.empty((0, 2)), wanted)
     return ax.figure
 
 
@@ -286,23 +375,23 @@ def sentences(words, attention, rows, marked=None, label="attention"):
     marked = [None] * len(words) if marked is None else marked
     fig = plt.figure(layout="none")
     ax = fig.add_axes((0, 0, 1, 1))
-    gutter = max(_text_width(ax, name, 10) for name in rows) + 8
+    gutter = max(_text_size(ax, name)[0] for name in rows) + 8
     boxes, shades, height = [], [], 4.0
     for sentence, shade, place in zip(words, attention, marked, strict=True):
         bold = ["bold" if k == place else "normal" for k in range(len(sentence))]
-        widths = [_text_width(ax, *pair) + 5 for pair in zip(sentence, cycle([13]), bold, strict=False)]
+        widths = [_text_size(ax, *pair)[0] + 5 for pair in zip(sentence, cycle([13]), bold, strict=False)]
         for line in _wrapped(widths, 72 * WIDTH - gutter):
             left = gutter + np.cumsum([0, *(widths[k] for k in line)])
             for k, start in zip(line, left, strict=False):
                 ax.text(start + widths[k] / 2, height + 12, sentence[k], fontsize=13, weight=bold[k], ha="center")
             for row, name in enumerate(rows):
-                top = height + 18 + 13 * row
-                ax.text(gutter - 6, top + 6, name, fontsize=10, ha="right", va="center", color="0.35")
-                boxes += [Rectangle((start, top), widths[k] - 1, 12) for k, start in zip(line, left, strict=False)]
+                top = height + 18 + 14 * row
+                ax.text(gutter - 6, top + 6.5, name, fontsize=SIZE, ha="right", va="center", color=MUTED)
+                boxes += [Rectangle((start, top), widths[k] - 1, 13) for k, start in zip(line, left, strict=False)]
                 shades += [shade[row, k] for k in line]
-            height += 25 + 13 * len(rows)
+            height += 25 + 14 * len(rows)
         height += 12
-    cells = ax.add_collection(PatchCollection(boxes, cmap=ATTENTION, edgecolor="0.75", lw=0.4), autolim=False)
+    cells = ax.add_collection(PatchCollection(boxes, cmap=ATTENTION, edgecolor=MUTED, lw=0.4), autolim=False)
     cells.set(array=shades, clim=(0, 1))
     fig.set_size_inches(WIDTH, (height + 44) / 72)
     ax.set(xlim=(0, 72 * WIDTH), ylim=(height + 44, 0))
@@ -343,24 +432,32 @@ def pictures(images, attention, columns, notes=None, label="attention"):
         )
     maps = attention.reshape(rows, len(columns), height // patch, width // patch)
     tall = WIDTH / len(columns) * height / width + (0.25 if notes else 0.05)
-    fig, axes = plt.subplots(rows, len(columns), figsize=(WIDTH, rows * tall + 0.8), squeeze=False)
-    colours = LinearSegmentedColormap.from_list("attention", [(*PALETTE[3], 0.0), (*PALETTE[3], 0.9)])
+    fig, axes = plt.subplots(rows, len(columns), figsize=(WIDTH, rows * tall + 1.0), squeeze=False)
+    colours = LinearSegmentedColormap.from_list("attention", [f"{VERMILION}00", f"{VERMILION}e6"])
     for (k, column), ax in np.ndenumerate(axes):
         place = {"extent": (0, width, height, 0), "interpolation": "nearest"}
         ax.imshow(np.moveaxis(images[k], 0, -1), cmap="gray_r", vmin=0, vmax=1, alpha=0.5, **place)
         drawn = ax.imshow(maps[k, column], cmap=colours, vmin=0, vmax=maps.max(), **place)
         ax.set(xticks=[], yticks=[], xlabel=notes[k][column] if notes else "")
-        ax.spines[:].set(visible=True, color="0.6", lw=0.6)
+        ax.spines[:].set(visible=True, color=MUTED, lw=0.6)
         if k == 0:
-            ax.set_title(columns[column], fontsize=10, loc="center")
+            ax.set_title(columns[column], fontsize=SIZE, loc="center")
     fig.colorbar(drawn, ax=axes, orientation="horizontal", label=label, shrink=0.6, aspect=35)
     return fig
 
 
-def panels(count, height=2.6):
+def panels(count, height=2.3):
     """``count`` axes stacked in one figure of the house width, ``height`` inches each."""
     checks.whole("count", count)
     return plt.subplots(count, 1, figsize=(WIDTH, height * count), squeeze=False)[1][:, 0]
+
+
+def _colours(names):
+    """A colour for each name: its own, or the first of the palette that none of these has."""
+    own = [colour_of(name, None) for name in names]
+    free = [colour for colour in PALETTE if colour not in own] or PALETTE
+    others = cycle(free)
+    return [colour or next(others) for colour in own]
 
 
 def _around(points, margin=0.35):
@@ -374,93 +471,133 @@ def _draw_line(ax, normal, points, chosen):
     ahead, behind = heights[chosen].min(initial=np.inf), heights[~chosen].max(initial=-np.inf)
     if np.isfinite([ahead, behind]).all() and ahead > behind:
         foot, along = normal * (ahead + behind) / 2 / (normal @ normal), np.array([-normal[1], normal[0]])
-        ax.axline(foot, foot + along, color="0.55", ls=(0, (1, 2)), lw=1.6, zorder=1)
+        ax.axline(foot, foot + along, color=MUTED, ls=(0, (1, 2)), lw=1.4, zorder=1)
 
 
 def _draw_cone(ax, axis, opening, radius):
-    """Shade the cone from its radius to beyond the frame, with its name near one edge."""
+    """Shade the cone from its radius to beyond the frame; return places for its name, within one edge."""
     middle, half = np.arctan2(float(axis[1]), float(axis[0])), np.arccos(1 - float(opening))
     beyond = 2 * np.abs([*ax.get_xlim(), *ax.get_ylim()]).max()
     if radius < beyond:
         edges = np.degrees([middle - half, middle + half])
-        shade = {"facecolor": PALETTE[0], "alpha": 0.18, "lw": 0, "zorder": 0.5}
+        shade = {"facecolor": BLUE, "alpha": 0.18, "lw": 0, "zorder": 0.5}
         ax.add_patch(Wedge((0, 0), beyond, *edges, width=beyond - float(radius), **shade))
-        side = middle + 0.8 * half
-        place = 1.6 * float(radius) * np.array([np.cos(side), np.sin(side)])
-        ax.text(*place, "cone", color=PALETTE[0], ha="center", va="center", zorder=6, clip_on=True)
+    side = middle + 0.8 * half
+    return np.outer(np.linspace(1.2, 2, 9) * float(radius), [np.cos(side), np.sin(side)])
 
 
-def _draw_ray(ax, label, direction, style, paths):
-    """Ray from the origin to the frame, its label beside the end, on the side with less of the paths."""
+def _draw_ray(ax, direction, style):
+    """Draw a ray from the origin to the frame; return where it ends."""
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     edges = np.where(direction > 0, [right, top], [left, bottom])
     reach = np.min(np.divide(edges, direction, out=np.full(2, np.inf), where=direction != 0))
     end = direction * reach
-    ax.plot([0, end[0]], [0, end[1]], color=PALETTE[3], ls=style, lw=2, zorder=2)
-    room = np.array([0.3 * (right - left), 0.1 * (top - bottom)])
-    near = np.abs(paths.reshape(-1, 2) - end) < room
-    covered = [np.sum(near.all(1) & (side * (paths.reshape(-1, 2) - end)[:, 0] > 0)) for side in (-1, 1)]
-    sideways = end[0] > right - room[0] / 2 or (end[0] > left + room[0] / 2 and covered[0] < covered[1])
-    ax.annotate(
-        label, end, xytext=(-8 if sideways else 8, -6 if end[1] > 0 else 6), textcoords="offset points",
-        color=PALETTE[3], ha="right" if sideways else "left", va="top" if end[1] > 0 else "bottom", zorder=6,
-        bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.8},
-    )  # fmt: skip
+    ax.plot([0, end[0]], [0, end[1]], color=INK, ls=style, lw=1.6, zorder=2)
+    return end
 
 
 def _draw_paths(ax, paths, times):
+    """Draw each path in the colours of its clock; return what a colour bar needs."""
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     x, y = paths[..., 0], paths[..., 1]
     seen = ((x >= left) & (x <= right) & (y >= bottom) & (y <= top)).any(1) & (times > 0)
-    shown = times[seen] if seen.any() else times[times > 0]
+    moved = np.linalg.norm(paths - paths[0], axis=-1).max(1) > 0.01 * (right - left)
+    shown = next(times[which] for which in (seen & moved, seen, times > 0) if which.any())
     scale = LogNorm(shown.min(), max(shown.max(), 2 * shown.min()))
+    shades = np.asarray(TIME(scale(np.maximum(times[1:], shown.min())), bytes=True))
+    breaks = np.flatnonzero((np.diff(shades.astype(int), axis=0) != 0).any(1)) + 1
     for path in np.moveaxis(paths, 1, 0):
-        pieces = LineCollection(np.stack([path[:-1], path[1:]], axis=1), cmap=TIME, norm=scale, lw=2.2, zorder=3)
-        pieces.set_array(times[1:])
-        drawn = ax.add_collection(pieces, autolim=False)
-    ax.scatter(*paths[0].T, s=32, facecolor="white", edgecolor="0.2", lw=1.3, zorder=4)
-    return drawn
+        for piece in np.split(np.arange(len(shades)), breaks):
+            if len(piece):
+                along = path[piece[0] : piece[-1] + 2]
+                ax.plot(*along.T, color=shades[piece[0]] / 255, lw=2.2, zorder=3, solid_capstyle="round")
+    ax.scatter(*paths[0].T, s=28, facecolor=PAPER, edgecolor=INK, lw=1.2, zorder=4)
+    return plt.cm.ScalarMappable(scale, TIME)
 
 
-def _draw_points(ax, points, scores, chosen):
-    ax.scatter(*points[~chosen].T, s=55, color=PALETTE[1], edgecolor="0.1", zorder=5, marker="s")
-    ax.scatter(*points[chosen].T, s=170, color=PALETTE[2], edgecolor="0.1", zorder=5, marker="*")
+def _draw_points(ax, points, chosen):
+    ax.scatter(*points[~chosen].T, s=45, color=KINDS["other"], edgecolor=PAPER, lw=0.8, zorder=5, marker="s")
+    ax.scatter(*points[chosen].T, s=150, color=KINDS["optimal"], edgecolor=PAPER, lw=0.8, zorder=5, marker="*")
+
+
+def _names(ax, points, scores):
+    """What to write at the tokens, and where: once where several of one score crowd together."""
     crowd, written = 0.16 * np.ptp(ax.get_xlim()), []
-    above = points[:, 1] >= points[:, 1].mean()
-    outermost_first = np.argsort(-np.abs(points[:, 1] - points[:, 1].mean()), kind="stable")
-    for k in outermost_first:
-        point, score = points[k], scores[k]
-        if any(score == other and np.linalg.norm(point - place) < crowd for other, place in written):
-            continue
-        written.append((score, point))
-        name = score if isinstance(score, str) else f"score {score:g}"
-        ax.annotate(
-            name, point, xytext=(6, 8 if above[k] else -8), textcoords="offset points", fontsize=10,
-            va="bottom" if above[k] else "top", zorder=7,
-            bbox={"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.75},
-        )  # fmt: skip
+    for point, score in zip(points, scores, strict=True):
+        if not any(score == other and np.linalg.norm(point - place) < crowd for other, place in written):
+            written.append((score, point))
+    return [(score if isinstance(score, str) else f"score {score:g}", place[None], INK) for score, place in written]
 
 
-def _draw_named_line(ax, name, x, y, frame):
-    """Draw a dashed line on an image, its name beside the last of its points inside the frame."""
-    left, right, bottom, top = frame
-    ax.plot(x, y, color="white", ls="--", lw=1.8, path_effects=[withStroke(linewidth=3.2, foreground="0.15")])
-    inside = np.flatnonzero((x >= left) & (x <= right) & (y >= bottom) & (y <= top))
+def _draw_many(ax, x, y, colour):
+    """Median and band over the second dimension, at no more records than the width can show."""
+    places = np.log(x) if ax.get_xscale() == "log" and (x > 0).all() else x
+    kept = np.unique(np.searchsorted(places, np.linspace(places[0], places[-1], RECORDS)).clip(0, len(x) - 1))
+    long = pd.DataFrame({"x": np.repeat(x[kept], y.shape[1]), "y": y[kept].ravel()})
+    sns.lineplot(long, x="x", y="y", estimator="median", errorbar=("pi", 80), color=colour, err_kws={"lw": 0}, ax=ax)
+
+
+def _plain_ticks(ax):
+    """Write 0.6 and not 6 x 10^-1 on a logarithmic axis of less than a decade, which has no power of ten to show."""
+    for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+        if axis.get_scale() == "log":
+            axis.set_minor_formatter("")
+            if high < 10 * low:
+                axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5]))
+                axis.set_major_formatter("{x:g}")
+
+
+def _cells(values, centres):
+    """Places on an axis that counts cells, also beyond the outer centres."""
+    values, steps = np.asarray(values, float), np.arange(len(centres)) + 0.5
+    if len(centres) < 2:
+        return values - centres[0] + 0.5
+    inside = np.interp(values, centres, steps)
+    before, after = values < centres[0], values > centres[-1]
+    inside[before] += (values[before] - centres[0]) / (centres[1] - centres[0])
+    inside[after] += (values[after] - centres[-1]) / (centres[-1] - centres[-2])
+    return inside
+
+
+def _count_cells(axis, centres):
+    """Bear round numbers on an axis that counts cells."""
+    ticks = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(centres[0], centres[-1])
+    ticks = ticks[(ticks >= centres[0]) & (ticks <= centres[-1])]
+    axis.set_ticks(_cells(ticks, centres), [f"{tick:g}".replace("-", "\N{MINUS SIGN}") for tick in ticks], rotation=0)
+
+
+def _draw_named_line(ax, name, x, y):
+    """Draw a dashed line on an image, light on dark, its name above or beside the image where it leaves it."""
+    columns, rows = ax.get_xlim()[1], ax.get_ylim()[1]
+    ax.plot(x, y, color=LIGHT, ls="--", lw=1.8)
+    inside = np.flatnonzero((x >= 0) & (x <= columns) & (y >= 0) & (y <= rows))
     if len(inside):
-        end = x[inside[-1]], y[inside[-1]]
-        rightwards = end[0] < (left + right) / 2
-        ax.annotate(
-            name, end, xytext=(6 if rightwards else -2, -14), textcoords="offset points", fontsize=10, va="top",
-            ha="left" if rightwards else "right", bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none"},
-        )  # fmt: skip
+        last = inside[-1]
+        above = y[last] / rows > x[last] / columns
+        place, shift = ((x[last], rows), (0, 4)) if above else ((columns, y[last]), (4, 0))
+        side = {"ha": "center", "va": "bottom"} if above else {"ha": "left", "va": "center"}
+        ax.annotate(name, place, xytext=shift, textcoords="offset points", fontsize=SIZE, **side)
 
 
-def _text_width(ax, text, fontsize, weight="normal"):
-    """Width of a text in points."""
+def _covered(mask, x, y, across, up):
+    """Outline of the cells of a mask, those side by side in a row as one."""
+    corners = []
+    for row, line in zip(y, mask, strict=True):
+        starts = np.flatnonzero(np.diff(np.r_[False, line, False].astype(int)))
+        for first, last in starts.reshape(-1, 2):
+            left, right = x[first] - across / 2, x[last - 1] + across / 2
+            low, high = row - up / 2, row + up / 2
+            corners += [(left, low), (right, low), (right, high), (left, high), (left, low)]
+    codes = [Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY] * (len(corners) // 5)
+    return Path(corners, codes)
+
+
+def _text_size(ax, text, fontsize=SIZE, weight="normal"):
+    """Width and height of a text in points."""
     drawn = ax.text(0, 0, text, fontsize=fontsize, weight=weight)
-    width = drawn.get_window_extent().width * 72 / ax.figure.dpi
+    box = drawn.get_window_extent()
     drawn.remove()
-    return width
+    return np.array([box.width, box.height]) * 72 / ax.figure.dpi
 
 
 def _wrapped(widths, room):
@@ -479,24 +616,134 @@ def _wrapped(widths, room):
     return next(lines(limit) for limit in np.linspace(room / 4, room, 40) if len(lines(limit)) == fewest)
 
 
-def _label_ends(ax, x, ends):
-    """Write each label at the right end of its curve, moved apart where two would overlap."""
-    ax.figure.canvas.draw()
-    low, high = ax.get_ylim()
-    to_height = ax.transData
-    last = [y[np.isfinite(y)][-1] if np.isfinite(y).any() else low for _, y, _ in ends]
-    heights = [to_height.transform((x[-1], np.clip(y, low, high)))[1] for y in last]
-    line = 13 * ax.figure.dpi / 72
-    order = np.argsort(heights, kind="stable")
-    half = [line * (label.count("\n") + 1) / 2 for label, _, _ in ends]
-    centre, top = {}, -np.inf
+def _write(ax, tracks, points, wanted):
+    """Write each text beside one of its places, where it covers no track, no point and no other text if it can.
+
+    Parameters
+    ----------
+    tracks : list of array, each of shape (records, 2)
+    points : array, shape (points, 2)
+    wanted : list of (str, array of shape (places, 2), colour)
+        A text that finds room only further off gets a leader.
+    """
+    taken, boxes = np.concatenate([_ink(ax, tracks), _discs(ax, points)]), []
+    frame = ax.bbox.extents * 72 / ax.figure.dpi
+    for text, places, colour in wanted:
+        half = _text_size(ax, text) / 2
+        tried = [(centre, centre + (half + away) * side, away)
+                 for away in (7, 16, 27, 40) for centre in _on_canvas(ax, places) for side in SIDES]  # fmt: skip
+        costs = [_cost(at, half, taken, boxes, frame) + away / 7 + 0.01 * k for k, (_, at, away) in enumerate(tried)]
+        centre, middle, away = tried[int(np.argmin(costs))]
+        boxes.append(np.concatenate([middle - half, middle + half]))
+        leader = {"arrowstyle": "-", "lw": 0.6, "color": colour, "shrinkA": 1, "shrinkB": 6}
+        ax.annotate(
+            text, _from_canvas(ax, centre), xytext=_from_canvas(ax, middle), textcoords="data", color=colour,
+            ha="center", va="center", fontsize=SIZE, zorder=7, arrowprops=leader if away > 7 else None,
+        )  # fmt: skip
+
+
+SIDES = np.array([(1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8)])
+
+
+def _cost(middle, half, taken, boxes, frame):
+    """How much a text there covers: ink, other texts, and what is outside the frame."""
+    low, high = middle - half - 1, middle + half + 1
+    covered = np.sum(((taken > low) & (taken < high)).all(1))
+    texts = sum(bool((low < box[2:]).all() and (high > box[:2]).all()) for box in boxes)
+    outside = np.maximum(frame[:2] - low, 0).sum() + np.maximum(high - frame[2:], 0).sum()
+    return covered + 100 * texts + 20 * outside
+
+
+def _on_canvas(ax, places):
+    """Places in points from the lower left corner of the figure."""
+    with np.errstate(all="ignore"):
+        return ax.transData.transform(np.asarray(places, float)) * 72 / ax.figure.dpi
+
+
+def _ink(ax, tracks, step=2.0):
+    """Places on the tracks at least every two points of the canvas, those that are in the frame."""
+    found = [np.empty((0, 2))]
+    low, high = np.split(ax.bbox.extents * 72 / ax.figure.dpi, 2)
+    for track in tracks:
+        places = _on_canvas(ax, track)
+        places = np.clip(places[np.isfinite(places).all(1)], low - 50, high + 50)
+        if len(places) > 1:
+            way = np.r_[0, np.cumsum(np.linalg.norm(np.diff(places, axis=0), axis=1))]
+            marks = np.linspace(0, way[-1], int(way[-1] / step) + 2)
+            found.append(np.stack([np.interp(marks, way, side) for side in places.T], axis=1))
+    ink = np.concatenate(found)
+    return ink[((ink >= low) & (ink <= high)).all(1)]
+
+
+def _discs(ax, points):
+    """Places that the marks of the points take."""
+    return (_on_canvas(ax, points.reshape(-1, 2))[:, None] + 4.5 * np.vstack([SIDES, (0, 0)])).reshape(-1, 2)
+
+
+def _label_ends(ax, ends, heading=""):
+    """Write each name beside the frame at the height of its curve's end, moved apart, with a leader where it needs one.
+
+    A curve that ends far from the frame bears its name at its end, if there is room.
+    """
+    ax.figure.draw_without_rendering()
+    left, bottom, right, top = ax.bbox.extents * 72 / ax.figure.dpi
+    tips = [_tip(ax, x, y) for _, x, y, _ in ends]
+    taken = _ink(ax, [np.stack([x, y], axis=1) for _, x, y, _ in ends])
+    beside = []
+    for k, (label, _, _, colour) in enumerate(ends):
+        size = _text_size(ax, label)
+        middle = tips[k] + (size[0] / 2 + 7, 0)
+        if (
+            tips[k][0] + size[0] + 12 < right
+            and _cost(middle, size / 2, taken, [], ax.bbox.extents * 72 / ax.figure.dpi) == 0
+        ):
+            place = {"xytext": (7, 0), "textcoords": "offset points", "ha": "left", "va": "center"}
+            ax.annotate(label, _from_canvas(ax, tips[k]), color=colour, fontsize=SIZE, **place)
+            taken = np.concatenate([taken, middle + np.array([-1, 0, 1])[:, None] * size / 2])
+        else:
+            beside.append(k)
+    heights = _apart([tips[k][1] for k in beside], [ends[k][0].count("\n") + 1 for k in beside], bottom, top, heading)
+    for k, height in zip(beside, heights, strict=False):
+        label, _, _, colour = ends[k]
+        far = right - tips[k][0] > 12 or abs(height - tips[k][1]) > 4
+        leader = {"arrowstyle": "-", "lw": 0.6, "color": colour, "shrinkA": 0, "shrinkB": 1, "relpos": (0, 0.5)}
+        ax.annotate(
+            label, _from_canvas(ax, tips[k]), xytext=(1 + 10 / (right - left), (height - bottom) / (top - bottom)),
+            textcoords="axes fraction", color=colour, va="center", fontsize=SIZE, annotation_clip=False,
+            arrowprops=leader if far else None,
+        )  # fmt: skip
+    if heading and len(heights):
+        place = (1 + 10 / (right - left), (heights[-1] - bottom) / (top - bottom))
+        ax.annotate(heading, place, xycoords="axes fraction", color=MUTED, va="center", fontsize=SIZE)
+
+
+def _from_canvas(ax, place):
+    """The inverse of `_on_canvas`, for one place."""
+    return ax.transData.inverted().transform(np.asarray(place) * ax.figure.dpi / 72)
+
+
+def _tip(ax, x, y):
+    """Where a curve ends, or leaves the frame for good, in points of the canvas."""
+    places = _on_canvas(ax, np.stack([x, y], axis=1))
+    low, high = np.split(ax.bbox.extents * 72 / ax.figure.dpi, 2)
+    places = places[np.isfinite(places).all(1)]
+    inside = places[((places >= low - 1) & (places <= high + 1)).all(1)]
+    return inside[-1] if len(inside) else np.array([high[0], low[1]])
+
+
+def _apart(tips, lines, bottom, top, heading):
+    """Heights of names of so many lines, near their tips, in their order and without overlap; the heading's is last."""
+    half = 0.6 * SIZE * np.array(lines, float)
+    order = sorted(range(len(tips)), key=lambda k: tips[k])
+    centre, floor = np.zeros(len(tips)), -np.inf
     for k in order:
-        centre[k] = max(heights[k], top + half[k])
-        top = centre[k] + half[k]
-    top = ax.bbox.y1 + line / 2  # labels above the frame would make the layout shrink it
+        centre[k] = max(tips[k], floor + half[k])
+        floor = centre[k] + half[k]
+    ceiling = top + (0 if heading else 0.6 * SIZE)  # names above the frame would make the layout shrink it
+    if heading:
+        ceiling -= 0.6 * SIZE
     for k in order[::-1]:
-        centre[k] = min(centre[k], top - half[k])
-        top = centre[k] - half[k]
-    for k, (label, _, colour) in enumerate(ends):
-        fraction = ax.transAxes.inverted().transform((0, centre[k]))[1]
-        ax.annotate(label, (1.01, fraction), xycoords="axes fraction", color=colour, va="center", fontsize=10)
+        centre[k] = min(centre[k], ceiling - half[k])
+        ceiling = centre[k] - half[k]
+    above = centre[order[-1]] + half[order[-1]] + 0.6 * SIZE if len(order) else top
+    return [*centre, above]

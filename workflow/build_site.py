@@ -95,7 +95,7 @@ def jupyter_book(staged, output, log, *flags):
     log.parent.mkdir(parents=True, exist_ok=True)
     tool = Path(sys.executable).with_name("jupyter-book")
     command = [tool, "build", staged, "--path-output", output, *flags]
-    ours = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}  # where Sphinx finds anatomy.py
+    ours = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}  # where Sphinx finds our extensions
     with log.open("w", encoding="utf-8") as file:
         status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, env=ours, check=False).returncode
     if status == 0:

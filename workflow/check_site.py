@@ -74,9 +74,12 @@ def page_faults(text):
         alt = image.get("alt", "").strip()
         if not alt or FILE_NAME.fullmatch(alt) or Path(alt).name == Path(image.get("src", "")).name:
             found.append(f"image {image.get('src', '')[-60:]} has no alt text (alt={alt[-60:]!r})")
-    for image in soup.select("div.cell_output img"):
+    for drawing in soup.select("svg.drawing"):
+        if len(drawing.get("aria-label", "").strip()) < 2:
+            found.append(f"drawing {drawing['id']} has no alt text")
+    for image in soup.select("div.cell_output :is(img, svg.drawing)"):
         figure = image.find_parent("figure")
         caption = figure and figure.find("figcaption")
         if not caption or not caption.get_text(strip=True).strip("#"):
-            found.append(f"image {image.get('src', '')[-60:]} of a cell has no caption")
+            found.append(f"image {(image.get('src') or image.get('id', ''))[-60:]} of a cell has no caption")
     return found

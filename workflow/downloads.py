@@ -126,6 +126,9 @@ def labelled(cell):
 def downloadable(page, notebook, book):
     """Return a page's notebook in plain Markdown, with its figures' captions and a first cell that finds ``lib``."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    for drawing in ("image/svg+xml", "application/papermill.record/image/svg+xml"):  # the picture beside it is enough
+        for output in outputs:
+            output.get("data", {}).pop(drawing, None)
     glued = [output for output in outputs if GLUED in output.get("data", {})]
     numbers = {output.metadata.scrapbook.name: output.data[GLUED] for output in glued}
     here = book | {"page": page, "numbers": numbers}

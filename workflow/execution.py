@@ -35,10 +35,14 @@ logging.getLogger("lib").addHandler(logging.StreamHandler(open({pipe!r}, "w", bu
 logging.getLogger("lib").setLevel(logging.INFO)
 del logging
 """
-# Read by IPython before it makes the kernel: nobody asks for a debugger here, and importing one takes longer than that.
+# Read by IPython before it makes the kernel. Nobody asks for a debugger here, and importing one takes longer than that.
+# Figures are drawings for the page and pictures for all else, of the size that they ask for, and the same in each run.
 SETTINGS = """
 import sys
 sys.modules["debugpy"] = None
+c = get_config()
+c.InlineBackend.figure_formats = {"svg", "png"}
+c.InlineBackend.print_figure_kwargs = {"bbox_inches": None, "metadata": {"Date": None}}
 """
 END = b"\0\n"
 PAUSE = 10  # seconds between two lines of progress
