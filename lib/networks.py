@@ -11,6 +11,7 @@ A training tells the logger ``lib.networks`` of every epoch. Nothing shows it or
 import logging
 import math
 from contextlib import contextmanager
+from itertools import chain
 from typing import NamedTuple
 
 import torch
@@ -232,7 +233,7 @@ class MirrorDescent(torch.optim.Optimizer):
     ----------
     parameters : iterable of Tensor
         With the members first.
-    step_size : float
+    step_size : float or Tensor of shape (members,)
     norm : float
         p, above 1.
     normalised : bool
@@ -247,29 +248,65 @@ class MirrorDescent(torch.optim.Optimizer):
         """Take one step along the gradients that ``backward`` left."""
         for group in self.param_groups:
             weights, order = group["params"], group["norm"]
-            scale = torch.ones(len(weights[0]), dtype=weights[0].dtype, device=weights[0].device)
+            gradient = flat([weight.grad for weight in weights])
+            scale = torch.ones_like(gradient[:, 0]) * group["step_size"]
             if group["normalised"]:
-                flat = torch.cat([weight.grad.flatten(1) for weight in weights], dim=1)
-                length = geometry.norm(flat, geometry.dual(order))
-                scale = torch.where(length > 0, 1 / length, 0.0)
-            for weight in weights:
-                step = group["step_size"] * scale.view(-1, *[1] * (weight.ndim - 1)) * weight.grad
-                mirrored = geometry.mirror_map(weight, order) - step
-                weight.copy_(geometry.inverse_mirror_map(mirrored, order))
+                length = geometry.norm(gradient, geometry.dual(order))
+                scale = torch.where(length > 0, scale / length, 0.0)
+            mirrored = geometry.mirror_map(flat(weights), order) - scale[:, None] * gradient
+            moved = geometry.inverse_mirror_map(mirrored, order).split([w[0].numel() for w in weights], dim=1)
+            torch._foreach_copy_(weights, [part.view_as(w) for part, w in zip(moved, weights, strict=True)])
+
+
+class Adam(torch.optim.Adam):
+    """Adam of torch, whose moves are linear in its rate, with a step size for each member."""
+
+    def __init__(self, parameters, step_size):
+        super().__init__(parameters, 1.0)
+        self.step_size = step_size
+
+    @torch.no_grad()
+    def step(self):
+        """Take one step along the gradients that ``backward`` left."""
+        weights = [weight for group in self.param_groups for weight in group["params"]]
+        before = [weight.clone() for weight in weights]
+        super().step()
+        for weight, old in zip(weights, before, strict=True):
+            size = torch.as_tensor(self.step_size, dtype=old.dtype, device=old.device).view(-1, *[1] * (old.ndim - 1))
+            weight.copy_(old + size * (weight - old))
+
+
+def flat(parts):
+    """All parameters, or parts like them, as one tensor (members, entries)."""
+    return torch.cat([part.flatten(1) for part in parts], dim=1)
 
 
 def optimiser(name, parameters, step_size):
     """Optimiser by name: "adam", "sgd", "normalised" (SGD with unit steps), or mirror descent, "l1.1", "l3", ...
 
+    Parameters
+    ----------
+    name : str
+    parameters : dict of Tensor
+        Of :func:`ensemble`.
+    step_size : float or sequence of float
+        One for all members, or one for each.
+
     Raises
     ------
     ValueError
-        If the name is none of these, or a p is not above 1.
+        If the name is none of these, a p is not above 1, or a step size is below 0 or not finite.
     """
     parameters = list(parameters.values())
-    checks.number("step_size", step_size, lambda size: 0 <= size < math.inf, "give a finite number, not below 0")
+    one = checks.as_tensor("step_size", step_size, "a finite number, not below 0, or one for each member")
+    sizes = one.tolist() if one.ndim else [step_size]
+    for size in sizes:
+        checks.number("step_size", size, lambda size: 0 <= size < math.inf, "give a finite number, not below 0")
+    if one.ndim:
+        checks.last("step_size", one, len(parameters[0]))
+        step_size = one.to(parameters[0])
     if name == "adam":
-        return torch.optim.Adam(parameters, step_size)
+        return Adam(parameters, step_size)
     if name in ("sgd", "normalised"):
         return MirrorDescent(parameters, step_size, normalised=name == "normalised")
     try:
@@ -285,11 +322,13 @@ class Training(NamedTuple):
     """Record of a training of several members.
 
     losses : shape (steps, members), mean of each step's batch, before the step; infinite once a member has diverged.
+    gradients : shape (steps, members), Euclidean lengths of the gradients of these.
     at : list of int, steps after which ``measured`` was taken, 0 for the start.
     measured : dict of Tensor, each of shape (len(at), ...).
     """
 
     losses: Tensor
+    gradients: Tensor
     at: list[int]
     measured: dict[str, Tensor]
 
@@ -307,8 +346,9 @@ def _one_thread():
 
 @_one_thread()
 def train(
-    network, parameters, step_rule, inputs, labels, rows, seeds, *, epochs, batch, at=(), measure=None, name="training"
-):
+    network, parameters, step_rule, inputs, labels, rows, seeds, *, epochs, batch, at=(), measure=None, stop=None,
+    name="training",
+):  # fmt: skip
     """Train all members on the mean cross-entropy, each on its own rows, in its own order.
 
     Parameters
@@ -318,7 +358,7 @@ def train(
     step_rule : torch.optim.Optimizer
         Over these parameters.
     inputs : Tensor, shape (N, ...)
-    labels : Tensor of int, shape (N,)
+    labels : Tensor of int, shape (N,) or (members, N)
     rows : Tensor of int, shape (members, examples)
         The examples of each member.
     seeds : sequence of int
@@ -328,7 +368,9 @@ def train(
     at : sequence of int
         Numbers of steps after which to measure; the start is 0. Default: before the first and after each epoch.
     measure : callable, optional
-        ``measure(parameters)`` returns a dict of tensors; called without gradients and without dropout.
+        ``measure(parameters)`` returns a dict of tensors; called without gradients.
+    stop : callable, optional
+        ``stop(measured)`` says whether what was measured last ends the training, before its last epoch.
     name : str
         What the line in the log, one an epoch, begins with.
 
@@ -353,28 +395,31 @@ def train(
     at = sorted(set(at)) or [epoch * each for epoch in range(epochs + 1)]
     if at[0] < 0 or at[-1] > epochs * each:
         raise ValueError(f"at is {checks.shown(at)}: give numbers of steps from 0 to {epochs * each}")
-    losses, measured = [], []
-    with torch.random.fork_rng():
-        torch.manual_seed(seeds[0])  # dropout draws from torch's own generator, for all members together
-        for step, chosen in enumerate(_batches(rows, seeds, epochs, batch)):
-            if step in at and measure:
-                measured.append(_measured(network, parameters, measure))
-            network.train()
-            loss = cross_entropy(apply(network, parameters, inputs[chosen])[0], labels[chosen])
-            step_rule.zero_grad()
-            loss.sum().backward()
-            step_rule.step()
-            losses.append(loss.detach())
-            if (step + 1) % each == 0:
-                mean = torch.stack(losses[-each:]).mean().item()
-                LOG.info("%s epoch %d of %d, loss %.4f", name, (step + 1) // each, epochs, mean)
-    if epochs * each in at and measure:
-        measured.append(_measured(network, parameters, measure))
-    losses = torch.stack(losses)
+    wanted, weights, labels = set(at), list(parameters.values()), labels.expand(len(seeds), -1)
+    losses, gradients, measured = [], [], []
+    for step, chosen in enumerate(chain(_batches(rows, seeds, epochs, batch), [None])):
+        if step in wanted and measure:
+            with torch.no_grad():
+                measured.append(measure(parameters))
+            if stop and stop(measured[-1]):
+                break
+        if chosen is None:
+            break
+        loss = cross_entropy(apply(network, parameters, inputs[chosen])[0], labels.gather(1, chosen))
+        for weight, slope in zip(weights, torch.autograd.grad(loss.sum(), weights), strict=True):
+            weight.grad = slope
+        step_rule.step()
+        losses.append(loss.detach())
+        gradients.append(torch.linalg.vector_norm(flat([weight.grad for weight in weights]), dim=1))
+        if (step + 1) % each == 0:
+            mean = torch.stack(losses[-each:]).mean()
+            LOG.info("%s epoch %d of %d, loss %.4f", name, (step + 1) // each, epochs, mean)
+    losses, gradients = torch.stack(losses), torch.stack(gradients)
     diverged = losses.isfinite().logical_not().cummax(0).values
     return Training(
         losses.masked_fill(diverged, torch.inf),
-        at,
+        gradients,
+        at[: len(measured)] if stop else at,
         {key: torch.stack([entry[key] for entry in measured]) for key in (measured[0] if measured else {})},
     )
 
@@ -389,12 +434,6 @@ def _batches(rows, seeds, epochs, batch):
             yield rows.gather(1, order[:, start : start + batch].to(rows.device))
 
 
-def _measured(network, parameters, measure):
-    network.eval()
-    with torch.no_grad():
-        return measure(parameters)
-
-
 def cross_entropy(logits, labels):
     """Mean cross-entropy (members,) of logits (members, N, classes) at labels (members, N) or (N,)."""
     labels = labels.expand(logits.shape[:-1])
@@ -405,6 +444,31 @@ def accuracy(logits, labels):
     """Share (members,) of right answers; logits that are not finite give no answer."""
     right = (logits.argmax(-1) == labels) & logits.isfinite().all(-1)
     return right.double().mean(-1)
+
+
+def linear_answers(features, labels, unseen, penalty=1.0):
+    """Classes (N',) that least squares with a penalty give to unseen features: the linear baseline of a network.
+
+    Parameters
+    ----------
+    features : Tensor, shape (N, d)
+    labels : Tensor of int, shape (N,)
+    unseen : Tensor, shape (N', d)
+    penalty : float
+        On the square of the weights, of features that are centred.
+
+    Examples
+    --------
+    >>> features = torch.tensor([[0.0], [1.0], [4.0], [5.0]])
+    >>> linear_answers(features, torch.tensor([0, 0, 1, 1]), features + 0.5).tolist()
+    [0, 0, 1, 1]
+    """
+    checks.positive("penalty", penalty)
+    middle = features.double().mean(0)
+    rows, wanted = features.double() - middle, nn.functional.one_hot(labels).double()
+    gram = rows.mT @ rows + penalty * torch.eye(rows.shape[1], dtype=rows.dtype, device=rows.device)
+    weights = torch.linalg.solve(gram, rows.mT @ (wanted - wanted.mean(0)))
+    return ((unseen.double() - middle) @ weights + wanted.mean(0)).argmax(-1)
 
 
 def cls_map(attention):
