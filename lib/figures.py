@@ -16,6 +16,7 @@ from matplotlib.collections import PatchCollection
 from matplotlib.colors import LinearSegmentedColormap, ListedColormap, LogNorm
 from matplotlib.patches import Patch, PathPatch, Rectangle, Wedge
 from matplotlib.path import Path
+from matplotlib.text import OffsetFrom
 from matplotlib.ticker import MaxNLocator
 
 from . import checks
@@ -97,7 +98,10 @@ def _shaped(name, value, *shape, dtype=float):
     return array
 
 
-def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=None, clock="iteration", cone=None):
+def plane(
+    paths, times, points, scores, chosen, rays=None, normal=None, window=None, clock="iteration", cone=None, names=(),
+    heading="",
+):  # fmt: skip
     """Paths of a parameter in the plane over the tokens that it chooses among.
 
     Parameters
@@ -121,6 +125,10 @@ def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=N
         What ``times`` count.
     cone : (array_like of shape (2,), float, float), optional
         Axis, largest 1 - cos to it and radius: the vectors at least that long and that close to the axis are shaded.
+    names : sequence of str
+        Of the paths, each at the end of its own; "" names none.
+    heading : str
+        What the names are: stands once above them.
 
     Returns
     -------
@@ -146,16 +154,18 @@ def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=N
     bar = fig.colorbar(drawn, ax=ax, orientation="horizontal", label=clock, shrink=0.7, pad=0.02, aspect=35)
     bar.outline.set_visible(False)
     bar.solids.set_edgecolor("face")  # else the ground shines through between two colours
-    ends = {label: _draw_ray(ax, np.asarray(ray, float), style)
+    tips = {label: _draw_ray(ax, np.asarray(ray, float), style)
             for (label, ray), style in zip((rays or {}).items(), cycle(("--", ":", "-.")), strict=False)}  # fmt: skip
     _draw_points(ax, points, chosen)
-    fig.draw_without_rendering()  # the frame has its place now, and names can look for theirs
     wanted = _names(ax, points, scores)
-    wanted += [(label, np.outer(np.linspace(0.97, 0.4, 12), end), colour_of(label)) for label, end in ends.items()]
+    wanted += [(label, np.outer(np.linspace(0.97, 0.4, 12), end), colour_of(label)) for label, end in tips.items()]
     if cone is not None:
         wanted.append(("cone", _draw_cone(ax, *cone), BLUE))
     tracks = [*np.moveaxis(paths, 1, 0), np.array([(left, 0), (right, 0)]), np.array([(0, bottom), (0, top)])]
-    tracks += [*(np.outer(np.linspace(0, 1, 100), end) for end in ends.values())]
+    tracks += [*(np.outer(np.linspace(0, 1, 100), end) for end in tips.values())]
+    named = [(name, *path.T, INK) for name, path in zip(names, np.moveaxis(paths, 1, 0), strict=False) if name]
+    if named:
+        _label_ends(ax, named, heading)
     _write(ax, tracks, points, wanted)
     return fig
 
@@ -231,7 +241,8 @@ def histogram(samples, edges, xlabel, ylabel, ax=None):
     values = np.concatenate([np.asarray(values, float) for values in samples.values()])
     look = {"multiple": "stack", "element": "step", "alpha": 0.8, "lw": 0, "legend": False, "ax": ax}
     names, colours = list(samples)[::-1], _colours(samples)[::-1]  # seaborn stacks downwards
-    sns.histplot(x=values, hue=kinds, hue_order=names, palette=colours, bins=edges, **look)
+    if kinds:
+        sns.histplot(x=values, hue=kinds, hue_order=names, palette=colours, bins=edges, **look)
     if len(samples) > 1:
         ax.legend(handles=[Patch(color=colour, label=name) for name, colour in zip(names, colours, strict=True)][::-1])
     top = np.histogram(values, edges)[0].max()
@@ -339,7 +350,6 @@ def regions(x, y, kinds, names, xlabel, ylabel, lines=None, ax=None):
             middle = np.stack([x[columns], y[rows]], axis=1)
             nearest = np.argsort(np.linalg.norm(middle - np.median(middle, axis=0), axis=1), kind="stable")
             wanted.append((name, middle[nearest[:1]], colour))
-    ax.figure.draw_without_rendering()
     _write(ax, tracks, np.empty((0, 2)), wanted)
     return ax.figure
 
@@ -626,6 +636,7 @@ def _write(ax, tracks, points, wanted):
     wanted : list of (str, array of shape (places, 2), colour)
         A text that finds room only further off gets a leader.
     """
+    ax.figure.draw_without_rendering()  # the frame finds its place
     taken, boxes = np.concatenate([_ink(ax, tracks), _discs(ax, points)]), []
     frame = ax.bbox.extents * 72 / ax.figure.dpi
     for text, places, colour in wanted:
@@ -685,36 +696,35 @@ def _label_ends(ax, ends, heading=""):
 
     A curve that ends far from the frame bears its name at its end, if there is room.
     """
+    ends = [end for end in ends if end[0].strip()]
     ax.figure.draw_without_rendering()
-    left, bottom, right, top = ax.bbox.extents * 72 / ax.figure.dpi
+    frame = ax.bbox.extents * 72 / ax.figure.dpi
+    right, top = frame[2:]
     tips = [_tip(ax, x, y) for _, x, y, _ in ends]
     taken = _ink(ax, [np.stack([x, y], axis=1) for _, x, y, _ in ends])
     beside = []
     for k, (label, _, _, colour) in enumerate(ends):
         size = _text_size(ax, label)
         middle = tips[k] + (size[0] / 2 + 7, 0)
-        if (
-            tips[k][0] + size[0] + 12 < right
-            and _cost(middle, size / 2, taken, [], ax.bbox.extents * 72 / ax.figure.dpi) == 0
-        ):
+        if tips[k][0] + size[0] + 12 < right and _cost(middle, size / 2, taken, [], frame) == 0:
             place = {"xytext": (7, 0), "textcoords": "offset points", "ha": "left", "va": "center"}
             ax.annotate(label, _from_canvas(ax, tips[k]), color=colour, fontsize=SIZE, **place)
             taken = np.concatenate([taken, middle + np.array([-1, 0, 1])[:, None] * size / 2])
         else:
             beside.append(k)
-    heights = _apart([tips[k][1] for k in beside], [ends[k][0].count("\n") + 1 for k in beside], bottom, top, heading)
+    sizes = [_text_size(ax, ends[k][0])[1] for k in beside]
+    heights = _apart([tips[k][1] for k in beside], sizes, top, heading)
+    corner = OffsetFrom(ax.patch, (1, 1))  # further panels may yet change the frame, but not the distances of names
     for k, height in zip(beside, heights, strict=False):
         label, _, _, colour = ends[k]
         far = right - tips[k][0] > 12 or abs(height - tips[k][1]) > 4
         leader = {"arrowstyle": "-", "lw": 0.6, "color": colour, "shrinkA": 0, "shrinkB": 1, "relpos": (0, 0.5)}
         ax.annotate(
-            label, _from_canvas(ax, tips[k]), xytext=(1 + 10 / (right - left), (height - bottom) / (top - bottom)),
-            textcoords="axes fraction", color=colour, va="center", fontsize=SIZE, annotation_clip=False,
-            arrowprops=leader if far else None,
+            label, _from_canvas(ax, tips[k]), xytext=(10, height - top), textcoords=corner, color=colour, va="center",
+            fontsize=SIZE, annotation_clip=False, arrowprops=leader if far else None,
         )  # fmt: skip
-    if heading and len(heights):
-        place = (1 + 10 / (right - left), (heights[-1] - bottom) / (top - bottom))
-        ax.annotate(heading, place, xycoords="axes fraction", color=MUTED, va="center", fontsize=SIZE)
+    if heading and beside:
+        ax.annotate(heading, (10, heights[-1] - top), xycoords=corner, color=MUTED, va="center", fontsize=SIZE)
 
 
 def _from_canvas(ax, place):
@@ -731,19 +741,17 @@ def _tip(ax, x, y):
     return inside[-1] if len(inside) else np.array([high[0], low[1]])
 
 
-def _apart(tips, lines, bottom, top, heading):
-    """Heights of names of so many lines, near their tips, in their order and without overlap; the heading's is last."""
-    half = 0.6 * SIZE * np.array(lines, float)
+def _apart(tips, sizes, top, heading):
+    """Heights of names of these sizes, near their tips, in their order and without overlap; the heading's is last."""
+    half, line = np.array(sizes) / 2 + 0.5, 0.6 * SIZE
     order = sorted(range(len(tips)), key=lambda k: tips[k])
     centre, floor = np.zeros(len(tips)), -np.inf
     for k in order:
         centre[k] = max(tips[k], floor + half[k])
         floor = centre[k] + half[k]
-    ceiling = top + (0 if heading else 0.6 * SIZE)  # names above the frame would make the layout shrink it
-    if heading:
-        ceiling -= 0.6 * SIZE
+    ceiling = top - line if heading else top + line  # names above the frame would make the layout shrink it
     for k in order[::-1]:
         centre[k] = min(centre[k], ceiling - half[k])
         ceiling = centre[k] - half[k]
-    above = centre[order[-1]] + half[order[-1]] + 0.6 * SIZE if len(order) else top
+    above = centre[order[-1]] + half[order[-1]] + line if order else top
     return [*centre, above]

@@ -14,6 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
+from llvmlite import ir
+from numba import literal_unroll, types
+from numba.extending import intrinsic
 
 from ._compiled import compiled
 from .logspace import LogScaled
@@ -25,6 +28,11 @@ CONSTANT, NORMALISED, POLYAK = range(3)
 ANGLE = 2.0**-51  # half the width of a bracket that is narrow enough; the rounding of an angle of pi
 STEEP = 300.0  # margin at which a slope is given by its logarithm
 FAINT = 1e-100  # part of attention whose logarithm is taken out: products of three still are floats
+LANES = 8  # trials that go abreast
+LOWEST = -707.0  # a logarithm of a float of full precision
+LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # the first has its last 20 bits at zero
+TO_WHOLE = 1.5 * 2.0**52  # added to a number it leaves the nearest whole one
+SERIES = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))
 
 # ---- one input -------------------------------------------------------------------------------------------------------
 
@@ -295,12 +303,10 @@ def _raise(vector, power, out):
 
 
 @compiled()
-def _step_length(rule, size, dual, k, power, direction, room, log_scale, excess_sign, excess_log):
-    """What the direction is multiplied by, with the sign that goes downhill turned."""
-    factor = 1.0 if power == 0.0 else (k + 1.0) ** -power
+def _step_length(rule, factor, size, length, log_scale, excess_sign, excess_log):
+    """What a direction of this length is multiplied by, with the sign that goes downhill turned."""
     if rule == CONSTANT:
         return factor * size * math.exp(log_scale)
-    length = _length(direction, dual, room)
     if length == 0.0:
         return 0.0
     if rule == NORMALISED:
@@ -308,6 +314,12 @@ def _step_length(rule, size, dual, k, power, direction, room, log_scale, excess_
     if excess_sign <= 0.0:
         return 0.0
     return factor * math.exp(excess_log - math.log(2.0) - log_scale - 2.0 * math.log(length))
+
+
+@compiled()
+def _decay(k, power):
+    """(k + 1)^-power."""
+    return 1.0 if power == 0.0 else (k + 1.0) ** -power
 
 
 @compiled()
@@ -368,6 +380,246 @@ def _head_gradient(features, loss, centre, head, logarithms, direction):
             for k in range(size):
                 direction[k] -= weight * features[i, k]
     return scale - math.log(inputs)
+
+
+# ---- eight trials abreast --------------------------------------------------------------------------------------------
+# The number of the trial is the last dimension, of fixed length, and no sum runs over it: the compiler puts trials side
+# by side into the processor's vectors, and a trial is the same whichever others stand beside it.
+
+
+@compiled()
+def _exponentials(values, powers):
+    """Replace values, at most 0, by their exponentials, to the last digit; those below 1e-307 by a number that small.
+
+    exp(x) = 2^k exp(x - k log 2), the second factor by its series; 2^k stands in the bits of ``powers``.
+    """
+    bits = powers.view(np.int64)
+    for m in range(len(values)):
+        value = LOWEST if values[m] < LOWEST else values[m]
+        powers[m] = value * (1.0 / LOG_2_HIGH) + TO_WHOLE  # k stands in the last bits of this sum
+        k = powers[m] - TO_WHOLE
+        rest = (value - k * LOG_2_HIGH) - k * LOG_2_LOW
+        series = SERIES[0]
+        for term in literal_unroll(SERIES[1:]):
+            series = series * rest + term
+        values[m] = series
+    for m in range(len(values)):
+        bits[m] = (bits[m] << 52) + (1023 << 52)
+    for m in range(len(values)):
+        values[m] *= powers[m]
+
+
+@intrinsic
+def _add_product(_, out, factor, other):
+    """out += factor * other for arrays of LANES numbers, as one operation: loops that short are not made into one."""
+
+    def generate(context, builder, signature, arguments):
+        width = ir.VectorType(ir.DoubleType(), LANES).as_pointer()
+        arrays = [
+            context.make_array(kind)(context, builder, one) for kind, one in zip(signature.args, arguments, strict=True)
+        ]
+        place, *factors = [builder.bitcast(array.data, width) for array in arrays]
+        left, right = [builder.load(one, align=8) for one in factors]
+        builder.store(builder.fadd(builder.load(place, align=8), builder.fmul(left, right)), place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(out, factor, other), generate
+
+
+@compiled()
+def _dots(rows, vector, out):
+    """rows (m, k, LANES) times vector (k, LANES)."""
+    out[:] = 0.0
+    for k in range(rows.shape[1]):
+        for t in range(rows.shape[0]):
+            _add_product(out[t], rows[t, k], vector[k])
+
+
+@compiled()
+def _add_multiples(factors, rows, out):
+    """Add factors (m, LANES) times rows (m, k, LANES) to out (k, LANES)."""
+    for t in range(rows.shape[0]):
+        for k in range(rows.shape[1]):
+            _add_product(out[k], factors[t], rows[t, k])
+
+
+@compiled()
+def _side_by_side(keys, queries, scores, places, thetas, first, last, own_keys, own_queries, own_scores, theta):
+    """Put the trials from the first on into the lanes; the last of all fills those that are left."""
+    for lane in range(LANES):
+        b = min(first + lane, last - 1)
+        own_keys[..., lane], own_queries[..., lane] = keys[places[0, b]], queries[places[1, b]]
+        own_scores[..., lane], theta[:, lane] = scores[places[2, b]], thetas[b]
+
+
+@compiled()
+def _logits_abreast(keys, queries, theta, moved, logits):
+    """A theta, as `_fill_logits`."""
+    inputs, _, size, _ = keys.shape
+    for i in range(inputs):
+        if queries.shape[1] == 0:
+            _dots(keys[i], theta, logits[i])
+        else:
+            _dots(theta.reshape(size, queries.shape[1], LANES), queries[i], moved)
+            _dots(keys[i], moved, logits[i])
+
+
+@compiled()
+def _pull_abreast(keys, queries, weights, moved, direction):
+    """A^T weights, as `_pull_back`."""
+    inputs, _, size, _ = keys.shape
+    direction[:] = 0.0
+    for i in range(inputs):
+        if queries.shape[1] == 0:
+            _add_multiples(weights[i], keys[i], direction)
+        else:
+            moved[:] = 0.0
+            _add_multiples(weights[i], keys[i], moved)
+            entries = direction.reshape(size, queries.shape[1], LANES)
+            for k in range(size):
+                for j in range(queries.shape[1]):
+                    _add_product(entries[k, j], moved[k], queries[i, j])
+
+
+@compiled()
+def _odds_abreast(logits, scores, tops, top_scores, totals, drifts, odds, powers):
+    """Fill in each input's token with the largest logit, its score, all odds against it, their sum, the drift."""
+    inputs, tokens, _ = logits.shape
+    for i in range(inputs):
+        top, top_score, top_logit = tops[i], top_scores[i], totals[i]
+        for lane in range(LANES):
+            top[lane], top_score[lane], top_logit[lane] = 0, scores[i, 0, lane], logits[i, 0, lane]
+        for t in range(1, tokens):
+            for lane in range(LANES):
+                higher = logits[i, t, lane] > top_logit[lane]
+                top[lane] = t if higher else top[lane]
+                top_score[lane] = scores[i, t, lane] if higher else top_score[lane]
+                top_logit[lane] = logits[i, t, lane] if higher else top_logit[lane]
+        for t in range(tokens):
+            for lane in range(LANES):
+                odds[i, t, lane] = logits[i, t, lane] - top_logit[lane]
+    _exponentials(odds.reshape(-1), powers)
+    totals[:], drifts[:] = 0.0, 0.0
+    for i in range(inputs):
+        for t in range(tokens):
+            for lane in range(LANES):
+                totals[i, lane] += odds[i, t, lane]
+                drifts[i, lane] += odds[i, t, lane] * (scores[i, t, lane] - top_scores[i, lane])
+
+
+@compiled()
+def _slopes_abreast(loss, centre, top_scores, pulls, slopes, log_slopes, powers):
+    """`_slope` at the margins top_score + pull; the logistic one without calls of a library."""
+    log_slopes[:] = 0.0
+    if loss == LOGISTIC:
+        for m in range(len(slopes)):
+            slopes[m] = -abs(top_scores[m] + pulls[m])
+        _exponentials(slopes, powers)
+        for m in range(len(slopes)):
+            slopes[m] = (slopes[m] if top_scores[m] + pulls[m] > 0.0 else 1.0) / (1.0 + slopes[m])
+    for m in range(len(slopes)):
+        if loss != LOGISTIC or top_scores[m] + pulls[m] > STEEP:
+            slopes[m], log_slopes[m] = _slope(loss, centre, top_scores[m], pulls[m], 0.0, 1.0)
+
+
+@compiled()
+def _weigh_abreast(logits, scores, loss, centre, room, tops, weights, powers):
+    """`_weigh` for every input; return the logarithms, shape (n, LANES), of what was taken out."""
+    inputs, tokens, _ = logits.shape
+    top_scores, totals, drifts, slopes, scales = room[0], room[1], room[2], room[3], room[4]
+    _odds_abreast(logits, scores, tops, top_scores, totals, drifts, weights, powers)
+    faint = False
+    for i in range(inputs):
+        for lane in range(LANES):
+            faint |= abs(drifts[i, lane]) < FAINT
+            drifts[i, lane] /= totals[i, lane]
+    flat = powers[: inputs * LANES]
+    _slopes_abreast(
+        loss, centre, top_scores.reshape(-1), drifts.reshape(-1), slopes.reshape(-1), scales.reshape(-1), flat
+    )
+    for i in range(inputs):
+        others, factor = powers[:LANES], slopes[i]
+        for lane in range(LANES):
+            others[lane] = 0.0
+            factor[lane] /= -totals[i, lane]
+        for t in range(tokens):
+            for lane in range(LANES):
+                gap = scores[i, t, lane] - top_scores[i, lane]
+                weights[i, t, lane] *= factor[lane] * (gap - drifts[i, lane])
+                others[lane] += weights[i, t, lane]
+        for lane in range(LANES):
+            weights[i, tops[i, lane], lane] -= others[lane]
+    if faint:
+        for i in range(inputs):
+            for lane in range(LANES):
+                if abs(drifts[i, lane]) * totals[i, lane] < FAINT:
+                    scales[i, lane] = _weigh_faint(
+                        i, tops[i, lane], logits[:, :, lane], scores[:, :, lane], loss, centre, weights[:, :, lane]
+                    )
+    return scales
+
+
+@compiled()
+def _gradient_abreast(keys, queries, weights, scales, moved, direction, log_scales):
+    """The rest of `_gradient`: fill in direction (D, LANES) and log_scales (LANES)."""
+    inputs, tokens, _ = weights.shape
+    largest = np.zeros(LANES)
+    log_scales[:] = -np.inf
+    for i in range(inputs):
+        for lane in range(LANES):
+            log_scales[lane] = max(log_scales[lane], scales[i, lane])
+    for i in range(inputs):
+        for lane in range(LANES):
+            if scales[i, lane] != log_scales[lane]:
+                weights[i, :, lane] *= math.exp(scales[i, lane] - log_scales[lane])
+        for t in range(tokens):
+            for lane in range(LANES):
+                largest[lane] = max(largest[lane], abs(weights[i, t, lane]))
+    _pull_abreast(keys, queries, weights, moved, direction)
+    for lane in range(LANES):
+        log_scales[lane] += math.log(largest[lane] / inputs)
+        largest[lane] = 1.0 / largest[lane] if largest[lane] > 0.0 else 0.0
+    for k in range(len(direction)):
+        for lane in range(LANES):
+            direction[k, lane] *= largest[lane]
+
+
+@compiled()
+def _lengths_abreast(direction, norm, room, lengths):
+    """`_length` of each lane."""
+    lengths[:] = 0.0
+    if norm == np.inf:
+        for k in range(len(direction)):
+            for lane in range(LANES):
+                lengths[lane] = max(lengths[lane], abs(direction[k, lane]))
+        return
+    _raise(direction.reshape(-1), norm, room.reshape(-1))
+    for k in range(len(direction)):
+        for lane in range(LANES):
+            lengths[lane] += abs(room[k, lane])
+    for lane in range(LANES):
+        if FAINT < lengths[lane] < 1.0 / FAINT:
+            lengths[lane] = math.sqrt(lengths[lane]) if norm == 2.0 else lengths[lane] ** (1.0 / norm)
+        else:
+            lengths[lane] = _length(direction[:, lane], norm, room[:, lane])
+
+
+@compiled()
+def _move_abreast(mirrored, theta, direction, steps, norm):
+    """`_move` in each lane; return the first that is no longer finite, or LANES."""
+    for k in range(len(theta)):
+        for lane in range(LANES):
+            mirrored[k, lane] -= steps[lane] * direction[k, lane]
+    _raise(mirrored.reshape(-1), 1.0 / (norm - 1.0), theta.reshape(-1))
+    total = 0.0
+    for one in theta.reshape(-1):
+        total += 0.0 * one  # nan from inf and nan alone
+    if total == 0.0:
+        return LANES
+    for lane in range(LANES):
+        if not np.isfinite(theta[:, lane]).all():
+            return lane
+    return LANES
 
 
 # ---- the joint path in the plane -------------------------------------------------------------------------------------
@@ -508,29 +760,39 @@ def _descend(
     ``places`` has, for each trial, the indices of its keys, queries and scores.
     """
     _, inputs, tokens, size = keys.shape
-    logits, weights, moved = np.empty((inputs, tokens)), np.empty((inputs, tokens)), np.empty(size)
-    scales, signs, logarithms = np.empty(inputs), np.empty(inputs), np.empty(inputs)
-    direction, theta, mirrored, room = np.empty((4, start.shape[1]))
-    for b in range(first, last):
-        own_keys, own_queries, own_scores = keys[places[0, b]], queries[places[1, b]], scores[places[2, b]]
-        theta[:] = start[b]
-        _raise(theta, norm - 1.0, mirrored)
-        sign, log, record = 0.0, 0.0, 0
+    own_keys, own_queries = np.empty((inputs, tokens, size, LANES)), np.empty((*queries.shape[1:], LANES))
+    logits, own_scores, weights = [np.empty((inputs, tokens, LANES)) for _ in range(3)]
+    room, tops, powers = np.empty((5, inputs, LANES)), np.empty((inputs, LANES), np.int64), np.empty(weights.size)
+    direction, theta, mirrored, raised = [np.empty((start.shape[1], LANES)) for _ in range(4)]
+    moved, log_scales, lengths, steps = np.empty((size, LANES)), np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    signs, logarithms = np.empty(inputs), np.empty(inputs)
+    for head in range(first, last, LANES):
+        _side_by_side(keys, queries, scores, places, start, head, last, own_keys, own_queries, own_scores, theta)
+        _raise(theta.reshape(-1), norm - 1.0, mirrored.reshape(-1))
+        count, record = min(LANES, last - head), 0
         for k in range(kept[-1] + 1):
             if k == kept[record]:
-                out[record, b] = theta
+                for lane in range(count):
+                    out[record, head + lane] = theta[:, lane]
                 record += 1
             if k == kept[-1]:
                 break
-            _fill_logits(own_keys, own_queries, theta, moved, logits)
-            log_scale = _gradient(
-                own_keys, own_queries, own_scores, loss, centre, logits, weights, scales, moved, direction
-            )
-            if rule == POLYAK:
-                sign, log = _excess(own_scores, selected[b], loss, centre, logits, signs, logarithms)
-            step = _step_length(rule, sizes[b], dual, k, power, direction, room, log_scale, sign, log)
-            if not _move(mirrored, theta, direction, step, norm):
-                failed[b] = k + 1
+            _logits_abreast(own_keys, own_queries, theta, moved, logits)
+            scales = _weigh_abreast(logits, own_scores, loss, centre, room, tops, weights, powers)
+            _gradient_abreast(own_keys, own_queries, weights, scales, moved, direction, log_scales)
+            if rule != CONSTANT:
+                _lengths_abreast(direction, dual, raised, lengths)
+            factor, sign, log = _decay(k, power), 0.0, 0.0
+            for lane in range(LANES):
+                b = min(head + lane, last - 1)
+                if rule == POLYAK:
+                    sign, log = _excess(
+                        own_scores[:, :, lane], selected[b], loss, centre, logits[:, :, lane], signs, logarithms
+                    )
+                steps[lane] = _step_length(rule, factor, sizes[b], lengths[lane], log_scales[lane], sign, log)
+            lost = _move_abreast(mirrored, theta, direction, steps, norm)
+            if lost < LANES:
+                failed[min(head + lost, last - 1)] = k + 1
                 break
 
 
@@ -572,17 +834,15 @@ def _descend_jointly(
                 if log_scale > -np.inf:
                     direction[:cut] *= math.exp(of_head - log_scale)
                     direction[cut:] *= math.exp(of_theta - log_scale)
-                step = _step_length(rules[1], sizes[1, b], duals[1], k, powers[1], direction, room, log_scale, 0.0, 0.0)
+                length = _length(direction, duals[1], room)
+                step = _step_length(rules[1], _decay(k, powers[1]), sizes[1, b], length, log_scale, 0.0, 0.0)
                 finite = _move(mirrored, both, direction, step, norm)
             else:
                 parts = direction[:cut], direction[cut:]
+                lengths = _length(parts[0], duals[0], room[:cut]), _length(parts[1], duals[1], room[cut:])
                 steps = (
-                    _step_length(
-                        rules[0], sizes[0, b], duals[0], k, powers[0], parts[0], room[:cut], of_head, 0.0, 0.0
-                    ),
-                    _step_length(
-                        rules[1], sizes[1, b], duals[1], k, powers[1], parts[1], room[cut:], of_theta, 0.0, 0.0
-                    ),
+                    _step_length(rules[0], _decay(k, powers[0]), sizes[0, b], lengths[0], of_head, 0.0, 0.0),
+                    _step_length(rules[1], _decay(k, powers[1]), sizes[1, b], lengths[1], of_theta, 0.0, 0.0),
                 )
                 finite = _move(mirrored[:cut], both[:cut], parts[0], steps[0], norm)
                 finite = _move(mirrored[cut:], both[cut:], parts[1], steps[1], norm) and finite
@@ -610,16 +870,20 @@ def _velocity(keys, queries, scores, loss, centre, state, norm, out):
 
 
 @compiled("void(f8[:,:,:,::1], f8[:,:,::1], f8[:,:,::1], i8[:,::1], i8, f8, f8[:,::1], f8[:,::1], f8[::1])")
-def _gradients(keys, queries, scores, places, loss, centre, theta, directions, log_scales):
+def _gradients(keys, queries, scores, places, loss, centre, thetas, directions, log_scales):
     _, inputs, tokens, size = keys.shape
-    logits, weights = np.empty((inputs, tokens)), np.empty((inputs, tokens))
-    scales, moved = np.empty(inputs), np.empty(size)
-    for b in range(len(theta)):
-        own_keys, own_queries, own_scores = keys[places[0, b]], queries[places[1, b]], scores[places[2, b]]
-        _fill_logits(own_keys, own_queries, theta[b], moved, logits)
-        log_scales[b] = _gradient(
-            own_keys, own_queries, own_scores, loss, centre, logits, weights, scales, moved, directions[b]
-        )
+    own_keys, own_queries = np.empty((inputs, tokens, size, LANES)), np.empty((*queries.shape[1:], LANES))
+    logits, own_scores, weights = [np.empty((inputs, tokens, LANES)) for _ in range(3)]
+    room, tops, powers = np.empty((5, inputs, LANES)), np.empty((inputs, LANES), np.int64), np.empty(weights.size)
+    direction, theta = np.empty((thetas.shape[1], LANES)), np.empty((thetas.shape[1], LANES))
+    moved, own_scales, count = np.empty((size, LANES)), np.empty(LANES), len(thetas)
+    for first in range(0, count, LANES):
+        _side_by_side(keys, queries, scores, places, thetas, first, count, own_keys, own_queries, own_scores, theta)
+        _logits_abreast(own_keys, own_queries, theta, moved, logits)
+        scales = _weigh_abreast(logits, own_scores, loss, centre, room, tops, weights, powers)
+        _gradient_abreast(own_keys, own_queries, weights, scales, moved, direction, own_scales)
+        for lane in range(min(LANES, count - first)):
+            directions[first + lane], log_scales[first + lane] = direction[:, lane], own_scales[lane]
 
 
 @compiled("void(f8[:,:,:,::1], f8[:,:,::1], f8[:,:,::1], i8[:,::1], i8, f8, i8[:,::1], f8[:,::1], f8[::1], f8[::1])")

@@ -150,7 +150,9 @@ def apply(network, parameters, inputs):
     x = x + parameters["places"][:, None]
     maps = []
     for k in range(len(network.blocks)):
-        own = {name.removeprefix(f"blocks.{k}."): w for name, w in parameters.items() if name.startswith(f"blocks.{k}.")}
+        own = {
+            name.removeprefix(f"blocks.{k}."): w for name, w in parameters.items() if name.startswith(f"blocks.{k}.")
+        }
         last = k == len(network.blocks) - 1  # of which only [CLS] is read
         x, attention = _block(own, x, padding, network.heads, last)
         maps.append(attention[..., 0, :])

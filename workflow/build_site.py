@@ -15,6 +15,7 @@ from pathlib import Path
 
 import check_site
 import downloads
+import finish
 import fragments
 import nbformat
 import speed
@@ -116,6 +117,8 @@ def main():
         sys.exit("\n".join([*lines, f"site: jupyter-book failed, see {LOG}"]))
     built = OUTPUT / "_build/html"
     downloads.write(built)
+    config = downloads.settings(Path("_config.yml").read_text("utf-8"))
+    finish.write(built, pages(), config["title"], downloads.site_of(config))
     if faults := check_site.faults(built, STAGED, pages()):
         sys.exit("\n".join([*faults, f"site: {len(faults)} faults"]))
     os.replace(built, HTML)

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
 
+import downloads
 import parameters
 from chapters import BookError, chapters, json_of, lines_of, read, source, title
 from claims import HELD, LEDGER, PLURAL, commit, direct_dependencies, finished, register, reports, rows_of, tally
@@ -353,6 +354,13 @@ def cost():
     )
 
 
+def clone():
+    """Return how to get the sources: from the repository's address, where there is one."""
+    url = downloads.settings(Path("_config.yml").read_text("utf-8")).get("repository", {}).get("url")
+    name = url and url.rstrip("/").rpartition("/")[2].removesuffix(".git")
+    return f"```bash\ngit clone {url}\ncd {name}\n```\n\nThere," if url else "In a clone of the repository,"
+
+
 def edition():
     """Return which version of the sources this site shows."""
     numbered = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]["version"]
@@ -361,7 +369,8 @@ def edition():
 
 def texts():
     """Return all fragments: name of the file -> text."""
-    made = {make.__name__ + ".md": make() for make in (totals, scoreboard, rows, corrections, runs, cost, edition)}
+    every = (totals, scoreboard, rows, corrections, runs, cost, clone, edition)
+    made = {f"{make.__name__}.md": make() for make in every}
     return made | {LEDGER.name: LEDGER.read_text("utf-8")}
 
 

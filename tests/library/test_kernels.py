@@ -63,10 +63,21 @@ def compiled_gradient(problem, loss, theta):
     return LogScaled(*tensors[:2]), LogScaled(*tensors[2:])
 
 
+def abreast_gradient(problem, loss, theta):
+    """The same, in one of the lanes."""
+    found = kernels.gradients(problem, loss, (3,))(theta * torch.tensor([[0.5], [1.0], [-1.0]]))
+    return LogScaled(found.direction[1], found.log_scale[1])
+
+
 @given(exact_problems(), every_loss)
 def test_the_gradient_is_that_of_the_tensors(drawn, loss):
     problem, theta = drawn
-    expected, found = gradient(problem, loss, theta), compiled_gradient(problem, loss, theta)[0]
+    expected = gradient(problem, loss, theta)
+    for found in (compiled_gradient(problem, loss, theta)[0], abreast_gradient(problem, loss, theta)):
+        check_gradient(problem, expected, found)
+
+
+def check_gradient(problem, expected, found):
     lengths = expected.direction.norm(), found.direction.norm()
     if min(lengths) == 0:
         assert max(lengths) < 1e-14
@@ -103,10 +114,33 @@ def test_the_gradient_has_the_digits_of_longer_arithmetic(loss, length, queries)
     problem = random_problem(3, n=3, T=4, d=3, queries=queries)
     theta = random_theta(3, problem, length=length)
     direction, log_length = textbook_gradient(problem, loss, theta)
-    found = compiled_gradient(problem, loss, theta)[0]
+    for found in (compiled_gradient(problem, loss, theta)[0], abreast_gradient(problem, loss, theta)):
+        check_digits(direction, log_length, length, found)
+
+
+def check_digits(direction, log_length, length, found):
     size = found.direction.norm()
     torch.testing.assert_close(found.direction / size, direction, rtol=0, atol=1e-13 * max(1, length))
     assert (found.log_scale + size.log()).item() == pytest.approx(log_length, abs=1e-12 * max(1, length))
+
+
+def test_exponentials_are_exact_to_the_last_digit():
+    values = np.concatenate([-np.linspace(0.0, 707.0, 100_001), -np.logspace(-300, -1, 1000)])
+    found = values.copy()
+    kernels._exponentials(found, np.empty_like(found))
+    np.testing.assert_array_max_ulp(found, np.exp(values), 2)
+    lost = np.array([-708.0, -1e6, -np.inf, np.nan])
+    kernels._exponentials(lost, np.empty(4))
+    assert (lost[:3] < 1e-306).all()
+    assert np.isnan(lost[3])
+
+
+def test_a_trial_is_the_same_whichever_others_go_beside_it():
+    problem = random_problem(12, n=2, T=3, d=3, batch=(11,))
+    start = 100 * random_theta(12, problem)
+    together = run(problem, losses.logistic, start, normalised(0.1), 50).theta
+    alone = [run(problem[k], losses.logistic, start[k], normalised(0.1), 50).theta for k in range(11)]
+    assert torch.equal(together, torch.stack(alone, 1))
 
 
 RULES = {
