@@ -27,13 +27,13 @@
   // Text of drawings is paths, at a hundredth of the size of the font, with exponents at a scale of their own.
   const scaled = (one) => Number(/scale\(([\d.]+)/.exec(one.getAttribute("transform") || "")?.[1] ?? 1);
   const letters = figures.flatMap((svg) => {
-    if (svg.localName !== "svg" || !svg.viewBox.baseVal) return [];
+    if (!svg.matches("svg.drawing")) return [];
     const unit = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
     const drawn = [...svg.querySelectorAll("g[transform*='scale(0.'] use")];
     return [
-      ...drawn.map((one) => ({ one: one.parentElement, size: 100 * unit * scaled(one.parentElement), index: scaled(one) })),
+      ...drawn.map((one) => ({ one: one.parentElement, size: 100 * unit * scaled(one.parentElement) * scaled(one), index: scaled(one) < 1 })),
       ...[...svg.querySelectorAll("text, tspan")].filter((one) => one.textContent.trim())
-        .map((one) => ({ one, size: unit * parseFloat(getComputedStyle(one).fontSize), index: one.localName === "tspan" ? 0.7 : 1 })),
+        .map((one) => ({ one, size: unit * parseFloat(getComputedStyle(one).fontSize), index: one.localName === "tspan" })),
     ];
   });
   const texts = all("*").filter((one) => !one.closest("mjx-container, svg, .highlight, [aria-hidden=true]") &&
@@ -51,8 +51,8 @@
       alt: one.alt ?? one.getAttribute("aria-label") ?? "", drawn: one.localName !== "img" || one.naturalWidth > 600, ground: ground(one),
       sized: one.localName !== "img" || (one.hasAttribute("width") && one.hasAttribute("height")), bitmap: one.localName === "img",
     })),
-    letters: Math.min(...letters.filter(({ index }) => index === 1).map(({ size }) => size), 99),
-    indices: Math.min(...letters.filter(({ index }) => index < 1).map(({ size, index }) => size * index), 99),
+    letters: Math.min(...letters.filter(({ index }) => !index).map(({ size }) => size), 99),
+    indices: Math.min(...letters.filter(({ index }) => index).map(({ size }) => size), 99),
     pale: [
       ...texts.filter((one) => contrast(one, getComputedStyle(one).color) < 4.45),
       ...letters.map(({ one }) => one).filter((one) => contrast(one, getComputedStyle(one).fill) < 4.45),

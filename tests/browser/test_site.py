@@ -110,7 +110,7 @@ def test_figures_are_seen_and_told(seen, page):
         assert picture["width"] >= 250
 
 
-@every_page
+@every_chapter
 def test_text_of_figures_can_be_read_on_a_phone(seen, page):
     found = seen(page)["phone"]
     assert found["letters"] >= 10.9
