@@ -103,6 +103,7 @@ def test_long_lead_ends_with_a_sentence():
     page = "<article><h1>One</h1><p>{}</p><h2>Two</h2></article>"
     assert finish.lead(page.format("A sentence of some length. " * 20)).endswith("some length.")
     assert len(finish.lead(page.format("word " * 200))) <= 300
+    assert finish.lead(page.format("One.</p><table><tr><td><p>2</p></td></tr></table><p>Three.")) == "One. Three."
 
 
 def test_picture_of_a_notebook_is_shown_once_and_with_few_colours():

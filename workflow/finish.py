@@ -155,6 +155,8 @@ def lead(text):
     article = text.partition("<article")[2].partition("</h1>")[2]
     start = re.split(r'<section|<figure|<h2|<div class="cell|</article', article, maxsplit=1)[0]
     soup = BeautifulSoup(start, "html.parser")
+    for part in soup(["table", "svg"]):
+        part.decompose()
     for formula in soup.select("[data-words]"):
         formula.replace_with(formula["data-words"])
     said = " ".join(" ".join(paragraph.get_text() for paragraph in soup.find_all("p")).split())

@@ -66,6 +66,30 @@ def test_formulas_fit_a_phone(seen, page):
 
 
 @finished
+def test_code_fits_its_box(seen, page):
+    assert seen(page)["desk"]["code"] == []
+
+
+@finished
+def test_chips_lead_to_places_that_are_there(site, page):
+    soup = BeautifulSoup((site / f"{page}.html").read_text("utf-8"), "html.parser")
+    links = [link["href"] for link in soup.select("article ul.chips a")]
+    assert len(links) > 3
+    for link in links:
+        place, _, anchor = link.partition("#")
+        assert soup.find(id=anchor) if not place else (site / page).parent.joinpath(place).resolve().is_file(), link
+
+
+def test_experiment_opens_by_keyboard(visit):
+    page = visit(FINISHED[0]).page
+    cell = page.locator("#experiment div.cell").first
+    assert not cell.is_visible()
+    page.locator("#experiment details.fold > summary").first.focus()
+    page.keyboard.press("Enter")
+    assert cell.is_visible()
+
+
+@finished
 def test_answer_comes_first(seen, page):
     for (figure, chips), screens in zip(seen(page)["first"], (1, 1.3), strict=True):
         assert figure < screens
