@@ -117,9 +117,9 @@ def visit(address, browser):
     visits = []
 
     def open_page(name):
-        visits.append(Visit(browser, f"{address}/{name}"))
-        return visits[-1].page
+        visits.append(Visit(browser, f"{address}/{name}.html"))
+        return visits[-1]
 
     yield open_page
-    for page in visits:
-        page.page.close()
+    for each in visits:
+        each.page.close()

@@ -128,7 +128,7 @@ def test_scoreboard_has_each_item_once_with_what_its_rows_say(site, built):
 
 
 def test_first_page_leads_to_the_book_by_mouse_and_by_keyboard(visit, address):
-    page = visit("index.html")
+    page = visit("index").page
     page.wait_for_url(f"{address}/{TOC['root']}.html")
     links = page.locator("nav a[href]").evaluate_all("links => links.map(link => link.href)")
     for listed in PAGES[1:]:
@@ -141,7 +141,9 @@ def test_first_page_leads_to_the_book_by_mouse_and_by_keyboard(visit, address):
 
 
 def test_search_shows_sentences_and_the_index_lists_every_statement(visit, site):
-    page = visit("search.html?q=max-margin")
+    page = visit("search").page
+    page.locator(".bd-search-container input").fill("max-margin")
+    page.keyboard.press("Enter")
     page.wait_for_selector("#search-results p.context")
     shown = page.locator("#search-results p.context").all_inner_texts()
     assert not [text for text in shown if "\\(" in text or "import " in text or ".ipynb" in text]
