@@ -115,7 +115,7 @@ class JointPath(NamedTuple):
 
 
 @checks.in_float64
-def joint_path(problem, head_radii, radii, angles=360, norm=2.0):
+def joint_path(problem, head_radii, radii, angles=360, norm=2.0, within=None):
     """Joint regularisation path of the logistic risk over ``|v| = r, |p| = R`` in the plane, globally minimal.
 
     For each prompt the best head solves a convex problem, by bisection between the outermost features. By the envelope
@@ -133,6 +133,8 @@ def joint_path(problem, head_radii, radii, angles=360, norm=2.0):
         Of the prompts that are compared; raise it where minima lie closer together than 2 pi / ``angles``.
     norm : float
         p of the norm of head and prompt, 1 < p < inf.
+    within : array_like of int, shape (..., n), optional
+        Only over prompts at which no token's logit is above that of these: the path of Lemma 13 (arXiv:2306.13596).
 
     Returns
     -------
@@ -140,6 +142,8 @@ def joint_path(problem, head_radii, radii, angles=360, norm=2.0):
 
     Raises
     ------
+    InfeasibleError
+        If no prompt gives the tokens of ``within`` the largest logits.
     ValueError
         If tokens or keys are not in the plane, there are queries, a radius is not positive, or no prompt separates the
         labels.
@@ -164,10 +168,16 @@ def joint_path(problem, head_radii, radii, angles=360, norm=2.0):
     from .kernels import profile  # imports numba
 
     pairs = [radius.reshape(-1, *[1] * len(problem.batch_shape)) for radius in (head_radii, radii)]
-    places = torch.linspace(-math.pi, math.pi, angles + 1, dtype=torch.float64)
-    places = places.reshape(-1, *[1] * (1 + len(problem.batch_shape))).expand(-1, len(radii), *problem.batch_shape)
+    first, last = (-math.pi, math.pi) if within is None else _quadrant(problem, within)
+    parts = torch.linspace(0, 1, angles + 1, dtype=torch.float64).reshape(-1, *[1] * (1 + len(problem.batch_shape)))
+    places = (first + (last - first) * parts).expand(-1, len(radii), *problem.batch_shape)
     _, slope, value = profile(problem, *pairs, places, norm)
-    slope, value = (torch.cat([one[:-1], one[:1]]) for one in (slope, value))  # one place, whatever rounding says
+    if within is None:
+        slope, value = (torch.cat([one[:-1], one[:1]]) for one in (slope, value))  # one place, whatever rounding says
+    else:  # the ends once more, as if it went uphill beyond them
+        wall = torch.ones_like(slope[:1])
+        places, value = (torch.cat([one[:1], one, one[-1:]]) for one in (places, value))
+        slope = torch.cat([-wall, slope, wall])
     if value.isinf().all(0).any():
         raise ValueError("no prompt lets a head separate the labels: take other tokens")
     inside, beyond, onward = _brackets(places, slope, value)
@@ -187,6 +197,17 @@ def joint_path(problem, head_radii, radii, angles=360, norm=2.0):
     close = ~_higher(value, value.amin(0))
     best = torch.where(close, ordered(excess), torch.inf).argmin(0)
     return JointPath(_take(heads, best), _take(prompts, best), value.gather(0, best[None])[0])
+
+
+def _quadrant(problem, selected):
+    """First and last angle, shape (...), of the prompts with p . (k_{i selected_i} - k_it) >= 0 for all i and t."""
+    at_zero = problem.fixed_head(torch.zeros_like(problem.tokens[..., 0, 0, :]))
+    rows = difference_rows(at_zero, selected)
+    inside = att_svm(rows).theta
+    across = rows[..., 1] * inside[..., None, 0] - rows[..., 0] * inside[..., None, 1]
+    turned = torch.atan2(across, torch.einsum("...md,...d->...m", rows, inside))  # less than a right angle
+    middle = torch.atan2(inside[..., 1], inside[..., 0])
+    return middle + turned.amax(-1) - math.pi / 2, middle + turned.amin(-1) + math.pi / 2
 
 
 def _brackets(places, slope, value):

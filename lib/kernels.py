@@ -21,7 +21,7 @@ from numba.extending import intrinsic
 from ._compiled import compiled
 from .logspace import LogScaled
 
-LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC = range(4)  # as in lib.losses: the cache does not see a constant change there
+LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC, SIGMOID = range(5)  # as in lib.losses: the cache sees no constant change
 TINY = 1e-16  # likewise
 RULES = ("constant", "normalised", "polyak")  # a step rule is known to compiled code by its place here
 CONSTANT, NORMALISED, POLYAK = range(3)
@@ -47,6 +47,9 @@ def _slope(loss, centre, top_score, pull, shift, small):
         return (1.0, -margin) if abs(margin) > STEEP else (math.exp(-margin), 0.0)
     if loss == CORRELATION:
         return 1.0, 0.0
+    if loss == SIGMOID:
+        size = abs(margin)
+        return (1.0, -size) if size > STEEP else (math.exp(-size) / (1.0 + math.exp(-size)) ** 2, 0.0)
     if top_score == centre:
         return 3.0 * pull**2, 2.0 * shift
     return 3.0 * (margin - centre) ** 2, 0.0
@@ -121,17 +124,25 @@ def _log_growth(sign, log_drop):
 
 
 @compiled()
+def _log_share(margin):
+    """log 1 / (1 + e^-u)."""
+    return -math.log1p(math.exp(-margin)) if margin > 0.0 else margin - math.log1p(math.exp(margin))
+
+
+@compiled()
 def _log_change(loss, centre, margin, sign, log_drop):
     """log |loss(u - sign e^log_drop) - loss(u)|, as in :mod:`lib.losses`."""
     if loss == LOGISTIC:
-        log_share = -math.log1p(math.exp(margin)) if margin < 0.0 else -margin - math.log1p(math.exp(-margin))
-        log_size = log_share + _log_growth(sign, log_drop)
+        log_size = _log_share(-margin) + _log_growth(sign, log_drop)
         size = math.exp(log_size)
         return log_size if size < TINY else math.log(abs(math.log1p(sign * size)))
     if loss == EXPONENTIAL:
         return _log_growth(sign, log_drop) - margin
     if loss == CORRELATION:
         return log_drop
+    if loss == SIGMOID:
+        lowered = sign * math.exp(log_drop) - margin
+        return _log_share(margin) + _log_share(lowered) + _log_growth(-sign, log_drop)
     height, drop = margin - centre, sign * math.exp(log_drop)
     if height == 0.0:
         return 3.0 * log_drop

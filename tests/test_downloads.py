@@ -59,6 +59,8 @@ HERE = {
         (":::{admonition} Correction\n:class: correction\nNo.\n:::", "> **Correction**\n>\n> No."),
         ("````{prf:theorem} Theorem 1\n:label: thm\n\nLet $a\n> b$\n\n```{math}\na\n+ b\n```\n````",
          "> **Theorem 1**\n>\n> Let $a > b$\n>\n> $$ a + b $$"),
+        ("```{glue:} tab-x-rows\n```", "*The table is shown by one of the last cells.*"),
+        (":::{findings}\n- At {glue:text}`n:.0f`.\n:::", "> **Findings**\n>\n> - At 12."),
         ("```{glue:figure} key\n:name: fig\n**Finding.** At {glue:text}`n:.0f`.\n```",
          "> **Figure 1**\n>\n> **Finding.** At 12."),
     ],

@@ -1,10 +1,14 @@
 """What is done to a page after Sphinx: words for formulas, sizes of pictures, what it says of itself, less weight."""
 
+import base64
+import io
 import struct
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "workflow"))
@@ -75,6 +79,20 @@ def test_page_with_an_address_says_where_it_is(site):
     assert css == '.fa-sun:before,.fa-day:before{content:"\\f185"}'
 
 
+def test_all_statements_are_listed_by_page(site):
+    title = '<p class="admonition-title">Theorem {}{}</p>'
+    box = f'<div class="proof theorem restored admonition" id="thm-{{}}">\n{title}</div>'
+    boxes = box.format(1, 1, '<span class="badge restored" title="Why">restored</span>') + box.format(2, 2, "")
+    page = site / "book/one.html"
+    page.write_text(page.read_text().replace("<section>", f"{boxes}<section>"))
+    (site / "prf-prf.html").write_text(PAGE.format(title="Proof Index — The book"))
+    finish.write(site, ["book/one"], "The book", None)
+    text = (site / "prf-prf.html").read_text()
+    listed = [f'<li><a href="book/one.html#thm-{k}">Theorem {k}</a></li>' for k in (1, 2)]
+    assert f'<h2><a href="book/one.html">One</a></h2><ul class="statements">{"".join(listed)}</ul>' in text
+    assert '<a href="../prf-prf.html">All statements</a>' in page.read_text()
+
+
 def test_first_page_has_its_title_once(site):
     (site / "book/one.html").write_text(PAGE.format(title="The book — The book"))
     finish.write(site, ["book/one"], "The book", None)
@@ -87,8 +105,13 @@ def test_long_lead_ends_with_a_sentence():
     assert len(finish.lead(page.format("word " * 200))) <= 300
 
 
-def test_picture_of_a_notebook_is_shown_once_and_in_its_smaller_form():
-    record = "application/papermill.record/"
-    data = {f"{record}image/svg+xml": "<svg/>", f"{record}image/png": "longer than that", "text/plain": "Figure"}
-    assert downloads.pictured(data) == {"image/svg+xml": "<svg/>", "text/plain": "Figure"}
-    assert downloads.pictured({f"{record}text/plain": "3"}) == {f"{record}text/plain": "3"}
+def test_picture_of_a_notebook_is_shown_once_and_with_few_colours():
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(noise).save(file, "PNG")
+    record, picture = "application/papermill.record/", base64.b64encode(file.getvalue()).decode()
+    data = {f"{record}image/svg+xml": "<svg/>", f"{record}image/png": picture, f"{record}text/plain": "3"}
+    shown = downloads.pictured(data)
+    assert shown.keys() == {"image/png", f"{record}text/plain"}
+    assert len(shown["image/png"]) < len(picture) / 2
+    assert Image.open(io.BytesIO(base64.b64decode(shown["image/png"]))).size == (64, 64)

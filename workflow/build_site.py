@@ -15,6 +15,7 @@ from pathlib import Path
 
 import check_site
 import downloads
+import explore
 import finish
 import fragments
 import nbformat
@@ -40,6 +41,8 @@ def stage(folder, notebook_of):
         put(folder / "book/_generated/about" / (chapter + ".json"), json.dumps(noted).encode())
         drop_rows(notebook)
         put(folder / "book" / (chapter + ".ipynb"), nbformat.writes(notebook).encode() + b"\n")
+    if explore.SOURCES.exists():
+        put(folder / "book/_static/explore.js", explore.bundle().encode())
     put(folder / "_toc.yml", Path("_toc.yml").read_bytes())
     put(folder / "_config.yml", yaml.safe_dump(downloads.settings(Path("_config.yml").read_text("utf-8"))).encode())
     for name, text in fragments.texts().items():

@@ -4,7 +4,9 @@ Jupyter and Colab know no directive and no role of MyST: these become prose, num
 """
 
 import ast
+import base64
 import hashlib
+import io
 import posixpath
 import re
 import shutil
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import nbformat
 import yaml
+from PIL import Image
 from pybtex.database import parse_file
 
 OPENING = r"^(?P<fence>`{3,}|:{3,})\{(?P<kind>[\w:-]+)\} *(?P<title>.*)\n(?P<options>(?::[\w-]+:.*\n)*)"
@@ -131,9 +134,6 @@ def labelled(cell):
 def downloadable(page, notebook, book):
     """Return a page's notebook in plain Markdown, with its figures' captions and a first cell that finds ``lib``."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    for drawing in ("image/svg+xml", "application/papermill.record/image/svg+xml"):  # the picture beside it is enough
-        for output in outputs:
-            output.get("data", {}).pop(drawing, None)
     glued = [output for output in outputs if GLUED in output.get("data", {})]
     numbers = {output.metadata.scrapbook.name: output.data[GLUED] for output in glued}
     here = book | {"page": page, "numbers": numbers}
@@ -167,13 +167,18 @@ def origin(book):
 
 
 def pictured(data):
-    """Return an output with its picture shown, also one that is glued elsewhere, and in one form: the smaller."""
-    shown = {
-        kind.removeprefix(RECORD): value for kind, value in data.items() if "/image/" in kind or kind[:6] == "image/"
-    }
-    rest = {kind: value for kind, value in data.items() if kind.removeprefix(RECORD) not in shown}
-    least = min(shown, key=lambda kind: len(shown[kind]), default=None)
-    return rest | ({least: shown[least]} if least else {})
+    """Return an output with its picture once, as the file that every viewer shows, also where a page places it."""
+    picture = next((value for kind, value in data.items() if kind.endswith("image/png")), None)
+    shown = {"image/png": base64.b64encode(reduced(base64.b64decode(picture))).decode()} if picture else {}
+    return {kind: value for kind, value in data.items() if "image/" not in kind} | shown
+
+
+def reduced(picture):
+    """Return a picture in 64 colours, which is all that a drawing has and a quarter of the bytes."""
+    file = io.BytesIO()
+    with Image.open(io.BytesIO(picture)) as image:
+        image.convert("RGB").quantize(64).save(file, "PNG", optimize=True)
+    return file.getvalue()
 
 
 def needed(notebook):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import nbformat
 from bs4 import BeautifulSoup
+from downloads import reduced
 from fontTools import subset, ttLib
 
 NEVER = re.compile(
@@ -26,7 +27,10 @@ NEVER = re.compile(
 SEARCH = re.compile(r"<script[^>]*/(?:searchtools|language_data|searchindex)\.js[^>]*></script>")
 TITLE = re.compile(r"<title>(?:[\d.]+ )?(.*?)(?: (?:—|&#8212;) (.*?))?</title>", re.DOTALL)
 FORMULA = re.compile(r'(<span class="math notranslate nohighlight")>\\\((.*?)\\\)</span>', re.DOTALL)
-BOX = re.compile(r'<div class="proof \w+ admonition" id="([^"]+)">\s*<p class="admonition-title">(.*?)</p>', re.DOTALL)
+BOX = re.compile(
+    r'<div class="proof [\w ]*admonition" id="([^"]+)">\s*<p class="admonition-title">(.*?)</p>', re.DOTALL
+)
+BADGE = re.compile(r'<span class="badge.*?</span>')
 IMAGE = re.compile(r'<img\s((?:[\w-]+="[^"]*"\s*)+)/?>')
 # Files of _static/ that no page asks for; of MathJax the fonts, what a formula may load and speech in English stay.
 UNUSED = (
@@ -166,7 +170,7 @@ def picture(site, name):
     if run.is_file() and (content := first_picture(nbformat.read(run, 4), name)):
         path = site / "_images" / f"{run.stem}.png"
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(content)
+        path.write_bytes(reduced(content))
         return path.relative_to(site).as_posix()
     return "_static/figure-1a.png"
 
@@ -185,7 +189,9 @@ def index(pages, order):
     """Return the page of all statements and definitions: by page, each under its own title."""
     lines = []
     for name in (f"{page}.html" for page in order):
-        boxes = [f'<li><a href="{name}#{label}">{shown}</a></li>' for label, shown in BOX.findall(pages[name])]
+        boxes = [
+            f'<li><a href="{name}#{label}">{BADGE.sub("", shown)}</a></li>' for label, shown in BOX.findall(pages[name])
+        ]
         if boxes:
             title = TITLE.search(pages[name])[1]
             lines.append(f'<h2><a href="{name}">{title}</a></h2><ul class="statements">{"".join(boxes)}</ul>')

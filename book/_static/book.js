@@ -1,7 +1,7 @@
 // What pages do by themselves; without it everything on them can still be read.
 
 // What is wider than its place scrolls in its own box: one sees that there is more, and reaches it by keyboard.
-const boxes = "article :is(mjx-container[display], .pst-scrollable-table-container, .cell_output .text_html, .highlight > pre)";
+const boxes = "article :is(mjx-container[display], .pst-scrollable-table-container, .text_html, .highlight > pre)";
 
 function mark(box) {
   const hidden = box.scrollWidth - box.clientWidth;

@@ -18,6 +18,11 @@ SEEN = """() => Promise.all([...document.images].map((image) => {
     image.loading = "eager";
     return image.complete || new Promise((done) => { image.onload = image.onerror = done; });
 }))"""
+PLACES = """() => ["figure :is(img, svg)", ".chips"].map((name) => {
+    const one = document.querySelector(`article ${name}`);
+    return one && (one.getBoundingClientRect().top + scrollY) / innerHeight;
+})"""
+OPEN = "() => document.querySelectorAll('details').forEach((one) => { one.open = true; })"
 DRAWN = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
 
 
@@ -69,12 +74,12 @@ class Visit:
         self.page.goto(url)
         self.page.wait_for_function(SET)
 
-    def at(self, width, theme="light"):
+    def at(self, width, look, theme="light"):
         """Return what a reader finds at another width and in another theme, without loading the page again."""
         self.page.set_viewport_size({"width": width, "height": 900 if width > 390 else 844})
         self.page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
         self.page.evaluate(DRAWN)
-        return self.page.evaluate(MEASURE)
+        return self.page.evaluate(look)
 
 
 @pytest.fixture(scope="session")
@@ -85,17 +90,14 @@ def seen(site, address, browser):
     def look(name):
         visit = Visit(browser, f"{address}/{name}.html")
         visit.page.evaluate(SEEN)
-        found = {
-            "desk": visit.at(1280),
-            "dark": visit.at(1280, "dark"),
-            "tablet": visit.at(768),
-            "phone": visit.at(390),
-        }
+        found = {"first": [visit.at(1280, PLACES), visit.at(390, PLACES)]}
+        visit.page.evaluate(OPEN)
+        for width_name, width in {"phone": 390, "tablet": 768, "desk": 1280}.items():
+            found[width_name] = visit.at(width, MEASURE)
+        found["dark"] = visit.at(1280, MEASURE, "dark")
         found["foreign"] = [url for url in visit.requests if not url.startswith((address, "data:", "blob:"))]
         own = {urlsplit(url).path for url in visit.requests if url.startswith(address)}
         found |= {"errors": visit.errors, "weight": sum(weight(site / unquote(path).lstrip("/")) for path in own)}
-        if name == "book/scoreboard":
-            found["text"] = visit.page.content()
         visit.page.close()
         return found
 
@@ -115,9 +117,9 @@ def visit(address, browser):
     visits = []
 
     def open_page(name):
-        visits.append(Visit(browser, f"{address}/{name}"))
-        return visits[-1].page
+        visits.append(Visit(browser, f"{address}/{name}.html"))
+        return visits[-1]
 
     yield open_page
-    for page in visits:
-        page.page.close()
+    for each in visits:
+        each.page.close()

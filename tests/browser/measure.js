@@ -1,9 +1,8 @@
 // What a reader finds on the page as it stands now: at this width, in this theme. Lists name what is wrong.
 () => {
   const article = document.querySelector("article");
-  const all = (selector) => [...article.querySelectorAll(selector)].filter((one) => one.getClientRects().length);
+  const all = (selector) => [...article.querySelectorAll(selector)].filter((one) => one.checkVisibility());
   const said = (one) => (one.closest("[id]")?.id || "") + ": " + (one.textContent || one.outerHTML).trim().slice(0, 60);
-  const screens = (one) => one && (one.getBoundingClientRect().top + scrollY) / innerHeight;
   const figures = all("figure :is(img, svg, canvas), .hero :is(svg, canvas)");
   const outside = (one, place) => one.getBoundingClientRect().right > place.getBoundingClientRect().right + 2;
   const over = (one) => one.scrollWidth > one.clientWidth + 2;
@@ -42,8 +41,6 @@
 
   return {
     width: document.documentElement.scrollWidth,
-    figure: screens(figures[0]),
-    chips: screens(all(".chips")[0]),
     formulas: all("mjx-container[display]").filter(over).map(said),
     inline: all("mjx-container:not([display])").filter((one) => outside(one, one.parentElement.closest("p, li, td, dd, div, section"))).map(said),
     tables: all(":is(.pst-scrollable-table-container, .text_html):has(table)").filter(over).map(said),
@@ -60,7 +57,7 @@
       ...letters.map(({ one }) => one).filter((one) => contrast(one, getComputedStyle(one).fill) < 4.45),
     ].map((one) => one.localName + " " + said(one)),
     formulas_set: [article.querySelectorAll("mjx-container").length, article.querySelectorAll(".math").length, article.querySelectorAll("mjx-merror").length],
-    nameless: [...document.querySelectorAll("button, a[href], input, select, summary")].filter((one) => one.getClientRects().length &&
+    nameless: [...document.querySelectorAll("button, a[href], input, select, summary")].filter((one) => one.checkVisibility() &&
       !(one.textContent.trim() || one.getAttribute("aria-label") || one.title || one.dataset.bsTitle || one.labels?.length)).map((one) => one.outerHTML.slice(0, 120)),
     jumps: document.querySelectorAll("[tabindex]:not([tabindex='0'], [tabindex='-1'])").length,
     headings: all("h1").length,

@@ -1,4 +1,8 @@
-"""The built site as a reader has it: alone on the machine, by day and by night, on a desk, a tablet and a phone."""
+"""The built site as a reader has it: alone on the machine, by day and by night, on a desk, a tablet and a phone.
+
+Each page is loaded once, all folds are opened, and everything is measured there. On a phone a table may go on beside
+the screen, where the page says so, and a formula of a chapter that is not finished; on anything wider nothing may.
+"""
 
 import json
 from pathlib import Path
@@ -56,17 +60,16 @@ def test_nothing_is_cut_off_without_a_sign(seen, page):
 
 
 @finished
-def test_nothing_is_cut_off_on_a_phone(seen, page):
+def test_formulas_fit_a_phone(seen, page):
     found = seen(page)["phone"]
-    assert found["formulas"] + found["inline"] + found["tables"] == []
+    assert found["formulas"] + found["inline"] == []
 
 
 @finished
 def test_answer_comes_first(seen, page):
-    desk, phone = seen(page)["desk"], seen(page)["phone"]
-    assert desk["figure"] < 1
-    assert phone["figure"] < 1.3
-    assert max(desk["chips"], phone["chips"]) < 2
+    for (figure, chips), screens in zip(seen(page)["first"], (1, 1.3), strict=True):
+        assert figure < screens
+        assert chips < 2
 
 
 @every_chapter
@@ -125,7 +128,7 @@ def test_scoreboard_has_each_item_once_with_what_its_rows_say(site, built):
 
 
 def test_first_page_leads_to_the_book_by_mouse_and_by_keyboard(visit, address):
-    page = visit("index.html")
+    page = visit("index").page
     page.wait_for_url(f"{address}/{TOC['root']}.html")
     links = page.locator("nav a[href]").evaluate_all("links => links.map(link => link.href)")
     for listed in PAGES[1:]:
@@ -138,7 +141,9 @@ def test_first_page_leads_to_the_book_by_mouse_and_by_keyboard(visit, address):
 
 
 def test_search_shows_sentences_and_the_index_lists_every_statement(visit, site):
-    page = visit("search.html?q=max-margin")
+    page = visit("search").page
+    page.locator(".bd-search-container input").fill("max-margin")
+    page.keyboard.press("Enter")
     page.wait_for_selector("#search-results p.context")
     shown = page.locator("#search-results p.context").all_inner_texts()
     assert not [text for text in shown if "\\(" in text or "import " in text or ".ipynb" in text]

@@ -1,5 +1,6 @@
 """Head and prompt together: closed forms, Assumption C by its definition, autograd, brute force over both circles."""
 
+import itertools
 import math
 
 import cvxpy
@@ -576,6 +577,40 @@ def test_joint_path_tends_to_its_limit(panel, ratio):
     assert one_minus_cosine(path.theta[0], limit.prompt) < 1e-6
     assert one_minus_cosine(path.head[0], limit.head) < 1e-6
     assert path.log_risk[0] == pytest.approx(-1e4 * ratio, rel=1e-2)
+
+
+def test_path_within_a_quadrant_that_holds_the_free_path_is_the_free_path():
+    radii = torch.tensor([10.0, 1e3, 1e5])
+    free = joint_path(FIGURE_3["b"], 2 * radii, radii)
+    held = joint_path(FIGURE_3["b"], 2 * radii, radii, within=[1, 1, 1])
+    torch.testing.assert_close(held.theta, free.theta, rtol=1e-9, atol=1e-7)
+    torch.testing.assert_close(held.log_risk, free.log_risk)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_prompt_of_its_quadrant_is_better(seed):
+    problem, radius = in_the_plane(seed, 2, 2), torch.tensor([3.0])
+    compared, at_zero = 0, problem.fixed_head(torch.zeros(2))
+    for selected in itertools.product(range(2), repeat=2):
+        rows = difference_rows(at_zero, selected)
+        if not hard_margin(rows).feasible:
+            continue
+        inside = circle(2000)[(circle(2000) @ rows.T >= 0).all(-1)]
+        features = problem.features(problem.attention(radius * inside))
+        risk = torch.nn.functional.softplus(-3.0 * features @ circle(600).T).mean(-2)
+        if risk.min() < math.log(2) / 2:
+            held = joint_path(problem, radius, radius, within=selected)
+            compared += 1
+            assert (rows @ held.theta[0]).min() >= -1e-9
+            assert risk.min().log() - 0.03 <= held.log_risk[0] <= risk.min().log() + 1e-9
+    assert compared
+
+
+def test_path_within_a_quadrant_that_does_not_exist_is_refused():
+    tokens = [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 0.0]]]
+    problem = JointProblem(tokens, [1.0, -1.0])
+    with pytest.raises(InfeasibleError, match="infeasible"):
+        joint_path(problem, [1.0], [1.0], within=[0, 0])
 
 
 def test_joint_path_of_one_input_by_hand():
