@@ -16,7 +16,8 @@ from matplotlib.collections import PatchCollection
 from matplotlib.colors import LinearSegmentedColormap, ListedColormap, LogNorm
 from matplotlib.patches import Patch, PathPatch, Rectangle, Wedge
 from matplotlib.path import Path
-from matplotlib.ticker import MaxNLocator
+from matplotlib.text import OffsetFrom, Text
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from . import checks
 
@@ -33,8 +34,9 @@ PALETTE = (BLUE, VERMILION, GREEN, VIOLET, PINK, BROWN, TEAL)
 METHODS = {
     "GD": BLUE, "SGD": BLUE, "normalised GD": VERMILION, "NGD": VERMILION, "normalised": VERMILION,
     "normalised SGD": VERMILION, "NSGD": VERMILION, "Polyak": GREEN, "flow": VIOLET, "path": VIOLET, "Adam": PINK,
+    "own norms": VERMILION, "joint norm": GREEN,
 }  # fmt: skip
-ORDERS = {1.1: BROWN, 1.5: VERMILION, 1.75: TEAL, 2.0: BLUE, 3.0: GREEN, 10.0: VIOLET}
+ORDERS = {1.1: BROWN, 1.5: PINK, 1.75: VERMILION, 2.0: BLUE, 3.0: GREEN, 10.0: VIOLET}
 # What a token is to the choice, or a choice to all choices.
 KINDS = {"optimal": GREEN, "selected": VERMILION, "other": MUTED, "global": GREEN, "local": VERMILION}
 TIME = ListedColormap(sns.color_palette("flare", 24).as_hex())
@@ -97,7 +99,10 @@ def _shaped(name, value, *shape, dtype=float):
     return array
 
 
-def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=None, clock="iteration", cone=None):
+def plane(
+    paths, times, points, scores, chosen, rays=None, normal=None, window=None, clock="iteration", cone=None, names=(),
+    heading="", ax=None,
+):  # fmt: skip
     """Paths of a parameter in the plane over the tokens that it chooses among.
 
     Parameters
@@ -118,9 +123,15 @@ def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=N
     window : (float, float, float, float), optional
         x and y limits; by default around the points and starts.
     clock : str
-        What ``times`` count.
+        What ``times`` count; "" draws no colour bar.
     cone : (array_like of shape (2,), float, float), optional
         Axis, largest 1 - cos to it and radius: the vectors at least that long and that close to the axis are shaded.
+    names : sequence of str
+        Of the paths, each at the end of its own; "" names none.
+    heading : str
+        What the names are: stands once above them.
+    ax : matplotlib.axes.Axes, optional
+        Panel of a larger figure.
 
     Returns
     -------
@@ -135,29 +146,30 @@ def plane(paths, times, points, scores, chosen, rays=None, normal=None, window=N
     if not (times > 0).any():
         raise ValueError(f"times is {checks.shown(times.tolist())}: one of them must be above 0")
     left, right, bottom, top = window or _around(np.concatenate([points, paths[0]]))
-    height = np.clip(WIDTH * (top - bottom) / (right - left), 2.3, 6.5)
-    fig, ax = plt.subplots(figsize=(WIDTH, height + 0.8))
+    if ax is None:
+        height = np.clip(WIDTH * (top - bottom) / (right - left), 2.3, 6.5)
+        _, ax = plt.subplots(figsize=(WIDTH, height + 0.8))
     ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xlabel="coordinate 1", ylabel="coordinate 2")
     ax.axhline(0, color=FAINT, lw=0.8, zorder=0)
     ax.axvline(0, color=FAINT, lw=0.8, zorder=0)
     if normal is not None:
         _draw_line(ax, np.asarray(normal), points, chosen)
     drawn = _draw_paths(ax, paths, times)
-    bar = fig.colorbar(drawn, ax=ax, orientation="horizontal", label=clock, shrink=0.7, pad=0.02, aspect=35)
-    bar.outline.set_visible(False)
-    bar.solids.set_edgecolor("face")  # else the ground shines through between two colours
-    ends = {label: _draw_ray(ax, np.asarray(ray, float), style)
+    if clock:
+        _draw_clock(ax, drawn, clock)
+    tips = {label: _draw_ray(ax, np.asarray(ray, float), style)
             for (label, ray), style in zip((rays or {}).items(), cycle(("--", ":", "-.")), strict=False)}  # fmt: skip
     _draw_points(ax, points, chosen)
-    fig.draw_without_rendering()  # the frame has its place now, and names can look for theirs
-    wanted = _names(ax, points, scores)
-    wanted += [(label, np.outer(np.linspace(0.97, 0.4, 12), end), colour_of(label)) for label, end in ends.items()]
+    wanted, marks = _names(ax, points, scores), np.concatenate([points, paths[0]])
+    wanted += [(label, np.outer(np.linspace(0.97, 0.4, 12), end), colour_of(label)) for label, end in tips.items()]
     if cone is not None:
         wanted.append(("cone", _draw_cone(ax, *cone), BLUE))
-    tracks = [*np.moveaxis(paths, 1, 0), np.array([(left, 0), (right, 0)]), np.array([(0, bottom), (0, top)])]
-    tracks += [*(np.outer(np.linspace(0, 1, 100), end) for end in ends.values())]
-    _write(ax, tracks, points, wanted)
-    return fig
+    tracks = [*np.moveaxis(paths, 1, 0), *(np.outer(np.linspace(0, 1, 100), end) for end in tips.values())]
+    named = [(name, *path.T, INK) for name, path in zip(names, np.moveaxis(paths, 1, 0), strict=False) if name]
+    if named:
+        _label_ends(ax, named, heading)
+    _write(ax, tracks, marks, wanted, faint=[np.array([(left, 0), (right, 0)]), np.array([(0, bottom), (0, top)])])
+    return ax.figure
 
 
 def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=None, ax=None, bands=None, heading=""):
@@ -189,7 +201,7 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
     ax.set(xscale=xscale, yscale=yscale)
     ax.margins(x=0.01)
     ends = []
-    for (label, y), colour in zip(series.items(), _colours(series), strict=True):
+    for (label, y), colour in zip(series.items(), _colours(series, ax), strict=True):
         if label in (bands or {}):
             ax.fill_between(x, *map(np.asarray, bands[label]), color=colour, alpha=0.25, lw=0)
         if y.ndim == 2:
@@ -230,8 +242,9 @@ def histogram(samples, edges, xlabel, ylabel, ax=None):
     kinds = [label for label, values in samples.items() for _ in np.asarray(values)]
     values = np.concatenate([np.asarray(values, float) for values in samples.values()])
     look = {"multiple": "stack", "element": "step", "alpha": 0.8, "lw": 0, "legend": False, "ax": ax}
-    names, colours = list(samples)[::-1], _colours(samples)[::-1]  # seaborn stacks downwards
-    sns.histplot(x=values, hue=kinds, hue_order=names, palette=colours, bins=edges, **look)
+    names, colours = list(samples)[::-1], _colours(samples, ax)[::-1]  # seaborn stacks downwards
+    if kinds:
+        sns.histplot(x=values, hue=kinds, hue_order=names, palette=colours, bins=edges, **look)
     if len(samples) > 1:
         ax.legend(handles=[Patch(color=colour, label=name) for name, colour in zip(names, colours, strict=True)][::-1])
     top = np.histogram(values, edges)[0].max()
@@ -296,6 +309,7 @@ def heatmap(x, y, values, xlabel, ylabel, label, title="", limits=None, level=No
     if label:
         shown = ax.collections[0]
         ax.figure.colorbar(shown, ax=ax.figure.axes, orientation="horizontal", label=label, shrink=0.8, aspect=35)
+    _settle(ax.figure)
     return ax.figure
 
 
@@ -332,14 +346,13 @@ def regions(x, y, kinds, names, xlabel, ylabel, lines=None, ax=None):
         ax.plot(along, high, color=INK, ls="--", lw=1.6)
         tracks.append(np.stack([np.asarray(along, float), np.asarray(high, float)], axis=1))
     wanted = [(name, track[len(track) // 2 :], INK) for name, track in zip(lines or {}, tracks, strict=True)]
-    for kind, (name, colour) in enumerate(zip(names, _colours(names), strict=True)):
+    for kind, (name, colour) in enumerate(zip(names, _colours(names, ax), strict=True)):
         rows, columns = np.nonzero(kinds == kind)
         if len(rows):
             ax.add_patch(PathPatch(_covered(kinds == kind, x, y, across, up), fc=colour, lw=0, alpha=0.3))
             middle = np.stack([x[columns], y[rows]], axis=1)
             nearest = np.argsort(np.linalg.norm(middle - np.median(middle, axis=0), axis=1), kind="stable")
             wanted.append((name, middle[nearest[:1]], colour))
-    ax.figure.draw_without_rendering()
     _write(ax, tracks, np.empty((0, 2)), wanted)
     return ax.figure
 
@@ -452,11 +465,13 @@ def panels(count, height=2.3):
     return plt.subplots(count, 1, figsize=(WIDTH, height * count), squeeze=False)[1][:, 0]
 
 
-def _colours(names):
-    """A colour for each name: its own, or the first of the palette that none of these has."""
-    own = [colour_of(name, None) for name in names]
-    free = [colour for colour in PALETTE if colour not in own] or PALETTE
-    others = cycle(free)
+def _colours(names, ax):
+    """A colour for each name: its own, that of another panel, or the first of the palette that no other name has."""
+    elsewhere = {text.get_text(): text.get_color() for panel in ax.figure.axes for text in panel.texts}
+    own = [colour_of(name, elsewhere.get(name)) for name in names]
+    taken = [*own, *elsewhere.values()]
+    free = [colour for colour in PALETTE if colour not in taken] or [each for each in PALETTE if each not in own]
+    others = cycle(free or PALETTE)
     return [colour or next(others) for colour in own]
 
 
@@ -515,14 +530,22 @@ def _draw_paths(ax, paths, times):
     return plt.cm.ScalarMappable(scale, TIME)
 
 
+def _draw_clock(ax, drawn, label):
+    """Put the colours of the clock under the axes."""
+    bar = ax.figure.colorbar(drawn, ax=ax, orientation="horizontal", label=label, shrink=0.7, pad=0.02, aspect=35)
+    bar.outline.set_visible(False)
+    bar.solids.set_edgecolor("face")  # else the ground shines through between two colours
+    _plain_ticks(bar.ax)
+
+
 def _draw_points(ax, points, chosen):
     ax.scatter(*points[~chosen].T, s=45, color=KINDS["other"], edgecolor=PAPER, lw=0.8, zorder=5, marker="s")
-    ax.scatter(*points[chosen].T, s=150, color=KINDS["optimal"], edgecolor=PAPER, lw=0.8, zorder=5, marker="*")
+    ax.scatter(*points[chosen].T, s=170, color=KINDS["optimal"], edgecolor=PAPER, lw=0.8, zorder=5, marker="*")
 
 
 def _names(ax, points, scores):
     """What to write at the tokens, and where: once where several of one score crowd together."""
-    crowd, written = 0.16 * np.ptp(ax.get_xlim()), []
+    crowd, written = 0.1 * np.ptp(ax.get_xlim()), []
     for point, score in zip(points, scores, strict=True):
         if not any(score == other and np.linalg.norm(point - place) < crowd for other, place in written):
             written.append((score, point))
@@ -538,12 +561,13 @@ def _draw_many(ax, x, y, colour):
 
 
 def _plain_ticks(ax):
-    """Write 0.6 and not 6 x 10^-1 on a logarithmic axis of less than a decade, which has no power of ten to show."""
-    for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+    """Write 0.2 and not 2 x 10^-1 on a logarithmic axis on which fewer than two powers of ten stand."""
+    for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
         if axis.get_scale() == "log":
             axis.set_minor_formatter("")
-            if high < 10 * low:
-                axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5]))
+            low, high = np.log10(sorted(limits))
+            if np.floor(high) - np.ceil(low) < 1:
+                axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
                 axis.set_major_formatter("{x:g}")
 
 
@@ -616,7 +640,7 @@ def _wrapped(widths, room):
     return next(lines(limit) for limit in np.linspace(room / 4, room, 40) if len(lines(limit)) == fewest)
 
 
-def _write(ax, tracks, points, wanted):
+def _write(ax, tracks, points, wanted, faint=()):
     """Write each text beside one of its places, where it covers no track, no point and no other text if it can.
 
     Parameters
@@ -625,8 +649,11 @@ def _write(ax, tracks, points, wanted):
     points : array, shape (points, 2)
     wanted : list of (str, array of shape (places, 2), colour)
         A text that finds room only further off gets a leader.
+    faint : list of array, each of shape (records, 2)
+        Tracks that are covered rather than go far.
     """
-    taken, boxes = np.concatenate([_ink(ax, tracks), _discs(ax, points)]), []
+    _settle(ax.figure)
+    taken, boxes = np.concatenate([_ink(ax, tracks), _ink(ax, faint, 12.0), _discs(ax, points)]), []
     frame = ax.bbox.extents * 72 / ax.figure.dpi
     for text, places, colour in wanted:
         half = _text_size(ax, text) / 2
@@ -642,7 +669,8 @@ def _write(ax, tracks, points, wanted):
         )  # fmt: skip
 
 
-SIDES = np.array([(1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8)])
+SIDES = np.array([(1, 0), (-1, 0), (0, 1), (0, -1), (0.6, 1), (-0.6, 1), (0.6, -1), (-0.6, -1), (0.8, 0.8), (-0.8, 0.8),
+                  (0.8, -0.8), (-0.8, -0.8)])  # fmt: skip
 
 
 def _cost(middle, half, taken, boxes, frame):
@@ -651,7 +679,7 @@ def _cost(middle, half, taken, boxes, frame):
     covered = np.sum(((taken > low) & (taken < high)).all(1))
     texts = sum(bool((low < box[2:]).all() and (high > box[:2]).all()) for box in boxes)
     outside = np.maximum(frame[:2] - low, 0).sum() + np.maximum(high - frame[2:], 0).sum()
-    return covered + 100 * texts + 20 * outside
+    return covered + 100 * texts + 5 * outside
 
 
 def _on_canvas(ax, places):
@@ -685,36 +713,49 @@ def _label_ends(ax, ends, heading=""):
 
     A curve that ends far from the frame bears its name at its end, if there is room.
     """
+    ends = [end for end in ends if end[0].strip()]
     ax.figure.draw_without_rendering()
-    left, bottom, right, top = ax.bbox.extents * 72 / ax.figure.dpi
+    frame = ax.bbox.extents * 72 / ax.figure.dpi
+    right = frame[2]
     tips = [_tip(ax, x, y) for _, x, y, _ in ends]
     taken = _ink(ax, [np.stack([x, y], axis=1) for _, x, y, _ in ends])
     beside = []
     for k, (label, _, _, colour) in enumerate(ends):
         size = _text_size(ax, label)
         middle = tips[k] + (size[0] / 2 + 7, 0)
-        if (
-            tips[k][0] + size[0] + 12 < right
-            and _cost(middle, size / 2, taken, [], ax.bbox.extents * 72 / ax.figure.dpi) == 0
-        ):
+        if tips[k][0] + size[0] + 12 < right and _cost(middle, size / 2, taken, [], frame) == 0:
             place = {"xytext": (7, 0), "textcoords": "offset points", "ha": "left", "va": "center"}
             ax.annotate(label, _from_canvas(ax, tips[k]), color=colour, fontsize=SIZE, **place)
             taken = np.concatenate([taken, middle + np.array([-1, 0, 1])[:, None] * size / 2])
         else:
             beside.append(k)
-    heights = _apart([tips[k][1] for k in beside], [ends[k][0].count("\n") + 1 for k in beside], bottom, top, heading)
-    for k, height in zip(beside, heights, strict=False):
+    place = {"textcoords": OffsetFrom(ax.patch, (1, 1)), "xytext": (10, 0), "va": "center", "fontsize": SIZE}
+    for k in beside:
         label, _, _, colour = ends[k]
-        far = right - tips[k][0] > 12 or abs(height - tips[k][1]) > 4
         leader = {"arrowstyle": "-", "lw": 0.6, "color": colour, "shrinkA": 0, "shrinkB": 1, "relpos": (0, 0.5)}
-        ax.annotate(
-            label, _from_canvas(ax, tips[k]), xytext=(1 + 10 / (right - left), (height - bottom) / (top - bottom)),
-            textcoords="axes fraction", color=colour, va="center", fontsize=SIZE, annotation_clip=False,
-            arrowprops=leader if far else None,
-        )  # fmt: skip
-    if heading and len(heights):
-        place = (1 + 10 / (right - left), (heights[-1] - bottom) / (top - bottom))
-        ax.annotate(heading, place, xycoords="axes fraction", color=MUTED, va="center", fontsize=SIZE)
+        about = {"color": colour, "arrowprops": leader, "annotation_clip": False, "gid": "end"}
+        ax.annotate(label, _from_canvas(ax, tips[k]), **place, **about)
+    if heading and beside:
+        ax.annotate(heading, (1, 1), xycoords="axes fraction", **place, color=MUTED, gid="heading")
+    _settle(ax.figure)
+
+
+def _settle(figure):
+    """Put the names beside each frame of a figure where its curves end, now that all it holds so far has its place."""
+    for _ in range(2):  # names move the frame, too
+        figure.draw_without_rendering()
+        for ax in figure.axes:
+            names = [text for text in ax.texts if text.get_gid() == "end"]
+            headings = [text for text in ax.texts if text.get_gid() == "heading"]
+            right, top = ax.bbox.extents[2:] * 72 / figure.dpi
+            tips = np.reshape([_on_canvas(ax, name.xy) for name in names], (-1, 2))
+            sizes = [Text.get_window_extent(name).height * 72 / figure.dpi for name in names]
+            heights = _apart(tips[:, 1], sizes, top, bool(headings))
+            for name, tip, height in zip(names, tips, heights, strict=False):
+                name.set_position((10, height - top))
+                name.arrow_patch.set_visible(right - tip[0] > 12 or abs(height - tip[1]) > 4)
+            for heading in headings:
+                heading.set_position((10, heights[-1] - top))
 
 
 def _from_canvas(ax, place):
@@ -731,19 +772,17 @@ def _tip(ax, x, y):
     return inside[-1] if len(inside) else np.array([high[0], low[1]])
 
 
-def _apart(tips, lines, bottom, top, heading):
-    """Heights of names of so many lines, near their tips, in their order and without overlap; the heading's is last."""
-    half = 0.6 * SIZE * np.array(lines, float)
+def _apart(tips, sizes, top, heading):
+    """Heights of names of these sizes, near their tips, in their order and without overlap; the heading's is last."""
+    half, line = np.array(sizes) / 2 + 0.5, 0.6 * SIZE
     order = sorted(range(len(tips)), key=lambda k: tips[k])
     centre, floor = np.zeros(len(tips)), -np.inf
     for k in order:
         centre[k] = max(tips[k], floor + half[k])
         floor = centre[k] + half[k]
-    ceiling = top + (0 if heading else 0.6 * SIZE)  # names above the frame would make the layout shrink it
-    if heading:
-        ceiling -= 0.6 * SIZE
+    ceiling = top - line if heading else top + line  # names above the frame would make the layout shrink it
     for k in order[::-1]:
         centre[k] = min(centre[k], ceiling - half[k])
         ceiling = centre[k] - half[k]
-    above = centre[order[-1]] + half[order[-1]] + 0.6 * SIZE if len(order) else top
+    above = centre[order[-1]] + half[order[-1]] + line if order else top
     return [*centre, above]

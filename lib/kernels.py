@@ -14,12 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
-from numba import literal_unroll
+from llvmlite import ir
+from numba import literal_unroll, types
+from numba.extending import intrinsic
 
 from ._compiled import compiled
 from .logspace import LogScaled
 
-LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC = range(4)  # as in lib.losses: the cache does not see a constant change there
+LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC, SIGMOID = range(5)  # as in lib.losses: the cache sees no constant change
 TINY = 1e-16  # likewise
 RULES = ("constant", "normalised", "polyak")  # a step rule is known to compiled code by its place here
 CONSTANT, NORMALISED, POLYAK = range(3)
@@ -45,6 +47,9 @@ def _slope(loss, centre, top_score, pull, shift, small):
         return (1.0, -margin) if abs(margin) > STEEP else (math.exp(-margin), 0.0)
     if loss == CORRELATION:
         return 1.0, 0.0
+    if loss == SIGMOID:
+        size = abs(margin)
+        return (1.0, -size) if size > STEEP else (math.exp(-size) / (1.0 + math.exp(-size)) ** 2, 0.0)
     if top_score == centre:
         return 3.0 * pull**2, 2.0 * shift
     return 3.0 * (margin - centre) ** 2, 0.0
@@ -119,17 +124,25 @@ def _log_growth(sign, log_drop):
 
 
 @compiled()
+def _log_share(margin):
+    """log 1 / (1 + e^-u)."""
+    return -math.log1p(math.exp(-margin)) if margin > 0.0 else margin - math.log1p(math.exp(margin))
+
+
+@compiled()
 def _log_change(loss, centre, margin, sign, log_drop):
     """log |loss(u - sign e^log_drop) - loss(u)|, as in :mod:`lib.losses`."""
     if loss == LOGISTIC:
-        log_share = -math.log1p(math.exp(margin)) if margin < 0.0 else -margin - math.log1p(math.exp(-margin))
-        log_size = log_share + _log_growth(sign, log_drop)
+        log_size = _log_share(-margin) + _log_growth(sign, log_drop)
         size = math.exp(log_size)
         return log_size if size < TINY else math.log(abs(math.log1p(sign * size)))
     if loss == EXPONENTIAL:
         return _log_growth(sign, log_drop) - margin
     if loss == CORRELATION:
         return log_drop
+    if loss == SIGMOID:
+        lowered = sign * math.exp(log_drop) - margin
+        return _log_share(margin) + _log_share(lowered) + _log_growth(-sign, log_drop)
     height, drop = margin - centre, sign * math.exp(log_drop)
     if height == 0.0:
         return 3.0 * log_drop
@@ -407,15 +420,30 @@ def _exponentials(values, powers):
         values[m] *= powers[m]
 
 
+@intrinsic
+def _add_product(_, out, factor, other):
+    """out += factor * other for arrays of LANES numbers, as one operation: loops that short are not made into one."""
+
+    def generate(context, builder, signature, arguments):
+        width = ir.VectorType(ir.DoubleType(), LANES).as_pointer()
+        arrays = [
+            context.make_array(kind)(context, builder, one) for kind, one in zip(signature.args, arguments, strict=True)
+        ]
+        place, *factors = [builder.bitcast(array.data, width) for array in arrays]
+        left, right = [builder.load(one, align=8) for one in factors]
+        builder.store(builder.fadd(builder.load(place, align=8), builder.fmul(left, right)), place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(out, factor, other), generate
+
+
 @compiled()
 def _dots(rows, vector, out):
     """rows (m, k, LANES) times vector (k, LANES)."""
-    for t in range(rows.shape[0]):
-        for lane in range(LANES):
-            out[t, lane] = 0.0
-        for k in range(rows.shape[1]):
-            for lane in range(LANES):
-                out[t, lane] += rows[t, k, lane] * vector[k, lane]
+    out[:] = 0.0
+    for k in range(rows.shape[1]):
+        for t in range(rows.shape[0]):
+            _add_product(out[t], rows[t, k], vector[k])
 
 
 @compiled()
@@ -423,8 +451,7 @@ def _add_multiples(factors, rows, out):
     """Add factors (m, LANES) times rows (m, k, LANES) to out (k, LANES)."""
     for t in range(rows.shape[0]):
         for k in range(rows.shape[1]):
-            for lane in range(LANES):
-                out[k, lane] += factors[t, lane] * rows[t, k, lane]
+            _add_product(out[k], factors[t], rows[t, k])
 
 
 @compiled()
@@ -462,8 +489,7 @@ def _pull_abreast(keys, queries, weights, moved, direction):
             entries = direction.reshape(size, queries.shape[1], LANES)
             for k in range(size):
                 for j in range(queries.shape[1]):
-                    for lane in range(LANES):
-                        entries[k, j, lane] += moved[k, lane] * queries[i, j, lane]
+                    _add_product(entries[k, j], moved[k], queries[i, j])
 
 
 @compiled()

@@ -7,6 +7,7 @@ Numbers for the prose go through :func:`tell`.
 
 import html
 import math
+import re
 from dataclasses import asdict, dataclass
 from numbers import Real
 from types import SimpleNamespace
@@ -425,7 +426,7 @@ def tell(stem, **numbers):
 
 
 def show(key, thing):
-    """Show a figure or a table of verdicts, and let the page place it: ``show("fig-theorem-2-offset", figure)``.
+    """Show a figure or a table, and let the page place it: ``show("fig-theorem-2-offset", figure)``.
 
     A block of the page that has this key shows it where the block stands, which may be above the cell. Outside a
     notebook the thing is returned: where it is the last line of its cell, a run without a notebook finds its rows.
@@ -434,11 +435,12 @@ def show(key, thing):
     ----------
     key : str
         ``fig-`` or ``tab-``, the chapter's name, a hyphen, and a name for the thing.
-    thing : matplotlib.figure.Figure or Verdict
+    thing : matplotlib.figure.Figure or Verdict or object
+        Whatever a notebook can show.
 
     Returns
     -------
-    matplotlib.figure.Figure or Verdict or None
+    object or None
     """
     try:
         from IPython import get_ipython
@@ -453,7 +455,7 @@ def show(key, thing):
         display(thing)
     else:
         glue(key, thing)
-    if not isinstance(thing, Verdict):
+    if hasattr(thing, "savefig"):
         from matplotlib.pyplot import close
 
         close(thing)  # else the notebook shows it again when the cell ends
@@ -490,6 +492,11 @@ def _bound(row):
     return "" if row.bound is None else f"{row.relation} {row.bound:.3g}"
 
 
+def _named(row):
+    """Return the paper's name for the item; the register's own ids, of results without one, are not for readers."""
+    return "" if re.fullmatch(r"[RM]\d", row.item) else f"{row.item}: "
+
+
 def _open_rows(rows):
     """Return the rows that are open, at most six claims and four controls, and those that are folded under them."""
     claims, controls = ([row for row in rows if row.kind == kind] for kind in ("claim", "control"))
@@ -514,7 +521,7 @@ def _more(rows):
 
 def _html_row(row):
     words = {
-        "recalled": "The statement is recalled, not read." if row.source == "recalled" else "",
+        "recalled": "The statement is recalled." if row.source == "recalled" else "",
         "quote": f"Printed: “{row.quote}”" if row.quote else "",
         "breaks": f"Broken: {row.breaks}." if row.breaks else "",
         "plants": f"Planted: {row.plants}." if row.plants else "",
@@ -527,7 +534,7 @@ def _html_row(row):
     bound = "–" if row.bound is None else f"{RELATIONS[row.relation]} {row.bound:.3g}{' †' * (row.set == 'after')}"
     return (
         f'<tr class="{(row.verdict or row.kind).replace(" ", "-")}"><td>{_verdict(row)}</td>'
-        f"<td>{html.escape(row.item)}: {html.escape(row.statement)} {f'<small>{small}</small>' * bool(small)}</td>"
+        f"<td>{html.escape(_named(row) + row.statement)} {f'<small>{small}</small>' * bool(small)}</td>"
         f"<td>{row.measured:.3g}{between}</td><td>{bound}</td></tr>"
     )
 

@@ -14,7 +14,7 @@ from torch.nn.functional import logsigmoid
 
 from . import checks
 
-LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC = range(4)
+LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC, SIGMOID = range(5)
 TINY = 1e-16  # below it, e^s - 1 = s and log(1 + s) = s to rounding
 
 
@@ -107,6 +107,7 @@ sigmoid = Loss(
         logsigmoid(u) + logsigmoid(sign * log_drop.exp() - u) + _log_growth(-sign, log_drop)
     ),
     constants=lambda bound: (torch.full_like(bound, 3**-1.5 / 2), torch.full_like(bound, 0.25)),
+    code=(SIGMOID, 0.0),
 )
 
 LOSSES = {loss.name: loss for loss in (logistic, exponential, correlation)}

@@ -4,6 +4,7 @@ Those hide a tensor whose dtype nobody said; ``test_surroundings`` runs the libr
 """
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import lib
 ROOT = Path(__file__).parents[1]
 
 matplotlib.use("Agg")
+# What a shell runs in the background ignores an interruption, and so does all that it starts: some tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 lib.notebook()
 settings.register_profile("deterministic", derandomize=True, deadline=None, max_examples=40, database=None)
 settings.load_profile("deterministic")

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from pathlib import Path
 
 import jupytext
@@ -9,6 +10,10 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "workflow"))
+
+from chapters import lines_of  # noqa: E402
+
 SECTIONS = [
     "Statement", "Why it is true", "Evidence", "What breaks it", "Experiment", "Against the paper", "Turn the knobs",
 ]  # fmt: skip
@@ -38,7 +43,7 @@ def shown(path):
     for cell in cells(path):
         for node in ast.walk(ast.parse(cell.source)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "show":
-                yield node.args[0].value, ast.unparse(node.args[1].func)
+                yield node.args[0].value, ast.unparse(node.args[1])
 
 
 @every
@@ -49,7 +54,7 @@ def test_sections_stand_in_order(path):
 
 @every
 def test_key_figure_stands_under_the_lead_and_findings_under_it(path):
-    lead, figure, findings, *_ = re.split(r"^(```\{glue:figure\}(?:.*\n)*?```)$", prose(path), maxsplit=1, flags=re.M)
+    lead, _, findings, *_ = re.split(r"^(```\{glue:figure\}(?:.*\n)*?```)$", prose(path), maxsplit=1, flags=re.M)
     assert "## " not in lead
     assert len(lead.split("\n# ")[1].split()) > 20
     assert findings.startswith("\n\n:::{findings}\n")
@@ -63,7 +68,7 @@ def test_each_thing_that_is_shown_has_its_place(path):
     assert sorted(blocks) == sorted(made)
     for key, kind in blocks.items():
         assert key.startswith(f"{'fig' if kind == 'figure' else 'tab'}-{path.stem.lstrip('_')}"), key
-        assert (kind == "figure") == (made[key] != "verdict"), key
+        assert not (kind == "figure" and made[key].startswith("verdict(")), key
 
 
 @every
@@ -110,7 +115,7 @@ def test_box_says_whence_its_words_come_as_its_rows_do(path):
 def test_captions_open_with_their_finding(path):
     for match in BLOCK.finditer(prose(path)):
         if match["kind"] == "figure":
-            assert re.match(r"(:.*\n)+\n\*\*[^*]+[.!?]\*\*", match["body"]), match["key"]
+            assert re.match(r"(:.*\n)+\n\*\*.+?[.!?]\*\*", match["body"]), match["key"]
 
 
 @finished
@@ -119,9 +124,18 @@ def test_findings_are_one_to_four(path):
     assert 1 <= len(re.findall(r"^- ", inside, flags=re.M)) <= 4
 
 
+def open_words(path):
+    """Return how many words are read without opening a fold, a formula counted as one."""
+    text = re.sub(r"\A---\n.*?\n---\n", "", path.read_text("utf-8"), flags=re.DOTALL)
+    text = re.sub(r"^(## Experiment\n.*?)^```\{code-cell\}.*?(?=^## )", r"\1", text, flags=re.MULTILINE | re.DOTALL)
+    for block in (r"^:::\{dropdown\}.*?^:::$", r"^```\{(?:math|code-cell)\}.*?^```$"):
+        text = re.sub(block, "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^(:\w+: .*|[`:]{3,}.*)$", "", text, flags=re.MULTILINE)
+    return len(re.sub(r"\$\$?[^$]+\$\$?", "x", text).split())
+
+
 @finished
 def test_chapter_is_read_in_five_minutes(path):
-    text = re.sub(r"^```\{math\}.*?^```$|^:.*$|^[`:]{3,}.*$", "", prose(path), flags=re.MULTILINE | re.DOTALL)
-    assert len(re.sub(r"\$\$?[^$]+\$\$?", "x", text).split()) <= 1100
-    code = [cell.source for cell in cells(path) if not re.search(r"^(show|tell)\(", cell.source, flags=re.M)]
-    assert sum(bool(line.strip()) for source in code for line in source.splitlines()) <= 150
+    assert open_words(path) <= 1100
+    statements = len(re.findall(r"^:label: (?:thm|obs)-", prose(path), flags=re.MULTILINE))
+    assert lines_of(jupytext.read(path)) <= 150 * statements

@@ -59,6 +59,8 @@ HERE = {
         (":::{admonition} Correction\n:class: correction\nNo.\n:::", "> **Correction**\n>\n> No."),
         ("````{prf:theorem} Theorem 1\n:label: thm\n\nLet $a\n> b$\n\n```{math}\na\n+ b\n```\n````",
          "> **Theorem 1**\n>\n> Let $a > b$\n>\n> $$ a + b $$"),
+        ("```{glue:} tab-x-rows\n```", "*The table is shown by one of the last cells.*"),
+        (":::{findings}\n- At {glue:text}`n:.0f`.\n:::", "> **Findings**\n>\n> - At 12."),
         ("```{glue:figure} key\n:name: fig\n**Finding.** At {glue:text}`n:.0f`.\n```",
          "> **Figure 1**\n>\n> **Finding.** At 12."),
     ],
@@ -159,7 +161,7 @@ def test_downloaded_notebook_runs_in_an_empty_folder(built, tmp_path):
 
 
 @pytest.mark.parametrize("url", ["", "https://github.com/someone/selects"])
-def test_buttons_of_binder_and_colab_lead_to_the_published_notebook(url, tmp_path):
+def test_links_to_repository_site_binder_and_colab_are_there_with_an_address(url, tmp_path):
     config = downloads.settings((ROOT / "_config.yml").read_text("utf-8").replace('url: ""', f'url: "{url}"'))
     (tmp_path / "book").mkdir()
     shutil.copytree(ROOT / "book/_static", tmp_path / "book/_static")
@@ -174,7 +176,10 @@ def test_buttons_of_binder_and_colab_lead_to_the_published_notebook(url, tmp_pat
     done = subprocess.run([tool, "build", ".", "-W", "-n"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     html = tmp_path / "_build/html"
-    links = re.findall(r'href="(https://[^"]*(?:binder|colab)[^"]*)"', (html / "book/one.html").read_text("utf-8"))
+    page = (html / "book/one.html").read_text("utf-8")
+    links = re.findall(r'href="(https://[^"]*(?:binder|colab)[^"]*)"', page)
+    assert page.count('href="https://someone.github.io/selects/book/one.html"') == bool(url)  # its canonical address
+    assert page.count(f'href="{url}"') == bool(url)
     assert (html / "_sources/book/one.ipynb").is_file()
     assert links == bool(url) * [
         "https://mybinder.org/v2/gh/someone/selects/gh-pages?urlpath=lab/tree/_sources/book/one.ipynb",

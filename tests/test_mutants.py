@@ -238,6 +238,14 @@ def test_each_alteration_changes_one_place_and_can_be_read():
         assert sum(a != b for a, b in zip(plain, new, strict=True)) == 1
 
 
+def test_alterations_know_their_function_and_leave_messages_out():
+    found = {one.words: one.function for one in alterations.alterations("alpha.py", LIBRARY)}
+    lines = LIBRARY.splitlines()
+    assert lines[found["step * 1.0 becomes step / 1.0"] - 1].startswith("def half")
+    assert lines[found["step - 7 becomes step + 7"] - 1].startswith("def unused")
+    assert not [words for words in found if words.startswith("step - 1")]  # a message
+
+
 def test_a_seed_draws_the_same_alterations():
     paths = [ROOT / "lib/losses.py", ROOT / "lib/span.py"]
     assert alterations.drawn(paths, 9, 3) == alterations.drawn(paths[::-1], 9, 3) != alterations.drawn(paths, 9, 4)

@@ -709,6 +709,60 @@ def test_fresh_seeds_are_shown_where_the_code_is_the_same(inside, given, text):
     assert "{download}`robustness.json <robustness.json>` (fresh seeds)" in fragments.scoreboard()
 
 
+def noted(*rows, code="computed = 1\n\nmore = 2"):
+    """Return what the page of the chapter is told of a run with these rows."""
+    shown = nbformat.v4.new_output("display_data", {claims.MIME: list(rows)})
+    cells = [nbformat.v4.new_code_cell(text) for text in (code, "tell('good', n=1)", "show('tab-good', verdict())")]
+    cells[-1].outputs = [shown]
+    return fragments.about("part/good", nbformat.v4.new_notebook(cells=cells))
+
+
+def test_a_page_is_told_its_verdicts_where_they_stand_and_what_the_run_costs(inside):
+    rows = [row(), row("more"), row("worse", measured=1), row("broken", measured=1, kind="control")]
+    collected(*rows)
+    assert noted(*rows) == {
+        "verdicts": [
+            ("reproduced", "✓ 2 reproduced", "evidence"),
+            ("fails as it must", "✓ 1 control fails as it must", "what-breaks-it"),
+            ("not reproduced", "✗ 1 not reproduced", "evidence"),
+        ],
+        "seeds": "fresh seeds: not yet swept", "runs": "runs in 1 s", "lines": 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"held": 18}, "20 fresh seeds: 1 of 1 rows held"),
+        ({"held": 17}, "20 fresh seeds: 0 of 1 rows held"),
+        ({"code": "b2"}, "fresh seeds: older code"),
+        ({"held": 1, "of": 1, "block": None}, "nothing is drawn"),
+    ],
+)
+def test_a_page_is_told_on_how_many_seeds_its_rows_held(inside, given, text):
+    collected(row())
+    swept(**given)
+    assert noted(row(), row("null", kind="baseline"))["seeds"] == text
+
+
+def test_a_page_without_a_run_is_told_so(inside):
+    assert noted()["seeds"] == "no verdict yet"
+    assert noted()["runs"] == "not yet run"
+
+
+@pytest.mark.parametrize(
+    ("code", "does"),
+    [
+        ("tell('x', a=1)\ntell('x', b=2)", "tell"), ("a = 1\ntell('x', a=a)", ""), ("a = 1", ""), ("", ""),
+        ("a = 1\nshow('fig-x', a)", "show"), ("show('fig-x', a)\na = 1", ""),
+        ("rows = [theorem.claim('a', b)]", "show"), ("rows = [1, 2]", ""),
+        ("text = f'{a}'\ntheorem = source('1', 'Theorem 1', 'printed')", "show"), ("text = 'a'", ""),
+    ],
+)  # fmt: skip
+def test_cells_that_show_what_came_out_are_known(code, does):
+    assert chapters.presents(code) == does
+
+
 def test_the_scoreboard_names_the_least_certain_claim(inside):
     collected(row(), row("other"))
     swept(held=3)
@@ -768,6 +822,11 @@ def test_sound_page_has_no_fault(body):
         ('<img src="x/a.png" alt="../_images/a.png">', "image x/a.png has no alt text"),
         (FIGURE.format(" "), "image a.png of a cell has no caption"),
         ('<div class="cell_output"><img src="a.png" alt="Two paths"></div>', "image a.png of a cell has no caption"),
+        ('<svg class="drawing" id="drawing-1" aria-label=""></svg>', "drawing drawing-1 has no alt text"),
+        (
+            '<div class="cell_output"><svg class="drawing" id="drawing-1" aria-label="Two paths"></svg></div>',
+            "image drawing-1 of a cell has no caption",
+        ),
     ],
 )
 def test_fault_of_a_page_is_found(body, fault):

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import check_site
 import downloads
+import explore
+import finish
 import fragments
 import nbformat
 import speed
@@ -39,6 +41,8 @@ def stage(folder, notebook_of):
         put(folder / "book/_generated/about" / (chapter + ".json"), json.dumps(noted).encode())
         drop_rows(notebook)
         put(folder / "book" / (chapter + ".ipynb"), nbformat.writes(notebook).encode() + b"\n")
+    if explore.SOURCES.exists():
+        put(folder / "book/_static/explore.js", explore.bundle().encode())
     put(folder / "_toc.yml", Path("_toc.yml").read_bytes())
     put(folder / "_config.yml", yaml.safe_dump(downloads.settings(Path("_config.yml").read_text("utf-8"))).encode())
     for name, text in fragments.texts().items():
@@ -116,6 +120,8 @@ def main():
         sys.exit("\n".join([*lines, f"site: jupyter-book failed, see {LOG}"]))
     built = OUTPUT / "_build/html"
     downloads.write(built)
+    config = downloads.settings(Path("_config.yml").read_text("utf-8"))
+    finish.write(built, pages(), config["title"], downloads.site_of(config))
     if faults := check_site.faults(built, STAGED, pages()):
         sys.exit("\n".join([*faults, f"site: {len(faults)} faults"]))
     os.replace(built, HTML)

@@ -144,12 +144,15 @@ def code_of(chapter):
 
 
 def presents(code):
-    """Return "tell" for a cell that only gives numbers to the prose, "show" for one that ends in showing, else ""."""
+    """Return "tell" for a cell that only gives numbers to the prose, "show" for one that shows, lists or names rows."""
     values = [getattr(node, "value", None) for node in ast.parse(code).body]
     names = [getattr(getattr(value, "func", None), "id", "") for value in values]
     if names and set(names) == {"tell"}:
         return "tell"
-    return "show" if names[-1:] == ["show"] else ""
+    named = zip(values, names, strict=True)
+    words = "source" in names and all(isinstance(v, ast.Constant | ast.JoinedStr) or n == "source" for v, n in named)
+    listed = len(values) == 1 and isinstance(values[0], ast.List) and re.search(r"\.(claim|control|baseline)\b", code)
+    return "show" if names[-1:] == ["show"] or listed or words else ""
 
 
 def lines_of(notebook):

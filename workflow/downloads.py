@@ -4,7 +4,9 @@ Jupyter and Colab know no directive and no role of MyST: these become prose, num
 """
 
 import ast
+import base64
 import hashlib
+import io
 import posixpath
 import re
 import shutil
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import nbformat
 import yaml
+from PIL import Image
 from pybtex.database import parse_file
 
 OPENING = r"^(?P<fence>`{3,}|:{3,})\{(?P<kind>[\w:-]+)\} *(?P<title>.*)\n(?P<options>(?::[\w-]+:.*\n)*)"
@@ -24,7 +27,8 @@ TARGET = re.compile(r"^\((?P<label>[\w-]+)\)= *\n+(?=(?:#+ +(?P<title>.+))?)", r
 ROLE = re.compile(r"^```[^`]*\n(?:.*\n)*?``` *$|\{(?P<kind>[a-z][\w:-]*)\}`(?P<text>[^`]+)`|`[^`]+`", re.MULTILINE)
 ARGUMENT = r"(?:\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}| *(\\[a-zA-Z]+|[^\s{\\]))"  # of a macro in a formula
 FORMULA = re.compile(r"(\${1,2})[^$]+\1")
-GLUED = "application/papermill.record/text/plain"
+RECORD = "application/papermill.record/"
+GLUED = f"{RECORD}text/plain"
 START = """\
 # Not for reading: finds the library of the book, in this environment, in lib.zip near this notebook, or on the site.
 import hashlib, importlib.util, io, sys, urllib.request, zipfile
@@ -49,11 +53,15 @@ if missing:
 
 
 def settings(text):
-    """Return ``_config.yml`` as it is in force: without the address of a repository no button leads to one."""
+    """Return ``_config.yml`` as it is in force: links that need an address only where there is one."""
     config = yaml.safe_load(text)
-    if not config.get("repository", {}).get("url"):
+    page = config.setdefault("html", {})
+    page["use_repository_button"] = page["use_issues_button"] = bool(config.get("repository", {}).get("url"))
+    if not page["use_repository_button"]:
         config.pop("repository", None)
         config.pop("launch_buttons", None)
+    if site := site_of(config):
+        page["baseurl"] = site
     return config
 
 
@@ -126,17 +134,20 @@ def labelled(cell):
 def downloadable(page, notebook, book):
     """Return a page's notebook in plain Markdown, with its figures' captions and a first cell that finds ``lib``."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    for drawing in ("image/svg+xml", "application/papermill.record/image/svg+xml"):  # the picture beside it is enough
-        for output in outputs:
-            output.get("data", {}).pop(drawing, None)
     glued = [output for output in outputs if GLUED in output.get("data", {})]
     numbers = {output.metadata.scrapbook.name: output.data[GLUED] for output in glued}
     here = book | {"page": page, "numbers": numbers}
     folded = {"jupyter": {"source_hidden": True}}
     start = nbformat.v4.new_code_cell(START.format(**book), id="library", metadata=folded)
-    about = f"This notebook is a chapter of *{book['title']}*: {linked(*book['labels'][page], book)}. It runs with "
-    about += f"`lib.zip`, from `_static/` of the site, and Python 3.11 or later with {', '.join(needed(notebook))}."
+    about = (
+        f"This notebook is a chapter of *{book['title']}*: {linked(*book['labels'][page], book)}. It needs Python 3.11 "
+        f"or later and a few packages: `pip install {' '.join(needed(notebook))}`. The next cell finds the library of "
+        f"the book: {origin(book)}."
+    )
     cells = [nbformat.v4.new_markdown_cell(about, id="about"), start]
+    for output in outputs:
+        if "data" in output:
+            output.data = pictured(output.data)
     for cell in notebook.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
@@ -146,6 +157,28 @@ def downloadable(page, notebook, book):
             cells.append(nbformat.v4.new_markdown_cell(text, id=figure["name"]))
     notebook.cells = cells
     return notebook
+
+
+def origin(book):
+    """Return where a notebook gets the library from."""
+    if book["site"]:
+        return f"in this environment, beside this notebook, or on the site ([lib.zip]({book['site']}/_static/lib.zip))"
+    return "in this environment, or in `lib.zip`, which is under `_static/` on the site; put it beside this notebook"
+
+
+def pictured(data):
+    """Return an output with its picture once, as the file that every viewer shows, also where a page places it."""
+    picture = next((value for kind, value in data.items() if kind.endswith("image/png")), None)
+    shown = {"image/png": base64.b64encode(reduced(base64.b64decode(picture))).decode()} if picture else {}
+    return {kind: value for kind, value in data.items() if "image/" not in kind} | shown
+
+
+def reduced(picture):
+    """Return a picture in 64 colours, which is all that a drawing has and a quarter of the bytes."""
+    file = io.BytesIO()
+    with Image.open(io.BytesIO(picture)) as image:
+        image.convert("RGB").quantize(64).save(file, "PNG", optimize=True)
+    return file.getvalue()
 
 
 def needed(notebook):

@@ -1,5 +1,6 @@
 """What the pages show of the ledger: totals, scoreboard and runs, as MyST that they include from ``_generated/``."""
 
+import re
 import sys
 import tomllib
 from collections import Counter
@@ -7,8 +8,12 @@ from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
 
+import corrections as corrected
+import downloads
+import drawings
+import front
 import parameters
-from chapters import BookError, chapters, json_of, lines_of, read, source, title
+from chapters import BookError, chapters, json_of, lines_of, pages, read, source, text_of, title
 from claims import HELD, LEDGER, PLURAL, commit, direct_dependencies, finished, register, reports, rows_of, tally
 
 SIGNS = {  # those of lib/ledger.py
@@ -65,7 +70,7 @@ class Item:
     """A statement or figure of a paper with its rows: the paper's own, and what the book finds about it."""
 
     def __init__(self, arxiv, entry, rows):
-        self.name, self.title = entry["item"], entry["title"]
+        self.name, self.called, self.title = entry["item"], entry.get("called", entry["item"]), entry["title"]
         self.rows = [row for row in rows if (row["paper"], row["item"]) == (arxiv, entry["item"])]
         printed = [row for row in self.rows if row["of"] == "paper"]
         self.claims = [row for row in printed if row["kind"] == "claim"]
@@ -86,7 +91,7 @@ class Item:
     def row(self):
         """Return the item's row of the scoreboard; its name links to its chapter, further chapters follow by theirs."""
         first, *further = dict.fromkeys(row["chapter"] for row in self.rows) or [None]
-        name = ", ".join([link(first, self.name) if first else self.name, *map(link, further)])
+        name = ", ".join([link(first, self.called) if first else self.called, *map(link, further)])
         said = "; ".join(self.sources)
         text = f"{name}: {escaped(self.title)}" + f" ({said})" * bool(said) + "".join(map(remark, self.claims))
         claims = bar(self.claims) if self.claims else styled("○ not tested", "open")
@@ -106,6 +111,12 @@ def numbers(row):
     between = " ({:.3g} to {:.3g})".format(*row["interval"]) if row["interval"] else ""
     bound = "" if row["bound"] is None else f", asked {RELATIONS[row['relation']]}&nbsp;{row['bound']:.3g}"
     return f"{row['measured']:.3g}{between}{bound}"
+
+
+def called(row):
+    """Return the name that readers know of the item of a row."""
+    entries = (entry for paper in register() if paper["arxiv"] == row["paper"] for entry in paper["items"])
+    return next((entry.get("called", row["item"]) for entry in entries if entry["item"] == row["item"]), row["item"])
 
 
 def optional(path):
@@ -291,10 +302,12 @@ def _counted(rows):
 def seeds_in_short(chapter, rows):
     """Return in a few words on how many fresh seeds a chapter's rows held."""
     judged = [row for row in rows if row["verdict"]]
+    if not judged:
+        return "no verdict yet"
     found = [seeds(row) for row in judged]
     if words := next((text for held, _, text in found if held is None), None):
         return {"not yet swept": "fresh seeds: not yet swept", "older code": "fresh seeds: older code"}[words]
-    if not optional(ROBUSTNESS)[chapter]["block"]:
+    if not judged or not optional(ROBUSTNESS)[chapter]["block"]:
         return "nothing is drawn"
     held = sum(held >= 0.9 * of for held, of, _ in found)
     return f"{max(of for _, of, _ in found)} fresh seeds: {held} of {len(judged)} rows held"
@@ -302,7 +315,7 @@ def seeds_in_short(chapter, rows):
 
 def _row(row):
     verdict = styled(f"{SIGNS[row['verdict']]} {row['verdict']}", row["verdict"]) if row["verdict"] else "baseline"
-    words = (row["item"], row["source"], "of the book" if row["of"] == "book" and row["kind"] != "baseline" else "")
+    words = (called(row), row["source"], "of the book" if row["of"] == "book" and row["kind"] != "baseline" else "")
     about = "; ".join(filter(None, (*words, row["breaks"] and f"broken: {row['breaks']}", row["plants"])))
     name = row["id"].rpartition("/")[2]
     counted = (seeds(row)[2], mutants(row)[1]) if row["verdict"] else ("–", "–")
@@ -312,16 +325,17 @@ def _row(row):
 
 def corrections():
     """Return each printed sentence that the book changes, and what it needs."""
-    found = [row for row in ledger() if row["verdict"] == "corrected"]
-    names = {paper["arxiv"]: paper["short"] for paper in register()}
-    lines = []
-    for row in found:
-        measured = f"{row['statement']}: {numbers(row)}."
-        lines.append(
-            f"**{escaped(row['item'])}**, *{escaped(names[row['paper']])}*, in {link(row['chapter'])}:\n\n"
-            f"> {escaped(row['quote'])}\n\n{escaped(row['note'])} {escaped(measured)}\n"
-        )
-    return "\n".join(lines) or "No printed sentence needs one.\n"
+    return corrected.sections(ledger())
+
+
+def findings_told():
+    """Return the findings of the first page."""
+    return front.findings(ledger())
+
+
+def book_map():
+    """Return the map of the book."""
+    return front.book_map(ledger())
 
 
 def runs():
@@ -353,15 +367,31 @@ def cost():
     )
 
 
+def clone():
+    """Return how to get the sources: from the repository's address, where there is one."""
+    url = downloads.settings(Path("_config.yml").read_text("utf-8")).get("repository", {}).get("url")
+    name = url and url.rstrip("/").rpartition("/")[2].removesuffix(".git")
+    return f"```bash\ngit clone {url}\ncd {name}\n```\n\nThere," if url else "In a clone of the repository,"
+
+
 def edition():
     """Return which version of the sources this site shows."""
     numbered = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     return f"Version {numbered}, commit {commit()}.\n"
 
 
+MADE = {
+    **{make.__name__: make for make in (totals, scoreboard, rows, corrections, runs, cost, clone, edition, book_map)},
+    **{make.__name__: make for make in (front.picture, front.cite)},
+    "findings": findings_told,
+    "tokens": lambda: front.raw(drawings.tokens()),
+}
+
+
 def texts():
-    """Return all fragments: name of the file -> text."""
-    made = {make.__name__ + ".md": make() for make in (totals, scoreboard, rows, corrections, runs, cost, edition)}
+    """Return the fragments that some page includes: name of the file -> text."""
+    asked = set(re.findall(r"_generated/(\w+)\.md", "".join(text_of(page + ".md") for page in pages())))
+    made = {f"{name}.md": make() for name, make in MADE.items() if name in asked}
     return made | {LEDGER.name: LEDGER.read_text("utf-8")}
 
 

@@ -29,10 +29,10 @@ ALT = (
 
 
 def stage(folder):
-    """Write ``speed.md`` and ``speed.png`` into a folder, if the book has the page; a picture that is new stays."""
+    """Write ``speed.md`` and ``speed.svg`` into a folder, if the book has the page; a picture that is new stays."""
     if PAGE not in pages():
         return
-    found, picture = recorded(), folder / "speed.png"
+    found, picture = recorded(), folder / "speed.svg"
     folder.mkdir(parents=True, exist_ok=True)
     text = folder / "speed.md"
     if not text.exists() or text.read_text("utf-8") != page(found):
@@ -168,7 +168,7 @@ def page(found):
         f"**{finding(found)}** {left(found)} Median time of a unit of each work; the axis is logarithmic, and left is"
         " fast."
     )
-    figure = f"```{{figure}} _generated/speed.png\n:name: fig-speed\n:alt: {ALT}\n\n{caption}\n```\n"
+    figure = f"```{{figure}} _generated/speed.svg\n:name: fig-speed\n:alt: {ALT}\n\n{caption}\n```\n"
     blocks = [
         quick if found["quick"] else "",
         figure,
@@ -202,19 +202,19 @@ def draw(found, path):
     matplotlib.use("Agg")
     figures.theme()
     works = lines(found)
-    fig, ax = plt.subplots(figsize=(figures.WIDTH, 0.58 * len(works) + 1.3))
+    fig, ax = plt.subplots(figsize=(figures.WIDTH, 0.6 * len(works) + 1.6))
     for style, (marker, colour, label) in MARKS.items():
         points = [(one[style], place) for place, (_, one) in enumerate(works) if style in one]
-        colour = "0.35" if colour is None else figures.PALETTE[colour]
+        colour = figures.MUTED if colour is None else figures.PALETTE[colour]
         width = 2.5 if marker == "|" else 0
         ax.scatter(*zip(*points, strict=True) if points else ([], []), marker=marker, s=60, lw=width, color=colour,
                    label=label, zorder=3)  # fmt: skip
     for place, (name, _) in enumerate(works):
-        ax.axhline(place, color="0.9", lw=0.8, zorder=0)
+        ax.axhline(place, color=figures.FAINT, lw=0.8, zorder=0)
         ax.annotate(name.replace("`", ""), (0, place), xycoords=("axes fraction", "data"), xytext=(0, 8),
-                    textcoords="offset points", fontsize=9)  # fmt: skip
+                    textcoords="offset points", fontsize=figures.SIZE)  # fmt: skip
     ax.set(xscale="log", xlabel="seconds of a unit", yticks=[], ylim=(len(works) - 0.6, -0.9))
     ax.spines["left"].set_visible(False)
-    fig.legend(loc="outside upper center", ncol=3, frameon=False, fontsize=9.5, handletextpad=0.1, columnspacing=1)
-    fig.savefig(path)
+    fig.legend(loc="outside upper center", ncol=2, handletextpad=0.1, columnspacing=1)
+    fig.savefig(path, metadata={"Date": None})
     plt.close(fig)

@@ -5,7 +5,6 @@ switch in every browser and in print, and only there does its ink have the colou
 elsewhere shows the same drawing in the light colours that it was drawn in.
 """
 
-import hashlib
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -15,8 +14,8 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 SVG, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
-INK, PAPER = "#1c1c1c", "#ffffff"  # as in lib/figures.py
-PAGE = {INK: "currentColor", PAPER: "var(--pst-color-background, #fff)"}
+# Colours of lib/figures.py that are the page's own: ink, paper; and what is light on an image, which stays as it is.
+PAGE = {"#1c1c1c": "currentColor", "#ffffff": "var(--pst-color-background, #fff)", "#fefefe": "#fefefe"}
 COLOUR, NUMBER = re.compile(r"#[0-9a-f]{6}\b"), re.compile(r"-?\d+\.\d{3,}")
 REFERENCE = re.compile(r"url\(#([^)]+)\)")
 # Björn Ottosson's OKLab: from linear RGB to the cones, and from their cube roots to lightness and two hues
@@ -125,13 +124,12 @@ class Inline(SphinxPostTransform):
 
     def run(self):
         """Replace each image that is a drawing of matplotlib."""
-        for image in list(self.document.findall(nodes.image)):
+        for k, image in enumerate(list(self.document.findall(nodes.image))):
             path = Path(self.app.srcdir, image["uri"])
             if path.suffix != ".svg" or "matplotlib" not in (text := path.read_text("utf-8"))[:2000]:
                 continue
-            place = f"{self.env.docname}/{image['uri']}/{image.get('alt', '')}"
-            name = "drawing-" + hashlib.sha256(place.encode()).hexdigest()[:8]
-            image.replace_self(nodes.raw("", inlined(text, image.get("alt", ""), name), format="html"))
+            made = inlined(text, image.get("alt", ""), f"drawing-{k + 1}")
+            image.replace_self(nodes.raw("", made, format="html"))
 
 
 def setup(app):

@@ -1,25 +1,48 @@
-"""The built site, served on this machine, in the system's Chromium."""
+"""The built site, served on this machine, in the system's Chromium. Each page is loaded once for all tests."""
 
 import functools
+import gzip
 import os
 import shutil
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from playwright.sync_api import sync_playwright
 
+MEASURE = Path(__file__).with_name("measure.js").read_text("utf-8")
+SET = "() => window.MathJax?.startup?.promise.then(() => true) ?? true"
+SEEN = """() => Promise.all([...document.images].map((image) => {
+    image.loading = "eager";
+    return image.complete || new Promise((done) => { image.onload = image.onerror = done; });
+}))"""
+PLACES = """() => ["figure :is(img, svg)", ".chips"].map((name) => {
+    const one = document.querySelector(`article ${name}`);
+    return one && (one.getBoundingClientRect().top + scrollY) / innerHeight;
+})"""
+OPEN = "() => document.querySelectorAll('details').forEach((one) => { one.open = true; })"
+DRAWN = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
+
 
 class Quiet(SimpleHTTPRequestHandler):
     """Serve without a line on the terminal for each file."""
+
+    protocol_version = "HTTP/1.1"
 
     def log_message(self, *_):
         pass
 
 
 @pytest.fixture(scope="session")
-def address(built):
-    handler = functools.partial(Quiet, directory=built / "build/html")
+def site(built):
+    return built / "build/html"
+
+
+@pytest.fixture(scope="session")
+def address(site):
+    handler = functools.partial(Quiet, directory=site)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -39,18 +62,53 @@ def browser():
 
 
 class Visit:
-    """A page as loaded, with what it asked for and what went wrong."""
+    """A page as loaded, with what it asked for, what that weighs as servers send it, and what went wrong."""
 
-    def __init__(self, browser, url, width=1280, scheme="light"):
-        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        self.page = self.context.new_page()
+    def __init__(self, browser, url):
+        self.page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
         self.requests, self.errors = [], []
         self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("requestfailed", lambda request: self.errors.append(f"{request.url} did not come"))
         self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.goto(url)
-        self.page.wait_for_function("window.MathJax?.startup?.promise === undefined || window.MathJax.startup.promise")
-        self.page.evaluate("window.MathJax?.startup?.promise")
+        self.page.wait_for_function(SET)
+
+    def at(self, width, look, theme="light"):
+        """Return what a reader finds at another width and in another theme, without loading the page again."""
+        self.page.set_viewport_size({"width": width, "height": 900 if width > 390 else 844})
+        self.page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+        self.page.evaluate(DRAWN)
+        return self.page.evaluate(look)
+
+
+@pytest.fixture(scope="session")
+def seen(site, address, browser):
+    """Return what a reader finds on a page, on a desk, a tablet and a phone, by day and by night."""
+
+    @functools.cache
+    def look(name):
+        visit = Visit(browser, f"{address}/{name}.html")
+        visit.page.evaluate(SEEN)
+        found = {"first": [visit.at(1280, PLACES), visit.at(390, PLACES)]}
+        visit.page.evaluate(OPEN)
+        for width_name, width in {"phone": 390, "tablet": 768, "desk": 1280}.items():
+            found[width_name] = visit.at(width, MEASURE)
+        found["dark"] = visit.at(1280, MEASURE, "dark")
+        found["foreign"] = [url for url in visit.requests if not url.startswith((address, "data:", "blob:"))]
+        own = {urlsplit(url).path for url in visit.requests if url.startswith(address)}
+        found |= {"errors": visit.errors, "weight": sum(weight(site / unquote(path).lstrip("/")) for path in own)}
+        visit.page.close()
+        return found
+
+    return look
+
+
+@functools.cache
+def weight(path):
+    """Return how many bytes a file has on its way: what can be compressed is."""
+    content = path.read_bytes()
+    return len(gzip.compress(content, 6)) if path.suffix in (".html", ".js", ".css", ".svg", ".json") else len(content)
 
 
 @pytest.fixture
@@ -58,10 +116,10 @@ def visit(address, browser):
     """Open a page of the book: ``visit("book/intro")``."""
     visits = []
 
-    def open_page(name, **options):
-        visits.append(Visit(browser, f"{address}/{name}.html", **options))
+    def open_page(name):
+        visits.append(Visit(browser, f"{address}/{name}.html"))
         return visits[-1]
 
     yield open_page
     for each in visits:
-        each.context.close()
+        each.page.close()

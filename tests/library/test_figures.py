@@ -1,11 +1,15 @@
 """Figures draw ordinary and odd input, show every name that they are given, and keep to the house style."""
 
+import io
 import itertools
+import re
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex, to_rgb, to_rgba
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from lib import figures
 
@@ -17,6 +21,12 @@ X = np.arange(1, 41)
 
 def texts(figure):
     return [text.get_text() for ax in figure.axes for text in ax.texts]
+
+
+def boxes_of_words(figure, panel=0):
+    """Name and box of each text in a panel, without its leader, in the order of drawing."""
+    figure.canvas.draw()
+    return [(text.get_text(), Text.get_window_extent(text)) for text in figure.axes[panel].texts]
 
 
 def plane(starts=3, records=30, **kwargs):
@@ -38,9 +48,9 @@ def curves(series, **kwargs):
 @pytest.mark.parametrize("starts", [1, 6])
 def test_plane_draws_one_path_a_start_and_every_score(starts):
     figure = plane(starts)
-    drawn = [item for item in figure.axes[0].collections if isinstance(item, LineCollection)]
-    assert len(drawn) == starts
-    assert all(len(item.get_segments()) == 29 for item in drawn)
+    shades = set(map(tuple, figures.TIME(np.arange(24))))
+    drawn = [line.get_xydata() for line in figure.axes[0].lines if to_rgba(line.get_color()) in shades]
+    assert sum(len(piece) - 1 for piece in drawn) == 29 * starts
     assert [text for text in texts(figure) if "score" in text] == ["score 1", "score 0.9", "score 0"]
     assert figure.axes[1].get_xlabel() == "iteration"
 
@@ -146,9 +156,8 @@ def test_curves_with_odd_values(y):
 
 def test_labels_do_not_overlap():
     figure = curves({f"curve {k}": (1 + 1e-3 * k) / X for k in range(5)})
-    renderer = figure.canvas.get_renderer()
-    boxes = sorted((text.get_window_extent(renderer) for text in figure.axes[0].texts), key=lambda box: box.y0)
-    assert all(below.y1 <= above.y0 + 3 for below, above in itertools.pairwise(boxes))
+    boxes = [box for _, box in boxes_of_words(figure)]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
 
 
 def test_every_curve_is_drawn():
@@ -162,8 +171,8 @@ def test_labels_at_the_top_of_panels_do_not_overlap(ends):
         rising = {f"curve {k}\nof three": np.linspace(0, end, len(X)) for k, end in enumerate(ends)}
         figure = figures.curves(X, rising, "x", "y", yscale="linear", ax=ax)
     figure.canvas.draw()
-    for ax in figure.axes:
-        boxes = sorted((text.get_window_extent() for text in ax.texts), key=lambda box: box.y0)
+    for k in range(2):
+        boxes = sorted((box for _, box in boxes_of_words(figure, k)), key=lambda box: box.y0)
         assert all(below.y1 <= above.y0 + 1 for below, above in itertools.pairwise(boxes))
 
 
@@ -177,8 +186,13 @@ def test_a_given_interval_is_drawn_around_its_curve():
 def test_histogram_stacks_what_is_inside_its_edges():
     samples = {"few": [0.05, 0.15, 0.15], "none": [], "more": [0.15, 0.25, 0.25, 9.0, -1.0]}
     ax = figures.histogram(samples, [0.0, 0.1, 0.2, 0.3], "gap", "runs").axes[0]
-    tops = [patch.get_data().values for patch in ax.patches]
-    np.testing.assert_array_equal(tops, [[1, 2, 0], [1, 2, 0], [1, 3, 2]])
+    few, more = ax.collections
+    counted = np.array([[1, 2, 0], [1, 3, 2]])
+    for k, height in itertools.product(range(3), (0.5, 1.5, 2.5)):
+        place = (0.05 + 0.1 * k, height)
+        assert few.get_paths()[0].contains_point(place) == (height < counted[0, k])
+        assert more.get_paths()[0].contains_point(place) == (counted[0, k] < height < counted[1, k])
+    np.testing.assert_array_equal([ax.get_xlim(), ax.get_ylim()], [(0, 0.3), (0, 1.05 * 3)])
     assert [text.get_text() for text in ax.get_legend().get_texts()] == list(samples)
     assert figures.histogram({"one": []}, [0.0, 1.0], "gap", "runs").axes[0].get_legend() is None
 
@@ -191,12 +205,14 @@ def test_panels_are_stacked_in_one_figure():
     assert len(figures.panels(1)) == 1
 
 
-def test_agreement():
+def test_agreement_shows_by_how_much_numbers_differ():
     values = np.linspace(-3, 2, 20)
-    figure = figures.agreement(values, values + 0.1, "predicted", "measured")
+    figure = figures.agreement(values, values + 1e-9 * np.sin(values), "predicted", "measured - predicted")
     assert isinstance(figure, Figure)
-    assert figure.axes[0].get_ylabel() == "measured"
-    np.testing.assert_allclose(figure.axes[0].collections[0].get_offsets()[:, 1], values + 0.1)
+    drawn = figure.axes[0].collections[0].get_offsets()
+    np.testing.assert_allclose(drawn, np.stack([values, 1e-9 * np.sin(values)], axis=1), atol=1e-15)
+    low, high = figure.axes[0].get_ylim()
+    assert -2e-9 < low < 0 < high < 2e-9
 
 
 COLUMNS, ROWS = np.arange(2, 10), np.arange(0, 60, 5)
@@ -215,9 +231,12 @@ def test_heatmap_puts_rows_upwards_and_columns_to_the_right():
     figure = heatmap(values, title="all")
     image = figure.axes[0].collections[0]
     np.testing.assert_array_equal(image.get_array(), values)
-    corners = image.get_coordinates()
-    np.testing.assert_allclose(corners[0, 0], (1.5, -2.5))
-    np.testing.assert_allclose(corners[-1, -1], (9.5, 57.5))
+    ax = figure.axes[0]
+    assert ax.get_ylim() == (0, 12)
+    for axis, centres in ((ax.xaxis, COLUMNS), (ax.yaxis, ROWS)):
+        for place, label in zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True):
+            assert np.interp(place, np.arange(len(centres)) + 0.5, centres) == pytest.approx(float(label.get_text()))
+        assert len(axis.get_ticklocs()) >= 3
     assert figure.axes[1].get_xlabel() == "fraction"
     assert image.get_clim() == (0, values.size - 1)
 
@@ -227,7 +246,9 @@ def test_heatmap_names_its_lines_and_stays_in_its_frame(values):
     lines = {"up": (COLUMNS, 10 * COLUMNS), "flat": (COLUMNS, 0 * COLUMNS + 20), "outside": (COLUMNS, 0 * COLUMNS + 99)}
     figure = heatmap(values, lines=lines, level=0.5, limits=(0, 1))
     assert texts(figure) == ["up", "flat"]
-    assert figure.axes[0].get_ylim() == (-2.5, 57.5)
+    assert figure.axes[0].get_ylim() == (0, 12)
+    up = figure.axes[0].lines[0].get_ydata()
+    np.testing.assert_allclose(up, 10 * COLUMNS / 5 + 0.5)
 
 
 def test_heatmap_of_one_row_or_column_has_no_contour():
@@ -236,11 +257,21 @@ def test_heatmap_of_one_row_or_column_has_no_contour():
         figures.heatmap(columns, rows, values, "d", "rows", label="fraction", level=0.5).canvas.draw()
 
 
-def test_heatmap_of_classes_lists_them():
-    figure = heatmap(SLOPE, classes=["local", "global"], label="")
-    assert [text.get_text() for text in figure.axes[1].get_xticklabels()] == ["local", "global"]
-    image = figure.axes[0].collections[0]
-    np.testing.assert_allclose(image.to_rgba(np.array([0, 1]))[:, :3], figures.PALETTE[:2])
+def test_regions_cover_their_cells_and_bear_their_names():
+    kinds = np.where(ROWS[:, None] > 50, np.nan, SLOPE)
+    figure = figures.regions(
+        COLUMNS, ROWS, kinds, ["local", "global", "absent"], "d", "rows", {"edge": (COLUMNS, 4 * COLUMNS)}
+    )
+    figure.canvas.draw()
+    ax = figure.axes[0]
+    assert (ax.get_xlim(), ax.get_ylim()) == ((1.5, 9.5), (-2.5, 57.5))
+    assert set(texts(figure)) == {"local", "global", "edge"}
+    for kind, patch in enumerate(ax.patches):
+        inside = patch.get_path().contains_points(np.stack(np.meshgrid(COLUMNS, ROWS), axis=-1).reshape(-1, 2))
+        np.testing.assert_array_equal(inside.reshape(SLOPE.shape), kinds == kind)
+    assert [to_hex(patch.get_facecolor()) for patch in ax.patches] == [
+        figures.KINDS[name] for name in ("local", "global")
+    ]
 
 
 def test_panels_of_heatmaps_share_one_bar():
@@ -253,12 +284,6 @@ def test_panels_of_heatmaps_share_one_bar():
 
 SENTENCES = [["[CLS]", "a", "truly", "dreadful", "film"], 3 * ["the", "film", "about", "a", "quiet", "town", "was"]]
 ATTENTION = [np.arange(10).reshape(2, 5) / 10, np.linspace(0, 1, 42).reshape(2, 21)]
-
-
-def boxes_of_words(figure):
-    """Name and box of each text in front of and above the cells, in the order of drawing."""
-    figure.canvas.draw()
-    return [(text.get_text(), text.get_window_extent()) for text in figure.axes[0].texts]
 
 
 def test_sentences_have_every_word_and_a_cell_for_each_row_under_it():
@@ -284,7 +309,7 @@ def test_sentences_are_wrapped_and_stay_in_the_figure():
     figure = figures.sentences(SENTENCES, ATTENTION, ["start", "end"])
     drawn = boxes_of_words(figure)
     lines = sum(name == "start" for name, _ in drawn)
-    assert lines == 1 + 2
+    assert lines == 1 + 3
     assert figure.get_figwidth() == figures.WIDTH
     frame = figure.bbox
     assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 <= frame.y1 for _, box in drawn)
@@ -351,11 +376,157 @@ EYES = {
 }
 
 
+def light_of(colour):
+    parts = np.array(to_rgb(colour))
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(colour, ground):
+    low, high = sorted(light_of(each) @ [0.2126, 0.7152, 0.0722] + 0.05 for each in (colour, ground))
+    return high / low
+
+
+@pytest.mark.parametrize("colour", [*figures.PALETTE, figures.INK, figures.MUTED])
+def test_text_in_each_colour_can_be_read(colour):
+    assert contrast(colour, "#ffffff") >= 4.5
+
+
 @pytest.mark.parametrize("eye", EYES)
 def test_colours_are_distinct_for_every_eye(eye):
-    seen = np.array(figures.PALETTE[:4]) ** 2.2 @ np.transpose(EYES[eye])
+    seen = np.array([light_of(colour) for colour in figures.PALETTE]) @ np.transpose(EYES[eye])
     seen = seen.clip(0, 1) ** (1 / 2.2)
-    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 0.15
+    distances = {pair: np.linalg.norm(seen[pair[0]] - seen[pair[1]]) for pair in itertools.combinations(range(7), 2)}
+    assert min(far for pair, far in distances.items() if max(pair) < 4) > 0.15
+    assert min(distances.values()) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("names", "colours"),
+    [
+        (["GD", "NGD", "Adam"], [figures.BLUE, figures.VERMILION, figures.PINK]),
+        (["normalised\nGD", "Polyak"], [figures.VERMILION, figures.GREEN]),
+        (
+            [r"$p = 1.75$", "q = 2", r"$\ell_{1.1}$", r"$\ell_3$"],
+            [figures.VERMILION, figures.BLUE, figures.BROWN, figures.GREEN],
+        ),
+        (["local", "something", "global"], [figures.VERMILION, figures.BLUE, figures.GREEN]),
+    ],
+    ids=str,
+)
+def test_a_method_has_its_colour_in_every_figure(names, colours):
+    drawn = curves({name: (k + 1) / X for k, name in enumerate(names)}).axes[0].lines
+    assert [line.get_color() for line in drawn] == colours
+    for title in ({"other": 3 / X} | {name: 1 / X for name in names[::-1]},):
+        assert curves(title).axes[0].lines[-1].get_color() == colours[0]
+
+
+def test_a_name_has_one_colour_in_all_panels_and_no_other_name_has_it():
+    upper, lower = figures.panels(2)
+    figures.curves(X, {"constant": 1 / X, "GD": 2 / X, "1 / t": 3 / X}, "t", "y", ax=upper)
+    figures.curves(X, {"GD": 2 / X, "new": 4 / X, "constant": 1 / X}, "t", "y", ax=lower)
+    first, second = ({text.get_text(): text.get_color() for text in ax.texts} for ax in (upper, lower))
+    assert (first["constant"], first["GD"]) == (second["constant"], second["GD"])
+    assert len(set((first | second).values())) == 4
+
+
+def paths_of(figure):
+    """Numbers of points of the lines in the SVG of a figure, and its sizes of text in points."""
+    file = io.StringIO()
+    with plt.rc_context({"path.simplify_threshold": 0.2}):
+        figure.savefig(file, format="svg")
+    text = file.getvalue()
+    lines = re.findall(r'<path d="([^"]*)" clip-path="[^"]*" style="fill: none', text)
+    return [len(re.findall("[ML]", line)) for line in lines], [
+        100 * float(k) for k in re.findall(r"scale\(([\d.]+) -", text)
+    ]
+
+
+def test_smooth_curves_have_few_points_and_keep_their_shape():
+    t = np.arange(1, 20001)
+    figure = figures.curves(t, {"GD": 1 / t + 3 / t**2, "flow": np.abs(np.log(t) - 5) + 1e-3}, "t", "y")
+    counts, _ = paths_of(figure)
+    assert len(counts) == 2
+    assert max(counts) <= 150
+    spike = np.full(20001, 1.0)
+    spike[5000] = 2.0
+    figure = figures.curves(np.arange(20001), {"GD": spike}, "t", "y", "linear", "linear")
+    assert paths_of(figure)[0][0] >= 4
+
+
+def test_a_band_of_many_records_has_few_points():
+    t = np.arange(1, 5001)
+    figure = figures.curves(t, {"GD": np.arange(1, 12) / t[:, None]}, "t", "y")
+    median = figure.axes[0].lines[0].get_xydata()
+    assert len(median) <= 150
+    np.testing.assert_allclose(median[:, 1], 6 / median[:, 0])
+    assert (median[0, 0], median[-1, 0]) == pytest.approx((1, 5000))
+
+
+def test_text_can_be_read_on_a_phone():
+    figures.theme()
+    try:
+        for figure in (
+            plane(rays={"SVM": (1, 1)}, names=["a"]), curves({"one": 1 / X}, heading="what"), heatmap(SLOPE),
+            figures.histogram({"a": [1], "b": [2]}, [0, 1, 2, 3], "x", "y"),
+        ):  # fmt: skip
+            assert figure.get_figwidth() == figures.WIDTH
+            assert min(paths_of(figure)[1]) >= 11
+    finally:
+        plt.rcdefaults()
+
+
+@pytest.mark.parametrize("side", [(0, 1), (1, 0), (1, 1), (-1, 1)], ids=str)
+def test_names_of_tokens_cover_no_path_and_no_token(side):
+    paths = np.linspace(0, 2, 60)[:, None, None] * np.array(side, float)
+    figure = figures.plane(paths, range(60), POINTS, SCORES, CHOSEN, window=(-2, 3, -1, 4), rays={"SVM": (1, 0.2)})
+    boxes = [box for _, box in boxes_of_words(figure)]
+    ax = figure.axes[0]
+    marks = ax.transData.transform(np.concatenate([paths[:, 0], POINTS, np.outer(np.linspace(0, 3, 90), (1, 0.2))]))
+    assert not any(box.contains(*mark) for box in boxes for mark in marks)
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    assert all(text.get_bbox_patch() is None for text in ax.texts)
+
+
+def test_a_name_stands_at_the_end_of_its_curve():
+    early = np.where(X <= 10, 1 / X, np.nan)
+    ax = curves({"early": early, "late": 20 / X}).axes[0]
+    for text, last in zip(ax.texts, (9, 39), strict=True):
+        box, y = Text.get_window_extent(text), (early, 20 / X)[last > 9][last]
+        end = ax.transData.transform((X[last], y))
+        assert 0 < box.x0 - end[0] < 20 * ax.figure.dpi / 72
+        assert box.y0 < end[1] < box.y1
+
+
+def test_a_name_that_had_to_move_has_a_leader_to_its_curve():
+    ax = curves({f"curve {k}": (1 + 1e-3 * k) / X for k in range(5)}, heading="five").axes[0]
+    moved = [text for text in ax.texts if text.get_gid() == "end" and text.arrow_patch.get_visible()]
+    assert len(moved) >= 3
+    for text in moved:
+        np.testing.assert_allclose(ax.transData.transform(text.xy), ax.transData.transform((40, 1 / 40)), atol=8)
+    assert texts(ax.figure).count("five") == 1
+
+
+@pytest.mark.parametrize(("low", "high", "plain"), [(0.03, 0.4, True), (0.3, 0.6, True), (1e-6, 1e-1, False)], ids=str)
+def test_a_short_logarithmic_axis_has_plain_numbers(low, high, plain):
+    ax = curves({"GD": np.geomspace(low, high, 40)}).axes[0]
+    low, high = ax.get_ylim()
+    shown = [label.get_text() for label in ax.get_yticklabels() if low <= label.get_position()[1] <= high]
+    assert len(shown) >= 2
+    assert all(re.fullmatch(r"0\.\d+", text) for text in shown) == plain
+    assert not [label.get_text() for label in ax.get_yticklabels(minor=True) if label.get_text()]
+
+
+def test_names_stay_at_their_curves_when_more_panels_come():
+    with plt.rc_context():
+        figures.theme()
+        upper, lower = figures.panels(2)
+        figures.curves(X, {"low": 0 * X, "high": 0 * X + 1}, "", "y", yscale="linear", ax=upper)
+        figure = figures.heatmap(
+            COLUMNS, ROWS, SLOPE, "d", "rows\nin two lines", label="fraction", title="more", ax=lower
+        )
+        boxes = boxes_of_words(figure)
+        for (_, box), height in zip(boxes, (0, 1), strict=True):
+            assert box.y0 < upper.transData.transform((40, height))[1] < box.y1
 
 
 def test_time_runs_from_light_to_dark():

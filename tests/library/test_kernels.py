@@ -24,7 +24,7 @@ from tests.library.problems import (
     textbook_gradient,
 )
 
-LOSSES = [losses.logistic, losses.exponential, losses.correlation, losses.cubic(0.5)]
+LOSSES = [losses.logistic, losses.exponential, losses.correlation, losses.cubic(0.5), losses.sigmoid]
 every_loss = st.sampled_from(LOSSES)
 
 
@@ -196,7 +196,7 @@ def test_every_theta_of_a_batch_has_the_gradient_and_the_excess_of_the_tensors(b
 
 
 def test_its_constants_are_those_of_the_losses():
-    for name in ("LOGISTIC", "EXPONENTIAL", "CORRELATION", "CUBIC", "TINY"):
+    for name in ("LOGISTIC", "EXPONENTIAL", "CORRELATION", "CUBIC", "SIGMOID", "TINY"):
         assert getattr(kernels, name) == getattr(losses, name), name
 
 

@@ -5,12 +5,13 @@ import math
 import re
 import sys
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
 from IPython.core.interactiveshell import InteractiveShell
 
-from lib.ledger import MIME, OUTCOMES, VERDICTS, Row, baseline, claim, control, source, tell, verdict, widest
+from lib.ledger import MIME, OUTCOMES, VERDICTS, Row, baseline, claim, control, show, source, tell, verdict, widest
 
 HOLDS = {"<=": (1.0, 2.0), ">=": (2.0, 1.0), "==": (3.0, 3.0)}
 FAILS = {"<=": (2.0, 1.0), ">=": (1.0, 2.0), "==": (3.0, 3.0000001)}
@@ -352,6 +353,23 @@ def test_table_shows_every_row_and_escapes_text():
     assert "Theorem 2: a < b & c <script>" in lines[0]
 
 
+def named(make, count):
+    return [row(make, 1.5, name=f"{make.__name__}-{k}", statement=f"{make.__name__} {k} of them") for k in range(count)]
+
+
+@pytest.mark.parametrize(("claims", "controls", "folded"), [(6, 4, 0), (7, 1, 2), (1, 6, 3)])
+def test_six_claims_and_four_controls_are_open_and_the_rest_is_folded(claims, controls, folded):
+    rows = [*named(control, controls), *named(claim, claims), row(baseline, name="null")]
+    shown, _, more = verdict(*rows)._repr_mimebundle_()["text/html"].partition("<details")
+    assert more.count("<tr class") == folded
+    assert shown.count("<tr class") == len(rows) - folded
+    for one in rows:
+        limit = {"claim": 6, "control": 4, "baseline": 0 if folded else 1}[one.kind]
+        number = int(one.name.rpartition("-")[2]) if "-" in one.name else 0
+        assert (f": {one.statement} <" in shown) == (number < limit), one.name
+    assert (f"{folded} more rows" in more) == bool(folded)
+
+
 def test_only_a_bound_set_after_a_look_is_marked():
     assert "†" not in verdict(row(set="before"), row(baseline, name="null"))._repr_mimebundle_()["text/html"]
 
@@ -365,7 +383,7 @@ def glued(monkeypatch):
     """What a notebook glues, by key."""
     found = {}
     monkeypatch.setattr("IPython.get_ipython", lambda: "a notebook")
-    monkeypatch.setattr("myst_nb.glue", lambda key, value, display: found.update({key: (value, display)}))
+    monkeypatch.setattr("myst_nb.glue", lambda key, value, display=True: found.update({key: (value, display)}))
     return found
 
 
@@ -386,6 +404,29 @@ def test_prose_that_would_show_no_number_is_refused(value, glued):
     with pytest.raises(ValueError, match=r"^theorem-2-log-time is .*: prose can only show one finite number or text$"):
         tell("theorem-2", first=1, log_time=value)
     assert glued == {}
+
+
+@pytest.fixture
+def figure():
+    return plt.figure()
+
+
+def test_what_is_shown_goes_to_the_page_under_its_key_and_is_closed(figure, glued):
+    table = verdict(row())
+    assert show("fig-theorem-2-offset", figure) is None
+    assert show("tab-theorem-2-evidence", table) is None
+    assert glued == {"fig-theorem-2-offset": (figure, True), "tab-theorem-2-evidence": (table, True)}
+    assert plt.get_fignums() == []
+
+
+def test_a_script_gets_what_it_would_show_and_a_downloaded_notebook_shows_it(monkeypatch):
+    seen, table = [], verdict(row())
+    assert show("tab-theorem-2-evidence", table) is table
+    monkeypatch.setattr("IPython.get_ipython", lambda: "a notebook")
+    monkeypatch.setattr("IPython.display.display", seen.append)
+    monkeypatch.setitem(sys.modules, "myst_nb", None)
+    assert show("tab-theorem-2-evidence", table) is None
+    assert seen == [table]
 
 
 def test_a_script_and_a_notebook_without_myst_nb_tell_nobody(capsys, monkeypatch):

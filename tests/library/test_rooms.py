@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 FLOORS = [
@@ -40,9 +41,14 @@ def test_an_absolute_import_is_seen(line):
         imported(f"def late():\n    {line}\n")
 
 
-def test_the_library_page_has_the_public_modules_in_that_order():
-    listed = re.findall(r"automodule:: lib\.(\w+)", (ROOT / "book/library.md").read_text("utf-8"))
+def test_the_library_pages_have_the_public_modules_in_that_order():
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))["parts"]
+    pages = next(page["sections"] for part in toc for page in part["chapters"] if page["file"] == "book/library")
+    texts = [(ROOT / f"{page['file']}.md").read_text("utf-8") for page in pages]
+    listed = [name for text in texts for name in re.findall(r"automodule:: lib\.(\w+)", text)]
     assert listed == [floor for floor in FLOORS if floor != "checks" and not floor.startswith("_")]
+    overview = re.findall(r"\{doc\}`library/([\w-]+)`", (ROOT / "book/library.md").read_text("utf-8"))
+    assert [name.replace("-", "_") for name in overview] == listed
 
 
 def test_every_module_has_its_floor():

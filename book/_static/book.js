@@ -1,0 +1,50 @@
+// What pages do by themselves; without it everything on them can still be read.
+
+// What is wider than its place scrolls in its own box: one sees that there is more, and reaches it by keyboard.
+const boxes = "article :is(mjx-container[display], .pst-scrollable-table-container, .text_html, .highlight > pre)";
+
+function mark(box) {
+  const hidden = box.scrollWidth - box.clientWidth;
+  box.classList.toggle("wide", hidden > 2);
+  box.classList.toggle("more", hidden - box.scrollLeft > 2);
+  if (hidden > 2 && !box.hasAttribute("tabindex")) {
+    box.tabIndex = 0;
+    box.setAttribute("role", "group");
+    box.setAttribute("aria-label", "scrolls sideways");
+  }
+}
+
+function watch() {
+  const observer = new ResizeObserver((entries) => entries.forEach((entry) => mark(entry.target)));
+  for (const box of document.querySelectorAll(boxes)) {
+    observer.observe(box);
+    box.addEventListener("scroll", () => mark(box), { passive: true });
+  }
+  for (const button of document.querySelectorAll("button.copybtn")) button.setAttribute("aria-label", "Copy this code");
+}
+
+addEventListener("load", () => Promise.resolve(window.MathJax?.startup?.promise).then(watch));
+
+// The page of results shows sentences around what was found, formulas in words, code only where no sentence has it.
+function sentences(page, keywords, anchor) {
+  const found = new DOMParser().parseFromString(page, "text/html");
+  let place = (anchor && found.getElementById(anchor.slice(1))) || found.querySelector("article");
+  if (!place) return null;
+  while (place.localName !== "article" && place.textContent.length < 80) place = place.parentElement;
+  place.querySelectorAll("script, style, .headerlink, h1, nav").forEach((part) => part.remove());
+  place.querySelectorAll("div.math").forEach((formula) => formula.replaceWith(" … "));
+  place.querySelectorAll("[data-words]").forEach((formula) => formula.replaceWith(formula.dataset.words));
+  const all = place.textContent.replace(/\s+/g, " ").trim();
+  place.querySelectorAll(".cell_input, pre, summary, table").forEach((part) => part.remove());
+  const prose = place.textContent.replace(/\s+/g, " ").trim();
+  const where = (text) => Math.min(...[...keywords].map((word) => text.toLowerCase().indexOf(word) + 1 || Infinity)) - 1;
+  const text = where(prose) < Infinity || where(all) === Infinity ? prose : all;
+  const start = where(text) < Infinity ? text.lastIndexOf(" ", Math.max(where(text) - 100, 0)) + 1 : 0;
+  const end = start + 240 < text.length ? text.lastIndexOf(" ", start + 240) : text.length;
+  const summary = document.createElement("p");
+  summary.className = "context";
+  summary.textContent = (start > 0 ? "… " : "") + text.slice(start, end) + (end < text.length ? " …" : "");
+  return summary;
+}
+
+if (typeof Search !== "undefined") Search.makeSearchSummary = sentences;

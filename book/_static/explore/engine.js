@@ -1,0 +1,461 @@
+// Attention in the plane: the arithmetic of the interactive figures, and nothing of a page.
+//
+// The same numbers as the library's, which tests/test_explore.py compares on a thousand problems: lib.kernels (gradient, step rules),
+// lib.separators, lib.selection, lib.joint_paths and lib.published. A problem is {keys, scores}: keys[i][t] = [x, y], scores[i][t] a number.
+
+const STEEP = 300; // margin at which a slope is given by its logarithm
+const FAINT = 1e-100; // part of attention whose logarithm is taken out
+const ROUNDING = 16 * 2 ** -52; // part of |row| |theta| that a margin may lack
+const LONGEST = 1e9; // length of theta times the longest row above which it counts as none
+const TIGHT = 1e-6; // how far from 1 the margin of a neighbour may be
+
+export const losses = ["logistic", "exponential", "correlation"];
+
+// ---- vectors ---------------------------------------------------------------------------------------------------------------------------------
+
+export const dot = (a, b) => a[0] * b[0] + a[1] * b[1];
+const minus = (a, b) => [a[0] - b[0], a[1] - b[1]];
+const times = (c, a) => [c * a[0], c * a[1]];
+
+/** sign(x) |x|^power of a number. */
+const raise = (x, power) => (power === 1 ? x : Math.sign(x) * Math.abs(x) ** power);
+
+/** Gradient of |x|_p^p / p, and the x whose gradient this is. */
+export const mirrorMap = (v, norm) => v.map((x) => raise(x, norm - 1));
+export const inverseMirrorMap = (v, norm) => v.map((x) => raise(x, 1 / (norm - 1)));
+
+const dual = (norm) => norm / (norm - 1);
+
+/** The l_p norm; the entries are scaled, for a high power of anything but 1 overflows or vanishes. */
+export function length(v, norm = 2) {
+  const largest = Math.max(Math.abs(v[0]), Math.abs(v[1]));
+  if (largest === 0 || norm === 2) return Math.hypot(v[0], v[1]);
+  return largest * (Math.abs(v[0] / largest) ** norm + Math.abs(v[1] / largest) ** norm) ** (1 / norm);
+}
+
+export const unit = (v, norm = 2) => times(1 / length(v, norm), v);
+
+/** 1 - cos of the angle: half the squared distance of the unit vectors, right down to 1e-32. */
+export function oneMinusCosine(a, b) {
+  const apart = minus(unit(a), unit(b));
+  return dot(apart, apart) / 2;
+}
+
+// ---- gradient and descent --------------------------------------------------------------------------------------------------------------------
+
+/** Room for one problem's arithmetic, its arrays flat. Inputs all have the same number of tokens. */
+function workspace({ keys, scores }) {
+  const inputs = keys.length, tokens = keys[0].length, flat = keys.flat();
+  return {
+    inputs, tokens, x: Float64Array.from(flat, (k) => k[0]), y: Float64Array.from(flat, (k) => k[1]), scores: Float64Array.from(scores.flat()),
+    logits: new Float64Array(inputs * tokens), weights: new Float64Array(inputs * tokens), scales: new Float64Array(inputs),
+    direction: [0, 0], logSlope: 0,
+  };
+}
+
+/** -loss'(u) at the margin u = topScore + pull small, small = e^shift, as a factor; its logarithm's rest is left in room.logSlope. */
+function slope(room, loss, topScore, pull, small) {
+  const margin = topScore + pull * small;
+  room.logSlope = 0;
+  if (loss === "correlation") return 1;
+  if (loss === "logistic" ? margin > STEEP : Math.abs(margin) > STEEP) {
+    room.logSlope = -margin;
+    return 1;
+  }
+  return loss === "logistic" ? 1 / (1 + Math.exp(margin)) : Math.exp(-margin);
+}
+
+/** Fill in loss' a_t (gamma_t - gamma . a) of input i up to a factor e^scale; return scale, -Infinity if all tokens tie. */
+function weigh(room, i, loss) {
+  const { tokens, logits, scores, weights } = room, first = i * tokens, last = first + tokens;
+  let top = first;
+  for (let t = first + 1; t < last; t++) if (logits[t] > logits[top]) top = t;
+  let total = 0, drift = 0;
+  const highest = logits[top], score = scores[top];
+  for (let t = first; t < last; t++) {
+    const odds = t === top ? 1 : Math.exp(logits[t] - highest);
+    total += odds;
+    drift += odds * (scores[t] - score);
+    weights[t] = odds;
+  }
+  if (Math.abs(drift) < FAINT) return weighFaint(room, first, last, top, loss);
+  drift /= total;
+  const factor = -slope(room, loss, score, drift, 1) / total;
+  let others = 0;
+  for (let t = first; t < last; t++) {
+    weights[t] *= factor * (scores[t] - score - drift);
+    others += weights[t];
+  }
+  weights[top] -= others;
+  return room.logSlope;
+}
+
+/** As weigh, where little attention is left to tokens with another score than the top one's: its logarithm, shift, is taken out of them. */
+function weighFaint(room, first, last, top, loss) {
+  const { logits, scores, weights } = room;
+  let shift = -Infinity;
+  for (let t = first; t < last; t++) if (scores[t] !== scores[top]) shift = Math.max(shift, logits[t] - logits[top]);
+  if (shift === -Infinity) {
+    weights.fill(0, first, last);
+    return shift;
+  }
+  const small = Math.exp(shift);
+  let total = 0, pull = 0;
+  for (let t = first; t < last; t++) {
+    const gap = scores[t] - scores[top];
+    weights[t] = Math.exp(logits[t] - logits[top] - (gap === 0 ? 0 : shift));
+    total += gap === 0 ? weights[t] : small * weights[t];
+    pull += gap * weights[t];
+  }
+  pull /= total;
+  const factor = -slope(room, loss, scores[top], pull, small) / total;
+  let others = 0;
+  for (let t = first; t < last; t++) {
+    const gap = scores[t] - scores[top];
+    weights[t] *= factor * (gap === 0 ? -pull : gap - small * pull);
+    if (t !== top) others += weights[t];
+  }
+  weights[top] = -others;
+  return shift + room.logSlope;
+}
+
+/** Fill in room.direction, the gradient at p = (x, y) up to a factor; return the factor's logarithm. */
+function gradientIn(room, loss, x, y) {
+  const { inputs, tokens, logits, weights, scales, direction } = room;
+  for (let t = 0; t < logits.length; t++) logits[t] = room.x[t] * x + room.y[t] * y;
+  let scale = -Infinity, largest = 0;
+  for (let i = 0; i < inputs; i++) {
+    scales[i] = weigh(room, i, loss);
+    scale = Math.max(scale, scales[i]);
+  }
+  direction[0] = direction[1] = 0;
+  for (let i = 0; i < inputs; i++) {
+    const factor = scales[i] === scale ? 1 : Math.exp(scales[i] - scale);
+    for (let t = i * tokens; t < (i + 1) * tokens; t++) {
+      weights[t] *= factor;
+      largest = Math.max(largest, Math.abs(weights[t]));
+      direction[0] += weights[t] * room.x[t];
+      direction[1] += weights[t] * room.y[t];
+    }
+  }
+  if (largest === 0) return -Infinity;
+  direction[0] /= largest;
+  direction[1] /= largest;
+  return scale + Math.log(largest / inputs);
+}
+
+/** Gradient of the risk at any length of p: {direction, logScale}. */
+export function gradient(problem, loss, p) {
+  const room = workspace(problem), logScale = gradientIn(room, loss, p[0], p[1]);
+  return { direction: [...room.direction], logScale };
+}
+
+/** Attention a[i][t] at p. */
+export function attention({ keys }, p) {
+  return keys.map((tokens) => {
+    const logits = tokens.map((key) => dot(key, p)), top = Math.max(...logits);
+    const odds = logits.map((z) => Math.exp(z - top)), total = odds.reduce((a, b) => a + b);
+    return odds.map((o) => o / total);
+  });
+}
+
+/**
+ * Descend from a start: the iterates 0, ..., iterations as x0, y0, x1, y1, ...
+ *
+ * rule: {kind: "normalised" | "constant", size}. With a norm other than 2 by mirror descent, the normalised step in the dual norm. Where the numbers end, the last iterate is repeated.
+ */
+export function descend(problem, loss, start, rule, iterations, norm = 2, every = 1) {
+  const room = workspace(problem), path = new Float64Array(2 * (Math.floor(iterations / every) + 1));
+  const mirrored = mirrorMap(start, norm), { direction } = room, inverse = 1 / (norm - 1);
+  let x = start[0], y = start[1], mx = mirrored[0], my = mirrored[1]; // no arrays in the loop: it runs while a token is dragged
+  path[0] = x;
+  path[1] = y;
+  for (let k = 1; k <= iterations; k++) {
+    const logScale = gradientIn(room, loss, x, y), step = stepLength(rule, direction[0], direction[1], logScale, norm);
+    mx -= step * direction[0];
+    my -= step * direction[1];
+    const nextX = raise(mx, inverse), nextY = raise(my, inverse);
+    if (Number.isFinite(nextX) && Number.isFinite(nextY)) {
+      x = nextX;
+      y = nextY;
+    }
+    if (k % every === 0) {
+      path[(2 * k) / every] = x;
+      path[(2 * k) / every + 1] = y;
+    }
+  }
+  return path;
+}
+
+function stepLength(rule, gx, gy, logScale, norm) {
+  if (rule.kind === "constant") return rule.size * Math.exp(logScale);
+  const size = norm === 2 ? Math.sqrt(gx * gx + gy * gy) : length([gx, gy], dual(norm));
+  return size === 0 ? 0 : rule.size / size;
+}
+
+/** The last point of a path. */
+export const endOf = (path) => [path[path.length - 2], path[path.length - 1]];
+
+/** Index of the largest logit of each input, the first of those that tie. */
+export function selectedAt({ keys }, p) {
+  return keys.map((tokens) => {
+    const logits = tokens.map((key) => key[0] * p[0] + key[1] * p[1]);
+    return logits.indexOf(Math.max(...logits));
+  });
+}
+
+// ---- the published recipe --------------------------------------------------------------------------------------------------------------------
+
+/** Gradient as automatic differentiation computes it, each operation rounded: Math.fround for 32 bits, identity for 64. Labels are +1. */
+export function textbookGradient({ keys, scores }, loss, p, round) {
+  let gx = 0, gy = 0;
+  keys.forEach((tokens, i) => {
+    const logits = tokens.map((k) => round(round(round(k[0]) * p[0]) + round(round(k[1]) * p[1])));
+    const top = Math.max(...logits), gamma = scores[i].map(round);
+    const odds = logits.map((z) => round(Math.exp(round(z - top)))), total = odds.reduce((a, b) => round(a + b));
+    const a = odds.map((o) => round(o / total));
+    const margin = a.map((part, t) => round(part * gamma[t])).reduce((sum, part) => round(sum + part));
+    const share = round(1 / keys.length), e = round(Math.exp(-margin));
+    const slope = loss === "correlation" ? -share : round(-round(e * round(share / round(1 + e))));
+    const back = gamma.map((g) => round(g * slope));
+    const mean = a.map((part, t) => round(part * back[t])).reduce((sum, part) => round(sum + part));
+    a.forEach((part, t) => {
+      const weight = round(round(back[t] - mean) * part);
+      gx = round(gx + round(weight * round(tokens[t][0])));
+      gy = round(gy + round(weight * round(tokens[t][1])));
+    });
+  });
+  return [gx, gy];
+}
+
+/** Normalised descent as published, p <- p - size g / (|g| + epsilon): the iterates, and |g| at each but the last. */
+export function descendTextbook(problem, loss, start, size, iterations, epsilon, round) {
+  const path = new Float64Array(2 * (iterations + 1)), sizes = new Float64Array(iterations), [rate, small] = [round(size), round(epsilon)];
+  let p = start.map(round);
+  path.set(p);
+  for (let k = 0; k < iterations; k++) {
+    const g = textbookGradient(problem, loss, p, round), norm = round(Math.sqrt(round(round(g[0] * g[0]) + round(g[1] * g[1]))));
+    const under = round(norm + small);
+    p = p.map((x, j) => round(x - round(round(rate * g[j]) / under)));
+    path.set(p, 2 * (k + 1));
+    sizes[k] = norm;
+  }
+  return { path, sizes };
+}
+
+// ---- separators ------------------------------------------------------------------------------------------------------------------------------
+
+/** Rows k_selected - k_t of all inputs and other tokens. */
+export function differenceRows({ keys }, selected) {
+  return keys.flatMap((tokens, i) => tokens.filter((_, t) => t !== selected[i]).map((key) => minus(tokens[selected[i]], key)));
+}
+
+/** The shortest theta with row . theta = margin. */
+function onOneRow(row, margin, norm) {
+  const heading = mirrorMap(row, dual(norm)), size = dot(row, heading);
+  return times(margin / size, heading);
+}
+
+/** The theta with row . theta = margin for two rows, refined once; undefined where they are parallel. */
+function onTwoRows(a, b, r, s) {
+  const area = a[0] * b[1] - a[1] * b[0];
+  if (Math.abs(area) <= 1e-14 * length(a) * length(b)) return undefined;
+  const solve = (u, v) => [(u * b[1] - v * a[1]) / area, (v * a[0] - u * b[0]) / area];
+  const theta = solve(r, s), rest = solve(r - dot(a, theta), s - dot(b, theta));
+  return [theta[0] + rest[0], theta[1] + rest[1]];
+}
+
+/** Multipliers of the rows named: their combination is the gradient of |theta|_p^2 / 2. */
+function multipliers(rows, named, theta, norm) {
+  const pull = times(length(theta, norm), mirrorMap(unit(theta, norm), norm));
+  const [a, b] = named.map((k) => rows[k]);
+  if (!b) return [dot(pull, a) / dot(a, a)];
+  const area = a[0] * b[1] - a[1] * b[0];
+  return [(pull[0] * b[1] - pull[1] * b[0]) / area, (a[0] * pull[1] - a[1] * pull[0]) / area];
+}
+
+/**
+ * Solve min |theta|_p such that rows theta >= required (1 when left out), in the plane and exactly: at most two rows are active.
+ *
+ * {feasible, theta, duals, margins, gap, certificate}. Where it is infeasible, the certificate has weights >= 0 with certificate . rows = 0 and
+ * certificate . required = 1; a theta longer than 1e9 / (longest row) counts as none.
+ */
+export function separator(rows, norm = 2, required = rows.map(() => 1)) {
+  const longest = Math.max(...rows.map((row) => length(row)), 0), limit = (LONGEST * Math.max(...required)) / longest;
+  let best = null, bestLength = Infinity;
+  const consider = (theta, named) => {
+    if (!theta) return;
+    const size = length(theta), own = length(theta, norm);
+    if (!(own > 0) || own > bestLength * (1 + 1e-12)) return;
+    if (rows.some((row, k) => required[k] - dot(row, theta) > ROUNDING * size * length(row))) return;
+    const lambda = multipliers(rows, named, theta, norm), least = Math.min(...lambda);
+    if (best && own > bestLength * (1 - 1e-12) && least <= best.least) return; // as short, and its multipliers are no better
+    best = { theta, named, lambda, least };
+    bestLength = Math.min(own, bestLength);
+  };
+  rows.forEach((row, i) => {
+    if (dot(row, row) > 0 && required[i] > 0) consider(onOneRow(row, required[i], norm), [i]);
+    for (let j = 0; j < i; j++) consider(onTwoRows(rows[j], row, required[j], required[i]), [j, i]);
+  });
+  const duals = rows.map(() => 0), none = rows.map(() => 0);
+  if (best) best.named.forEach((k, j) => (duals[k] = Math.max(best.lambda[j], 0)));
+  if (!best || length(best.theta) > limit) {
+    const weights = (!best && surrounding(rows)) || duals, total = weights.reduce((sum, w, k) => sum + w * required[k], 0);
+    return { feasible: false, theta: [0, 0], duals: none, margins: none, gap: NaN, certificate: weights.map((w) => (total > 0 ? w / total : 0)) };
+  }
+  const least = Math.min(...rows.map((row, k) => (required[k] > 0 ? dot(row, best.theta) / required[k] : Infinity)));
+  const theta = times(1 / least, best.theta), combined = [0, 1].map((c) => rows.reduce((sum, row, k) => sum + duals[k] * row[c], 0));
+  const bound = duals.reduce((sum, u, k) => sum + u * required[k], 0) / length(combined, dual(norm));
+  return { feasible: true, theta, duals, margins: rows.map((row) => dot(row, theta)), gap: 1 - bound / length(theta, norm), certificate: none };
+}
+
+/** Weights >= 0 of at most three rows that sum to zero: the proof that nothing separates them. */
+function surrounding(rows) {
+  const m = rows.length, cross = (a, b) => a[0] * b[1] - a[1] * b[0], weights = (pairs) => {
+    const all = rows.map(() => 0);
+    for (const [k, w] of pairs) all[k] = w;
+    return all;
+  };
+  const zero = rows.findIndex((row) => dot(row, row) === 0);
+  if (zero >= 0) return weights([[zero, 1]]);
+  let best = null, least = Infinity;
+  for (let i = 0; i < m; i++) for (let j = 0; j < i; j++) {
+    const a = rows[i], b = rows[j];
+    if (dot(a, b) < 0 && Math.abs(cross(a, b)) <= 1e-13 * length(a) * length(b)) return weights([[i, length(b)], [j, length(a)]]);
+    for (let k = 0; k < j; k++) {
+      const c = rows[k], [u, v, w] = [cross(b, c), cross(c, a), cross(a, b)], sign = Math.sign(u) || Math.sign(v) || Math.sign(w);
+      if (sign * u < 0 || sign * v < 0 || sign * w < 0) continue;
+      const total = Math.abs(u) + Math.abs(v) + Math.abs(w), spread = dot(a, a) + dot(b, b) + dot(c, c);
+      if (total > 0 && spread / total < least) [best, least] = [weights([[i, Math.abs(u)], [j, Math.abs(v)], [k, Math.abs(w)]]), spread / total];
+    }
+  }
+  return best;
+}
+
+// ---- choices of tokens -----------------------------------------------------------------------------------------------------------------------
+
+/** The token with the highest score of each input, the first of those that tie. */
+export const optimalTokens = ({ scores }) => scores.map((row) => row.indexOf(Math.max(...row)));
+
+/** Whether rows surely have no common half-plane: then no direction separates them, and no further row can mend it. */
+function apart(rows) {
+  let low = -Infinity, high = Infinity;
+  for (const row of rows) {
+    if (row[0] === 0 && row[1] === 0) return true;
+    const turn = Math.atan2(rows[0][0] * row[1] - rows[0][1] * row[0], dot(rows[0], row));
+    low = Math.max(low, turn - Math.PI / 2);
+    high = Math.min(high, turn + Math.PI / 2);
+  }
+  return high - low < -1e-9;
+}
+
+/** Smallest lead of a chosen token's score over its neighbours, the tokens on the margin; Infinity without neighbours. */
+function scoreGap({ keys, scores }, selected, theta) {
+  let gap = Infinity;
+  keys.forEach((tokens, i) => tokens.forEach((key, t) => {
+    const margin = dot(minus(tokens[selected[i]], key), theta);
+    if (t !== selected[i] && Math.abs(margin - 1) <= TIGHT) gap = Math.min(gap, scores[i][selected[i]] - scores[i][t]);
+  }));
+  return gap;
+}
+
+/** Every locally optimal choice of one token an input (Definition 2), in lexicographic order: {selected, separator, best}. */
+export function locallyOptimal(problem) {
+  const { keys, scores } = problem, found = [];
+  const extend = (selected, rows) => {
+    const i = selected.length;
+    if (i === keys.length) {
+      const solution = separator(rows);
+      if (solution.feasible && scoreGap(problem, selected, solution.theta) > 0) {
+        const best = selected.every((token, input) => scores[input][token] === Math.max(...scores[input]));
+        found.push({ selected, separator: solution, best });
+      }
+      return;
+    }
+    keys[i].forEach((key, token) => {
+      const more = [...rows, ...keys[i].filter((_, t) => t !== token).map((other) => minus(key, other))];
+      if (more.length && !apart(more)) extend([...selected, token], more);
+    });
+  };
+  extend([], []);
+  return found;
+}
+
+/** Offset of the limit from the ray of a separator: {across: vector, along: number in lengths of theta}. */
+export function limitOffset({ keys, scores }, loss, selected, solution) {
+  const pulls = keys.flatMap((tokens, i) => tokens.flatMap((_, t) => (t === selected[i] ? [] : [logPull(loss, scores[i][selected[i]], scores[i][t])])));
+  const rows = differenceRows({ keys }, selected), largest = Math.max(...solution.duals), theta = unit(solution.theta), side = [-theta[1], theta[0]];
+  let [aa, ab, bb, ra, rb] = [0, 0, 0, 0, 0]; // least squares in (part along side, along)
+  solution.duals.forEach((lambda, k) => {
+    if (lambda <= 1e-9 * largest || solution.margins[k] >= 1 + TIGHT) return;
+    const s = dot(rows[k], side), right = pulls[k] - Math.log(lambda);
+    [aa, ab, bb, ra, rb] = [aa + s * s, ab + s, bb + 1, ra + s * right, rb + right];
+  });
+  const area = aa * bb - ab * ab, flat = area <= 1e-18 * (aa * bb || 1);
+  const part = flat ? 0 : (ra * bb - rb * ab) / area, along = (rb - ab * part) / bb;
+  return { across: times(part, side), along: along - Math.log(keys.length) };
+}
+
+/** log of -loss'(gamma) (gamma - other). */
+function logPull(loss, gamma, other) {
+  const logSlope = loss === "correlation" ? 0 : loss === "exponential" ? -gamma : gamma > 0 ? -gamma - Math.log1p(Math.exp(-gamma)) : -Math.log1p(Math.exp(gamma));
+  return logSlope + Math.log(gamma - other);
+}
+
+// ---- head and prompt together ----------------------------------------------------------------------------------------------------------------
+
+/**
+ * What the joint path tends to, in the plane: features[i] = Y_i x_i of the chosen token, rows[i] the differences of input i, ratio = r / R.
+ *
+ * {head, prompt, threshold, buffers, label}: the unit head, the unit u with the largest min over i, t of u . rows[i][t] + ratio buffers[i] that
+ * has no u . rows[i][t] below 0; the ratio from which on it is the relaxed SVM's. null where labels or tokens cannot be separated.
+ */
+export function jointLimit(features, rows, ratio) {
+  const label = separator(features);
+  if (!label.feasible) return null;
+  const head = unit(label.theta), gamma = 1 / length(label.theta), support = label.margins.map((m) => m < 1 + TIGHT);
+  const buffers = features.map((x, i) => (support[i] ? 0 : Math.max(dot(x, head) - gamma, 0)));
+  const flat = rows.flat(), own = rows.flatMap((some, i) => some.map(() => buffers[i]));
+  const relaxed = separator(flat, 2, rows.flatMap((some, i) => some.map(() => (support[i] ? 1 : 0))));
+  if (!relaxed.feasible || !separator(flat).feasible) return null;
+  const size = length(relaxed.theta);
+  const threshold = Math.max(0, ...flat.map((row, k) => (own[k] > 0 ? (1 - dot(row, relaxed.theta)) / (size * own[k]) : 0)));
+  const prompt = ratio >= threshold ? unit(relaxed.theta) : widest(flat, own.map((b) => ratio * b));
+  return { head, prompt, threshold, buffers, label, relaxed };
+}
+
+/** The unit u that maximises the least u . row + lift, with no u . row below 0: where one term is largest, two are equal, or one is at 0. */
+function widest(rows, lifts) {
+  const candidates = rows.flatMap((row, k) => [unit(row), unit([-row[1], row[0]]), unit([row[1], -row[0]]), ...rows.slice(0, k).flatMap((other, j) => {
+    const apart = minus(row, other), size = length(apart), cosine = (lifts[j] - lifts[k]) / size;
+    if (!(Math.abs(cosine) <= 1)) return [];
+    const angle = Math.atan2(apart[1], apart[0]), turn = Math.acos(cosine);
+    return [angle + turn, angle - turn].map((a) => [Math.cos(a), Math.sin(a)]);
+  })]);
+  let best = null, value = -Infinity;
+  for (const u of candidates) {
+    if (rows.some((row) => dot(row, u) < -1e-12 * length(row))) continue;
+    const least = Math.min(...rows.map((row, k) => dot(row, u) + lifts[k]));
+    if (least > value) [best, value] = [u, least];
+  }
+  return best;
+}
+
+// ---- where starts end ------------------------------------------------------------------------------------------------------------------------
+
+/** For each start's end: the choice it has come to, as a place in choices (-1 for none), and 1 - cos to that choice's direction. */
+export function outcome(problem, end, choices) {
+  const selected = selectedAt(problem, end), place = choices.findIndex((choice) => choice.selected.every((token, i) => token === selected[i]));
+  const away = place < 0 || length(end) === 0 ? NaN : oneMinusCosine(end, choices[place].separator.theta);
+  return { selected, place, away };
+}
+
+/** The places of the choices at which a grid of starts ends; columns x rows over the window [left, right, bottom, top], from the top left. */
+export function basins(problem, loss, rule, iterations, [left, right, bottom, top], columns, rows) {
+  const choices = locallyOptimal(problem), places = new Int8Array(columns * rows);
+  for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) {
+    const start = [left + ((c + 0.5) / columns) * (right - left), top - ((r + 0.5) / rows) * (top - bottom)];
+    places[r * columns + c] = outcome(problem, endOf(descend(problem, loss, start, rule, iterations, 2, iterations)), choices).place;
+  }
+  return places;
+}

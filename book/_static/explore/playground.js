@@ -1,0 +1,326 @@
+// Tokens to drag: where descent takes the prompt, and where every start of the plane ends.
+import { clamp, frame, make, plane, plural, py, rounded, small } from "./view.js";
+import * as engine from "./engine.js";
+
+const FEW = 12; // starts
+const LEVELS = [12, 24, 48, 96]; // columns of the map, from coarse to fine
+const BAND = 60_000; // steps of descent between two looks at whether the configuration still is the same
+const STAR = Array.from({ length: 10 }, (_, k) => {
+  const [r, a] = [k % 2 ? 5 : 12, (k * Math.PI) / 5];
+  return `${k ? "L" : "M"}${(r * Math.sin(a)).toFixed(1)} ${(-r * Math.cos(a)).toFixed(1)}`;
+}).join("") + "Z";
+const square = (half) => `M${-half} ${-half}h${2 * half}v${2 * half}h${-2 * half}Z`;
+const CIRCLE = "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z";
+
+const UPRIGHT = [1, 0.5, 0, -0.5, -1, -1.5].map((y) => [0, y]), LEVEL = UPRIGHT.map(([, y]) => [y, 0]);
+const BASE = { preset: "1(a)", loss: "logistic", step: "normalised", size: 0.1, shown: 1000, zoom: 1, map: false };
+const THREE = [[[-0.1, 1], [1, 0], [0, 0]]];
+/** The data of the papers' figures; (c) is the draw of the chapter Figure 1, seed 0, to three digits. */
+export const PRESETS = {
+  "1(a)": { keys: THREE, scores: [[1, 0.9, 0.9]], starts: UPRIGHT, view: [-4.5, 3.5, -1.8, 4.6] },
+  "1(b)": { keys: THREE, scores: [[1, 0.9, 0]], starts: UPRIGHT, view: [-1.8, 5.2, -1.8, 4.2] },
+  "1(c)": {
+    keys: [
+      [[0.538, -0.075], [-1.212, 1.2], [-1.177, 0.745], [-1.125, 0.827], [-0.759, -0.195], [-0.435, -0.096], [-0.273, -0.745]],
+      [[1.014, 0.068], [-0.969, 0.873], [-1.252, 0.855], [-1.004, 1.042], [-0.465, -0.666], [-0.298, -0.549], [-0.473, -0.507]],
+      [[1.092, 0.223], [-0.926, 0.963], [-1.629, 0.977], [-1.331, 1.183], [-0.269, -0.517], [-0.892, -0.456], [-0.776, -0.911]],
+    ],
+    scores: [0, 1, 2].map(() => [1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]), starts: LEVEL, view: [-2, 4.4, -1.6, 2.6],
+  },
+  "5": { keys: [[[0, 0], [1, 1]], [[0, 0], [1, -1]]], scores: [[0, 10], [0, 1]], starts: [[0, 0]], view: [-0.5, 9, -5.2, 2.2] },
+  "8": { keys: [[[1, 0], [0, 0]], [[-2, 1], [0, 0]]], scores: [[1, 0], [1, 0]], starts: [[-2, -1.5], [2.5, -1]], view: [-2.8, 4.6, -2.2, 4.4] },
+};
+export const preset = (name) => ({ ...BASE, preset: name, ...PRESETS[name] });
+
+/** Throw where a state is none. */
+export function check({ keys, scores, starts, loss, step, size, shown, zoom, view, preset: name }) {
+  const inputs = keys.length, tokens = keys[0].length, whole = (ok, text) => {
+    if (!ok) throw new Error(text);
+  };
+  whole(inputs <= 3 && tokens >= 1 && tokens <= 8, "one to three inputs, one to eight tokens");
+  whole(keys.every((row) => row.length === tokens && row.every((key) => key.length === 2)), "two coordinates a token");
+  whole(scores.length === inputs && scores.every((row) => row.length === tokens), "one score a token");
+  whole(starts.length <= FEW && starts.every((start) => start.length === 2), "at most twelve starts");
+  whole(engine.losses.includes(loss) && ["normalised", "constant"].includes(step), "a loss and a step");
+  whole(size > 0 && size <= 100 && shown >= 0 && shown <= 1000 && zoom >= 1 && zoom <= 40, "steps and zoom");
+  whole(view.length === 4 && view[0] < view[1] && view[2] < view[3] && name in PRESETS, "a window");
+}
+
+/** What a configuration does: its choices, paths and ends. */
+export function solve({ keys, scores, starts, loss, step, size }) {
+  const problem = { keys, scores }, choices = engine.locallyOptimal(problem);
+  const paths = starts.map((start) => engine.descend(problem, loss, start, { kind: step, size }, 1000));
+  return { problem, choices, paths, ends: paths.map((path) => engine.outcome(problem, engine.endOf(path), choices)) };
+}
+
+const pairs = (keys) => keys.flatMap((row, i) => row.flatMap((key, t) => row.slice(0, t).flatMap((other, u) =>
+  (key[0] === other[0] && key[1] === other[1] ? [[i, u, t]] : []))));
+const named = (keys, i) => (keys.length > 1 ? ` of input ${i + 1}` : "");
+
+/** What is special about a configuration, in sentences; nothing where nothing is. */
+export function warnings({ keys, scores }, choices) {
+  if (keys[0].length === 1) return ["Each input has one token left: attention has nothing to choose, the gradient is zero, and every start stays where it is."];
+  const found = [], tied = scores.map((row) => Math.max(...row) === Math.min(...row)), bests = scores.map((row) => row.filter((s) => s === Math.max(...row)).length);
+  if (tied.every(Boolean)) return ["All tokens have the same score: whatever is attended to costs the same, the gradient is zero, and every start stays where it is."];
+  tied.forEach((all, i) => all && found.push(`Input ${i + 1} has equal scores throughout and pulls nowhere.`));
+  for (const [i, u, t] of pairs(keys)) {
+    found.push(`Tokens ${u + 1} and ${t + 1}${named(keys, i)} lie on one spot: no direction tells them apart, so neither can be chosen alone.`);
+  }
+  bests.forEach((count, i) => count > 1 && !tied[i] && found.push(`${plural(count, "token")}${named(keys, i)} tie for the best score: there is not one best choice.`));
+  const best = engine.optimalTokens({ scores });
+  if (bests.every((count) => count === 1) && !engine.separator(engine.differenceRows({ keys }, best)).feasible) {
+    found.push(`No direction puts ${keys.length > 1 ? "the best tokens of all inputs" : "the best token"} ahead of all others: the global max-margin direction does not exist.`);
+  }
+  if (!choices.length) found.push("No choice of tokens is locally optimal.");
+  return found;
+}
+
+/** The sentence under the figure. */
+export function told(state, { choices, ends }) {
+  const special = warnings(state, choices), moves = !special[0]?.includes("stays where it is");
+  if (!moves || !ends.length) return [...special, ends.length ? "" : "No start: click into the plane to add one."].join(" ").trim();
+  const at = ends.filter(({ place }) => place >= 0), best = at.filter(({ place }) => choices[place].best).length, open = ends.length - at.length;
+  const parts = [[best, "to the best tokens (global)"], [at.length - best, "to another locally optimal choice"], [open, "to no locally optimal choice so far"]];
+  const counts = parts.filter(([count]) => count).map(([count, text]) => `${count} ${text}`).join(", ");
+  const farthest = Math.max(...at.map(({ away }) => away));
+  const angle = at.length ? ` Farthest from its limit's direction: 1 − cos = ${small(farthest)}.` : "";
+  const slow = at.length && farthest > 0.05 ? " It is still turning: 1000 steps are not enough here." : "";
+  return `${plural(ends.length, "start")} → ${counts}.${angle}${slow} ${special.join(" ")}`.trim();
+}
+
+/** The configuration in Python. */
+export function python({ keys, scores, starts, loss, step, size }) {
+  if (keys[0].length < 2) return ["# One token in each input: there is nothing to choose, and lib.problem.Problem asks for two."];
+  return [
+    "import torch", `from lib.descent import ${step}, run`, "from lib.geometry import one_minus_cosine", "from lib.losses import by_name",
+    "from lib.problem import Problem", "from lib.selection import locally_optimal_selections, selected_tokens", "",
+    `problem = Problem(keys=${py(keys)}, scores=${py(scores)})`, `starts = torch.tensor(${py(starts)}, dtype=torch.float64).reshape(-1, 2)`,
+    `path = run(problem, by_name("${loss}"), starts, ${step}(${size}), iterations=1000)`, "choices, separators = locally_optimal_selections(problem)",
+    "for end, selected in zip(path.theta[-1], selected_tokens(problem, path.theta[-1])):",
+    "    place = (choices == selected).all(-1).nonzero().flatten().tolist()",
+    '    away = one_minus_cosine(end, separators.theta[place[0]]).item() if place and end.any() else "not locally optimal"',
+    "    print(selected.tolist(), away)",
+  ];
+}
+
+/** The worker's program: the engine, and an answer for each band of the map. */
+function mapWorker() {
+  const program = `const engine = (${makeEngine})(); onmessage = ({ data }) => postMessage({ ...data, places: engine.basins(...data.given) });`;
+  const address = URL.createObjectURL(new Blob([program], { type: "text/javascript" })), worker = new Worker(address);
+  URL.revokeObjectURL(address);
+  return worker;
+}
+
+/** The map of starts on a canvas, coarse to fine; tell(share) gets the share of starts that choose best once it is fine. */
+function basinMap(stage, tell) {
+  const canvas = make("canvas", { "aria-hidden": "true" });
+  stage.prepend(canvas);
+  let worker = null, wanted = null, places = null, choices = [], level = 0, row = 0, busy = false;
+
+  function next() {
+    if (busy || !wanted || level === LEVELS.length) return;
+    worker ||= Object.assign(mapWorker(), { onmessage: receive });
+    const { problem, loss, rule, window: [left, right, bottom, top], ratio } = wanted, columns = LEVELS[level], rows = Math.max(Math.round(columns * ratio), 1);
+    const count = Math.min(Math.max(Math.floor(BAND / 1000 / columns), 1), rows - row), height = (top - bottom) / rows;
+    const band = [left, right, top - (row + count) * height, top - row * height];
+    busy = true;
+    worker.postMessage({ key: wanted.key, columns, rows, row, count, given: [problem, loss, rule, 1000, band, columns, count] });
+  }
+  function receive({ data: { key, columns, rows, row: first, count, places: band } }) {
+    busy = false;
+    if (wanted && key === wanted.key) {
+      if (first === 0) places = { columns, rows, of: new Int8Array(columns * rows).fill(-2), before: places };
+      places.of.set(band, first * columns);
+      row = first + count;
+      if (row === rows) [level, row] = [level + 1, 0];
+      paint();
+      canvas.dataset.level = level;
+      if (level === LEVELS.length) tell(places.of.reduce((sum, place) => sum + (choices[place]?.best ? 1 : 0), 0) / places.of.length);
+    }
+    next();
+  }
+  function paint() {
+    const { columns, rows, of } = places, style = getComputedStyle(canvas), context = canvas.getContext("2d");
+    const colour = (place) => style.getPropertyValue(place < 0 ? "--x-map-none" : `--x-map-${look(choices, place)}`);
+    if (canvas.width !== columns * 8) Object.assign(canvas, { width: columns * 8, height: rows * 8 });
+    const old = places.before;
+    for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) {
+      let place = of[r * columns + c];
+      if (place === -2) place = old && old.of ? old.of[Math.floor((r * old.rows) / rows) * old.columns + Math.floor((c * old.columns) / columns)] : -1;
+      context.fillStyle = colour(place);
+      context.fillRect(c * 8, r * 8, 8, 8);
+    }
+    if (row === 0) places.before = null;
+  }
+  new MutationObserver(() => places && wanted && paint()).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  return (given, found) => {
+    canvas.hidden = !given;
+    if (!given) wanted = null;
+    else if (wanted?.key !== given.key) {
+      [wanted, choices, places, level, row] = [given, found, null, 0, 0];
+      canvas.dataset.level = 0;
+    }
+    next();
+  };
+}
+
+/** The colour of a choice: 0 for the best one, others in turn. */
+const look = (choices, place) => (choices[place].best ? 0 : 1 + (choices.slice(0, place).filter((one) => !one.best).length % 3));
+
+export function playground(root, tag, name) {
+  let solved = null, key = "", chosen = [0, 0], followed = 0, share = null;
+  const first = preset(name in PRESETS ? name : "1(b)");
+  const ui = frame(root, {
+    tag, title: "Drag the tokens.", first, check, python, render,
+    hint: "Stars score best in their input; circles are starts. Click into the plane to add a start; on a start or token, arrow keys move it.",
+  });
+  const view = plane(ui.stage, { name: "The plane of keys and prompts", ui });
+  const map = basinMap(ui.stage, (part) => {
+    share = part;
+    ui.ask();
+  });
+  view.onEmpty((point) => {
+    const { starts } = ui.state();
+    if (starts.length < FEW) ui.set({ starts: [...starts, point] });
+  });
+
+  ui.presets("Figure", ["1(a)", "1(b)", "1(c)", "5", "8"].map((figure) => [figure, () => preset(figure)]));
+  const score = make("input", { type: "number", "aria-label": "score", step: 0.05, min: -1000, max: 1000, onchange: () => rescore(Number(score.value)) });
+  const which = make("select", { "aria-label": "token", onchange: () => {
+    chosen = which.value.split(" ").map(Number);
+    ui.ask();
+  } });
+  const less = make("button", { type: "button", "aria-label": "lower the score", onclick: () => rescore(Number(score.value) - 0.05) }, "−");
+  const more = make("button", { type: "button", "aria-label": "raise the score", onclick: () => rescore(Number(score.value) + 0.05) }, "+");
+  ui.add(make("div", { class: "explore-row" }, make("span", {}, "Score of"), which, score, less, more), () => {
+    const { keys, scores } = ui.state();
+    chosen = [Math.min(chosen[0], keys.length - 1), Math.min(chosen[1], keys[0].length - 1)];
+    if (which.children.length !== keys.length * keys[0].length || which.dataset.inputs !== String(keys.length)) {
+      which.dataset.inputs = keys.length;
+      which.replaceChildren(...keys.flatMap((row, i) => row.map((_, t) => make("option", { value: `${i} ${t}` }, `token ${t + 1}${named(keys, i)}`))));
+    }
+    which.value = chosen.join(" ");
+    if (document.activeElement !== score) score.value = scores[chosen[0]][chosen[1]];
+  });
+  ui.add(make("div", { class: "explore-row" },
+    ...[["token", 1, 8, resize], ["input", 1, 3, reinput], ["start", 0, FEW, restart]].flatMap(([word, low, high, act]) => [
+      make("button", { type: "button", "data-count": `${word} ${low}`, onclick: () => act(-1) }, `− ${word}`),
+      make("button", { type: "button", "data-count": `${word} ${high}`, onclick: () => act(1) }, `+ ${word}`)])), () => {
+    const { keys, starts } = ui.state(), have = { token: keys[0].length, input: keys.length, start: starts.length };
+    for (const node of ui.controls.querySelectorAll("[data-count]")) {
+      const [word, end] = node.dataset.count.split(" ");
+      node.disabled = have[word] === Number(end);
+    }
+  });
+  ui.slider("C, score of the upper token", {
+    min: 1, max: 100, step: 1, when: ({ preset: figure, keys }) => figure === "5" && keys[0].length > 1, get: ({ scores }) => scores[0][1],
+    put: (value) => ({ scores: ui.state().scores.map((row, i) => (i ? row : [row[0], value, ...row.slice(2)])) }),
+  });
+  ui.select("loss", "Loss", engine.losses);
+  ui.select("step", "Step", ["normalised", "constant"]);
+  ui.slider("Step size", { key: "size", min: 0.02, max: 1, step: 0.02 });
+  ui.slider("Iterations shown", { key: "shown", min: 0, max: 1000, step: 1 });
+  ui.slider("Zoom out", { key: "zoom", min: 1, max: 40, step: 0.5, show: (x) => `${x} ×` });
+  ui.toggle("map", "Colour every start by where it ends");
+  const bars = make("div", { class: "explore-bars", role: "img" });
+  ui.add(bars);
+
+  function rescore(value) {
+    const [i, t] = chosen, scores = structuredClone(ui.state().scores);
+    if (!Number.isFinite(value)) return;
+    scores[i][t] = rounded(clamp(value, -1000, 1000), 3);
+    score.value = scores[i][t];
+    ui.set({ scores });
+  }
+  function resize(by) {
+    const { keys, scores } = ui.state(), grow = (rows, what) => rows.map((row, i) => (by > 0 ? [...row, what(row, i)] : row.slice(0, -1)));
+    const spot = (row, i) => [rounded(-0.6 - 0.2 * i), rounded(0.3 * row.length - 0.8)];
+    if (by > 0 ? keys[0].length < 8 : keys[0].length > 1) ui.set({ keys: grow(keys, spot), scores: grow(scores, () => 0) });
+  }
+  function reinput(by) {
+    const { keys, scores } = ui.state(), n = keys.length;
+    if (by < 0 && n > 1) ui.set({ keys: keys.slice(0, -1), scores: scores.slice(0, -1) });
+    if (by > 0 && n < 3) ui.set({ keys: [...keys, keys[0].map(([x, y]) => [rounded(x + 0.3 * n), rounded(y - 0.4 * n)])], scores: [...scores, scores[0]] });
+  }
+  function restart(by) {
+    const { starts } = ui.state(), next = [rounded(0.4 * (starts.length % 4) - 0.6), rounded(0.3 * Math.floor(starts.length / 4) - 0.9)];
+    if (by > 0 ? starts.length < FEW : starts.length > 0) ui.set({ starts: by > 0 ? [...starts, next] : starts.slice(0, -1) });
+  }
+
+  function render(state) {
+    const { keys, scores, starts, loss, step, size, shown, zoom, view: window } = state;
+    const now = JSON.stringify([keys, scores, starts, loss, step, size]);
+    if (now !== key) [key, solved, share] = [now, solve(state), null];
+    if (!view.width) return;
+    view.look(window.map((x) => x * zoom));
+    const { problem, choices, paths, ends } = solved;
+    map(state.map && keys[0].length > 1 ? {
+      key: now + view.window + view.width, problem, loss, rule: { kind: step, size }, window: view.window, ratio: view.height / view.width,
+    } : null, choices);
+    view.segment("x axis", [view.window[0], 0], [view.window[1], 0], "axis");
+    view.segment("y axis", [0, view.window[2]], [0, view.window[3]], "axis");
+    choices.forEach(({ separator, best, selected }, k) => {
+      const colour = `c${look(choices, k)}`, others = choices.filter((one) => !one.best).length > 1 ? ` ${selected.map((t) => t + 1)}` : "";
+      view.ray(`ray ${k}`, separator.theta, `${best ? "dashed" : "dotted"} ${colour}`, best ? "global" : `local${others}`);
+      if (best) boundary(problem, choices[k], colour);
+    });
+    paths.forEach((path, k) => {
+      const colour = ends[k].place < 0 ? "none" : `c${look(choices, ends[k].place)}`;
+      view.trail(`path ${k}`, path, `path ${colour}`, shown);
+      const [x, y] = view.to([path[2 * shown], path[2 * shown + 1]]);
+      if (Number.isFinite(x + y)) view.put("front", `end ${k}`, "circle", { cx: clamp(x, -99, 9e3).toFixed(1), cy: clamp(y, -99, 9e3).toFixed(1), r: 4, class: `dot ${colour}` });
+    });
+    keys.forEach((row, i) => row.forEach((at, t) => token(state, i, t, at)));
+    starts.forEach((at, k) => view.handle(`start ${k}`, at, {
+      name: `start ${k + 1}`, value: `at ${at[0]}, ${at[1]}`, look: `start${k === followed ? " chosen" : ""}`, draw: CIRCLE, done: ui.done,
+      move: (to) => ui.change({ starts: starts.map((old, j) => (j === k ? to : old)) }), chosen: () => (followed = k) + ui.ask(),
+      press: (pressed) => {
+        if (pressed !== "Delete" && pressed !== "Backspace") return false;
+        ui.change({ starts: starts.filter((_, j) => j !== k) });
+        return true;
+      },
+    }));
+    view.tidy();
+    drawBars(state);
+    const mapped = state.map ? (share === null ? " The map is being computed." : ` Of all starts in view ${Math.round(100 * share)} % choose best.`) : "";
+    ui.say(told(state, solved) + mapped);
+    view.svg.dataset.ready = now;
+  }
+
+  /** The line that separates the chosen tokens from the others, half way to the closest. */
+  function boundary(problem, { selected, separator }, colour) {
+    const along = Math.min(...problem.keys.map((row, i) => engine.dot(row[selected[i]], separator.theta))) - 0.5, { theta } = separator;
+    const foot = engine.unit(theta).map((x) => (x * along) / engine.length(theta)), side = [-theta[1], theta[0]].map((x) => (30 * x) / engine.length(theta));
+    view.segment("boundary", foot.map((x, k) => x - side[k]), foot.map((x, k) => x + side[k]), `thin dotted ${colour}`);
+  }
+
+  function token({ keys, scores }, i, t, at) {
+    const best = scores[i][t] === Math.max(...scores[i]), half = rounded(6 + 2.5 * clamp(scores[i][t], -0.5, 1.5), 1), [x, y] = view.to(at);
+    view.handle(`token ${i} ${t}`, at, {
+      name: `token ${t + 1}${named(keys, i)}, score ${scores[i][t]}${best ? ", best" : ""}`, value: `at ${at[0]}, ${at[1]}`, done: ui.done,
+      look: `token${keys.length > 1 ? ` i${i}` : ""}${chosen[0] === i && chosen[1] === t ? " chosen" : ""}`, draw: best ? STAR : square(half),
+      move: (to) => ui.change({ keys: keys.map((row, j) => (j === i ? row.map((old, u) => (u === t ? to : old)) : row)) }),
+      chosen: () => (chosen = [i, t]) + ui.ask(),
+      press: (pressed) => {
+        if (pressed !== "+" && pressed !== "-") return false;
+        chosen = [i, t];
+        ui.change({ scores: scores.map((row, j) => (j === i ? row.map((old, u) => (u === t ? rounded(old + (pressed === "+" ? 0.05 : -0.05), 3) : old)) : row)) });
+        return true;
+      },
+    });
+    if (keys.length * keys[0].length <= 8) view.label(`score ${i} ${t}`, x + 13, y - 8, `${scores[i][t]}`, "");
+  }
+
+  /** Attention of the start that was last looked at, at the iteration shown. */
+  function drawBars({ keys, scores, starts, shown }) {
+    bars.hidden = !starts.length;
+    if (!starts.length) return;
+    followed = Math.min(followed, starts.length - 1);
+    const path = solved.paths[followed], at = [path[2 * shown], path[2 * shown + 1]], weights = engine.attention({ keys }, at);
+    const groups = weights.map((row, i) => make("div", { class: keys.length > 1 ? `i${i}` : "c0" },
+      ...row.map((part, t) => make("i", { style: `height:${Math.max(100 * part, 1)}%`, class: scores[i][t] === Math.max(...scores[i]) ? "best" : "" }))));
+    bars.replaceChildren(make("span", {}, `Attention from start ${followed + 1} after ${shown} steps`), ...groups);
+    bars.setAttribute("aria-label", `Attention from start ${followed + 1} after ${shown} steps: ${weights.map((row) => row.map((part) => `${Math.round(100 * part)} %`).join(", ")).join("; ")}`);
+  }
+  ui.ask();
+}

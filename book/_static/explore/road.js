@@ -1,0 +1,78 @@
+// One road, three speeds: all step rules end on one line beside the ray, and differ in how fast they move along it.
+import { frame, make, plane, py, small } from "./view.js";
+import * as engine from "./engine.js";
+
+const FIRST = { wanted: -4, size: 0.1, high: 10 };
+/** The two inputs of Figure 5: a token of score C and one of score 1 pull with unequal strength, so the road lies beside the ray. */
+const inputs = ({ high }) => ({ keys: [[[0, 0], [1, 1]], [[0, 0], [1, -1]]], scores: [[0, high], [0, 1]] });
+const RULES = [["constant step (GD)", "i0"], ["normalised (NGD)", "c1"], ["Polyak's step", "c0"]];
+const AGE = Math.log10(4e26); // steps that a thousand million a second make in the age of the universe
+
+function check({ wanted, size, high }) {
+  if (!(high >= 2 && high <= 20 && wanted >= -8 && wanted <= -1 && size >= 0.02 && size <= 1)) throw new Error("C, the alignment or the step size is out of range");
+}
+
+/**
+ * Where on the road the direction is right to 1 - cos = 10^wanted, and the decimal logarithm of the steps of each rule to there.
+ *
+ * The road is r theta + across. Constant steps follow the flow, r = log t + along; normalised ones make the length size t, Polyak's theta t / 2.
+ */
+export function journey({ wanted, size, high }) {
+  const problem = inputs({ high }), selected = engine.optimalTokens(problem), solution = engine.separator(engine.differenceRows(problem, selected));
+  const offset = engine.limitOffset(problem, "logistic", selected, solution), own = engine.length(solution.theta), cosine = 1 - 10 ** wanted;
+  const way = (engine.length(offset.across) * cosine) / Math.sqrt(1 - cosine * cosine), total = Math.hypot(way, engine.length(offset.across));
+  const logs = [(way / own - offset.along - Math.log(size)) / Math.LN10, Math.log10(total / size), Math.log10((2 * total) / own)];
+  return { selected, solution, offset, way, logs };
+}
+
+/** A number that may have two hundred digits. */
+const count = (log) => (log < 6 ? Math.round(10 ** log).toLocaleString("en") : power(Math.round(log)));
+const power = (exponent) => `10${[...String(exponent)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
+
+function told({ wanted, size }, { logs }) {
+  const late = logs[0] - AGE;
+  const compare = late > 0 ? ` At a thousand million steps a second that is ${power(Math.round(late))} ages of the universe.` : "";
+  return `For 1 − cos = ${small(10 ** wanted)} normalised descent with steps of ${size} takes ${count(logs[1])} steps, Polyak's step ${count(logs[2])}, gradient descent with the constant step ${size} takes ${count(logs[0])}.${compare}`;
+}
+
+export function python({ wanted, size, high }) {
+  const { keys, scores } = inputs({ high });
+  return [
+    "import torch", "from lib import losses", "from lib.geometry import norm", "from lib.problem import Problem",
+    "from lib.selection import limit_offset", "from lib.separators import att_svm", "",
+    `problem = Problem(keys=${py(keys)}, scores=${py(scores)})`, "svm = att_svm(problem)", "offset = limit_offset(problem, losses.logistic, svm)",
+    `cosine, size = 1 - 10**${wanted}, ${size}`, "way = norm(offset.across) * cosine / (1 - cosine**2) ** 0.5", "length = (way**2 + norm(offset.across) ** 2) ** 0.5",
+    "log_steps = (way / norm(svm.theta) - offset.along) / torch.tensor(10.0).log() - torch.tensor(size).log10()",
+    'print("GD: 10 to the", log_steps.item(), " NGD:", (length / size).item(), " Polyak:", (2 * length / norm(svm.theta)).item())',
+  ];
+}
+
+export function road(root, tag) {
+  const ui = frame(root, { tag, title: "One road, three speeds.", hint: "How right should the direction be? Move the slider and compare the steps.", first: FIRST, check, python, render });
+  const view = plane(ui.stage, { name: "The ray, and the road beside it", ratio: 0.26, ui }), table = make("div", { class: "explore-count" });
+  ui.slider("1 − cos to the limit", { key: "wanted", min: -8, max: -1, step: 0.1, show: (x) => small(10 ** x) });
+  ui.slider("Step size", { key: "size", min: 0.02, max: 1, step: 0.02 });
+  ui.slider("C, score of one input", { key: "high", min: 2, max: 20, step: 1 });
+  ui.add(table);
+
+  function render(state) {
+    const found = journey(state), { offset, solution, way, logs } = found;
+    const most = Math.max(...logs);
+    table.replaceChildren(...RULES.flatMap(([name, look], k) => [make("span", {}, name), make("i", { class: look, style: `width:${(100 * logs[k]) / most}%` }), make("b", {}, count(logs[k]))]));
+    ui.say(told(state, found));
+    if (!view.width) return;
+    // The ray lies level; across is to scale with it, so that the angle at the pin is the angle that is asked for.
+    const far = Math.max(way * 1.15, 3), side = Math.sign(engine.dot([-solution.theta[1], solution.theta[0]], offset.across)) * engine.length(offset.across);
+    view.look([-0.06 * far, far, -0.12 * far, 0.12 * far]);
+    view.segment("ray", [0, 0], [far, 0], "dashed");
+    view.segment("road", [0, side], [far, side], "path c0");
+    view.segment("angle", [0, 0], [way, side], "thin");
+    const [x, y] = view.to([way, side]);
+    view.put("front", "pin", "circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: 5, class: "dot c0" });
+    view.label("at", Math.min(x - 40, view.width - 150), y + (side > 0 ? -12 : 22), `here, at length ${way < 1e3 ? way.toPrecision(3) : Math.round(way).toLocaleString("en")}`, "c0");
+    view.label("limit", 60, view.to([0, 0])[1] + (side > 0 ? 18 : -8), "max-margin direction", "");
+    view.tidy();
+    view.svg.dataset.ready = JSON.stringify(state);
+  }
+  ui.ask();
+}

@@ -1,0 +1,154 @@
+// The race of Figure 1(b): the published recipe in 32 and in 64 bits against the exact gradient.
+import { clamp, frame, make, plane, plural, py, small, still } from "./view.js";
+import * as engine from "./engine.js";
+
+const LAST = 1000, DRAWN = 200; // iterations that were run, and that the paper draws
+const PROBLEM = { keys: [[[-0.1, 1], [1, 0], [0, 0]]], scores: [[1, 0.9, 0]] };
+const STARTS = [1, 0.5, 0, -0.5, -1, -1.5].map((y) => [0, y]);
+const RUNS = ["32 bits", "64 bits", "log space"], COLOURS = ["c1", "i0", "c0"];
+const ROUNDOFF = 2 ** -24;
+const FIRST = { epsilon: -9, size: 0.1, at: DRAWN, start: 5, zoom: 1 };
+const CHART = [-24, 1]; // decades of the lower panel
+
+function check({ epsilon, size, at, start, zoom }) {
+  const fine = epsilon >= -20 && epsilon <= -4 && size >= 0.02 && size <= 0.5 && at >= 0 && at <= LAST && STARTS[start] && zoom >= 1 && zoom <= 5;
+  if (!fine) throw new Error("epsilon, step size, iteration, start or zoom is out of range");
+}
+
+/** All runs from all starts, and the choice that each exact run comes to. */
+export function race({ epsilon, size }) {
+  const choices = engine.locallyOptimal(PROBLEM), recipe = (round, small) => STARTS.map((start) => engine.descendTextbook(PROBLEM, "logistic", start, size, LAST, small, round));
+  const exact = STARTS.map((start) => ({ path: engine.descend(PROBLEM, "logistic", start, { kind: "normalised", size }, LAST) }));
+  const runs = [recipe(Math.fround, 10 ** epsilon), recipe((x) => x, 10 ** epsilon), exact];
+  return { choices, runs, home: exact.map(({ path }) => engine.outcome(PROBLEM, engine.endOf(path), choices).place) };
+}
+
+/** How many of the starts of local choices have gone over to the side of the best one after so many steps, run by run. */
+export function crossed({ choices, runs, home }, at) {
+  const nearer = (path, k) => {
+    const p = [path[2 * at], path[2 * at + 1]];
+    return engine.length(p) > 0 && choices[home[k]] && !choices[home[k]].best &&
+      choices.some((one) => one.best && engine.oneMinusCosine(p, one.separator.theta) < engine.oneMinusCosine(p, choices[home[k]].separator.theta));
+  };
+  return runs.map((run) => run.filter(({ path }, k) => nearer(path, k)).length);
+}
+
+function told({ epsilon, at, start }, solved) {
+  const locals = solved.home.filter((place) => place >= 0 && !solved.choices[place].best).length, over = crossed(solved, at);
+  const stands = solved.runs.map((run) => moved(run[start].path, at)), stuck = RUNS.filter((_, k) => stands[k] < 0.5);
+  const which = at < 20 ? "Side by side so far." : over.every((count) => count === over[2]) ? "All three agree which side each start is on." :
+    `Of the ${plural(locals, "start")} whose limit is the local direction, 32 bits have taken ${over[0]} over to the other side, 64 bits ${over[1]}, log space ${over[2]}.`;
+  const pin = at === DRAWN ? " Here the paper stops drawing." : "";
+  return `After ${plural(at, "step")}, ε = 1e${epsilon}. ${which}${stuck.length && at > 0 ? ` From start ${start + 1}, ${stuck.join(" and ")} hardly move any more: the gradient is below ε.` : ""}${pin}`;
+}
+
+/** Length of the last step, in steps of full size. */
+function moved(path, at, size = Math.hypot(path[2] - path[0], path[3] - path[1])) {
+  return at ? Math.hypot(path[2 * at] - path[2 * at - 2], path[2 * at + 1] - path[2 * at - 1]) / size : 1;
+}
+
+/** The configuration in Python. */
+export function python({ epsilon, size }) {
+  return [
+    "import torch", "from lib import losses, published", "from lib.datasets import figure_1", "from lib.descent import normalised, run", "from lib.problem import from_tokens", "",
+    `data, starts = figure_1("b"), torch.tensor(${py(STARTS.map((at) => [...at, 0]))}, dtype=torch.float64)`,
+    `bits = {dtype: published.descend(data, losses.logistic, starts, ${size}, ${LAST}, 1e${epsilon}, dtype) for dtype in (torch.float32, torch.float64)}`,
+    `exact = run(from_tokens(*data), losses.logistic, starts, normalised(${size}), ${LAST}).theta`, "for dtype, path in bits.items():",
+    "    print(dtype, (path[-1] - exact[-1]).norm(dim=-1))",
+  ];
+}
+
+export function rounding(root, tag) {
+  let solved = null, key = "", playing = 0;
+  const ui = frame(root, {
+    tag, title: "The race of Figure 1(b).", first: FIRST, check, python, render,
+    hint: "One recipe, three ways to compute its gradient. Press Play, or drag the iteration beyond the point where the paper stops drawing.",
+  });
+  const view = plane(ui.stage, { name: "Paths of three runs", ratio: 0.62, ui });
+  const below = make("div", { class: "explore-stage" });
+  ui.stage.after(below);
+  const chart = plane(below, { name: "Size of the gradient against the iteration", ratio: 0.3, ui });
+
+  const play = make("button", { type: "button", onclick: toggle }, "Play");
+  ui.add(make("div", { class: "explore-row" }, play, make("button", { type: "button", onclick: () => ui.set({ at: DRAWN }) }, "Where the paper stops"),
+    make("button", { type: "button", onclick: () => ui.set({ at: LAST }) }, "To the end"), ...RUNS.map((run, k) => make("b", { class: COLOURS[k], style: "color:var(--x)" }, run))));
+  ui.slider("Iteration", { key: "at", min: 0, max: LAST, step: 1 });
+  ui.slider("ε", { key: "epsilon", min: -20, max: -4, step: 1, show: (x) => `1e${x}` });
+  ui.slider("Step size", { key: "size", min: 0.02, max: 0.5, step: 0.02 });
+  ui.slider("Start of the lower panel", { key: "start", min: 0, max: STARTS.length - 1, step: 1, show: (x) => `${x + 1}` });
+  ui.slider("Zoom out", { key: "zoom", min: 1, max: 5, step: 0.5, show: (x) => `${x} ×` });
+
+  function toggle() {
+    if (playing) return stop();
+    if (still()) return ui.set({ at: LAST });
+    if (ui.state().at >= LAST) ui.change({ at: 0 });
+    play.textContent = "Pause";
+    let before = performance.now();
+    const tick = (now) => {
+      const at = Math.min(ui.state().at + Math.max(Math.round((now - before) / 12), 1), LAST);
+      before = now;
+      ui.change({ at });
+      if (at === LAST) stop();
+      else playing = requestAnimationFrame(tick);
+    };
+    playing = requestAnimationFrame(tick);
+  }
+  function stop() {
+    cancelAnimationFrame(playing);
+    playing = 0;
+    play.textContent = "Play";
+    ui.done();
+  }
+
+  function render(state) {
+    const { at, start, zoom } = state, now = JSON.stringify([state.epsilon, state.size]);
+    if (now !== key) [key, solved] = [now, race(state)];
+    if (view.width) drawPaths(at, start, zoom);
+    if (chart.width) drawSizes(state);
+    ui.say(told(state, solved));
+    view.svg.dataset.ready = now;
+  }
+  function drawPaths(at, start, zoom) {
+    view.look([-6, 21, -3, 15].map((x) => x * zoom));
+    solved.choices.forEach(({ separator, best }, k) => view.ray(`ray ${k}`, separator.theta, best ? "dashed" : "dotted", best ? "global" : "local"));
+    [2, 1, 0].forEach((kind) => solved.runs[kind].forEach(({ path }, k) => {
+      view.trail(`${kind} ${k}`, path, `path ${COLOURS[kind]}${k === start ? " wide" : ""}`, at);
+      const spot = (j) => view.to([path[2 * j], path[2 * j + 1]]).map((x) => clamp(x, -99, 9e3).toFixed(1)), [x, y] = spot(at), [u, v] = spot(DRAWN);
+      view.put("front", `dot ${kind} ${k}`, "circle", { cx: x, cy: y, r: 4, class: `dot ${COLOURS[kind]}` });
+      if (kind === 0 && at > DRAWN) view.put("front", `pin ${k}`, "path", { d: `M${u} ${v}m-4 -4l8 8m0 -8l-8 8`, class: "none" });
+    }));
+    if (at > DRAWN) view.label("pinned", 10, view.height - 10, "× where the paper stops drawing (200)", "");
+    view.tidy();
+  }
+
+  /** Logarithms of the gradient that each run computes, of the true one where 32 bits are, and of epsilon. */
+  function drawSizes({ at, start, epsilon }) {
+    chart.window = [0, LAST, ...CHART];
+    chart.to = ([k, decade]) => [40 + (k / LAST) * (chart.width - 140), ((CHART[1] - decade) / (CHART[1] - CHART[0])) * chart.height];
+    const log = (x) => clamp(Math.log10(x), CHART[0], CHART[1]), { path, sizes } = solved.runs[0][start], line = (name, of, look) => {
+      const points = [];
+      for (let k = 0; k < LAST; k += 4) points.push(k, of(k));
+      chart.trail(name, points, look);
+      return points.at(-1);
+    };
+    const truth = (k) => {
+      const { direction, logScale } = engine.gradient(PROBLEM, "logistic", [path[2 * k], path[2 * k + 1]]);
+      return clamp((logScale + Math.log(engine.length(direction))) / Math.LN10, ...CHART);
+    };
+    const ends = [["in 32 bits", line("computed", (k) => log(sizes[k]), "path c1"), "c1"], ["true, there", line("true", truth, "path c0"), "c0"]];
+    chart.segment("epsilon", [0, epsilon], [LAST, epsilon], "dashed");
+    chart.segment("roundoff", [0, Math.log10(ROUNDOFF)], [LAST, Math.log10(ROUNDOFF)], "dotted");
+    chart.segment("now", [at, CHART[0]], [at, CHART[1]], "axis");
+    chart.segment("drawn", [DRAWN, CHART[0]], [DRAWN, CHART[1]], "thin dotted");
+    ends.push(["ε", epsilon, ""], ["2⁻²⁴, roundoff", Math.log10(ROUNDOFF), ""]);
+    let lowest = -99;
+    for (const [text, decade, look] of ends.sort((a, b) => b[1] - a[1])) {
+      lowest = Math.max(chart.to([0, decade])[1] + 4, lowest + 14, 12);
+      chart.label(text, chart.width - 94, lowest, text, look);
+    }
+    for (const decade of [0, -8, -16, -24]) chart.label(`decade ${decade}`, 2, clamp(chart.to([0, decade])[1] + 4, 12, chart.height - 2), `1e${decade}`, "");
+    chart.label("what", 44, 13, "size of the gradient", "");
+    chart.tidy();
+  }
+  ui.ask();
+}

@@ -1,0 +1,345 @@
+// What all interactive figures share: a drawing that keeps its nodes, handles to drag, controls, state with undo and an address.
+
+const SHAPES = new Set(["svg", "g", "path", "line", "circle", "rect", "text", "polygon", "title"]);
+const ENOUGH = 80; // configurations that undo goes back
+
+/** A new node of HTML or SVG; attributes named on... are listeners. */
+export function make(name, attributes = {}, ...children) {
+  const node = SHAPES.has(name) ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== false) node.setAttribute(key, value);
+  }
+  node.append(...children.filter((child) => child !== null));
+  return node;
+}
+
+export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+export const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
+export const rounded = (x, digits = 2) => +x.toFixed(digits);
+export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+
+/** A small number as one reads it: 0.031 or 4e-5. */
+export function small(x) {
+  if (!(x > 0)) return Number.isNaN(x) ? "unknown" : "0";
+  return x >= 0.001 ? String(+x.toPrecision(2)) : x.toExponential(0);
+}
+
+// ---- the plane -------------------------------------------------------------------------------------------------------------------------------
+
+/**
+ * A plane with equal scales, as wide as its stage, of the figure ui, which draws.
+ *
+ * Its nodes have names and stay from drawing to drawing, so that one can be dragged, or have the focus, while all else changes.
+ */
+export function plane(stage, { name, ratio = 0.7, ui }) {
+  const svg = make("svg", { role: "group", "aria-label": name, class: "explore-plane" }), layers = {}, kept = new Map();
+  for (const layer of ["back", "lines", "front", "handles"]) svg.append((layers[layer] = make("g")));
+  stage.append(svg);
+  const self = { svg, width: 0, height: 0, window: [-1, 1, -1, 1] };
+  let used = new Set(), held = null;
+
+  new ResizeObserver(() => {
+    const width = Math.round(stage.clientWidth);
+    if (width === 0 || width === self.width) return;
+    self.width = width;
+    self.height = Math.round(Math.min(width * (width < 500 ? Math.min(1.4 * ratio, 0.85) : ratio), 0.75 * innerHeight));
+    svg.setAttribute("viewBox", `0 0 ${width} ${self.height}`);
+    svg.style.height = `${self.height}px`;
+    ui.ask();
+  }).observe(stage);
+
+  /** Show at least this window [left, right, bottom, top]. */
+  self.look = ([left, right, bottom, top]) => {
+    const scale = Math.min(self.width / (right - left), self.height / (top - bottom));
+    const [w, h] = [self.width / scale / 2, self.height / scale / 2], [x, y] = [(left + right) / 2, (bottom + top) / 2];
+    self.scale = scale;
+    self.window = [x - w, x + w, y - h, y + h];
+  };
+  self.to = ([x, y]) => [(x - self.window[0]) * self.scale, (self.window[3] - y) * self.scale];
+  const from = (event) => {
+    const box = svg.getBoundingClientRect();
+    return [self.window[0] + (event.clientX - box.left) / self.scale, self.window[3] - (event.clientY - box.top) / self.scale];
+  };
+
+  /** Have a node of this name with these attributes, and with this text. */
+  self.put = (layer, key, name, attributes, text) => {
+    const have = kept.get(key) || { node: layers[layer].appendChild(make(name)), old: {} };
+    kept.set(key, have);
+    used.add(key);
+    for (const [attribute, value] of Object.entries(attributes)) {
+      if (have.old[attribute] === value) continue;
+      have.node.setAttribute(attribute, value);
+      have.old[attribute] = value;
+    }
+    if (text !== undefined && have.text !== text) have.node.textContent = have.text = text;
+    return have.node;
+  };
+  /** Take away what was not put since the last call. */
+  self.tidy = () => {
+    for (const [key, { node }] of kept) {
+      if (used.has(key)) continue;
+      node.remove();
+      kept.delete(key);
+    }
+    used = new Set();
+  };
+
+  self.segment = (key, a, b, look) => {
+    const [[x1, y1], [x2, y2]] = [self.to(a), self.to(b)];
+    self.put("lines", key, "line", { x1: x1.toFixed(1), y1: y1.toFixed(1), x2: x2.toFixed(1), y2: y2.toFixed(1), class: look });
+  };
+  /** A ray from the origin to the border, and its name there. */
+  self.ray = (key, [x, y], look, label) => {
+    const [left, right, bottom, top] = self.window, reach = Math.min(x ? (x > 0 ? right : left) / x : Infinity, y ? (y > 0 ? top : bottom) / y : Infinity);
+    if (!(reach > 0)) return;
+    self.segment(key, [0, 0], [reach * x, reach * y], look);
+    const [u, v] = self.to([reach * x, reach * y]), wide = label.length * 7.5 + 8, upright = v < 1 || v > self.height - 1;
+    const beside = x > 0 === y > 0 ? u + 6 : u - wide, place = upright ? [beside, y > 0 ? 14 : self.height - 6] : [x > 0 ? u - wide : 6, v - 8];
+    self.label(`${key} name`, clamp(place[0], 4, self.width - wide), clamp(place[1], 14, self.height - 6), label, `${look}`);
+  };
+  self.label = (key, x, y, text, look) => self.put("front", key, "text", { x: x.toFixed(1), y: y.toFixed(1), class: look }, text);
+  /** The points x0, y0, x1, ... as a line, without those that nobody would see. */
+  self.trail = (key, points, look, last = points.length / 2 - 1, layer = "lines") => {
+    const beyond = 2 * Math.max(self.width, self.height);
+    let d = "", before = null, drawn = null;
+    for (let k = 0; k <= last; k++) {
+      const [x, y] = self.to([points[2 * k], points[2 * k + 1]]);
+      const near = drawn && k < last && Math.abs(x - drawn[0]) + Math.abs(y - drawn[1]) < 1.5;
+      if (!Number.isFinite(x + y) || near) continue;
+      const outside = x < -beyond || x > 2 * beyond || y < -beyond || y > 2 * beyond;
+      if (!outside) d += `${before === "out" || !d ? "M" : "L"}${x.toFixed(1)} ${y.toFixed(1)}`;
+      else if (drawn && before === "in") d += `L${clamp(x, -9e3, 9e3).toFixed(1)} ${clamp(y, -9e3, 9e3).toFixed(1)}`;
+      before = outside ? "out" : "in";
+      drawn = [x, y];
+    }
+    self.put(layer, key, "path", { d: d || "M0 0", class: look });
+  };
+
+  /**
+   * A point to drag, by pointer, touch or arrow keys: move([x, y]) while it moves, done() when it rests.
+   *
+   * press(key) gets the other keys; chosen() is called when it gets the focus.
+   */
+  self.handle = (key, at, { name, value, look, draw, move, done, press = () => false, chosen = () => {} }) => {
+    const fresh = !kept.has(key), [x, y] = self.to(at), node = self.put("handles", key, "g", {
+      transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`, class: `explore-handle ${look}`, tabindex: 0, role: "slider", "aria-label": name,
+      "aria-valuetext": value, "aria-valuenow": rounded(at[0]), "aria-roledescription": "point in the plane", "data-key": key,
+    });
+    node.act = { at, move, done, press, chosen };
+    if (fresh) {
+      node.append(make("circle", { r: 22, class: "explore-hit" }), make("path", {}));
+      node.addEventListener("focus", () => node.act.chosen());
+      node.addEventListener("keydown", (event) => keyed(node, event));
+    }
+    if (node.shown !== draw) node.lastChild.setAttribute("d", (node.shown = draw));
+  };
+
+  function keyed(node, event) {
+    const step = event.shiftKey ? 0.25 : 0.05, { at, move, done, press } = node.act;
+    const turn = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, step], ArrowDown: [0, -step] }[event.key];
+    if (!turn && !press(event.key)) return;
+    event.preventDefault();
+    if (turn) move([rounded(at[0] + turn[0]), rounded(at[1] + turn[1])]);
+    done();
+    ui.now(); // before the next key, which goes on from here
+  }
+
+  /** Handles whose target a pointer meets, the nearest first, and of those on one spot the one on top. */
+  const met = (event) => {
+    const box = svg.getBoundingClientRect(), place = [event.clientX - box.left, event.clientY - box.top];
+    const away = (node) => Math.hypot(...self.to(node.act.at).map((x, k) => x - place[k]));
+    return [...layers.handles.children].reverse().filter((node) => node.act && away(node) <= 22).sort((a, b) => away(a) - away(b));
+  };
+  svg.addEventListener("pointerdown", (event) => {
+    const [node, ...under] = event.button ? [] : met(event);
+    if (!node) return;
+    event.preventDefault();
+    const below = document.activeElement === node && under.find((other) => String(other.act.at) === String(node.act.at));
+    node.focus({ preventScroll: true });
+    held = { node, below, point: from(event), at: node.act.at, moved: false };
+    svg.setPointerCapture(event.pointerId);
+  });
+  // A finger on a handle drags it; anywhere else it scrolls the page. (touch-action is not heeded inside of an SVG.)
+  svg.addEventListener("touchstart", (event) => met(event.touches[0]).length && event.preventDefault(), { passive: false });
+  svg.addEventListener("pointermove", (event) => {
+    if (!held) return;
+    const point = from(event), [left, right, bottom, top] = self.window, inset = 8 / self.scale;
+    held.moved ||= Math.hypot(point[0] - held.point[0], point[1] - held.point[1]) * self.scale > 2;
+    if (!held.moved) return;
+    const x = clamp(held.at[0] + point[0] - held.point[0], left + inset, right - inset);
+    held.node.act.move([rounded(x), rounded(clamp(held.at[1] + point[1] - held.point[1], bottom + inset, top - inset))]);
+  });
+  const release = () => {
+    if (held) held.node.act.done();
+    if (held?.below && !held.moved) held.below.focus({ preventScroll: true }); // a second click takes what lies under the first
+    self.justHeld = held !== null;
+    held = null;
+  };
+  svg.addEventListener("pointerup", release);
+  svg.addEventListener("pointercancel", release);
+  /** Call with the point where the empty plane is clicked. */
+  self.onEmpty = (call) => svg.addEventListener("click", (event) => {
+    if (!self.justHeld && !met(event).length) call(from(event).map((x) => rounded(x)));
+  });
+  return self;
+}
+
+// ---- state in the address --------------------------------------------------------------------------------------------------------------------
+
+const BETWEEN = [",", "_", "~"]; // numbers of a list, lists of a list, and so on
+const depth = (value) => (Array.isArray(value) ? 1 + depth(value[0]) : 0);
+const written = (value) => (Array.isArray(value) ? value.map(written).join(BETWEEN[depth(value) - 1]) : String(value));
+
+/** The value that a text writes, of the kind of another value; an error where it is none. */
+function readAs(text, like) {
+  if (Array.isArray(like)) return text === "" ? [] : text.split(BETWEEN[depth(like) - 1]).map((part) => readAs(part, like[0]));
+  if (typeof like === "string") return text;
+  if (typeof like === "boolean") return text === "true";
+  if (text.trim() === "" || !(Math.abs(Number(text)) <= 1000)) throw new Error(`${text} is no number between -1000 and 1000`);
+  return Number(text);
+}
+
+/** Return the state of a figure that the address has, over its first one; null where there is none. */
+function fromAddress(tag, first) {
+  const parts = new URLSearchParams(location.hash.slice(1));
+  if (parts.get("explore") !== tag) return null;
+  const state = { ...first };
+  for (const key of Object.keys(first)) if (parts.has(key)) state[key] = readAs(parts.get(key), first[key]);
+  return state;
+}
+
+function address(tag, state) {
+  const parts = Object.entries(state).map(([key, value]) => `${key}=${encodeURIComponent(written(value)).replaceAll("%2C", ",")}`);
+  return `#explore=${tag}&${parts.join("&")}`;
+}
+
+// ---- a figure --------------------------------------------------------------------------------------------------------------------------------
+
+/**
+ * The frame of a figure in an element of the page, and its state.
+ *
+ * first: its state at the beginning; check(state) throws where a state is none; render(state) draws; python(state) is the snippet's lines.
+ * The parts: stage, controls, say(sentence), change(by), done(), state().
+ */
+export function frame(root, { tag, title, hint, first, check, render, python }) {
+  const stage = make("div", { class: "explore-stage" }), controls = make("div", { class: "explore-controls" });
+  const sentence = make("p", { class: "explore-said" }), live = make("p", { class: "explore-live", role: "status", "aria-live": "polite" });
+  const code = make("code"), undo = make("button", { type: "button", onclick: back }, "Undo");
+  const copied = make("button", { type: "button", onclick: copy }, "Copy link");
+  const box = make("section", { class: "explore-box", "aria-label": title },
+    make("p", { class: "explore-title" }, make("strong", {}, title), ` ${hint}`), stage, sentence, live, controls,
+    make("div", { class: "explore-foot" }, undo, make("button", { type: "button", onclick: () => set(first) }, "Reset"), copied,
+      make("details", {}, make("summary", {}, "The same in Python"), make("pre", {}, code))));
+  const fallback = make("div", { class: "explore-fallback" }, ...root.childNodes);
+  root.append(fallback, box);
+
+  let state = first, settled = JSON.stringify(first), asked = 0, speaking = 0, note = "";
+  const past = [], bound = [];
+  try {
+    const given = fromAddress(tag, first);
+    if (given) {
+      check(given);
+      state = given;
+      settled = JSON.stringify(state);
+      setTimeout(() => root.scrollIntoView({ block: "center" }));
+    }
+  } catch (error) {
+    note = `The address holds no configuration of this figure (${error.message}); this is its first one. `;
+  }
+
+  function draw() {
+    cancelAnimationFrame(asked);
+    asked = 0;
+    for (const sync of bound) sync();
+    undo.disabled = past.length === 0;
+    render(state);
+  }
+  const ask = () => (asked ||= requestAnimationFrame(draw));
+  function change(by) {
+    state = { ...state, ...by };
+    note = "";
+    ask();
+  }
+  function done() {
+    const text = JSON.stringify(state);
+    if (text !== settled) {
+      past.push(settled);
+      if (past.length > ENOUGH) past.shift();
+      settled = text;
+      history.replaceState(null, "", address(tag, state));
+    }
+    code.textContent = python(state).join("\n");
+    ask();
+  }
+  function set(whole) {
+    change(whole);
+    done();
+  }
+  function back() {
+    if (!past.length) return;
+    state = JSON.parse(past.pop());
+    settled = JSON.stringify(state);
+    history.replaceState(null, "", address(tag, state));
+    done();
+  }
+  function copy() {
+    const link = location.href.split("#")[0] + address(tag, state), tell = (text) => {
+      copied.textContent = text;
+      setTimeout(() => (copied.textContent = "Copy link"), 2500);
+    };
+    history.replaceState(null, "", address(tag, state));
+    Promise.resolve(navigator.clipboard?.writeText(link) ?? Promise.reject()).then(() => tell("Copied"), () => tell("It is in the address bar"));
+  }
+  function say(text) {
+    sentence.textContent = note + text;
+    clearTimeout(speaking);
+    speaking = setTimeout(() => (live.textContent = note + text), 600);
+  }
+  box.addEventListener("keydown", (event) => {
+    if (event.key.toLowerCase() !== "z" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    back();
+  });
+  code.textContent = python(state).join("\n");
+
+  return {
+    stage, controls, say, change, done, set, ask, now: draw, state: () => state,
+    /** A row of buttons, each of which sets a part of the state. */
+    presets(name, options) {
+      controls.append(make("div", { role: "group", "aria-label": name, class: "explore-row" }, make("span", {}, name),
+        ...options.map(([label, by]) => make("button", { type: "button", onclick: () => set(by()) }, label))));
+    },
+    /** A slider over a part of the state, or over what get finds there and put makes of it. */
+    slider(name, { key, get = (now) => now[key], put = (value) => ({ [key]: value }), min, max, step, show = String, when = () => true }) {
+      const input = make("input", { type: "range", min, max, step, oninput: () => change(put(Number(input.value))), onchange: done });
+      const output = make("output"), label = make("label", {}, make("span", {}, name), input, output);
+      controls.append(label);
+      bound.push(() => {
+        label.hidden = !when(state);
+        if (label.hidden) return;
+        input.value = get(state);
+        output.textContent = show(get(state));
+        input.setAttribute("aria-valuetext", show(get(state)));
+      });
+    },
+    select(key, name, options) {
+      const input = make("select", { onchange: () => set({ [key]: input.value }) }, ...options.map((option) => make("option", { value: option }, option)));
+      controls.append(make("label", {}, make("span", {}, name), input));
+      bound.push(() => (input.value = state[key]));
+    },
+    toggle(key, name) {
+      const input = make("input", { type: "checkbox", onchange: () => set({ [key]: input.checked }) });
+      controls.append(make("label", { class: "explore-check" }, input, make("span", {}, name)));
+      bound.push(() => (input.checked = state[key]));
+    },
+    /** Something of the figure's own among the controls. */
+    add(node, sync = () => {}) {
+      controls.append(node);
+      bound.push(sync);
+    },
+  };
+}
+
+/** Lists as Python writes them. */
+export const py = (value) => JSON.stringify(value).replaceAll(",", ", ");

@@ -1,0 +1,67 @@
+// What a reader finds on the page as it stands now: at this width, in this theme. Lists name what is wrong.
+() => {
+  const article = document.querySelector("article");
+  const all = (selector) => [...article.querySelectorAll(selector)].filter((one) => one.checkVisibility());
+  const said = (one) => (one.closest("[id]")?.id || "") + ": " + (one.textContent || one.outerHTML).trim().slice(0, 60);
+  const figures = all("figure :is(img, svg, canvas), .hero :is(svg, canvas)");
+  const outside = (one, place) => one.getBoundingClientRect().right > place.getBoundingClientRect().right + 2;
+  const over = (one) => one.scrollWidth > one.clientWidth + 2;
+
+  const parts = (colour) => colour.match(/[\d.]+/g).map(Number);
+  const light = (rgb) => rgb.slice(0, 3).map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, k) => sum + [0.2126, 0.7152, 0.0722][k] * c, 0);
+  const onto = (top, below) => top.slice(0, 3).map((c, k) => c * (top[3] ?? 1) + below[k] * (1 - (top[3] ?? 1)));
+  function ground(one) {
+    const layers = [];
+    for (let at = one; at; at = at.parentElement) {
+      const colour = parts(getComputedStyle(at).backgroundColor);
+      if (colour[3] !== 0) layers.unshift(colour);
+      if ((colour[3] ?? 1) === 1) break;
+    }
+    return layers.reduce((below, top) => onto(top, below), [255, 255, 255]);
+  }
+  function contrast(one, colour) {
+    const below = ground(one), here = [light(onto(parts(colour), below)), light(below)];
+    return (Math.max(...here) + 0.05) / (Math.min(...here) + 0.05);
+  }
+  // Text of drawings is paths, at a hundredth of the size of the font, with exponents at a scale of their own.
+  const scaled = (one) => Number(/scale\(([\d.]+)/.exec(one.getAttribute("transform") || "")?.[1] ?? 1);
+  const letters = figures.flatMap((svg) => {
+    if (svg.localName !== "svg" || !svg.viewBox.baseVal) return [];
+    const unit = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+    const drawn = [...svg.querySelectorAll("g[transform*='scale(0.'] use")];
+    return [
+      ...drawn.map((one) => ({ one: one.parentElement, size: 100 * unit * scaled(one.parentElement), index: scaled(one) })),
+      ...[...svg.querySelectorAll("text, tspan")].filter((one) => one.textContent.trim())
+        .map((one) => ({ one, size: unit * parseFloat(getComputedStyle(one).fontSize), index: one.localName === "tspan" ? 0.7 : 1 })),
+    ];
+  });
+  const texts = all("*").filter((one) => !one.closest("mjx-container, svg, .highlight, [aria-hidden=true]") &&
+    [...one.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim()));
+
+  return {
+    width: document.documentElement.scrollWidth,
+    formulas: all("mjx-container[display]").filter(over).map(said),
+    inline: all("mjx-container:not([display])").filter((one) => outside(one, one.parentElement.closest("p, li, td, dd, div, section"))).map(said),
+    tables: all(":is(.pst-scrollable-table-container, .text_html):has(table)").filter(over).map(said),
+    unmarked: all("mjx-container[display], .pst-scrollable-table-container, .text_html").filter((one) => over(one) && !one.matches(".wide")).map(said),
+    pictures: figures.map((one) => ({
+      x: one.getBoundingClientRect().x, width: one.getBoundingClientRect().width, right: one.getBoundingClientRect().right,
+      alt: one.alt ?? one.getAttribute("aria-label") ?? "", drawn: one.localName !== "img" || one.naturalWidth > 600, ground: ground(one),
+      sized: one.localName !== "img" || (one.hasAttribute("width") && one.hasAttribute("height")), bitmap: one.localName === "img",
+    })),
+    letters: Math.min(...letters.filter(({ index }) => index === 1).map(({ size }) => size), 99),
+    indices: Math.min(...letters.filter(({ index }) => index < 1).map(({ size, index }) => size * index), 99),
+    pale: [
+      ...texts.filter((one) => contrast(one, getComputedStyle(one).color) < 4.45),
+      ...letters.map(({ one }) => one).filter((one) => contrast(one, getComputedStyle(one).fill) < 4.45),
+    ].map((one) => one.localName + " " + said(one)),
+    formulas_set: [article.querySelectorAll("mjx-container").length, article.querySelectorAll(".math").length, article.querySelectorAll("mjx-merror").length],
+    nameless: [...document.querySelectorAll("button, a[href], input, select, summary")].filter((one) => one.checkVisibility() &&
+      !(one.textContent.trim() || one.getAttribute("aria-label") || one.title || one.dataset.bsTitle || one.labels?.length)).map((one) => one.outerHTML.slice(0, 120)),
+    jumps: document.querySelectorAll("[tabindex]:not([tabindex='0'], [tabindex='-1'])").length,
+    headings: all("h1").length,
+    about: Object.fromEntries([...document.querySelectorAll("meta[content]")].map((tag) => [tag.name || tag.getAttribute("property"), tag.content])),
+    title: document.title,
+  };
+}

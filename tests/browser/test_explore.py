@@ -1,0 +1,394 @@
+"""The interactive figures as a reader has them: pointer, touch and keys, on a desk and on a phone, from disk."""
+
+import gzip
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from lib.descent import normalised, run
+from lib.geometry import one_minus_cosine
+from lib.losses import by_name
+from lib.problem import Problem
+from lib.selection import optimal_tokens, selected_tokens
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "workflow"))
+import explore  # noqa: E402
+
+NAMES = ("playground", "rounding", "road", "dial", "ball")
+WIDTHS = (390, 1280)
+PAGE = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><title>explore</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><body>
+<div class="explore" data-explore="{name}" data-preset="{preset}"><p id="fallback">A figure that stands still.</p></div>
+<p style="height: 2000px">More of the page.</p><script src="explore.js" defer></script></body></html>"""
+# Chapters that have one; the sources are looked at, so that a chapter that loses its line is seen before a build.
+CHAPTERS = {
+    "max-margin/figure-1": "playground", "max-margin/theorem-2": "playground", "max-margin/figure-8": "playground",
+    "max-margin/figure-5": "playground", "mirror-descent/lp-separator": "ball", "rates/step-rules": "road",
+    "max-margin/theorem-6": "dial",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """A page from disk for each figure, and nothing but the script beside them."""
+    made = tmp_path_factory.mktemp("explore")
+    (made / "explore.js").write_text(explore.bundle(ROOT / explore.SOURCES), "utf-8")
+    for name in NAMES:
+        (made / f"{name}.html").write_text(PAGE.format(name=name, preset="1(b)"), "utf-8")
+    return made
+
+
+class Figure:
+    """One figure in a page of its own."""
+
+    def __init__(self, browser, address, **options):
+        phone = options.pop("width", 1280) < 600
+        size = {"width": 390 if phone else 1280, "height": 844 if phone else 900}
+        self.context = browser.new_context(viewport=size, has_touch=phone, is_mobile=phone, **options)
+        self.page = self.context.new_page()
+        self.errors, self.requests = [], []
+        self.page.on("console", lambda message: self.errors.append(message.text))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.go(address)
+
+    def go(self, address):
+        self.page.goto("about:blank")
+        self.page.goto(address)
+        self.rest()
+
+    def rest(self):
+        """Wait until a frame has been drawn."""
+        self.page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    @property
+    def said(self):
+        self.rest()
+        return self.page.locator(".explore-said").inner_text()
+
+    def handle(self, key):
+        return self.page.locator(f'.explore-handle[data-key="{key}"]')
+
+    def place(self, key):
+        self.rest()
+        box = self.handle(key).locator("circle").bounding_box()
+        return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+    def drag(self, key, by):
+        """Drag by mouse, in pixels."""
+        self.handle(key).scroll_into_view_if_needed()
+        x, y = self.place(key)
+        mouse = self.page.mouse
+        mouse.move(x, y)
+        mouse.down()
+        mouse.move(x + by[0] / 2, y + by[1] / 2)
+        mouse.move(x + by[0], y + by[1])
+        mouse.up()
+        self.rest()
+
+    def touch(self, key, by):
+        """Drag by finger, in pixels."""
+        self.handle(key).scroll_into_view_if_needed()
+        self.swipe(self.place(key), by)
+
+    def swipe(self, at, by):
+        """Draw a finger over the screen."""
+        device = self.context.new_cdp_session(self.page)
+        for kind, share in (("touchStart", 0), ("touchMove", 0.4), ("touchMove", 1), ("touchEnd", None)):
+            points = [] if share is None else [{"x": at[0] + share * by[0], "y": at[1] + share * by[1]}]
+            device.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        self.page.wait_for_timeout(150)
+
+    def press(self, name):
+        self.page.get_by_role("button", name=name, exact=True).click()
+        self.rest()
+
+    def slide(self, label, value):
+        """Set a slider as a reader's arrow keys do."""
+        field = self.page.locator(".explore-controls label", has_text=label).locator("input").first
+        field.evaluate(
+            "(node, value) => { node.value = value; node.dispatchEvent(new Event('input', { bubbles: true }));"
+            " node.dispatchEvent(new Event('change', { bubbles: true })); }",
+            str(value),
+        )
+        self.rest()
+
+    @property
+    def spot(self):
+        """What the figure holds, as the address has it."""
+        return self.page.evaluate("location.hash")
+
+
+@pytest.fixture
+def figure(browser, folder):
+    """Open a figure: ``figure("playground", width=390)``."""
+    seen = []
+
+    def open_figure(name, state="", **options):
+        seen.append(Figure(browser, (folder / f"{name}.html").as_uri() + state, **options))
+        return seen[-1]
+
+    yield open_figure
+    for each in seen:
+        assert each.errors == []
+        assert [url for url in each.requests if not url.startswith(("file:", "blob:"))] == []
+        each.context.close()
+
+
+def coordinates(figure, key):
+    """Where a handle says that it is."""
+    words = figure.handle(key).get_attribute("aria-valuetext")
+    return [float(number) for number in re.findall(r"-?[\d.]+", words)]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", NAMES)
+def test_figure_takes_the_place_of_its_fallback(figure, name, width):
+    shown = figure(name, width=width)
+    assert len(shown.said) > 40
+    assert not shown.page.locator("#fallback").is_visible()
+    assert shown.page.evaluate("document.documentElement.scrollWidth") <= (390 if width == 390 else 1280)
+    shown.page.emulate_media(media="print")
+    assert shown.page.locator("#fallback").is_visible()
+    assert not shown.page.locator(".explore-box").is_visible()
+
+
+def test_page_without_scripts_has_the_static_figure(browser, folder):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((folder / "playground.html").as_uri())
+    assert page.locator("#fallback").is_visible()
+    assert page.locator(".explore-box").count() == 0
+    context.close()
+
+
+def test_tokens_are_dragged_by_mouse(figure):
+    shown = figure("playground")
+    assert shown.said.startswith("6 starts → 4 to the best tokens (global), 2 to another")
+    before = coordinates(shown, "token 0 0")
+    shown.drag("token 0 1", (0, -60))
+    x, y = coordinates(shown, "token 0 1")
+    assert x == 1
+    assert y > 0.3
+    assert coordinates(shown, "token 0 0") == before
+    assert "keys=" in shown.spot
+    shown.press("Undo")
+    assert coordinates(shown, "token 0 1") == [1, 0]
+    assert shown.said.startswith("6 starts → 4 to the best tokens (global), 2 to another")
+
+
+def test_tokens_are_dragged_by_finger_and_the_page_by_the_plane(figure):
+    shown = figure("playground", width=390)
+    shown.handle("token 0 1").scroll_into_view_if_needed()
+    before = shown.page.evaluate("scrollY")
+    shown.touch("token 0 1", (10, -40))
+    x, y = coordinates(shown, "token 0 1")
+    assert x > 1
+    assert y > 0.3
+    assert shown.page.evaluate("scrollY") == before
+    box = shown.page.locator(".explore-plane").bounding_box()
+    shown.swipe((box["x"] + 20, box["y"] + box["height"] - 20), (0, -200))
+    assert shown.page.evaluate("scrollY") > before + 50
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_handles_obey_the_keys(figure, width):
+    shown = figure("playground", width=width)
+    shown.handle("token 0 2").focus()
+    shown.page.keyboard.press("ArrowRight")
+    shown.page.keyboard.press("Shift+ArrowUp")
+    shown.rest()
+    assert coordinates(shown, "token 0 2") == [0.05, 0.25]
+    for _ in range(18):
+        shown.page.keyboard.press("+")
+    shown.rest()
+    assert "score 0.9" in shown.handle("token 0 2").get_attribute("aria-label")
+    assert shown.said.startswith("6 starts → 6 to the best tokens (global).")
+    shown.handle("start 5").focus()
+    shown.page.keyboard.press("Delete")
+    assert shown.said.startswith("5 starts")
+    shown.page.wait_for_timeout(800)
+    assert shown.page.locator("[role=status]").inner_text() == shown.said
+
+
+def test_a_click_into_the_plane_adds_a_start(figure):
+    shown = figure("playground")
+    box = shown.page.locator(".explore-plane").bounding_box()
+    shown.page.mouse.click(box["x"] + 40, box["y"] + 40)
+    assert shown.said.startswith("7 starts")
+    shown.drag("start 6", (30, 30))
+    assert shown.said.startswith("7 starts")  # the end of a drag is no click
+
+
+def test_of_two_handles_on_one_spot_a_second_click_takes_the_lower(figure):
+    shown = figure("playground")
+    x, y = shown.place("start 2")
+    for expected in ("start 2", "token 0 2"):
+        shown.page.mouse.click(x, y)
+        assert shown.page.evaluate("document.activeElement.dataset.key") == expected
+
+
+PRESETS = {
+    "1(a)": "6 starts → 6",
+    "1(b)": "6 starts → 4",
+    "1(c)": "6 starts → 6",
+    "5": "1 start → 1",
+    "8": "2 starts → 1",
+}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_presets(figure, width):
+    shown = figure("playground", width=width)
+    for name, words in PRESETS.items():
+        shown.press(name)
+        assert shown.said.startswith(words)
+    shown.press("5")
+    shown.slide("C, score", 100)
+    assert "score 100, best" in shown.handle("token 0 1").get_attribute("aria-label")
+    assert "still turning" in shown.said
+
+
+def test_loss_step_and_numbers_of_things(figure):
+    shown = figure("playground")
+    for label, value in (("Loss", "correlation"), ("Step", "constant")):
+        shown.page.locator(".explore-controls label", has_text=label).locator("select").select_option(value)
+    assert "loss=correlation" in shown.spot
+    assert "step=constant" in shown.spot
+    assert shown.said.startswith("6 starts")
+    shown.press("− token")
+    shown.press("− token")
+    assert "one token left" in shown.said
+    assert shown.page.get_by_role("button", name="− token").is_disabled()
+    shown.press("+ token")
+    shown.press("+ input")
+    assert shown.page.locator(".explore-handle.token").count() == 4
+
+
+def test_map_is_the_library_s(figure):
+    shown = figure("playground")
+    shown.press("8")
+    shown.page.get_by_label("Colour every start").check()
+    shown.page.wait_for_function("document.querySelector('canvas').dataset.level == 4", timeout=60_000)
+    share = int(re.search(r"Of all starts in view (\d+) %", shown.said)[1])
+    box = shown.page.locator(".explore-plane").bounding_box()
+    scale, rows = min(box["width"] / 7.4, box["height"] / 6.6), round(96 * box["height"] / box["width"])
+    across, up = ((torch.arange(count) + 0.5) / count - 0.5 for count in (96, rows))
+    side = 0.9 + box["width"] / scale * across, 1.1 - box["height"] / scale * up
+    problem = Problem(keys=[[[1, 0], [0, 0]], [[-2, 1], [0, 0]]], scores=[[1, 0], [1, 0]])
+    grid = torch.stack(torch.meshgrid(*side, indexing="xy"), dim=-1)
+    ends = run(problem, by_name("logistic"), grid, normalised(0.1), 1000, [1000]).theta[-1]
+    best = (selected_tokens(problem, ends) == optimal_tokens(problem)).all(-1).double().mean().item()
+    assert abs(share - 100 * best) <= 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_configuration_can_be_sent(figure, name):
+    first = figure(name)
+    keys = first.page.locator(".explore-handle")
+    if keys.count():
+        first.drag(keys.first.get_attribute("data-key"), (25, -30))
+    sliders = first.page.locator(".explore-controls label:visible input[type=range]")
+    label = sliders.first.evaluate("node => node.closest('label').innerText.split('\\n')[0]")
+    first.slide(label, sliders.first.evaluate("node => (Number(node.min) + Number(node.max)) / 2"))
+    first.press("Copy link")
+    second = figure(name, first.spot)
+    assert second.said == first.said
+    assert second.page.locator("pre code").text_content() == first.page.locator("pre code").text_content()
+    assert second.spot == first.spot
+    second.press("Reset")
+    assert second.said != first.said or not keys.count()
+
+
+@pytest.mark.parametrize("state", ["keys=nonsense", "keys=1,2_3,4&scores=1", "loss=hinge", "size=1e9", "starts=_~_"])
+def test_an_address_that_is_none_is_named_and_left(figure, state):
+    shown = figure("playground", f"#explore=playground&{state}")
+    assert shown.said.startswith("The address holds no configuration of this figure")
+    assert "6 starts → 4" in shown.said
+
+
+def test_targets_are_large_enough_for_a_finger(figure):
+    for name in NAMES:
+        page = figure(name, width=390).page
+        for target in page.locator(".explore :is(button, select, summary, input):visible, .explore-hit").all():
+            box = target.bounding_box()
+            label = target.evaluate("node => node.closest('label') ? node.closest('label').offsetHeight : 0")
+            assert max(box["height"], label) >= 43.9, (name, target.evaluate("node => node.outerHTML"))
+            assert box["width"] >= 43.9 or label >= 44, (name, target.evaluate("node => node.outerHTML"))
+
+
+def test_race_plays_and_stands_still_for_those_who_ask(figure):
+    shown = figure("rounding")
+    assert "Here the paper stops drawing" in shown.said
+    shown.press("Play")
+    shown.page.wait_for_timeout(500)
+    shown.press("Pause")
+    at = int(re.search(r"After (\d+) steps", shown.said)[1])
+    assert 200 < at < 1000
+    quiet = figure("rounding", reduced_motion="reduce")
+    quiet.press("Play")
+    assert "After 1000 steps" in quiet.said
+    assert "32 bits have taken 2 over to the other side, 64 bits 0, log space 0" in quiet.said
+
+
+def test_road_dial_and_ball_say_what_they_show(figure):
+    road = figure("road")
+    road.slide("1 − cos", -8)
+    assert re.search(r"takes 10[⁰¹²³⁴⁵⁶⁷⁸⁹]{4,}", road.said)
+    dial = figure("dial")
+    assert "sits exactly there" in dial.said
+    dial.slide("c = r / R", -1)
+    assert "reaches it at c* = 1.00" in dial.said
+    ball = figure("ball")
+    ball.press("p = 1.5")
+    assert "at the corner" in ball.said
+    ball.press("p = 10")
+    assert "on one side" in ball.said
+    ball.slide("Size of the ball", 0.5)
+    assert "is growing" in ball.said
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_follow_the_theme(figure, scheme):
+    shown = figure("playground")
+    shown.page.evaluate(f"document.documentElement.dataset.theme = '{scheme}'")
+    stroke = shown.page.locator(".explore-plane path.c0").first.evaluate("node => getComputedStyle(node).stroke")
+    assert (stroke == "rgb(0, 89, 63)") == (scheme == "light")
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_chapters_have_their_figure(chapter):
+    assert f'data-explore="{CHAPTERS[chapter]}"' in (ROOT / "book" / f"{chapter}.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("chapter", ["max-margin/figure-1", "rates/step-rules"])
+def test_built_pages_start_their_figure(visit, chapter):
+    seen = visit(f"book/{chapter}")
+    assert len(seen.page.locator(".explore-said").first.inner_text()) > 40
+
+
+def test_a_built_page_without_a_figure_does_not_load_the_script(visit):
+    assert not any("explore.js" in url for url in visit("book/scoreboard").requests)
+
+
+def test_script_is_small():
+    assert len(gzip.compress(explore.bundle(ROOT / explore.SOURCES).encode(), 9)) <= 25_000
+
+
+def test_end_of_a_path_is_where_the_library_ends(figure):
+    """The dot at the end of a path stands where the library's run is after so many steps."""
+    shown = figure("playground")
+    shown.slide("Iterations shown", 20)
+    problem = Problem(keys=[[[-0.1, 1], [1, 0], [0, 0]]], scores=[[1, 0.9, 0]])
+    end = run(problem, by_name("logistic"), torch.tensor([0.0, 0.0]), normalised(0.1), 20).theta[-1]
+    dots = shown.page.locator("circle.dot").all()
+    x, y = (float(dots[2].get_attribute(name)) for name in ("cx", "cy"))
+    (x0, y0), (x1, _) = shown.place("token 0 2"), shown.place("token 0 1")
+    box = shown.page.locator(".explore-plane").bounding_box()
+    found = torch.tensor([(box["x"] + x - x0) / (x1 - x0), (y0 - box["y"] - y) / (x1 - x0)])
+    assert one_minus_cosine(found.double(), end) < 1e-4
+    torch.testing.assert_close(found.double(), end, rtol=0, atol=0.01)

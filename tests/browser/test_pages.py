@@ -1,0 +1,114 @@
+"""The pages around the chapters as a reader has them: picture, map, scoreboard at every width, search."""
+
+import re
+
+import pytest
+
+WIDTHS = [320, 390, 768, 1280]
+CUT = """() => [...document.querySelectorAll("article :is(td, th, figure, figcaption, svg)")].filter(e => {
+  const box = e.getBoundingClientRect(), wide = e.tagName != "svg" && e.scrollWidth > e.clientWidth + 2;
+  return box.width > 1 && !e.closest("thead") && (box.right > innerWidth + 1 || box.left < -1 || wide);
+}).map(e => e.tagName + ": " + e.textContent.trim().slice(0, 40))"""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("page", ["intro", "scoreboard", "corrections", "sources", "library"])
+def test_nothing_is_cut_off(visit, page, width):
+    seen = visit(f"book/{page}", width=width).page
+    assert seen.evaluate("document.documentElement.scrollWidth") <= width
+    assert seen.evaluate(CUT) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_picture_is_on_the_first_screen_and_has_the_colours_of_the_page(visit, scheme):
+    page = visit("book/intro", scheme=scheme).page
+    picture = page.locator("#token-playground svg")
+    box = picture.bounding_box()
+    assert box["y"] + box["height"] <= 900
+    ink, ground = (
+        page.evaluate("([e, what]) => getComputedStyle(document.querySelector(e))[what]", [where, what])
+        for where, what in (("#token-playground svg text", "fill"), ("body", "backgroundColor"))
+    )
+    light = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (ink, ground)]
+    assert (light[0] < light[1]) == (scheme == "light")
+    assert abs(light[0] - light[1]) > 300
+
+
+@pytest.mark.parametrize("page", ["intro", "notation", "corrections"])
+def test_words_of_drawings_can_be_read_on_a_phone(visit, page):
+    seen = visit(f"book/{page}", width=390).page
+    sizes = seen.evaluate(
+        """() => [...document.querySelectorAll("svg.drawing text, svg.drawing tspan[font-size]")].map(text =>
+             [text.textContent, parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getScreenCTM().a])"""
+    )
+    assert sizes
+    assert [text for text, size in sizes if size < (8 if len(text) < 4 else 10.5)] == []
+
+
+def test_the_map_leads_to_every_chapter(visit, address):
+    page = visit("book/intro").page
+    links = page.locator("svg.map a").evaluate_all("links => links.map(link => link.href.baseVal)")
+    assert len(links) > 30
+    for link in links:
+        assert page.request.get(f"{address}/book/{link}").ok, link
+
+
+def test_a_chapter_of_the_map_dims_what_does_not_touch_it(visit):
+    page = visit("book/intro").page
+    page.locator('svg.map a[href="max-margin/theorem-2.html"]').focus()
+    page.wait_for_timeout(400)
+    opacities = page.locator("svg.map .arc").evaluate_all("arcs => arcs.map(arc => getComputedStyle(arc).opacity)")
+    assert 3 <= sum(opacity == "0.65" for opacity in opacities) < len(opacities) / 2
+
+
+class TestScoreboard:
+    """Find, filter and sort."""
+
+    def shown(self, page):
+        rows = page.locator("table.scoreboard tbody tr")
+        return [row for row in rows.all() if row.is_visible()]
+
+    def test_words_find_an_item(self, visit):
+        page = visit("book/scoreboard").page
+        page.get_by_label("Find").fill("theorem 2 diverges")
+        (row,) = self.shown(page)
+        assert row.inner_text().startswith("Theorem 2:")
+        assert page.get_by_role("status").inner_text().startswith("1 of ")
+
+    def test_a_kind_of_verdict_is_chosen(self, visit):
+        page = visit("book/scoreboard").page
+        everything = len(self.shown(page))
+        page.get_by_label("corrected").check()
+        kept = self.shown(page)
+        assert 0 < len(kept) < everything
+        for row in kept:
+            assert row.locator("td:nth-child(2) .corrected").count() > 0
+        page.get_by_label("corrected").uncheck()
+        assert len(self.shown(page)) == everything
+
+    def test_what_held_least_comes_first(self, visit):
+        page = visit("book/scoreboard").page
+        page.get_by_label("Order").select_option("least held first")
+        first, *_ = page.locator("table.scoreboard").first.locator("tbody tr").all()
+        assert first.locator("td:nth-child(2) .not-reproduced").count() > 0
+        page.get_by_label("Order").select_option("reading order")
+        first, *_ = page.locator("table.scoreboard").first.locator("tbody tr").all()
+        assert first.inner_text().startswith("Theorem 1:")
+
+    def test_it_asks_no_machine(self, visit, address):
+        seen = visit("book/scoreboard")
+        seen.page.get_by_label("Find").fill("lemma")
+        assert [url for url in seen.requests if not url.startswith((address, "data:"))] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "chapter"),
+    [("Theorem 2", "theorem-2"), ("Lemma 1", "lemma-1"), ("Lemma 11", "lemma-2"), ("Assumption A", "notation")],
+)
+def test_a_search_for_a_statement_lists_it_first(visit, address, words, chapter):
+    page = visit("search").page
+    page.goto(f"{address}/search.html?q={words.replace(' ', '+')}")
+    first = page.locator("#search-results ul.search li a").first
+    first.wait_for()
+    page.wait_for_timeout(1000)
+    assert re.search(rf"{chapter}\.html(\?[^#]*)?#", first.get_attribute("href"))

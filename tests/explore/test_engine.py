@@ -1,0 +1,326 @@
+"""The engine of the interactive figures against the library, on a thousand problems, and against mutants of itself."""
+
+import math
+import sys
+from functools import cache
+from pathlib import Path
+
+import cases
+import javascript
+import pytest
+import torch
+
+from lib import losses, published
+from lib.datasets import figure_3, scored_tokens
+from lib.descent import constant, normalised, run
+from lib.geometry import directional_bregman_divergence, norm, one_minus_cosine
+from lib.joint import JointProblem
+from lib.joint_paths import joint_limit
+from lib.logspace import gradient
+from lib.problem import difference_rows
+from lib.selection import limit_offset, locally_optimal_selections, optimal_tokens
+from lib.separators import InfeasibleError, hard_margin
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "workflow"))
+import explore  # noqa: E402
+
+SOURCE = (ROOT / explore.SOURCES / explore.ENGINE).read_text("utf-8")
+NORMS = (1.1, 1.5, 2.0, 3.0, 10.0)
+LENGTHS = (0.0, 1.0, 30.0, 1000.0)
+LOSSES = ("logistic", "exponential", "correlation")
+EVEN = [[700.0, 700.0], [0.0, -600.0]]  # two tokens have equal logits, all others are far behind
+STEPS = 300
+NEARBY = torch.tensor([[0.0, 0.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 0.0], [0.0, 1.0], [5.0, 3.0], [-3.0, 5.0]])
+
+needs_javascript = pytest.mark.skipif(not javascript.engines(), reason="no node and no chromium on this machine")
+pytestmark = needs_javascript
+
+ALL = """given => given.map(({problem, loss, thetas, start, rule, norm, steps}) => {
+  const choices = engine.locallyOptimal(problem), best = engine.optimalTokens(problem);
+  return {
+    separator: engine.separator(engine.differenceRows(problem, best), norm),
+    choices: choices.map(one => ({selected: one.selected, theta: one.separator.theta, duals: one.separator.duals})),
+    gradients: thetas.map(theta => engine.gradient(problem, loss, theta)),
+    path: [...engine.descend(problem, loss, start, rule, steps, norm)],
+  };
+})"""
+
+
+def program(source=None):
+    return explore.module(explore.ENGINE, source or SOURCE) + "const engine = engineModule;"
+
+
+def given(problem):
+    return {"keys": problem.keys.tolist(), "scores": problem.scores.tolist()}
+
+
+def numbers(values):
+    return torch.tensor(values, dtype=torch.float64)  # JSON has 1 for 1.0
+
+
+@cache
+def inputs():
+    """Problems, and what is done to each: a thousand of them."""
+    generator = torch.Generator().manual_seed(16)
+    problems = [*cases.hand_made().values()]
+    problems += cases.random(1000 - len(problems), generator)
+    made = []
+    for k, problem in enumerate(problems):
+        thetas = torch.nn.functional.normalize(torch.randn(len(LENGTHS), 2, generator=generator), dim=-1)
+        kind = ("normalised", "normalised", "constant")[(k // 3) % 3]
+        p = NORMS[k % len(NORMS)] if kind == "normalised" else 2.0
+        made.append({
+            "problem": given(problem),
+            "loss": LOSSES[k % 3],
+            "thetas": [*(torch.tensor(LENGTHS)[:, None] * thetas).tolist(), *EVEN],
+            "start": torch.randn(2, generator=generator).tolist(),
+            "rule": {"kind": kind, "size": 0.1},
+            "norm": p if k % 2 else 2.0,
+            "steps": STEPS,
+        })  # fmt: skip
+    return problems, made
+
+
+@cache
+def answers():
+    return javascript.call(program(), ALL, inputs()[1])
+
+
+def pairs(found):
+    """Problem, case and answer of as many cases as there are answers."""
+    return zip(*(part[: len(found)] for part in inputs()), found, strict=True)
+
+
+def check_separators(rows):
+    """SVM directions to 1e-9, the same problems infeasible, and certificates that prove what they say."""
+    for problem, case, answer in rows:
+        differences, found = difference_rows(problem, optimal_tokens(problem)), answer["separator"]
+        expected = hard_margin(differences, case["norm"])
+        assert found["feasible"] == bool(expected.feasible), case["problem"]
+        if found["feasible"]:
+            theta = numbers(found["theta"])
+            torch.testing.assert_close(norm(theta, case["norm"]), norm(expected.theta, case["norm"]), rtol=1e-9, atol=0)
+            # where p is large a small entry is no part of the length, and the library knows few digits of it
+            assert directional_bregman_divergence(theta, expected.theta, case["norm"]) <= 1e-9
+            if case["norm"] == 2:
+                torch.testing.assert_close(theta, expected.theta, rtol=0, atol=1e-9 * norm(theta).item())
+            assert abs(found["gap"]) <= 1e-9
+            assert min(found["duals"]) >= 0
+        else:
+            proof = numbers(found["certificate"])
+            assert proof.min() >= 0
+            torch.testing.assert_close(proof.sum(), torch.tensor(1.0))
+            assert norm(proof @ differences) <= 1.1e-9 * norm(differences).max()
+
+
+def check_choices(rows):
+    """The same locally optimal choices, in the same order, with the same directions."""
+    for problem, case, answer in rows:
+        selected, separators = locally_optimal_selections(problem)
+        assert [one["selected"] for one in answer["choices"]] == selected.tolist(), case["problem"]
+        for one, theta in zip(answer["choices"], separators.theta, strict=True):
+            assert one_minus_cosine(numbers(one["theta"]), theta) <= 1e-9
+
+
+def check_gradients(rows):
+    """The log-space gradient at any length of p, to rounding."""
+    for problem, case, answer in rows:
+        loss = losses.by_name(case["loss"])
+        for theta, found in zip(case["thetas"], answer["gradients"], strict=True):
+            expected = gradient(problem, loss, torch.tensor(theta))
+            direction, log_scale = numbers(found["direction"]), found["logScale"]
+            if log_scale is None:  # minus infinity, in JSON
+                assert expected.log_scale == -math.inf
+                continue
+            scale = math.exp(log_scale - expected.log_scale.item())
+            spread = 1e-9 * problem.keys.abs().max()
+            assert norm(direction * scale - expected.direction) <= spread, case["problem"]
+
+
+def until_chaotic(path, nearby):
+    """Number of iterates before one of the runs from starts that are moved by rounding goes another way."""
+    apart = (norm(path[:, None] - nearby) > 1e-10 * norm(path).clamp(min=1)[:, None]).any(-1)
+    return int(torch.where(apart.any(), apart.double().argmax(), len(path)))
+
+
+def check_paths(rows):
+    """Paths to 1e-8 until they are chaotic; nine tenths of all iterates are compared."""
+    compared = whole = 0
+    for problem, case, answer in rows:
+        loss, start, kind = losses.by_name(case["loss"]), torch.tensor(case["start"]), case["rule"]["kind"]
+        rule = normalised(0.1, case["norm"]) if kind == "normalised" else constant(0.1)
+        starts = start + 1e-14 * NEARBY
+        path = run(problem, loss, starts, rule, STEPS, norm=case["norm"]).theta
+        last = until_chaotic(path[:, 0], path[:, 1:])
+        found = numbers(answer["path"]).unflatten(0, (-1, 2))
+        far = norm(found[:last] - path[:last, 0]) / norm(path[:last, 0]).clamp(min=1)
+        assert far.max() <= 1e-8, (case, int(far.argmax()))
+        compared, whole = compared + last, whole + STEPS + 1
+    assert compared > 0.9 * whole, compared / whole
+
+
+CHECKS = {check.__name__: check for check in (check_separators, check_choices, check_gradients, check_paths)}
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_engine_computes_what_the_library_computes(check):
+    CHECKS[check](pairs(answers()))
+
+
+OFFSETS = """given => given.map(({problem, loss}) => {
+  const selected = engine.optimalTokens(problem), solution = engine.separator(engine.differenceRows(problem, selected));
+  return solution.feasible ? engine.limitOffset(problem, loss, selected, solution) : null;
+})"""
+
+
+def test_offset_of_the_limit_is_the_library_s():
+    compared = 0
+    found = javascript.call(program(), OFFSETS, inputs()[1])
+    for problem, case, answer in pairs(found):
+        separator = hard_margin(difference_rows(problem, optimal_tokens(problem)))
+        support = (separator.duals > 1e-6 * separator.duals.max()) & (separator.margins < 1 + 1e-6)
+        on_margin = separator.margins < 1 + 1e-6
+        if not separator.feasible or not torch.equal(support, on_margin) or support.sum() > 2:  # else not one offset
+            continue
+        expected = limit_offset(problem, losses.by_name(case["loss"]), separator)
+        if not torch.isfinite(expected.across).all():  # a neighbour that scores higher
+            continue
+        torch.testing.assert_close(numbers(answer["across"]), expected.across, rtol=1e-8, atol=1e-8)
+        assert answer["along"] == pytest.approx(expected.along.item(), rel=1e-8, abs=1e-8)
+        compared += 1
+    assert compared > 300
+
+
+RATIOS = [0.0, 0.1, 0.5, 0.9, 1.0, 1.1, 3.0, 100.0]
+DIALS = "given => given.map(({features, rows, ratios}) => ratios.map(c => engine.jointLimit(features, rows, c)))"
+
+
+def joint_problems():
+    generator = torch.Generator().manual_seed(6)
+    yield JointProblem(*figure_3("b"))
+    for _ in range(300):
+        labels = 2.0 * torch.randint(0, 2, (3,), generator=generator) - 1
+        shape = 3, 2, 2
+        tokens, keys = torch.randn(shape, generator=generator), torch.randn(shape, generator=generator)
+        yield JointProblem(tokens, labels, keys)
+
+
+def test_limit_of_head_and_prompt_is_the_library_s():
+    problems = [*joint_problems()]
+    cases_ = [
+        {
+            "features": (one.labels[:, None] * one.tokens[:, 1]).tolist(),
+            "rows": (one.keys[:, 1:] - one.keys[:, :1]).tolist(),
+            "ratios": RATIOS,
+        }
+        for one in problems
+    ]
+    solved = 0
+    for problem, answer in zip(problems, javascript.call(program(), DIALS, cases_), strict=True):
+        for ratio, found in zip(RATIOS, answer, strict=True):
+            try:
+                expected = joint_limit(problem, [1, 1, 1], ratio)
+            except InfeasibleError:
+                assert found is None
+                continue
+            solved += 1
+            assert found["threshold"] == pytest.approx(expected.threshold, rel=1e-9, abs=1e-9)
+            assert one_minus_cosine(numbers(found["head"]), expected.head) <= 1e-18
+            assert one_minus_cosine(numbers(found["prompt"]), expected.prompt) <= 1e-9
+    assert solved > 100
+
+
+RECIPES = """given => given.map(({problem, loss, start}) => [x => x, Math.fround].map(round => ({
+  gradient: engine.textbookGradient(problem, loss, start.map(round), round),
+  path: [...engine.descendTextbook(problem, loss, start, 0.1, 60, 1e-9, round).path],
+})))"""
+
+
+def test_published_recipe_is_the_library_s():
+    few = [case for case in inputs()[1] if case["loss"] in published.LOSSES][:100]
+    for case, both in zip(few, javascript.call(program(), RECIPES, few), strict=True):
+        problem, loss = case["problem"], losses.by_name(case["loss"])
+        data, start = scored_tokens(problem["keys"], problem["scores"]), torch.tensor([*case["start"], 0.0])
+        for dtype, found, close in zip((torch.float64, torch.float32), both, (1e-13, 1e-5), strict=True):
+            expected = published.gradients(data, loss, start.to(dtype), dtype)[1][:2].double()
+            size = data.tokens.abs().max().item() ** 2
+            assert norm(numbers(found["gradient"]) - expected) <= close * size
+            starts = start + close / 10 * torch.nn.functional.pad(NEARBY, (0, 1))
+            path = published.descend(data, loss, starts, 0.1, 60, 1e-9, dtype)[..., :2]
+            apart = (norm(path[:, 1:] - path[:, :1]) > 30 * close).any(-1)
+            last = int(torch.where(apart.any(), apart.double().argmax(), len(path)))
+            away = norm(numbers(found["path"]).unflatten(0, (-1, 2)) - path[:, 0])[:last]
+            assert (away <= 1000 * close).all(), (case, dtype)
+
+
+FEW = 150
+
+
+def all_checks(found):
+    for check in CHECKS.values():
+        check(pairs(found))
+
+
+@pytest.mark.parametrize("engine", [*javascript.engines()][1:])
+def test_engine_computes_the_same_in_the_browser(engine):
+    all_checks(javascript.call(program(), ALL, inputs()[1][:FEW], engine))
+
+
+MUTANTS = {  # text of the engine, what it becomes
+    "the drift of the scores is left out": ("(scores[t] - score - drift)", "(scores[t] - score)"),
+    "of two inputs the fainter one is lost": ("Math.exp(scales[i] - scale)", "0"),
+    "a saturated input loses its tied tokens": ("(gap === 0 ? -pull : gap", "(gap === 0 ? 0 : gap"),
+    "the slope is that of the other side": ("1 / (1 + Math.exp(margin))", "1 / (1 + Math.exp(-margin))"),
+    "the step is as long as the gradient": ("0 : rule.size / size;", "0 : rule.size;"),
+    "the step's length is in the wrong norm": ("length([gx, gy], dual(norm))", "length([gx, gy], norm)"),
+    "a mirror map is not inverted": ("inverse = 1 / (norm - 1)", "inverse = norm - 1"),
+    "one row alone is never tried": ("required[i] > 0) consider", "required[i] > 9) consider"),
+    "two rows are never tried": ("for (let j = 0; j < i; j++) consider", "for (let j = i; j < i; j++) consider"),
+    "rows that are not kept are not looked at": (
+        "> ROUNDING * size * length(row))) return;",
+        "> size * length(row))) return;",
+    ),
+    "multipliers have the wrong sign": (
+        "(a[0] * pull[1] - a[1] * pull[0]) / area",
+        "(a[1] * pull[0] - a[0] * pull[1]) / area",
+    ),
+    "a proof has two weights exchanged": ("[[i, length(b)], [j, length(a)]]", "[[i, length(a)], [j, length(b)]]"),
+    "a triangle's proof has a weight too small": ("[j, Math.abs(v)]", "[j, Math.abs(v) / 2]"),
+    "neighbours that tie do not count": ("> 0) {\n        const best", ">= 0) {\n        const best"),
+    "neighbours are all tokens": ("Math.abs(margin - 1) <= TIGHT", "margin >= 1 - TIGHT"),
+    "too many choices are left out early": ("return high - low < -1e-9;", "return high - low < 1;"),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_fault_of_the_engine_is_found(mutant):
+    text, fault = MUTANTS[mutant]
+    assert SOURCE.count(text) == 1
+    found = javascript.call(program(SOURCE.replace(text, fault)), ALL, inputs()[1][:FEW])
+    with pytest.raises((AssertionError, TypeError)):
+        all_checks(found)
+
+
+ELSEWHERE = {  # text of the engine, what it becomes, which test sees it
+    "an offset lies on the other side": ("times(part, side)", "times(-part, side)", "offset"),
+    "an offset forgets how many inputs there are": ("along - Math.log(keys.length)", "along", "offset"),
+    "a buffer begins at zero": ("dot(x, head) - gamma", "dot(x, head)", "limit"),
+    "a buffer does not help": ("own.map((b) => ratio * b)", "own.map(() => 0)", "limit"),
+    "the recipe forgets the mean": ("round(back[t] - mean)", "back[t]", "recipe"),
+    "the recipe has no epsilon": ("round(norm + small)", "norm", "recipe"),
+}
+TESTS = {
+    "offset": test_offset_of_the_limit_is_the_library_s,
+    "limit": test_limit_of_head_and_prompt_is_the_library_s,
+    "recipe": test_published_recipe_is_the_library_s,
+}
+
+
+@pytest.mark.parametrize("mutant", ELSEWHERE)
+def test_a_fault_elsewhere_in_the_engine_is_found(mutant, monkeypatch):
+    text, fault, test = ELSEWHERE[mutant]
+    assert SOURCE.count(text) == 1
+    monkeypatch.setattr(sys.modules[__name__], "SOURCE", SOURCE.replace(text, fault))
+    with pytest.raises((AssertionError, TypeError)):
+        TESTS[test]()

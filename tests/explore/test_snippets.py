@@ -1,0 +1,187 @@
+"""What the interactive figures say, and "the same in Python": the snippet of a state finds what the figure shows."""
+
+import contextlib
+import io
+import math
+import sys
+from pathlib import Path
+
+import javascript
+import pytest
+import torch
+
+from lib.datasets import figure_1
+from lib.geometry import norm, one_minus_cosine
+from lib.selection import selected_tokens
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "workflow"))
+import explore  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not javascript.engines(), reason="no node and no chromium on this machine")
+
+FIGURES = [name for name in explore.ORDER if name != "main.js"]
+PROGRAM = "".join(explore.module(name, (ROOT / explore.SOURCES / name).read_text("utf-8")) for name in FIGURES)
+PRESETS = ("1(a)", "1(b)", "1(c)", "5", "8")
+
+
+def ran(lines):
+    """What a snippet leaves, and what it prints."""
+    left, printed = {}, io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec("\n".join(lines), left)
+    return left, printed.getvalue()
+
+
+def playgrounds():
+    """States of the playground: the presets, and random ones as dragging makes them."""
+    found = javascript.call(PROGRAM, "names => names.map(name => playgroundModule.preset(name))", PRESETS)
+    generator = torch.Generator().manual_seed(1)
+    for k in range(12):
+        n, T = 1 + k % 3, 2 + k % 4
+        keys = (2 * torch.randn(n, T, 2, generator=generator)).mul(100).round() / 100
+        scores = torch.rand(n, T, generator=generator).mul(20).round() / 20
+        starts = torch.randn(3, 2, generator=generator).mul(100).round() / 100
+        loss, step = ("logistic", "exponential", "correlation")[k % 3], ("normalised", "constant")[k % 2]
+        parts = {
+            "keys": keys.tolist(),
+            "scores": scores.tolist(),
+            "starts": starts.tolist(),
+            "loss": loss,
+            "step": step,
+        }
+        found.append(found[0] | parts)
+    return found
+
+
+def test_presets_are_the_data_of_the_figures():
+    found = dict(zip(PRESETS, playgrounds(), strict=False))
+    for panel in "abc":
+        tokens = figure_1(panel, torch.Generator().manual_seed(0)).tokens
+        state = found[f"1({panel})"]
+        torch.testing.assert_close(torch.tensor(state["keys"]).double(), tokens[..., :2], rtol=0, atol=6e-4)
+        assert state["scores"] == tokens[..., 2].tolist()
+
+
+SOLVE = """states => states.map(state => {
+  playgroundModule.check(state);
+  const { ends, choices } = playgroundModule.solve(state), told = playgroundModule.told(state, { ends, choices });
+  return { ends, choices, lines: playgroundModule.python(state), told };
+})"""
+
+
+def test_snippet_of_the_playground_finds_what_it_shows():
+    for state, shown in zip(playgrounds(), javascript.call(PROGRAM, SOLVE, (states := playgrounds())), strict=True):
+        assert state in states
+        left, printed = ran(shown["lines"])
+        assert left["choices"].tolist() == [one["selected"] for one in shown["choices"]]
+        assert len(printed.splitlines()) == len(state["starts"])
+        for end, found in zip(left["path"].theta[-1], shown["ends"], strict=True):
+            assert selected_tokens(left["problem"], end).tolist() == found["selected"]
+            if found["place"] >= 0:
+                direction = left["separators"].theta[found["place"]]
+                assert found["away"] == pytest.approx(one_minus_cosine(end, direction).item(), rel=1e-3, abs=1e-12)
+
+
+def test_sentence_counts_the_limits():
+    told = [shown["told"] for shown in javascript.call(PROGRAM, SOLVE, playgrounds())]
+    assert told[0].startswith("6 starts → 6 to the best tokens (global).")
+    assert told[1].startswith("6 starts → 4 to the best tokens (global), 2 to another locally optimal choice.")
+    assert told[2].startswith("6 starts → 6 to the best tokens (global).")
+    assert told[3].startswith("1 start → 1 to")
+    assert told[4].startswith("2 starts → 1 to the best tokens (global), 1 to another locally optimal choice.")
+
+
+SPECIAL = {  # keys, scores, and what the sentence must say
+    "one token": ([[[1, 0]]], [[1]], "one token left"),
+    "equal scores": ([[[1, 0], [0, 1]]], [[1, 1]], "All tokens have the same score"),
+    "equal scores in one input": ([[[1, 0], [0, 1]], [[1, 0], [0, 1]]], [[1, 1], [1, 0]], "Input 1 has equal scores"),
+    "one spot": ([[[1, 0], [1, 0], [0, 0]]], [[1, 0.5, 0]], "Tokens 1 and 2 lie on one spot"),
+    "two best": ([[[1, 0], [0, 1], [0, 0]]], [[1, 1, 0]], "2 tokens tie for the best score"),
+    "infeasible": ([[[0.1, 0.1], [1, 0], [-1, 1], [-1, -1]]], [[1, 0, 0, 0]], "No direction puts the best token ahead"),
+    "inputs against each other": (
+        [[[1, 0], [0, 0]], [[-1, 0], [0, 0]]],
+        [[1, 0], [1, 0]],
+        "the best tokens of all inputs",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_sentence_says_what_a_degenerate_configuration_means(name):
+    keys, scores, words = SPECIAL[name]
+    state = playgrounds()[0] | {"keys": keys, "scores": scores}
+    shown = javascript.call(PROGRAM, SOLVE, [state])[0]
+    assert words in shown["told"]
+    assert not any(word in shown["told"] for word in ("NaN", "undefined", "Infinity"))
+    left, _ = ran(shown["lines"])
+    assert ("choices" in left) == (len(keys[0]) > 1)
+
+
+def test_no_state_is_taken_that_is_none():
+    wrong = (
+        {"keys": [[[1, 0]], [[1, 0], [0, 1]]]},
+        {"loss": "hinge"},
+        {"size": 0},
+        {"shown": 2000},
+        {"view": [1, 0, 0, 1]},
+    )
+    states = [playgrounds()[0] | part for part in wrong]
+    judge = (
+        "states => states.map(state => { try { playgroundModule.check(state); return true; } catch { return false; } })"
+    )
+    assert javascript.call(PROGRAM, judge, states) == [False] * len(wrong)
+
+
+def test_race_is_the_chapter_s():
+    state = {"epsilon": -9, "size": 0.1}
+    ask = """state => { const solved = roundingModule.race(state);
+      return { paths: solved.runs.map(run => run.map(({ path }) => [...path.slice(-2)])),
+        lines: roundingModule.python(state), over: [200, 1000].map(at => roundingModule.crossed(solved, at)) }; }"""
+    shown = javascript.call(PROGRAM, ask, state)
+    left, _ = ran(shown["lines"])
+    exact = torch.tensor(shown["paths"][2])
+    torch.testing.assert_close(exact.double(), left["exact"][-1, :, :2], rtol=1e-8, atol=1e-8)
+    assert shown["over"] == [[0, 0, 0], [2, 0, 0]]  # nothing to see where the paper stops, both are over at the end
+    published = left["bits"][torch.float32][-1, :, :2]
+    assert one_minus_cosine(torch.tensor(shown["paths"][0]).double(), published).max() < 0.01
+
+
+def test_journey_is_the_library_s():
+    states = [
+        {"wanted": wanted, "size": size, "high": high}
+        for wanted in (-1, -4.5, -8)
+        for size, high in ((0.1, 10), (1, 2))
+    ]
+    ask = "states => states.map(state => [roadModule.journey(state).logs, roadModule.python(state)])"
+    for logs, lines in javascript.call(PROGRAM, ask, states):
+        left, _ = ran(lines)
+        steps = left["length"] / left["size"], 2 * left["length"] / norm(left["svm"].theta)
+        expected = [left["log_steps"].item(), *(math.log10(one) for one in steps)]
+        assert logs == pytest.approx(expected, rel=1e-7)
+
+
+def test_dial_is_the_library_s():
+    states = [
+        {"third": third, "ratio": ratio} for third in ([0.5, 1.5], [0.3, 2.0], [1.0, 1.2]) for ratio in (-1, -0.3, 0, 1)
+    ]
+    ask = "states => states.map(state => [dialModule.turned(state, state.ratio), dialModule.python(state)])"
+    for found, lines in javascript.call(PROGRAM, ask, states):
+        left, _ = ran(lines)
+        assert found["threshold"] == pytest.approx(left["limit"].threshold, abs=1e-9)
+        assert one_minus_cosine(torch.tensor(found["prompt"]).double(), left["limit"].prompt) < 1e-9
+
+
+def test_ball_is_the_library_s():
+    rows = [[[0.9, 0.5], [0.2, 1.6]], [[1.2, 0.4], [0.3, 0.9]], [[1.0, 0.0], [-1.0, 0.0]]]
+    states = [{"rows": two, "norm": p} for two in rows for p in (1.05, 1.5, 2, 3, 20)]
+    ask = "states => states.map(state => [ballModule.grow(state).solution, ballModule.python(state)])"
+    for state, (found, lines) in zip(states, javascript.call(PROGRAM, ask, states), strict=True):
+        left, _ = ran(lines)
+        assert found["feasible"] == bool(left["separator"].feasible)
+        if found["feasible"]:
+            lengths = [
+                norm(torch.tensor(found["theta"]).double(), state["norm"]),
+                norm(left["separator"].theta, state["norm"]),
+            ]
+            torch.testing.assert_close(*lengths, rtol=1e-9, atol=0)

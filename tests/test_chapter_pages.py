@@ -1,0 +1,172 @@
+"""The Sphinx extension of ours, over a small book of two chapters that Sphinx builds."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+
+ROOT = Path(__file__).parents[1]
+CONF = """
+extensions = ["myst_nb", "sphinx_design", "sphinx_proof", "anatomy"]
+nb_execution_mode, proof_title_format, numfig, root_doc = "off", "%t", True, "book/intro"
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+numfig_format, suppress_warnings = {"figure": "Figure %s"}, ["config.cache"]
+"""
+TEXT = """\
+# {title}
+
+Lead.
+
+```{{glue:figure}} fig-{name}-key
+:name: fig-{name}-key
+:alt: A point.
+
+**It holds.** At {{glue:text}}`{name}-count`.
+```
+
+:::{{findings}}
+- Found, as {{prf:ref}}`thm-b` says in {{eq}}`eq-{name}`.
+:::
+
+## Statement
+
+````{{prf:theorem}} Theorem 2 (Somebody et al.)
+:label: thm-{name}
+:class: restored
+
+As follows.
+
+```{{math}}
+:label: eq-{name}
+a = b
+```
+````
+
+## Evidence
+
+See {{numref}}`fig-b-key`.
+
+```{{glue:}} tab-{name}-evidence
+```
+
+## What breaks it
+
+Nothing.
+
+## Experiment
+
+What was run.
+"""
+POINT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+NOTED = {
+    "verdicts": [["reproduced", "✓ 3 reproduced", "evidence"], ["did not fail", "✗ 1 control", "what-breaks-it"]],
+    "seeds": "20 fresh seeds: 4 of 4 rows held", "runs": "runs in 7 s", "lines": 12,
+}  # fmt: skip
+
+
+def output(key, data, prefix=""):
+    about = {"scrapbook": {"name": key, "mime_prefix": prefix}}
+    return nbformat.v4.new_output("display_data", {prefix + kind: text for kind, text in data.items()}, metadata=about)
+
+
+def chapter(name, title, tags=("parameters",)):
+    """Return an executed chapter: parameters, what it computes, and cells that tell and show."""
+    figure, table = f"fig-{name}-key", f"tab-{name}-evidence"
+    cells = [
+        ("seed: int = 0", []),
+        ("computed = seed + 1", []),
+        (f"tell('{name}', count=7)", [output(f"{name}-count", {"text/plain": "7"}, "application/papermill.record/")]),
+        (f"show('{figure}', draw())", [output(figure, {"image/png": POINT, "text/plain": "A"})]),
+        (f"show('{table}', verdict())", [output(table, {"text/html": '<table class="verdicts"><tr></tr></table>'})]),
+    ]
+    code = [nbformat.v4.new_code_cell(source, outputs=outputs, execution_count=1) for source, outputs in cells]
+    code[0].metadata.tags = list(tags)
+    text = nbformat.v4.new_markdown_cell(TEXT.format(name=name, title=title))
+    after = nbformat.v4.new_markdown_cell("## Against the paper\n\nNothing.")
+    language = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+    return nbformat.v4.new_notebook(cells=[text, *code, after], metadata=language)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Return the built pages, by name."""
+    folder = tmp_path_factory.mktemp("small")
+    (folder / "book/_generated/about/part").mkdir(parents=True)
+    (folder / "book/part").mkdir()
+    (folder / "conf.py").write_text(CONF)
+    (folder / "book/intro.md").write_text("# Intro\n\n```{toctree}\npart/a\npart/b\nsources\nrows\n```\n")
+    (folder / "book/sources.md").write_text("# Sources\n")
+    (folder / "book/rows.md").write_text("# Rows\n")
+    for name, tags in {"a": ["parameters"], "b": ["parameters", "open"]}.items():
+        nbformat.write(chapter(name, f"Chapter {name}", tags), folder / f"book/part/{name}.ipynb")
+        (folder / f"book/_generated/about/part/{name}.json").write_text(json.dumps(NOTED))
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", folder, folder / "html"]
+    path = {"PYTHONPATH": str(ROOT / "workflow"), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    done = subprocess.run(command, env=path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return {name: BeautifulSoup((folder / f"html/book/part/{name}.html").read_text(), "html.parser") for name in "ab"}
+
+
+def words(node):
+    return node.get_text(" ", strip=True)
+
+
+def test_figures_and_formulas_are_numbered_on_each_page(pages):
+    for name, page in pages.items():
+        assert words(page.select_one("figure .caption-number")) == "Figure 1"
+        assert words(page.select_one(".eqno")).startswith("(1)")
+        assert words(page.select_one(f'.findings a[href="#equation-eq-{name}"]')) == "(1)"
+    assert words(pages["a"].select_one('#evidence a[href="b.html#fig-b-key"]')) == "Figure 1"
+
+
+def test_box_has_its_own_title_and_says_whence_its_words_come(pages):
+    title = pages["a"].select_one("#thm-a > .admonition-title")
+    assert words(title) == "Theorem 2 (Somebody et al.) restored"
+    assert title.select_one("a.badge.restored")["href"] == "../sources.html"
+    assert words(pages["a"].select_one('.findings a[href="b.html#thm-b"]')) == "Theorem 2"
+
+
+def test_chips_lead_to_what_they_count(pages):
+    chips = {words(link): link for link in pages["a"].select(".findings ul.chips a")}
+    assert {text: link["href"] for text, link in chips.items()} == {
+        "✓ 3 reproduced": "#evidence", "✗ 1 control": "#what-breaks-it", "runs in 7 s": "#experiment",
+        "20 fresh seeds: 4 of 4 rows held": "../rows.html", "notebook": "../../_sources/book/part/a.ipynb",
+    }  # fmt: skip
+    assert chips["✗ 1 control"]["class"] == ["did-not-fail"]
+    for link in chips.values():
+        assert not link["href"].startswith("#") or pages["a"].select_one(link["href"])
+
+
+def test_experiment_is_folded_as_a_whole_behind_what_it_costs(pages):
+    section = pages["a"].select_one("#experiment")
+    fold = section.select_one("details.fold")
+    assert words(fold.select_one("summary")) == "Show the experiment: 12 lines of code, runs in 7 s"
+    assert not fold.has_attr("open")
+    assert "What was run." in words(section)
+    assert "What was run." not in words(fold)
+    assert len(fold.select("div.cell")) == len(section.select("div.cell")) == 4
+    assert pages["a"].select_one("#against-the-paper").find_parent("details") is None
+
+
+def test_experiment_that_teaches_is_open(pages):
+    assert pages["b"].select("#experiment div.cell")
+    assert not pages["b"].select("#experiment details.fold")
+
+
+def test_code_that_shows_has_a_bar_with_its_name_and_code_that_tells_is_away(pages):
+    bars = [words(bar) for bar in pages["a"].select("#experiment details.hide p.collapsed")]
+    assert bars == ["Code of Figure 1", "Code of the table"]
+    code = words(pages["a"].select_one("#experiment"))
+    assert "computed" in code
+    assert "tell" not in code
+
+
+def test_what_is_shown_stands_once_where_its_block_is(pages):
+    assert len(pages["a"].select("figure img")) == 1
+    assert not pages["a"].select("#experiment img, #experiment table")
+    assert pages["a"].select_one("#evidence table.verdicts")
+    assert "At 7 ." in words(pages["a"].select_one("figcaption"))

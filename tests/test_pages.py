@@ -1,0 +1,300 @@
+"""The pages around the chapters: what they say is computed, and where it cannot be told they refuse or say less."""
+
+import contextlib
+import io
+import json
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "workflow"))
+
+import boxes  # noqa: E402
+import corrections  # noqa: E402
+import drawings  # noqa: E402
+import fragments  # noqa: E402
+import front  # noqa: E402
+from chapters import BookError, chapters, pages  # noqa: E402
+
+LIBRARY = sorted((ROOT / "book/library").glob("*.md"))
+NOT_YET = ("step-rules", "deciding-word", "normalised-sgd", "mirror-networks", "sentiment")  # being written anew
+APOLOGIES = r"[Tt]he document\b|our notes|summary (of the paper )?that we have|[Aa]t hand, a summary|recalled, not read"
+
+
+@pytest.fixture(autouse=True)
+def _stand_in_the_project(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture
+def rows():
+    """Rows as the ledger has them, with the accepted values."""
+    lock = json.loads((ROOT / "book/ledger.lock.json").read_text())
+    about = {"paper": "2306.13596", "item": "Theorem 1", "kind": "claim", "of": "paper", "quote": None}
+    return [about | {"id": name, "chapter": name.rpartition("/")[0]} | row for name, row in lock.items()]
+
+
+def corrected(quote, **other):
+    row = {"paper": "2306.13596", "item": "Theorem 1", "chapter": "max-margin/theorem-1", "verdict": "corrected"}
+    numbers = {"measured": 0.1, "interval": None, "bound": 0.2, "relation": "<="}
+    return row | numbers | {"quote": quote, "note": "It needs more.", "statement": "A length"} | other
+
+
+def prose(path):
+    return re.sub(r"^```\{code-cell\}.*?^```", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+class TestWords:
+    """Names and sentences that readers see."""
+
+    def test_no_label_of_the_ledger_is_a_name(self):
+        for path in sorted((ROOT / "book").glob("*/*.md")):
+            if path.stem not in NOT_YET and path.parent.name != "library":
+                assert not re.findall(r"(?<![\w`\"])[RM][1-8]\b(?!\.)", prose(path)), path
+
+    def test_what_was_at_hand_is_told_on_one_page(self):
+        for path in sorted((ROOT / "book").glob("*/*.md")):
+            if path.stem not in (*NOT_YET, "lemma-1", "figure-6", "figure-9", "theorem-3"):
+                assert not re.findall(APOLOGIES, prose(path)), path
+
+    def test_every_recalled_statement_leads_there(self):
+        for path in sorted((ROOT / "book").glob("*/*.md")):
+            if "*recalled*" in prose(path) and path.stem not in NOT_YET:
+                assert "{ref}`sources`" in prose(path), path
+
+    @pytest.mark.parametrize(
+        ("item", "name"), [("R1", "Global convergence"), ("M5", "Specific bias"), ("Theorem 2", "Theorem 2")]
+    )
+    def test_a_row_is_told_by_the_name_of_its_item(self, item, name):
+        arxiv = {"R": "2402.05738", "M": "2410.14581", "T": "2306.13596"}[item[0]]
+        assert fragments.called({"paper": arxiv, "item": item}) == name
+
+    def test_a_row_of_no_paper_keeps_its_item(self):
+        assert fragments.called({"paper": None, "item": "rounding"}) == "rounding"
+
+    def test_nothing_grows_for_ever(self):
+        assert "for ever" not in (ROOT / "book/intro.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("title", "names"),
+    [
+        ("Theorem 2", ["Theorem 2"]),
+        (" (Theorem 2)", ["Theorem 2"]),
+        ("Theorem 2 (Ataee Tarzanagh et al.)", ["Theorem 2"]),
+        ("Lemma 2, and Lemma 11", ["Lemma 2", "Lemma 11"]),
+        ("Lemmas 8, 9 and 10", ["Lemma 8", "Lemma 9", "Lemma 10"]),
+        ("Figure 3(a) and 3(c)", ["Figure 3(a)", "Figure 3(c)"]),
+        ("Assumption A: the loss", ["Assumption A"]),
+        ("Global convergence (Vasudeva et al.)", ["Global convergence"]),
+    ],
+)
+def test_a_box_is_indexed_by_each_statement_that_it_names(title, names):
+    assert boxes.names(title) == names
+
+
+class TestFindings:
+    """The five lines of the first page."""
+
+    def test_each_number_is_that_of_the_ledger(self, rows):
+        text = front.findings(rows)
+        found = {row["id"]: row["measured"] for row in rows}
+        told = front.Number(found["max-margin/theorem-2/direction"])
+        assert f"${told:tex}$" not in text  # it stands inside a formula
+        assert f"{told:tex}" in text
+        moved = [row | {"measured": 3e-4} if row["id"] == "max-margin/theorem-2/direction" else row for row in rows]
+        assert "3.0 \\cdot 10^{-4}" in front.findings(moved)
+
+    def test_a_verdict_that_turns_turns_the_sign(self, rows):
+        bad = [row | {"verdict": "not reproduced"} if row["id"] == "rates/step-rules/exponent" else row for row in rows]
+        before, after = (
+            next(line for line in front.findings(some).splitlines() if "exponentially" in line) for some in (rows, bad)
+        )
+        assert before.startswith("- [✓]{.verdict .reproduced}")
+        assert after.startswith("- [✗]{.verdict .not-reproduced}")
+
+    def test_a_row_that_is_gone_is_refused_by_name(self, rows):
+        left = [row for row in rows if row["id"] != "rates/step-rules/exponent"]
+        with pytest.raises(BookError, match="tells of rates/step-rules/exponent, which is no row"):
+            front.findings(left)
+
+    def test_printed_sentences_are_counted_once(self, rows):
+        rows = [row | {"verdict": "reproduced"} for row in rows]
+        rows += [corrected("One.", id="a"), corrected("One.", id="b"), corrected("Two.", id="c")]
+        assert "**2 printed sentences" in front.findings(rows)
+
+
+class TestMap:
+    """What rests on what."""
+
+    def test_chapters_rest_on_those_above_them(self):
+        above = set()
+        for entry in front.entries():
+            if entry["chapter"] in chapters():
+                assert set(entry.get("from", ())) & set(chapters()) <= above, entry
+                above.add(entry["chapter"])
+
+    def test_the_map_names_chapters_only(self):
+        told = yaml.safe_load((ROOT / "book/front.yml").read_text("utf-8"))["map"]
+        assert {entry["chapter"] for entry in told} <= set(chapters())
+
+    def test_every_chapter_has_a_row_and_a_link(self, rows):
+        drawn = front.book_map(rows)
+        assert re.findall(r'<a href="([\w/-]+)\.html"', drawn) == [entry["chapter"] for entry in front.entries()]
+        assert {entry["chapter"] for entry in front.entries()} == set(chapters())
+
+    def test_a_chapter_that_the_map_does_not_know_stands_at_the_end_of_its_part(self, monkeypatch):
+        known = front._front()["map"]
+        left = [entry for entry in known if entry["chapter"] != "max-margin/lemma-2"]
+        monkeypatch.setattr(front, "_front", lambda: {"map": left})
+        names = [entry["chapter"] for entry in front.entries()]
+        assert names.index("max-margin/lemma-2") == sum(name.startswith("max-margin/") for name in names) - 1
+
+    @pytest.mark.parametrize(
+        ("verdicts", "kind"),
+        [
+            (["reproduced"], "reproduced"),
+            (["reproduced", "corrected"], "corrected"),
+            (["corrected", "not reproduced"], "not-reproduced"),
+            (["reproduced", "undecided"], "open"),
+            ([], "open"),
+        ],
+    )
+    def test_the_dot_says_how_the_papers_claims_fare(self, verdicts, kind):
+        about = {"chapter": "a/b", "kind": "claim", "of": "paper"}
+        others = [about | {"of": "book", "verdict": "fails"}, about | {"chapter": "a/c", "verdict": "not reproduced"}]
+        assert front.standing("a/b", [*others, *(about | {"verdict": verdict} for verdict in verdicts)]) == kind
+
+
+class TestCorrections:
+    """The page of corrections."""
+
+    def test_one_section_for_one_printed_sentence(self):
+        rows = [corrected("Over any bounded interval: (1) [the loss] is strictly decreasing."), corrected("Other.")]
+        text = corrections.sections([*rows, rows[0] | {"statement": "Another length"}])
+        assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["1. The loss must fall with a slope", "2. Theorem 1"]
+        assert text.count("<svg") == 1
+        assert "- A length: 0.1, asked ≤&nbsp;0.2.\n- Another length" in text
+
+    def test_a_sentence_that_the_page_does_not_know_has_the_note_of_its_row(self):
+        assert "**What it needs.** It needs more." in corrections.sections([corrected("Other.")])
+
+    def test_nothing_corrected_says_so(self):
+        assert corrections.sections([corrected("One.", verdict="reproduced")]) == "No printed sentence needs one.\n"
+
+    def test_each_entry_of_the_page_can_be_drawn(self):
+        for entry in yaml.safe_load((ROOT / "book/corrections.yml").read_text("utf-8")):
+            text = corrections.sections([corrected(entry["begins"] + " and so on.")])
+            assert "{" not in re.search(r"<figcaption>(.*?)</figcaption>", text)[1], entry["begins"]
+
+
+DRAWN = {
+    "selection": lambda: drawings.selection()[0],
+    "tokens": drawings.tokens,
+    "flat_loss": drawings.flat_loss,
+    "opposite_inputs": drawings.opposite_inputs,
+    "finite_end": lambda: drawings.finite_end()[0],
+    "ratio_turns": lambda: drawings.ratio_turns()[0],
+}
+
+
+class TestDrawings:
+    """Pictures that the build computes."""
+
+    @pytest.mark.parametrize("name", DRAWN)
+    def test_is_well_formed_and_keeps_its_words_inside(self, name):
+        drawn = ElementTree.fromstring(DRAWN[name]())
+        width, height = map(float, drawn.get("viewBox").split()[2:])
+        assert width == 360
+        assert len(drawn.get("aria-label")) > 40
+        for text in drawn.iter("text"):
+            room = 7 * len("".join(text.itertext()))
+            x = float(text.get("x")) - {"start": 0, "middle": room / 2, "end": room}[text.get("text-anchor")]
+            assert -8 <= x <= x + room <= width + 12, "".join(text.itertext())
+            assert 0 < float(text.get("y")) <= height
+
+    def test_the_first_picture_shows_both_ends_and_a_choice(self):
+        _, told = drawings.selection()
+        assert told["best"] >= 1
+        assert told["other"] >= 1
+        assert told["best"] + told["other"] == told["starts"]
+        assert told["before"] == pytest.approx(1 / 3)
+        assert told["after"] > 0.99
+
+    def test_the_finite_end_is_one(self):
+        from lib.logspace import gradient
+        from lib.losses import by_name
+        from lib.problem import Problem
+
+        _, told = drawings.finite_end()
+        keys = torch.tensor([[[2.0], [0.0]], [[0.0], [-1.0]]], dtype=torch.float64)
+        problem = Problem(keys, scores=torch.tensor([[1.0, 0.0], [0.0, 1e-5]], dtype=torch.float64))
+        places = torch.tensor([[told["norm"] - 0.01], [told["norm"] + 0.01]], dtype=torch.float64)
+        slopes = gradient(problem, by_name("correlation"), places).direction[:, 0]
+        assert slopes[0] < 0 < slopes[1]
+        attention = problem.attention(torch.tensor([told["norm"]], dtype=torch.float64))
+        assert attention.amax(-1).min().item() == pytest.approx(told["attention"], abs=1e-9)
+        assert attention.amax(-1).mean() >= 1 - 1e-5
+
+    def test_the_flat_loss_falls_and_is_flat(self):
+        from lib.losses import cubic
+
+        loss = cubic(0.5)
+        u = torch.linspace(0, 1, 101, dtype=torch.float64)
+        assert (loss.value(u).diff() < 0).all()
+        assert loss.slope(torch.tensor(0.5, dtype=torch.float64)) == 0
+
+    def test_the_limit_turns_up_to_the_threshold(self):
+        _, told = drawings.ratio_turns()
+        assert told["threshold"] == pytest.approx(1)
+        assert told["angle"] == pytest.approx(11.31, abs=0.01)
+
+
+class TestLibrary:
+    """A page for each module, with an example that runs."""
+
+    @pytest.mark.parametrize("path", LIBRARY, ids=lambda path: path.stem)
+    def test_example_prints_what_it_says(self, path):
+        (code,) = re.findall(r"^```python\n(.*?)^```", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+        (shown,) = re.findall(r"^```text\n(.*?)^```", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+        assert max(map(len, code.splitlines())) < 80
+        before, out = torch.get_default_dtype(), io.StringIO()
+        torch.set_default_dtype(torch.float32)
+        try:
+            with contextlib.redirect_stdout(out):
+                exec(compile(code, path.name, "exec"), {"__name__": "example"})
+        finally:
+            torch.set_default_dtype(before)
+        assert out.getvalue() == shown
+
+
+class TestFragments:
+    """What is made while the site is staged."""
+
+    def test_nothing_is_made_that_no_page_includes(self, monkeypatch, tmp_path):
+        (tmp_path / "book").mkdir()
+        (tmp_path / "build").mkdir()
+        (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: book/intro\n")
+        (tmp_path / "book/intro.md").write_text("# One\n\n```{include} _generated/tokens.md\n```\n")
+        (tmp_path / "build/ledger.json").write_text("{}")
+        monkeypatch.chdir(tmp_path)
+        assert fragments.texts().keys() == {"tokens.md", "ledger.json"}
+
+    def test_every_fragment_is_on_a_page_and_every_page_has_its_fragments(self):
+        texts = "".join((ROOT / f"{page}.md").read_text("utf-8") for page in pages())
+        asked = set(re.findall(r"_generated/(\w+)\.md", texts)) - {"speed"}
+        assert asked == set(fragments.MADE)
+
+    def test_a_citation_has_the_books_own_names(self):
+        about = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+        text = front.cite()
+        assert about["title"] in text
+        assert about["version"] in text
+        for name in ("tarzanagh2023maxmargin", "vasudeva2024implicit", "julistiono2024mirror"):
+            assert name in text

@@ -1,0 +1,91 @@
+"""Bundle the interactive figures, ``book/_static/explore/*.js``, into the one classic script that pages load.
+
+The sources are modules. A page that is opened from disk may load neither modules nor a worker's file, so each module
+becomes a function that is called at once; the text of the engine's is the worker's program, too.
+"""
+
+import json
+import re
+from pathlib import Path
+
+SOURCES = Path("book/_static/explore")
+ENGINE, STYLE = "engine.js", "explore.css"
+ORDER = (ENGINE, "view.js", "playground.js", "rounding.js", "road.js", "dial.js", "ball.js", "main.js")
+EXPORTED = re.compile(r"^export (?:const|let|function|class) (\w+)", re.MULTILINE)
+IMPORT = re.compile(r'^import (?:\* as )?(.+?) from "\./(\w+)\.js";$', re.MULTILINE)
+COMMENT = re.compile(r"^\s*/\*\*.*?\*/\n|^\s*//[^\n]*\n|\s+// [^\n\"'`]*$", re.DOTALL | re.MULTILINE)
+
+
+def module(name, source):
+    """Return a module as a function that makes its exports, which are then in a constant called like its file."""
+    text = (
+        COMMENT.sub("", IMPORT.sub(r"const \1 = \2Module;", source)).replace("\nexport ", "\n").removeprefix("export ")
+    )
+    body = "".join(part if quoted else tight(part) for quoted, part in parts(text))
+    make = f"make{Path(name).stem.title()}"
+    exports = ",".join(EXPORTED.findall(source))
+    return f"function {make}() {{\n{body}\nreturn {{{exports}}};\n}}\nconst {Path(name).stem}Module = {make}();\n"
+
+
+def tight(code):
+    """Return code without the spaces that it does not need."""
+    code = re.sub(r"[^\S\n]*\n\s*", "\n", code)
+    code = re.sub(r"[^\S\n]*([=*?:<>&|{}(),;\[\]%])[^\S\n]*", r"\1", code)
+    code = re.sub(r" ([-+/]|!==?) (?=[\w(\[.])", r"\1", code)
+    code = re.sub(r"(?<![\w.])0\.(?=\d)", ".", code)
+    return re.sub(r"([{(\[,;])\n", r"\1", code)
+
+
+def parts(text):
+    """Yield pieces of a program: whether it is in quotes, and the piece. A template is one piece, with all it holds."""
+    start = place = 0
+    while place < len(text):
+        if text[place] in "\"'`":
+            yield False, text[start:place]
+            start, place = place, closed(text, place)
+            yield True, text[start:place]
+            start = place
+        else:
+            place += 1
+    yield False, text[start:]
+
+
+def closed(text, place):
+    """Return the place behind the string or template that begins at a place."""
+    quote, place = text[place], place + 1
+    while text[place] != quote:
+        if text[place] == "\\":
+            place += 1
+        elif quote == "`" and text.startswith("${", place):
+            place = behind(text, place + 2)
+            continue
+        place += 1
+    return place + 1
+
+
+def behind(text, place):
+    """Return the place behind the brace that closes what begins at a place."""
+    while text[place] != "}":
+        if text[place] in "\"'`":
+            place = closed(text, place)
+        else:
+            place = behind(text, place + 1) if text[place] == "{" else place + 1
+    return place + 1
+
+
+def bundle(folder=SOURCES):
+    """Return the script."""
+    style = json.dumps(re.sub(r"\s*([{};:,])\s+", r"\1", (folder / STYLE).read_text("utf-8")))
+    modules = "".join(module(name, (folder / name).read_text("utf-8")) for name in ORDER)
+    return f'(() => {{\n"use strict";\nconst STYLE = {style};\n{modules}}})();\n'
+
+
+def setup(app):
+    """Let Sphinx load the script where a page has an interactive figure, and only there."""
+    app.connect("html-page-context", _load)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _load(app, page, template, context, doctree):
+    if "data-explore=" in context.get("body", ""):
+        app.add_js_file("explore.js", loading_method="defer")
