@@ -435,10 +435,12 @@ MARKED_TEMPLATES = (  # each makes LENGTH words, with three opinions of two word
     "my {person} wrote one {} {} and {} {work}",
     "{} or {} {work} from the {place} was {}",
 )
-MARKS = (
-    "honestly truly really plainly clearly surely openly frankly simply certainly definitely obviously allegedly"
-    " supposedly reportedly apparently seemingly presumably possibly perhaps maybe arguably ostensibly officially"
-).split()
+MARKS = [
+    *("honestly", "truly", "really", "plainly", "clearly", "surely"),
+    *("openly", "frankly", "simply", "certainly", "definitely", "obviously"),
+    *("allegedly", "supposedly", "reportedly", "apparently", "seemingly", "presumably"),
+    *("possibly", "perhaps", "maybe", "arguably", "ostensibly", "officially"),
+]
 
 
 class MarkedCorpus(NamedTuple):

@@ -416,8 +416,8 @@ def train(
         if (step + 1) % each == 0:
             mean = torch.stack(losses[-each:]).mean()
             LOG.info("%s epoch %d of %d, loss %.4f", name, (step + 1) // each, epochs, mean)
-    losses, gradients = torch.stack(losses), torch.stack(gradients)
-    diverged = losses.isfinite().logical_not().cummax(0).values
+    losses, gradients = (torch.stack(found) if found else torch.empty(0, len(seeds)) for found in (losses, gradients))
+    diverged = losses.isfinite().logical_not().cummax(0).values if len(losses) else losses.bool()
     return Training(
         losses.masked_fill(diverged, torch.inf),
         gradients,

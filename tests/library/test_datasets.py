@@ -6,7 +6,7 @@ import pytest
 import torch
 from problems import seeded
 
-from lib import losses
+from lib import datasets, losses
 from lib.datasets import (
     LENGTH,
     TEMPLATES,
@@ -243,3 +243,60 @@ def test_attention_finds_the_deciding_words():
     assert torch.equal(optimal_tokens(problem), CORPUS.deciding)
     theta = run(problem, losses.logistic, torch.zeros(len(vectors)), normalised(0.3), 100, [100]).theta[0]
     assert torch.equal(problem.attention(theta).argmax(-1), CORPUS.deciding)
+
+
+class TestMarkedSentiment:
+    def corpus(self, count=400, **about):
+        return datasets.marked_sentiment(count, torch.Generator().manual_seed(0), **about)
+
+    @pytest.mark.parametrize("marks", [1, 12])
+    def test_marks_say_which_opinion_counts(self, marks):
+        corpus = self.corpus(marks=marks)
+        for words, label, own, others in zip(
+            corpus.words, corpus.labels.tolist(), corpus.deciding.tolist(), corpus.distracting.tolist(), strict=True
+        ):
+            assert len(words) == datasets.LENGTH
+            assert words[own] in datasets.WORDS["good" if label > 0 else "bad"]
+            assert words[own - 1] in datasets.MARKS[:marks]
+            assert all(words[k - 1] in datasets.MARKS[marks:] for k in others)
+            assert any(words[k] in datasets.WORDS["bad" if label > 0 else "good"] for k in others)
+
+    def test_numbers_of_good_words_leave_the_label_open(self):
+        corpus = self.corpus(4000)
+        good = torch.tensor([sum(word in datasets.WORDS["good"] for word in words) for words in corpus.words])
+        assert set(good.tolist()) == {1, 2}
+        for number in (1, 2):
+            assert abs(corpus.labels[good == number].mean()) < 0.1
+
+    def test_ids_are_a_word_and_the_one_before_it(self):
+        corpus = self.corpus(20)
+        for words, ids in zip(corpus.words, corpus.ids.tolist(), strict=True):
+            assert [corpus.vocabulary[own] for own, _ in ids] == words
+            assert [corpus.vocabulary[before] for _, before in ids] == ["", *words[:-1]]
+
+    def test_some_words_must_be_left_for_hearsay(self):
+        with pytest.raises(ValueError, match="marks is 24: of 24 words some must be left for hearsay"):
+            self.corpus(marks=24)
+
+
+class TestTeachers:
+    def test_entries(self):
+        found = datasets.sparse_entries(3, 50, 16, torch.Generator().manual_seed(0))
+        assert (found != 0).sum(-1).unique().tolist() == [3]
+        assert found.unique().tolist() == [-1, 0, 1]
+        assert (found != 0).any(0).all()
+        with pytest.raises(ValueError, match="entries is 17: a vector of 16 has at most 16 of them"):
+            datasets.sparse_entries(17, 1, 16, torch.Generator().manual_seed(0))
+
+    @pytest.mark.parametrize("noise", [0.0, 0.3])
+    def test_choices_are_the_teachers_but_for_the_noise(self, noise):
+        generator = torch.Generator().manual_seed(0)
+        teachers = torch.randn(3, 16, generator=generator, dtype=torch.float64)
+        data = datasets.taught_choices(teachers, 500, 5, generator, noise)
+        logits = torch.einsum("bntd,bde,bne->bnt", data.tokens, teachers.view(3, 4, 4), data.queries)
+        wrong = (logits.argmax(-1) != data.chosen).double().mean().item()
+        assert wrong == 0 if noise == 0 else abs(wrong - noise) < 0.05
+
+    def test_teachers_are_square(self):
+        with pytest.raises(ValueError, match="teachers have 15 entries"):
+            datasets.taught_choices(torch.ones(1, 15), 2, 2, torch.Generator().manual_seed(0))

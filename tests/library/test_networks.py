@@ -4,7 +4,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.func import functional_call
 
 from lib import networks
 from lib.geometry import mirror_map, norm
@@ -27,33 +26,58 @@ def trained(seeds, name="sgd", step_size=0.1, epochs=3, **more):
     return network, parameters, record
 
 
+def by_torch(model, x, blocks):
+    """Logits of one member by torch's own modules, with ``x`` its embedded tokens."""
+    x = torch.cat([model.cls.expand(len(x), 1, -1), x], dim=1) + model.places
+    for block in blocks:
+        x = block(x)
+    return model.head(model.norm(x[:, 0]))
+
+
 class TestTransformer:
-    def test_attention_is_a_distribution_of_each_head(self):
-        network, parameters = networks.ensemble([0, 1], **SMALL, depth=3)
+    @pytest.mark.parametrize("hidden", [0, 12])
+    def test_attention_is_a_distribution_of_each_head(self, hidden):
+        depth = 3 if hidden else 1
+        network, parameters = networks.ensemble([0, 1], **SMALL | {"hidden": hidden}, depth=depth)
         logits, attention = networks.apply(network, parameters, data()[0])
         assert logits.shape == (2, 24, 3)
-        assert attention.shape == (2, 24, 3, 2, 5, 5)
-        torch.testing.assert_close(attention.sum(-1), torch.ones(2, 24, 3, 2, 5, dtype=torch.float64))
+        assert attention.shape == (2, 24, depth, 2, 5)
+        torch.testing.assert_close(attention.sum(-1), torch.ones(2, 24, depth, 2, dtype=torch.float64))
 
-    def test_block_is_that_of_torch(self):
-        torch.manual_seed(0)
-        block = networks.Block(8, 2, 12, 0.0, torch.nn.functional.gelu, batch_first=True)
-        plain = torch.nn.TransformerEncoderLayer(
-            8, 2, 12, 0.0, torch.nn.functional.gelu, batch_first=True, norm_first=True
-        )
-        plain.load_state_dict(block.state_dict())
-        x = torch.randn(3, 5, 8)
-        torch.testing.assert_close(block(x)[0], plain(x))
+    @pytest.mark.parametrize("depth", [1, 3])
+    def test_blocks_are_those_of_torch(self, depth):
+        network, parameters = networks.ensemble([4, 1], **SMALL, depth=depth)
+        torch.manual_seed(1)
+        model, inputs = networks.Transformer(**SMALL, depth=depth), data()[0]
+        expected = by_torch(model, model.embed(inputs), model.blocks)
+        torch.testing.assert_close(networks.apply(network, parameters, inputs)[0][1], expected)
 
-    def test_padding_changes_nothing_and_gets_no_attention(self):
-        network, parameters = networks.ensemble([3], length=6, classes=2, vocabulary=9)
-        words = torch.tensor([[4, 8, 1, 0, 0, 0]])
-        longer = functional_call(network, {k: v[0] for k, v in parameters.items()}, (words,))
-        weights = {k: v[0] for k, v in parameters.items()}
-        weights["places"] = weights["places"][:4]
-        shorter = functional_call(network, weights, (words[:, :3],))
-        torch.testing.assert_close(longer[0], shorter[0])
-        assert (longer[1][..., 4:] == 0).all()
+    def test_without_blocks_it_is_attention_and_a_linear_head(self):
+        network, parameters = networks.ensemble([4, 1], **SMALL | {"hidden": 0}, depth=1)
+        torch.manual_seed(1)
+        model, inputs = networks.Transformer(**SMALL | {"hidden": 0}, depth=1), data()[0]
+        x = torch.cat([model.cls.expand(24, 1, -1), model.embed(inputs)], dim=1) + model.places
+        x = x.transpose(0, 1)  # MultiheadAttention takes tokens first
+        read, maps = model.blocks[0]["self_attn"](x[:1], x, x, average_attn_weights=False)
+        logits, attention = networks.apply(network, parameters, inputs)
+        torch.testing.assert_close(logits[1], model.head(read[0]))
+        torch.testing.assert_close(attention[1, :, 0], maps[:, :, 0])
+
+    @pytest.mark.parametrize("depth", [1, 2])
+    def test_padding_changes_nothing_and_gets_no_attention(self, depth):
+        network, parameters = networks.ensemble([3], length=6, classes=2, vocabulary=9, depth=depth)
+        logits, attention = networks.apply(network, parameters, torch.tensor([[4, 8, 1, 0, 0, 0]]))
+        fewer = parameters | {"places": parameters["places"][:, :4]}
+        torch.testing.assert_close(logits, networks.apply(network, fewer, torch.tensor([[4, 8, 1]]))[0])
+        assert (attention[..., 4:] == 0).all()
+
+    def test_words_that_make_a_token_are_added(self):
+        network, parameters = networks.ensemble([3, 5], length=2, classes=2, vocabulary=9)
+        tied = {**parameters, "embed.weight": parameters["embed.weight"].detach().clone()}
+        tied["embed.weight"][:, 8] = tied["embed.weight"][:, 1] + tied["embed.weight"][:, 6]
+        both = networks.apply(network, tied, torch.tensor([[[1, 6], [2, 3]]]))[0]
+        tied["embed.weight"][:, 7] = tied["embed.weight"][:, 2] + tied["embed.weight"][:, 3]
+        torch.testing.assert_close(both, networks.apply(network, tied, torch.tensor([[8, 7]]))[0])
 
     def test_members_are_the_models_of_their_seeds(self):
         _, parameters = networks.ensemble([5, 7], **SMALL)
@@ -90,6 +114,7 @@ class TestTransformer:
             ({"features": 2, "vocabulary": 5}, "not both"),
             ({}, "not both"),
             ({"features": 2, "width": 9}, "heads divide"),
+            ({"features": 2, "hidden": 0}, "take depth=1"),
             ({"features": 2, "device": "cuda"}, "use device=cpu"),
             ({"features": 2, "device": "gpu"}, "device is 'gpu': use cpu or cuda"),
         ],
@@ -190,26 +215,37 @@ class TestTraining:
         assert caplog.messages[-1] == f"training epoch 3 of 3, loss {record.losses[-4:].mean():.4f}"
         assert capfd.readouterr() == ("", "")
 
-    def test_dropout_is_off_while_measuring(self):
-        network, parameters = networks.ensemble([0], **SMALL, dropout=0.5)
-        inputs, labels = data()
-        rule = networks.optimiser("sgd", parameters, 0.0)
-        rows = torch.arange(20)[None]
-        record = networks.train(
-            network, parameters, rule, inputs, labels, rows, [0], epochs=2, batch=5,
-            measure=lambda now: {"loss": networks.cross_entropy(networks.apply(network, now, inputs)[0], labels)},
-        )  # fmt: skip
-        assert record.measured["loss"].unique().numel() == 1
-        assert record.losses.unique().numel() > 4
+    @pytest.mark.parametrize("name", ["adam", "normalised", "l3"])
+    def test_members_have_step_sizes_of_their_own(self, name):
+        _, both, _ = trained([4, 4], name, [0.01, 0.03])
+        _, alone, _ = trained([4], name, 0.03)
+        for key, value in alone.items():
+            torch.testing.assert_close(both[key][1], value[0], rtol=1e-7, atol=1e-8)
 
-    def test_dropout_is_the_same_again(self):
-        losses = []
-        for _ in range(2):
-            network, parameters = networks.ensemble([0, 1], **SMALL, dropout=0.3)
-            rule, rows = networks.optimiser("sgd", parameters, 0.1), torch.arange(20).expand(2, -1)
-            record = networks.train(network, parameters, rule, *data(), rows, [0, 1], epochs=2, batch=5)
-            losses.append(record.losses)
-        assert torch.equal(*losses)
+    def test_lengths_of_gradients_are_those_of_the_steps(self):
+        network, parameters = networks.ensemble([1], **SMALL)
+        before = networks.flat(parameters.values()).detach().clone()
+        inputs, labels = data()
+        rule = networks.optimiser("sgd", parameters, 0.1)
+        record = networks.train(
+            network, parameters, rule, inputs, labels, torch.arange(20)[None], [1], epochs=1, batch=20
+        )
+        moved = (networks.flat(parameters.values()) - before).norm(dim=1)
+        torch.testing.assert_close(0.1 * record.gradients[0], moved.detach())
+
+    def test_it_stops_where_it_is_told_to(self):
+        _, _, record = trained([0], measure=lambda now: {"one": torch.ones(1)}, stop=lambda found: True)
+        assert record.at == [0]
+        assert record.measured["one"].shape == (1, 1)
+        assert record.losses.shape == (0, 1)
+
+    def test_a_zeroed_gradient_stays(self):
+        network, parameters = networks.ensemble([0], **SMALL)
+        start = parameters["cls"].detach().clone()
+        parameters["cls"].register_hook(torch.zeros_like)
+        rule = networks.optimiser("sgd", parameters, 0.1)
+        networks.train(network, parameters, rule, *data(), torch.arange(20)[None], [0], epochs=1, batch=5)
+        assert torch.equal(parameters["cls"], start)
 
 
 class TestMeasures:
@@ -218,8 +254,8 @@ class TestMeasures:
         assert networks.soft_sparsity(maps).tolist() == [4, 2, 1]
 
     def test_map_of_cls_leaves_itself_out(self):
-        attention = torch.zeros(1, 2, 2, 3, 3)  # one input, two blocks, two heads, [CLS] and two tokens
-        attention[0, 1, :, 0] = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
+        attention = torch.zeros(1, 2, 2, 3)  # one input, two blocks, two heads, [CLS] and two tokens
+        attention[0, 1] = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
         torch.testing.assert_close(networks.cls_map(attention), torch.tensor([[2 / 3, 1 / 3]]))
 
     def test_key_query_norm_is_that_of_the_logits_map(self):
@@ -236,3 +272,10 @@ class TestMeasures:
         torch.testing.assert_close(
             networks.cross_entropy(logits, labels)[0], (torch.tensor([-2.0, 1.0]).exp() + 1).log().mean()
         )
+
+    def test_least_squares_learn_what_is_linear(self):
+        generator = torch.Generator().manual_seed(0)
+        features = torch.randn(400, 5, generator=generator, dtype=torch.float64)
+        labels = (features[:, 2] > 0).long()
+        given = networks.linear_answers(features[:200], labels[:200], features[200:])
+        assert (given == labels[200:]).double().mean() > 0.9

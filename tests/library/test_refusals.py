@@ -880,7 +880,11 @@ REFUSED = {
     "no heads": (lambda: networks.Transformer(**NETWORK, heads=0), "heads is 0: give a whole number of at least 1"),
     "fraction of blocks": (lambda: networks.Transformer(**NETWORK, depth=1.5), "depth is 1.5: give a whole number of"),
     "text for a length": (lambda: networks.Transformer("4", 3, 2), "length is '4': give a whole number of at least 1"),
-    "dropout above 1": (lambda: networks.Transformer(**NETWORK, dropout=2.0), "dropout is 2.0: give a share from 0 to"),
+    "attention alone in two blocks": (
+        lambda: networks.Transformer(**NETWORK, hidden=0),
+        "hidden is 0, depth is 2: attention alone has one block, take depth=1",
+    ),
+    "step size of a member": (lambda: networks.optimiser("sgd", WEIGHTS, [-0.1]), "step_size is -0.1: give a finite"),
     "no seeds": (lambda: networks.ensemble([], **NETWORK), "seeds is []: give one whole number for each member"),
     "one seed for a list": (lambda: networks.ensemble(3, **NETWORK), "seeds is 3: give one whole number for each"),
     "device": (lambda: networks.precision("gpu"), "device is 'gpu': use cpu or cuda"),
