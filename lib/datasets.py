@@ -292,6 +292,70 @@ def signal_tokens(n, T, d, trials, generator):
     return Sequences(torch.where(here, own[..., None, :], tokens), labels), places
 
 
+def sparse_entries(entries, count, size, generator):
+    """Vectors (count, size) of which ``entries`` are +1 or -1, by fair coins and in random places, and the others 0.
+
+    Examples
+    --------
+    >>> sparse_entries(3, 2, 8, torch.Generator().manual_seed(0)).abs().sum(-1).tolist()
+    [3.0, 3.0]
+    """
+    _check_sizes(entries=entries, count=count, size=size)
+    if entries > size:
+        raise ValueError(f"entries is {entries}: a vector of {size} has at most {size} of them")
+    ranks = torch.rand(count, size, generator=generator, dtype=torch.float64, device=generator.device).argsort(-1)
+    return _coins(count, size, generator) * (ranks < entries)
+
+
+class Choices(NamedTuple):
+    """Inputs and the tokens that a teacher chose: ``Problem(tokens, one_hot(chosen), queries)`` learns them.
+
+    tokens (trials, n, T, d), queries (trials, n, d), chosen (trials, n) of int.
+    """
+
+    tokens: Tensor
+    queries: Tensor
+    chosen: Tensor
+
+
+def taught_choices(teachers, n, T, generator, noise=0.0):
+    """Gaussian tokens and queries, and of each input the token with the largest logit under a teacher W*.
+
+    Parameters
+    ----------
+    teachers : Tensor, shape (trials, d * d)
+        vec(W*), one for each trial.
+    n, T : int
+    generator : torch.Generator
+    noise : float
+        Share of the inputs in which another token is chosen, at random.
+
+    Returns
+    -------
+    Choices
+
+    Examples
+    --------
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> teachers = sparse_entries(4, 3, 64, generator)
+    >>> tuple(taught_choices(teachers, n=5, T=4, generator=generator).chosen.shape)
+    (3, 5)
+    """
+    _check_sizes(n=n)
+    checks.whole("T", T, 2)
+    checks.number("noise", noise, lambda share: 0 <= share <= 1, "give a share from 0 to 1")
+    matrices = checks.tensor("teachers", teachers, "trials", "d * d")
+    trials, d = len(matrices), math.isqrt(matrices.shape[-1])
+    if d * d != matrices.shape[-1]:
+        raise ValueError(f"teachers have {matrices.shape[-1]} entries: give vec(W*) of square matrices")
+    tokens, queries = _gaussian(trials, n, T, d, generator=generator), _gaussian(trials, n, d, generator=generator)
+    wanted = torch.einsum("bde,bne->bnd", matrices.unflatten(-1, (d, d)), queries)
+    chosen = torch.einsum("bntd,bnd->bnt", tokens, wanted).argmax(-1)
+    wrong = torch.rand(trials, n, generator=generator, dtype=torch.float64, device=generator.device) < noise
+    away = torch.randint(1, T, (trials, n), generator=generator, device=generator.device)
+    return Choices(tokens, queries, torch.where(wrong, (chosen + away) % T, chosen))
+
+
 LENGTH = 12
 TEMPLATES = (  # each makes LENGTH words
     "the {work} about a {mood} {place} was {degree} {verdict} in the end",
@@ -363,6 +427,123 @@ def planted_sentiment(sentences, generator):
     place = {word: k for k, word in enumerate(vocabulary)}
     ids = torch.tensor([[place[word] for word in sentence] for sentence in words])
     return Corpus(words, ids, labels, torch.tensor(deciding), vocabulary)
+
+
+MARKED_TEMPLATES = (  # each makes LENGTH words, with three opinions of two words
+    "this {mood} {work} was {} and {} but {}",
+    "on {day} a {} {work} seemed {} yet {}",
+    "my {person} wrote one {} {} and {} {work}",
+    "{} or {} {work} from the {place} was {}",
+)
+MARKS = [
+    "honestly",
+    "truly",
+    "really",
+    "plainly",
+    "clearly",
+    "surely",
+    "openly",
+    "frankly",
+    "simply",
+    "certainly",
+    "definitely",
+    "obviously",
+    "allegedly",
+    "supposedly",
+    "reportedly",
+    "apparently",
+    "seemingly",
+    "presumably",
+    "possibly",
+    "perhaps",
+    "maybe",
+    "arguably",
+    "ostensibly",
+    "officially",
+]
+
+
+class MarkedCorpus(NamedTuple):
+    """Sentences of LENGTH words with three opinions, of which the mark before it says which one counts.
+
+    words : one list of str for each sentence.
+    ids : shape (sentences, LENGTH, 2), each word's place in the vocabulary, and that of the word before it, which
+        for the first word is the last place.
+    labels : shape (sentences,), +1 or -1.
+    deciding : shape (sentences,), place of the opinion that counts.
+    distracting : shape (sentences, 2), places of the other two.
+    vocabulary : tuple of str; words in alphabetical order, then the empty one; the same for every corpus.
+    """
+
+    words: list[list[str]]
+    ids: Tensor
+    labels: Tensor
+    deciding: Tensor
+    distracting: Tensor
+    vocabulary: tuple[str, ...]
+
+
+def marked_sentiment(sentences, generator, marks=12):
+    """Short English sentences with three opinions, as "allegedly superb but honestly dull": the author's own decides.
+
+    The own opinion stands after a mark of its kind, two others after marks of hearsay, in any order. By a coin the two
+    are both opposite, or one of each. So whichever opinions a sentence has, its label is still a fair coin, and an
+    average of its words knows nothing of it; who reads one hearsay and turns it round is right three times of four;
+    who looks at the right opinion is always right. The rest comes from a grammar of four templates.
+
+    Parameters
+    ----------
+    sentences : int
+    generator : torch.Generator
+
+    Returns
+    -------
+    MarkedCorpus
+
+    Examples
+    --------
+    >>> corpus = marked_sentiment(3, torch.Generator().manual_seed(0))
+    >>> good = [corpus.words[i][place] in WORDS["good"] for i, place in enumerate(corpus.deciding.tolist())]
+    >>> good == (corpus.labels > 0).tolist()
+    True
+    """
+    checks.whole("sentences", sentences)
+    if not 0 < checks.whole("marks", marks) < len(MARKS):
+        raise ValueError(f"marks is {marks}: of {len(MARKS)} words some must be left for hearsay")
+    options_of = WORDS | {"own": MARKS[:marks], "hearsay": MARKS[marks:]}
+
+    def choice(options):
+        return options[torch.randint(len(options), (), generator=generator, device=generator.device).item()]
+
+    words, labels, places = [], _coins(1, sentences, generator)[0], []
+    for label in labels.tolist():
+        opinions = [("own", label), ("hearsay", -label), ("hearsay", choice((label, -label)))]
+        order = torch.randperm(3, generator=generator, device=generator.device).tolist()
+        slots = choice(MARKED_TEMPLATES).split()
+        slots = _filled(slots, [opinions[k] for k in order])
+        first = [k for k, slot in enumerate(slots) if slot in ("{own}", "{hearsay}")]
+        places.append([first[order.index(k)] + 1 for k in range(3)])
+        words.append([choice(options_of[slot[1:-1]]) if slot.startswith("{") else slot for slot in slots])
+    fixed = re.sub(r"{\w*}", "", " ".join(MARKED_TEMPLATES)).split()
+    known = (word for group in WORDS.values() for word in group)
+    vocabulary = (*sorted({*fixed, *known, *MARKS}), "")
+    place = {word: k for k, word in enumerate(vocabulary)}
+    ids = torch.tensor([[[place[w], place[b]] for w, b in zip(s, ["", *s], strict=False)] for s in words])
+    places = torch.tensor(places)
+    return MarkedCorpus(words, ids, labels, places[:, 0], places[:, 1:], vocabulary)
+
+
+def _filled(slots, opinions):
+    """Slots in which each "{}" became the slot of a mark and that of an opinion."""
+    opinions = iter(opinions)
+    found = []
+    for slot in slots:
+        if slot == "{}":
+            mark, sign = next(opinions)
+            found += [f"{{{mark}}}", "{good}" if sign > 0 else "{bad}"]
+        else:
+            found.append(slot)
+    return found
 
 
 def _vocabulary():

@@ -17,7 +17,7 @@ from matplotlib.colors import LinearSegmentedColormap, ListedColormap, LogNorm
 from matplotlib.patches import Patch, PathPatch, Rectangle, Wedge
 from matplotlib.path import Path
 from matplotlib.text import OffsetFrom, Text
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from . import checks
 
@@ -34,8 +34,9 @@ PALETTE = (BLUE, VERMILION, GREEN, VIOLET, PINK, BROWN, TEAL)
 METHODS = {
     "GD": BLUE, "SGD": BLUE, "normalised GD": VERMILION, "NGD": VERMILION, "normalised": VERMILION,
     "normalised SGD": VERMILION, "NSGD": VERMILION, "Polyak": GREEN, "flow": VIOLET, "path": VIOLET, "Adam": PINK,
+    "own norms": VERMILION, "joint norm": GREEN,
 }  # fmt: skip
-ORDERS = {1.1: BROWN, 1.5: VERMILION, 1.75: TEAL, 2.0: BLUE, 3.0: GREEN, 10.0: VIOLET}
+ORDERS = {1.1: BROWN, 1.5: PINK, 1.75: VERMILION, 2.0: BLUE, 3.0: GREEN, 10.0: VIOLET}
 # What a token is to the choice, or a choice to all choices.
 KINDS = {"optimal": GREEN, "selected": VERMILION, "other": MUTED, "global": GREEN, "local": VERMILION}
 TIME = ListedColormap(sns.color_palette("flare", 24).as_hex())
@@ -159,7 +160,7 @@ def plane(
     tips = {label: _draw_ray(ax, np.asarray(ray, float), style)
             for (label, ray), style in zip((rays or {}).items(), cycle(("--", ":", "-.")), strict=False)}  # fmt: skip
     _draw_points(ax, points, chosen)
-    wanted = _names(ax, points, scores)
+    wanted, marks = _names(ax, points, scores), np.concatenate([points, paths[0]])
     wanted += [(label, np.outer(np.linspace(0.97, 0.4, 12), end), colour_of(label)) for label, end in tips.items()]
     if cone is not None:
         wanted.append(("cone", _draw_cone(ax, *cone), BLUE))
@@ -167,7 +168,7 @@ def plane(
     named = [(name, *path.T, INK) for name, path in zip(names, np.moveaxis(paths, 1, 0), strict=False) if name]
     if named:
         _label_ends(ax, named, heading)
-    _write(ax, tracks, points, wanted, faint=[np.array([(left, 0), (right, 0)]), np.array([(0, bottom), (0, top)])])
+    _write(ax, tracks, marks, wanted, faint=[np.array([(left, 0), (right, 0)]), np.array([(0, bottom), (0, top)])])
     return ax.figure
 
 
@@ -200,7 +201,7 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
     ax.set(xscale=xscale, yscale=yscale)
     ax.margins(x=0.01)
     ends = []
-    for (label, y), colour in zip(series.items(), _colours(series), strict=True):
+    for (label, y), colour in zip(series.items(), _colours(series, ax), strict=True):
         if label in (bands or {}):
             ax.fill_between(x, *map(np.asarray, bands[label]), color=colour, alpha=0.25, lw=0)
         if y.ndim == 2:
@@ -241,7 +242,7 @@ def histogram(samples, edges, xlabel, ylabel, ax=None):
     kinds = [label for label, values in samples.items() for _ in np.asarray(values)]
     values = np.concatenate([np.asarray(values, float) for values in samples.values()])
     look = {"multiple": "stack", "element": "step", "alpha": 0.8, "lw": 0, "legend": False, "ax": ax}
-    names, colours = list(samples)[::-1], _colours(samples)[::-1]  # seaborn stacks downwards
+    names, colours = list(samples)[::-1], _colours(samples, ax)[::-1]  # seaborn stacks downwards
     if kinds:
         sns.histplot(x=values, hue=kinds, hue_order=names, palette=colours, bins=edges, **look)
     if len(samples) > 1:
@@ -345,7 +346,7 @@ def regions(x, y, kinds, names, xlabel, ylabel, lines=None, ax=None):
         ax.plot(along, high, color=INK, ls="--", lw=1.6)
         tracks.append(np.stack([np.asarray(along, float), np.asarray(high, float)], axis=1))
     wanted = [(name, track[len(track) // 2 :], INK) for name, track in zip(lines or {}, tracks, strict=True)]
-    for kind, (name, colour) in enumerate(zip(names, _colours(names), strict=True)):
+    for kind, (name, colour) in enumerate(zip(names, _colours(names, ax), strict=True)):
         rows, columns = np.nonzero(kinds == kind)
         if len(rows):
             ax.add_patch(PathPatch(_covered(kinds == kind, x, y, across, up), fc=colour, lw=0, alpha=0.3))
@@ -464,11 +465,13 @@ def panels(count, height=2.3):
     return plt.subplots(count, 1, figsize=(WIDTH, height * count), squeeze=False)[1][:, 0]
 
 
-def _colours(names):
-    """A colour for each name: its own, or the first of the palette that none of these has."""
-    own = [colour_of(name, None) for name in names]
-    free = [colour for colour in PALETTE if colour not in own] or PALETTE
-    others = cycle(free)
+def _colours(names, ax):
+    """A colour for each name: its own, that of another panel, or the first of the palette that no other name has."""
+    elsewhere = {text.get_text(): text.get_color() for panel in ax.figure.axes for text in panel.texts}
+    own = [colour_of(name, elsewhere.get(name)) for name in names]
+    taken = [*own, *elsewhere.values()]
+    free = [colour for colour in PALETTE if colour not in taken] or [each for each in PALETTE if each not in own]
+    others = cycle(free or PALETTE)
     return [colour or next(others) for colour in own]
 
 
@@ -542,7 +545,7 @@ def _draw_points(ax, points, chosen):
 
 def _names(ax, points, scores):
     """What to write at the tokens, and where: once where several of one score crowd together."""
-    crowd, written = 0.16 * np.ptp(ax.get_xlim()), []
+    crowd, written = 0.1 * np.ptp(ax.get_xlim()), []
     for point, score in zip(points, scores, strict=True):
         if not any(score == other and np.linalg.norm(point - place) < crowd for other, place in written):
             written.append((score, point))
@@ -558,12 +561,13 @@ def _draw_many(ax, x, y, colour):
 
 
 def _plain_ticks(ax):
-    """Write 0.6 and not 6 x 10^-1 on a logarithmic axis of less than a decade, which has no power of ten to show."""
-    for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+    """Write 0.2 and not 2 x 10^-1 on a logarithmic axis on which fewer than two powers of ten stand."""
+    for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
         if axis.get_scale() == "log":
             axis.set_minor_formatter("")
-            if high < 10 * low:
-                axis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5]))
+            low, high = np.log10(sorted(limits))
+            if np.floor(high) - np.ceil(low) < 1:
+                axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
                 axis.set_major_formatter("{x:g}")
 
 

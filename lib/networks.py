@@ -11,31 +11,23 @@ A training tells the logger ``lib.networks`` of every epoch. Nothing shows it or
 import logging
 import math
 from contextlib import contextmanager
+from itertools import chain
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
+from torch.func import stack_module_state
 
 from . import checks, geometry
 
 LOG = logging.getLogger(__name__)
 
 
-class Block(nn.TransformerEncoderLayer):
-    """Block of torch.nn, layer norms first, that also returns the attention of each head."""
-
-    def forward(self, x, padding=None):
-        """Map (N, T, width) to the same shape and attention (N, heads, T, T)."""
-        normed = self.norm1(x)
-        read, attention = self.self_attn(normed, normed, normed, key_padding_mask=padding, average_attn_weights=False)
-        x = x + self.dropout1(read)
-        inner = self.linear2(self.dropout(self.activation(self.linear1(self.norm2(x)))))
-        return x + self.dropout2(inner), attention
-
-
 class Transformer(nn.Module):
-    """Classifier that reads the token [CLS], put before the others, after ``depth`` blocks; drawn in float64.
+    """Weights of a classifier that reads the token [CLS], put before the others; :func:`apply` runs it.
+
+    With blocks as those of ``torch.nn.TransformerEncoderLayer``, layer norms first and GELU within; without
+    ``hidden``, the papers' model with trained tokens: attention of [CLS] on them, no layer norm, a linear head.
 
     Parameters
     ----------
@@ -45,15 +37,15 @@ class Transformer(nn.Module):
         Length of a token, when inputs are vectors (N, T, features), such as :func:`patches` of images; they are
         taken in the floats of the weights.
     vocabulary : int, optional
-        Number of words, when inputs are words (N, T) of int64; word 0 is padding, which no token attends to.
-    width, depth, heads, hidden : int
-        ``heads`` divides ``width``; ``hidden`` is the width within a block's two-layer network.
-    dropout : float
+        Number of words, when inputs are words (N, T) of int64, or (N, T, k), where the vectors of the k words that
+        make a token are added. Word 0 is padding: no token attends to one that begins with it.
+    width, depth, heads : int
+        ``heads`` divides ``width``.
+    hidden : int
+        Width within a block's two-layer network; 0 leaves it out, with the layer norms, and then ``depth`` is 1.
     """
 
-    def __init__(
-        self, length, classes, features=None, vocabulary=None, *, width=16, depth=2, heads=2, hidden=32, dropout=0.0
-    ):
+    def __init__(self, length, classes, features=None, vocabulary=None, *, width=16, depth=2, heads=2, hidden=32):
         super().__init__()
         like = {"dtype": torch.float64}
         if (features is None) == (vocabulary is None):
@@ -61,33 +53,26 @@ class Transformer(nn.Module):
                 f"features is {features}, vocabulary {vocabulary}: give features, for vectors, or vocabulary, for"
                 " words, and not both"
             )
-        sizes = {"length": length, "classes": classes, "width": width, "depth": depth, "heads": heads, "hidden": hidden}
+        sizes = {"length": length, "classes": classes, "width": width, "depth": depth, "heads": heads}
         for name, size in (
             sizes | {"features" if vocabulary is None else "vocabulary": features or vocabulary}
         ).items():
             checks.whole(name, size)
-        checks.number("dropout", dropout, lambda share: 0 <= share < 1, "give a share from 0 to less than 1")
         if width % heads:
             raise ValueError(f"width is {width}, heads is {heads}: choose a width that the heads divide")
+        if not checks.whole("hidden", hidden, 0) and depth > 1:
+            raise ValueError(f"hidden is 0, depth is {depth}: attention alone has one block, take depth=1")
+        self.heads, self.plain = heads, not hidden
         self.embed = nn.Embedding(vocabulary, width, **like) if features is None else nn.Linear(features, width, **like)
         self.cls = nn.Parameter(torch.randn(width, **like) / width**0.5)
         self.places = nn.Parameter(torch.randn(length + 1, width, **like) / width**0.5)
-        self.blocks = nn.ModuleList(
-            Block(width, heads, hidden, dropout, nn.functional.gelu, batch_first=True, **like) for _ in range(depth)
-        )
-        self.norm, self.head = nn.LayerNorm(width, **like), nn.Linear(width, classes, **like)
-
-    def forward(self, inputs):
-        """Return logits (N, classes) and attention (N, depth, heads, T + 1, T + 1); [CLS] is token 0."""
-        words = isinstance(self.embed, nn.Embedding)
-        padding = nn.functional.pad(inputs == 0, (1, 0)) if words else None
-        x = self.embed(inputs if words else inputs.to(self.places.dtype))
-        x = torch.cat([self.cls.expand(len(x), 1, -1), x], dim=1) + self.places
-        maps = []
-        for block in self.blocks:
-            x, attention = block(x, padding)
-            maps.append(attention)
-        return self.head(self.norm(x[:, 0])), torch.stack(maps, dim=1)
+        if self.plain:
+            self.blocks = nn.ModuleList([nn.ModuleDict({"self_attn": nn.MultiheadAttention(width, heads, **like)})])
+        else:
+            more = {"activation": nn.functional.gelu, "batch_first": True, "norm_first": True}
+            blocks = [nn.TransformerEncoderLayer(width, heads, hidden, 0.0, **more, **like) for _ in range(depth)]
+            self.blocks, self.norm = nn.ModuleList(blocks), nn.LayerNorm(width, **like)
+        self.head = nn.Linear(width, classes, **like)
 
 
 def patches(images, size):
@@ -133,7 +118,6 @@ def ensemble(seeds, *, device="cpu", **settings):
     dtype, numbers = precision(device), list(seeds) if hasattr(seeds, "__iter__") else []
     if not numbers:
         raise ValueError(f"seeds is {checks.shown(seeds)}: give one whole number for each member")
-    torch.backends.mha.set_fastpath_enabled(False)  # it exists for one model alone, and hides the attention
     members = []
     with torch.random.fork_rng():
         for seed in numbers:
@@ -146,17 +130,102 @@ def ensemble(seeds, *, device="cpu", **settings):
 
 
 def apply(network, parameters, inputs):
-    """Return logits (members, N, classes) and attention (members, N, depth, heads, T + 1, T + 1).
+    """Run all members at once.
 
-    ``inputs`` (members, N, ...), or (N, ...) for all members. Dropout is on if ``network.training``.
+    Parameters
+    ----------
+    network, parameters
+        Of :func:`ensemble`.
+    inputs : Tensor, shape (members, N, ...) or (N, ...)
+        As :class:`Transformer` says; those without members are for all of them.
+
+    Returns
+    -------
+    logits : Tensor, shape (members, N, classes)
+    attention : Tensor, shape (members, N, depth, heads, T + 1)
+        Of [CLS], token 0, in each block.
     """
-    example = network.places.ndim + isinstance(network.embed, nn.Linear)  # dimensions of inputs without members
-    run = vmap(
-        lambda weights, x: functional_call(network, weights, (x,)),
-        in_dims=(0, None if inputs.ndim == example else 0),
-        randomness="different",
-    )
-    return run(parameters, inputs)
+    x, padding = _tokens(network, parameters, inputs)
+    x = torch.cat([parameters["cls"][:, None, None].expand(*x.shape[:2], 1, -1), x], dim=2)
+    x = x + parameters["places"][:, None]
+    maps = []
+    for k in range(len(network.blocks)):
+        own = {
+            name.removeprefix(f"blocks.{k}."): w for name, w in parameters.items() if name.startswith(f"blocks.{k}.")
+        }
+        last = k == len(network.blocks) - 1  # of which only [CLS] is read
+        x, attention = _block(own, x, padding, network.heads, last)
+        maps.append(attention[..., 0, :])
+    x = x[:, :, 0] if network.plain else _layer_norm(x[:, :, 0], parameters, "norm")
+    return _linear(x, parameters, "head"), torch.stack(maps, dim=2)
+
+
+def _tokens(network, parameters, inputs):
+    """Embedded inputs (members, N, T, width), and where they are padding, (members, N, 1, 1, T + 1), or None."""
+    members = len(parameters["cls"])
+    if not isinstance(network.embed, nn.Embedding):
+        x = inputs.to(parameters["cls"].dtype)
+        return _linear(x if x.ndim == 4 else x.expand(members, *x.shape), parameters, "embed"), None
+    table = parameters["embed.weight"]
+    if inputs.ndim == 2 or (inputs.ndim == 3 and len(inputs) != members):
+        inputs = inputs.expand(members, *inputs.shape)
+    marks = inputs if inputs.ndim == 4 else inputs[..., None]
+    offsets = table.shape[1] * torch.arange(members, device=inputs.device).view(-1, 1, 1, 1)
+    x = nn.functional.embedding(marks + offsets, table.flatten(0, 1)).sum(-2)
+    return x, nn.functional.pad(marks[..., 0] == 0, (1, 0))[:, :, None, None]
+
+
+def _block(own, x, padding, heads, last):
+    """One block, of which the last is for [CLS] alone: tokens and attention (members, N, heads, asking, T + 1)."""
+    plain = "norm1.weight" not in own
+    normed = x if plain else _layer_norm(x, own, "norm1")
+    read, attention = (_attend_once if last else _attend)(own, normed, padding, heads)
+    if plain:
+        return read, attention
+    x = x[:, :, : read.shape[2]] + read
+    inner = nn.functional.gelu(_linear(_layer_norm(x, own, "norm2"), own, "linear1"))
+    return x + _linear(inner, own, "linear2"), attention
+
+
+def _attend(own, x, padding, heads):
+    """What all tokens x (members, N, T + 1, width) read from each other, and their attention."""
+    q, k, v = _affine(x, own["self_attn.in_proj_weight"], own["self_attn.in_proj_bias"]).chunk(3, dim=-1)
+    q, k, v = (part.unflatten(-1, (heads, -1)).transpose(2, 3) for part in (q, k, v))
+    attention = _softmax(q @ k.mT / q.shape[-1] ** 0.5, padding)
+    return _linear((attention @ v).transpose(2, 3).flatten(3), own, "self_attn.out_proj"), attention
+
+
+def _attend_once(own, x, padding, heads):
+    """The same of [CLS]: its query goes through the keys' matrix, the mean token through the values', not all tokens.
+
+    The bias of the keys adds the same to the logits of all tokens, which changes nothing.
+    """
+    queries, keys, values = (w.unflatten(1, (heads, -1)) for w in own["self_attn.in_proj_weight"].chunk(3, dim=1))
+    bias_q, _, bias_v = (b.unflatten(1, (heads, -1))[:, None] for b in own["self_attn.in_proj_bias"].chunk(3, dim=1))
+    q = torch.einsum("mnw,mhew->mnhe", x[:, :, 0], queries) + bias_q
+    towards = torch.einsum("mnhe,mhew->mnhw", q, keys) / q.shape[-1] ** 0.5
+    attention = _softmax((towards @ x.mT)[:, :, :, None], padding)
+    read = torch.einsum("mnhw,mhew->mnhe", attention[..., 0, :] @ x, values) + bias_v
+    return _linear(read.flatten(2)[:, :, None], own, "self_attn.out_proj"), attention
+
+
+def _softmax(logits, padding):
+    return (logits if padding is None else logits.masked_fill(padding, -torch.inf)).softmax(-1)
+
+
+def _affine(x, weight, bias):
+    """x (members, N, ..., in) times weight (members, out, in), plus bias (members, out)."""
+    return torch.baddbmm(bias[:, None], x.flatten(1, -2), weight.mT).unflatten(1, x.shape[1:-1])
+
+
+def _linear(x, parameters, name):
+    return _affine(x, parameters[f"{name}.weight"], parameters[f"{name}.bias"])
+
+
+def _layer_norm(x, parameters, name):
+    shape = (len(x), *[1] * (x.ndim - 2), -1)
+    normed = nn.functional.layer_norm(x, x.shape[-1:])
+    return normed * parameters[f"{name}.weight"].view(shape) + parameters[f"{name}.bias"].view(shape)
 
 
 class MirrorDescent(torch.optim.Optimizer):
@@ -166,7 +235,7 @@ class MirrorDescent(torch.optim.Optimizer):
     ----------
     parameters : iterable of Tensor
         With the members first.
-    step_size : float
+    step_size : float or Tensor of shape (members,)
     norm : float
         p, above 1.
     normalised : bool
@@ -181,29 +250,65 @@ class MirrorDescent(torch.optim.Optimizer):
         """Take one step along the gradients that ``backward`` left."""
         for group in self.param_groups:
             weights, order = group["params"], group["norm"]
-            scale = torch.ones(len(weights[0]), dtype=weights[0].dtype, device=weights[0].device)
+            gradient = flat([weight.grad for weight in weights])
+            scale = torch.ones_like(gradient[:, 0]) * group["step_size"]
             if group["normalised"]:
-                flat = torch.cat([weight.grad.flatten(1) for weight in weights], dim=1)
-                length = geometry.norm(flat, geometry.dual(order))
-                scale = torch.where(length > 0, 1 / length, 0.0)
-            for weight in weights:
-                step = group["step_size"] * scale.view(-1, *[1] * (weight.ndim - 1)) * weight.grad
-                mirrored = geometry.mirror_map(weight, order) - step
-                weight.copy_(geometry.inverse_mirror_map(mirrored, order))
+                length = geometry.norm(gradient, geometry.dual(order))
+                scale = torch.where(length > 0, scale / length, 0.0)
+            mirrored = geometry.mirror_map(flat(weights), order) - scale[:, None] * gradient
+            moved = geometry.inverse_mirror_map(mirrored, order).split([w[0].numel() for w in weights], dim=1)
+            torch._foreach_copy_(weights, [part.view_as(w) for part, w in zip(moved, weights, strict=True)])
+
+
+class Adam(torch.optim.Adam):
+    """Adam of torch, whose moves are linear in its rate, with a step size for each member."""
+
+    def __init__(self, parameters, step_size):
+        super().__init__(parameters, 1.0)
+        self.step_size = step_size
+
+    @torch.no_grad()
+    def step(self):
+        """Take one step along the gradients that ``backward`` left."""
+        weights = [weight for group in self.param_groups for weight in group["params"]]
+        before = [weight.clone() for weight in weights]
+        super().step()
+        for weight, old in zip(weights, before, strict=True):
+            size = torch.as_tensor(self.step_size, dtype=old.dtype, device=old.device).view(-1, *[1] * (old.ndim - 1))
+            weight.copy_(old + size * (weight - old))
+
+
+def flat(parts):
+    """All parameters, or parts like them, as one tensor (members, entries)."""
+    return torch.cat([part.flatten(1) for part in parts], dim=1)
 
 
 def optimiser(name, parameters, step_size):
     """Optimiser by name: "adam", "sgd", "normalised" (SGD with unit steps), or mirror descent, "l1.1", "l3", ...
 
+    Parameters
+    ----------
+    name : str
+    parameters : dict of Tensor
+        Of :func:`ensemble`.
+    step_size : float or sequence of float
+        One for all members, or one for each.
+
     Raises
     ------
     ValueError
-        If the name is none of these, or a p is not above 1.
+        If the name is none of these, a p is not above 1, or a step size is below 0 or not finite.
     """
     parameters = list(parameters.values())
-    checks.number("step_size", step_size, lambda size: 0 <= size < math.inf, "give a finite number, not below 0")
+    one = checks.as_tensor("step_size", step_size, "a finite number, not below 0, or one for each member")
+    sizes = one.tolist() if one.ndim else [step_size]
+    for size in sizes:
+        checks.number("step_size", size, lambda size: 0 <= size < math.inf, "give a finite number, not below 0")
+    if one.ndim:
+        checks.last("step_size", one, len(parameters[0]))
+        step_size = one.to(parameters[0])
     if name == "adam":
-        return torch.optim.Adam(parameters, step_size)
+        return Adam(parameters, step_size)
     if name in ("sgd", "normalised"):
         return MirrorDescent(parameters, step_size, normalised=name == "normalised")
     try:
@@ -219,11 +324,13 @@ class Training(NamedTuple):
     """Record of a training of several members.
 
     losses : shape (steps, members), mean of each step's batch, before the step; infinite once a member has diverged.
+    gradients : shape (steps, members), Euclidean lengths of the gradients of these.
     at : list of int, steps after which ``measured`` was taken, 0 for the start.
     measured : dict of Tensor, each of shape (len(at), ...).
     """
 
     losses: Tensor
+    gradients: Tensor
     at: list[int]
     measured: dict[str, Tensor]
 
@@ -241,8 +348,9 @@ def _one_thread():
 
 @_one_thread()
 def train(
-    network, parameters, step_rule, inputs, labels, rows, seeds, *, epochs, batch, at=(), measure=None, name="training"
-):
+    network, parameters, step_rule, inputs, labels, rows, seeds, *, epochs, batch, at=(), measure=None, stop=None,
+    name="training",
+):  # fmt: skip
     """Train all members on the mean cross-entropy, each on its own rows, in its own order.
 
     Parameters
@@ -252,7 +360,7 @@ def train(
     step_rule : torch.optim.Optimizer
         Over these parameters.
     inputs : Tensor, shape (N, ...)
-    labels : Tensor of int, shape (N,)
+    labels : Tensor of int, shape (N,) or (members, N)
     rows : Tensor of int, shape (members, examples)
         The examples of each member.
     seeds : sequence of int
@@ -262,7 +370,9 @@ def train(
     at : sequence of int
         Numbers of steps after which to measure; the start is 0. Default: before the first and after each epoch.
     measure : callable, optional
-        ``measure(parameters)`` returns a dict of tensors; called without gradients and without dropout.
+        ``measure(parameters)`` returns a dict of tensors; called without gradients.
+    stop : callable, optional
+        ``stop(measured)`` says whether what was measured last ends the training, before its last epoch.
     name : str
         What the line in the log, one an epoch, begins with.
 
@@ -287,28 +397,31 @@ def train(
     at = sorted(set(at)) or [epoch * each for epoch in range(epochs + 1)]
     if at[0] < 0 or at[-1] > epochs * each:
         raise ValueError(f"at is {checks.shown(at)}: give numbers of steps from 0 to {epochs * each}")
-    losses, measured = [], []
-    with torch.random.fork_rng():
-        torch.manual_seed(seeds[0])  # dropout draws from torch's own generator, for all members together
-        for step, chosen in enumerate(_batches(rows, seeds, epochs, batch)):
-            if step in at and measure:
-                measured.append(_measured(network, parameters, measure))
-            network.train()
-            loss = cross_entropy(apply(network, parameters, inputs[chosen])[0], labels[chosen])
-            step_rule.zero_grad()
-            loss.sum().backward()
-            step_rule.step()
-            losses.append(loss.detach())
-            if (step + 1) % each == 0:
-                mean = torch.stack(losses[-each:]).mean().item()
-                LOG.info("%s epoch %d of %d, loss %.4f", name, (step + 1) // each, epochs, mean)
-    if epochs * each in at and measure:
-        measured.append(_measured(network, parameters, measure))
-    losses = torch.stack(losses)
+    wanted, weights, labels = set(at), list(parameters.values()), labels.expand(len(seeds), -1)
+    losses, gradients, measured = [], [], []
+    for step, chosen in enumerate(chain(_batches(rows, seeds, epochs, batch), [None])):
+        if step in wanted and measure:
+            with torch.no_grad():
+                measured.append(measure(parameters))
+            if stop and stop(measured[-1]):
+                break
+        if chosen is None:
+            break
+        loss = cross_entropy(apply(network, parameters, inputs[chosen])[0], labels.gather(1, chosen))
+        for weight, slope in zip(weights, torch.autograd.grad(loss.sum(), weights), strict=True):
+            weight.grad = slope
+        step_rule.step()
+        losses.append(loss.detach())
+        gradients.append(torch.linalg.vector_norm(flat([weight.grad for weight in weights]), dim=1))
+        if (step + 1) % each == 0:
+            mean = torch.stack(losses[-each:]).mean()
+            LOG.info("%s epoch %d of %d, loss %.4f", name, (step + 1) // each, epochs, mean)
+    losses, gradients = torch.stack(losses), torch.stack(gradients)
     diverged = losses.isfinite().logical_not().cummax(0).values
     return Training(
         losses.masked_fill(diverged, torch.inf),
-        at,
+        gradients,
+        at[: len(measured)] if stop else at,
         {key: torch.stack([entry[key] for entry in measured]) for key in (measured[0] if measured else {})},
     )
 
@@ -323,12 +436,6 @@ def _batches(rows, seeds, epochs, batch):
             yield rows.gather(1, order[:, start : start + batch].to(rows.device))
 
 
-def _measured(network, parameters, measure):
-    network.eval()
-    with torch.no_grad():
-        return measure(parameters)
-
-
 def cross_entropy(logits, labels):
     """Mean cross-entropy (members,) of logits (members, N, classes) at labels (members, N) or (N,)."""
     labels = labels.expand(logits.shape[:-1])
@@ -341,6 +448,31 @@ def accuracy(logits, labels):
     return right.double().mean(-1)
 
 
+def linear_answers(features, labels, unseen, penalty=1.0):
+    """Classes (N',) that least squares with a penalty give to unseen features: the linear baseline of a network.
+
+    Parameters
+    ----------
+    features : Tensor, shape (N, d)
+    labels : Tensor of int, shape (N,)
+    unseen : Tensor, shape (N', d)
+    penalty : float
+        On the square of the weights, of features that are centred.
+
+    Examples
+    --------
+    >>> features = torch.tensor([[0.0], [1.0], [4.0], [5.0]])
+    >>> linear_answers(features, torch.tensor([0, 0, 1, 1]), features + 0.5).tolist()
+    [0, 0, 1, 1]
+    """
+    checks.positive("penalty", penalty)
+    middle = features.double().mean(0)
+    rows, wanted = features.double() - middle, nn.functional.one_hot(labels).double()
+    gram = rows.mT @ rows + penalty * torch.eye(rows.shape[1], dtype=rows.dtype, device=rows.device)
+    weights = torch.linalg.solve(gram, rows.mT @ (wanted - wanted.mean(0)))
+    return ((unseen.double() - middle) @ weights + wanted.mean(0)).argmax(-1)
+
+
 def cls_map(attention):
     """Map of [CLS] on the tokens: last block, mean over heads, without what it gives itself.
 
@@ -348,14 +480,14 @@ def cls_map(attention):
 
     Parameters
     ----------
-    attention : Tensor, shape (..., depth, heads, T + 1, T + 1)
+    attention : Tensor, shape (..., depth, heads, T + 1)
 
     Returns
     -------
     Tensor, shape (..., T)
         Adds up to 1.
     """
-    given = attention[..., -1, :, 0, 1:].mean(-2)
+    given = attention[..., -1, :, 1:].mean(-2)
     return given / given.sum(-1, keepdim=True)
 
 

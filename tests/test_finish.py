@@ -79,6 +79,20 @@ def test_page_with_an_address_says_where_it_is(site):
     assert css == '.fa-sun:before,.fa-day:before{content:"\\f185"}'
 
 
+def test_all_statements_are_listed_by_page(site):
+    title = '<p class="admonition-title">Theorem {}{}</p>'
+    box = f'<div class="proof theorem restored admonition" id="thm-{{}}">\n{title}</div>'
+    boxes = box.format(1, 1, '<span class="badge restored" title="Why">restored</span>') + box.format(2, 2, "")
+    page = site / "book/one.html"
+    page.write_text(page.read_text().replace("<section>", f"{boxes}<section>"))
+    (site / "prf-prf.html").write_text(PAGE.format(title="Proof Index — The book"))
+    finish.write(site, ["book/one"], "The book", None)
+    text = (site / "prf-prf.html").read_text()
+    listed = [f'<li><a href="book/one.html#thm-{k}">Theorem {k}</a></li>' for k in (1, 2)]
+    assert f'<h2><a href="book/one.html">One</a></h2><ul class="statements">{"".join(listed)}</ul>' in text
+    assert '<a href="../prf-prf.html">All statements</a>' in page.read_text()
+
+
 def test_first_page_has_its_title_once(site):
     (site / "book/one.html").write_text(PAGE.format(title="The book — The book"))
     finish.write(site, ["book/one"], "The book", None)
@@ -89,6 +103,7 @@ def test_long_lead_ends_with_a_sentence():
     page = "<article><h1>One</h1><p>{}</p><h2>Two</h2></article>"
     assert finish.lead(page.format("A sentence of some length. " * 20)).endswith("some length.")
     assert len(finish.lead(page.format("word " * 200))) <= 300
+    assert finish.lead(page.format("One.</p><table><tr><td><p>2</p></td></tr></table><p>Three.")) == "One. Three."
 
 
 def test_picture_of_a_notebook_is_shown_once_and_with_few_colours():

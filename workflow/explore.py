@@ -31,6 +31,8 @@ def tight(code):
     """Return code without the spaces that it does not need."""
     code = re.sub(r"[^\S\n]*\n\s*", "\n", code)
     code = re.sub(r"[^\S\n]*([=*?:<>&|{}(),;\[\]%])[^\S\n]*", r"\1", code)
+    code = re.sub(r" ([-+/]|!==?) (?=[\w(\[.])", r"\1", code)
+    code = re.sub(r"(?<![\w.])0\.(?=\d)", ".", code)
     return re.sub(r"([{(\[,;])\n", r"\1", code)
 
 

@@ -27,7 +27,10 @@ NEVER = re.compile(
 SEARCH = re.compile(r"<script[^>]*/(?:searchtools|language_data|searchindex)\.js[^>]*></script>")
 TITLE = re.compile(r"<title>(?:[\d.]+ )?(.*?)(?: (?:—|&#8212;) (.*?))?</title>", re.DOTALL)
 FORMULA = re.compile(r'(<span class="math notranslate nohighlight")>\\\((.*?)\\\)</span>', re.DOTALL)
-BOX = re.compile(r'<div class="proof \w+ admonition" id="([^"]+)">\s*<p class="admonition-title">(.*?)</p>', re.DOTALL)
+BOX = re.compile(
+    r'<div class="proof [\w ]*admonition" id="([^"]+)">\s*<p class="admonition-title">(.*?)</p>', re.DOTALL
+)
+BADGE = re.compile(r'<span class="badge.*?</span>')
 IMAGE = re.compile(r'<img\s((?:[\w-]+="[^"]*"\s*)+)/?>')
 # Files of _static/ that no page asks for; of MathJax the fonts, what a formula may load and speech in English stay.
 UNUSED = (
@@ -152,6 +155,8 @@ def lead(text):
     article = text.partition("<article")[2].partition("</h1>")[2]
     start = re.split(r'<section|<figure|<h2|<div class="cell|</article', article, maxsplit=1)[0]
     soup = BeautifulSoup(start, "html.parser")
+    for part in soup(["table", "svg"]):
+        part.decompose()
     for formula in soup.select("[data-words]"):
         formula.replace_with(formula["data-words"])
     said = " ".join(" ".join(paragraph.get_text() for paragraph in soup.find_all("p")).split())
@@ -186,7 +191,9 @@ def index(pages, order):
     """Return the page of all statements and definitions: by page, each under its own title."""
     lines = []
     for name in (f"{page}.html" for page in order):
-        boxes = [f'<li><a href="{name}#{label}">{shown}</a></li>' for label, shown in BOX.findall(pages[name])]
+        boxes = [
+            f'<li><a href="{name}#{label}">{BADGE.sub("", shown)}</a></li>' for label, shown in BOX.findall(pages[name])
+        ]
         if boxes:
             title = TITLE.search(pages[name])[1]
             lines.append(f'<h2><a href="{name}">{title}</a></h2><ul class="statements">{"".join(boxes)}</ul>')

@@ -64,8 +64,8 @@ def browser():
 class Visit:
     """A page as loaded, with what it asked for, what that weighs as servers send it, and what went wrong."""
 
-    def __init__(self, browser, url):
-        self.page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
+    def __init__(self, browser, url, width=1280, scheme="light"):
+        self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
         self.requests, self.errors = [], []
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("requestfailed", lambda request: self.errors.append(f"{request.url} did not come"))
@@ -116,10 +116,10 @@ def visit(address, browser):
     """Open a page of the book: ``visit("book/intro")``."""
     visits = []
 
-    def open_page(name):
-        visits.append(Visit(browser, f"{address}/{name}"))
-        return visits[-1].page
+    def open_page(name, **options):
+        visits.append(Visit(browser, f"{address}/{name}.html", **options))
+        return visits[-1]
 
     yield open_page
-    for page in visits:
-        page.page.close()
+    for each in visits:
+        each.page.close()

@@ -44,6 +44,7 @@
     formulas: all("mjx-container[display]").filter(over).map(said),
     inline: all("mjx-container:not([display])").filter((one) => outside(one, one.parentElement.closest("p, li, td, dd, div, section"))).map(said),
     tables: all(":is(.pst-scrollable-table-container, .text_html):has(table)").filter(over).map(said),
+    code: all("div.cell div.highlight pre").filter(over).map(said),
     unmarked: all("mjx-container[display], .pst-scrollable-table-container, .text_html").filter((one) => over(one) && !one.matches(".wide")).map(said),
     pictures: figures.map((one) => ({
       x: one.getBoundingClientRect().x, width: one.getBoundingClientRect().width, right: one.getBoundingClientRect().right,

@@ -66,6 +66,30 @@ def test_formulas_fit_a_phone(seen, page):
 
 
 @finished
+def test_code_fits_its_box(seen, page):
+    assert seen(page)["desk"]["code"] == []
+
+
+@finished
+def test_chips_lead_to_places_that_are_there(site, page):
+    soup = BeautifulSoup((site / f"{page}.html").read_text("utf-8"), "html.parser")
+    links = [link["href"] for link in soup.select("article ul.chips a")]
+    assert len(links) > 3
+    for link in links:
+        place, _, anchor = link.partition("#")
+        assert soup.find(id=anchor) if not place else (site / page).parent.joinpath(place).resolve().is_file(), link
+
+
+def test_experiment_opens_by_keyboard(visit):
+    page = visit(FINISHED[0]).page
+    cell = page.locator("#experiment div.cell").first
+    assert not cell.is_visible()
+    page.locator("#experiment details.fold > summary").first.focus()
+    page.keyboard.press("Enter")
+    assert cell.is_visible()
+
+
+@finished
 def test_answer_comes_first(seen, page):
     for (figure, chips), screens in zip(seen(page)["first"], (1, 1.3), strict=True):
         assert figure < screens
@@ -128,7 +152,7 @@ def test_scoreboard_has_each_item_once_with_what_its_rows_say(site, built):
 
 
 def test_first_page_leads_to_the_book_by_mouse_and_by_keyboard(visit, address):
-    page = visit("index.html")
+    page = visit("index").page
     page.wait_for_url(f"{address}/{TOC['root']}.html")
     links = page.locator("nav a[href]").evaluate_all("links => links.map(link => link.href)")
     for listed in PAGES[1:]:
@@ -141,7 +165,9 @@ def test_first_page_leads_to_the_book_by_mouse_and_by_keyboard(visit, address):
 
 
 def test_search_shows_sentences_and_the_index_lists_every_statement(visit, site):
-    page = visit("search.html?q=max-margin")
+    page = visit("search").page
+    page.locator(".bd-search-container input").fill("max-margin")
+    page.keyboard.press("Enter")
     page.wait_for_selector("#search-results p.context")
     shown = page.locator("#search-results p.context").all_inner_texts()
     assert not [text for text in shown if "\\(" in text or "import " in text or ".ipynb" in text]

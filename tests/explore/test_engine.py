@@ -47,8 +47,8 @@ ALL = """given => given.map(({problem, loss, thetas, start, rule, norm, steps}) 
 })"""
 
 
-def program(source=SOURCE):
-    return explore.module(explore.ENGINE, source) + "const engine = engineModule;"
+def program(source=None):
+    return explore.module(explore.ENGINE, source or SOURCE) + "const engine = engineModule;"
 
 
 def given(problem):
@@ -300,3 +300,27 @@ def test_a_fault_of_the_engine_is_found(mutant):
     found = javascript.call(program(SOURCE.replace(text, fault)), ALL, inputs()[1][:FEW])
     with pytest.raises((AssertionError, TypeError)):
         all_checks(found)
+
+
+ELSEWHERE = {  # text of the engine, what it becomes, which test sees it
+    "an offset lies on the other side": ("times(part, side)", "times(-part, side)", "offset"),
+    "an offset forgets how many inputs there are": ("along - Math.log(keys.length)", "along", "offset"),
+    "a buffer begins at zero": ("dot(x, head) - gamma", "dot(x, head)", "limit"),
+    "a buffer does not help": ("own.map((b) => ratio * b)", "own.map(() => 0)", "limit"),
+    "the recipe forgets the mean": ("round(back[t] - mean)", "back[t]", "recipe"),
+    "the recipe has no epsilon": ("round(norm + small)", "norm", "recipe"),
+}
+TESTS = {
+    "offset": test_offset_of_the_limit_is_the_library_s,
+    "limit": test_limit_of_head_and_prompt_is_the_library_s,
+    "recipe": test_published_recipe_is_the_library_s,
+}
+
+
+@pytest.mark.parametrize("mutant", ELSEWHERE)
+def test_a_fault_elsewhere_in_the_engine_is_found(mutant, monkeypatch):
+    text, fault, test = ELSEWHERE[mutant]
+    assert SOURCE.count(text) == 1
+    monkeypatch.setattr(sys.modules[__name__], "SOURCE", SOURCE.replace(text, fault))
+    with pytest.raises((AssertionError, TypeError)):
+        TESTS[test]()

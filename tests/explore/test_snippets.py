@@ -85,11 +85,11 @@ def test_snippet_of_the_playground_finds_what_it_shows():
 
 def test_sentence_counts_the_limits():
     told = [shown["told"] for shown in javascript.call(PROGRAM, SOLVE, playgrounds())]
-    assert told[0].startswith("6 starts → 6 choose the best tokens (global).")
-    assert told[1].startswith("6 starts → 4 choose the best tokens (global), 2 another locally optimal choice.")
-    assert told[2].startswith("6 starts → 6 choose the best tokens (global).")
-    assert told[3].startswith("1 start → 1 choose")
-    assert told[4].startswith("2 starts → 1 choose the best tokens (global), 1 another locally optimal choice.")
+    assert told[0].startswith("6 starts → 6 to the best tokens (global).")
+    assert told[1].startswith("6 starts → 4 to the best tokens (global), 2 to another locally optimal choice.")
+    assert told[2].startswith("6 starts → 6 to the best tokens (global).")
+    assert told[3].startswith("1 start → 1 to")
+    assert told[4].startswith("2 starts → 1 to the best tokens (global), 1 to another locally optimal choice.")
 
 
 SPECIAL = {  # keys, scores, and what the sentence must say

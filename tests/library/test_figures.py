@@ -407,7 +407,7 @@ def test_colours_are_distinct_for_every_eye(eye):
         (["normalised\nGD", "Polyak"], [figures.VERMILION, figures.GREEN]),
         (
             [r"$p = 1.75$", "q = 2", r"$\ell_{1.1}$", r"$\ell_3$"],
-            [figures.TEAL, figures.BLUE, figures.BROWN, figures.GREEN],
+            [figures.VERMILION, figures.BLUE, figures.BROWN, figures.GREEN],
         ),
         (["local", "something", "global"], [figures.VERMILION, figures.BLUE, figures.GREEN]),
     ],
@@ -418,6 +418,15 @@ def test_a_method_has_its_colour_in_every_figure(names, colours):
     assert [line.get_color() for line in drawn] == colours
     for title in ({"other": 3 / X} | {name: 1 / X for name in names[::-1]},):
         assert curves(title).axes[0].lines[-1].get_color() == colours[0]
+
+
+def test_a_name_has_one_colour_in_all_panels_and_no_other_name_has_it():
+    upper, lower = figures.panels(2)
+    figures.curves(X, {"constant": 1 / X, "GD": 2 / X, "1 / t": 3 / X}, "t", "y", ax=upper)
+    figures.curves(X, {"GD": 2 / X, "new": 4 / X, "constant": 1 / X}, "t", "y", ax=lower)
+    first, second = ({text.get_text(): text.get_color() for text in ax.texts} for ax in (upper, lower))
+    assert (first["constant"], first["GD"]) == (second["constant"], second["GD"])
+    assert len(set((first | second).values())) == 4
 
 
 def paths_of(figure):
@@ -495,6 +504,16 @@ def test_a_name_that_had_to_move_has_a_leader_to_its_curve():
     for text in moved:
         np.testing.assert_allclose(ax.transData.transform(text.xy), ax.transData.transform((40, 1 / 40)), atol=8)
     assert texts(ax.figure).count("five") == 1
+
+
+@pytest.mark.parametrize(("low", "high", "plain"), [(0.03, 0.4, True), (0.3, 0.6, True), (1e-6, 1e-1, False)], ids=str)
+def test_a_short_logarithmic_axis_has_plain_numbers(low, high, plain):
+    ax = curves({"GD": np.geomspace(low, high, 40)}).axes[0]
+    low, high = ax.get_ylim()
+    shown = [label.get_text() for label in ax.get_yticklabels() if low <= label.get_position()[1] <= high]
+    assert len(shown) >= 2
+    assert all(re.fullmatch(r"0\.\d+", text) for text in shown) == plain
+    assert not [label.get_text() for label in ax.get_yticklabels(minor=True) if label.get_text()]
 
 
 def test_names_stay_at_their_curves_when_more_panels_come():

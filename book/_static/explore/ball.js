@@ -14,7 +14,7 @@ function check({ rows, norm, grown }) {
 /** The separator of the norm, and mirror descent on one input whose tokens differ by these rows. */
 export function grow({ rows, norm }) {
   const problem = { keys: [[[0, 0], ...rows.map(([x, y]) => [-x, -y])]], scores: [[1, 0, 0]] }, solution = engine.separator(rows, norm);
-  const path = engine.descend(problem, "logistic", [0, 0], { kind: "normalised", size: 0.05 }, 1000, norm);
+  const path = engine.descend(problem, "logistic", [0, 0], { kind: "normalised", size: 0.1 }, 3000, norm);
   return { problem, solution, path };
 }
 
@@ -34,7 +34,7 @@ export function python({ rows, norm }) {
     "import torch", "from lib import losses", "from lib.descent import normalised, run", "from lib.problem import Problem", "from lib.separators import att_svm", "",
     `rows, p = torch.tensor(${py(rows)}, dtype=torch.float64), ${norm}`, "keys = torch.cat([torch.zeros(1, 2, dtype=torch.float64), -rows])",
     "problem = Problem(keys[None], scores=torch.tensor([[1, 0, 0]], dtype=torch.float64))", 'separator = att_svm(problem, norm=p, infeasible="mark")',
-    "start = torch.zeros(2, dtype=torch.float64)", "path = run(problem, losses.logistic, start, normalised(0.05, p), iterations=1000, norm=p)",
+    "start = torch.zeros(2, dtype=torch.float64)", "path = run(problem, losses.logistic, start, normalised(0.1, p), iterations=3000, norm=p)",
     "print(separator.theta, path.theta[-1])",
   ];
 }
@@ -90,7 +90,7 @@ export function ball(root, tag) {
       if (size > 0) view.segment(`margin ${k}`, foot.map((x, j) => x - side[j]), foot.map((x, j) => x + side[j]), "thin c2");
       view.segment(`shaft ${k}`, [0, 0], row, "path");
       view.handle(`row ${k}`, row, { name: `difference row ${k + 1}`, value: `at ${row}`, look: "start", draw: ROUND, done: ui.done, move: (to) => ui.change({ rows: rows.map((old, j) => (j === k ? to : old)) }) });
-      view.label(`name ${k}`, view.to(row)[0] + 12, view.to(row)[1] - 8, `row ${k + 1}`, "explore-name");
+      view.label(`name ${k}`, view.to(row)[0] + 12, view.to(row)[1] - 8, `row ${k + 1}`, "");
     });
     view.tidy();
     view.svg.dataset.ready = JSON.stringify(state);

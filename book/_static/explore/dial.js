@@ -52,20 +52,21 @@ export function dial(root, tag) {
     const found = limits(state);
     ui.say(told(state, found));
     if (!view.width) return;
-    view.look([-0.6, 3.6, -1.4, 2]);
+    const narrow = view.width < 500;
+    view.look([-0.6, narrow ? 3 : 3.6, narrow ? -2.6 : -1.4, 2]);
     if (found) {
       const { at, tight, relaxed } = found;
       view.ray("tight", tight, "dashed c1", "slow head");
       view.ray("relaxed", relaxed, "dotted c2", "fast head");
       const [[ox, oy], [x, y]] = [view.to([0, 0]), view.to(at.prompt.map((part) => 2.2 * part))], turn = Math.atan2(y - oy, x - ox), wing = (a) => `L${(x - 14 * Math.cos(turn + a)).toFixed(1)} ${(y - 14 * Math.sin(turn + a)).toFixed(1)}`;
       view.put("lines", "prompt", "path", { d: `M${ox} ${oy}L${x.toFixed(1)} ${y.toFixed(1)}${wing(0.4)}M${x.toFixed(1)} ${y.toFixed(1)}${wing(-0.4)}`, class: "path wide c0" });
-      view.label("p", x + 6, y - 8, "prompt", "explore-name c0");
+      view.label("p", (ox + x) / 2, (oy + y) / 2 + 18, "prompt", "c0");
       curve(state, found);
     }
     [...STARS, [0, 0]].forEach((at, k) => {
       const [x, y] = view.to(at).map((part) => rounded(part, 1));
       view.put("front", `token ${k}`, "path", { d: `M${x} ${y}m0 -7l7 7l-7 7l-7 -7z`, class: k < 2 ? "dot c1" : "none" });
-      view.label(`Y ${k}`, x + 10, y - 6, k < 2 ? `Y = ${k ? "−1" : "+1"}` : "all others", "explore-name");
+      view.label(`Y ${k}`, x + 10, y - 6, k < 2 ? `Y = ${k ? "−1" : "+1"}` : "all others", "");
     });
     view.handle("third", state.third, {
       name: "token of the third input, Y = +1", value: `at ${state.third}`, look: "chosen c3", draw: DIAMOND, done: ui.done, move: (third) => ui.change({ third }),

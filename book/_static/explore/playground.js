@@ -80,7 +80,7 @@ export function told(state, { choices, ends }) {
   const special = warnings(state, choices), moves = !special[0]?.includes("stays where it is");
   if (!moves || !ends.length) return [...special, ends.length ? "" : "No start: click into the plane to add one."].join(" ").trim();
   const at = ends.filter(({ place }) => place >= 0), best = at.filter(({ place }) => choices[place].best).length, open = ends.length - at.length;
-  const parts = [[best, "choose the best tokens (global)"], [at.length - best, "another locally optimal choice"], [open, "no locally optimal choice so far"]];
+  const parts = [[best, "to the best tokens (global)"], [at.length - best, "to another locally optimal choice"], [open, "to no locally optimal choice so far"]];
   const counts = parts.filter(([count]) => count).map(([count, text]) => `${count} ${text}`).join(", ");
   const farthest = Math.max(...at.map(({ away }) => away));
   const angle = at.length ? ` Farthest from its limit's direction: 1 − cos = ${small(farthest)}.` : "";
@@ -308,7 +308,7 @@ export function playground(root, tag, name) {
         return true;
       },
     });
-    if (keys.length * keys[0].length <= 8) view.label(`score ${i} ${t}`, x + 13, y - 8, `${scores[i][t]}`, "explore-name");
+    if (keys.length * keys[0].length <= 8) view.label(`score ${i} ${t}`, x + 13, y - 8, `${scores[i][t]}`, "");
   }
 
   /** Attention of the start that was last looked at, at the iteration shown. */

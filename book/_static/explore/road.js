@@ -26,11 +26,12 @@ export function journey({ wanted, size, high }) {
 }
 
 /** A number that may have two hundred digits. */
-const count = (log) => (log < 6 ? Math.round(10 ** log).toLocaleString("en") : `10^${Math.round(log)}`);
+const count = (log) => (log < 6 ? Math.round(10 ** log).toLocaleString("en") : power(Math.round(log)));
+const power = (exponent) => `10${[...String(exponent)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
 
 function told({ wanted, size }, { logs }) {
   const late = logs[0] - AGE;
-  const compare = late > 0 ? ` At a thousand million steps a second that is 10^${Math.round(late)} ages of the universe.` : "";
+  const compare = late > 0 ? ` At a thousand million steps a second that is ${power(Math.round(late))} ages of the universe.` : "";
   return `For 1 − cos = ${small(10 ** wanted)} normalised descent with steps of ${size} takes ${count(logs[1])} steps, Polyak's step ${count(logs[2])}, gradient descent with the constant step ${size} takes ${count(logs[0])}.${compare}`;
 }
 
@@ -68,8 +69,8 @@ export function road(root, tag) {
     view.segment("angle", [0, 0], [way, side], "thin");
     const [x, y] = view.to([way, side]);
     view.put("front", "pin", "circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: 5, class: "dot c0" });
-    view.label("at", Math.min(x - 40, view.width - 150), y + (side > 0 ? -12 : 22), `here, at length ${way < 1e3 ? way.toPrecision(3) : Math.round(way).toLocaleString("en")}`, "explore-name c0");
-    view.label("limit", 60, view.to([0, 0])[1] + (side > 0 ? 18 : -8), "max-margin direction", "explore-name");
+    view.label("at", Math.min(x - 40, view.width - 150), y + (side > 0 ? -12 : 22), `here, at length ${way < 1e3 ? way.toPrecision(3) : Math.round(way).toLocaleString("en")}`, "c0");
+    view.label("limit", 60, view.to([0, 0])[1] + (side > 0 ? 18 : -8), "max-margin direction", "");
     view.tidy();
     view.svg.dataset.ready = JSON.stringify(state);
   }

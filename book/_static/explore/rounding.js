@@ -117,14 +117,14 @@ export function rounding(root, tag) {
       view.put("front", `dot ${kind} ${k}`, "circle", { cx: x, cy: y, r: 4, class: `dot ${COLOURS[kind]}` });
       if (kind === 0 && at > DRAWN) view.put("front", `pin ${k}`, "path", { d: `M${u} ${v}m-4 -4l8 8m0 -8l-8 8`, class: "none" });
     }));
-    if (at > DRAWN) view.label("pinned", 10, view.height - 10, "× where the paper stops drawing (200)", "explore-name");
+    if (at > DRAWN) view.label("pinned", 10, view.height - 10, "× where the paper stops drawing (200)", "");
     view.tidy();
   }
 
   /** Logarithms of the gradient that each run computes, of the true one where 32 bits are, and of epsilon. */
   function drawSizes({ at, start, epsilon }) {
     chart.window = [0, LAST, ...CHART];
-    chart.to = ([k, decade]) => [40 + (k / LAST) * (chart.width - 190), ((CHART[1] - decade) / (CHART[1] - CHART[0])) * chart.height];
+    chart.to = ([k, decade]) => [40 + (k / LAST) * (chart.width - 140), ((CHART[1] - decade) / (CHART[1] - CHART[0])) * chart.height];
     const log = (x) => clamp(Math.log10(x), CHART[0], CHART[1]), { path, sizes } = solved.runs[0][start], line = (name, of, look) => {
       const points = [];
       for (let k = 0; k < LAST; k += 4) points.push(k, of(k));
@@ -135,19 +135,19 @@ export function rounding(root, tag) {
       const { direction, logScale } = engine.gradient(PROBLEM, "logistic", [path[2 * k], path[2 * k + 1]]);
       return clamp((logScale + Math.log(engine.length(direction))) / Math.LN10, ...CHART);
     };
-    const ends = [["computed in 32 bits", line("computed", (k) => log(sizes[k]), "path c1"), "c1"], ["true, at the same p", line("true", truth, "path c0"), "c0"]];
+    const ends = [["in 32 bits", line("computed", (k) => log(sizes[k]), "path c1"), "c1"], ["true, there", line("true", truth, "path c0"), "c0"]];
     chart.segment("epsilon", [0, epsilon], [LAST, epsilon], "dashed");
     chart.segment("roundoff", [0, Math.log10(ROUNDOFF)], [LAST, Math.log10(ROUNDOFF)], "dotted");
     chart.segment("now", [at, CHART[0]], [at, CHART[1]], "axis");
     chart.segment("drawn", [DRAWN, CHART[0]], [DRAWN, CHART[1]], "thin dotted");
-    ends.push(["ε", epsilon, ""], ["roundoff, 2⁻²⁴", Math.log10(ROUNDOFF), ""]);
+    ends.push(["ε", epsilon, ""], ["2⁻²⁴, roundoff", Math.log10(ROUNDOFF), ""]);
     let lowest = -99;
     for (const [text, decade, look] of ends.sort((a, b) => b[1] - a[1])) {
       lowest = Math.max(chart.to([0, decade])[1] + 4, lowest + 14, 12);
-      chart.label(text, chart.width - 144, lowest, text, look);
+      chart.label(text, chart.width - 94, lowest, text, look);
     }
     for (const decade of [0, -8, -16, -24]) chart.label(`decade ${decade}`, 2, clamp(chart.to([0, decade])[1] + 4, 12, chart.height - 2), `1e${decade}`, "");
-    chart.label("what", 44, 13, "size of the gradient against the iteration", "");
+    chart.label("what", 44, 13, "size of the gradient", "");
     chart.tidy();
   }
   ui.ask();

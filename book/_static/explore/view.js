@@ -43,7 +43,7 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     const width = Math.round(stage.clientWidth);
     if (width === 0 || width === self.width) return;
     self.width = width;
-    self.height = Math.round(Math.min(width * (width < 500 ? Math.max(ratio, 0.85) : ratio), 0.75 * innerHeight));
+    self.height = Math.round(Math.min(width * (width < 500 ? Math.min(1.4 * ratio, 0.85) : ratio), 0.75 * innerHeight));
     svg.setAttribute("viewBox", `0 0 ${width} ${self.height}`);
     svg.style.height = `${self.height}px`;
     ui.ask();
@@ -96,7 +96,7 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     self.segment(key, [0, 0], [reach * x, reach * y], look);
     const [u, v] = self.to([reach * x, reach * y]), wide = label.length * 7.5 + 8, upright = v < 1 || v > self.height - 1;
     const beside = x > 0 === y > 0 ? u + 6 : u - wide, place = upright ? [beside, y > 0 ? 14 : self.height - 6] : [x > 0 ? u - wide : 6, v - 8];
-    self.label(`${key} name`, clamp(place[0], 4, self.width - wide), clamp(place[1], 14, self.height - 6), label, `explore-name ${look}`);
+    self.label(`${key} name`, clamp(place[0], 4, self.width - wide), clamp(place[1], 14, self.height - 6), label, `${look}`);
   };
   self.label = (key, x, y, text, look) => self.put("front", key, "text", { x: x.toFixed(1), y: y.toFixed(1), class: look }, text);
   /** The points x0, y0, x1, ... as a line, without those that nobody would see. */
