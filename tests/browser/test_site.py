@@ -89,6 +89,10 @@ def test_experiment_opens_by_keyboard(visit):
     assert cell.is_visible()
 
 
+def test_experiment_that_teaches_is_open_from_the_start(visit):
+    assert visit("book/max-margin/figure-1").page.locator("#experiment div.cell").first.is_visible()
+
+
 @finished
 def test_answer_comes_first(seen, page):
     for (figure, chips), screens in zip(seen(page)["first"], (1, 1.3), strict=True):
