@@ -29,6 +29,8 @@ CHAPTERS = {
     "max-margin/figure-1": "playground", "max-margin/theorem-2": "playground", "max-margin/figure-8": "playground",
     "max-margin/figure-5": "playground", "mirror-descent/lp-separator": "ball", "rates/step-rules": "road",
     "max-margin/theorem-6": "dial",
+    "max-margin/rounding": "rounding",
+    "intro": "playground",
 }  # fmt: skip
 
 
@@ -365,7 +367,7 @@ def test_chapters_have_their_figure(chapter):
     assert f'data-explore="{CHAPTERS[chapter]}"' in (ROOT / "book" / f"{chapter}.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("chapter", ["max-margin/figure-1", "rates/step-rules"])
+@pytest.mark.parametrize("chapter", ["intro", "max-margin/figure-1", "rates/step-rules"])
 def test_built_pages_start_their_figure(visit, chapter):
     seen = visit(f"book/{chapter}")
     assert len(seen.page.locator(".explore-said").first.inner_text()) > 40
