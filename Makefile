@@ -45,6 +45,9 @@ mutants: $(COMPILED) ## put faults into the library, see which verdicts turn (NA
 sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:1019 (NAME=all, PARAMETERS=file.yml, RECORD=1)
 	@$(BIN)/python workflow/sweep.py
 
+record: $(COMPILED) ## keep the rows of a run that no build can make, in book/recorded: NAME=figure-6 PARAMS="device=cuda"
+	@$(BIN)/python workflow/record.py
+
 page: $(COMPILED) ## show one page as its source is now, for looking: NAME=theorem-2
 	@$(BIN)/python workflow/page.py "$$NAME"
 
@@ -91,4 +94,4 @@ $(STAMP): requirements.lock pyproject.toml
 $(COMPILED): $(STAMP) $(shell grep -ls '^def compile_all' lib/*.py)
 	@$(BIN)/python workflow/kernels.py $@
 
-.PHONY: help book check test test-all test-cluster chapter mutants sweep page lab list data serve bench accept wheel lock clean
+.PHONY: help book check test test-all test-cluster chapter mutants sweep record page lab list data serve bench accept wheel lock clean

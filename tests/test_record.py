@@ -1,0 +1,48 @@
+"""Recorded runs: what a record holds, and that an edited one is refused."""
+# ruff: noqa: E402 (the scripts of the workflow are no package; they are found by path)
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from test_sweep import SEED, git
+from test_workflow import Book
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "workflow"))
+
+import record
+from chapters import BookError
+
+
+@pytest.fixture
+def committed(tmp_path):
+    book = Book(tmp_path).add("good", extra=SEED)
+    (book.folder / ".gitignore").write_text("build/\n.snakemake/\nruns.txt\n")
+    git(book, "init", "-q")
+    git(book, "add", "-A")
+    git(book, "commit", "-qm", "all")
+    return book
+
+
+def test_a_record_holds_rows_and_what_they_came_from(committed):
+    done = committed.script("record", NAME="good", PARAMS="seed=5")
+    assert done.returncode == 0, done.stderr
+    path = committed.folder / "book/recorded/good.json"
+    found = record.read(path)
+    assert found["parameters"]["seed"] == 5
+    assert found["rows"]
+    assert all(row["recorded"] for row in found["rows"])
+    assert {"commit", "code", "date", "cpu", "gpu", "seconds", "threads"} <= found.keys()
+    found["rows"][0]["measured"] += 1
+    path.write_text(json.dumps(found))
+    with pytest.raises(BookError, match="was edited"):
+        record.read(path)
+
+
+def test_a_parameter_that_is_not_there_is_refused(committed):
+    done = committed.script("record", NAME="good", PARAMS="speed=5")
+    assert done.returncode == 1
+    assert "speed" in done.stderr
+    assert not committed.has("book/recorded")
