@@ -23,7 +23,7 @@ def at(page, width, theme="light"):
 
 @pytest.mark.parametrize("name", ["intro", "scoreboard", "corrections", "sources", "library"])
 def test_nothing_is_cut_off(visit, name):
-    page = visit(f"book/{name}.html").page
+    page = visit(f"book/{name}").page
     for width in WIDTHS:
         assert at(page, width).evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate(CUT) == [], width
@@ -31,7 +31,7 @@ def test_nothing_is_cut_off(visit, name):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_picture_is_on_the_first_screen_and_has_the_colours_of_the_page(visit, scheme):
-    page = at(visit("book/intro.html").page, 1280, scheme)
+    page = at(visit("book/intro").page, 1280, scheme)
     picture = page.locator("#token-playground svg")
     box = picture.bounding_box()
     assert box["y"] + box["height"] <= 900
@@ -46,7 +46,7 @@ def test_the_picture_is_on_the_first_screen_and_has_the_colours_of_the_page(visi
 
 @pytest.mark.parametrize("name", ["intro", "notation", "corrections"])
 def test_words_of_drawings_can_be_read_on_a_phone(visit, name):
-    seen = at(visit(f"book/{name}.html").page, 390)
+    seen = at(visit(f"book/{name}").page, 390)
     sizes = seen.evaluate(
         """() => [...document.querySelectorAll("svg.drawing text, svg.drawing tspan[font-size]")].map(text =>
              [text.textContent, parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getScreenCTM().a])"""
@@ -56,7 +56,7 @@ def test_words_of_drawings_can_be_read_on_a_phone(visit, name):
 
 
 def test_the_map_leads_to_every_chapter(visit, address):
-    page = visit("book/intro.html").page
+    page = visit("book/intro").page
     links = page.locator("svg.map a").evaluate_all("links => links.map(link => link.href.baseVal)")
     assert len(links) > 30
     for link in links:
@@ -64,7 +64,7 @@ def test_the_map_leads_to_every_chapter(visit, address):
 
 
 def test_a_chapter_of_the_map_dims_what_does_not_touch_it(visit):
-    page = visit("book/intro.html").page
+    page = visit("book/intro").page
     page.locator('svg.map a[href="max-margin/theorem-2.html"]').focus()
     page.wait_for_timeout(400)
     opacities = page.locator("svg.map .arc").evaluate_all("arcs => arcs.map(arc => getComputedStyle(arc).opacity)")
@@ -79,14 +79,14 @@ class TestScoreboard:
         return [row for row in rows.all() if row.is_visible()]
 
     def test_words_find_an_item(self, visit):
-        page = visit("book/scoreboard.html").page
+        page = visit("book/scoreboard").page
         page.get_by_label("Find").fill("theorem 2 diverges")
         (row,) = self.shown(page)
         assert row.inner_text().startswith("Theorem 2:")
         assert page.get_by_role("status").inner_text().startswith("1 of ")
 
     def test_a_kind_of_verdict_is_chosen(self, visit):
-        page = visit("book/scoreboard.html").page
+        page = visit("book/scoreboard").page
         everything = len(self.shown(page))
         page.get_by_label("corrected").check()
         kept = self.shown(page)
@@ -97,7 +97,7 @@ class TestScoreboard:
         assert len(self.shown(page)) == everything
 
     def test_what_held_least_comes_first(self, visit):
-        page = visit("book/scoreboard.html").page
+        page = visit("book/scoreboard").page
         page.get_by_label("Order").select_option("least held first")
         first, *_ = page.locator("table.scoreboard").first.locator("tbody tr").all()
         assert first.locator("td:nth-child(2) .not-reproduced").count() > 0
@@ -111,7 +111,8 @@ class TestScoreboard:
     [("Theorem 2", "theorem-2"), ("Lemma 1", "lemma-1"), ("Lemma 11", "lemma-2"), ("Assumption A", "notation")],
 )
 def test_a_search_for_a_statement_lists_it_first(visit, address, words, chapter):
-    page = visit(f"search.html?q={words.replace(' ', '+')}").page
+    page = visit("search").page
+    page.goto(f"{address}/search.html?q={words.replace(' ', '+')}")
     page.locator("#search-results p.search-summary").wait_for()
     first = page.locator("#search-results ul.search li a").first
     first.wait_for()
