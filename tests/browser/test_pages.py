@@ -8,7 +8,7 @@ DRAWN = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done
 
 WIDTHS = [320, 390, 768, 1280]
 CUT = """() => [...document.querySelectorAll("article :is(td, th, figure, figcaption, svg)")].filter(e => {
-  const box = e.getBoundingClientRect(), wide = e.tagName != "svg" && e.scrollWidth > e.clientWidth + 2;
+  const box = e.getBoundingClientRect(), wide = !["svg", "FIGURE"].includes(e.tagName) && e.scrollWidth > e.clientWidth + 2;
   return box.width > 1 && !e.closest("thead") && (box.right > innerWidth + 1 || box.left < -1 || wide);
 }).map(e => e.tagName + ": " + e.textContent.trim().slice(0, 40))"""
 
