@@ -447,8 +447,7 @@ class MarkedCorpus(NamedTuple):
     """Sentences of LENGTH words with three opinions, of which the mark before it says which one counts.
 
     words : one list of str for each sentence.
-    ids : shape (sentences, LENGTH, 2), each word's place in the vocabulary, and that of the word before it, which
-        for the first word is the last place.
+    ids : shape (sentences, LENGTH, 2), places in the vocabulary of each word and of the one before it, or the last.
     labels : shape (sentences,), +1 or -1.
     deciding : shape (sentences,), place of the opinion that counts.
     distracting : shape (sentences, 2), places of the other two.
