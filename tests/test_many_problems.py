@@ -1,0 +1,66 @@
+"""Figure 9 has the same problems and the same outcomes whatever the chunk and the number of threads."""
+
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "workflow"))
+
+import chapters  # noqa: E402 - these stand beside the scripts that the workflow calls
+
+
+def studied(monkeypatch, **changed):
+    """The chapter's names after its cells up to the outcomes ran with these parameters."""
+    monkeypatch.chdir(ROOT)
+    few = {"widths": [2, 30], "trials": 1100, "plane": 2300, "iterations": 5, "step_size": 20.0, "saturation": 0.1}
+    names = {}
+    for cell in chapters.read("max-margin/figure-9").cells:
+        if cell.cell_type == "code":
+            exec(cell.source, names)
+            if "parameters" in cell.metadata.get("tags", []):
+                names.update(few | changed)
+        if "narrow" in names:
+            return names
+    raise AssertionError("no cell made the outcomes")
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was():
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
+    yield
+    torch.set_default_dtype(dtype)
+    torch.set_num_threads(threads)
+
+
+def test_neither_chunk_nor_threads_change_an_outcome(monkeypatch, caplog):
+    caplog.set_level(logging.INFO, "lib")
+    whole = studied(monkeypatch, chunk=10000)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    parts = studied(monkeypatch, chunk=1)
+    assert torch.get_num_threads() == 3
+    assert "d = 2: 2000 problems of 2300" in caplog.messages
+    studies = [[*names["by_width"], names["narrow"], names["with_confined"]] for names in (whole, parts)]
+    assert [len(study.gap) for study in studies[0]] == [1100, 1100, 2300, 1100]
+    for first, second in zip(*studies, strict=True):
+        for name, value in vars(first).items():
+            torch.testing.assert_close(vars(second)[name], value, rtol=1e-9, atol=1e-9, msg=name)
+
+
+def test_first_block_and_negative_gaps_are_kept(monkeypatch):
+    names = studied(monkeypatch, chunk=2000)
+    narrow = names["narrow"]
+    negative = torch.nonzero(narrow.saturated & (narrow.gap < 0))[:, 0]
+    assert negative[-1] >= 2000
+    assert set(narrow.place.tolist()) == {*range(1000), *negative.tolist()}
+    again = names["outcome"](*names["kept_of"](narrow, negative))
+    torch.testing.assert_close(again.gap, narrow.gap[negative], rtol=1e-9, atol=1e-9)
+
+
+def test_a_device_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match=r"^device is 'cuda': take cpu, or cuda with a GPU$"):
+        studied(monkeypatch, device="cuda")
