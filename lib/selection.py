@@ -140,7 +140,8 @@ def limit_offset(problem, loss, separator, selected=None, norm=2.0):
 
     There -grad L is along theta_mm = sum_t lambda_t d_t (:func:`log_pulls` has the c_t), and theta keeps to its road.
     The logarithms are linear equations, across . d_t + along = log(c_t / lambda_t) with ``across`` orthogonal to the
-    ray; of their solutions the shortest. The chapters on Theorem 1 (paths) and Theorem 2 (flows) have the argument.
+    ray; of their solutions the one that leaves the mirror map a sum of rows, for p = 2 the shortest. The chapters on
+    Theorem 1 (paths) and Theorem 2 (flows) have the argument.
 
     Parameters
     ----------
@@ -173,10 +174,13 @@ def limit_offset(problem, loss, separator, selected=None, norm=2.0):
     duals, log_inputs = separator.duals, math.log(problem.scores.shape[-2])
     support = (duals > 1e-9 * duals.amax(-1, keepdim=True)) & (separator.margins < 1 + 1e-6)
     equations = pad(difference_rows(problem, selected), (0, 1), value=1.0) * support[..., None]
-    across = pad(geometry.mirror_map(geometry.unit(separator.theta, norm), norm), (0, 1))[..., None, :]
+    axis = geometry.unit(separator.theta, norm)
+    across = pad(geometry.mirror_map(axis, norm), (0, 1))[..., None, :]
+    flat = pad(axis.abs().clamp(min=1e-12) ** (1 - norm / 2), (0, 1), value=1.0)  # where the sphere bends less
     log_c = log_pulls(problem, loss, selected) + log_inputs  # the 1 / n of all c moves ``along`` alone
     right = torch.where(support, log_c - duals.log(), 0.0)
-    solution = torch.linalg.pinv(torch.cat([equations, across], dim=-2)) @ pad(right, (0, 1))[..., None]
+    system = torch.cat([equations, across], dim=-2) * flat[..., None, :]
+    solution = flat[..., None] * (torch.linalg.pinv(system) @ pad(right, (0, 1))[..., None])
     return LimitOffset(solution[..., :-1, 0], solution[..., -1, 0] - log_inputs)
 
 

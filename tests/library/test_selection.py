@@ -10,7 +10,7 @@ from lib import losses, selection
 from lib.datasets import figure_1, one_best
 from lib.geometry import norm, one_minus_cosine, unit
 from lib.logspace import gradient
-from lib.paths import regularization_path
+from lib.paths import regularization_path, stationarity
 from lib.problem import Problem, difference_rows, from_tokens
 from lib.separators import att_svm
 
@@ -139,3 +139,14 @@ def test_paths_end_on_the_road(order):
     radius = 1e5
     end = regularization_path(problem, losses.logistic, [radius / 2, radius], norm=order).theta[-1]
     torch.testing.assert_close(end - radius * unit(svm.theta, order), across, rtol=0, atol=1e-3 * norm(across).item())
+
+
+@pytest.mark.parametrize("order", [1.5, 3.0])
+def test_on_the_road_of_a_matrix_the_gradient_is_normal_to_the_sphere(order):
+    keys, queries = torch.randn(2, 2, 2, generator=seeded(1)), torch.randn(2, 2, generator=seeded(2))
+    problem = Problem(keys, one_best(2, 2, 1, seeded(3))[0], queries)
+    svm = att_svm(problem, norm=order)
+    across = selection.limit_offset(problem, losses.logistic, svm, norm=order).across
+    road = 1e4 * unit(svm.theta, order) + across
+    assert (svm.duals > 0).sum() == 2
+    assert stationarity(problem, losses.logistic, road, norm=order) < 1e-14
