@@ -15,7 +15,7 @@ from . import checks
 from .descent import normalised, run
 from .geometry import norm, one_minus_cosine
 from .losses import logistic
-from .problem import difference_rows, other_tokens
+from .problem import check_selected, difference_rows, other_tokens
 from .selection import locally_optimal, locally_optimal_selections, selected_tokens, svm_neighbours, token_margins
 from .separators import Separator, hard_margin
 from .span import from_span, in_span, span_coordinates
@@ -33,10 +33,12 @@ class Examination:
 
     Attributes
     ----------
-    selected : Tensor of int, shape (n,)
+    today : Tensor of int, shape (n,)
         The token with the most attention.
+    selected : Tensor of int, shape (n,)
+        The choice that is examined.
     attention : Tensor, shape (n,)
-        What it has.
+        What the selected tokens have.
     margins : Tensor, shape (n,)
         Smallest lead of its logit over another token's, divided by the length of theta.
     best_margin : float
@@ -61,6 +63,7 @@ class Examination:
         of what it selects there, nan if that has none.
     """
 
+    today: Tensor
     selected: Tensor
     attention: Tensor
     margins: Tensor
@@ -79,10 +82,10 @@ class Examination:
     def foretold(self):
         """Tokens (n,) on which descent from here should end; None if that takes all choices, or there is none.
 
-        The choice itself where it is locally optimal, else the locally optimal one whose separator is nearest: that
-        nearness decides is a rule of thumb, and no theorem.
+        Today's choice where that is examined and locally optimal, else the locally optimal one whose separator is
+        nearest: that nearness decides is a rule of thumb, and no theorem.
         """
-        if self.locally_optimal:
+        if self.locally_optimal and torch.equal(self.today, self.selected):
             return self.selected
         return None if self.choices is None or not len(self.choices) else self.choices[0]
 
@@ -91,6 +94,7 @@ class Examination:
         outscored = torch.nonzero(self.outscored).tolist()
         end = None if self.end is None else {**self.end, "selected": self.end["selected"].tolist()}
         found = {
+            "today": self.today.tolist(),
             "selected": self.selected.tolist(), "attention": self.attention.tolist(), "margins": self.margins.tolist(),
             "best_margin": self.best_margin, "feasible": self.feasible, "away": self.away,
             "locally_optimal": self.locally_optimal, "outscored": outscored, "conflict": self.conflict,
@@ -123,7 +127,8 @@ class Examination:
         inputs, tokens = self.outscored.shape
         lines = [
             f"{inputs} inputs of up to {tokens} tokens.",
-            f"Selected: {_some(self.selected.tolist())}, with attention from {self.attention.min():.3g} to"
+            f"Most attention: {_some(self.today.tolist())}.",
+            f"Examined: {_some(self.selected.tolist())}, with attention from {self.attention.min():.3g} to"
             f" {self.attention.max():.3g}.",
         ]
         if self.feasible:
@@ -136,8 +141,8 @@ class Examination:
             ]
         else:
             lines.append(
-                f"No direction separates this choice: the selected tokens cannot lead all {len(self.conflict)} of"
-                f" {_pairs(self.conflict)} together."
+                f"No direction separates this choice: the selected tokens cannot lead these {len(self.conflict)}"
+                f" together, {_pairs(self.conflict)}."
             )
         if self.choices is not None:
             lines.append(f"Of all choices {len(self.choices)} are locally optimal" + self._nearest())
@@ -159,14 +164,17 @@ class Examination:
         return f"{line}; foretold for {(self.foretold == chosen).sum()} of {len(chosen)} inputs."
 
 
-def examine(problem, theta, iterations=0, all_choices=False, loss=logistic):
-    """Examine the choice that attention makes at theta.
+def examine(problem, theta, selected=None, iterations=0, all_choices=False, loss=logistic):
+    """Examine the choice that attention makes at theta, or another one.
 
     Parameters
     ----------
     problem : lib.problem.Problem
         Without leading dimensions, for example one of :mod:`lib.layers`.
     theta : array_like, shape (parameter_size,)
+    selected : array_like of int, shape (n,), optional
+        Another choice, such as ``optimal_tokens(problem)``. Today's has a separator, since theta separates it; another
+        may have none, and then there is a conflict.
     iterations : int
         Of normalised descent from theta, each a fiftieth of its length; none when 0.
     all_choices : bool
@@ -189,7 +197,8 @@ def examine(problem, theta, iterations=0, all_choices=False, loss=logistic):
     >>> problem = Problem([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], scores=[[1, 0], [1, 0]])
     >>> print(examine(problem, [1, 3], iterations=5000))
     2 inputs of up to 2 tokens.
-    Selected: 0, 0, with attention from 0.731 to 0.998.
+    Most attention: 0, 0.
+    Examined: 0, 0, with attention from 0.731 to 0.998.
     Margin 0.316 of at most 0.894; 1 - cos to the separator 0.293.
     Locally optimal: no neighbour scores as high.
     Descent of 5000 steps ends on 0, 0, 1 - cos to its separator 1.9e-06; foretold for 2 of 2 inputs.
@@ -205,7 +214,10 @@ def examine(problem, theta, iterations=0, all_choices=False, loss=logistic):
     _check_memory(problem)
     problem = problem.to(torch.float64, "cpu")
     small, here, back = _compact(problem, theta.to("cpu", torch.float64))
-    selected, length = selected_tokens(small, here), norm(here)
+    today, length = selected_tokens(small, here), norm(here)
+    selected = today if selected is None else check_selected(small, selected)
+    if selected.ndim > 1:
+        raise ValueError(f"selected has shape {tuple(selected.shape)}: give one choice, a token of each input")
     separator = hard_margin(difference_rows(small, selected))
     feasible = bool(separator.feasible)
     margins = token_margins(small, selected, here).scatter(-1, selected[:, None], torch.inf).amin(-1) / length
@@ -214,6 +226,7 @@ def examine(problem, theta, iterations=0, all_choices=False, loss=logistic):
     neighbours = svm_neighbours(small, selected, separator) if feasible else torch.zeros_like(higher)
     choices, choices_away = _every_choice(small, here) if all_choices else (None, None)
     return Examination(
+        today=today,
         selected=selected,
         attention=small.attention(here).gather(-1, selected[:, None])[:, 0],
         margins=margins,

@@ -11,7 +11,7 @@ from lib import examination
 from lib.examination import examine, irreducible
 from lib.geometry import norm, one_minus_cosine
 from lib.problem import Problem, difference_rows
-from lib.selection import locally_optimal, locally_optimal_selections, selected_tokens
+from lib.selection import locally_optimal, locally_optimal_selections, optimal_tokens, selected_tokens
 from lib.separators import att_svm, hard_margin
 
 SEPARABLE = [0, 1, 2, 3, 4]
@@ -87,14 +87,14 @@ def test_in_the_span_all_is_as_in_the_full_space(monkeypatch):
     torch.testing.assert_close(small.choices_away, full.choices_away)
 
 
-@pytest.mark.parametrize("options", [{}, {"queries": 2}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"queries": 2, "inputs": 20}], ids=str)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_conflict_cannot_be_had_and_without_any_one_of_it_can(seed, options):
     problem = crowded(seed, **options)
     theta = random_theta(seed, problem)
-    found = examine(problem, theta)
-    if found.feasible:
-        pytest.skip("this choice is separable")
+    found = examine(problem, theta, optimal_tokens(problem))
+    assert not found.feasible
+    assert examine(problem, theta).feasible  # theta itself separates what it selects
     tokens = problem.scores.shape[-1]
     rows = difference_rows(problem, found.selected)
     places = [
@@ -108,6 +108,8 @@ def test_a_conflict_cannot_be_had_and_without_any_one_of_it_can(seed, options):
     assert found.away != found.away
     assert found.best_margin != found.best_margin
     assert not found.locally_optimal
+    assert "No direction separates this choice" in str(found)
+    assert f"token {found.conflict[0][1]} of input {found.conflict[0][0]}" in str(found)
 
 
 def test_a_certificate_of_many_conflicts_is_cut_to_one():
@@ -124,12 +126,12 @@ def test_a_conflict_is_among_tokens_that_may_be_seen():
     problem = Problem(keys, [[1.0, 0.0, 0.0]] * 2, mask=[[True, True, False]] * 2)
     assert examine(problem, [1.0]).conflict == []
     both = Problem([[[1.0], [0.0], [9.0]], [[1.0], [1.0], [9.0]]], [[1.0, 0.0, 0.0]] * 2, mask=problem.mask)
-    assert examine(both, [1.0]).conflict == [(1, 1)]  # its two tokens have the same key
+    assert examine(both, [1.0], [0, 0]).conflict == [(1, 1)]  # its two tokens have the same key
 
 
 def test_json_has_numbers_and_none():
     for problem, options in (
-        (crowded(0), {}),
+        (crowded(0), {"selected": optimal_tokens(crowded(0))}),
         (random_problem(3, n=2, T=3, d=6), {"all_choices": True, "iterations": 5}),
     ):
         found = examine(problem, random_theta(0, problem), **options)
@@ -141,7 +143,7 @@ def test_json_has_numbers_and_none():
 
 def test_the_figure_has_a_point_for_each_input_and_says_what_it_is():
     problem = crowded(0)
-    found = examine(problem, random_theta(0, problem))
+    found = examine(problem, random_theta(0, problem), optimal_tokens(problem))
     ax = found.figure().axes[0]
     drawn = ax.collections[0].get_offsets()
     assert drawn[:, 0].tolist() == pytest.approx(sorted(found.margins.tolist()))
@@ -154,7 +156,11 @@ def test_a_figure_of_a_separable_choice_has_the_best_margin():
     problem = random_problem(3, n=2, T=3, d=6)
     found = examine(problem, random_theta(0, problem))
     ax = found.figure().axes[0]
-    assert any(line.get_xdata()[0] == pytest.approx(found.best_margin) for line in ax.lines)
+    assert any(
+        list(line.get_xdata()) == pytest.approx([found.best_margin] * 2)
+        for line in ax.lines
+        if len(line.get_xdata()) == 2
+    )
     plt.close("all")
 
 
@@ -170,6 +176,11 @@ REFUSED = {
     "choices": (
         lambda: examine(Problem(torch.zeros(17, 3, 2), torch.zeros(17, 3)), [1.0, 0.0], all_choices=True),
         "there are 3^17 selections: at most 100000 are enumerated",
+    ),
+    "choice": (lambda: examine(PROBLEM, [1.0, 0.0], [2]), "selected index 2 is out of range: there are 2 tokens"),
+    "two choices": (
+        lambda: examine(PROBLEM, [1.0, 0.0], [[0], [1]]),
+        "selected has shape (2, 1): give one choice, a token of each input",
     ),
     "batch": (
         lambda: examine(Problem(torch.ones(5, 1, 2, 2), torch.ones(1, 2)), [1.0, 0.0]),
@@ -190,6 +201,6 @@ def test_more_rows_than_memory_are_refused_before_they_are_made(monkeypatch):
     monkeypatch.setattr(examination, "_memory", lambda: 4 * 8 * 100 * 3 * 5 - 1)
     problem = random_problem(0, n=100, T=4, d=5)
     with pytest.raises(
-        ValueError, match="rows of 100 inputs x 4 tokens take .* GiB, the machine has .*: examine fewer"
+        ValueError, match=r"rows of 100 inputs x 4 tokens take .* GiB, the machine has .*: examine fewer"
     ):
         examine(problem, random_theta(0, problem))
