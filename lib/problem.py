@@ -416,12 +416,12 @@ def difference_rows(problem, selected):
     others = other_tokens(selected, tokens, problem.mask)
     batch = checks.broadcastable(keys=problem.keys.shape[:-3], selected=others.shape[:-2])
     keys = problem.keys.expand(*batch, inputs, tokens, size)
-    selected = selected.expand(*batch, inputs)
+    selected, others = selected.expand(*batch, inputs), others.expand(*batch, inputs, tokens - 1)
 
     def pick(indices):
         return keys.gather(-2, indices[..., None].expand(*indices.shape, size))
 
-    rows = pick(selected[..., None]) - pick(others.expand(*batch, inputs, tokens - 1))
+    rows = pick(selected[..., None]) - pick(others)
     if problem.queries is not None:
         rows = torch.einsum("...ntd,...ne->...ntde", rows, problem.queries).flatten(-2)
     return rows.flatten(-3, -2)
