@@ -138,6 +138,15 @@ def finite(name, array):
         )
 
 
+def mask(value, shape):
+    """Return ``value`` as a tensor of bool whose last dimensions are ``shape``, (n, T), or raise ValueError."""
+    wanted = f"True for each token that may be seen, else False, shape {shape}"
+    array = as_tensor("mask", value, wanted)
+    if array.dtype != torch.bool or tuple(array.shape[-2:]) != shape:
+        raise ValueError(f"mask has type {array.dtype} and shape {tuple(array.shape)}: give {wanted}")
+    return array
+
+
 def labels(value, like=None):
     """Return ``value`` as a tensor of labels +1 and -1, or raise ValueError that names the first other value."""
     array = tensor("labels", value, like=like)

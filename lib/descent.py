@@ -247,11 +247,12 @@ def excess_near(problem, loss, theta, selected):
 def compiled(problem, loss, theta, rules=()):
     """Whether :mod:`lib.kernels` has what a run needs; otherwise it goes by tensors.
 
-    It has linear heads, in float64 on the CPU, with the losses and step rules of this library; Polyak's step for the
-    problem and the loss of the run itself.
+    It has linear heads without a mask, in float64 on the CPU, with the losses and step rules of this library; Polyak's
+    step for the problem and the loss of the run itself.
     """
     known = [getattr(rule, "known", None) for rule in rules]
-    if not all(known) or loss.code is None or getattr(problem, "head", None) is not None:
+    of_tensors = (getattr(problem, name, None) for name in ("head", "mask"))
+    if not all(known) or loss.code is None or any(one is not None for one in of_tensors):
         return False
     for one in known:
         if one.step_size is not None:

@@ -265,6 +265,39 @@ def agreement(predicted, measured, xlabel, ylabel, ax=None):
     return ax.figure
 
 
+def margins(margins, kinds, best=None, ax=None):
+    """The margin of each input, the smallest on top, and the largest that the smallest can be.
+
+    Parameters
+    ----------
+    margins : array_like, shape (n,)
+    kinds : sequence of str
+        What each input's choice is, told by colour in the legend.
+    best : float, optional
+        Drawn as a line.
+    ax : matplotlib.axes.Axes, optional
+        Panel of a larger figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    margins = _shaped("margins", margins, len(kinds))
+    if ax is None:
+        _, ax = plt.subplots()
+    names = list(dict.fromkeys(kinds))
+    order = np.argsort(margins)
+    look = {"palette": dict(zip(names, _colours(names, ax), strict=True)), "hue": [kinds[k] for k in order]}
+    sns.scatterplot(x=margins[order], y=np.arange(len(order)), s=28, lw=0, ax=ax, **look)
+    ax.axvline(0, color=FAINT, lw=1)
+    if best is not None:
+        ax.axvline(best, color=MUTED, ls="--", lw=1.3, label="the best smallest one")
+    ax.legend()
+    ax.set(xlabel="margin of the selected token", ylabel="input, by margin", ylim=(len(order) - 0.5, -0.5))
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+    return ax.figure
+
+
 def heatmap(x, y, values, xlabel, ylabel, label, title="", limits=None, level=None, lines=None, ax=None):
     """Image of ``values`` over two axes, with a contour and named lines on it.
 

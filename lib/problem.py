@@ -19,11 +19,14 @@ OWN = {  # dimensions of each array behind the leading ones
     "queries": ("n", "e"),
     "tokens": ("n", "T", "c"),
     "labels": ("n",),
+    "mask": ("n", "T"),
 }
 
 
 class Batch:
     """What a problem in theta and one in head and theta share: arrays whose leading dimensions go together."""
+
+    mask = None  # no token is hidden
 
     @property
     def batch_shape(self):
@@ -61,11 +64,15 @@ class Problem(Batch):
         z_i; then theta is vec(W) with W of shape (d, e), and logits_it = k_it . W z_i.
     tokens, labels, head : optional
         For a nonlinear head psi: x_it of shape (..., n, T, c), y_i of shape (..., n), and psi from (..., c) to (...).
+    mask : Tensor of bool, shape (..., n, T), optional
+        True where a token may be seen, False for padding and for what a causal mask hides; :func:`pad_tokens` makes it
+        from inputs of different length. A hidden token has the logit -inf, no row, and is never selected; its key,
+        score and token are set to 0.
 
     Raises
     ------
     ValueError
-        If shapes do not fit, an entry is not finite, or there are fewer than two tokens.
+        If shapes do not fit, an entry is not finite, or an input has fewer than two tokens, or sees fewer.
 
     Examples
     --------
@@ -82,9 +89,10 @@ class Problem(Batch):
     tokens: Tensor | None = None
     labels: Tensor | None = None
     head: Callable[[Tensor], Tensor] | None = None
+    mask: Tensor | None = None
 
     def __post_init__(self):
-        given = {name: (getattr(self, name), *own) for name, own in OWN.items()}
+        given = {name: (getattr(self, name), *own) for name, own in OWN.items() if name != "mask"}
         for name, value in checks.tensors("queries", "tokens", "labels", **given).items():
             object.__setattr__(self, name, value)
         keys, scores, queries = self.keys, self.scores, self.queries
@@ -98,7 +106,24 @@ class Problem(Batch):
         if queries is not None and queries.shape[-2] != keys.shape[-3]:
             raise ValueError(f"queries are {queries.shape[-2]}, inputs are {keys.shape[-3]}: give each input one query")
         self._check_head()
+        if self.mask is not None:
+            self._hide()
         self.batch_shape  # noqa: B018  refuses leading dimensions that do not fit together
+
+    def _hide(self):
+        """Check the mask, and set what it hides to 0, so that rows and spans are those of the other tokens."""
+        own = tuple(self.keys.shape[-3:-1])
+        mask = checks.mask(self.mask, own).to(self.keys.device)
+        if (mask.sum(-1) < 2).any():
+            raise ValueError(
+                f"mask leaves an input {mask.sum(-1).min()} of {own[1]} tokens: attention chooses among at least 2"
+            )
+        checks.broadcastable(keys=self.keys.shape[:-3], mask=mask.shape[:-2])
+        object.__setattr__(self, "mask", mask)
+        object.__setattr__(self, "keys", torch.where(mask[..., None], self.keys, 0.0))
+        object.__setattr__(self, "scores", torch.where(mask, self.scores, 0.0))
+        if self.tokens is not None:
+            object.__setattr__(self, "tokens", torch.where(mask[..., None], self.tokens, 0.0))
 
     def _check_head(self):
         """Raise ValueError unless tokens, labels and head are all there and fit, or none of them is."""
@@ -128,7 +153,13 @@ class Problem(Batch):
 
         if head is not None and (dtype != own.dtype or torch.device(device) != own.device):
             head = moved_head
-        return Problem(**{name: value.to(device, dtype) for name, value in self._tensors().items()}, head=head)
+        return Problem(
+            **{name: checks.moved(value, dtype, device) for name, value in self._tensors().items()}, head=head
+        )
+
+    def seen(self, values):
+        """Values (..., n, T) with -inf for the tokens that the mask hides."""
+        return values if self.mask is None else torch.where(self.mask, values, -torch.inf)
 
     def check_parameter(self, theta):
         """Raise ValueError unless theta has shape (..., parameter_size)."""
@@ -143,19 +174,20 @@ class Problem(Batch):
         return self if keys.dtype == self.keys.dtype else self.to(keys.dtype), array
 
     def logits(self, theta):
-        """A theta, shape (..., n, T), for theta of shape (..., parameter_size); ValueError if it does not fit."""
+        """A theta, shape (..., n, T), -inf for hidden tokens; ValueError unless theta is (..., parameter_size)."""
         problem, theta = self._promoted("theta", checks.floating("theta", theta, like=self.keys))
         problem.check_parameter(theta)
         checks.finite("theta", theta)
         checks.broadcastable(problem=problem.batch_shape, theta=theta.shape[:-1])
         if problem.queries is None:
             if theta.shape[:-1] == problem.keys.shape[:-3]:  # a row times a matrix is the fast product
-                return (theta[..., None, :] @ problem.keys.flatten(-3, -2).mT).reshape(problem.keys.shape[:-1])
-            return torch.einsum("...ntd,...d->...nt", problem.keys, theta)
+                return problem.seen(
+                    (theta[..., None, :] @ problem.keys.flatten(-3, -2).mT).reshape(problem.keys.shape[:-1])
+                )
+            return problem.seen(torch.einsum("...ntd,...d->...nt", problem.keys, theta))
         matrix = theta.unflatten(-1, (problem.keys.shape[-1], problem.queries.shape[-1]))
-        return torch.einsum(
-            "...ntd,...nd->...nt", problem.keys, torch.einsum("...de,...ne->...nd", matrix, problem.queries)
-        )
+        asked = torch.einsum("...de,...ne->...nd", matrix, problem.queries)
+        return problem.seen(torch.einsum("...ntd,...nd->...nt", problem.keys, asked))
 
     def pull_back(self, weights):
         """A^T weights: the combination of the rows of A with weights of shape (..., n, T); (..., parameter_size)."""
@@ -229,7 +261,44 @@ def stack(problems):
     return replace(problems[0], **{name: torch.stack([one[name] for one in parts]) for name in first})
 
 
-def from_tokens(tokens, labels, head, key_matrix=None, queries=None):
+def pad_tokens(inputs):
+    """Inputs of different length as one array and the mask that tells tokens from padding.
+
+    Parameters
+    ----------
+    inputs : sequence of array_like, each of shape (T_i, d)
+
+    Returns
+    -------
+    tokens : Tensor, shape (n, T, d)
+        T is the largest length; padding is 0.
+    mask : Tensor of bool, shape (n, T)
+
+    Raises
+    ------
+    ValueError
+        If there is no input, an array has other dimensions, or tokens differ in length.
+
+    Examples
+    --------
+    >>> tokens, mask = pad_tokens([[[1], [2]], [[3], [4], [5]]])
+    >>> tokens[..., 0].tolist(), mask[0].tolist()
+    ([[1.0, 2.0, 0.0], [3.0, 4.0, 5.0]], [True, True, False])
+    """
+    if not len(inputs):
+        raise ValueError(f"inputs is {checks.shown(inputs)}: give at least one")
+    given = {f"input {i}": (one, "T", "d") for i, one in enumerate(inputs)}
+    inputs = checks.tensors(**given)
+    sizes = {name: tuple(one.shape) for name, one in inputs.items()}
+    for name, shape in sizes.items():
+        if len(shape) != 2 or shape[-1] != sizes["input 0"][-1]:
+            raise ValueError(f"{name} has shape {shape}, input 0 {sizes['input 0']}: give (T, d), d the same for all")
+    tokens = torch.nn.utils.rnn.pad_sequence([*inputs.values()], batch_first=True)
+    lengths = torch.tensor([shape[0] for shape in sizes.values()], device=tokens.device)
+    return tokens, torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+
+
+def from_tokens(tokens, labels, head, key_matrix=None, queries=None, mask=None):
     """Build the problem of the papers from what a data set has.
 
     Parameters
@@ -244,6 +313,8 @@ def from_tokens(tokens, labels, head, key_matrix=None, queries=None):
         W of arXiv:2306.13596: keys are k_it = W x_it. The identity when left out.
     queries : array_like, shape (..., n, e), optional
         z_i of arXiv:2402.05738 and arXiv:2410.14581: the parameter is then the matrix W itself.
+    mask : array_like of bool, shape (..., n, T), optional
+        True where a token may be seen.
 
     Raises
     ------
@@ -282,9 +353,9 @@ def from_tokens(tokens, labels, head, key_matrix=None, queries=None):
                 f"the head maps shape {tuple(tokens.shape)} to {tuple(values.shape)}: it must return one number for"
                 f" each token, shape {tuple(tokens.shape[:-1])}"
             )
-        return Problem(keys, labels[..., None] * values, queries, tokens, labels, head)
+        return Problem(keys, labels[..., None] * values, queries, tokens, labels, head, mask)
     vector = checks.fitting("head", data["head"], tokens)
-    return Problem(keys, labels[..., None] * torch.einsum("...ntd,...d->...nt", tokens, vector), queries)
+    return Problem(keys, labels[..., None] * torch.einsum("...ntd,...d->...nt", tokens, vector), queries, mask=mask)
 
 
 def value_and_slope(head, features):
@@ -309,30 +380,48 @@ def check_selected(problem, selected):
     if ((indices < 0) | (indices >= tokens)).any():
         wrong = indices[(indices < 0) | (indices >= tokens)][0].item()
         raise ValueError(f"selected index {wrong} is out of range: there are {tokens} tokens, 0 to {tokens - 1}")
+    if (mask := problem.mask) is not None:
+        visible = mask.expand(*checks.broadcastable(mask=mask.shape[:-1], selected=indices.shape), tokens)
+        hidden = ~visible.gather(-1, indices.expand(visible.shape[:-1])[..., None])[..., 0]
+        if hidden.any():
+            wrong = indices.expand(hidden.shape)[hidden][0].item()
+            raise ValueError(f"selected index {wrong} is of a token that the mask hides: select one that may be seen")
     return indices
 
 
-def other_tokens(selected, tokens):
-    """Indices of the tokens that are not selected, in order, shape (..., n, T - 1)."""
+def other_tokens(selected, tokens, mask=None):
+    """Indices of the tokens that are not selected, in order, shape (..., n, T - 1).
+
+    In place of a token that a mask hides stands the first other one that may be seen: rows stay as many for each input,
+    and one that is there twice changes no separator.
+    """
     places = torch.arange(tokens - 1, device=selected.device).expand(*selected.shape, -1)
-    return places + (places >= selected[..., None])
+    others = places + (places >= selected[..., None])
+    if mask is None:
+        return others
+    batch = checks.broadcastable(mask=mask.shape[:-1], selected=selected.shape)
+    others, mask = others.expand(*batch, -1), mask.expand(*batch, tokens)
+    visible = mask.gather(-1, others)
+    first = others.gather(-1, visible.to(torch.uint8).argmax(-1, keepdim=True))
+    return torch.where(visible, others, first)
 
 
 def difference_rows(problem, selected):
     """Rows A_{i, selected_i} - A_it for all inputs i and other tokens t, shape (..., n (T - 1), parameter_size).
 
-    Input by input, tokens in order. Raises ValueError if an index is out of range.
+    Input by input, tokens in the order of :func:`other_tokens`. Raises ValueError if an index is out of range.
     """
     selected = check_selected(problem, selected)
     inputs, tokens, size = problem.keys.shape[-3:]
-    batch = checks.broadcastable(keys=problem.keys.shape[:-3], selected=selected.shape[:-1])
+    others = other_tokens(selected, tokens, problem.mask)
+    batch = checks.broadcastable(keys=problem.keys.shape[:-3], selected=others.shape[:-2])
     keys = problem.keys.expand(*batch, inputs, tokens, size)
-    selected = selected.expand(*batch, inputs)
+    selected, others = selected.expand(*batch, inputs), others.expand(*batch, inputs, tokens - 1)
 
     def pick(indices):
         return keys.gather(-2, indices[..., None].expand(*indices.shape, size))
 
-    rows = pick(selected[..., None]) - pick(other_tokens(selected, tokens))
+    rows = pick(selected[..., None]) - pick(others)
     if problem.queries is not None:
         rows = torch.einsum("...ntd,...ne->...ntde", rows, problem.queries).flatten(-2)
     return rows.flatten(-3, -2)

@@ -26,7 +26,7 @@ def optimal_tokens(problem):
     [0, 1]
     """
     checks.problem(problem)
-    return problem.scores.argmax(-1)
+    return problem.seen(problem.scores).argmax(-1)
 
 
 def selected_tokens(problem, theta):
@@ -45,7 +45,7 @@ def selected_tokens(problem, theta):
 
 
 def token_margins(problem, selected, theta):
-    """theta . (row of the selected token - row of token t), shape (..., n, T); zero at the selected token."""
+    """theta . (row of the selected token - row of token t), shape (..., n, T); 0 at the selected, inf at hidden."""
     checks.problem(problem)
     logits, selected = problem.logits(theta), check_selected(problem, selected)
     return _at(logits, selected) - logits
@@ -57,8 +57,9 @@ def score_leads(problem, selected):
     In the order of :func:`lib.problem.difference_rows`.
     """
     selected, scores = check_selected(problem, selected), problem.scores
-    batch = checks.broadcastable(problem=scores.shape[:-2], selected=selected.shape[:-1])
-    others = other_tokens(selected, scores.shape[-1]).expand(*batch, -1, -1)
+    others = other_tokens(selected, scores.shape[-1], problem.mask)
+    batch = checks.broadcastable(problem=scores.shape[:-2], selected=others.shape[:-2])
+    others = others.expand(*batch, -1, -1)
     return (_at(scores, selected) - scores.expand(*batch, -1, -1).gather(-1, others)).flatten(-2)
 
 
@@ -214,10 +215,10 @@ def set_att_svm(problem, optimal):
     """
     checks.problem(problem)
     checks.single(problem)
-    optimal = _check_sets(optimal, problem.scores.shape)
+    optimal = _check_sets(optimal, problem)
     choices = torch.cartesian_prod(*(torch.nonzero(row).flatten() for row in optimal)).reshape(-1, len(optimal))
     # A chosen token need not lead the other optimal ones, but the best choice for a theta is the one that does: so 0.
-    others = other_tokens(choices, optimal.shape[-1])
+    others = other_tokens(choices, optimal.shape[-1], problem.mask)
     required = 1.0 - optimal.double().expand(len(choices), -1, -1).gather(-1, others).flatten(-2)
     separator = hard_margin(difference_rows(problem, choices), required=required)
     if not separator.feasible.any():
@@ -230,8 +231,9 @@ def set_att_svm(problem, optimal):
     return _subset(choices, separator, length <= (1 + 1e-9) * length.min())
 
 
-def _check_sets(optimal, shape):
+def _check_sets(optimal, problem):
     """Return ``optimal`` as a mask of shape (n, T); ValueError unless it splits the tokens into few enough choices."""
+    shape = problem.scores.shape
     optimal = checks.as_tensor("optimal", optimal, f"True or False for each token, shape {tuple(shape)}")
     if optimal.dtype != torch.bool or optimal.shape != shape:
         raise ValueError(
@@ -243,6 +245,8 @@ def _check_sets(optimal, shape):
             f"optimal names {optimal.sum()} of {optimal.numel()} tokens: name at least one of each input, and leave one"
             " out somewhere"
         )
+    if problem.mask is not None and (hidden := optimal & ~problem.mask).any():
+        raise ValueError(f"optimal names {hidden.sum()} tokens that the mask hides: name tokens that may be seen")
     if (choices := math.prod(optimal.sum(-1).tolist())) > MOST_SELECTIONS:
         raise ValueError(f"the optimal tokens make {choices} choices: at most {MOST_SELECTIONS} are tried")
     return optimal
@@ -258,6 +262,13 @@ def every_selection(inputs, tokens):
     if tokens**inputs > MOST_SELECTIONS:
         raise ValueError(f"there are {tokens}^{inputs} selections: at most {MOST_SELECTIONS} are enumerated")
     return torch.cartesian_prod(*inputs * [torch.arange(tokens)]).reshape(-1, inputs)
+
+
+def _every_visible(mask):
+    """All ways to select one of the tokens that may be seen of each input, shape (choices, n)."""
+    if (choices := math.prod(mask.sum(-1).tolist())) > MOST_SELECTIONS:
+        raise ValueError(f"there are {choices} selections: at most {MOST_SELECTIONS} are enumerated")
+    return torch.cartesian_prod(*(torch.nonzero(row).flatten() for row in mask)).reshape(-1, len(mask))
 
 
 @checks.in_float64
@@ -293,7 +304,7 @@ def locally_optimal_selections(problem, norm=2.0):
     """
     checks.problem(problem)
     checks.single(problem)
-    selected = every_selection(*problem.scores.shape)
+    selected = every_selection(*problem.scores.shape) if problem.mask is None else _every_visible(problem.mask)
     separator = hard_margin(difference_rows(problem, selected), norm)
     found = separator.feasible & locally_optimal(problem, selected, separator)
     return _subset(selected, separator, found)

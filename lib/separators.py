@@ -100,7 +100,7 @@ def att_svm(problem, selected=None, norm=2.0, infeasible="raise"):
     if infeasible not in ("raise", "mark"):
         raise ValueError(f"infeasible is {infeasible!r}: use raise or mark")
     if isinstance(problem, Problem):
-        problem = difference_rows(problem, problem.scores.argmax(-1) if selected is None else selected)
+        problem = difference_rows(problem, problem.seen(problem.scores).argmax(-1) if selected is None else selected)
     elif selected is not None:
         raise ValueError(
             f"problem is a {type(problem).__name__}, selected {checks.shown(selected)}: give a Problem, or leave"

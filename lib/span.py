@@ -58,6 +58,8 @@ def span_coordinates(spanned, logits):
         ``problem.logits(theta)`` of the problem that it was made from.
     """
     checks.last("logits", logits, *spanned.keys.shape[-3:-1])
+    if spanned.mask is not None:
+        logits = torch.where(spanned.mask, logits, 0.0)
     return torch.einsum("...ntm,...nt->...m", _pseudo_inverse(spanned.keys), logits)
 
 

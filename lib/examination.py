@@ -1,0 +1,364 @@
+"""What becomes of the choice that attention makes today: how far it is from its separator, and whether it can last.
+
+The theory is that of one trained parameter: all else in the model stays as it is. Lengths and angles are Euclid's.
+"""
+
+import json
+import os
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from . import checks
+from .descent import normalised, run
+from .geometry import norm, one_minus_cosine
+from .losses import logistic
+from .problem import check_selected, difference_rows, other_tokens
+from .selection import locally_optimal, locally_optimal_selections, selected_tokens, svm_neighbours, token_margins
+from .separators import Separator, hard_margin
+from .span import from_span, in_span, span_coordinates
+
+STEPS_A_LENGTH = 50  # of descent, in which it goes as far as theta is long
+COPIES = 4  # of the rows that a solver holds at a time
+LISTED = 8  # entries of a list that a report shows
+NEGLIGIBLE = 1e-10  # part of the largest weight below which one counts as zero
+DEPENDENT = 1e-10  # part of the largest singular value below which unit rows count as dependent
+
+
+@dataclass(frozen=True, eq=False)
+class Examination:
+    """What :func:`examine` finds; ``str`` of it is a short report.
+
+    Attributes
+    ----------
+    today : Tensor of int, shape (n,)
+        The token with the most attention.
+    selected : Tensor of int, shape (n,)
+        The choice that is examined.
+    attention : Tensor, shape (n,)
+        What the selected tokens have.
+    margins : Tensor, shape (n,)
+        Smallest lead of its logit over another token's, divided by the length of theta.
+    best_margin : float
+        The largest that the smallest of these can be, 1 / (length of the separator); nan without a separator.
+    feasible : bool
+        Whether a direction separates the selected tokens.
+    away : float
+        1 - cos from theta to the separator; nan without one.
+    outscored : Tensor of bool, shape (n, T)
+        SVM-neighbours whose score is not below the selected token's.
+    locally_optimal : bool
+        Whether the choice is separated, and no neighbour outscores it (Definition 2, arXiv:2306.13596).
+    separator : Separator
+        With its theta in the coordinates of the problem.
+    conflict : list of (int, int)
+        Without a separator: inputs and tokens over which the selected ones cannot lead together, while they can over
+        all of them but any one.
+    choices, choices_away : Tensor of shape (found, n), and of shape (found,), or None
+        All locally optimal selections, if asked for, the nearest to theta first, and 1 - cos from theta to each.
+    end : dict, or None
+        Where descent from theta was, if asked for: ``iterations``, ``selected``, and ``away``, 1 - cos to the separator
+        of what it selects there, nan if that has none.
+    """
+
+    today: Tensor
+    selected: Tensor
+    attention: Tensor
+    margins: Tensor
+    best_margin: float
+    feasible: bool
+    away: float
+    outscored: Tensor
+    locally_optimal: bool
+    separator: Separator
+    conflict: list
+    choices: Tensor | None = None
+    choices_away: Tensor | None = None
+    end: dict | None = None
+
+    @property
+    def foretold(self):
+        """Tokens (n,) on which descent from here should end; None if that takes all choices, or there is none.
+
+        Today's choice where that is examined and locally optimal, else the locally optimal one whose separator is
+        nearest: that nearness decides is a rule of thumb, and no theorem.
+        """
+        if self.locally_optimal and torch.equal(self.today, self.selected):
+            return self.selected
+        return None if self.choices is None or not len(self.choices) else self.choices[0]
+
+    def as_dict(self):
+        """All of it in numbers and lists, None where there is no number: what goes into JSON, without the separator."""
+        outscored = torch.nonzero(self.outscored).tolist()
+        end = None if self.end is None else {**self.end, "selected": self.end["selected"].tolist()}
+        found = {
+            "today": self.today.tolist(),
+            "selected": self.selected.tolist(), "attention": self.attention.tolist(), "margins": self.margins.tolist(),
+            "best_margin": self.best_margin, "feasible": self.feasible, "away": self.away,
+            "locally_optimal": self.locally_optimal, "outscored": outscored, "conflict": self.conflict,
+            "choices": None if self.choices is None else self.choices.tolist(),
+            "choices_away": None if self.choices is None else self.choices_away.tolist(),
+            "foretold": None if self.foretold is None else self.foretold.tolist(), "end": end,
+        }  # fmt: skip
+        return _without_nan(found)
+
+    def to_json(self):
+        """The same as a text of JSON."""
+        return json.dumps(self.as_dict(), allow_nan=False)
+
+    def figure(self, ax=None):
+        """Draw the margin of each input, the best possible, and which choices a neighbour outscores or a conflict bars.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        from .figures import margins  # slow to import
+
+        kinds = ["outscored" if any(row) else "lasting" for row in self.outscored.tolist()]
+        kinds = kinds if self.feasible else ["free"] * len(kinds)
+        for i, _ in self.conflict:
+            kinds[i] = "in conflict"
+        return margins(self.margins.tolist(), kinds, self.best_margin if self.feasible else None, ax=ax)
+
+    def __str__(self):
+        inputs, tokens = self.outscored.shape
+        lines = [
+            f"{inputs} inputs of up to {tokens} tokens.",
+            f"Most attention: {_some(self.today.tolist())}.",
+            f"Examined: {_some(self.selected.tolist())}, with attention from {self.attention.min():.3g} to"
+            f" {self.attention.max():.3g}.",
+        ]
+        if self.feasible:
+            lines += [
+                f"Margin {self.margins.min():.3g} of at most {self.best_margin:.3g}; 1 - cos to the separator"
+                f" {self.away:.3g}.",
+                "Locally optimal: no neighbour scores as high."
+                if self.locally_optimal
+                else f"Not locally optimal, outscored by {_pairs(torch.nonzero(self.outscored).tolist())}.",
+            ]
+        else:
+            lines.append(
+                f"No direction separates this choice: the selected tokens cannot lead these {len(self.conflict)}"
+                f" together, {_pairs(self.conflict)}."
+            )
+        if self.choices is not None:
+            lines.append(f"Of all choices {len(self.choices)} are locally optimal" + self._nearest())
+        if self.end is not None:
+            lines.append(self._end())
+        return "\n".join(lines)
+
+    def _nearest(self):
+        if not len(self.choices):
+            return "."
+        return f"; the nearest is {_some(self.choices[0].tolist())}, 1 - cos {self.choices_away[0]:.3g}."
+
+    def _end(self):
+        chosen, away = self.end["selected"], self.end["away"]
+        line = f"Descent of {self.end['iterations']} steps ends on {_some(chosen.tolist())}, "
+        line += "which no direction separates" if away != away else f"1 - cos to its separator {away:.3g}"
+        if self.foretold is None:
+            return f"{line}; nothing was foretold."
+        return f"{line}; foretold for {(self.foretold == chosen).sum()} of {len(chosen)} inputs."
+
+
+def examine(problem, theta, selected=None, iterations=0, all_choices=False, loss=logistic):
+    """Examine the choice that attention makes at theta, or another one.
+
+    Parameters
+    ----------
+    problem : lib.problem.Problem
+        Without leading dimensions, for example one of :mod:`lib.layers`.
+    theta : array_like, shape (parameter_size,)
+    selected : array_like of int, shape (n,), optional
+        Another choice, such as ``optimal_tokens(problem)``. Today's has a separator, since theta separates it; another
+        may have none, and then there is a conflict.
+    iterations : int
+        Of normalised descent from theta, each a fiftieth of its length; none when 0.
+    all_choices : bool
+        Solve the SVMs of all choices of tokens, at most 100,000.
+    loss : lib.losses.Loss
+        Of the descent.
+
+    Returns
+    -------
+    Examination
+
+    Raises
+    ------
+    ValueError
+        If theta does not fit or is zero, the rows do not fit into memory, or there are too many choices.
+
+    Examples
+    --------
+    >>> from lib.problem import Problem
+    >>> problem = Problem([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], scores=[[1, 0], [1, 0]])
+    >>> print(examine(problem, [1, 3], iterations=5000))
+    2 inputs of up to 2 tokens.
+    Most attention: 0, 0.
+    Examined: 0, 0, with attention from 0.731 to 0.998.
+    Margin 0.316 of at most 0.894; 1 - cos to the separator 0.293.
+    Locally optimal: no neighbour scores as high.
+    Descent of 5000 steps ends on 0, 0, 1 - cos to its separator 1.9e-06; foretold for 2 of 2 inputs.
+    """
+    checks.problem(problem)
+    checks.single(problem)
+    checks.loss(loss)
+    checks.whole("iterations", iterations, 0)
+    theta = checks.tensor("theta", theta, "parameter", like=problem.keys)
+    problem.check_parameter(theta)
+    if theta.ndim > 1 or not theta.any():
+        raise ValueError(f"theta is {checks.shown(theta.tolist())}: give one that is not zero, which selects no token")
+    _check_memory(problem)
+    problem = problem.to(torch.float64, "cpu")
+    small, here, back = _compact(problem, theta.to("cpu", torch.float64))
+    today, length = selected_tokens(small, here), norm(here)
+    selected = today if selected is None else check_selected(small, selected)
+    if selected.ndim > 1:
+        raise ValueError(f"selected has shape {tuple(selected.shape)}: give one choice, a token of each input")
+    separator = hard_margin(difference_rows(small, selected))
+    feasible = bool(separator.feasible)
+    margins = token_margins(small, selected, here).scatter(-1, selected[:, None], torch.inf).amin(-1) / length
+    scores = small.scores
+    higher = scores >= scores.gather(-1, selected[:, None])
+    neighbours = svm_neighbours(small, selected, separator) if feasible else torch.zeros_like(higher)
+    choices, choices_away = _every_choice(small, here) if all_choices else (None, None)
+    return Examination(
+        today=today,
+        selected=selected,
+        attention=small.attention(here).gather(-1, selected[:, None])[:, 0],
+        margins=margins,
+        best_margin=1 / norm(separator.theta).item() if feasible else torch.nan,
+        feasible=feasible,
+        away=_away(here, separator),
+        outscored=neighbours & higher,
+        locally_optimal=feasible and bool(locally_optimal(small, selected, separator)),
+        separator=replace(separator, theta=back(separator.theta)),
+        conflict=[] if feasible else _conflict(small, selected, separator.certificate),
+        choices=choices,
+        choices_away=choices_away,
+        end=_end(small, loss, here, iterations) if iterations else None,
+    )
+
+
+def irreducible(rows, certificate):
+    """Indices of rows that no theta has positive products with, of which none can be left out.
+
+    A certificate's weights prove that no theta has D theta > 0. Where the rows that it weighs have more than one linear
+    dependence, another one is added to it until a weight is zero; rows with a single dependence, all of whose weights
+    are positive, are irreducible.
+
+    Parameters
+    ----------
+    rows : Tensor, shape (m, D)
+    certificate : Tensor, shape (m,)
+        Of :func:`lib.separators.hard_margin`.
+
+    Returns
+    -------
+    list of int
+
+    Examples
+    --------
+    >>> rows = torch.tensor([[1, 0], [-1, 0], [0, 1], [0, -1]], dtype=torch.float64)
+    >>> irreducible(rows, torch.full((4,), 0.25, dtype=torch.float64)) in ([0, 1], [2, 3])
+    True
+    """
+    places = torch.nonzero(certificate > 0).flatten()
+    lengths = norm(rows[places])
+    if (lengths == 0).any():
+        return [places[lengths.argmin()].item()]
+    unit, weights = rows[places] / lengths[:, None], certificate[places] * lengths
+    while True:
+        _, sizes, right = torch.linalg.svd(unit.mT)
+        null = right[int((sizes > DEPENDENT * sizes[0]).sum()) :]
+        if len(null) <= 1:  # rows without a part in the one dependence are there by rounding alone
+            return places[(null.abs() > NEGLIGIBLE * null.abs().max()).all(0)].tolist()
+        along = weights / norm(weights)
+        across = null - (null @ along)[:, None] * along
+        other = across[norm(across).argmax()]  # orthogonal to positive weights, so it has entries of both signs
+        ratio = torch.where(other > 0, weights / other, torch.inf)
+        weights = weights - ratio.min() * other
+        kept = (torch.arange(len(weights)) != ratio.argmin()) & (weights > NEGLIGIBLE * weights.max())
+        places, unit, weights = places[kept], unit[kept], weights[kept]
+
+
+def _compact(problem, theta):
+    """Problem and theta in few coordinates, and the way back for a vector of the span.
+
+    In the span of the rows, where that is smaller, with one coordinate more for the length of theta's part outside.
+    """
+    if problem.parameter_size <= problem.scores.numel():
+        return problem, theta, lambda vector: vector
+    spanned = in_span(problem)
+    inside = span_coordinates(spanned, problem.logits(theta))
+    outside = norm(theta - from_span(problem, spanned, inside))
+    small = replace(spanned, keys=pad(spanned.keys, (0, 1)))
+    return small, torch.cat([inside, outside[None]]), lambda vector: from_span(problem, spanned, vector[..., :-1])
+
+
+def _check_memory(problem):
+    """Raise ValueError if rows, as many as a solver holds, are larger than the machine's memory."""
+    (inputs, tokens), every = problem.scores.shape, problem.scores.numel()
+    size = min(problem.parameter_size, every + 1)
+    gram = every**2 if problem.parameter_size > every else 0
+    needed, there = 8 * COPIES * (inputs * (tokens - 1) * size + gram), _memory()
+    if needed > there:
+        raise ValueError(
+            f"rows of {inputs} inputs x {tokens} tokens take {needed / 2**30:.3g} GiB, the machine has"
+            f" {there / 2**30:.3g}: examine fewer inputs at a time"
+        )
+
+
+def _memory():
+    """Bytes of memory that the machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _away(theta, separator):
+    return one_minus_cosine(theta, separator.theta).item() if separator.feasible else torch.nan
+
+
+def _conflict(problem, selected, certificate):
+    """Inputs and tokens of an irreducible set of rows."""
+    rows, others = difference_rows(problem, selected), other_tokens(selected, problem.scores.shape[-1], problem.mask)
+    places = irreducible(rows, certificate)
+    return [(place // others.shape[-1], others.flatten()[place].item()) for place in places]
+
+
+def _every_choice(problem, theta):
+    """All locally optimal selections, and 1 - cos from theta to their separators, the nearest first."""
+    chosen, separators = locally_optimal_selections(problem)
+    if not len(chosen):
+        return chosen, theta[:0]
+    away, order = one_minus_cosine(theta, separators.theta).sort()
+    return chosen[order], away
+
+
+def _end(problem, loss, theta, iterations):
+    """Where descent is after so many steps."""
+    rule = normalised((norm(theta) / STEPS_A_LENGTH).item())
+    last = run(problem, loss, theta, rule, iterations, [iterations]).theta[-1]
+    selected = selected_tokens(problem, last)
+    separator = hard_margin(difference_rows(problem, selected))
+    return {"iterations": iterations, "selected": selected, "away": _away(last, separator)}
+
+
+def _without_nan(value):
+    """A structure of lists and dicts in which nan is None."""
+    if isinstance(value, dict):
+        return {name: _without_nan(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(one) for one in value]
+    return None if isinstance(value, float) and value != value else value
+
+
+def _some(items):
+    """The first items of a list, in a line."""
+    return ", ".join(map(str, items[:LISTED])) + (f" and {len(items) - LISTED} more" if len(items) > LISTED else "")
+
+
+def _pairs(pairs):
+    return _some([f"token {token} of input {i}" for i, token in pairs])

@@ -1,0 +1,206 @@
+"""What becomes of a choice: each answer against its definition, and conflicts that really are irreducible."""
+
+import json
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from problems import random_problem, random_theta, seeded
+
+from lib import examination
+from lib.examination import examine, irreducible
+from lib.geometry import norm, one_minus_cosine
+from lib.problem import Problem, difference_rows
+from lib.selection import locally_optimal, locally_optimal_selections, optimal_tokens, selected_tokens
+from lib.separators import att_svm, hard_margin
+
+SEPARABLE = [0, 1, 2, 3, 4]
+
+
+def crowded(seed, inputs=8, tokens=4, size=3, **options):
+    """More rows than a plane through the origin can have on one side, as a rule."""
+    return random_problem(seed, n=inputs, T=tokens, d=size, **options)
+
+
+@pytest.mark.parametrize("seed", SEPARABLE)
+@pytest.mark.parametrize("queries", [0, 5])
+def test_a_separable_choice_is_told_by_its_definitions(seed, queries):
+    problem = random_problem(seed, n=2, T=3, d=6, queries=queries)
+    theta = random_theta(seed, problem)
+    found, selected = examine(problem, theta), selected_tokens(problem, theta)
+    separator = att_svm(problem, selected)
+    assert torch.equal(found.selected, selected)
+    assert found.feasible
+    assert not found.conflict
+    rows = (difference_rows(problem, selected) @ theta / norm(theta)).unflatten(-1, (2, 2))
+    torch.testing.assert_close(found.margins, rows.amin(-1))
+    assert found.best_margin == pytest.approx(1 / norm(separator.theta).item())
+    assert found.margins.min() <= found.best_margin
+    assert found.away == pytest.approx(one_minus_cosine(theta, separator.theta).item())
+    assert found.locally_optimal is bool(locally_optimal(problem, selected, separator))
+    assert found.outscored.any() == (not found.locally_optimal)
+    torch.testing.assert_close(found.separator.theta, separator.theta, rtol=1e-7, atol=1e-9)
+    torch.testing.assert_close(found.attention, problem.attention(theta).amax(-1))
+
+
+def test_the_nearest_of_all_choices_is_foretold_where_the_choice_is_not_optimal():
+    problem = random_problem(3, n=2, T=3, d=6)
+    selections, separators = locally_optimal_selections(problem)
+    seen = set()
+    for seed in range(12):
+        theta = random_theta(seed, problem)
+        found = examine(problem, theta, all_choices=True)
+        away = one_minus_cosine(theta, separators.theta)
+        assert sorted(found.choices.tolist()) == sorted(selections.tolist())
+        assert found.choices_away[0].item() == pytest.approx(away.min().item())
+        best = found.selected if found.locally_optimal else selections[away.argmin()]
+        assert torch.equal(found.foretold, best)
+        seen.add(found.locally_optimal)
+    assert seen == {True, False}
+
+
+def test_descent_ends_on_a_choice_that_lasts():
+    problem = random_problem(3, n=2, T=3, d=6)
+    ended = [examine(problem, random_theta(seed, problem), iterations=4000) for seed in range(4)]
+    selections = locally_optimal_selections(problem)[0].tolist()
+    for found in ended:
+        assert found.end["selected"].tolist() in selections
+        assert found.end["away"] < 1e-2
+        if found.locally_optimal:
+            assert "foretold for" in str(found)
+        else:
+            assert "nothing was foretold" in str(found)
+
+
+def test_in_the_span_all_is_as_in_the_full_space(monkeypatch):
+    problem = random_problem(1, n=2, T=3, d=4, queries=5)
+    theta = random_theta(1, problem)
+    small = examine(problem, theta, iterations=100, all_choices=True)
+    monkeypatch.setattr(examination, "_compact", lambda problem, theta: (problem, theta, lambda vector: vector))
+    full = examine(problem, theta, iterations=100, all_choices=True)
+    assert problem.parameter_size > problem.scores.numel()
+    torch.testing.assert_close(small.separator.theta, full.separator.theta, rtol=1e-7, atol=1e-9)
+    for name in ("best_margin", "away"):
+        assert getattr(small, name) == pytest.approx(getattr(full, name))
+    assert small.end["away"] == pytest.approx(full.end["away"])
+    assert torch.equal(small.choices, full.choices)
+    torch.testing.assert_close(small.choices_away, full.choices_away)
+
+
+@pytest.mark.parametrize("options", [{}, {"queries": 2, "inputs": 20}], ids=str)
+@pytest.mark.parametrize("seed", range(6))
+def test_a_conflict_cannot_be_had_and_without_any_one_of_it_can(seed, options):
+    problem = crowded(seed, **options)
+    theta = random_theta(seed, problem)
+    found = examine(problem, theta, optimal_tokens(problem))
+    assert not found.feasible
+    assert examine(problem, theta).feasible  # theta itself separates what it selects
+    tokens = problem.scores.shape[-1]
+    rows = difference_rows(problem, found.selected)
+    places = [
+        i * (tokens - 1) + [t for t in range(tokens) if t != found.selected[i]].index(token)
+        for i, token in found.conflict
+    ]
+    assert len(set(places)) == len(places)
+    assert not hard_margin(rows[places]).feasible
+    for one in range(len(places)):
+        assert hard_margin(rows[[place for k, place in enumerate(places) if k != one]]).feasible
+    assert found.away != found.away
+    assert found.best_margin != found.best_margin
+    assert not found.locally_optimal
+    assert "No direction separates this choice" in str(found)
+    assert f"token {found.conflict[0][1]} of input {found.conflict[0][0]}" in str(found)
+
+
+def test_a_certificate_of_many_conflicts_is_cut_to_one():
+    rows = torch.randn(12, 3, generator=seeded(0), dtype=torch.float64)
+    rows = torch.cat([rows, -rows])
+    found = irreducible(rows, torch.full((24,), 1 / 24, dtype=torch.float64))
+    assert not hard_margin(rows[found]).feasible
+    assert 2 <= len(found) <= 4
+    assert irreducible(torch.zeros(2, 3, dtype=torch.float64), torch.ones(2, dtype=torch.float64) / 2) == [0]
+
+
+def test_a_conflict_is_among_tokens_that_may_be_seen():
+    keys = [[[1.0], [0.0], [9.0]], [[0.0], [1.0], [9.0]]]
+    problem = Problem(keys, [[1.0, 0.0, 0.0]] * 2, mask=[[True, True, False]] * 2)
+    assert examine(problem, [1.0]).conflict == []
+    both = Problem([[[1.0], [0.0], [9.0]], [[1.0], [1.0], [9.0]]], [[1.0, 0.0, 0.0]] * 2, mask=problem.mask)
+    assert examine(both, [1.0], [0, 0]).conflict == [(1, 1)]  # its two tokens have the same key
+
+
+def test_json_has_numbers_and_none():
+    for problem, options in (
+        (crowded(0), {"selected": optimal_tokens(crowded(0))}),
+        (random_problem(3, n=2, T=3, d=6), {"all_choices": True, "iterations": 5}),
+    ):
+        found = examine(problem, random_theta(0, problem), **options)
+        read = json.loads(found.to_json())
+        assert read == found.as_dict() | {"conflict": [list(pair) for pair in found.conflict]}
+        assert read["selected"] == found.selected.tolist()
+        assert (read["away"] is None) == (not found.feasible)
+
+
+def test_the_figure_has_a_point_for_each_input_and_says_what_it_is():
+    problem = crowded(0)
+    found = examine(problem, random_theta(0, problem), optimal_tokens(problem))
+    ax = found.figure().axes[0]
+    drawn = ax.collections[0].get_offsets()
+    assert drawn[:, 0].tolist() == pytest.approx(sorted(found.margins.tolist()))
+    named = {text.get_text() for text in ax.get_legend().get_texts()}
+    assert "in conflict" in named
+    plt.close("all")
+
+
+def test_a_figure_of_a_separable_choice_has_the_best_margin():
+    problem = random_problem(3, n=2, T=3, d=6)
+    found = examine(problem, random_theta(0, problem))
+    ax = found.figure().axes[0]
+    assert any(
+        list(line.get_xdata()) == pytest.approx([found.best_margin] * 2)
+        for line in ax.lines
+        if len(line.get_xdata()) == 2
+    )
+    plt.close("all")
+
+
+PROBLEM = Problem([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 0.0]])
+REFUSED = {
+    "no direction": (lambda: examine(PROBLEM, [0.0, 0.0]), "theta is [0.0, 0.0]: give one that is not zero"),
+    "several": (lambda: examine(PROBLEM, [[1.0, 0.0]]), "theta is [[1.0, 0.0]]: give one"),
+    "another size": (lambda: examine(PROBLEM, [1.0]), "theta has shape (1,): its last dimension must be 2"),
+    "steps": (
+        lambda: examine(PROBLEM, [1.0, 0.0], iterations=-1),
+        "iterations is -1: give a whole number of at least 0",
+    ),
+    "choices": (
+        lambda: examine(Problem(torch.zeros(17, 3, 2), torch.zeros(17, 3)), [1.0, 0.0], all_choices=True),
+        "there are 3^17 selections: at most 100000 are enumerated",
+    ),
+    "choice": (lambda: examine(PROBLEM, [1.0, 0.0], [2]), "selected index 2 is out of range: there are 2 tokens"),
+    "two choices": (
+        lambda: examine(PROBLEM, [1.0, 0.0], [[0], [1]]),
+        "selected has shape (2, 1): give one choice, a token of each input",
+    ),
+    "batch": (
+        lambda: examine(Problem(torch.ones(5, 1, 2, 2), torch.ones(1, 2)), [1.0, 0.0]),
+        "problem has leading dimensions (5,): give one at a time",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_examined_is_refused(case):
+    call, sentence = REFUSED[case]
+    with pytest.raises((ValueError, TypeError)) as refused:
+        call()
+    assert sentence in str(refused.value)
+
+
+def test_more_rows_than_memory_are_refused_before_they_are_made(monkeypatch):
+    monkeypatch.setattr(examination, "_memory", lambda: 4 * 8 * 100 * 3 * 5 - 1)
+    problem = random_problem(0, n=100, T=4, d=5)
+    with pytest.raises(
+        ValueError, match=r"rows of 100 inputs x 4 tokens take .* GiB, the machine has .*: examine fewer"
+    ):
+        examine(problem, random_theta(0, problem))

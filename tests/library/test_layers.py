@@ -1,0 +1,340 @@
+"""A head of a trained layer as a problem: its logits, attention and answers are those of the layer itself."""
+
+import pytest
+import torch
+from problems import seeded
+from torch import nn
+
+from lib.layers import head_problem, layer_problem, layer_weights, record, recorded_problem, state_weights
+from lib.logspace import gradient
+from lib.losses import logistic
+from lib.problem import pad_tokens
+
+N, T, D = 5, 6, 8
+LABELS = torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0], dtype=torch.float64)
+READOUT = torch.randn(D, generator=seeded(1), dtype=torch.float64)
+
+
+def tokens(*shape):
+    return torch.randn(*(shape or (N, T, D)), generator=seeded(0), dtype=torch.float64)
+
+
+def attention_layer(seed=0, **options):
+    """A layer whose biases are not zero, as those of a new one are."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        layer = nn.MultiheadAttention(D, 2, **{"dtype": torch.float64, "batch_first": True} | options)
+        for parameter in layer.parameters():
+            nn.init.normal_(parameter, std=0.5)
+    return layer.eval()
+
+
+def encoder(seed=0, **options):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        layer = nn.TransformerEncoderLayer(D, 2, 12, **{"dtype": torch.float64, "batch_first": True} | options)
+        for parameter in layer.parameters():
+            nn.init.normal_(parameter, std=0.5)
+    return layer
+
+
+def same(first, second, tolerance=1e-12):
+    torch.testing.assert_close(first, second, rtol=tolerance, atol=tolerance)
+
+
+def margins(problem, theta):
+    return problem.margins(problem.attention(theta))[0]
+
+
+@pytest.mark.parametrize("head", [0, 1])
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"batch_first": False}], ids=str)
+def test_a_head_attends_and_answers_as_its_layer(options, head):
+    layer, x = attention_layer(**options), tokens()
+    given = x if layer.batch_first else x.transpose(0, 1)
+    out, attention = layer(given, given, given, average_attn_weights=False)
+    out = out if layer.batch_first else out.transpose(0, 1)
+    problem, theta, scores = layer_problem(layer, given, LABELS, READOUT, head, query=2)
+    same(problem.attention(theta), attention[:, head, 2])
+    same(margins(problem, theta), LABELS * (out[:, 2] @ READOUT))
+    assert scores == "exact"
+    assert problem.parameter_size == D * (D + layer_bias(layer))
+
+
+def layer_bias(layer):
+    return layer.in_proj_bias is not None
+
+
+def test_a_layer_in_float32_agrees_to_its_rounding():
+    layer, x = attention_layer(dtype=torch.float32), tokens().float()
+    attention = layer(x, x, x, average_attn_weights=False)[1]
+    problem, theta, _ = layer_problem(layer, x, LABELS, READOUT, 1)
+    assert (problem.attention(theta) - attention[:, 1, 0]).abs().max() < 1e-6
+
+
+def test_the_gradient_is_that_of_the_layer_in_its_query_and_key_matrices():
+    # dL/dW_Q = scale W_K (dL/dW), by the chain rule, so the problem's gradient must give torch's own.
+    layer, x = attention_layer(bias=False), tokens()
+    problem, theta, _ = layer_problem(layer, x, LABELS, READOUT, 1)
+    logistic.value(LABELS * (layer(x, x, x)[0][:, 0] @ READOUT)).mean().backward()
+    grad = gradient(problem, logistic, theta)
+    dW = (grad.log_scale.exp() * grad.direction).unflatten(0, (D, D))
+    key = layer.in_proj_weight[D:].detach()[D // 2 : D]
+    same(key @ dW / (D // 2) ** 0.5, layer.in_proj_weight.grad[D // 2 : D])
+
+
+def test_queries_keys_and_values_of_different_sizes():
+    layer = attention_layer(kdim=5, vdim=3)
+    asking, keys, values = tokens(N, 1, D), tokens(N, T, 5), tokens(N, T, 3)
+    out, attention = layer(asking, keys, values, average_attn_weights=False)
+    problem, theta, _ = layer_problem(layer, keys, LABELS, READOUT, 1, values=values, queries=asking[:, 0])
+    same(problem.attention(theta), attention[:, 1, 0])
+    same(margins(problem, theta), LABELS * (out[:, 0] @ READOUT))
+
+
+@pytest.mark.parametrize("options", [{}, {"norm_first": True}, {"batch_first": False}], ids=str)
+@pytest.mark.parametrize("called", [False, True])
+def test_an_encoder_layer_answers_behind_its_feed_forward_part(options, called):
+    layer, x = encoder(**options), tokens()
+    given = x if layer.self_attn.batch_first else x.transpose(0, 1)
+    readout = (lambda outputs: (outputs @ READOUT).tanh()) if called else READOUT
+    problem, theta, scores = layer_problem(layer, given, LABELS, readout, 1, query=3)
+    out = layer.eval()(given)
+    out = (out if layer.self_attn.batch_first else out.transpose(0, 1))[:, 3] @ READOUT
+    same(margins(problem, theta), LABELS * (out.tanh() if called else out))
+    assert scores == "exact"
+
+
+def test_each_input_may_ask_at_its_own_place():
+    layer, x, places = attention_layer(), tokens(), [0, 5, -1, 2, 1]
+    attention = layer(x, x, x, average_attn_weights=False)[1][torch.arange(N), 0, places]
+    problem, theta, _ = layer_problem(layer, x, LABELS, READOUT, query=places)
+    same(problem.attention(theta), attention)
+
+
+def test_padding_and_a_causal_mask():
+    layer, lengths = attention_layer(), [6, 4, 5, 6, 3]
+    x, mask = pad_tokens([tokens()[i, :length] for i, length in enumerate(lengths)])
+    causal = nn.Transformer.generate_square_subsequent_mask(T, dtype=torch.float64)
+    hidden = torch.zeros(N, T, dtype=torch.float64).masked_fill(~mask, -torch.inf)
+    out, attention = layer(x, x, x, key_padding_mask=hidden, attn_mask=causal, average_attn_weights=False)
+    problem, theta, _ = layer_problem(layer, x, LABELS, READOUT, query=[4, 3, 4, 2, 2], mask=mask, causal=True)
+    places = torch.arange(N), [4, 3, 4, 2, 2]
+    same(problem.attention(theta), attention[places[0], 0, places[1]])
+    same(margins(problem, theta), LABELS * (out[places] @ READOUT))
+    assert problem.mask.sum(-1).tolist() == [5, 4, 5, 3, 3]
+
+
+def renamed(layer, style):
+    """The layer's weights as another library writes them."""
+    q, k, v = layer.in_proj_weight.detach().chunk(3)
+    bq, bk, bv = layer.in_proj_bias.detach().chunk(3)
+    out, bout = layer.out_proj.weight.detach(), layer.out_proj.bias.detach()
+    if style in ("BERT", "ViT"):
+        inner = {"BERT": "attention.self", "ViT": "attention.attention"}[style]
+        parts = {"query": (q, bq), "key": (k, bk), "value": (v, bv)}
+        state = {f"l.3.{inner}.{name}": part for name, part in parts.items()} | {
+            "l.3.attention.output.dense": (out, bout)
+        }
+    if style in ("OPT", "Llama"):
+        state = {
+            f"l.3.self_attn.{name}_proj": part for name, part in zip("qkv", [(q, bq), (k, bk), (v, bv)], strict=True)
+        }
+        state[f"l.3.self_attn.{'o' if style == 'Llama' else 'out'}_proj"] = (out, bout)
+    if style == "GPT-2":
+        state = {
+            "l.3.attn.c_attn": (torch.cat([q, k, v]).mT, torch.cat([bq, bk, bv])),
+            "l.3.attn.c_proj": (out.mT, bout),
+        }
+    if style == "timm":
+        state = {"l.3.attn.qkv": (torch.cat([q, k, v]), torch.cat([bq, bk, bv])), "l.3.attn.proj": (out, bout)}
+    return {
+        f"{name}.{kind}": one
+        for name, pair in state.items()
+        for kind, one in zip(("weight", "bias"), pair, strict=True)
+    }
+
+
+@pytest.mark.parametrize("style", ["BERT", "ViT", "GPT-2", "timm", "OPT", "Llama"])
+def test_a_state_dict_of_another_library(style):
+    layer = attention_layer()
+    found, own = state_weights(renamed(layer, style), 2, "l.3."), layer_weights(layer)
+    for one, other in zip(found, own, strict=True):
+        assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
+
+
+def test_names_of_ones_own():
+    layer = attention_layer()
+    state = renamed(layer, "BERT")
+    own = {name.replace("l.3.", "mine/"): one for name, one in state.items()}
+    names = {part: f"mine/attention.self.{part}.weight" for part in ("query", "key", "value")}
+    found = state_weights(own, 2, names=names | {"out": "mine/attention.output.dense.weight"})
+    assert torch.equal(found.query_bias, layer_weights(layer).query_bias)
+    assert torch.equal(found.out, layer_weights(layer).out)
+
+
+def test_heads_that_share_their_keys():
+    q, k, v, o = (tokens(*shape) for shape in ((8, D), (4, D), (4, D), (D, 8)))
+    state = {f"{name}_proj.weight": part for name, part in zip("qkvo", (q, k, v, o), strict=True)}
+    weights, x = state_weights(state, 4, groups=2), tokens()
+
+    def cut(matrix):
+        return (x @ matrix.mT).unflatten(-1, (-1, 2)).transpose(1, 2)
+
+    asked, keys, values = cut(q), cut(k), cut(v)
+    out = nn.functional.scaled_dot_product_attention(asked, keys, values, enable_gqa=True)
+    out = out.transpose(1, 2).flatten(2) @ o.mT
+    for head in range(4):
+        problem, theta, _ = head_problem(weights, x, LABELS, READOUT, head, query=1)
+        same(problem.attention(theta), (asked[:, head, 1:2] @ keys[:, head // 2].mT / 2**0.5).softmax(-1)[:, 0])
+        same(margins(problem, theta), LABELS * (out[:, 1] @ READOUT))
+
+
+def test_slopes_are_the_first_order_of_what_attention_does_in_depth():
+    first, second, x = attention_layer(0), attention_layer(1), tokens()
+
+    def answer(shift=0.0):
+        hidden = x + first(x, x, x)[0] + shift
+        return second(hidden, hidden, hidden)[0][:, 0] @ READOUT
+
+    received, slopes = record(first, answer)
+    assert torch.equal(received, x)
+    problem, theta, scores = head_problem(layer_weights(first), received, LABELS, slopes[:, 2], query=2)
+    assert scores == "first order"
+    # Attention of the one that asks moves a little to token 4: what the answer gains is the lead of its score.
+    size, asking = 1e-5, torch.zeros(N, T, D, dtype=torch.float64)
+    weights = layer_weights(first)
+    moved = weights.out[0] @ weights.value[0]
+    attention = problem.attention(theta)
+    asking[:, 2] = size * (x[:, 4] - torch.einsum("nt,ntd->nd", attention, x)) @ moved.mT
+    with torch.no_grad():
+        gain = LABELS * (answer(asking) - answer(-asking)) / (2 * size)
+    same(problem.scores[:, 4] - (attention * problem.scores).sum(-1), gain, 1e-7)
+
+
+def test_a_black_box_by_its_logits():
+    x, asking = tokens(), tokens(N, 3)
+    matrix = torch.randn(D, 3, generator=seeded(3), dtype=torch.float64)
+    logits = torch.einsum("ntd,de,ne->nt", x, matrix, asking)
+    mask = torch.ones(N, T, dtype=torch.bool)
+    mask[1, 4:] = False
+    shifted = (logits + tokens(N, 1)).masked_fill(~mask, -torch.inf)  # what all tokens share does not count
+    problem, theta, misfit = recorded_problem(x, shifted, tokens(N, T), asking, mask)
+    assert misfit < 1e-10
+    same(problem.attention(theta), logits.masked_fill(~mask, -torch.inf).softmax(-1), 1e-10)
+    assert theta.norm() <= matrix.norm() * (1 + 1e-12)
+
+
+def test_a_black_box_that_no_parameter_has_says_how_far_it_is():
+    # Two equal keys, and logits that tell them apart: attention is 0.9 on one, a parameter can do 0.5 at best.
+    problem, theta, misfit = recorded_problem([[[1.0], [1.0]]], [[2.1972245773362196, 0.0]], [[1.0, 0.0]])
+    assert misfit == pytest.approx(0.4)
+    assert theta.tolist() == [0.0]
+    assert problem.mask is None
+
+
+STATE = renamed(attention_layer(), "BERT")
+NAN = STATE | {"l.3.attention.self.key.weight": torch.full((D, D), torch.nan)}
+WEIGHTS = layer_weights(attention_layer())
+SHARED = {
+    f"{name}_proj.weight": torch.ones(*shape)
+    for name, shape in zip("qkvo", [(8, D), (4, D), (4, D), (D, 8)], strict=True)
+}
+
+
+def head(**changes):
+    return lambda: head_problem(WEIGHTS, **{"tokens": tokens(), "labels": LABELS, "readout": READOUT} | changes)
+
+
+def lone():
+    mask = torch.ones(N, T, dtype=torch.bool)
+    mask[2, 1:] = False
+    return mask
+
+
+REFUSED = {
+    "another layer": (
+        lambda: layer_weights(nn.Linear(2, 2)),
+        "layer is a Linear: give a MultiheadAttention or TransformerEncoderLayer of torch.nn",
+    ),
+    "tokens of the layer's own": (
+        lambda: layer_weights(attention_layer(add_bias_kv=True)),
+        "tokens that are no input's: record its logits, and use recorded_problem",
+    ),
+    "a prefix without a layer": (
+        lambda: state_weights(STATE, 2, "l.4."),
+        "nearest names are l.3.attention.self.",
+    ),
+    "a name that is not there": (
+        lambda: state_weights(STATE, 2, names=dict.fromkeys(["qkv", "out"], "l.3.attention.self.querry.weight")),
+        "has no 'l.3.attention.self.querry.weight': the nearest names are l.3.attention.self.query.weight",
+    ),
+    "names without a part": (
+        lambda: state_weights(STATE, 2, names={"query": "a"}),
+        "names have no key: give query, key",
+    ),
+    "heads that do not divide": (
+        lambda: state_weights(STATE, 3, "l.3."),
+        "the query matrix has 8 rows: 3 heads need a multiple of that",
+    ),
+    "fused rows that do not divide": (
+        lambda: state_weights(renamed(attention_layer(), "timm"), 5, "l.3."),
+        "l.3.attn.qkv.weight has 24 rows: queries of 5 heads, and keys and values of 5, need a multiple of 15",
+    ),
+    "shared keys without groups": (
+        lambda: state_weights(SHARED, 4),
+        "queries of a head have 2 entries, keys 1: give the layer's heads, and its groups where heads share their keys",
+    ),
+    "groups": (lambda: state_weights(SHARED, 4, groups=3), "heads is 4, groups is 3: give a number of groups"),
+    "weights that are not numbers": (
+        lambda: state_weights(NAN, 2, "l.3."),
+        "l.3.attention.self.key.weight has the entry nan at index (0, 0): all entries must be finite numbers",
+    ),
+    "a head that is not there": (head(head=2), "head is 2: the layer has 2, 0 to 1"),
+    "a place that is not there": (head(query=6), "query is 6: there are 6 tokens, 0 to 5"),
+    "tokens of another width": (
+        head(tokens=tokens(N, T, 3)),
+        "tokens have 3 entries, the layer takes 8: give them as the layer receives them",
+    ),
+    "labels of another number": (head(labels=[1.0, -1.0]), "labels n = 2: give each"),
+    "three classes": (
+        head(labels=[0.0, 1.0, 2.0, 0.0, 1.0]),
+        "labels have 3 classes: take one against the rest, such as 2 * (labels == 2) - 1",
+    ),
+    "classes 0 and 1": (head(labels=[0.0, 1.0, 1.0, 0.0, 1.0]), "labels contain 0: every label must be +1 or -1"),
+    "a mask of numbers": (head(mask=torch.ones(N, T)), "mask has type torch.float64 and shape (5, 6): give True"),
+    "a mask that leaves one token": (
+        head(mask=lone()),
+        "mask leaves an input 1 of 6 tokens: attention chooses among at least 2",
+    ),
+    "the first token of a causal layer": (head(causal=True), "mask leaves an input 1 of 6 tokens"),
+    "a readout of another width": (
+        head(readout=torch.ones(3)),
+        "readout has shape (3,): give 8 numbers, the layer's outputs, for all inputs or for each of the 5",
+    ),
+    "a readout that returns vectors": (head(readout=lambda x: x), "readout maps shape (5, 6, 8) to (5, 6, 8): it must"),
+    "slopes behind an encoder layer": (
+        lambda: layer_problem(encoder(), tokens(), LABELS, torch.ones(N, D)),
+        "readout has shape (5, 8): for slopes give the layer's self_attn and its tokens",
+    ),
+    "logits that are not numbers": (
+        lambda: recorded_problem(tokens(), torch.full((N, T), torch.nan), tokens(N, T)),
+        "logits has the entry nan",
+    ),
+    "a run without the module": (
+        lambda: record(attention_layer(), lambda: torch.zeros(2)),
+        "the module was called 0 times: give one that the run calls once",
+    ),
+    "a run without gradient": (
+        lambda: record(last := nn.Linear(2, 1), lambda: last(torch.ones(3, 2)).detach()),
+        "the answers do not depend on the module's output: run without detach and no_grad",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_is_refused_in_a_sentence(case):
+    call, sentence = REFUSED[case]
+    with pytest.raises((ValueError, TypeError)) as refused:
+        call()
+    assert sentence in str(refused.value)
+    assert "\n" not in str(refused.value)
