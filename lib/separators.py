@@ -6,6 +6,7 @@ prove it. Every solution carries its own certificate. The same with other margin
 labelled features as rows the SVM of the head.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,6 +19,7 @@ from .problem import Problem, difference_rows
 LONGEST = 1e9  # length of theta, times (longest row) / (largest required margin), above which it counts as none
 MODERATE = 64  # powers of 2 between which the largest entry of rows leaves room for squares and products
 TINIEST = 1e-300  # size of rows below which they are not made larger: the power of 2 would leave the floats
+ROUNDING = 1e-15  # a gap below which nothing is known
 LARGEST_GAP = 1e-6  # that is let pass; ten decades above what is common
 
 
@@ -52,6 +54,9 @@ class Separator:
     certificate : Tensor, shape (..., m)
         Where infeasible: weights >= 0 with certificate @ D = 0 and certificate @ required = 1 (so that they sum to 1
         where all margins are required to be 1). Zero elsewhere.
+    doubt : Tensor, shape (..., m)
+        How far a margin of theta may be from that of the exact solution, which the gap bounds where that is unique.
+        Zero for p = 2, where the method is finite, and for p = 1 and infinity.
     """
 
     theta: Tensor
@@ -60,6 +65,7 @@ class Separator:
     gap: Tensor
     feasible: Tensor
     certificate: Tensor
+    doubt: Tensor
 
 
 def att_svm(problem, selected=None, norm=2.0, infeasible="raise"):
@@ -338,4 +344,24 @@ def _certified(rows, required, theta, duals, certificate, norm):
     combined = torch.einsum("...md,...m->...d", rows, duals)
     bound = (duals * required).sum(-1) / geometry.norm(combined, geometry.dual(norm))
     gap = 1 - bound / geometry.norm(theta, norm)
-    return Separator(theta, duals, margins, gap, feasible, certificate)
+    doubt = torch.zeros_like(margins)
+    if norm not in (1, 2, math.inf):
+        doubt = torch.einsum("...md,...d->...m", rows.abs(), _entry_errors(theta, gap, norm))
+    return Separator(theta, duals, margins, gap, feasible, certificate, doubt)
+
+
+def _entry_errors(theta, gap, norm):
+    """Bounds on the distance of each entry of theta from the exact solution's, shape (..., D), for 1 < p < infinity.
+
+    Half way between two solutions is one as well, so the mean of their powers ``|x|^p`` exceeds that of the middle by
+    at most ``1 - (1 - gap)^p`` of ``|theta|_p^p``. How far apart entries can then be is told by the second derivative
+    ``p (p - 1) |x|^(p-2)`` and, for p > 2, near zero, by Clarkson's ``|difference / 2|^p``.
+    """
+    length = geometry.norm(theta, norm)[..., None]
+    share = theta.abs() / torch.where(length == 0, 1.0, length)
+    excess = -torch.expm1(norm * torch.log1p(-gap.nan_to_num().clamp(ROUNDING, 0.5)))[..., None]
+    bend = norm * (norm - 1)
+    if norm < 2:
+        return (8 * excess / bend) ** 0.5 * length * torch.ones_like(share)
+    curved = (16 * excess / bend * (share / 2) ** (2 - norm)) ** 0.5
+    return torch.where(curved <= share, curved, torch.inf).minimum(2 * excess ** (1 / norm)) * length
