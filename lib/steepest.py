@@ -26,6 +26,12 @@ def check_norm(norm, shape=None):
         raise ValueError(f"norm is {norm!r}, shape {shape}: a prompt is no matrix; give the shape (d, e) of one")
 
 
+def check_shape(shape, size):
+    """Raise ValueError unless a matrix of this shape has as many entries as a vector of this size."""
+    if math.prod(shape) != size:
+        raise ValueError(f"shape is {tuple(shape)}, vectors have {size} entries: give the shape of theirs")
+
+
 def length(vectors, norm=2.0, shape=None):
     """Norm of vectors (..., D), shape (...): l_p, or that of the matrices of ``shape`` whose rows they list."""
     check_norm(norm, shape)
@@ -252,8 +258,7 @@ def factored_run(problem, loss, keys, queries, rule, iterations, record=None):
 
 
 def _matrices(vectors, shape):
-    if vectors.shape[-1] != math.prod(shape):
-        raise ValueError(f"shape is {tuple(shape)}, vectors have {vectors.shape[-1]} entries: give the shape of theirs")
+    check_shape(shape, vectors.shape[-1])
     return vectors.unflatten(-1, tuple(shape))
 
 
