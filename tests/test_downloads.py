@@ -173,7 +173,10 @@ def test_links_to_repository_site_binder_and_colab_are_there_with_an_address(url
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}, "language_info": {"name": "python"}}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), tmp_path / "book/one.ipynb")
     tool = Path(sys.executable).with_name("jupyter-book")
-    done = subprocess.run([tool, "build", ".", "-W", "-n"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    ours = os.environ | {"PYTHONPATH": str(ROOT / "workflow")}  # our extensions
+    done = subprocess.run(
+        [tool, "build", ".", "-W", "-n"], cwd=tmp_path, env=ours, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     html = tmp_path / "_build/html"
     page = (html / "book/one.html").read_text("utf-8")

@@ -91,6 +91,9 @@ def lighter(text, path):
     text = NEVER.sub("", text)
     if path.name != "search.html":
         text = SEARCH.sub("", text)
+    text = text.replace(
+        '<summary><span class="toctree-toggle"', '<summary aria-label="More pages"><span class="toctree-toggle"'
+    )
     text = re.sub(r"<title>(.*?) (?:—|&#8212;) \1</title>", r"<title>\1</title>", text)
     text = FORMULA.sub(lambda found: f'{found[1]} data-words="{words(found[2])}">\\({found[2]}\\)</span>', text)
     before, opening, article = text.partition("<article")
