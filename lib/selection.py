@@ -83,13 +83,24 @@ def svm_neighbours(problem, selected, separator, tolerance=None):
     separator : lib.separators.Separator
         The ATT-SVM of ``selected``.
     tolerance : float, optional
-        A token is on the margin when its own margin is 1 to within this; 1e-6 when left out, in float32 3e-4.
+        A token is on the margin when its own margin is 1 to within this. When left out 1e-6, in float32 3e-4, or how
+        far the margin may be from the exact one if that is more: ``separator.doubt``, for p > 2 where theta_mm has an
+        entry of zero. What cannot be told from a neighbour counts as one.
     """
     check_separator(separator)
+    selected = check_selected(problem, selected)
     margins = token_margins(problem, selected, separator.theta)
-    if tolerance is None:
-        tolerance = max(1e-6, torch.finfo(margins.dtype).eps ** 0.5)
-    return margins.sub(1).abs() <= checks.positive("tolerance", tolerance, like=margins)
+    if tolerance is not None:
+        return margins.sub(1).abs() <= checks.positive("tolerance", tolerance, like=margins)
+    least = max(1e-6, torch.finfo(margins.dtype).eps ** 0.5)
+    return margins.sub(1).abs() <= _on_tokens(separator.doubt.to(margins), margins, selected).clamp(min=least)
+
+
+def _on_tokens(rows, like, selected):
+    """Numbers of the difference rows, shape (..., n (T - 1)), at their tokens (..., n, T); zero at the selected one."""
+    others = other_tokens(selected.expand(like.shape[:-1]), like.shape[-1])
+    rows = rows.unflatten(-1, others.shape[-2:]).expand(others.shape)
+    return torch.zeros_like(like).scatter(-1, others, rows)
 
 
 def score_gaps(problem, selected, separator):

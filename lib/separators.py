@@ -6,19 +6,22 @@ prove it. Every solution carries its own certificate. The same with other margin
 labelled features as rows the SVM of the head.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from . import checks, geometry
+from . import checks, geometry, steepest
 from ._least_norm import least_norm
 from .problem import Problem, difference_rows
 
 LONGEST = 1e9  # length of theta, times (longest row) / (largest required margin), above which it counts as none
 MODERATE = 64  # powers of 2 between which the largest entry of rows leaves room for squares and products
 TINIEST = 1e-300  # size of rows below which they are not made larger: the power of 2 would leave the floats
+ROUNDING = 1e-15  # a gap below which nothing is known
 LARGEST_GAP = 1e-6  # that is let pass; ten decades above what is common
+LARGEST_MATRIX_GAP = 1e-8  # of the spectral and nuclear norm; a hundred times what is common
 
 
 class InfeasibleError(ValueError):
@@ -52,6 +55,9 @@ class Separator:
     certificate : Tensor, shape (..., m)
         Where infeasible: weights >= 0 with certificate @ D = 0 and certificate @ required = 1 (so that they sum to 1
         where all margins are required to be 1). Zero elsewhere.
+    doubt : Tensor, shape (..., m)
+        How far a margin of theta may be from that of the exact solution, which the gap bounds where that is unique.
+        Zero for p = 2, where the method is finite, and in norms whose solution need not be unique.
     """
 
     theta: Tensor
@@ -60,6 +66,7 @@ class Separator:
     gap: Tensor
     feasible: Tensor
     certificate: Tensor
+    doubt: Tensor
 
 
 def att_svm(problem, selected=None, norm=2.0, infeasible="raise"):
@@ -73,8 +80,8 @@ def att_svm(problem, selected=None, norm=2.0, infeasible="raise"):
         A problem, or the difference rows themselves.
     selected : array_like of int, shape (..., n)
         The chosen token of each input; that with the highest score when left out. Not with difference rows.
-    norm : float
-        1 <= p <= inf.
+    norm : float, "spectral" or "nuclear"
+        1 <= p <= inf; that of the matrix W for a problem with queries.
     infeasible : {"raise", "mark"}
         What becomes of those of the batch that have no solution: an error, or ``feasible`` is False.
 
@@ -99,14 +106,18 @@ def att_svm(problem, selected=None, norm=2.0, infeasible="raise"):
     """
     if infeasible not in ("raise", "mark"):
         raise ValueError(f"infeasible is {infeasible!r}: use raise or mark")
+    shape = None
     if isinstance(problem, Problem):
+        if problem.queries is not None:
+            shape = problem.keys.shape[-1], problem.queries.shape[-1]
+        steepest.check_norm(norm, shape)
         problem = difference_rows(problem, problem.seen(problem.scores).argmax(-1) if selected is None else selected)
     elif selected is not None:
         raise ValueError(
             f"problem is a {type(problem).__name__}, selected {checks.shown(selected)}: give a Problem, or leave"
             " selected out, which difference rows know"
         )
-    separator = hard_margin(problem, norm)
+    separator = hard_margin(problem, norm, shape=shape)
     if infeasible == "mark":
         return separator
     return _all_feasible(separator, "no direction separates the selected tokens", "select other tokens")
@@ -199,7 +210,7 @@ def _all_feasible(separator, failure, remedy):
 
 
 @checks.in_float64
-def hard_margin(rows, norm=2.0, required=None):
+def hard_margin(rows, norm=2.0, required=None, shape=None):
     """Solve ``min |theta|_p`` s.t. rows theta >= required for many sets of rows; infeasible ones marked, not raised.
 
     A solution longer than 1e9 (largest required margin) / (longest row) in the Euclidean norm counts as infeasible.
@@ -213,10 +224,13 @@ def hard_margin(rows, norm=2.0, required=None):
     Parameters
     ----------
     rows : array_like, shape (..., m, D)
-    norm : float
+    norm : float, "spectral" or "nuclear"
         1 <= p <= inf. At p = 1 and p = inf the solution need not be unique: it is a vertex of the set of solutions.
+        Spectral and nuclear ones, which need not be unique either, are solved by Clarabel: a second for 16 x 16.
     required : array_like, shape (..., m), optional
         Margin that each row must have, none below 0 and one above; all of them 1 when left out.
+    shape : (int, int), optional
+        (d, e) of the matrix that theta lists row by row, for spectral and nuclear.
 
     Returns
     -------
@@ -225,7 +239,7 @@ def hard_margin(rows, norm=2.0, required=None):
     Raises
     ------
     RuntimeError
-        If rounding, or p, keeps the gap of a solution above 1e-6.
+        If rounding, or p, keeps the gap of a solution above 1e-6, that of a spectral or nuclear one above 1e-8.
     ValueError
         If arrays do not fit, or are so small that theta leaves the floats.
 
@@ -239,17 +253,22 @@ def hard_margin(rows, norm=2.0, required=None):
     [1.0, 0.5]
     """
     rows, required = _with_required(rows, required)
-    norm, (rows, scale) = checks.norm(norm), _scaled(rows)
+    steepest.check_norm(norm, shape)
+    if isinstance(norm, str):
+        steepest.check_shape(shape, rows.shape[-1])
+    rows, scale = _scaled(rows)
     theta, duals, certificate = _euclidean(rows, required)
     feasible = (certificate == 0).all(-1)
     if norm != 2 and feasible.any():
         parts = (part[feasible] for part in (rows, required, theta, duals))
-        theta[feasible], duals[feasible] = least_norm(*parts, norm)
-    separator = _certified(rows, required, theta, duals, certificate, norm)
+        solve = _least_matrices if isinstance(norm, str) else least_norm
+        theta[feasible], duals[feasible] = solve(*parts, norm, *[shape] * isinstance(norm, str))
+    separator = _certified(rows, required, theta, duals, certificate, norm, shape)
     largest = separator.gap.nan_to_num().max()
-    if largest > LARGEST_GAP:
+    if largest > (LARGEST_MATRIX_GAP if isinstance(norm, str) else LARGEST_GAP):
+        name = norm if isinstance(norm, str) else f"l_{norm:g}"
         raise RuntimeError(
-            f"the SVM in the l_{norm:g} norm is solved to a relative gap of {largest:.1g} only: rescale the rows"
+            f"the SVM in the {name} norm is solved to a relative gap of {largest:.1g} only: rescale the rows"
             + ", or take a norm closer to 2" * (norm != 2)
         )
     theta, duals = separator.theta * scale, separator.duals * scale * scale
@@ -257,6 +276,16 @@ def hard_margin(rows, norm=2.0, required=None):
         size = (rows / scale[..., None]).abs().max()
         raise ValueError(f"difference rows are at most {size:.2g}: rescale them, theta leaves the floats")
     return replace(separator, theta=theta, duals=duals)
+
+
+def _least_matrices(rows, required, start, duals, norm, shape):
+    """Theta and multipliers of a batch in the spectral or nuclear norm."""
+    from ._matrix_norms import least_matrix
+
+    solved = [least_matrix(*one, norm, shape) for one in zip(rows, required, start, strict=True)]
+    theta, duals = (torch.stack(part) for part in zip(*solved, strict=True))
+    combined = steepest.length(torch.einsum("bmd,bm->bd", rows, duals), steepest.dual(norm), shape)[:, None]
+    return theta, duals / combined * ((required * duals).sum(-1, keepdim=True) / combined)
 
 
 def _scaled(rows):
@@ -324,7 +353,7 @@ def hard_margin_cvxpy(rows, norm=2.0, required=None):
     return _certified(rows, required, torch.as_tensor(theta.value), duals, torch.zeros_like(duals), norm)
 
 
-def _certified(rows, required, theta, duals, certificate, norm):
+def _certified(rows, required, theta, duals, certificate, norm, shape=None):
     """Scale theta to its required margins b; compare its norm with the dual bound b . u / |D^T u|_q, 1/p + 1/q = 1."""
     feasible = (certificate == 0).all(-1)
     margins = torch.einsum("...md,...d->...m", rows, theta)
@@ -336,6 +365,26 @@ def _certified(rows, required, theta, duals, certificate, norm):
         )
     theta, margins = theta / smallest[..., None], margins / smallest[..., None]
     combined = torch.einsum("...md,...m->...d", rows, duals)
-    bound = (duals * required).sum(-1) / geometry.norm(combined, geometry.dual(norm))
-    gap = 1 - bound / geometry.norm(theta, norm)
-    return Separator(theta, duals, margins, gap, feasible, certificate)
+    bound = (duals * required).sum(-1) / steepest.length(combined, steepest.dual(norm), shape)
+    gap = 1 - bound / steepest.length(theta, norm, shape)
+    doubt = torch.zeros_like(margins)
+    if norm not in (1, 2, math.inf, *steepest.MATRIX_NORMS):
+        doubt = torch.einsum("...md,...d->...m", rows.abs(), _entry_errors(theta, gap, norm))
+    return Separator(theta, duals, margins, gap, feasible, certificate, doubt)
+
+
+def _entry_errors(theta, gap, norm):
+    """Bounds on the distance of each entry of theta from the exact solution's, shape (..., D), for 1 < p < infinity.
+
+    Half way between two solutions is one as well, so the mean of their powers ``|x|^p`` exceeds that of the middle by
+    at most ``1 - (1 - gap)^p`` of ``|theta|_p^p``. How far apart entries can then be is told by the second derivative
+    ``p (p - 1) |x|^(p-2)`` and, for p > 2, near zero, by Clarkson's ``|difference / 2|^p``.
+    """
+    length = geometry.norm(theta, norm)[..., None]
+    share = theta.abs() / torch.where(length == 0, 1.0, length)
+    excess = -torch.expm1(norm * torch.log1p(-gap.nan_to_num().clamp(ROUNDING, 0.5)))[..., None]
+    bend = norm * (norm - 1)
+    if norm < 2:
+        return (8 * excess / bend) ** 0.5 * length * torch.ones_like(share)
+    curved = (16 * excess / bend * (share / 2) ** (2 - norm)) ** 0.5
+    return torch.where(curved <= share, curved, torch.inf).minimum(2 * excess ** (1 / norm)) * length

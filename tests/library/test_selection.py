@@ -12,7 +12,7 @@ from lib.geometry import norm, one_minus_cosine, unit
 from lib.logspace import gradient
 from lib.paths import regularization_path, stationarity
 from lib.problem import Problem, difference_rows, from_tokens
-from lib.separators import att_svm
+from lib.separators import _certified, att_svm, hard_margin
 
 
 def test_optimal_and_selected_tokens():
@@ -150,3 +150,22 @@ def test_on_the_road_of_a_matrix_the_gradient_is_normal_to_the_sphere(order):
     road = 1e4 * unit(svm.theta, order) + across
     assert (svm.duals > 0).sum() == 2
     assert stationarity(problem, losses.logistic, road, norm=order) < 1e-14
+
+
+def test_a_neighbour_is_known_where_the_exact_separator_has_a_zero_entry():
+    """For p > 2 the gap says little about an entry near zero: interior points leave 1e-5 there, and in the margin."""
+    keys = [[[2, 1], [0, 0], [-1, -1], [1, 0]], [[2, 1], [1, 0], [2, 0], [0, -1]], [[2, 1], [-1, 0], [0, 0], [1, -1]]]
+    scores = [[0.5, 0, 1, 0], [1, 1, 0.5, 1], [0.5, 0.5, 0, 1]]
+    assert selection.locally_optimal_selections(Problem(keys, scores), norm=3.0)[0].tolist() == [[0, 2, 3]]
+
+
+@pytest.mark.parametrize("order", [1.5, 3.0, 6.0])
+def test_the_doubt_bounds_how_far_margins_are_off(order):
+    rows = torch.randn(12, 6, 5, generator=seeded(3), dtype=torch.float64)
+    rows[..., 0] = rows[..., 0].abs() + 1
+    exact, ones = hard_margin(rows, order), torch.ones(12, 6).double()
+    noise = 1e-3 * torch.randn(exact.theta.shape, generator=seeded(4), dtype=torch.float64)
+    off = _certified(rows, ones, exact.theta + noise, exact.duals, 0 * ones, order)
+    apart = (off.margins - exact.margins).abs()
+    assert (apart <= off.doubt).all()
+    assert (exact.doubt < 0.1 * off.doubt).all()

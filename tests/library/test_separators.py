@@ -664,3 +664,70 @@ def test_answer_of_a_solver_that_is_not_optimal_is_refused(monkeypatch):
     monkeypatch.setattr(separators, "_euclidean", lazy)
     with pytest.raises(RuntimeError, match="relative gap of"):
         separators.hard_margin(rows)
+
+
+# --- spectral and nuclear norm
+
+
+@pytest.mark.parametrize("name", ["spectral", "nuclear"])
+def test_one_matrix_row_in_matrix_norms(name):
+    row = torch.tensor([[3.0, 0.0, 0.0, 4.0]]).double()  # singular values 3 and 4
+    separator = hard_margin(row, name, shape=(2, 2))
+    expected = {"spectral": [1 / 7, 0, 0, 1 / 7], "nuclear": [0, 0, 0, 1 / 4]}[name]
+    torch.testing.assert_close(separator.theta, torch.tensor(expected).double(), rtol=0, atol=1e-5)
+    # by hand: the dual norm of u D is that of lambda, and u times it is the multiplier of |theta|^2 / 2
+    assert separator.duals.item() == pytest.approx({"spectral": 1 / 49, "nuclear": 1 / 16}[name], rel=1e-6)
+
+
+@pytest.mark.parametrize(("name", "order"), [("spectral", math.inf), ("nuclear", 1)])
+@pytest.mark.parametrize("seed", range(3))
+def test_matrix_norms_of_diagonal_rows_are_those_of_vectors(name, order, seed):
+    diagonal = torch.randn(4, 3, generator=seeded(seed), dtype=torch.float64)
+    diagonal[:, 0] = diagonal[:, 0].abs() + 0.5
+    rows = torch.diag_embed(diagonal).flatten(-2)
+    matrix = hard_margin(rows, name, shape=(3, 3))
+    vector = hard_margin(diagonal, order)
+    assert torch.linalg.matrix_norm(matrix.theta.reshape(3, 3), {"spectral": 2, "nuclear": "nuc"}[name]) == (
+        pytest.approx(norm(vector.theta, order).item(), rel=1e-8)
+    )
+
+
+@pytest.mark.parametrize("name", ["spectral", "nuclear"])
+@pytest.mark.parametrize("seed", range(3))
+def test_matrix_norms_by_their_gap_and_scs(name, seed):
+    rows = torch.randn(8, 12, generator=seeded(seed), dtype=torch.float64)
+    separator = hard_margin(rows, name, shape=(3, 4))
+    kinds = {"spectral": 2, "nuclear": "nuc"}
+    length = np.linalg.norm(separator.theta.reshape(3, 4).numpy(), kinds[name])
+    combined = (separator.duals @ rows).reshape(3, 4).numpy()
+    dual = np.linalg.norm(combined, kinds["nuclear" if name == "spectral" else "spectral"])
+    assert 1 - separator.duals.sum().item() / dual / length == pytest.approx(separator.gap.item(), abs=1e-13)
+    assert -1e-13 < separator.gap < 1e-8
+    assert separator.margins.min() == pytest.approx(1)
+    assert separator.duals.sum().item() == pytest.approx(length**2, rel=1e-7)
+    matrix = cvxpy.Variable((3, 4))
+    stated = rows.numpy() @ cvxpy.vec(matrix, order="C") >= 1
+    size = cvxpy.norm(matrix, kinds[name])
+    assert cvxpy.Problem(cvxpy.Minimize(size), [stated]).solve(solver=cvxpy.SCS, eps=1e-8) == pytest.approx(
+        length, rel=1e-5
+    )
+
+
+def test_att_svm_takes_the_shape_from_the_queries_and_marks_what_has_no_solution():
+    generator = seeded(5)
+    problem = Problem(*(torch.randn(shape, generator=generator).double() for shape in ((2, 3, 3), (2, 3), (2, 4))))
+    rows = difference_rows(problem, [0, 1])
+    separator = att_svm(problem, [0, 1], "nuclear")
+    torch.testing.assert_close(separator.theta, hard_margin(rows, "nuclear", shape=(3, 4)).theta)
+    marked = hard_margin(torch.stack([rows, torch.cat([rows[:-1], -rows[:1]])]), "spectral", shape=(3, 4))
+    assert marked.feasible.tolist() == [True, False]
+
+
+def test_matrix_norms_refuse_what_is_no_matrix():
+    problem = Problem([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]])
+    with pytest.raises(ValueError, match="a prompt is no matrix"):
+        att_svm(problem, norm="spectral")
+    with pytest.raises(ValueError, match="norm is 'operator': give p"):
+        att_svm(problem, norm="operator")
+    with pytest.raises(ValueError, match=r"shape is \(2, 2\), vectors have 3 entries"):
+        hard_margin([[1.0, 0.0, 0.0]], "nuclear", shape=(2, 2))
