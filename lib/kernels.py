@@ -807,6 +807,29 @@ def _descend(
                 break
 
 
+@compiled()
+def _move_together(mirrored, both, direction, cut, log_scales, rules, factors, sizes, duals, norm, room):
+    """As `_move`, for head and theta by the second rule in one dual norm: both parts of the direction get one scale."""
+    log_scale = max(log_scales[0], log_scales[1])
+    if log_scale > -np.inf:
+        direction[:cut] *= math.exp(log_scales[0] - log_scale)
+        direction[cut:] *= math.exp(log_scales[1] - log_scale)
+    length = _length(direction, duals[1], room)
+    step = _step_length(rules[1], factors[1], sizes[1], length, log_scale, 0.0, 0.0)
+    return _move(mirrored, both, direction, step, norm)
+
+
+@compiled()
+def _move_apart(mirrored, both, direction, cut, log_scales, rules, factors, sizes, duals, norm, room):
+    """As `_move`, for head and theta, each by its own rule and in its own dual norm."""
+    parts = direction[:cut], direction[cut:]
+    lengths = _length(parts[0], duals[0], room[:cut]), _length(parts[1], duals[1], room[cut:])
+    head_step = _step_length(rules[0], factors[0], sizes[0], lengths[0], log_scales[0], 0.0, 0.0)
+    step = _step_length(rules[1], factors[1], sizes[1], lengths[1], log_scales[1], 0.0, 0.0)
+    finite = _move(mirrored[:cut], both[:cut], parts[0], head_step, norm)
+    return _move(mirrored[cut:], both[cut:], parts[1], step, norm) and finite
+
+
 @compiled(
     "void(f8[:,:,:,::1], f8[:,:,::1], f8[:,:,:,::1], f8[:,::1], i8[:,::1], i8, f8, f8[:,::1], b1, i8[::1],"
     " f8[:,::1], f8[::1], f8[::1], i8[::1], f8, f8[:,:,::1], i8[::1], i8, i8)"
@@ -840,23 +863,17 @@ def _descend_jointly(
             of_theta = _gradient(
                 own_keys, own_queries, scores, loss, centre, logits, weights, scales, moved, direction[cut:]
             )
+            factors = _decay(k, powers[0]), _decay(k, powers[1])
+            own_sizes = sizes[0, b], sizes[1, b]
+            slopes = of_head, of_theta
             if together:
-                log_scale = max(of_head, of_theta)
-                if log_scale > -np.inf:
-                    direction[:cut] *= math.exp(of_head - log_scale)
-                    direction[cut:] *= math.exp(of_theta - log_scale)
-                length = _length(direction, duals[1], room)
-                step = _step_length(rules[1], _decay(k, powers[1]), sizes[1, b], length, log_scale, 0.0, 0.0)
-                finite = _move(mirrored, both, direction, step, norm)
-            else:
-                parts = direction[:cut], direction[cut:]
-                lengths = _length(parts[0], duals[0], room[:cut]), _length(parts[1], duals[1], room[cut:])
-                steps = (
-                    _step_length(rules[0], _decay(k, powers[0]), sizes[0, b], lengths[0], of_head, 0.0, 0.0),
-                    _step_length(rules[1], _decay(k, powers[1]), sizes[1, b], lengths[1], of_theta, 0.0, 0.0),
+                finite = _move_together(
+                    mirrored, both, direction, cut, slopes, rules, factors, own_sizes, duals, norm, room
                 )
-                finite = _move(mirrored[:cut], both[:cut], parts[0], steps[0], norm)
-                finite = _move(mirrored[cut:], both[cut:], parts[1], steps[1], norm) and finite
+            else:
+                finite = _move_apart(
+                    mirrored, both, direction, cut, slopes, rules, factors, own_sizes, duals, norm, room
+                )
             if not finite:
                 failed[b] = k + 1
                 break
