@@ -359,6 +359,30 @@ def train_readers(
     return Readers(at, *found.unbind(-1), {name: part.view(-1, *shape) for (name, shape), part in named})
 
 
+def patch_places(images, size):
+    """Places and values (N, T, k), for :func:`train_readers`, of square patches: their pixels, and where they lie."""
+    pixels = patches(images, size).double()
+    inputs, tokens, features = pixels.shape
+    of_pixels = torch.arange(features).expand(inputs, tokens, -1)
+    of_patches = (features + torch.arange(tokens)[:, None]).expand(inputs, -1, -1)
+    ones = torch.ones(inputs, tokens, 1, dtype=pixels.dtype)
+    return torch.cat([of_pixels, of_patches], -1), torch.cat([pixels, ones], -1)
+
+
+def reached(record, level):
+    """Steps (members,) of :class:`Readers` until the loss is at a level, and the path until then; infinite if never.
+
+    Between two looks the logarithm of the loss is taken as straight.
+    """
+    above = record.losses.log() - math.log(checks.positive("level", level))
+    there = above <= 0
+    k = there.int().argmax(0).clamp_min(1)[None]
+    steps = torch.tensor(record.at, dtype=above.dtype)[:, None].expand_as(above)
+    (a, b), *ends = [[x.gather(0, j)[0] for j in (k - 1, k)] for x in (above, steps, record.paths)]
+    part = (a / (a - b)).clamp(0, 1)
+    return tuple((u + part * (v - u)).where(there.any(0), math.inf) for u, v in ends)
+
+
 def _drawn(shapes, seed, attention):
     """A reader's initial weights, one behind the other: normal, tokens and head of length about 1."""
     generator = torch.Generator().manual_seed(seed)

@@ -1,5 +1,7 @@
 """The transformer and its trainings: against torch's own parts, members against a model alone, and bad input."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -340,3 +342,20 @@ def test_mean_pooling_attends_alike(marked):
 def test_readers_refuse(marked, change, message):
     with pytest.raises(ValueError, match=message):
         networks.train_readers(*marked, [4, 5, 6], 1.0, **change)
+
+
+def test_level_is_reached_between_two_looks():
+    losses = torch.tensor([[1.0, 1.0, 0.01], [0.1, 0.5, math.nan], [0.001, 0.2, math.nan]], dtype=torch.float64)
+    paths = torch.tensor([[0.0, 0.0, 0.0], [2.0, 3.0, math.nan], [4.0, 4.0, math.nan]], dtype=torch.float64)
+    steps, path = networks.reached(networks.Readers([0, 10, 30], losses, paths, losses, {}), 0.01)
+    torch.testing.assert_close(steps, torch.tensor([20.0, math.inf, 0.0], dtype=torch.float64))
+    torch.testing.assert_close(path, torch.tensor([3.0, math.inf, 0.0], dtype=torch.float64))
+
+
+def test_places_of_patches_hold_the_pixels_and_the_place():
+    images = torch.arange(2 * 4 * 4.0).view(2, 1, 4, 4)
+    places, values = networks.patch_places(images, 2)
+    table = torch.eye(8, dtype=torch.float64)
+    tokens = (values[..., None] * table[places]).sum(2)
+    torch.testing.assert_close(tokens[..., :4], networks.patches(images, 2).double())
+    torch.testing.assert_close(tokens[..., 4:], torch.eye(4, dtype=torch.float64).expand(2, 4, 4))
