@@ -285,8 +285,7 @@ class Readers(NamedTuple):
     losses : mean logistic loss on all rows of a member; what was reached last, once a member has stopped.
     paths : lengths of the gradients of all steps so far, together.
     tokens : soft sparsity of the attention, mean over rows and heads.
-    weights : dict of Tensor, at the end: ``table`` (members, words, width), ``queries`` and ``head`` (members, heads,
-        width).
+    weights : dict of Tensor, at the end: ``table`` (members, words, width), both others (members, heads, width).
     """
 
     at: list[int]
