@@ -22,6 +22,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 from . import checks
 
 WIDTH, SIZE = 4.75, 11  # inches, that is 342 points, what a phone of 390 pixels leaves for a figure; points
+INDENT = 14  # points, of the further lines of a wrapped sentence
 RECORDS = 150  # of a band: one every two points of its width
 INK, MUTED, FAINT, PAPER = "#1c1c1c", "#595959", "#e0e0e0", "#ffffff"
 LIGHT = "#fefefe"  # on images, whose colours stay the same in the dark
@@ -393,6 +394,8 @@ def regions(x, y, kinds, names, xlabel, ylabel, lines=None, ax=None):
 def sentences(words, attention, rows, marked=None, label="attention"):
     """Sentences, wrapped, and under each word a cell for each row, as dark as the attention that the word gets.
 
+    A rule stands between two sentences; the further lines of one are close below its first, and indented.
+
     Parameters
     ----------
     words : sequence of sequences of str
@@ -426,8 +429,10 @@ def sentences(words, attention, rows, marked=None, label="attention"):
     for sentence, shade, place in zip(words, attention, marked, strict=True):
         bold = ["bold" if k == place else "normal" for k in range(len(sentence))]
         widths = [_text_size(ax, *pair)[0] + 5 for pair in zip(sentence, cycle([13]), bold, strict=False)]
-        for line in _wrapped(widths, 72 * WIDTH - gutter):
-            left = gutter + np.cumsum([0, *(widths[k] for k in line)])
+        if height > 4:
+            ax.plot([0, 72 * WIDTH], [height - 12] * 2, color=MUTED, lw=0.8)
+        for number, line in enumerate(_wrapped(widths, 72 * WIDTH - gutter - INDENT)):
+            left = gutter + INDENT * (number > 0) + np.cumsum([0, *(widths[k] for k in line)])
             for k, start in zip(line, left, strict=False):
                 ax.text(start + widths[k] / 2, height + 12, sentence[k], fontsize=13, weight=bold[k], ha="center")
             for row, name in enumerate(rows):
@@ -435,8 +440,8 @@ def sentences(words, attention, rows, marked=None, label="attention"):
                 ax.text(gutter - 6, top + 6.5, name, fontsize=SIZE, ha="right", va="center", color=MUTED)
                 boxes += [Rectangle((start, top), widths[k] - 1, 13) for k, start in zip(line, left, strict=False)]
                 shades += [shade[row, k] for k in line]
-            height += 25 + 14 * len(rows)
-        height += 12
+            height += 22 + 14 * len(rows)
+        height += 24
     cells = ax.add_collection(PatchCollection(boxes, cmap=ATTENTION, edgecolor=MUTED, lw=0.4), autolim=False)
     cells.set(array=shades, clim=(0, 1))
     fig.set_size_inches(WIDTH, (height + 44) / 72)

@@ -317,6 +317,21 @@ def test_sentences_are_wrapped_and_stay_in_the_figure():
     assert figure.axes[1].get_xlabel() == "attention"
 
 
+def test_a_rule_parts_two_sentences_and_further_lines_of_one_are_indented():
+    figure = figures.sentences(SENTENCES, ATTENTION, ["start", "end"])
+    (rule,) = figure.axes[0].lines
+    above, below = (figure.axes[0].transData.transform((0, y))[1] for y in rule.get_ydata() + np.array([-1, 1]))
+    drawn = [(name, box) for name, box in boxes_of_words(figure) if name not in ("start", "end")]
+    assert all(box.y0 > above for _, box in drawn[:5])
+    assert all(box.y1 < below for _, box in drawn[5:])
+    lefts = {}
+    for _, box in drawn[5:]:
+        lefts.setdefault(round(box.y0), []).append(box.x0)
+    first, *further = (min(lefts[height]) for height in sorted(lefts, reverse=True))
+    assert further
+    assert all(left > first + 5 for left in further)
+
+
 def test_sentences_of_one_long_word_or_unequal_numbers():
     figures.sentences([["incomprehensibilities" * 3, "a"]], [[[0.0, 1.0]]], ["end"]).canvas.draw()
 
