@@ -497,6 +497,38 @@ def pictures(images, attention, columns, notes=None, label="attention"):
     return fig
 
 
+def matrices(entries, columns=3):
+    """Matrices as squares, one for each entry: as large as it is, in blue where it is above 0, in red where below.
+
+    Parameters
+    ----------
+    entries : dict of str to array_like of shape (rows, columns)
+        By the name that stands above; each by its own largest entry.
+    columns : int
+        Matrices in a row of the figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    checks.whole("columns", columns)
+    entries = {name: _shaped(name, matrix, "rows", "columns") for name, matrix in entries.items()}
+    lines = -(-len(entries) // columns)
+    _, axes = plt.subplots(lines, columns, figsize=(WIDTH, lines * (WIDTH / columns + 0.25)), squeeze=False)
+    for ax in axes.flat[len(entries) :]:
+        ax.set_axis_off()
+    for ax, (name, matrix) in zip(axes.flat, entries.items(), strict=False):
+        shares = np.abs(matrix) / (np.abs(matrix).max() or 1.0)
+        for (row, column), share in np.ndenumerate(shares):
+            side, colour = 0.94 * share**0.5, BLUE if matrix[row, column] > 0 else VERMILION
+            ax.add_patch(Rectangle((column - side / 2, row - side / 2), side, side, color=colour, lw=0))
+        rows, width = matrix.shape
+        ax.set(xlim=(-0.6, width - 0.4), ylim=(rows - 0.4, -0.6), xticks=[], yticks=[], aspect="equal")
+        ax.set_title(name, loc="center")
+        ax.spines[:].set(visible=True, color=MUTED, lw=0.6)
+    return ax.figure
+
+
 def panels(count, height=2.3):
     """``count`` axes stacked in one figure of the house width, ``height`` inches each."""
     checks.whole("count", count)

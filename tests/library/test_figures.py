@@ -379,6 +379,20 @@ def test_pictures_have_notes_and_colours_and_fit_the_page():
     assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
 
 
+def test_matrices_have_a_square_for_each_entry_as_large_as_it_is():
+    figure = figures.matrices({"one": [[4.0, -1.0], [0.0, 2.0]], "none": np.zeros((2, 2))}, columns=3)
+    first, second, third = figure.axes
+    squares = [patch for patch in first.patches if patch.get_width()]
+    areas = np.array([patch.get_width() ** 2 for patch in squares])
+    assert areas / areas[0] == pytest.approx([1, 1 / 4, 1 / 2])
+    assert [to_hex(patch.get_facecolor()) for patch in squares] == [figures.BLUE, figures.VERMILION, figures.BLUE]
+    assert [ax.get_title() for ax in figure.axes] == ["one", "none", ""]
+    assert not any(patch.get_width() for patch in second.patches)
+    assert not third.axison
+    with pytest.raises(ValueError, match="one has shape"):
+        figures.matrices({"one": [1.0, 2.0]})
+
+
 def test_pictures_of_one_image_and_of_no_attention():
     pictures(DIGITS[:1], 0 * MAPS[:1, :1], ["start"])
 
