@@ -376,10 +376,10 @@ def reached(record, level):
     """
     above = record.losses.log() - math.log(checks.positive("level", level))
     there = above <= 0
-    k = there.int().argmax(0).clamp_min(1)[None]
+    k = there.int().argmax(0)[None]
     steps = torch.tensor(record.at, dtype=above.dtype)[:, None].expand_as(above)
-    (a, b), *ends = [[x.gather(0, j)[0] for j in (k - 1, k)] for x in (above, steps, record.paths)]
-    part = (a / (a - b)).clamp(0, 1)
+    (a, b), *ends = [[x.gather(0, j)[0] for j in ((k - 1).clamp_min(0), k)] for x in (above, steps, record.paths)]
+    part = (a / (a - b)).clamp(0, 1).nan_to_num(0)  # 0 / 0 at the first look
     return tuple((u + part * (v - u)).where(there.any(0), math.inf) for u, v in ends)
 
 
