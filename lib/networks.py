@@ -278,6 +278,119 @@ class Adam(torch.optim.Adam):
             weight.copy_(old + size * (weight - old))
 
 
+class Readers(NamedTuple):
+    """Record of readers and of their training; all but the weights have the shape (len(at), members).
+
+    at : list of int, numbers of steps.
+    losses : mean logistic loss on all rows of a member; what was reached last, once a member has stopped.
+    paths : lengths of the gradients of all steps so far, together.
+    tokens : soft sparsity of the attention, mean over rows and heads.
+    weights : dict of Tensor, at the end: ``table`` (members, words, width), ``queries`` and ``head`` (members, heads,
+        width).
+    """
+
+    at: list[int]
+    losses: Tensor
+    paths: Tensor
+    tokens: Tensor
+    weights: dict[str, Tensor]
+
+
+def train_readers(
+    places, values, labels, rows, seeds, step_size, *, rule="sgd", attention="trained", width=8, heads=1, batch=1,
+    at=(0,), until=0.0,
+):  # fmt: skip
+    """Train the papers' model with tokens that are trained too, on the mean logistic loss: a fast network of one layer.
+
+    A token is a sum of rows of a table, x_t = sum_k value_tk E_(place_tk); a head attends by a query and reads by a
+    vector, f = sum_h v_h . sum_t softmax_t(q_h . x_t / sqrt(width)) x_t. :func:`read` is the same by tensors.
+
+    Parameters
+    ----------
+    places : Tensor of int, shape (N, T, k)
+        Rows of the table that make a token, such as the number of a word.
+    values : Tensor, shape (N, T, k)
+        What they are multiplied with: 1 for words, the pixel for images.
+    labels : Tensor, shape (N,)
+        +1 or -1.
+    rows : Tensor of int, shape (members, examples)
+        Inputs of each member; those that do not fill the last batch of an epoch are left out of it.
+    seeds : sequence of int
+        Of the initial weights, and of the order in which a member sees its rows.
+    step_size : float or sequence of float
+    rule : str
+        "sgd", "normalised" (the gradient by its length), or mirror descent "l1.1", "l3", ...
+    attention : str
+        "trained"; "never", its queries stay as drawn; or "alike", they stay zero, which is mean pooling.
+    at : sequence of int
+        Numbers of steps after which to look.
+    until : float
+        Loss at which a member stops, at a look. One that is no longer finite stops, too.
+
+    Returns
+    -------
+    Readers
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, a label is neither +1 nor -1, or a word is unknown.
+    """
+    normalised, norm = rule == "normalised", _order("sgd" if rule == "normalised" else rule)
+    if attention not in ("trained", "never", "alike"):
+        raise ValueError(f"attention is {attention!r}: use trained, never or alike")
+    checks.last("values", values, *places.shape)
+    checks.last("labels", checks.labels(labels), len(places))
+    checks.last("rows", rows, len(seeds), rows.shape[1])
+    if not 0 < checks.whole("batch", batch) <= rows.shape[1]:
+        raise ValueError(f"batch is {batch}, each member has {rows.shape[1]} examples: choose at most so many")
+    shapes = {"table": (int(places.max()) + 1, width), "queries": (heads, width), "head": (heads, width)}
+    weights = torch.stack([_drawn(shapes, seed, attention) for seed in seeds])
+    at = sorted({checks.whole("at", k, 0) for k in at})
+    sizes = torch.as_tensor(step_size, dtype=torch.float64).expand(len(seeds)).tolist()
+    from .kernels import readers  # imports numba
+
+    found = readers(
+        places, values.double(), labels.double(), rows, seeds, weights, sizes, width=width, heads=heads, batch=batch,
+        normalised=normalised, norm=norm, still=attention != "trained", until=until, at=at,
+    )  # fmt: skip
+    parts = weights.split([math.prod(shape) for shape in shapes.values()], dim=1)
+    named = zip(shapes.items(), parts, strict=True)
+    return Readers(at, *found.unbind(-1), {name: part.view(-1, *shape) for (name, shape), part in named})
+
+
+def _drawn(shapes, seed, attention):
+    """A reader's initial weights, one behind the other: normal, tokens and head of length about 1."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = {name: torch.randn(shape, generator=generator, dtype=torch.float64) for name, shape in shapes.items()}
+    drawn["table"] /= shapes["table"][1] ** 0.5
+    drawn["head"] /= shapes["head"][1] ** 0.5
+    drawn["queries"] *= attention != "alike"
+    return torch.cat([part.flatten() for part in drawn.values()])
+
+
+def read(weights, places, values):
+    """Outputs (members, N) of readers and their attention (members, N, heads, T); weights as of :class:`Readers`."""
+    table, queries, head = (weights[name] for name in ("table", "queries", "head"))
+    tokens = torch.einsum("ntk,mntkw->mntw", values.to(table), table[:, places])
+    logits = torch.einsum("mhw,mntw->mnht", queries, tokens) / table.shape[-1] ** 0.5
+    attention = logits.softmax(-1)
+    return torch.einsum("mnht,mntw,mhw->mn", attention, tokens, head), attention
+
+
+def _order(rule):
+    """The p of mirror descent by its name, 2 for "sgd"."""
+    if rule == "sgd":
+        return 2.0
+    try:
+        order = float(rule.removeprefix("l")) if str(rule).startswith("l") else 0.0
+    except ValueError:
+        order = 0.0
+    if not order > 1:
+        raise ValueError(f"optimiser {rule!r} is unknown: use adam, sgd, normalised, or l1.1, l2, l3, ... (p > 1)")
+    return order
+
+
 def flat(parts):
     """All parameters, or parts like them, as one tensor (members, entries)."""
     return torch.cat([part.flatten(1) for part in parts], dim=1)
@@ -309,15 +422,9 @@ def optimiser(name, parameters, step_size):
         step_size = one.to(parameters[0])
     if name == "adam":
         return Adam(parameters, step_size)
-    if name in ("sgd", "normalised"):
-        return MirrorDescent(parameters, step_size, normalised=name == "normalised")
-    try:
-        order = float(name.removeprefix("l")) if str(name).startswith("l") else 0.0
-    except ValueError:
-        order = 0.0
-    if not order > 1:
-        raise ValueError(f"optimiser {name!r} is unknown: use adam, sgd, normalised, or l1.1, l2, l3, ... (p > 1)")
-    return MirrorDescent(parameters, step_size, order)
+    if name == "normalised":
+        return MirrorDescent(parameters, step_size, normalised=True)
+    return MirrorDescent(parameters, step_size, _order(name))
 
 
 class Training(NamedTuple):

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib import networks
-from lib.geometry import mirror_map, norm
+from lib import datasets, networks
+from lib.geometry import inverse_mirror_map, mirror_map, norm
 
 SMALL = {"length": 4, "classes": 3, "features": 2, "width": 8, "hidden": 12}
 
@@ -279,3 +279,64 @@ class TestMeasures:
         labels = (features[:, 2] > 0).long()
         given = networks.linear_answers(features[:200], labels[:200], features[200:])
         assert (given == labels[200:]).double().mean() > 0.9
+
+
+@pytest.fixture
+def marked():
+    corpus = datasets.marked_sentiment(20, torch.Generator().manual_seed(0))
+    places = corpus.ids + torch.tensor([0, len(corpus.vocabulary)])
+    rows = torch.stack([torch.randperm(20, generator=torch.Generator().manual_seed(k))[:12] for k in range(3)])
+    return places, torch.randn(places.shape, generator=torch.Generator().manual_seed(1)), corpus.labels, rows
+
+
+@pytest.mark.parametrize(("rule", "order"), [("sgd", 2.0), ("normalised", 2.0), ("l1.1", 1.1), ("l3", 3.0)])
+@pytest.mark.parametrize("attention", ["trained", "never"])
+def test_a_step_of_readers_is_that_along_the_gradient_of_what_they_read(marked, rule, order, attention):
+    places, values, labels, rows = marked
+    about = {"rule": rule, "attention": attention, "heads": 2, "batch": 12}
+    start, end = (networks.train_readers(*marked, [4, 5, 6], 0.1, at=at, **about) for at in ([0], [0, 1]))
+    weights = {name: weight.clone().requires_grad_() for name, weight in start.weights.items()}
+    outputs, attended = networks.read(weights, places, values)
+    loss = torch.nn.functional.softplus(-(outputs * labels).gather(1, rows)).mean(1)
+    slopes = torch.autograd.grad(loss.sum(), list(weights.values()))
+    if attention == "never":
+        slopes = (slopes[0], torch.zeros_like(slopes[1]), slopes[2])
+    lengths = networks.flat(slopes).norm(dim=1)
+    torch.testing.assert_close(end.losses[0], loss)
+    torch.testing.assert_close(end.paths[1], lengths)
+    torch.testing.assert_close(end.tokens[0], networks.soft_sparsity(attended).mean(-1).gather(1, rows).mean(1))
+    for (name, weight), slope in zip(weights.items(), slopes, strict=True):
+        step = 0.1 * slope / (lengths.view(-1, 1, 1) if rule == "normalised" else 1.0)
+        there = inverse_mirror_map(mirror_map(weight, order) - step, order)
+        torch.testing.assert_close(end.weights[name], there, msg=name)
+
+
+def test_readers_take_minibatches_and_stop_where_they_are_told(marked):
+    record = networks.train_readers(*marked, [4, 5, 6], [0.5, 1.0, 3.0], batch=4, at=range(0, 2000, 10), until=0.1)
+    losses = record.losses
+    ended = losses.isfinite().sum(0) - 1
+    assert (losses.gather(0, ended[None]) <= 0.1).all()
+    assert (losses.gather(0, ended[None] - 1) > 0.1).all()
+    alone = networks.train_readers(*marked[:3], marked[3][1:2], [5], 1.0, batch=4, at=range(0, 2000, 10), until=0.1)
+    assert torch.equal(alone.losses[:, 0].nan_to_num(), losses[:, 1].nan_to_num())
+
+
+def test_mean_pooling_attends_alike(marked):
+    record = networks.train_readers(*marked, [4, 5, 6], 1.0, attention="alike", at=[0, 50], batch=3)
+    torch.testing.assert_close(record.tokens, torch.full_like(record.tokens, marked[0].shape[1]))
+    assert (record.weights["queries"] == 0).all()
+    assert (record.losses[1] < record.losses[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"attention": "off"}, "attention is 'off': use trained, never or alike"),
+        ({"batch": 13}, "batch is 13, each member has 12 examples: choose at most so many"),
+        ({"rule": "l1"}, "optimiser 'l1' is unknown"),
+        ({"at": [-1]}, "at is -1: give a whole number of at least 0"),
+    ],
+)
+def test_readers_refuse(marked, change, message):
+    with pytest.raises(ValueError, match=message):
+        networks.train_readers(*marked, [4, 5, 6], 1.0, **change)
