@@ -256,7 +256,7 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
         conflict=[] if feasible else _conflict(small, selected, separator.certificate),
         choices=choices,
         choices_away=choices_away,
-        settled=settled(small, today)[0] if settle else None,
+        settled=settled(small, today) if settle else None,
         end=_end(small, loss, here, iterations) if iterations else None,
     )
 

@@ -1,7 +1,7 @@
 """Which tokens attention picks, and whether a pick can last: Definitions 1 and 2 of arXiv:2306.13596."""
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 import torch
@@ -11,6 +11,7 @@ from torch.nn.functional import pad
 from . import checks, geometry
 from .problem import check_selected, difference_rows, other_tokens
 from .separators import InfeasibleError, Separator, hard_margin
+from .span import in_span
 
 MOST_SELECTIONS = 100_000
 
@@ -337,9 +338,8 @@ def settled(problem, selected):
 
     Returns
     -------
-    selected : Tensor of int, shape (n,)
-    separator : Separator
-        Its ATT-SVM. Where no swap is left that has one, or scores tie, it need not be locally optimal.
+    Tensor of int, shape (n,)
+        Where no swap is left that has a separator, or scores tie, it need not be locally optimal.
 
     Raises
     ------
@@ -350,12 +350,15 @@ def settled(problem, selected):
     --------
     >>> from lib.problem import Problem
     >>> problem = Problem([[[0.0, 1.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]]], scores=[[1.0, 0.0], [0.0, 1.0]])
-    >>> settled(problem, [1, 1])[0].tolist()
+    >>> settled(problem, [1, 1]).tolist()
     [0, 1]
     """
     checks.problem(problem)
     checks.single(problem)
     selected = check_selected(problem, selected)
+    if problem.queries is not None:  # in the coordinates that are there: few, where all ask alike
+        problem = in_span(problem)
+        problem = replace(problem, keys=problem.keys[..., problem.keys.flatten(0, 1).any(0)])
     separator = hard_margin(difference_rows(problem, selected))
     if not separator.feasible:
         raise ValueError(
@@ -363,7 +366,7 @@ def settled(problem, selected):
         )
     while (swap := _swapped(problem, selected, separator)) is not None:
         selected, separator = swap
-    return selected, separator
+    return selected
 
 
 def _swapped(problem, selected, separator):

@@ -212,7 +212,7 @@ def test_swaps_foretell_where_the_choice_is_not_optimal():
         problem = random_problem(seed, n=2, T=3, d=6)
         theta = torch.randn(6, generator=seeded(seed), dtype=torch.float64)
         found = examine(problem, theta, settle=True, iterations=10)
-        assert torch.equal(found.settled, settled(problem, found.today)[0])
+        assert torch.equal(found.settled, settled(problem, found.today))
         assert torch.equal(found.foretold, found.settled)
         assert f"Swaps lead from today's choice to {found.settled[0]}, {found.settled[1]}." in str(found)
         assert found.as_dict()["settled"] == found.settled.tolist()
