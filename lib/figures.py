@@ -299,6 +299,36 @@ def margins(margins, kinds, best=None, ax=None):
     return ax.figure
 
 
+def dots(names, series, xlabel, ax=None):
+    """Numbers of several cases, each on a line of its own, the first on top, with one mark for each kind of number.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The cases.
+    series : dict of str to array_like of shape (cases,)
+        The kinds; nan leaves a mark out.
+    ax : matplotlib.axes.Axes, optional
+        Panel of a larger figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    series = {kind: _shaped(kind, values, len(names)) for kind, values in series.items()}
+    if ax is None:
+        _, ax = plt.subplots(figsize=(WIDTH, 1.3 + 0.32 * len(names)))
+    look = {"palette": dict(zip(series, _colours(series, ax), strict=True)), "style_order": list(series), "s": 60}
+    kinds = [kind for kind in series for _ in names]
+    heights = np.tile(np.arange(len(names)), len(series))
+    ax.hlines(np.arange(len(names)), *np.nanpercentile(list(series.values()), [0, 100], axis=0), color=FAINT, zorder=0)
+    sns.scatterplot(x=np.concatenate([*series.values()]), y=heights, hue=kinds, style=kinds, ax=ax, **look)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2)
+    ax.set(xlabel=xlabel, ylim=(len(names) - 0.5, -0.5))
+    ax.set_yticks(range(len(names)), names)
+    return ax.figure
+
+
 def heatmap(x, y, values, xlabel, ylabel, label, title="", limits=None, level=None, lines=None, ax=None):
     """Image of ``values`` over two axes, with a contour and named lines on it.
 

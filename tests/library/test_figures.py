@@ -274,6 +274,16 @@ def test_regions_cover_their_cells_and_bear_their_names():
     ]
 
 
+def test_dots_have_a_line_for_each_case_and_a_mark_for_each_kind():
+    figure = figures.dots(["one", "two", "three"], {"a": [0.1, 0.2, 0.3], "b": [0.4, np.nan, 0.6]}, "share")
+    (ax,) = figure.axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["one", "two", "three"]
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
+    drawn = ax.collections[-1].get_offsets().tolist()
+    assert sorted(drawn) == [[0.1, 0], [0.2, 1], [0.3, 2], [0.4, 0], [0.6, 2]]
+
+
 def test_panels_of_heatmaps_share_one_bar():
     upper, lower = figures.panels(2)
     figures.heatmap(COLUMNS, ROWS, SLOPE, "", "rows", label="", ax=upper)
