@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 FLOATS = (torch.float32, torch.float64)
+MATRIX_NORMS = ("spectral", "nuclear")
 
 
 def tensor(name, value, *trailing, like=None):
@@ -191,6 +192,19 @@ def number(name, value, fits, remedy):
 def norm(value):
     """Return p of an l_p norm, or raise ValueError."""
     return number("norm", value, lambda p: p >= 1, "an l_p norm has 1 <= p <= inf")
+
+
+def any_norm(value, shape=None, size=None):
+    """Return p, or the name of a norm of matrices, whose shape (d, e) vectors of this size have to fit."""
+    if value not in MATRIX_NORMS:
+        return number(
+            "norm", value, lambda p: p >= 1, "an l_p norm has 1 <= p <= inf, a matrix spectral and nuclear too"
+        )
+    if shape is None or len(shape) != 2:
+        raise ValueError(f"norm is {value!r}, shape {shape}: a prompt is no matrix; give the shape (d, e) of one")
+    if size is not None and math.prod(shape) != size:
+        raise ValueError(f"shape is {tuple(shape)}, vectors have {size} entries: give the shape of theirs")
+    return value
 
 
 def potential(value):

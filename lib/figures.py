@@ -299,6 +299,36 @@ def margins(margins, kinds, best=None, ax=None):
     return ax.figure
 
 
+def dots(names, series, xlabel, ax=None):
+    """Numbers of several cases, each on a line of its own, the first on top, with one mark for each kind of number.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The cases.
+    series : dict of str to array_like of shape (cases,)
+        The kinds; nan leaves a mark out.
+    ax : matplotlib.axes.Axes, optional
+        Panel of a larger figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    series = {kind: _shaped(kind, values, len(names)) for kind, values in series.items()}
+    if ax is None:
+        _, ax = plt.subplots(figsize=(WIDTH, 1.3 + 0.32 * len(names)))
+    look = {"palette": dict(zip(series, _colours(series, ax), strict=True)), "style_order": list(series), "s": 60}
+    kinds = [kind for kind in series for _ in names]
+    heights = np.tile(np.arange(len(names)), len(series))
+    ax.hlines(np.arange(len(names)), *np.nanpercentile(list(series.values()), [0, 100], axis=0), color=FAINT, zorder=0)
+    sns.scatterplot(x=np.concatenate([*series.values()]), y=heights, hue=kinds, style=kinds, ax=ax, **look)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2)
+    ax.set(xlabel=xlabel, ylim=(len(names) - 0.5, -0.5))
+    ax.set_yticks(range(len(names)), names)
+    return ax.figure
+
+
 def heatmap(x, y, values, xlabel, ylabel, label, title="", limits=None, level=None, lines=None, ax=None):
     """Image of ``values`` over two axes, with a contour and named lines on it.
 
@@ -495,6 +525,38 @@ def pictures(images, attention, columns, notes=None, label="attention"):
             ax.set_title(columns[column], fontsize=SIZE, loc="center")
     fig.colorbar(drawn, ax=axes, orientation="horizontal", label=label, shrink=0.6, aspect=35)
     return fig
+
+
+def matrices(entries, columns=3):
+    """Matrices as squares, one for each entry: as large as it is, in blue where it is above 0, in red where below.
+
+    Parameters
+    ----------
+    entries : dict of str to array_like of shape (rows, columns)
+        By the name that stands above; each by its own largest entry.
+    columns : int
+        Matrices in a row of the figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    checks.whole("columns", columns)
+    entries = {name: _shaped(name, matrix, "rows", "columns") for name, matrix in entries.items()}
+    lines = -(-len(entries) // columns)
+    _, axes = plt.subplots(lines, columns, figsize=(WIDTH, lines * (WIDTH / columns + 0.25)), squeeze=False)
+    for ax in axes.flat[len(entries) :]:
+        ax.set_axis_off()
+    for ax, (name, matrix) in zip(axes.flat, entries.items(), strict=False):
+        shares = np.abs(matrix) / (np.abs(matrix).max() or 1.0)
+        for (row, column), share in np.ndenumerate(shares):
+            side, colour = 0.94 * share**0.5, BLUE if matrix[row, column] > 0 else VERMILION
+            ax.add_patch(Rectangle((column - side / 2, row - side / 2), side, side, color=colour, lw=0))
+        rows, width = matrix.shape
+        ax.set(xlim=(-0.6, width - 0.4), ylim=(rows - 0.4, -0.6), xticks=[], yticks=[], aspect="equal")
+        ax.set_title(name, loc="center")
+        ax.spines[:].set(visible=True, color=MUTED, lw=0.6)
+    return ax.figure
 
 
 def panels(count, height=2.3):

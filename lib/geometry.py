@@ -16,9 +16,16 @@ from . import checks
 NODES, WEIGHTS = ((0.5 * part).tolist() for part in np.polynomial.legendre.leggauss(20))  # on [-1/2, 1/2]
 
 
-def norm(vectors, norm=2.0):
-    """l_p norm along the last dimension, shape (...); ``norm``, p, between 1 and infinity."""
-    vectors, norm = checks.floating("vectors", vectors), checks.norm(norm)
+def norm(vectors, norm=2.0, shape=None):
+    """Norm along the last dimension, shape (...).
+
+    ``norm`` is p, between 1 and infinity; or "spectral" or "nuclear", of the matrix of this ``shape`` (d, e) whose rows
+    stand there one behind the other.
+    """
+    vectors = checks.floating("vectors", vectors)
+    if checks.any_norm(norm, shape, *vectors.shape[-1:]) in checks.MATRIX_NORMS:
+        values = torch.linalg.svdvals(vectors.unflatten(-1, tuple(shape)))
+        return values[..., 0] if norm == "spectral" else values.sum(-1)
     if norm in (1, 2, math.inf):
         return torch.linalg.vector_norm(vectors, ord=norm, dim=-1)
     largest = vectors.abs().amax(-1, keepdim=True)  # a high power of anything but 1 overflows or vanishes
@@ -30,7 +37,9 @@ _length = norm  # where an argument is called norm
 
 
 def dual(norm):
-    """q with 1/p + 1/q = 1: the norm that is dual to the l_p norm, 1 <= p <= inf."""
+    """The norm that is dual: q with 1/p + 1/q = 1 for the l_p norm, 1 <= p <= inf; spectral and nuclear are a pair."""
+    if norm in checks.MATRIX_NORMS:
+        return checks.MATRIX_NORMS[1 - checks.MATRIX_NORMS.index(norm)]
     return math.inf if checks.norm(norm) == 1 else 1.0 if norm == math.inf else norm / (norm - 1)
 
 

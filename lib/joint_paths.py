@@ -150,21 +150,7 @@ def joint_path(problem, head_radii, radii, angles=360, norm=2.0, within=None):
     """
     checks.joint_problem(problem)
     angles = checks.whole("angles", angles, FEWEST)
-    if problem.queries is not None:
-        raise ValueError("the joint path is one of prompts, and there are queries: leave them out, or use run")
-    if problem.tokens.shape[-1] != 2 or problem.keys.shape[-1] != 2:
-        raise ValueError(
-            f"tokens have c = {problem.tokens.shape[-1]} and keys d = {problem.keys.shape[-1]}, and both must be in the"
-            " plane: above it, use run"
-        )
-    head_radii, radii = (
-        checks.positive(name, one).double() for name, one in (("head_radii", head_radii), ("radii", radii))
-    )
-    if head_radii.ndim != 1 or head_radii.shape != radii.shape:
-        raise ValueError(
-            f"there are {tuple(head_radii.shape)} radii of the head and {tuple(radii.shape)} of the prompt: give two"
-            " lists of one length"
-        )
+    head_radii, radii = _plane_radii(problem, head_radii, radii)
     from .kernels import profile  # imports numba
 
     pairs = [radius.reshape(-1, *[1] * len(problem.batch_shape)) for radius in (head_radii, radii)]
@@ -180,23 +166,35 @@ def joint_path(problem, head_radii, radii, angles=360, norm=2.0, within=None):
         slope = torch.cat([-wall, slope, wall])
     if value.isinf().all(0).any():
         raise ValueError("no prompt lets a head separate the labels: take other tokens")
-    inside, beyond, onward = _brackets(places, slope, value)
-    floor = profile(problem, *pairs, inside, norm)[2]
-    for _ in range(BISECTIONS):
-        middle = (inside + beyond) / 2
-        _, slope, value = profile(problem, *pairs, middle, norm)
-        over = ~(onward * slope <= 0) | _higher(value, floor)
-        inside, beyond, floor = (
-            torch.where(over, *pair) for pair in ((inside, middle), (middle, beyond), (floor, value))
-        )
-    heads, _, value = profile(problem, *pairs, inside, norm)
-    prompts = on_circle(inside, pairs[1], norm)
+    minima = _minima(lambda angles: profile(problem, *pairs, angles, norm), *_brackets(places, slope, value))
+    heads, _, value = profile(problem, *pairs, minima, norm)
+    prompts = on_circle(minima, pairs[1], norm)
     # Where minima select the same tokens, the risks may agree to rounding: then their distance from the limit decides.
     selected = _take(selected_tokens(problem.fixed_head(heads), prompts), value.argmin(0))
     excess = excess_risk(problem.fixed_head(heads), logistic, prompts, selected)
     close = ~_higher(value, value.amin(0))
     best = torch.where(close, ordered(excess), torch.inf).argmin(0)
     return JointPath(_take(heads, best), _take(prompts, best), value.gather(0, best[None])[0])
+
+
+def _plane_radii(problem, head_radii, radii):
+    """The two lists of radii in float64; ValueError where they do not fit each other or the problem is not planar."""
+    if problem.queries is not None:
+        raise ValueError("the joint path is one of prompts, and there are queries: leave them out, or use run")
+    if problem.tokens.shape[-1] != 2 or problem.keys.shape[-1] != 2:
+        raise ValueError(
+            f"tokens have c = {problem.tokens.shape[-1]} and keys d = {problem.keys.shape[-1]}, and both must be in the"
+            " plane: above it, use run"
+        )
+    head_radii, radii = (
+        checks.positive(name, one).double() for name, one in (("head_radii", head_radii), ("radii", radii))
+    )
+    if head_radii.ndim != 1 or head_radii.shape != radii.shape:
+        raise ValueError(
+            f"there are {tuple(head_radii.shape)} radii of the head and {tuple(radii.shape)} of the prompt: give two"
+            " lists of one length"
+        )
+    return head_radii, radii
 
 
 def _quadrant(problem, selected):
@@ -224,6 +222,19 @@ def _brackets(places, slope, value):
     inside = torch.cat([places[:-1], places[1:]]).gather(0, lowest)
     beyond = torch.cat([places[1:], places[:-1]]).gather(0, lowest)
     return inside, beyond, (beyond - inside).sign()
+
+
+def _minima(profile, inside, beyond, onward):
+    """Angles of the minima between the brackets' two ends, by bisection of the slope."""
+    floor = profile(inside)[2]
+    for _ in range(BISECTIONS):
+        middle = (inside + beyond) / 2
+        _, slope, value = profile(middle)
+        over = ~(onward * slope <= 0) | _higher(value, floor)
+        inside, beyond, floor = (
+            torch.where(over, *pair) for pair in ((inside, middle), (middle, beyond), (floor, value))
+        )
+    return inside
 
 
 def _higher(value, other):

@@ -755,6 +755,73 @@ def _profile(keys, tokens, labels, places, head_radii, radii, angles, norm, head
         slopes[b] = direction[1] * across[0] - direction[0] * across[1]
 
 
+# ---- a reader, whose tokens are trained ------------------------------------------------------------------------------
+
+
+@compiled()
+def _read(places, values, table, queries, head, tokens, attention, read):
+    """Fill in tokens, attention and what a reader reads of one input; return its output. See `lib.networks.read`."""
+    count, width = tokens.shape
+    for t in range(count):
+        tokens[t] = 0.0
+        for k in range(places.shape[1]):
+            for j in range(width):
+                tokens[t, j] += values[t, k] * table[places[t, k], j]
+    output = 0.0
+    for h in range(len(queries)):
+        top, total = -np.inf, 0.0
+        for t in range(count):
+            logit = 0.0
+            for j in range(width):
+                logit += queries[h, j] * tokens[t, j]
+            attention[h, t] = logit / math.sqrt(width)
+            top = max(top, attention[h, t])
+        for t in range(count):
+            attention[h, t] = math.exp(attention[h, t] - top)
+            total += attention[h, t]
+        read[h] = 0.0
+        for t in range(count):
+            attention[h, t] /= total
+            for j in range(width):
+                read[h, j] += attention[h, t] * tokens[t, j]
+        for j in range(width):
+            output += head[h, j] * read[h, j]
+    return output
+
+
+@compiled()
+def _add_slopes(
+    slope, places, values, queries, head, tokens, attention, read, of_tokens, of_table, of_queries, of_head
+):
+    """Add the gradient of one input to those of a reader's weights, where its output has this slope."""
+    count, width = tokens.shape
+    of_tokens[:] = 0.0
+    for h in range(len(queries)):
+        mean = 0.0
+        for j in range(width):
+            mean += head[h, j] * read[h, j]
+            of_head[h, j] += slope * read[h, j]
+        for t in range(count):
+            value = 0.0
+            for j in range(width):
+                value += head[h, j] * tokens[t, j]
+            part = slope * attention[h, t]
+            of_logit = part * (value - mean) / math.sqrt(width)
+            for j in range(width):
+                of_tokens[t, j] += part * head[h, j] + of_logit * queries[h, j]
+                of_queries[h, j] += of_logit * tokens[t, j]
+    for t in range(count):
+        for k in range(places.shape[1]):
+            for j in range(width):
+                of_table[places[t, k], j] += values[t, k] * of_tokens[t, j]
+
+
+@compiled()
+def _mirrored(weight, power):
+    """sign(w) |w|^power."""
+    return weight if power == 1.0 else math.copysign(abs(weight) ** power, weight)
+
+
 # ---- what the library calls ------------------------------------------------------------------------------------------
 
 
@@ -807,6 +874,29 @@ def _descend(
                 break
 
 
+@compiled()
+def _move_together(mirrored, both, direction, cut, log_scales, rules, factors, sizes, duals, norm, room):
+    """As `_move`, for head and theta by the second rule in one dual norm: both parts of the direction get one scale."""
+    log_scale = max(log_scales[0], log_scales[1])
+    if log_scale > -np.inf:
+        direction[:cut] *= math.exp(log_scales[0] - log_scale)
+        direction[cut:] *= math.exp(log_scales[1] - log_scale)
+    length = _length(direction, duals[1], room)
+    step = _step_length(rules[1], factors[1], sizes[1], length, log_scale, 0.0, 0.0)
+    return _move(mirrored, both, direction, step, norm)
+
+
+@compiled()
+def _move_apart(mirrored, both, direction, cut, log_scales, rules, factors, sizes, duals, norm, room):
+    """As `_move`, for head and theta, each by its own rule and in its own dual norm."""
+    parts = direction[:cut], direction[cut:]
+    lengths = _length(parts[0], duals[0], room[:cut]), _length(parts[1], duals[1], room[cut:])
+    head_step = _step_length(rules[0], factors[0], sizes[0], lengths[0], log_scales[0], 0.0, 0.0)
+    step = _step_length(rules[1], factors[1], sizes[1], lengths[1], log_scales[1], 0.0, 0.0)
+    finite = _move(mirrored[:cut], both[:cut], parts[0], head_step, norm)
+    return _move(mirrored[cut:], both[cut:], parts[1], step, norm) and finite
+
+
 @compiled(
     "void(f8[:,:,:,::1], f8[:,:,::1], f8[:,:,:,::1], f8[:,::1], i8[:,::1], i8, f8, f8[:,::1], b1, i8[::1],"
     " f8[:,::1], f8[::1], f8[::1], i8[::1], f8, f8[:,:,::1], i8[::1], i8, i8)"
@@ -840,26 +930,71 @@ def _descend_jointly(
             of_theta = _gradient(
                 own_keys, own_queries, scores, loss, centre, logits, weights, scales, moved, direction[cut:]
             )
+            factors = _decay(k, powers[0]), _decay(k, powers[1])
+            own_sizes = sizes[0, b], sizes[1, b]
+            slopes = of_head, of_theta
             if together:
-                log_scale = max(of_head, of_theta)
-                if log_scale > -np.inf:
-                    direction[:cut] *= math.exp(of_head - log_scale)
-                    direction[cut:] *= math.exp(of_theta - log_scale)
-                length = _length(direction, duals[1], room)
-                step = _step_length(rules[1], _decay(k, powers[1]), sizes[1, b], length, log_scale, 0.0, 0.0)
-                finite = _move(mirrored, both, direction, step, norm)
-            else:
-                parts = direction[:cut], direction[cut:]
-                lengths = _length(parts[0], duals[0], room[:cut]), _length(parts[1], duals[1], room[cut:])
-                steps = (
-                    _step_length(rules[0], _decay(k, powers[0]), sizes[0, b], lengths[0], of_head, 0.0, 0.0),
-                    _step_length(rules[1], _decay(k, powers[1]), sizes[1, b], lengths[1], of_theta, 0.0, 0.0),
+                finite = _move_together(
+                    mirrored, both, direction, cut, slopes, rules, factors, own_sizes, duals, norm, room
                 )
-                finite = _move(mirrored[:cut], both[:cut], parts[0], steps[0], norm)
-                finite = _move(mirrored[cut:], both[cut:], parts[1], steps[1], norm) and finite
+            else:
+                finite = _move_apart(
+                    mirrored, both, direction, cut, slopes, rules, factors, own_sizes, duals, norm, room
+                )
             if not finite:
                 failed[b] = k + 1
                 break
+
+
+@compiled(
+    "i8(i8[:,:,::1], f8[:,:,::1], f8[::1], i8[::1], i8, i8, f8[::1], i8, i8, b1, f8, f8, b1, f8, i8[::1], f8[:,::1])"
+)
+def _train_reader(
+    places, values, labels, rows, batch, seed, weights, width, heads, normalised, size, norm, still, until, kept, out
+):
+    """Train one reader; fill in loss, path and tokens attended to at the iterations ``kept``, and return how many."""
+    own, cut = heads * width, len(weights) - 2 * heads * width
+    table, queries = weights[:cut].reshape(-1, width), weights[cut : cut + own].reshape(heads, width)
+    head, slopes = weights[cut + own :].reshape(heads, width), np.empty(len(weights))
+    of_table, of_queries = slopes[:cut].reshape(-1, width), slopes[cut : cut + own].reshape(heads, width)
+    of_head, count = slopes[cut + own :].reshape(heads, width), places.shape[1]
+    tokens, of_tokens = np.empty((count, width)), np.empty((count, width))
+    attention, read, order = np.empty((heads, count)), np.empty((heads, width)), rows.copy()
+    each, path, record = len(rows) // batch, 0.0, 0
+    np.random.seed(seed)  # noqa: NPY002  compiled code has a generator of its own
+    for step in range(kept[-1] + 1):
+        if step == kept[record]:
+            loss, attended = 0.0, 0.0
+            for i in rows:
+                margin = labels[i] * _read(places[i], values[i], table, queries, head, tokens, attention, read)
+                loss += math.log1p(math.exp(-margin)) if margin > -STEEP else -margin
+                for h in range(heads):
+                    attended += 1.0 / (attention[h] ** 2).sum()
+            out[record] = loss / len(rows), path, attended / (len(rows) * heads)
+            record += 1
+            if record == len(kept) or not until < out[record - 1, 0] < np.inf:
+                return record
+        if step % each == 0:
+            for i in range(len(order) - 1, 0, -1):
+                j = np.random.randint(i + 1)  # noqa: NPY002
+                order[i], order[j] = order[j], order[i]
+        slopes[:] = 0.0
+        for i in order[step % each * batch : (step % each + 1) * batch]:
+            output = _read(places[i], values[i], table, queries, head, tokens, attention, read)
+            slope = -labels[i] / (1.0 + math.exp(labels[i] * output)) / batch
+            _add_slopes(
+                slope, places[i], values[i], queries, head, tokens, attention, read, of_tokens, of_table, of_queries,
+                of_head,
+            )  # fmt: skip
+        if still:
+            of_queries[:] = 0.0
+        length = math.sqrt((slopes**2).sum())
+        path += length
+        moved = size / length if normalised and length > 0.0 else size
+        for w in range(len(weights)):
+            if slopes[w] != 0.0:
+                weights[w] = _mirrored(_mirrored(weights[w], norm - 1.0) - moved * slopes[w], 1.0 / (norm - 1.0))
+    return record
 
 
 @compiled("void(f8[:,:,::1], f8[:,::1], f8[:,::1], i8, f8, f8[::1], f8, f8[::1])")
@@ -983,6 +1118,26 @@ def profile(problem, head_radii, radii, angles, norm):
     out = heads.reshape(-1, 2), slopes.reshape(-1), values.reshape(-1)
     _in_parts(angles.numel(), lambda *part: _profile(*arrays, places, *lines, float(norm), *out, *part))
     return tuple(torch.from_numpy(one) for one in (heads, slopes, values))
+
+
+def readers(
+    places, values, labels, rows, seeds, weights, steps, *, width, heads, batch, normalised, norm, still, until, at
+):
+    """Train readers as `lib.networks.train_readers` does: their weights (members, entries) change; loss, path, tokens.
+
+    Returns
+    -------
+    Tensor, shape (len(at), members, 3)
+        NaN after a member has stopped.
+    """
+    out, kept = np.full((len(seeds), len(at), 3), np.nan), np.array(at, dtype=np.int64)
+    places, values, labels, rows = (np.ascontiguousarray(one.numpy()) for one in (places, values, labels, rows))
+    for k, seed in enumerate(seeds):
+        _train_reader(
+            places, values, labels, rows[k], batch, seed, weights[k].numpy(), width, heads, normalised, steps[k],
+            norm, still, until, kept, out[k],
+        )  # fmt: skip
+    return torch.from_numpy(out).transpose(0, 1)
 
 
 def velocity(problem, loss, norm=2.0):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from . import checks, geometry, steepest
+from . import checks, geometry
 from ._least_norm import least_norm
 from .problem import Problem, difference_rows
 
@@ -110,7 +110,7 @@ def att_svm(problem, selected=None, norm=2.0, infeasible="raise"):
     if isinstance(problem, Problem):
         if problem.queries is not None:
             shape = problem.keys.shape[-1], problem.queries.shape[-1]
-        steepest.check_norm(norm, shape)
+        checks.any_norm(norm, shape)
         problem = difference_rows(problem, problem.seen(problem.scores).argmax(-1) if selected is None else selected)
     elif selected is not None:
         raise ValueError(
@@ -253,9 +253,7 @@ def hard_margin(rows, norm=2.0, required=None, shape=None):
     [1.0, 0.5]
     """
     rows, required = _with_required(rows, required)
-    steepest.check_norm(norm, shape)
-    if isinstance(norm, str):
-        steepest.check_shape(shape, rows.shape[-1])
+    checks.any_norm(norm, shape, rows.shape[-1])
     rows, scale = _scaled(rows)
     theta, duals, certificate = _euclidean(rows, required)
     feasible = (certificate == 0).all(-1)
@@ -284,7 +282,7 @@ def _least_matrices(rows, required, start, duals, norm, shape):
 
     solved = [least_matrix(*one, norm, shape) for one in zip(rows, required, start, strict=True)]
     theta, duals = (torch.stack(part) for part in zip(*solved, strict=True))
-    combined = steepest.length(torch.einsum("bmd,bm->bd", rows, duals), steepest.dual(norm), shape)[:, None]
+    combined = geometry.norm(torch.einsum("bmd,bm->bd", rows, duals), geometry.dual(norm), shape)[:, None]
     return theta, duals / combined * ((required * duals).sum(-1, keepdim=True) / combined)
 
 
@@ -365,10 +363,10 @@ def _certified(rows, required, theta, duals, certificate, norm, shape=None):
         )
     theta, margins = theta / smallest[..., None], margins / smallest[..., None]
     combined = torch.einsum("...md,...m->...d", rows, duals)
-    bound = (duals * required).sum(-1) / steepest.length(combined, steepest.dual(norm), shape)
-    gap = 1 - bound / steepest.length(theta, norm, shape)
+    bound = (duals * required).sum(-1) / geometry.norm(combined, geometry.dual(norm), shape)
+    gap = 1 - bound / geometry.norm(theta, norm, shape)
     doubt = torch.zeros_like(margins)
-    if norm not in (1, 2, math.inf, *steepest.MATRIX_NORMS):
+    if norm not in (1, 2, math.inf, *checks.MATRIX_NORMS):
         doubt = torch.einsum("...md,...d->...m", rows.abs(), _entry_errors(theta, gap, norm))
     return Separator(theta, duals, margins, gap, feasible, certificate, doubt)
 

@@ -12,38 +12,7 @@ from . import checks, geometry
 from .descent import Trajectory, iterate
 from .logspace import LogScaled, gradient
 
-MATRIX_NORMS = ("spectral", "nuclear")
 QUINTIC = (3.4445, -4.7750, 2.0315)  # coefficients of Muon's Newton-Schulz steps, as published (K. Jordan, 2024)
-
-
-def check_norm(norm, shape=None):
-    """Raise ValueError unless this is p, or the name of a norm of matrices, which then have the shape (d, e)."""
-    if not isinstance(norm, str):
-        checks.norm(norm)
-    elif norm not in MATRIX_NORMS:
-        raise ValueError(f"norm is {norm!r}: give p from 1 to inf, spectral or nuclear")
-    elif shape is None or len(shape) != 2:
-        raise ValueError(f"norm is {norm!r}, shape {shape}: a prompt is no matrix; give the shape (d, e) of one")
-
-
-def check_shape(shape, size):
-    """Raise ValueError unless a matrix of this shape has as many entries as a vector of this size."""
-    if math.prod(shape) != size:
-        raise ValueError(f"shape is {tuple(shape)}, vectors have {size} entries: give the shape of theirs")
-
-
-def length(vectors, norm=2.0, shape=None):
-    """Norm of vectors (..., D), shape (...): l_p, or that of the matrices of ``shape`` whose rows they list."""
-    check_norm(norm, shape)
-    if not isinstance(norm, str):
-        return geometry.norm(vectors, norm)
-    values = torch.linalg.svdvals(_matrices(vectors, shape))
-    return values[..., 0] if norm == "spectral" else values.sum(-1)
-
-
-def dual(norm):
-    """The dual norm: of the spectral norm the nuclear one, of l_p l_q."""
-    return MATRIX_NORMS[1 - MATRIX_NORMS.index(norm)] if isinstance(norm, str) else geometry.dual(norm)
 
 
 def steepest_direction(vectors, norm=2.0, shape=None):
@@ -74,11 +43,11 @@ def steepest_direction(vectors, norm=2.0, shape=None):
             raise ValueError(f"blocks have {sum(sizes)} entries, vectors {vectors.shape[-1]}: give every entry a block")
         blocks = zip(vectors.split(sizes, -1), norm, strict=True)
         return torch.cat([steepest_direction(part, *one) for part, one in blocks], -1)
-    check_norm(norm, shape)
+    checks.any_norm(norm, shape, vectors.shape[-1])
     largest = vectors.abs().amax(-1, keepdim=True)
     vectors = vectors / torch.where(largest == 0, 1.0, largest)
     if isinstance(norm, str):
-        left, values, right = torch.linalg.svd(_matrices(vectors, shape), full_matrices=False)
+        left, values, right = torch.linalg.svd(vectors.unflatten(-1, tuple(shape)), full_matrices=False)
         rounding = torch.finfo(vectors.dtype).eps * max(shape) * values[..., :1]
         weights = (values > rounding).to(values)
         weights[..., 1:] *= norm == "spectral"
@@ -124,7 +93,7 @@ def steepest(step_size, norm=2.0, shape=None):
     """
     step_size = checks.positive("step_size", step_size)
     for one in norm if isinstance(norm, list | tuple) else [(norm, shape)]:
-        check_norm(*one)
+        checks.any_norm(*one)
 
     def rule(grad, theta, k):
         return -step_size.to(theta)[..., None] * steepest_direction(grad.direction, norm, shape)
@@ -162,13 +131,13 @@ def muon(step_size, shape, beta=0.95, steps=5, nesterov=True):
     Without weight decay and without a factor for the matrix's shape.
     """
     step_size = checks.positive("step_size", step_size)
-    check_norm("spectral", shape)
+    checks.any_norm("spectral", shape)
     if steps is None:
         return momentum(steepest(step_size, "spectral", shape), beta, nesterov)
     checks.whole("steps", steps)
 
     def rule(grad, theta, k):
-        factor = newton_schulz(_matrices(grad.direction, shape), steps)
+        factor = newton_schulz(grad.direction.unflatten(-1, tuple(shape)), steps)
         return -step_size.to(theta)[..., None] * factor.flatten(-2)
 
     return momentum(rule, beta, nesterov)
@@ -255,11 +224,6 @@ def factored_run(problem, loss, keys, queries, rule, iterations, record=None):
     path = iterate(step, start.expand(*batch, -1), iterations, record)
     first, second = parts(path.theta)
     return Trajectory((first @ second.mT).flatten(-2), path.times)
-
-
-def _matrices(vectors, shape):
-    check_shape(shape, vectors.shape[-1])
-    return vectors.unflatten(-1, tuple(shape))
 
 
 def _check_beta(name, beta):

@@ -274,6 +274,16 @@ def test_regions_cover_their_cells_and_bear_their_names():
     ]
 
 
+def test_dots_have_a_line_for_each_case_and_a_mark_for_each_kind():
+    figure = figures.dots(["one", "two", "three"], {"a": [0.1, 0.2, 0.3], "b": [0.4, np.nan, 0.6]}, "share")
+    (ax,) = figure.axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["one", "two", "three"]
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
+    drawn = ax.collections[-1].get_offsets().tolist()
+    assert sorted(drawn) == [[0.1, 0], [0.2, 1], [0.3, 2], [0.4, 0], [0.6, 2]]
+
+
 def test_panels_of_heatmaps_share_one_bar():
     upper, lower = figures.panels(2)
     figures.heatmap(COLUMNS, ROWS, SLOPE, "", "rows", label="", ax=upper)
@@ -377,6 +387,20 @@ def test_pictures_have_notes_and_colours_and_fit_the_page():
     assert figure.get_figwidth() == figures.WIDTH
     boxes = [ax.get_tightbbox() for ax in axes]
     assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+
+
+def test_matrices_have_a_square_for_each_entry_as_large_as_it_is():
+    figure = figures.matrices({"one": [[4.0, -1.0], [0.0, 2.0]], "none": np.zeros((2, 2))}, columns=3)
+    first, second, third = figure.axes
+    squares = [patch for patch in first.patches if patch.get_width()]
+    areas = np.array([patch.get_width() ** 2 for patch in squares])
+    assert areas / areas[0] == pytest.approx([1, 1 / 4, 1 / 2])
+    assert [to_hex(patch.get_facecolor()) for patch in squares] == [figures.BLUE, figures.VERMILION, figures.BLUE]
+    assert [ax.get_title() for ax in figure.axes] == ["one", "none", ""]
+    assert not any(patch.get_width() for patch in second.patches)
+    assert not third.axison
+    with pytest.raises(ValueError, match="one has shape"):
+        figures.matrices({"one": [1.0, 2.0]})
 
 
 def test_pictures_of_one_image_and_of_no_attention():

@@ -8,9 +8,9 @@ from problems import random_problem, seeded
 
 from lib import losses, selection
 from lib.datasets import figure_1, one_best
-from lib.geometry import norm, one_minus_cosine, unit
+from lib.geometry import mirror_map, norm, one_minus_cosine, unit
 from lib.logspace import gradient
-from lib.paths import regularization_path, stationarity
+from lib.paths import regularization_path
 from lib.problem import Problem, difference_rows, from_tokens
 from lib.separators import _certified, att_svm, hard_margin
 
@@ -142,14 +142,17 @@ def test_paths_end_on_the_road(order):
 
 
 @pytest.mark.parametrize("order", [1.5, 3.0])
-def test_on_the_road_of_a_matrix_the_gradient_is_normal_to_the_sphere(order):
-    keys, queries = torch.randn(2, 2, 2, generator=seeded(1)), torch.randn(2, 2, generator=seeded(2))
+def test_on_the_road_of_a_matrix_the_mirror_map_is_a_sum_of_rows(order):
+    """To second order in 1 / R; the shortest solution for the offset leaves a part of about 1 / R."""
+    keys, queries = torch.randn(2, 2, 2, generator=seeded(2)), torch.randn(2, 2, generator=seeded(3))
     problem = Problem(keys, one_best(2, 2, 1, seeded(3))[0], queries)
     svm = att_svm(problem, norm=order)
-    across = selection.limit_offset(problem, losses.logistic, svm, norm=order).across
-    road = 1e4 * unit(svm.theta, order) + across
-    assert (svm.duals > 0).sum() == 2
-    assert stationarity(problem, losses.logistic, road, norm=order) < 1e-14
+    assert (svm.duals > 0.1).sum() == 2
+    road = 1e4 * unit(svm.theta, order) + selection.limit_offset(problem, losses.logistic, svm, norm=order).across
+    mirrored = unit(mirror_map(road, order))
+    rows = difference_rows(problem, selection.optimal_tokens(problem)).mT
+    apart = mirrored - rows @ torch.linalg.lstsq(rows, mirrored[:, None]).solution[:, 0]
+    assert norm(apart) < 1e-7
 
 
 def test_a_neighbour_is_known_where_the_exact_separator_has_a_zero_entry():
@@ -169,3 +172,27 @@ def test_the_doubt_bounds_how_far_margins_are_off(order):
     apart = (off.margins - exact.margins).abs()
     assert (apart <= off.doubt).all()
     assert (exact.doubt < 0.1 * off.doubt).all()
+
+
+def test_swaps_end_on_a_selection_that_is_locally_optimal():
+    ended = 0
+    for seed in range(20):
+        problem = random_problem(seed, n=2, T=4, d=3, queries=2)
+        theta = torch.randn(6, generator=seeded(seed), dtype=torch.float64)
+        start = selection.selected_tokens(problem, theta)
+        chosen = selection.settled(problem, start)
+        separator = att_svm(problem, chosen)
+        scores = problem.scores.gather(-1, chosen[:, None]).sum(), problem.scores.gather(-1, start[:, None]).sum()
+        assert scores[0] >= scores[1]
+        assert separator.feasible
+        found, _ = selection.locally_optimal_selections(problem)
+        ended += chosen.tolist() in found.tolist()
+        if start.tolist() in found.tolist():
+            assert torch.equal(chosen, start)
+    assert ended == 20
+
+
+def test_a_selection_without_a_separator_cannot_settle():
+    problem = Problem([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]]], [[1.0, 0.0], [1.0, 0.0]])
+    with pytest.raises(ValueError, match=r"selected is \[0, 0\], which nothing separates"):
+        selection.settled(problem, [0, 0])

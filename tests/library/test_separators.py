@@ -727,7 +727,7 @@ def test_matrix_norms_refuse_what_is_no_matrix():
     problem = Problem([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]])
     with pytest.raises(ValueError, match="a prompt is no matrix"):
         att_svm(problem, norm="spectral")
-    with pytest.raises(ValueError, match="norm is 'operator': give p"):
+    with pytest.raises(ValueError, match="norm is 'operator': an l_p norm"):
         att_svm(problem, norm="operator")
     with pytest.raises(ValueError, match=r"shape is \(2, 2\), vectors have 3 entries"):
         hard_margin([[1.0, 0.0, 0.0]], "nuclear", shape=(2, 2))

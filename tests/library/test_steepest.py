@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import random_problem, random_theta, seeded
 
-from lib import losses, steepest
+from lib import geometry, losses, steepest
 from lib.descent import constant, normalised, run
 from lib.logspace import LogScaled, gradient
 from lib.problem import Problem
@@ -27,9 +27,9 @@ def grad(direction, log_scale=0.0):
 def test_the_steepest_direction_reaches_the_dual_norm(norm, seed, size):
     vectors = 10.0**size * torch.randn(2, 12, generator=seeded(seed), dtype=torch.float64)
     direction = steepest.steepest_direction(vectors, norm, SHAPE)
-    torch.testing.assert_close(steepest.length(direction, norm, SHAPE), torch.ones(2).double())
+    torch.testing.assert_close(geometry.norm(direction, norm, SHAPE), torch.ones(2).double())
     reached = (vectors * direction).sum(-1)
-    torch.testing.assert_close(reached, steepest.length(vectors, steepest.dual(norm), SHAPE), rtol=1e-9, atol=0)
+    torch.testing.assert_close(reached, geometry.norm(vectors, geometry.dual(norm), SHAPE), rtol=1e-9, atol=0)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -125,7 +125,7 @@ def with_queries():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: steepest.steepest(0.1, "frobenius", (2, 2)), "norm is 'frobenius': give p from 1 to inf"),
+        (lambda: steepest.steepest(0.1, "frobenius", (2, 2)), "norm is 'frobenius': an l_p norm has 1 <= p <= inf"),
         (lambda: steepest.steepest(0.1, 0.5), "norm is 0.5: an l_p norm has 1 <= p <= inf"),
         (lambda: steepest.steepest(0.1, "spectral"), "a prompt is no matrix"),
         (lambda: steepest.steepest_direction([1.0], "nuclear", (2, 2)), "shape is .2, 2., vectors have 1 entries"),
