@@ -311,7 +311,7 @@ def _make_stationary(problem, loss, radius, direction, norm):
 
     from scipy.optimize import root  # slow to import
 
-    refined = unit(torch.as_tensor(root(tangent, direction.numpy(), options={"xtol": 1e-15}).x), norm)
+    refined = unit(torch.as_tensor(root(tangent, unit(direction).numpy(), options={"xtol": 1e-15}).x), norm)
     sign, log = excess_risk(problem, loss, radius * torch.stack([direction, refined]), reference)
     rise = sign[1] * (log[1] - log[0]).exp() - sign[0]  # in excesses before
     return refined if rise <= 1e-9 * radius else direction

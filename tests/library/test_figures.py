@@ -327,6 +327,21 @@ def test_sentences_are_wrapped_and_stay_in_the_figure():
     assert figure.axes[1].get_xlabel() == "attention"
 
 
+def test_a_rule_parts_two_sentences_and_further_lines_of_one_are_indented():
+    figure = figures.sentences(SENTENCES, ATTENTION, ["start", "end"])
+    (rule,) = figure.axes[0].lines
+    above, below = (figure.axes[0].transData.transform((0, y))[1] for y in rule.get_ydata() + np.array([-1, 1]))
+    drawn = [(name, box) for name, box in boxes_of_words(figure) if name not in ("start", "end")]
+    assert all(box.y0 > above for _, box in drawn[:5])
+    assert all(box.y1 < below for _, box in drawn[5:])
+    lefts = {}
+    for _, box in drawn[5:]:
+        lefts.setdefault(round(box.y0), []).append(box.x0)
+    first, *further = (min(lefts[height]) for height in sorted(lefts, reverse=True))
+    assert further
+    assert all(left > first + 5 for left in further)
+
+
 def test_sentences_of_one_long_word_or_unequal_numbers():
     figures.sentences([["incomprehensibilities" * 3, "a"]], [[[0.0, 1.0]]], ["end"]).canvas.draw()
 
@@ -372,6 +387,20 @@ def test_pictures_have_notes_and_colours_and_fit_the_page():
     assert figure.get_figwidth() == figures.WIDTH
     boxes = [ax.get_tightbbox() for ax in axes]
     assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+
+
+def test_matrices_have_a_square_for_each_entry_as_large_as_it_is():
+    figure = figures.matrices({"one": [[4.0, -1.0], [0.0, 2.0]], "none": np.zeros((2, 2))}, columns=3)
+    first, second, third = figure.axes
+    squares = [patch for patch in first.patches if patch.get_width()]
+    areas = np.array([patch.get_width() ** 2 for patch in squares])
+    assert areas / areas[0] == pytest.approx([1, 1 / 4, 1 / 2])
+    assert [to_hex(patch.get_facecolor()) for patch in squares] == [figures.BLUE, figures.VERMILION, figures.BLUE]
+    assert [ax.get_title() for ax in figure.axes] == ["one", "none", ""]
+    assert not any(patch.get_width() for patch in second.patches)
+    assert not third.axison
+    with pytest.raises(ValueError, match="one has shape"):
+        figures.matrices({"one": [1.0, 2.0]})
 
 
 def test_pictures_of_one_image_and_of_no_attention():

@@ -268,6 +268,15 @@ def test_the_path_of_a_norm_tends_to_its_svm_like_one_over_r(order):
     assert directional_bregman_divergence(svm, path.theta[-1], order).max() < 1e-4
 
 
+def test_multistart_is_stationary_far_out_on_the_sphere_of_another_norm():
+    generator = seeded(17)
+    keys, scores, queries = (torch.randn(*shape, generator=generator) for shape in ((2, 2, 2), (2, 2), (2, 2)))
+    problem, starts = Problem(keys, scores, queries), torch.randn(2, 4, generator=generator)
+    far = 1e5 * norm(att_svm(problem, norm=3.0).theta, 3.0).item()
+    path = multistart_path(problem, losses.logistic, [far], starts, optimal_tokens(problem), norm=3.0)
+    assert stationarity(problem, losses.logistic, path.theta, 3.0) < 1e-12
+
+
 @pytest.mark.parametrize("order", [1.5, 3.0])
 def test_a_batch_is_each_problem_alone_in_another_norm(order):
     problem = in_the_plane(3, batch=(3,))

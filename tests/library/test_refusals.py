@@ -869,10 +869,6 @@ REFUSED = {
     ),
     "images of no name": (lambda: archives.images("svhn"), "name 'svhn' is unknown: use digits, mnist or cifar10"),
     # networks
-    "features and vocabulary": (
-        lambda: networks.Transformer(4, 3, 2, 5),
-        "features is 2, vocabulary 5: give features, for vectors, or vocabulary, for words, and not both",
-    ),
     "width and heads": (
         lambda: networks.Transformer(**NETWORK, width=9),
         "width is 9, heads is 2: choose a width that the heads divide",
@@ -880,9 +876,9 @@ REFUSED = {
     "no heads": (lambda: networks.Transformer(**NETWORK, heads=0), "heads is 0: give a whole number of at least 1"),
     "fraction of blocks": (lambda: networks.Transformer(**NETWORK, depth=1.5), "depth is 1.5: give a whole number of"),
     "text for a length": (lambda: networks.Transformer("4", 3, 2), "length is '4': give a whole number of at least 1"),
-    "attention alone in two blocks": (
+    "no width within a block": (
         lambda: networks.Transformer(**NETWORK, hidden=0),
-        "hidden is 0, depth is 2: attention alone has one block, take depth=1",
+        "hidden is 0: give a whole number of at least 1",
     ),
     "step size of a member": (lambda: networks.optimiser("sgd", WEIGHTS, [-0.1]), "step_size is -0.1: give a finite"),
     "no seeds": (lambda: networks.ensemble([], **NETWORK), "seeds is []: give one whole number for each member"),
