@@ -16,7 +16,14 @@ from .descent import normalised, run
 from .geometry import norm, one_minus_cosine
 from .losses import logistic
 from .problem import check_selected, difference_rows, other_tokens
-from .selection import locally_optimal, locally_optimal_selections, selected_tokens, svm_neighbours, token_margins
+from .selection import (
+    locally_optimal,
+    locally_optimal_selections,
+    selected_tokens,
+    settled,
+    svm_neighbours,
+    token_margins,
+)
 from .separators import Separator, hard_margin
 from .span import from_span, in_span, span_coordinates
 
@@ -58,6 +65,8 @@ class Examination:
         all of them but any one.
     choices, choices_away : Tensor of shape (found, n), and of shape (found,), or None
         All locally optimal selections, if asked for, the nearest to theta first, and 1 - cos from theta to each.
+    settled : Tensor of int, shape (n,), or None
+        Where swaps lead from today's choice, if asked for; see :func:`lib.selection.settled`.
     end : dict, or None
         Where descent from theta was, if asked for: ``iterations``, ``selected``, and ``away``, 1 - cos to the separator
         of what it selects there, nan if that has none.
@@ -76,17 +85,20 @@ class Examination:
     conflict: list
     choices: Tensor | None = None
     choices_away: Tensor | None = None
+    settled: Tensor | None = None
     end: dict | None = None
 
     @property
     def foretold(self):
-        """Tokens (n,) on which descent from here should end; None if that takes all choices, or there is none.
+        """Tokens (n,) on which descent from here should end; None if that was not asked for, or there is none.
 
-        Today's choice where that is examined and locally optimal, else the locally optimal one whose separator is
-        nearest: that nearness decides is a rule of thumb, and no theorem.
+        Today's choice where that is examined and locally optimal, else that to which swaps lead, else the locally
+        optimal one whose separator is nearest: rules of thumb, and no theorems.
         """
         if self.locally_optimal and torch.equal(self.today, self.selected):
             return self.selected
+        if self.settled is not None:
+            return self.settled
         return None if self.choices is None or not len(self.choices) else self.choices[0]
 
     def as_dict(self):
@@ -100,6 +112,7 @@ class Examination:
             "locally_optimal": self.locally_optimal, "outscored": outscored, "conflict": self.conflict,
             "choices": None if self.choices is None else self.choices.tolist(),
             "choices_away": None if self.choices is None else self.choices_away.tolist(),
+            "settled": None if self.settled is None else self.settled.tolist(),
             "foretold": None if self.foretold is None else self.foretold.tolist(), "end": end,
         }  # fmt: skip
         return _without_nan(found)
@@ -146,6 +159,8 @@ class Examination:
             )
         if self.choices is not None:
             lines.append(f"Of all choices {len(self.choices)} are locally optimal" + self._nearest())
+        if self.settled is not None:
+            lines.append(f"Swaps lead from today's choice to {_some(self.settled.tolist())}.")
         if self.end is not None:
             lines.append(self._end())
         return "\n".join(lines)
@@ -164,7 +179,7 @@ class Examination:
         return f"{line}; foretold for {(self.foretold == chosen).sum()} of {len(chosen)} inputs."
 
 
-def examine(problem, theta, selected=None, iterations=0, all_choices=False, loss=logistic):
+def examine(problem, theta, selected=None, iterations=0, all_choices=False, settle=False, loss=logistic):
     """Examine the choice that attention makes at theta, or another one.
 
     Parameters
@@ -179,6 +194,8 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, loss
         Of normalised descent from theta, each a fiftieth of its length; none when 0.
     all_choices : bool
         Solve the SVMs of all choices of tokens, at most 100,000.
+    settle : bool
+        Swap outscored tokens of today's choice until it is locally optimal.
     loss : lib.losses.Loss
         Of the descent.
 
@@ -239,6 +256,7 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, loss
         conflict=[] if feasible else _conflict(small, selected, separator.certificate),
         choices=choices,
         choices_away=choices_away,
+        settled=settled(small, today) if settle else None,
         end=_end(small, loss, here, iterations) if iterations else None,
     )
 

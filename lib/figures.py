@@ -22,6 +22,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 from . import checks
 
 WIDTH, SIZE = 4.75, 11  # inches, that is 342 points, what a phone of 390 pixels leaves for a figure; points
+INDENT = 14  # points, of the further lines of a wrapped sentence
 RECORDS = 150  # of a band: one every two points of its width
 INK, MUTED, FAINT, PAPER = "#1c1c1c", "#595959", "#e0e0e0", "#ffffff"
 LIGHT = "#fefefe"  # on images, whose colours stay the same in the dark
@@ -298,6 +299,36 @@ def margins(margins, kinds, best=None, ax=None):
     return ax.figure
 
 
+def dots(names, series, xlabel, ax=None):
+    """Numbers of several cases, each on a line of its own, the first on top, with one mark for each kind of number.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The cases.
+    series : dict of str to array_like of shape (cases,)
+        The kinds; nan leaves a mark out.
+    ax : matplotlib.axes.Axes, optional
+        Panel of a larger figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    series = {kind: _shaped(kind, values, len(names)) for kind, values in series.items()}
+    if ax is None:
+        _, ax = plt.subplots(figsize=(WIDTH, 1.3 + 0.32 * len(names)))
+    look = {"palette": dict(zip(series, _colours(series, ax), strict=True)), "style_order": list(series), "s": 60}
+    kinds = [kind for kind in series for _ in names]
+    heights = np.tile(np.arange(len(names)), len(series))
+    ax.hlines(np.arange(len(names)), *np.nanpercentile(list(series.values()), [0, 100], axis=0), color=FAINT, zorder=0)
+    sns.scatterplot(x=np.concatenate([*series.values()]), y=heights, hue=kinds, style=kinds, ax=ax, **look)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2)
+    ax.set(xlabel=xlabel, ylim=(len(names) - 0.5, -0.5))
+    ax.set_yticks(range(len(names)), names)
+    return ax.figure
+
+
 def heatmap(x, y, values, xlabel, ylabel, label, title="", limits=None, level=None, lines=None, ax=None):
     """Image of ``values`` over two axes, with a contour and named lines on it.
 
@@ -393,6 +424,8 @@ def regions(x, y, kinds, names, xlabel, ylabel, lines=None, ax=None):
 def sentences(words, attention, rows, marked=None, label="attention"):
     """Sentences, wrapped, and under each word a cell for each row, as dark as the attention that the word gets.
 
+    A rule stands between two sentences; the further lines of one are close below its first, and indented.
+
     Parameters
     ----------
     words : sequence of sequences of str
@@ -426,8 +459,10 @@ def sentences(words, attention, rows, marked=None, label="attention"):
     for sentence, shade, place in zip(words, attention, marked, strict=True):
         bold = ["bold" if k == place else "normal" for k in range(len(sentence))]
         widths = [_text_size(ax, *pair)[0] + 5 for pair in zip(sentence, cycle([13]), bold, strict=False)]
-        for line in _wrapped(widths, 72 * WIDTH - gutter):
-            left = gutter + np.cumsum([0, *(widths[k] for k in line)])
+        if height > 4:
+            ax.plot([0, 72 * WIDTH], [height - 12] * 2, color=MUTED, lw=0.8)
+        for number, line in enumerate(_wrapped(widths, 72 * WIDTH - gutter - INDENT)):
+            left = gutter + INDENT * (number > 0) + np.cumsum([0, *(widths[k] for k in line)])
             for k, start in zip(line, left, strict=False):
                 ax.text(start + widths[k] / 2, height + 12, sentence[k], fontsize=13, weight=bold[k], ha="center")
             for row, name in enumerate(rows):
@@ -435,8 +470,8 @@ def sentences(words, attention, rows, marked=None, label="attention"):
                 ax.text(gutter - 6, top + 6.5, name, fontsize=SIZE, ha="right", va="center", color=MUTED)
                 boxes += [Rectangle((start, top), widths[k] - 1, 13) for k, start in zip(line, left, strict=False)]
                 shades += [shade[row, k] for k in line]
-            height += 25 + 14 * len(rows)
-        height += 12
+            height += 22 + 14 * len(rows)
+        height += 24
     cells = ax.add_collection(PatchCollection(boxes, cmap=ATTENTION, edgecolor=MUTED, lw=0.4), autolim=False)
     cells.set(array=shades, clim=(0, 1))
     fig.set_size_inches(WIDTH, (height + 44) / 72)
@@ -490,6 +525,38 @@ def pictures(images, attention, columns, notes=None, label="attention"):
             ax.set_title(columns[column], fontsize=SIZE, loc="center")
     fig.colorbar(drawn, ax=axes, orientation="horizontal", label=label, shrink=0.6, aspect=35)
     return fig
+
+
+def matrices(entries, columns=3):
+    """Matrices as squares, one for each entry: as large as it is, in blue where it is above 0, in red where below.
+
+    Parameters
+    ----------
+    entries : dict of str to array_like of shape (rows, columns)
+        By the name that stands above; each by its own largest entry.
+    columns : int
+        Matrices in a row of the figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    checks.whole("columns", columns)
+    entries = {name: _shaped(name, matrix, "rows", "columns") for name, matrix in entries.items()}
+    lines = -(-len(entries) // columns)
+    _, axes = plt.subplots(lines, columns, figsize=(WIDTH, lines * (WIDTH / columns + 0.25)), squeeze=False)
+    for ax in axes.flat[len(entries) :]:
+        ax.set_axis_off()
+    for ax, (name, matrix) in zip(axes.flat, entries.items(), strict=False):
+        shares = np.abs(matrix) / (np.abs(matrix).max() or 1.0)
+        for (row, column), share in np.ndenumerate(shares):
+            side, colour = 0.94 * share**0.5, BLUE if matrix[row, column] > 0 else VERMILION
+            ax.add_patch(Rectangle((column - side / 2, row - side / 2), side, side, color=colour, lw=0))
+        rows, width = matrix.shape
+        ax.set(xlim=(-0.6, width - 0.4), ylim=(rows - 0.4, -0.6), xticks=[], yticks=[], aspect="equal")
+        ax.set_title(name, loc="center")
+        ax.spines[:].set(visible=True, color=MUTED, lw=0.6)
+    return ax.figure
 
 
 def panels(count, height=2.3):

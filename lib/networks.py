@@ -1,4 +1,7 @@
-"""A small transformer for images and for text, with its attention exposed, and the training of several at once.
+"""Small networks with their attention exposed, and the training of several at once: a transformer, and readers.
+
+A transformer is for images. A reader is the papers' model with tokens that are trained, of words or of patches; its
+steps are compiled.
 
 Members of an ensemble differ in their seed: initial weights, order of the examples, and, if the caller wants, the
 examples themselves. Their parameters are stacked, the member first, so that one step trains them all and each is
@@ -26,52 +29,36 @@ LOG = logging.getLogger(__name__)
 class Transformer(nn.Module):
     """Weights of a classifier that reads the token [CLS], put before the others; :func:`apply` runs it.
 
-    With blocks as those of ``torch.nn.TransformerEncoderLayer``, layer norms first and GELU within; without
-    ``hidden``, the papers' model with trained tokens: attention of [CLS] on them, no layer norm, a linear head.
+    Its blocks are those of ``torch.nn.TransformerEncoderLayer``, layer norms first and GELU within.
 
     Parameters
     ----------
     length, classes : int
         Tokens T of an input, and classes.
-    features : int, optional
-        Length of a token, when inputs are vectors (N, T, features), such as :func:`patches` of images; they are
-        taken in the floats of the weights.
-    vocabulary : int, optional
-        Number of words, when inputs are words (N, T) of int64, or (N, T, k), where the vectors of the k words that
-        make a token are added. Word 0 is padding: no token attends to one that begins with it.
+    features : int
+        Length of a token: inputs are vectors (N, T, features), such as :func:`patches` of images, taken in the floats
+        of the weights.
     width, depth, heads : int
         ``heads`` divides ``width``.
     hidden : int
-        Width within a block's two-layer network; 0 leaves it out, with the layer norms, and then ``depth`` is 1.
+        Width within a block's two-layer network.
     """
 
-    def __init__(self, length, classes, features=None, vocabulary=None, *, width=16, depth=2, heads=2, hidden=32):
+    def __init__(self, length, classes, features, *, width=16, depth=2, heads=2, hidden=32):
         super().__init__()
         like = {"dtype": torch.float64}
-        if (features is None) == (vocabulary is None):
-            raise ValueError(
-                f"features is {features}, vocabulary {vocabulary}: give features, for vectors, or vocabulary, for"
-                " words, and not both"
-            )
-        sizes = {"length": length, "classes": classes, "width": width, "depth": depth, "heads": heads}
-        for name, size in (
-            sizes | {"features" if vocabulary is None else "vocabulary": features or vocabulary}
-        ).items():
+        sizes = {"length": length, "classes": classes, "features": features, "width": width, "depth": depth}
+        for name, size in (sizes | {"heads": heads, "hidden": hidden}).items():
             checks.whole(name, size)
         if width % heads:
             raise ValueError(f"width is {width}, heads is {heads}: choose a width that the heads divide")
-        if not checks.whole("hidden", hidden, 0) and depth > 1:
-            raise ValueError(f"hidden is 0, depth is {depth}: attention alone has one block, take depth=1")
-        self.heads, self.plain = heads, not hidden
-        self.embed = nn.Embedding(vocabulary, width, **like) if features is None else nn.Linear(features, width, **like)
+        self.heads = heads
+        self.embed = nn.Linear(features, width, **like)
         self.cls = nn.Parameter(torch.randn(width, **like) / width**0.5)
         self.places = nn.Parameter(torch.randn(length + 1, width, **like) / width**0.5)
-        if self.plain:
-            self.blocks = nn.ModuleList([nn.ModuleDict({"self_attn": nn.MultiheadAttention(width, heads, **like)})])
-        else:
-            more = {"activation": nn.functional.gelu, "batch_first": True, "norm_first": True}
-            blocks = [nn.TransformerEncoderLayer(width, heads, hidden, 0.0, **more, **like) for _ in range(depth)]
-            self.blocks, self.norm = nn.ModuleList(blocks), nn.LayerNorm(width, **like)
+        more = {"activation": nn.functional.gelu, "batch_first": True, "norm_first": True}
+        blocks = [nn.TransformerEncoderLayer(width, heads, hidden, 0.0, **more, **like) for _ in range(depth)]
+        self.blocks, self.norm = nn.ModuleList(blocks), nn.LayerNorm(width, **like)
         self.head = nn.Linear(width, classes, **like)
 
 
@@ -145,7 +132,8 @@ def apply(network, parameters, inputs):
     attention : Tensor, shape (members, N, depth, heads, T + 1)
         Of [CLS], token 0, in each block.
     """
-    x, padding = _tokens(network, parameters, inputs)
+    x = inputs.to(parameters["cls"].dtype)
+    x = _linear(x if x.ndim == 4 else x.expand(len(parameters["cls"]), *x.shape), parameters, "embed")
     x = torch.cat([parameters["cls"][:, None, None].expand(*x.shape[:2], 1, -1), x], dim=2)
     x = x + parameters["places"][:, None]
     maps = []
@@ -154,48 +142,29 @@ def apply(network, parameters, inputs):
             name.removeprefix(f"blocks.{k}."): w for name, w in parameters.items() if name.startswith(f"blocks.{k}.")
         }
         last = k == len(network.blocks) - 1  # of which only [CLS] is read
-        x, attention = _block(own, x, padding, network.heads, last)
+        x, attention = _block(own, x, network.heads, last)
         maps.append(attention[..., 0, :])
-    x = x[:, :, 0] if network.plain else _layer_norm(x[:, :, 0], parameters, "norm")
+    x = _layer_norm(x[:, :, 0], parameters, "norm")
     return _linear(x, parameters, "head"), torch.stack(maps, dim=2)
 
 
-def _tokens(network, parameters, inputs):
-    """Embedded inputs (members, N, T, width), and where they are padding, (members, N, 1, 1, T + 1), or None."""
-    members = len(parameters["cls"])
-    if not isinstance(network.embed, nn.Embedding):
-        x = inputs.to(parameters["cls"].dtype)
-        return _linear(x if x.ndim == 4 else x.expand(members, *x.shape), parameters, "embed"), None
-    table = parameters["embed.weight"]
-    if inputs.ndim == 2 or (inputs.ndim == 3 and len(inputs) != members):
-        inputs = inputs.expand(members, *inputs.shape)
-    marks = inputs if inputs.ndim == 4 else inputs[..., None]
-    offsets = table.shape[1] * torch.arange(members, device=inputs.device).view(-1, 1, 1, 1)
-    x = nn.functional.embedding(marks + offsets, table.flatten(0, 1)).sum(-2)
-    return x, nn.functional.pad(marks[..., 0] == 0, (1, 0))[:, :, None, None]
-
-
-def _block(own, x, padding, heads, last):
+def _block(own, x, heads, last):
     """One block, of which the last is for [CLS] alone: tokens and attention (members, N, heads, asking, T + 1)."""
-    plain = "norm1.weight" not in own
-    normed = x if plain else _layer_norm(x, own, "norm1")
-    read, attention = (_attend_once if last else _attend)(own, normed, padding, heads)
-    if plain:
-        return read, attention
+    read, attention = (_attend_once if last else _attend)(own, _layer_norm(x, own, "norm1"), heads)
     x = x[:, :, : read.shape[2]] + read
     inner = nn.functional.gelu(_linear(_layer_norm(x, own, "norm2"), own, "linear1"))
     return x + _linear(inner, own, "linear2"), attention
 
 
-def _attend(own, x, padding, heads):
+def _attend(own, x, heads):
     """What all tokens x (members, N, T + 1, width) read from each other, and their attention."""
     q, k, v = _affine(x, own["self_attn.in_proj_weight"], own["self_attn.in_proj_bias"]).chunk(3, dim=-1)
     q, k, v = (part.unflatten(-1, (heads, -1)).transpose(2, 3) for part in (q, k, v))
-    attention = _softmax(q @ k.mT / q.shape[-1] ** 0.5, padding)
+    attention = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
     return _linear((attention @ v).transpose(2, 3).flatten(3), own, "self_attn.out_proj"), attention
 
 
-def _attend_once(own, x, padding, heads):
+def _attend_once(own, x, heads):
     """The same of [CLS]: its query goes through the keys' matrix, the mean token through the values', not all tokens.
 
     The bias of the keys adds the same to the logits of all tokens, which changes nothing.
@@ -204,13 +173,9 @@ def _attend_once(own, x, padding, heads):
     bias_q, _, bias_v = (b.unflatten(1, (heads, -1))[:, None] for b in own["self_attn.in_proj_bias"].chunk(3, dim=1))
     q = torch.einsum("mnw,mhew->mnhe", x[:, :, 0], queries) + bias_q
     towards = torch.einsum("mnhe,mhew->mnhw", q, keys) / q.shape[-1] ** 0.5
-    attention = _softmax((towards @ x.mT)[:, :, :, None], padding)
+    attention = (towards @ x.mT)[:, :, :, None].softmax(-1)
     read = torch.einsum("mnhw,mhew->mnhe", attention[..., 0, :] @ x, values) + bias_v
     return _linear(read.flatten(2)[:, :, None], own, "self_attn.out_proj"), attention
-
-
-def _softmax(logits, padding):
-    return (logits if padding is None else logits.masked_fill(padding, -torch.inf)).softmax(-1)
 
 
 def _affine(x, weight, bias):
@@ -285,8 +250,7 @@ class Readers(NamedTuple):
     losses : mean logistic loss on all rows of a member; what was reached last, once a member has stopped.
     paths : lengths of the gradients of all steps so far, together.
     tokens : soft sparsity of the attention, mean over rows and heads.
-    weights : dict of Tensor, at the end: ``table`` (members, words, width), ``queries`` and ``head`` (members, heads,
-        width).
+    weights : dict of Tensor, at the end: ``table`` (members, words, width), both others (members, heads, width).
     """
 
     at: list[int]
@@ -302,8 +266,8 @@ def train_readers(
 ):  # fmt: skip
     """Train the papers' model with tokens that are trained too, on the mean logistic loss: a fast network of one layer.
 
-    A token is a sum of rows of a table, x_t = sum_k value_tk E_(place_tk); a head attends by a query and reads by a
-    vector, f = sum_h v_h . sum_t softmax_t(q_h . x_t / sqrt(width)) x_t. :func:`read` is the same by tensors.
+    A token is a sum of rows of a table, ``x_t = sum_k value_tk table[place_tk]``; a head attends by a query and reads
+    by a vector, ``f = sum_h v_h . sum_t softmax_t(q_h . x_t / sqrt(width)) x_t``. :func:`read` is the same by tensors.
 
     Parameters
     ----------
@@ -357,6 +321,30 @@ def train_readers(
     parts = weights.split([math.prod(shape) for shape in shapes.values()], dim=1)
     named = zip(shapes.items(), parts, strict=True)
     return Readers(at, *found.unbind(-1), {name: part.view(-1, *shape) for (name, shape), part in named})
+
+
+def patch_places(images, size):
+    """Places and values (N, T, k), for :func:`train_readers`, of square patches: their pixels, and where they lie."""
+    pixels = patches(images, size).double()
+    inputs, tokens, features = pixels.shape
+    of_pixels = torch.arange(features).expand(inputs, tokens, -1)
+    of_patches = (features + torch.arange(tokens)[:, None]).expand(inputs, -1, -1)
+    ones = torch.ones(inputs, tokens, 1, dtype=pixels.dtype)
+    return torch.cat([of_pixels, of_patches], -1), torch.cat([pixels, ones], -1)
+
+
+def reached(record, level):
+    """Steps (members,) of :class:`Readers` until the loss is at a level, and the path until then; infinite if never.
+
+    Between two looks the logarithm of the loss is taken as straight.
+    """
+    above = record.losses.log() - math.log(checks.positive("level", level))
+    there = above <= 0
+    k = there.int().argmax(0)[None]
+    steps = torch.tensor(record.at, dtype=above.dtype)[:, None].expand_as(above)
+    (a, b), *ends = [[x.gather(0, j)[0] for j in ((k - 1).clamp_min(0), k)] for x in (above, steps, record.paths)]
+    part = (a / (a - b)).clamp(0, 1).nan_to_num(0)  # 0 / 0 at the first look
+    return tuple((u + part * (v - u)).where(there.any(0), math.inf) for u, v in ends)
 
 
 def _drawn(shapes, seed, attention):
@@ -431,13 +419,11 @@ class Training(NamedTuple):
     """Record of a training of several members.
 
     losses : shape (steps, members), mean of each step's batch, before the step; infinite once a member has diverged.
-    gradients : shape (steps, members), Euclidean lengths of the gradients of these.
     at : list of int, steps after which ``measured`` was taken, 0 for the start.
     measured : dict of Tensor, each of shape (len(at), ...).
     """
 
     losses: Tensor
-    gradients: Tensor
     at: list[int]
     measured: dict[str, Tensor]
 
@@ -455,7 +441,7 @@ def _one_thread():
 
 @_one_thread()
 def train(
-    network, parameters, step_rule, inputs, labels, rows, seeds, *, epochs, batch, at=(), measure=None, stop=None,
+    network, parameters, step_rule, inputs, labels, rows, seeds, *, epochs, batch, at=(), measure=None,
     name="training",
 ):  # fmt: skip
     """Train all members on the mean cross-entropy, each on its own rows, in its own order.
@@ -478,8 +464,6 @@ def train(
         Numbers of steps after which to measure; the start is 0. Default: before the first and after each epoch.
     measure : callable, optional
         ``measure(parameters)`` returns a dict of tensors; called without gradients.
-    stop : callable, optional
-        ``stop(measured)`` says whether what was measured last ends the training, before its last epoch.
     name : str
         What the line in the log, one an epoch, begins with.
 
@@ -505,13 +489,11 @@ def train(
     if at[0] < 0 or at[-1] > epochs * each:
         raise ValueError(f"at is {checks.shown(at)}: give numbers of steps from 0 to {epochs * each}")
     wanted, weights, labels = set(at), list(parameters.values()), labels.expand(len(seeds), -1)
-    losses, gradients, measured = [], [], []
+    losses, measured = [], []
     for step, chosen in enumerate(chain(_batches(rows, seeds, epochs, batch), [None])):
         if step in wanted and measure:
             with torch.no_grad():
                 measured.append(measure(parameters))
-            if stop and stop(measured[-1]):
-                break
         if chosen is None:
             break
         loss = cross_entropy(apply(network, parameters, inputs[chosen])[0], labels.gather(1, chosen))
@@ -519,16 +501,14 @@ def train(
             weight.grad = slope
         step_rule.step()
         losses.append(loss.detach())
-        gradients.append(torch.linalg.vector_norm(flat([weight.grad for weight in weights]), dim=1))
         if (step + 1) % each == 0:
             mean = torch.stack(losses[-each:]).mean()
             LOG.info("%s epoch %d of %d, loss %.4f", name, (step + 1) // each, epochs, mean)
-    losses, gradients = (torch.stack(found) if found else torch.empty(0, len(seeds)) for found in (losses, gradients))
-    diverged = losses.isfinite().logical_not().cummax(0).values if len(losses) else losses.bool()
+    losses = torch.stack(losses)
+    diverged = losses.isfinite().logical_not().cummax(0).values
     return Training(
         losses.masked_fill(diverged, torch.inf),
-        gradients,
-        at[: len(measured)] if stop else at,
+        at,
         {key: torch.stack([entry[key] for entry in measured]) for key in (measured[0] if measured else {})},
     )
 

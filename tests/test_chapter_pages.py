@@ -29,7 +29,7 @@ Lead.
 ```
 
 :::{{findings}}
-- Found, as {{prf:ref}}`thm-b` says in {{eq}}`eq-{name}`.
+- Found, to {{glue:text}}`{name}-error:.0e`, as {{prf:ref}}`thm-b` says in {{eq}}`eq-{name}`.
 :::
 
 ## Statement
@@ -80,6 +80,10 @@ def chapter(name, title, tags=("parameters",)):
         ("seed: int = 0", []),
         ("computed = seed + 1", []),
         (f"tell('{name}', count=7)", [output(f"{name}-count", {"text/plain": "7"}, "application/papermill.record/")]),
+        (
+            f"tell('{name}', error=2e-4)",
+            [output(f"{name}-error", {"text/plain": "0.0002"}, "application/papermill.record/")],
+        ),
         (f"show('{figure}', draw())", [output(figure, {"image/png": POINT, "text/plain": "A"})]),
         (f"show('{table}', verdict())", [output(table, {"text/html": '<table class="verdicts"><tr></tr></table>'})]),
     ]
@@ -121,6 +125,15 @@ def test_figures_and_formulas_are_numbered_on_each_page(pages):
         assert words(page.select_one(".eqno")).startswith("(1)")
         assert words(page.select_one(f'.findings a[href="#equation-eq-{name}"]')) == "(1)"
     assert words(pages["a"].select_one('#evidence a[href="b.html#fig-b-key"]')) == "Figure 1"
+
+
+def test_small_numbers_in_the_prose_have_raised_powers(pages):
+    number = pages["a"].select_one(".findings .pasted-text")
+    assert (number.get_text(), number.sup.get_text()) == (
+        "2\N{NO-BREAK SPACE}·\N{NO-BREAK SPACE}10\N{MINUS SIGN}4",
+        "\N{MINUS SIGN}4",
+    )
+    assert words(pages["a"].select_one("figcaption .pasted-text")) == "7"
 
 
 def test_box_has_its_own_title_and_says_whence_its_words_come(pages):

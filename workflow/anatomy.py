@@ -175,6 +175,22 @@ class NameReferences(SphinxPostTransform):
                 reference.children = [nodes.inline(title, title)]
 
 
+class Powers(SphinxPostTransform):
+    """Write glued numbers like 2e-04 as 2 · 10 to the power of -4."""
+
+    default_priority = 800  # glued values are there
+
+    def run(self, **_):
+        """Give each such number its digits, a factor and a raised power."""
+        for number in self.document.findall(
+            lambda node: "pasted-text" in getattr(node, "attributes", {}).get("classes", ())
+        ):
+            if found := re.fullmatch(r"(-?[\d.]+)e([+-]\d+)", number.astext()):
+                digits, power = found[1], f"{int(found[2])}".replace("-", "\N{MINUS SIGN}")
+                factor = "10" if digits == "1" else f"{digits}\N{NO-BREAK SPACE}·\N{NO-BREAK SPACE}10"
+                number.children = [nodes.Text(factor), nodes.superscript(power, power)]
+
+
 def number_by_page(numbers):
     """Return Sphinx's table of the numbers of figures and formulas, counted anew on each page."""
     return {
@@ -197,6 +213,7 @@ def setup(app):
     app.add_directive("findings", Findings)
     app.add_node(Fold, html=(open_fold, close_fold))
     app.add_post_transform(NameReferences)
+    app.add_post_transform(Powers)
     app.connect("source-read", dress)
     app.connect("doctree-read", shape)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -11,7 +11,7 @@ from lib import examination
 from lib.examination import examine, irreducible
 from lib.geometry import norm, one_minus_cosine
 from lib.problem import Problem, difference_rows
-from lib.selection import locally_optimal, locally_optimal_selections, optimal_tokens, selected_tokens
+from lib.selection import locally_optimal, locally_optimal_selections, optimal_tokens, selected_tokens, settled
 from lib.separators import att_svm, hard_margin
 
 SEPARABLE = [0, 1, 2, 3, 4]
@@ -204,3 +204,17 @@ def test_more_rows_than_memory_are_refused_before_they_are_made(monkeypatch):
         ValueError, match=r"rows of 100 inputs x 4 tokens take .* GiB, the machine has .*: examine fewer"
     ):
         examine(problem, random_theta(0, problem))
+
+
+def test_swaps_foretell_where_the_choice_is_not_optimal():
+    asked = 0
+    for seed in range(10):
+        problem = random_problem(seed, n=2, T=3, d=6)
+        theta = torch.randn(6, generator=seeded(seed), dtype=torch.float64)
+        found = examine(problem, theta, settle=True, iterations=10)
+        assert torch.equal(found.settled, settled(problem, found.today))
+        assert torch.equal(found.foretold, found.settled)
+        assert f"Swaps lead from today's choice to {found.settled[0]}, {found.settled[1]}." in str(found)
+        assert found.as_dict()["settled"] == found.settled.tolist()
+        asked += not torch.equal(found.settled, found.today)
+    assert asked > 2

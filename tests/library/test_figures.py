@@ -274,6 +274,16 @@ def test_regions_cover_their_cells_and_bear_their_names():
     ]
 
 
+def test_dots_have_a_line_for_each_case_and_a_mark_for_each_kind():
+    figure = figures.dots(["one", "two", "three"], {"a": [0.1, 0.2, 0.3], "b": [0.4, np.nan, 0.6]}, "share")
+    (ax,) = figure.axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["one", "two", "three"]
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
+    drawn = ax.collections[-1].get_offsets().tolist()
+    assert sorted(drawn) == [[0.1, 0], [0.2, 1], [0.3, 2], [0.4, 0], [0.6, 2]]
+
+
 def test_panels_of_heatmaps_share_one_bar():
     upper, lower = figures.panels(2)
     figures.heatmap(COLUMNS, ROWS, SLOPE, "", "rows", label="", ax=upper)
@@ -315,6 +325,21 @@ def test_sentences_are_wrapped_and_stay_in_the_figure():
     assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 <= frame.y1 for _, box in drawn)
     assert not any(a.overlaps(b) for (_, a), (_, b) in itertools.combinations(drawn, 2))
     assert figure.axes[1].get_xlabel() == "attention"
+
+
+def test_a_rule_parts_two_sentences_and_further_lines_of_one_are_indented():
+    figure = figures.sentences(SENTENCES, ATTENTION, ["start", "end"])
+    (rule,) = figure.axes[0].lines
+    above, below = (figure.axes[0].transData.transform((0, y))[1] for y in rule.get_ydata() + np.array([-1, 1]))
+    drawn = [(name, box) for name, box in boxes_of_words(figure) if name not in ("start", "end")]
+    assert all(box.y0 > above for _, box in drawn[:5])
+    assert all(box.y1 < below for _, box in drawn[5:])
+    lefts = {}
+    for _, box in drawn[5:]:
+        lefts.setdefault(round(box.y0), []).append(box.x0)
+    first, *further = (min(lefts[height]) for height in sorted(lefts, reverse=True))
+    assert further
+    assert all(left > first + 5 for left in further)
 
 
 def test_sentences_of_one_long_word_or_unequal_numbers():
@@ -362,6 +387,18 @@ def test_pictures_have_notes_and_colours_and_fit_the_page():
     assert figure.get_figwidth() == figures.WIDTH
     boxes = [ax.get_tightbbox() for ax in axes]
     assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+
+
+def test_matrices_have_a_square_for_each_entry_as_large_as_it_is():
+    figure = figures.matrices({"one": [[4.0, -1.0], [0.0, 2.0]], "none": np.zeros((2, 2))}, columns=3)
+    first, second, third = figure.axes
+    squares = [patch for patch in first.patches if patch.get_width()]
+    areas = np.array([patch.get_width() ** 2 for patch in squares])
+    assert areas / areas[0] == pytest.approx([1, 1 / 4, 1 / 2])
+    assert [to_hex(patch.get_facecolor()) for patch in squares] == [figures.BLUE, figures.VERMILION, figures.BLUE]
+    assert [ax.get_title() for ax in figure.axes] == ["one", "none", ""]
+    assert not any(patch.get_width() for patch in second.patches)
+    assert not third.axison
 
 
 def test_pictures_of_one_image_and_of_no_attention():

@@ -1,5 +1,7 @@
 """The transformer and its trainings: against torch's own parts, members against a model alone, and bad input."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -35,14 +37,12 @@ def by_torch(model, x, blocks):
 
 
 class TestTransformer:
-    @pytest.mark.parametrize("hidden", [0, 12])
-    def test_attention_is_a_distribution_of_each_head(self, hidden):
-        depth = 3 if hidden else 1
-        network, parameters = networks.ensemble([0, 1], **SMALL | {"hidden": hidden}, depth=depth)
+    def test_attention_is_a_distribution_of_each_head(self):
+        network, parameters = networks.ensemble([0, 1], **SMALL, depth=3)
         logits, attention = networks.apply(network, parameters, data()[0])
         assert logits.shape == (2, 24, 3)
-        assert attention.shape == (2, 24, depth, 2, 5)
-        torch.testing.assert_close(attention.sum(-1), torch.ones(2, 24, depth, 2, dtype=torch.float64))
+        assert attention.shape == (2, 24, 3, 2, 5)
+        torch.testing.assert_close(attention.sum(-1), torch.ones(2, 24, 3, 2, dtype=torch.float64))
 
     @pytest.mark.parametrize("depth", [1, 3])
     def test_blocks_are_those_of_torch(self, depth):
@@ -51,33 +51,6 @@ class TestTransformer:
         model, inputs = networks.Transformer(**SMALL, depth=depth), data()[0]
         expected = by_torch(model, model.embed(inputs), model.blocks)
         torch.testing.assert_close(networks.apply(network, parameters, inputs)[0][1], expected)
-
-    def test_without_blocks_it_is_attention_and_a_linear_head(self):
-        network, parameters = networks.ensemble([4, 1], **SMALL | {"hidden": 0}, depth=1)
-        torch.manual_seed(1)
-        model, inputs = networks.Transformer(**SMALL | {"hidden": 0}, depth=1), data()[0]
-        x = torch.cat([model.cls.expand(24, 1, -1), model.embed(inputs)], dim=1) + model.places
-        x = x.transpose(0, 1)  # MultiheadAttention takes tokens first
-        read, maps = model.blocks[0]["self_attn"](x[:1], x, x, average_attn_weights=False)
-        logits, attention = networks.apply(network, parameters, inputs)
-        torch.testing.assert_close(logits[1], model.head(read[0]))
-        torch.testing.assert_close(attention[1, :, 0], maps[:, :, 0])
-
-    @pytest.mark.parametrize("depth", [1, 2])
-    def test_padding_changes_nothing_and_gets_no_attention(self, depth):
-        network, parameters = networks.ensemble([3], length=6, classes=2, vocabulary=9, depth=depth)
-        logits, attention = networks.apply(network, parameters, torch.tensor([[4, 8, 1, 0, 0, 0]]))
-        fewer = parameters | {"places": parameters["places"][:, :4]}
-        torch.testing.assert_close(logits, networks.apply(network, fewer, torch.tensor([[4, 8, 1]]))[0])
-        assert (attention[..., 4:] == 0).all()
-
-    def test_words_that_make_a_token_are_added(self):
-        network, parameters = networks.ensemble([3, 5], length=2, classes=2, vocabulary=9)
-        tied = {**parameters, "embed.weight": parameters["embed.weight"].detach().clone()}
-        tied["embed.weight"][:, 8] = tied["embed.weight"][:, 1] + tied["embed.weight"][:, 6]
-        both = networks.apply(network, tied, torch.tensor([[[1, 6], [2, 3]]]))[0]
-        tied["embed.weight"][:, 7] = tied["embed.weight"][:, 2] + tied["embed.weight"][:, 3]
-        torch.testing.assert_close(both, networks.apply(network, tied, torch.tensor([[8, 7]]))[0])
 
     def test_members_are_the_models_of_their_seeds(self):
         _, parameters = networks.ensemble([5, 7], **SMALL)
@@ -111,10 +84,8 @@ class TestTransformer:
     @pytest.mark.parametrize(
         ("settings", "words"),
         [
-            ({"features": 2, "vocabulary": 5}, "not both"),
-            ({}, "not both"),
             ({"features": 2, "width": 9}, "heads divide"),
-            ({"features": 2, "hidden": 0}, "take depth=1"),
+            ({"features": 2, "hidden": 0}, "hidden is 0"),
             ({"features": 2, "device": "cuda"}, "use device=cpu"),
             ({"features": 2, "device": "gpu"}, "device is 'gpu': use cpu or cuda"),
         ],
@@ -222,23 +193,6 @@ class TestTraining:
         for key, value in alone.items():
             torch.testing.assert_close(both[key][1], value[0], rtol=1e-7, atol=1e-8)
 
-    def test_lengths_of_gradients_are_those_of_the_steps(self):
-        network, parameters = networks.ensemble([1], **SMALL)
-        before = networks.flat(parameters.values()).detach().clone()
-        inputs, labels = data()
-        rule = networks.optimiser("sgd", parameters, 0.1)
-        record = networks.train(
-            network, parameters, rule, inputs, labels, torch.arange(20)[None], [1], epochs=1, batch=20
-        )
-        moved = (networks.flat(parameters.values()) - before).norm(dim=1)
-        torch.testing.assert_close(0.1 * record.gradients[0], moved.detach())
-
-    def test_it_stops_where_it_is_told_to(self):
-        _, _, record = trained([0], measure=lambda now: {"one": torch.ones(1)}, stop=lambda found: True)
-        assert record.at == [0]
-        assert record.measured["one"].shape == (1, 1)
-        assert record.losses.shape == (0, 1)
-
     def test_a_zeroed_gradient_stays(self):
         network, parameters = networks.ensemble([0], **SMALL)
         start = parameters["cls"].detach().clone()
@@ -340,3 +294,20 @@ def test_mean_pooling_attends_alike(marked):
 def test_readers_refuse(marked, change, message):
     with pytest.raises(ValueError, match=message):
         networks.train_readers(*marked, [4, 5, 6], 1.0, **change)
+
+
+def test_level_is_reached_between_two_looks():
+    losses = torch.tensor([[1.0, 1.0, 0.01], [0.1, 0.5, math.nan], [0.001, 0.2, math.nan]], dtype=torch.float64)
+    paths = torch.tensor([[0.0, 0.0, 0.0], [2.0, 3.0, math.nan], [4.0, 4.0, math.nan]], dtype=torch.float64)
+    steps, path = networks.reached(networks.Readers([0, 10, 30], losses, paths, losses, {}), 0.01)
+    torch.testing.assert_close(steps, torch.tensor([20.0, math.inf, 0.0], dtype=torch.float64))
+    torch.testing.assert_close(path, torch.tensor([3.0, math.inf, 0.0], dtype=torch.float64))
+
+
+def test_places_of_patches_hold_the_pixels_and_the_place():
+    images = torch.arange(2 * 4 * 4.0).view(2, 1, 4, 4)
+    places, values = networks.patch_places(images, 2)
+    table = torch.eye(8, dtype=torch.float64)
+    tokens = (values[..., None] * table[places]).sum(2)
+    torch.testing.assert_close(tokens[..., :4], networks.patches(images, 2).double())
+    torch.testing.assert_close(tokens[..., 4:], torch.eye(4, dtype=torch.float64).expand(2, 4, 4))
