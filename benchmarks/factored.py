@@ -33,12 +33,12 @@ def main():
     """Time each size that the command line names."""
     for size in sys.argv[1:] or SIZES:
         problem, selected, theta = drawn(*map(int, size.split("x")))
-        start = time.perf_counter()
+        start = time.perf_counter(), time.process_time()
         separator = factored_separator(problem, selected, GAP)
-        taken = time.perf_counter() - start
+        taken, busy = time.perf_counter() - start[0], time.process_time() - start[1]
         away = one_minus_cosine(theta, separator.theta).item()
         print(
-            f"{size}: {taken:.1f} s on {torch.get_num_threads()} threads, gap {separator.gap:.3f} of {GAP:g},"
+            f"{size}: {taken:.1f} s on {torch.get_num_threads()} threads, {busy:.1f} s of processor, gap {separator.gap:.3f} of {GAP:g},"
             f" {peak_memory() / 2**30:.2f} GiB, 1 - cos of W {away:.3f}",
             flush=True,
         )

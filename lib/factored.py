@@ -98,7 +98,7 @@ def _row_lengths(problem, selected):
 
 def _largest(product, scale):
     """The largest eigenvalue of D D^T of unit rows, by the power method."""
-    vector = (scale > 0).to(scale)
+    vector = torch.linspace(1, 2, scale.numel()).to(scale).view_as(scale) * (scale > 0)
     for _ in range(POWERS):
         vector = product(vector / vector.norm())
     return vector.norm()
