@@ -38,8 +38,8 @@ def main():
         taken, busy = time.perf_counter() - start[0], time.process_time() - start[1]
         away = one_minus_cosine(theta, separator.theta).item()
         print(
-            f"{size}: {taken:.1f} s on {torch.get_num_threads()} threads, {busy:.1f} s of processor, gap {separator.gap:.3f} of {GAP:g},"
-            f" {peak_memory() / 2**30:.2f} GiB, 1 - cos of W {away:.3f}",
+            f"{size}: {taken:.1f} s on {torch.get_num_threads()} threads, {busy:.1f} s of processor,"
+            f" gap {separator.gap:.3f} of {GAP:g}, {peak_memory() / 2**30:.2f} GiB, 1 - cos of W {away:.3f}",
             flush=True,
         )
 
