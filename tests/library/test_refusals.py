@@ -759,7 +759,7 @@ REFUSED = {
     "norm NaN": (lambda: separators.att_svm(KEYS[0], norm=math.nan), "norm is nan: an l_p norm has 1 <= p <= inf"),
     "text for a norm": (
         lambda: separators.hard_margin(KEYS[0], "2"),
-        "norm is '2': give p from 1 to inf, spectral or nuclear",
+        "norm is '2': an l_p norm has 1 <= p <= inf",
     ),
     "norm of a label SVM": (
         lambda: separators.label_svm(torch.eye(2), [1.0, 1.0], norm=0.0),
@@ -1003,10 +1003,10 @@ REFUSED = {
     ),
     "norm of a step": (
         lambda: steepest.steepest(0.1, "frobenius", (2, 2)),
-        "norm is 'frobenius': give p from 1 to inf, spectral or nuclear",
+        "norm is 'frobenius': an l_p norm has 1 <= p <= inf",
     ),
     "order of a step": (lambda: steepest.steepest(0.1, 0.5), "norm is 0.5: an l_p norm has 1 <= p <= inf"),
-    "length of a steepest step": (lambda: steepest.steepest(0.0), "step_size is 0: give numbers above 0"),
+    "length of a steepest step": (lambda: steepest.steepest(0.0), "step_size is 0: it must be above 0"),
     "spectral norm of a prompt": (
         lambda: steepest.steepest(0.1, "spectral"),
         "norm is 'spectral', shape None: a prompt is no matrix",
