@@ -151,9 +151,11 @@ def adam(step_size, betas=(0.9, 0.999), epsilon=1e-8, corrected=True):
     Raises
     ------
     ValueError
-        If epsilon is below 0, or a beta outside [0, 1).
+        If epsilon is below 0, a beta outside [0, 1), or there are not two of them.
     """
     step_size = checks.positive("step_size", step_size)
+    if not isinstance(betas, list | tuple) or len(betas) != 2:
+        raise ValueError(f"betas is {checks.shown(betas)}: give two, of the mean and of the squares")
     betas = [_check_beta("beta", beta) for beta in betas]
     remedy = "it is added to a length, so it must be a finite number from 0 on"
     log_epsilon = _log(checks.number("epsilon", epsilon, lambda one: 0 <= one < math.inf, remedy))

@@ -399,8 +399,6 @@ def test_matrices_have_a_square_for_each_entry_as_large_as_it_is():
     assert [ax.get_title() for ax in figure.axes] == ["one", "none", ""]
     assert not any(patch.get_width() for patch in second.patches)
     assert not third.axison
-    with pytest.raises(ValueError, match="one has shape"):
-        figures.matrices({"one": [1.0, 2.0]})
 
 
 def test_pictures_of_one_image_and_of_no_attention():

@@ -26,6 +26,7 @@ from lib import (
     selection,
     separators,
     span,
+    steepest,
 )
 from lib.flow import log_time_flow
 from lib.joint import JointProblem
@@ -38,6 +39,8 @@ SCORES = torch.randn(2, 3, generator=GENERATOR)
 LABELS, HEAD, START = torch.ones(2), torch.ones(4), torch.zeros(4)
 PROBLEM, BATCH = Problem(KEYS, SCORES), Problem(KEYS.expand(5, 2, 3, 4), SCORES)
 SMALL = Problem([[[1.0], [0.0]]], [[1.0, 0.0]])
+FACTORS = torch.ones(4, 2)
+ASKED = Problem(KEYS, SCORES, torch.ones(2, 3))
 PLANE = Problem([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 0.0]])
 SVM = separators.att_svm(SMALL, [0])
 JOINT, PAIR = JointProblem(TOKENS, LABELS), JointProblem([[[1.0, 0.0], [0.0, 1.0]]], [1.0])
@@ -55,6 +58,11 @@ def spoiled(array, value, *index):
 
 def run(problem=PROBLEM, start=START, rule=None, iterations=3, loss=logistic, **kwargs):
     return descent.run(problem, loss, start, rule or descent.constant(0.1), iterations, **kwargs)
+
+
+def factored(problem=ASKED, keys=FACTORS, queries=None):
+    queries = FACTORS[:3] if queries is None else queries
+    return steepest.factored_run(problem, logistic, keys, queries, descent.constant(0.1), 3)
 
 
 def joint_run(joint_problem=JOINT, head=HEAD, theta=START, head_rule=None, rule=None, iterations=3, loss=logistic):
@@ -161,6 +169,7 @@ def problem_of(value):
         "set_att_svm": (lambda: selection.set_att_svm(value, [[True]]), said),
         "log_pulls": (lambda: selection.log_pulls(value, logistic, [0]), said),
         "limit_offset": (lambda: selection.limit_offset(value, logistic, SVM), said),
+        "factored_run": (lambda: factored(value), said),
         "locally_optimal_selections": (lambda: selection.locally_optimal_selections(value), said),
         "polyak": (lambda: descent.polyak(value, logistic, [0]), said),
         "run": (lambda: run(problem=value), said),
@@ -748,7 +757,10 @@ REFUSED = {
     # norms and directions
     "norm below 1": (lambda: separators.hard_margin(KEYS[0], 0.5), "norm is 0.5: an l_p norm has 1 <= p <= inf"),
     "norm NaN": (lambda: separators.att_svm(KEYS[0], norm=math.nan), "norm is nan: an l_p norm has 1 <= p <= inf"),
-    "text for a norm": (lambda: separators.hard_margin(KEYS[0], "2"), "norm is '2': an l_p norm has 1 <= p <= inf"),
+    "text for a norm": (
+        lambda: separators.hard_margin(KEYS[0], "2"),
+        "norm is '2': an l_p norm has 1 <= p <= inf",
+    ),
     "norm of a label SVM": (
         lambda: separators.label_svm(torch.eye(2), [1.0, 1.0], norm=0.0),
         "norm is 0.0: an l_p norm has 1 <= p <= inf",
@@ -988,6 +1000,73 @@ REFUSED = {
     "attention on no patches": (
         lambda: figures.pictures(torch.ones(1, 1, 8, 8), torch.ones(1, 1, 7), ["a"]),
         "attention has shape (1, 1, 7): it must be on square patches that fill images of 8 x 8",
+    ),
+    "norm of a step": (
+        lambda: steepest.steepest(0.1, "frobenius", (2, 2)),
+        "norm is 'frobenius': an l_p norm has 1 <= p <= inf",
+    ),
+    "order of a step": (lambda: steepest.steepest(0.1, 0.5), "norm is 0.5: an l_p norm has 1 <= p <= inf"),
+    "length of a steepest step": (lambda: steepest.steepest(0.0), "step_size is 0: it must be above 0"),
+    "spectral norm of a prompt": (
+        lambda: steepest.steepest(0.1, "spectral"),
+        "norm is 'spectral', shape None: a prompt is no matrix",
+    ),
+    "spectral norm of a problem's prompt": (
+        lambda: separators.att_svm(PROBLEM, norm="nuclear"),
+        "norm is 'nuclear', shape None: a prompt is no matrix",
+    ),
+    "spectral rows without a shape": (
+        lambda: separators.hard_margin(torch.eye(4), "spectral"),
+        "norm is 'spectral', shape None: a prompt is no matrix",
+    ),
+    "spectral rows of another shape": (
+        lambda: separators.hard_margin(torch.eye(4), "spectral", shape=(2, 3)),
+        "shape is (2, 3), vectors have 4 entries: give the shape of theirs",
+    ),
+    "matrix of one entry": (
+        lambda: steepest.steepest_direction([1.0], "nuclear", (2, 2)),
+        "shape is (2, 2), vectors have 1 entries: give the shape of theirs",
+    ),
+    "blocks": (
+        lambda: steepest.steepest_direction([1.0], [(2.0, (2,))]),
+        "blocks have 2 entries, vectors 1: give every entry a block",
+    ),
+    "no block": (lambda: steepest.steepest(0.1, [("spectral", (2,))]), "shape (2,): a prompt is no matrix"),
+    "momentum of 1": (
+        lambda: steepest.momentum(descent.constant(0.1), 1.0),
+        "beta is 1.0: momentum is from 0 on and below 1",
+    ),
+    "momentum below 0": (lambda: steepest.muon(0.1, (2, 2), -0.1), "beta is -0.1: momentum is from 0 on and below 1"),
+    "momentum of no rule": (lambda: steepest.momentum(0.1, 0.9), "rule is 0.1: give"),
+    "memory that begins late": (
+        lambda: steepest.adam(0.1)(logspace.gradient(PROBLEM, logistic, START), START, 3),
+        "the first step of a rule with memory is number 3: begin with step 0",
+    ),
+    "beta of Adam": (lambda: steepest.adam(0.1, (0.9, 1.0)), "beta is 1.0: momentum is from 0 on and below 1"),
+    "one beta of Adam": (lambda: steepest.adam(0.1, 0.9), "betas is 0.9: give two, of the mean and of the squares"),
+    "three betas of Adam": (lambda: steepest.adam(0.1, (0, 0, 0)), "betas is (0, 0, 0): give two, of the mean"),
+    "epsilon": (lambda: steepest.adam(0.1, epsilon=-1e-8), "epsilon is -1e-08: it is added to a length"),
+    "Muon of a prompt": (lambda: steepest.muon(0.1, (2,)), "norm is 'spectral', shape (2,): a prompt is no matrix"),
+    "no steps of Newton and Schulz": (
+        lambda: steepest.muon(0.1, (2, 2), steps=0),
+        "steps is 0: give a whole number of at least 1",
+    ),
+    "polar factor of a vector": (
+        lambda: steepest.newton_schulz([1.0]),
+        "matrices has shape (1,): give an array of shape (..., d, e)",
+    ),
+    "factors of a prompt": (lambda: factored(PROBLEM), "problem has a prompt: W = K Q^T needs one with queries"),
+    "factors of other shapes": (
+        lambda: factored(keys=torch.ones(1, 1), queries=torch.ones(1, 1)),
+        "keys have shape (1, 1), queries (1, 1): give (..., 4, r) and (..., 3, r)",
+    ),
+    "factors of two ranks": (
+        lambda: factored(keys=torch.ones(4, 1)),
+        "keys have shape (4, 1), queries (3, 2): give (..., 4, r) and (..., 3, r)",
+    ),
+    "matrix that is a vector": (
+        lambda: figures.matrices({"W": [1.0, 2.0]}),
+        "W has shape (2,): give an array of shape (rows, columns)",
     ),
     "no panels": (lambda: figures.panels(0), "count is 0: give a whole number of at least 1"),
 }

@@ -10,8 +10,8 @@ import yaml
 ROOT = Path(__file__).parents[2]
 FLOORS = [
     "checks", "_compiled", "losses", "geometry", "problem", "span", "logspace", "kernels", "_least_distance",
-    "_interior_point", "_least_norm", "_matrix_norms", "separators", "selection", "descent", "steepest", "flow",
-    "paths", "joint", "joint_paths", "published", "datasets", "archives", "networks", "layers", "files",
+    "_interior_point", "_least_norm", "_matrix_norms", "separators", "factored", "selection", "descent", "steepest",
+    "flow", "paths", "joint", "joint_paths", "published", "datasets", "archives", "networks", "layers", "files",
     "intervals", "ledger", "figures", "examination",
 ]  # fmt: skip
 MODULES = sorted(path.stem for path in (ROOT / "lib").glob("*.py") if path.stem != "__init__")

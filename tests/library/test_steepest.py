@@ -120,34 +120,3 @@ def with_queries():
     generator = seeded(7)
     keys, scores, queries = (torch.randn(shape, generator=generator).double() for shape in ((2, 3, 3), (2, 3), (2, 2)))
     return Problem(keys, scores, queries)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: steepest.steepest(0.1, "frobenius", (2, 2)), "norm is 'frobenius': an l_p norm has 1 <= p <= inf"),
-        (lambda: steepest.steepest(0.1, 0.5), "norm is 0.5: an l_p norm has 1 <= p <= inf"),
-        (lambda: steepest.steepest(0.1, "spectral"), "a prompt is no matrix"),
-        (lambda: steepest.steepest_direction([1.0], "nuclear", (2, 2)), "shape is .2, 2., vectors have 1 entries"),
-        (lambda: steepest.steepest_direction([1.0], [(2.0, (2,))]), "blocks have 2 entries, vectors 1"),
-        (lambda: steepest.momentum(constant(0.1), 1.0), "beta is 1.0: momentum is from 0 on and below 1"),
-        (lambda: steepest.momentum(constant(0.1), -0.1), "beta is -0.1: momentum"),
-        (lambda: steepest.momentum(constant(0.1), 0.5)(grad([1.0]), None, 3), "begin with step 0"),
-        (lambda: steepest.adam(0.1, (0.9, 1.0)), "beta is 1.0: momentum"),
-        (lambda: steepest.adam(0.1, epsilon=-1e-8), "epsilon is -1e-08: it is added to a length"),
-        (lambda: steepest.muon(0.1, (2,)), "a prompt is no matrix"),
-        (
-            lambda: steepest.factored_run(
-                random_problem(0, n=2, T=3, d=2), losses.logistic, [[1.0]], [[1.0]], constant(0.1), 1
-            ),
-            "problem has a prompt: W = K Q.T needs one with queries",
-        ),
-        (
-            lambda: steepest.factored_run(with_queries(), losses.logistic, [[1.0]], [[1.0]], constant(0.1), 1),
-            r"keys have shape \(1, 1\), queries \(1, 1\): give",
-        ),
-    ],
-)
-def test_refusals(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -1,0 +1,71 @@
+"""The page "Use it on your model": its lines run, and print what it shows, on layers that others made."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "book/beyond/use-it-on-your-model.md").read_text("utf-8")
+SECTIONS = {
+    part.split("\n")[0]: dict(re.findall(r"^```(\w+)\n(.*?)^```$", part, flags=re.MULTILINE | re.DOTALL))
+    for part in PAGE.split("\n## ")[1:]
+}
+# A script of somebody else: no library of this project, and the format of safetensors as it is published.
+MADE_ELSEWHERE = """
+import json, os
+import numpy as np
+
+draw = np.random.default_rng(0)
+names = {f"self.{part}": (16, 16) for part in ("query", "key", "value")} | {"output.dense": (16, 16)}
+entries, content = {}, b""
+for k in range(4):
+    for name, shape in names.items():
+        for kind, size in (("weight", shape), ("bias", shape[:1])):
+            raw = draw.standard_normal(size).astype(np.float32).tobytes()
+            entries[f"bert.encoder.layer.{k}.attention.{name}.{kind}"] = {
+                "dtype": "F32", "shape": list(size), "data_offsets": [len(content), len(content) + len(raw)]
+            }
+            content += raw
+header = json.dumps(entries).encode()
+os.mkdir("mine")
+with open("mine/model.safetensors", "wb") as file:
+    file.write(len(header).to_bytes(8, "little") + header + content)
+with open("mine/config.json", "w") as file:
+    json.dump({"num_attention_heads": 2}, file)
+tokens = draw.standard_normal((4, 6, 16))
+np.savez("mine/layer-3.npz", tokens=tokens, labels=[1, -1, 1, -1], readout=draw.standard_normal(16))
+"""
+
+
+def printed(code, folder, path=()):
+    """What a process prints that has these lines, in a folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert not done.returncode, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("section", ["A layer of PyTorch", "A layer inside a model"])
+def test_lines_print_what_the_page_shows(section, tmp_path):
+    assert printed(SECTIONS[section]["python"], tmp_path, [str(ROOT)]) == SECTIONS[section]["text"]
+
+
+def test_a_layer_that_a_script_outside_the_project_saved_is_examined(tmp_path):
+    printed(MADE_ELSEWHERE, tmp_path)
+    told = printed(SECTIONS["A file"]["python"], tmp_path, [str(ROOT)])
+    assert told.startswith("Scores are exact\n4 inputs of up to 6 tokens.\nMost attention: ")
+
+
+def test_lines_of_hugging_face_save_what_is_then_examined(tmp_path):
+    pytest.importorskip("transformers")
+    printed(SECTIONS["A model of Hugging Face"]["python"], tmp_path, [str(ROOT)])
+    assert json.loads((tmp_path / "mine/config.json").read_text())["num_attention_heads"] == 2
+    told = printed(SECTIONS["A file"]["python"], tmp_path, [str(ROOT)])
+    assert told.startswith("Scores are first order\n4 inputs of up to 6 tokens.\nMost attention: ")
