@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "workflow"))
 import chapters  # noqa: E402 - these stand beside the scripts that the workflow calls
 import parameters  # noqa: E402
 
-LINE = re.compile(r"^make chapter (?P<rest>[^\"\n]*(?:\"[^\"]*\")?[^\"\n]*)", re.MULTILINE)
+LINE = re.compile(r"^make chapter (?P<rest>(?:[^\"\n\\]|\\\n)*(?:\"[^\"]*\")?[^\"\n]*)", re.MULTILINE)
 
 
 def printed():
