@@ -47,6 +47,7 @@ def factored_separator(problem, selected=None, gap=2e-2, iterations=1000):
 
     Examples
     --------
+    >>> from lib.problem import Problem
     >>> problem = Problem([[[0.0, 2.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]]], scores=[[1.0, 0.0], [1.0, 0.0]])
     >>> separator = factored_separator(problem, gap=1e-6)
     >>> [round(entry, 3) for entry in separator.theta.tolist()], bool(separator.gap <= 1e-6)

@@ -20,7 +20,10 @@ import chapters
 import build as builder
 
 SOURCES = ("book", "lib", "workflow", "_toc.yml", "_config.yml", "requirements.lock", "pyproject.toml")
-NETWORKS = ["max-margin/figure-6", "mirror-descent/mirror-networks", "mirror-descent/sentiment", "rates/normalised-sgd"]
+NETWORKS = [
+    "beyond/your-attention", "max-margin/figure-6", "mirror-descent/mirror-networks", "mirror-descent/sentiment",
+    "rates/normalised-sgd",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
