@@ -137,7 +137,7 @@ class TestEnds:
 
     def test_it_is_the_chapters_own_with_its_words(self, tmp_path, monkeypatch):
         data = {"application/papermill.record/image/svg+xml": f'<svg xmlns="{SVG}" viewBox="0 0 7 5"><g/></svg>'}
-        glued = [{"scrapbook": {"name": name}} for name in ("fig-optimiser-margins-plane", "fig-optimiser-margins-ends")]
+        glued = [{"scrapbook": {"name": f"fig-optimiser-margins-{name}"}} for name in ("plane", "ends")]
         outputs = [nbformat.v4.new_output("display_data", data, metadata=about) for about in glued]
         outputs[0].data = {name: text.replace("7 5", "1 1") for name, text in data.items()}
         cells = [nbformat.v4.new_code_cell("", outputs=outputs)]

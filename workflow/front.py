@@ -64,8 +64,8 @@ def ends():
     alt = re.search(rf":name: {key}\n:alt: (.+)", source(chapter).read_text("utf-8"))[1]
     caption = (
         "<strong>One problem, six optimisers, six ends.</strong> The matrix of one attention layer after training by "
-        "each: a square for each weight, blue above zero, red below. All six select the same tokens, and each ends "
-        f'at the separator that is shortest in its own norm: <a href="{chapter}.html">which optimiser, which margin</a>.'
+        "each: a square for each weight, blue above zero, red below. All six select the same tokens, and each ends at "
+        f'the separator that is shortest in its own norm: <a href="{chapter}.html">which optimiser, which margin</a>.'
     )
     return figure(vectors.inlined(text, alt, "ends"), caption, "fig-ends")
 
