@@ -25,6 +25,23 @@ function watch() {
 
 addEventListener("load", () => Promise.resolve(window.MathJax?.startup?.promise).then(watch));
 
+// On paper there is no night: the theme of the day for as long as a page is printed. What browsers fold they open here, too.
+let before = null;
+
+addEventListener("beforeprint", () => {
+  const page = document.documentElement, folds = [...document.querySelectorAll("article details:not([open], .explore *)")];
+  before = { theme: page.dataset.theme, folds };
+  page.dataset.theme = "light";
+  for (const fold of folds) fold.open = true;
+});
+
+addEventListener("afterprint", () => {
+  if (!before) return;
+  document.documentElement.dataset.theme = before.theme;
+  for (const fold of before.folds) fold.open = false;
+  before = null;
+});
+
 // The page of results shows sentences around what was found, formulas in words, code only where no sentence has it.
 function sentences(page, keywords, anchor) {
   const found = new DOMParser().parseFromString(page, "text/html");
