@@ -89,7 +89,7 @@ class Item:
         return "not reproduced" if "not reproduced" in verdicts else "undecided"
 
     def row(self):
-        """Return the item's row of the scoreboard; its name links to its chapter, others follow by their short names."""
+        """Return the item's row of the scoreboard: its name links to its chapter, others have their short names."""
         first, *further = dict.fromkeys(row["chapter"] for row in self.rows) or [None]
         name = ", ".join(
             [link(first, self.called) if first else self.called, *(f"{{doc}}`{chapter}`" for chapter in further)]
