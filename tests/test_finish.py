@@ -81,6 +81,15 @@ def test_page_with_an_address_says_where_it_is(site):
     assert css == '.fa-sun:before,.fa-day:before{content:"\\f185"}'
 
 
+def test_a_stop_stays_with_the_formula_before_it(site):
+    page = site / "book/one.html"
+    formula = '<span class="math notranslate nohighlight">\\(W\\)</span>'
+    page.write_text(page.read_text().replace("Later.", f"Later {formula}), or {formula} now."))
+    finish.write(site, ["book/one"], "The book", None)
+    assert 'Later <span class="kept"><span class="math notranslate nohighlight" data-words="W">' in page.read_text()
+    assert page.read_text().count('class="kept"') == 1
+
+
 def test_all_statements_are_listed_by_page(site):
     title = '<p class="admonition-title">Theorem {}{}</p>'
     box = f'<div class="proof theorem restored admonition" id="thm-{{}}">\n{title}</div>'
