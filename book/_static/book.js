@@ -25,10 +25,11 @@ function watch() {
 
 addEventListener("load", () => Promise.resolve(window.MathJax?.startup?.promise).then(watch));
 
-// On paper there is no night: the theme of the day for as long as a page is printed. What browsers fold they open here, too.
+// On paper there is no night, and nobody opens a fold: for as long as a page is printed it is day, and all is open.
 let before = null;
 
 addEventListener("beforeprint", () => {
+  if (before) return;
   const page = document.documentElement, folds = [...document.querySelectorAll("article details:not([open], .explore *)")];
   before = { theme: page.dataset.theme, folds };
   page.dataset.theme = "light";
