@@ -7,9 +7,10 @@ import pytest
 WIDTH = 703  # of A4, 210 mm at 96 pixels an inch, between margins of 12 mm
 PAPER = """() => {
   const cut = [...document.querySelectorAll("article *")].filter(one => {
-    if (!one.checkVisibility({ visibilityProperty: true }) || one.closest("mjx-assistive-mml, thead")) return false;
-    const box = one.getBoundingClientRect(), style = getComputedStyle(one);
-    const hides = style.overflowX !== "visible" && one.scrollWidth > one.clientWidth + 2 && box.width > 1;
+    const formula = one.closest("mjx-container") ?? one;
+    if (formula !== one || one.ownerSVGElement || one.closest("thead") || !one.checkVisibility()) return false;
+    const box = one.getBoundingClientRect(), style = getComputedStyle(one), set = one.matches("span.math, span.math > *");
+    const hides = !set && style.overflowX !== "visible" && one.scrollWidth > one.clientWidth + 2 && box.width > 1;
     return box.width > 1 && (box.right > innerWidth + 1 || hides || style.maskImage !== "none");
   });
   const shown = (what) => [...document.querySelectorAll(what)].filter(one => one.checkVisibility()).length;
