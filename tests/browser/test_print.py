@@ -9,8 +9,8 @@ PAPER = """() => {
   const cut = [...document.querySelectorAll("article *")].filter(one => {
     const formula = one.closest("mjx-container") ?? one;
     if (formula !== one || one.ownerSVGElement || one.closest("thead") || !one.checkVisibility()) return false;
-    const box = one.getBoundingClientRect(), style = getComputedStyle(one), set = one.matches("span.math, span.math > *");
-    const hides = !set && style.overflowX !== "visible" && one.scrollWidth > one.clientWidth + 2 && box.width > 1;
+    const box = one.getBoundingClientRect(), style = getComputedStyle(one);
+    const hides = !one.matches("span.math, span.math > *") && style.overflowX !== "visible" && one.scrollWidth > one.clientWidth + 2 && box.width > 1;
     return box.width > 1 && (box.right > innerWidth + 1 || hides || style.maskImage !== "none");
   });
   const shown = (what) => [...document.querySelectorAll(what)].filter(one => one.checkVisibility()).length;
