@@ -10,8 +10,9 @@ PAPER = """() => {
     const formula = one.closest("mjx-container") ?? one;
     if (formula !== one || one.ownerSVGElement || one.closest("thead") || !one.checkVisibility()) return false;
     const box = one.getBoundingClientRect(), style = getComputedStyle(one);
-    const hides = !one.matches("span.math, span.math > *") && style.overflowX !== "visible" && one.scrollWidth > one.clientWidth + 2 && box.width > 1;
-    return box.width > 1 && (box.right > innerWidth + 1 || hides || style.maskImage !== "none");
+    const hides = style.overflowX !== "visible" && one.scrollWidth > one.clientWidth + 2;
+    const formulas = one.matches("span.math, span.math > *");  // have words for screen readers inside that stand outside
+    return box.width > 1 && (box.right > innerWidth + 1 || (hides && !formulas) || style.maskImage !== "none");
   });
   const shown = (what) => [...document.querySelectorAll(what)].filter(one => one.checkVisibility()).length;
   return {
