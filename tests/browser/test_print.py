@@ -11,7 +11,7 @@ PAPER = """() => {
     if (formula !== one || one.ownerSVGElement || one.closest("thead") || !one.checkVisibility()) return false;
     const box = one.getBoundingClientRect(), style = getComputedStyle(one);
     const hides = style.overflowX !== "visible" && one.scrollWidth > one.clientWidth + 2;
-    const formulas = one.matches("span.math, span.math > *");  // have words for screen readers inside that stand outside
+    const formulas = one.matches("span.math, span.math > *");  // with words for screen readers outside of them
     return box.width > 1 && (box.right > innerWidth + 1 || (hides && !formulas) || style.maskImage !== "none");
   });
   const shown = (what) => [...document.querySelectorAll(what)].filter(one => one.checkVisibility()).length;
