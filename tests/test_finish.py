@@ -42,6 +42,14 @@ def test_formulas_in_words(formula, said):
     assert finish.words(formula) == said
 
 
+def test_a_sign_does_not_leave_its_formula(tmp_path):
+    formula = '<span class="math notranslate nohighlight">\\({}\\)</span>'
+    short, long = formula.format("p"), formula.format("p_1 + p_2" * 9)
+    text = finish.lighter(f"<p>{short}, ({short}) {short} {long}.</p>", tmp_path / "one.html")
+    assert text.count('<span class="tied">') == 2
+    assert all(tied in text for tied in ("</span>,</span> ", '<span class="tied">(<span', "</span>)</span> "))
+
+
 @pytest.fixture
 def site(tmp_path):
     """A site of one page, its index of statements, and the redirection to the page."""
@@ -79,15 +87,6 @@ def test_page_with_an_address_says_where_it_is(site):
     assert '<meta property="og:image" content="https://x.org/y/_static/figure-1a.png"/>' in text
     css = (site / "_static/styles/pydata-sphinx-theme.css").read_text()
     assert css == '.fa-sun:before,.fa-day:before{content:"\\f185"}'
-
-
-def test_a_stop_stays_with_the_formula_before_it(site):
-    page = site / "book/one.html"
-    formula = '<span class="math notranslate nohighlight">\\(W\\)</span>'
-    page.write_text(page.read_text().replace("Later.", f"Later {formula}), or {formula} now."))
-    finish.write(site, ["book/one"], "The book", None)
-    assert 'Later <span class="kept"><span class="math notranslate nohighlight" data-words="W">' in page.read_text()
-    assert page.read_text().count('class="kept"') == 1
 
 
 def test_all_statements_are_listed_by_page(site):
