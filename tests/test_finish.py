@@ -34,10 +34,20 @@ PAGE = """<html><head><title>{title}</title>
         (r"\lambda_t &gt; \frac12", "λ_t &gt; 1/2"),
         (r"\Omega \subset \mathbb{R}^d, \; \ell_p", "Ω ⊂ R^d, ℓ_p"),
         (r"\left( \sum_t a_t \right)", "( Σ_t a_t )"),
+        (r"\norm{W}_p^p \ne \norm v_q", "‖W‖_p^p ≠ ‖v‖_q"),
+        (r"\langle d_m, W_{\mathrm{mm}} \rangle \sim \Lambda", "⟨d_m, W_mm ⟩ ~ Λ"),
     ],
 )
 def test_formulas_in_words(formula, said):
     assert finish.words(formula) == said
+
+
+def test_a_sign_does_not_leave_its_formula(tmp_path):
+    formula = '<span class="math notranslate nohighlight">\\({}\\)</span>'
+    short, long = formula.format("p"), formula.format("p_1 + p_2" * 9)
+    text = finish.lighter(f"<p>{short}, ({short}) {short} {long}.</p>", tmp_path / "one.html")
+    assert text.count('<span class="tied">') == 2
+    assert all(tied in text for tied in ("</span>,</span> ", '<span class="tied">(<span', "</span>)</span> "))
 
 
 @pytest.fixture

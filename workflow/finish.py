@@ -27,6 +27,9 @@ NEVER = re.compile(
 SEARCH = re.compile(r"<script[^>]*/(?:searchtools|language_data|searchindex)\.js[^>]*></script>")
 TITLE = re.compile(r"<title>(?:[\d.]+ )?(.*?)(?: (?:—|&#8212;) (.*?))?</title>", re.DOTALL)
 FORMULA = re.compile(r'(<span class="math notranslate nohighlight")>\\\((.*?)\\\)</span>', re.DOTALL)
+# A short formula and the sign before or after it: between the two a browser would end the line. A long one may need to.
+SHORT = r'<span class="math notranslate nohighlight" data-words="[^"]{1,30}">[^<]*</span>'
+TIED = re.compile(rf"[(\[“‘]{SHORT}[-).,:;!?\]’”%°]*|{SHORT}[-).,:;!?\]’”%°]+")
 BOX = re.compile(
     r'<div class="proof [\w ]*admonition" id="([^"]+)">\s*<p class="admonition-title">(.*?)</p>', re.DOTALL
 )
@@ -63,6 +66,13 @@ SIGNS |= {
     "propto": "∝",
     "varepsilon": "ε",
     "lambda": "λ",
+    "Lambda": "Λ",
+    "langle": "⟨",
+    "rangle": "⟩",
+    "otimes": " ⊗ ",
+    "perp": "⊥",
+    "sim": " ~ ",
+    "ne": " ≠ ",
 }
 
 
@@ -96,6 +106,7 @@ def lighter(text, path):
     )
     text = re.sub(r"<title>(.*?) (?:—|&#8212;) \1</title>", r"<title>\1</title>", text)
     text = FORMULA.sub(lambda found: f'{found[1]} data-words="{words(found[2])}">\\({found[2]}\\)</span>', text)
+    text = TIED.sub(r'<span class="tied">\g<0></span>', text)
     before, opening, article = text.partition("<article")
     number = itertools.count()
     return before + opening + IMAGE.sub(lambda found: sized(found, path.parent, next(number)), article)
@@ -123,10 +134,11 @@ def words(formula):
     """Return a formula of TeX as one line of plain text, for where formulas cannot be set."""
     text = re.sub(r"\\(?:left|right|[bB]igg?[lr]?|displaystyle|[,;:! ])(?![a-zA-Z])", " ", html.unescape(formula))
     text = re.sub(r"\\(?:math\w+|text\w*|operatorname|bar|hat|tilde|widehat)\b *", "", text)
+    while (fewer := re.sub(r"\{(\{[^{}]*\})\}", r"\1", text)) != text:
+        text = fewer
+    norms = re.compile(r"\\norm(?:\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}| *(\\[a-zA-Z]+|\w))")
+    text = norms.sub(lambda found: f"‖{found[1] or found[2]}‖", text)
     text = re.sub(r"\{(\w+)\}", r"\1", text)
-    text = re.sub(
-        r"\\norm(?:\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}| *(\\?\w+))", lambda found: f"‖{found[1] or found[2]}‖", text
-    )
     text = re.sub(r"\\[dt]?frac *(?:\{([^{}]*)\} *\{([^{}]*)\}|(\w)(\w))", r"\1\3/\2\4", text)
     text = re.sub(r"\\([a-zA-Z]+) *", lambda found: sign(found[1]), text)
     return html.escape(" ".join(re.sub(r"[{}\\]", "", text).split()))
