@@ -4,7 +4,7 @@
 // lib.separators, lib.selection, lib.joint_paths and lib.published. A problem is {keys, scores}: keys[i][t] = [x, y], scores[i][t] a number.
 
 const STEEP = 300; // margin at which a slope is given by its logarithm
-const FAINT = 1e-100; // part of attention whose logarithm is taken out
+const FAINT = -230; // logarithm of a part of attention below which that logarithm is taken out
 const ROUNDING = 16 * 2 ** -52; // part of |row| |theta| that a margin may lack
 const LONGEST = 1e9; // length of theta times the longest row above which it counts as none
 const TIGHT = 1e-6; // how far from 1 the margin of a neighbour may be
@@ -53,9 +53,8 @@ function workspace({ keys, scores }) {
   };
 }
 
-/** -loss'(u) at the margin u = topScore + pull small, small = e^shift, as a factor; its logarithm's rest is left in room.logSlope. */
-function slope(room, loss, topScore, pull, small) {
-  const margin = topScore + pull * small;
+/** -loss' at a margin, as a factor; its logarithm's rest is left in room.logSlope. */
+function slope(room, loss, margin) {
   room.logSlope = 0;
   if (loss === "correlation") return 1;
   if (loss === "logistic" ? margin > STEEP : Math.abs(margin) > STEEP) {
@@ -68,39 +67,15 @@ function slope(room, loss, topScore, pull, small) {
 /** Fill in loss' a_t (gamma_t - gamma . a) of input i up to a factor e^scale; return scale, -Infinity if all tokens tie. */
 function weigh(room, i, loss) {
   const { tokens, logits, scores, weights } = room, first = i * tokens, last = first + tokens;
-  let top = first;
+  let top = first, shift = -Infinity, total = 0, pull = 0, others = 0;
   for (let t = first + 1; t < last; t++) if (logits[t] > logits[top]) top = t;
-  let total = 0, drift = 0;
-  const highest = logits[top], score = scores[top];
-  for (let t = first; t < last; t++) {
-    const odds = t === top ? 1 : Math.exp(logits[t] - highest);
-    total += odds;
-    drift += odds * (scores[t] - score);
-    weights[t] = odds;
-  }
-  if (Math.abs(drift) < FAINT) return weighFaint(room, first, last, top, loss);
-  drift /= total;
-  const factor = -slope(room, loss, score, drift, 1) / total;
-  let others = 0;
-  for (let t = first; t < last; t++) {
-    weights[t] *= factor * (scores[t] - score - drift);
-    others += weights[t];
-  }
-  weights[top] -= others;
-  return room.logSlope;
-}
-
-/** As weigh, where little attention is left to tokens with another score than the top one's: its logarithm, shift, is taken out of them. */
-function weighFaint(room, first, last, top, loss) {
-  const { logits, scores, weights } = room;
-  let shift = -Infinity;
-  for (let t = first; t < last; t++) if (scores[t] !== scores[top]) shift = Math.max(shift, logits[t] - logits[top]);
+  for (let t = first; t < last; t++) if (scores[t] !== scores[top] && logits[t] - logits[top] > shift) shift = logits[t] - logits[top];
   if (shift === -Infinity) {
     weights.fill(0, first, last);
     return shift;
   }
+  if (shift > FAINT) shift = 0; // else e^shift is taken out of the weights of all tokens with another score than the top one's
   const small = Math.exp(shift);
-  let total = 0, pull = 0;
   for (let t = first; t < last; t++) {
     const gap = scores[t] - scores[top];
     weights[t] = Math.exp(logits[t] - logits[top] - (gap === 0 ? 0 : shift));
@@ -108,8 +83,7 @@ function weighFaint(room, first, last, top, loss) {
     pull += gap * weights[t];
   }
   pull /= total;
-  const factor = -slope(room, loss, scores[top], pull, small) / total;
-  let others = 0;
+  const factor = -slope(room, loss, scores[top] + pull * small) / total;
   for (let t = first; t < last; t++) {
     const gap = scores[t] - scores[top];
     weights[t] *= factor * (gap === 0 ? -pull : gap - small * pull);
