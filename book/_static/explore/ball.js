@@ -1,5 +1,5 @@
 // Grow the l_p ball until it touches the wedge of two margins: the point that it touches is the separator of that norm.
-import { clamp, frame, make, plane, py, rounded, still } from "./view.js";
+import { button, clamp, frame, plane, play, py, still } from "./view.js";
 import * as engine from "./engine.js";
 
 const FIRST = { rows: [[0.9, 0.5], [0.2, 1.6]], norm: 3, grown: 1, path: true };
@@ -40,30 +40,30 @@ export function python({ rows, norm }) {
 }
 
 export function ball(root, tag) {
-  let growing = 0, solved = null, key = "";
+  let stop = () => {}, solved = null, key = "";
   const ui = frame(root, { tag, title: "Grow the ball.", hint: "The shaded wedge has both margins at least 1. Drag the two difference rows, change p, and watch where the ball touches.", first: FIRST, check, python, render });
   const view = plane(ui.stage, { name: "The wedge and the ball", ui });
-  const button = make("button", { type: "button", onclick: start }, "Grow");
   ui.slider("p", { get: ({ norm }) => Math.log(norm - 1), put: (x) => ({ norm: +(1 + Math.exp(x)).toPrecision(3) }), min: Math.log(0.05), max: Math.log(19), step: 0.01, show: (x) => (1 + Math.exp(x)).toPrecision(3) });
   ui.slider("Size of the ball", { key: "grown", min: 0, max: 1, step: 0.01, show: (x) => `${Math.round(100 * x)} %` });
   ui.toggle("path", "Mirror descent in this norm");
-  ui.add(make("div", { class: "explore-row" }, button, ...[1.05, 1.5, 2, 3, 10].map((norm) => make("button", { type: "button", onclick: () => ui.set({ norm, grown: 1 }) }, `p = ${norm}`))));
+  ui.add(button("Grow", start));
+  ui.presets("Norms", [1.05, 1.5, 2, 3, 10].map((norm) => [`p = ${norm}`, () => ({ norm, grown: 1 })]));
 
   function start() {
-    cancelAnimationFrame(growing);
+    stop();
     if (still()) return ui.set({ grown: 1 });
-    const began = performance.now(), tick = (now) => {
-      const grown = rounded(clamp((now - began) / 1500, 0, 1));
+    ui.change({ grown: 0 });
+    stop = play((passed) => {
+      const grown = Math.min(ui.state().grown + passed / 1500, 1);
       ui.change({ grown });
-      if (grown < 1) growing = requestAnimationFrame(tick);
-      else ui.done();
-    };
-    tick(began);
+      if (grown === 1) ui.done();
+      return grown === 1;
+    });
   }
   const shape = (norm, radius) => Array.from({ length: CORNERS + 1 }, (_, k) => {
     const a = (2 * Math.PI * k) / CORNERS, u = engine.unit([Math.cos(a), Math.sin(a)].map((x) => Math.sign(x) * Math.abs(x) ** (norm < 2 ? 2 / norm : 1)), norm);
-    return view.to(u.map((x) => radius * x)).map((x) => x.toFixed(1)).join(" ");
-  }).join("L");
+    return u.map((x) => radius * x);
+  });
 
   function render(state) {
     const { rows, norm, grown } = state, now = JSON.stringify([rows, norm]);
@@ -71,26 +71,23 @@ export function ball(root, tag) {
     ui.say(told(state, solved));
     if (!view.width) return;
     view.look([-2, 3, -1.5, 2.2]);
-    view.segment("x axis", [view.window[0], 0], [view.window[1], 0], "axis");
-    view.segment("y axis", [0, view.window[2]], [0, view.window[3]], "axis");
+    view.axes();
     const { solution, path } = solved;
     if (solution.feasible) {
-      const corner = wedge(rows).map((at) => view.to(at).map((x) => x.toFixed(1)).join(" ")).join("L");
-      if (corner) view.put("back", "wedge", "path", { d: `M${corner}Z`, class: "area c2" });
-      const radius = grown * engine.length(solution.theta, norm);
-      view.put("back", "ball", "path", { d: `M${shape(norm, radius)}Z`, class: "area c0" });
-      view.put("lines", "rim", "path", { d: `M${shape(norm, radius)}Z`, class: "path c0" });
+      const corners = wedge(rows), rim = shape(norm, grown * engine.length(solution.theta, norm));
+      if (corners.length) view.area("back", "wedge", corners, "area c2");
+      view.area("back", "ball", rim, "area c0");
+      view.area("lines", "rim", rim, "path c0");
       view.ray("ray", solution.theta, "dashed", `separator, p = ${norm}`);
       if (state.path) view.trail("path", path, "path c1");
-      const [x, y] = view.to(solution.theta);
-      view.put("front", "touch", "circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: grown === 1 ? 6 : 3, class: "dot c0" });
+      view.dot("touch", solution.theta, grown === 1 ? 6 : 3, "c0");
     }
     rows.forEach((row, k) => {
       const size = engine.dot(row, row), foot = row.map((x) => x / size), side = [-row[1], row[0]].map((x) => (50 * x) / Math.sqrt(size));
       if (size > 0) view.segment(`margin ${k}`, foot.map((x, j) => x - side[j]), foot.map((x, j) => x + side[j]), "thin c2");
       view.segment(`shaft ${k}`, [0, 0], row, "path");
       view.handle(`row ${k}`, row, { name: `difference row ${k + 1}`, value: `at ${row}`, look: "start", draw: ROUND, done: ui.done, move: (to) => ui.change({ rows: rows.map((old, j) => (j === k ? to : old)) }) });
-      view.label(`name ${k}`, view.to(row)[0] + 12, view.to(row)[1] - 8, `row ${k + 1}`, "");
+      view.beside(`name ${k}`, row, 12, -8, `row ${k + 1}`);
     });
     view.tidy();
     view.svg.dataset.ready = JSON.stringify(state);

@@ -1,5 +1,5 @@
 // The dial of Theorem 6: how fast the head grows, compared with the prompt, decides which direction the prompt takes.
-import { clamp, frame, plane, py, rounded } from "./view.js";
+import { frame, plane, py } from "./view.js";
 import * as engine from "./engine.js";
 
 const LABELS = [1, -1, 1], STARS = [[1, 1], [1, -1]]; // Figure 3; the third token is the one to drag, all others are at the origin
@@ -58,15 +58,14 @@ export function dial(root, tag) {
       const { at, tight, relaxed } = found;
       view.ray("tight", tight, "dashed c1", "slow head");
       view.ray("relaxed", relaxed, "dotted c2", "fast head");
-      const [[ox, oy], [x, y]] = [view.to([0, 0]), view.to(at.prompt.map((part) => 2.2 * part))], turn = Math.atan2(y - oy, x - ox), wing = (a) => `L${(x - 14 * Math.cos(turn + a)).toFixed(1)} ${(y - 14 * Math.sin(turn + a)).toFixed(1)}`;
-      view.put("lines", "prompt", "path", { d: `M${ox} ${oy}L${x.toFixed(1)} ${y.toFixed(1)}${wing(0.4)}M${x.toFixed(1)} ${y.toFixed(1)}${wing(-0.4)}`, class: "path wide c0" });
-      view.label("p", (ox + x) / 2, (oy + y) / 2 + 18, "prompt", "c0");
+      const tip = at.prompt.map((part) => 2.2 * part), turn = degrees(at.prompt), wing = (a) => [0, 1].map((k) => tip[k] - 0.2 * Math.cos(((turn + a) * Math.PI) / 180 - (k * Math.PI) / 2));
+      view.trail("prompt", [0, 0, ...tip, ...wing(25), ...tip, ...wing(-25)], "path wide c0");
+      view.beside("p", tip.map((part) => part / 2), 0, 18, "prompt", "c0");
       curve(state, found);
     }
     [...STARS, [0, 0]].forEach((at, k) => {
-      const [x, y] = view.to(at).map((part) => rounded(part, 1));
-      view.put("front", `token ${k}`, "path", { d: `M${x} ${y}m0 -7l7 7l-7 7l-7 -7z`, class: k < 2 ? "dot c1" : "none" });
-      view.label(`Y ${k}`, x + 10, y - 6, k < 2 ? `Y = ${k ? "−1" : "+1"}` : "all others", "");
+      view.mark(`token ${k}`, at, "m0 -7l7 7l-7 7l-7 -7z", k < 2 ? "dot c1" : "none");
+      view.beside(`Y ${k}`, at, 10, -6, k < 2 ? `Y = ${k ? "−1" : "+1"}` : "all others");
     });
     view.handle("third", state.third, {
       name: "token of the third input, Y = +1", value: `at ${state.third}`, look: "chosen c3", draw: DIAMOND, done: ui.done, move: (third) => ui.change({ third }),
@@ -86,10 +85,10 @@ export function dial(root, tag) {
     view.put("lines", "curve", "path", { d, class: "path c0" });
     view.put("front", "here", "circle", { cx: across(state.ratio).toFixed(1), cy: up(angle(state.ratio)).toFixed(1), r: 5, class: "dot c0" });
     view.put("lines", "paper", "path", { d: `M${across(0).toFixed(1)} ${base}v-${room}`, class: "thin dotted" });
-    view.label("pin", across(0) - 30, base + 30, "the paper: c = 1", "");
-    view.label("left", left, base + 15, "c = 0.1", "");
-    view.label("right", left + width - 40, base + 15, "c = 10", "");
-    view.label("above", left, base - room - 8, `angle, up to ${most.toFixed(0)}°`, "");
+    view.label("pin", across(0) - 30, base + 30, "the paper: c = 1");
+    view.label("left", left, base + 15, "c = 0.1");
+    view.label("right", left + width - 40, base + 15, "c = 10");
+    view.label("above", left, base - room - 8, `angle, up to ${most.toFixed(0)}°`);
   }
   ui.ask();
 }

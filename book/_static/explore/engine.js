@@ -33,6 +33,7 @@ export function length(v, norm = 2) {
   return largest * (Math.abs(v[0] / largest) ** norm + Math.abs(v[1] / largest) ** norm) ** (1 / norm);
 }
 
+export const apart = (a, b) => length(minus(a, b));
 export const unit = (v, norm = 2) => times(1 / length(v, norm), v);
 
 /** 1 - cos of the angle: half the squared distance of the unit vectors, right down to 1e-32. */
@@ -167,8 +168,9 @@ function stepLength(rule, gx, gy, logScale, norm) {
   return size === 0 ? 0 : rule.size / size;
 }
 
-/** The last point of a path. */
-export const endOf = (path) => [path[path.length - 2], path[path.length - 1]];
+/** A point of a path, and its last one. */
+export const at = (path, k) => [path[2 * k], path[2 * k + 1]];
+export const endOf = (path) => at(path, path.length / 2 - 1);
 
 /** Index of the largest logit of each input, the first of those that tie. */
 export function selectedAt({ keys }, p) {
@@ -312,7 +314,7 @@ function surrounding(rows) {
 export const optimalTokens = ({ scores }) => scores.map((row) => row.indexOf(Math.max(...row)));
 
 /** Whether rows surely have no common half-plane: then no direction separates them, and no further row can mend it. */
-function apart(rows) {
+function opposed(rows) {
   let low = -Infinity, high = Infinity;
   for (const row of rows) {
     if (row[0] === 0 && row[1] === 0) return true;
@@ -348,7 +350,7 @@ export function locallyOptimal(problem) {
     }
     keys[i].forEach((key, token) => {
       const more = [...rows, ...keys[i].filter((_, t) => t !== token).map((other) => minus(key, other))];
-      if (more.length && !apart(more)) extend([...selected, token], more);
+      if (more.length && !opposed(more)) extend([...selected, token], more);
     });
   };
   extend([], []);
@@ -401,9 +403,9 @@ export function jointLimit(features, rows, ratio) {
 /** The unit u that maximises the least u . row + lift, with no u . row below 0: where one term is largest, two are equal, or one is at 0. */
 function widest(rows, lifts) {
   const candidates = rows.flatMap((row, k) => [unit(row), unit([-row[1], row[0]]), unit([row[1], -row[0]]), ...rows.slice(0, k).flatMap((other, j) => {
-    const apart = minus(row, other), size = length(apart), cosine = (lifts[j] - lifts[k]) / size;
+    const between = minus(row, other), size = length(between), cosine = (lifts[j] - lifts[k]) / size;
     if (!(Math.abs(cosine) <= 1)) return [];
-    const angle = Math.atan2(apart[1], apart[0]), turn = Math.acos(cosine);
+    const angle = Math.atan2(between[1], between[0]), turn = Math.acos(cosine);
     return [angle + turn, angle - turn].map((a) => [Math.cos(a), Math.sin(a)]);
   })]);
   let best = null, value = -Infinity;

@@ -1,5 +1,5 @@
 // Tokens to drag: where descent takes the prompt, and where every start of the plane ends.
-import { clamp, frame, make, plane, plural, py, rounded, small } from "./view.js";
+import { button, clamp, frame, make, plane, plural, py, rounded, small } from "./view.js";
 import * as engine from "./engine.js";
 
 const FEW = 12; // starts
@@ -190,9 +190,8 @@ export function playground(root, tag, name) {
     chosen = which.value.split(" ").map(Number);
     ui.ask();
   } });
-  const less = make("button", { type: "button", "aria-label": "lower the score", onclick: () => rescore(Number(score.value) - 0.05) }, "−");
-  const more = make("button", { type: "button", "aria-label": "raise the score", onclick: () => rescore(Number(score.value) + 0.05) }, "+");
-  ui.add(make("div", { class: "explore-row" }, make("span", {}, "Score of"), which, score, less, more), () => {
+  const step = (text, word, by) => button(text, () => rescore(Number(score.value) + by), { "aria-label": `${word} the score` });
+  ui.add(make("div", { class: "explore-row" }, make("span", {}, "Score of"), which, score, step("−", "lower", -0.05), step("+", "raise", 0.05)), () => {
     const { keys, scores } = ui.state();
     chosen = [Math.min(chosen[0], keys.length - 1), Math.min(chosen[1], keys[0].length - 1)];
     if (which.children.length !== keys.length * keys[0].length || which.dataset.inputs !== String(keys.length)) {
@@ -204,8 +203,7 @@ export function playground(root, tag, name) {
   });
   ui.add(make("div", { class: "explore-row" },
     ...[["token", 1, 8, resize], ["input", 1, 3, reinput], ["start", 0, FEW, restart]].flatMap(([word, low, high, act]) => [
-      make("button", { type: "button", "data-count": `${word} ${low}`, onclick: () => act(-1) }, `− ${word}`),
-      make("button", { type: "button", "data-count": `${word} ${high}`, onclick: () => act(1) }, `+ ${word}`)])), () => {
+      button(`− ${word}`, () => act(-1), { "data-count": `${word} ${low}` }), button(`+ ${word}`, () => act(1), { "data-count": `${word} ${high}` })])), () => {
     const { keys, starts } = ui.state(), have = { token: keys[0].length, input: keys.length, start: starts.length };
     for (const node of ui.controls.querySelectorAll("[data-count]")) {
       const [word, end] = node.dataset.count.split(" ");
@@ -257,8 +255,7 @@ export function playground(root, tag, name) {
     map(state.map && keys[0].length > 1 ? {
       key: now + view.window + view.width, problem, loss, rule: { kind: step, size }, window: view.window, ratio: view.height / view.width,
     } : null, choices);
-    view.segment("x axis", [view.window[0], 0], [view.window[1], 0], "axis");
-    view.segment("y axis", [0, view.window[2]], [0, view.window[3]], "axis");
+    view.axes();
     choices.forEach(({ separator, best, selected }, k) => {
       const colour = `c${look(choices, k)}`, others = choices.filter((one) => !one.best).length > 1 ? ` ${selected.map((t) => t + 1)}` : "";
       view.ray(`ray ${k}`, separator.theta, `${best ? "dashed" : "dotted"} ${colour}`, best ? "global" : `local${others}`);
@@ -267,8 +264,7 @@ export function playground(root, tag, name) {
     paths.forEach((path, k) => {
       const colour = ends[k].place < 0 ? "none" : `c${look(choices, ends[k].place)}`;
       view.trail(`path ${k}`, path, `path ${colour}`, shown);
-      const [x, y] = view.to([path[2 * shown], path[2 * shown + 1]]);
-      if (Number.isFinite(x + y)) view.put("front", `end ${k}`, "circle", { cx: clamp(x, -99, 9e3).toFixed(1), cy: clamp(y, -99, 9e3).toFixed(1), r: 4, class: `dot ${colour}` });
+      view.dot(`end ${k}`, engine.at(path, shown), 4, colour);
     });
     keys.forEach((row, i) => row.forEach((at, t) => token(state, i, t, at)));
     starts.forEach((at, k) => view.handle(`start ${k}`, at, {
@@ -295,7 +291,7 @@ export function playground(root, tag, name) {
   }
 
   function token({ keys, scores }, i, t, at) {
-    const best = scores[i][t] === Math.max(...scores[i]), half = rounded(6 + 2.5 * clamp(scores[i][t], -0.5, 1.5), 1), [x, y] = view.to(at);
+    const best = scores[i][t] === Math.max(...scores[i]), half = rounded(6 + 2.5 * clamp(scores[i][t], -0.5, 1.5), 1);
     view.handle(`token ${i} ${t}`, at, {
       name: `token ${t + 1}${named(keys, i)}, score ${scores[i][t]}${best ? ", best" : ""}`, value: `at ${at[0]}, ${at[1]}`, done: ui.done,
       look: `token${keys.length > 1 ? ` i${i}` : ""}${chosen[0] === i && chosen[1] === t ? " chosen" : ""}`, draw: best ? STAR : square(half),
@@ -308,7 +304,7 @@ export function playground(root, tag, name) {
         return true;
       },
     });
-    if (keys.length * keys[0].length <= 8) view.label(`score ${i} ${t}`, x + 13, y - 8, `${scores[i][t]}`, "");
+    if (keys.length * keys[0].length <= 8) view.beside(`score ${i} ${t}`, at, 13, -8, `${scores[i][t]}`);
   }
 
   /** Attention of the start that was last looked at, at the iteration shown. */
@@ -316,7 +312,7 @@ export function playground(root, tag, name) {
     bars.hidden = !starts.length;
     if (!starts.length) return;
     followed = Math.min(followed, starts.length - 1);
-    const path = solved.paths[followed], at = [path[2 * shown], path[2 * shown + 1]], weights = engine.attention({ keys }, at);
+    const weights = engine.attention({ keys }, engine.at(solved.paths[followed], shown));
     const groups = weights.map((row, i) => make("div", { class: keys.length > 1 ? `i${i}` : "c0" },
       ...row.map((part, t) => make("i", { style: `height:${Math.max(100 * part, 1)}%`, class: scores[i][t] === Math.max(...scores[i]) ? "best" : "" }))));
     bars.replaceChildren(make("span", {}, `Attention from start ${followed + 1} after ${shown} steps`), ...groups);

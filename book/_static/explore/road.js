@@ -68,9 +68,9 @@ export function road(root, tag) {
     view.segment("road", [0, side], [far, side], "path c0");
     view.segment("angle", [0, 0], [way, side], "thin");
     const [x, y] = view.to([way, side]);
-    view.put("front", "pin", "circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: 5, class: "dot c0" });
+    view.dot("pin", [way, side], 5, "c0");
     view.label("at", Math.min(x - 40, view.width - 150), y + (side > 0 ? -12 : 22), `here, at length ${way < 1e3 ? way.toPrecision(3) : Math.round(way).toLocaleString("en")}`, "c0");
-    view.label("limit", 60, view.to([0, 0])[1] + (side > 0 ? 18 : -8), "max-margin direction", "");
+    view.label("limit", 60, view.to([0, 0])[1] + (side > 0 ? 18 : -8), "max-margin direction");
     view.tidy();
     view.svg.dataset.ready = JSON.stringify(state);
   }

@@ -1,5 +1,5 @@
 // The race of Figure 1(b): the published recipe in 32 and in 64 bits against the exact gradient.
-import { clamp, frame, make, plane, plural, py, small, still } from "./view.js";
+import { button, clamp, frame, make, plane, play, plural, py, small, still } from "./view.js";
 import * as engine from "./engine.js";
 
 const LAST = 1000, DRAWN = 200; // iterations that were run, and that the paper draws
@@ -26,7 +26,7 @@ export function race({ epsilon, size }) {
 /** How many of the starts of local choices have gone over to the side of the best one after so many steps, run by run. */
 export function crossed({ choices, runs, home }, at) {
   const nearer = (path, k) => {
-    const p = [path[2 * at], path[2 * at + 1]];
+    const p = engine.at(path, at);
     return engine.length(p) > 0 && choices[home[k]] && !choices[home[k]].best &&
       choices.some((one) => one.best && engine.oneMinusCosine(p, one.separator.theta) < engine.oneMinusCosine(p, choices[home[k]].separator.theta));
   };
@@ -43,8 +43,9 @@ function told({ epsilon, at, start }, solved) {
 }
 
 /** Length of the last step, in steps of full size. */
-function moved(path, at, size = Math.hypot(path[2] - path[0], path[3] - path[1])) {
-  return at ? Math.hypot(path[2 * at] - path[2 * at - 2], path[2 * at + 1] - path[2 * at - 1]) / size : 1;
+function moved(path, at) {
+  const step = (k) => engine.apart(engine.at(path, k), engine.at(path, k - 1));
+  return at ? step(at) / step(1) : 1;
 }
 
 /** The configuration in Python. */
@@ -59,7 +60,7 @@ export function python({ epsilon, size }) {
 }
 
 export function rounding(root, tag) {
-  let solved = null, key = "", playing = 0;
+  let solved = null, key = "", stop = null;
   const ui = frame(root, {
     tag, title: "The race of Figure 1(b).", first: FIRST, check, python, render,
     hint: "One recipe, three ways to compute its gradient. Press Play, or drag the iteration beyond the point where the paper stops drawing.",
@@ -69,9 +70,8 @@ export function rounding(root, tag) {
   ui.stage.after(below);
   const chart = plane(below, { name: "Size of the gradient against the iteration", ratio: 0.3, ui });
 
-  const play = make("button", { type: "button", onclick: toggle }, "Play");
-  ui.add(make("div", { class: "explore-row" }, play, make("button", { type: "button", onclick: () => ui.set({ at: DRAWN }) }, "Where the paper stops"),
-    make("button", { type: "button", onclick: () => ui.set({ at: LAST }) }, "To the end"), ...RUNS.map((run, k) => make("b", { class: COLOURS[k], style: "color:var(--x)" }, run))));
+  const pressed = button("Play", toggle);
+  ui.add(make("div", { class: "explore-row" }, pressed, button("Where the paper stops", () => ui.set({ at: DRAWN })), button("To the end", () => ui.set({ at: LAST })), ...RUNS.map((run, k) => make("b", { class: COLOURS[k], style: "color:var(--x)" }, run))));
   ui.slider("Iteration", { key: "at", min: 0, max: LAST, step: 1 });
   ui.slider("ε", { key: "epsilon", min: -20, max: -4, step: 1, show: (x) => `1e${x}` });
   ui.slider("Step size", { key: "size", min: 0.02, max: 0.5, step: 0.02 });
@@ -79,24 +79,20 @@ export function rounding(root, tag) {
   ui.slider("Zoom out", { key: "zoom", min: 1, max: 5, step: 0.5, show: (x) => `${x} ×` });
 
   function toggle() {
-    if (playing) return stop();
+    if (stop) return rest();
     if (still()) return ui.set({ at: LAST });
     if (ui.state().at >= LAST) ui.change({ at: 0 });
-    play.textContent = "Pause";
-    let before = performance.now();
-    const tick = (now) => {
-      const at = Math.min(ui.state().at + Math.max(Math.round((now - before) / 12), 1), LAST);
-      before = now;
+    pressed.textContent = "Pause";
+    stop = play((passed) => {
+      const at = Math.min(ui.state().at + Math.max(Math.round(passed / 12), 1), LAST);
       ui.change({ at });
-      if (at === LAST) stop();
-      else playing = requestAnimationFrame(tick);
-    };
-    playing = requestAnimationFrame(tick);
+      if (at === LAST) rest();
+    });
   }
-  function stop() {
-    cancelAnimationFrame(playing);
-    playing = 0;
-    play.textContent = "Play";
+  function rest() {
+    stop();
+    stop = null;
+    pressed.textContent = "Play";
     ui.done();
   }
 
@@ -113,11 +109,10 @@ export function rounding(root, tag) {
     solved.choices.forEach(({ separator, best }, k) => view.ray(`ray ${k}`, separator.theta, best ? "dashed" : "dotted", best ? "global" : "local"));
     [2, 1, 0].forEach((kind) => solved.runs[kind].forEach(({ path }, k) => {
       view.trail(`${kind} ${k}`, path, `path ${COLOURS[kind]}${k === start ? " wide" : ""}`, at);
-      const spot = (j) => view.to([path[2 * j], path[2 * j + 1]]).map((x) => clamp(x, -99, 9e3).toFixed(1)), [x, y] = spot(at), [u, v] = spot(DRAWN);
-      view.put("front", `dot ${kind} ${k}`, "circle", { cx: x, cy: y, r: 4, class: `dot ${COLOURS[kind]}` });
-      if (kind === 0 && at > DRAWN) view.put("front", `pin ${k}`, "path", { d: `M${u} ${v}m-4 -4l8 8m0 -8l-8 8`, class: "none" });
+      view.dot(`dot ${kind} ${k}`, engine.at(path, at), 4, COLOURS[kind]);
+      if (kind === 0 && at > DRAWN) view.mark(`pin ${k}`, engine.at(path, DRAWN), "m-4 -4l8 8m0 -8l-8 8", "none");
     }));
-    if (at > DRAWN) view.label("pinned", 10, view.height - 10, "× where the paper stops drawing (200)", "");
+    if (at > DRAWN) view.label("pinned", 10, view.height - 10, "× where the paper stops drawing (200)");
     view.tidy();
   }
 
@@ -132,7 +127,7 @@ export function rounding(root, tag) {
       return points.at(-1);
     };
     const truth = (k) => {
-      const { direction, logScale } = engine.gradient(PROBLEM, "logistic", [path[2 * k], path[2 * k + 1]]);
+      const { direction, logScale } = engine.gradient(PROBLEM, "logistic", engine.at(path, k));
       return clamp((logScale + Math.log(engine.length(direction))) / Math.LN10, ...CHART);
     };
     const ends = [["in 32 bits", line("computed", (k) => log(sizes[k]), "path c1"), "c1"], ["true, there", line("true", truth, "path c0"), "c0"]];
@@ -146,8 +141,8 @@ export function rounding(root, tag) {
       lowest = Math.max(chart.to([0, decade])[1] + 4, lowest + 14, 12);
       chart.label(text, chart.width - 94, lowest, text, look);
     }
-    for (const decade of [0, -8, -16, -24]) chart.label(`decade ${decade}`, 2, clamp(chart.to([0, decade])[1] + 4, 12, chart.height - 2), `1e${decade}`, "");
-    chart.label("what", 44, 13, "size of the gradient", "");
+    for (const decade of [0, -8, -16, -24]) chart.label(`decade ${decade}`, 2, clamp(chart.to([0, decade])[1] + 4, 12, chart.height - 2), `1e${decade}`);
+    chart.label("what", 44, 13, "size of the gradient");
     chart.tidy();
   }
   ui.ask();

@@ -14,6 +14,20 @@ export function make(name, attributes = {}, ...children) {
   return node;
 }
 
+export const button = (text, onclick, more) => make("button", { type: "button", onclick, ...more }, text);
+
+/** Call tick(milliseconds since the last one) frame by frame until it says so; the function that is returned ends it at once. */
+export function play(tick) {
+  let asked = 0, before = performance.now();
+  const next = (now) => {
+    asked = requestAnimationFrame(next);
+    if (tick(now - before)) cancelAnimationFrame(asked);
+    before = now;
+  };
+  asked = requestAnimationFrame(next);
+  return () => cancelAnimationFrame(asked);
+}
+
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 export const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 export const rounded = (x, digits = 2) => +x.toFixed(digits);
@@ -57,6 +71,8 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     self.window = [x - w, x + w, y - h, y + h];
   };
   self.to = ([x, y]) => [(x - self.window[0]) * self.scale, (self.window[3] - y) * self.scale];
+  /** Where a point of the plane is drawn, as an attribute has it. */
+  const drawn = (at) => self.to(at).map((x) => clamp(x, -9e3, 9e3).toFixed(1));
   const from = (event) => {
     const box = svg.getBoundingClientRect();
     return [self.window[0] + (event.clientX - box.left) / self.scale, self.window[3] - (event.clientY - box.top) / self.scale];
@@ -86,8 +102,8 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
   };
 
   self.segment = (key, a, b, look) => {
-    const [[x1, y1], [x2, y2]] = [self.to(a), self.to(b)];
-    self.put("lines", key, "line", { x1: x1.toFixed(1), y1: y1.toFixed(1), x2: x2.toFixed(1), y2: y2.toFixed(1), class: look });
+    const [[x1, y1], [x2, y2]] = [drawn(a), drawn(b)];
+    self.put("lines", key, "line", { x1, y1, x2, y2, class: look });
   };
   /** A ray from the origin to the border, and its name there. */
   self.ray = (key, [x, y], look, label) => {
@@ -98,7 +114,20 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     const beside = x > 0 === y > 0 ? u + 6 : u - wide, place = upright ? [beside, y > 0 ? 14 : self.height - 6] : [x > 0 ? u - wide : 6, v - 8];
     self.label(`${key} name`, clamp(place[0], 4, self.width - wide), clamp(place[1], 14, self.height - 6), label, `${look}`);
   };
-  self.label = (key, x, y, text, look) => self.put("front", key, "text", { x: x.toFixed(1), y: y.toFixed(1), class: look }, text);
+  self.label = (key, x, y, text, look = "") => self.put("front", key, "text", { x: x.toFixed(1), y: y.toFixed(1), class: look }, text);
+  /** A text beside a point of the plane. */
+  self.beside = (key, at, dx, dy, text, look) => self.label(key, self.to(at)[0] + dx, self.to(at)[1] + dy, text, look);
+  self.dot = (key, at, r, look) => {
+    const [cx, cy] = drawn(at);
+    if (Number.isFinite(cx - cy)) self.put("front", key, "circle", { cx, cy, r, class: `dot ${look}` });
+  };
+  /** A shape, d of its own, at a point of the plane. */
+  self.mark = (key, at, d, look) => self.put("front", key, "path", { d: `M${drawn(at).join(" ")}${d}`, class: look });
+  self.area = (layer, key, points, look) => self.put(layer, key, "path", { d: `M${points.map((at) => drawn(at).join(" ")).join("L")}Z`, class: look });
+  self.axes = () => {
+    self.segment("x axis", [self.window[0], 0], [self.window[1], 0], "axis");
+    self.segment("y axis", [0, self.window[2]], [0, self.window[3]], "axis");
+  };
   /** The points x0, y0, x1, ... as a line, without those that nobody would see. */
   self.trail = (key, points, look, last = points.length / 2 - 1, layer = "lines") => {
     const beyond = 2 * Math.max(self.width, self.height);
@@ -122,8 +151,8 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
    * press(key) gets the other keys; chosen() is called when it gets the focus.
    */
   self.handle = (key, at, { name, value, look, draw, move, done, press = () => false, chosen = () => {} }) => {
-    const fresh = !kept.has(key), [x, y] = self.to(at), node = self.put("handles", key, "g", {
-      transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`, class: `explore-handle ${look}`, tabindex: 0, role: "slider", "aria-label": name,
+    const fresh = !kept.has(key), node = self.put("handles", key, "g", {
+      transform: `translate(${drawn(at)})`, class: `explore-handle ${look}`, tabindex: 0, role: "slider", "aria-label": name,
       "aria-valuetext": value, "aria-valuenow": rounded(at[0]), "aria-roledescription": "point in the plane", "data-key": key,
     });
     node.act = { at, move, done, press, chosen };
@@ -225,11 +254,10 @@ function address(tag, state) {
 export function frame(root, { tag, title, hint, first, check, render, python }) {
   const stage = make("div", { class: "explore-stage" }), controls = make("div", { class: "explore-controls" });
   const sentence = make("p", { class: "explore-said" }), live = make("p", { class: "explore-live", role: "status", "aria-live": "polite" });
-  const code = make("code"), undo = make("button", { type: "button", onclick: back }, "Undo");
-  const copied = make("button", { type: "button", onclick: copy }, "Copy link");
+  const code = make("code"), undo = button("Undo", back), copied = button("Copy link", copy);
   const box = make("section", { class: "explore-box", "aria-label": title },
     make("p", { class: "explore-title" }, make("strong", {}, title), ` ${hint}`), stage, sentence, live, controls,
-    make("div", { class: "explore-foot" }, undo, make("button", { type: "button", onclick: () => set(first) }, "Reset"), copied,
+    make("div", { class: "explore-foot" }, undo, button("Reset", () => set(first)), copied,
       make("details", {}, make("summary", {}, "The same in Python"), make("pre", {}, code))));
   const fallback = make("div", { class: "explore-fallback" }, ...root.childNodes);
   root.append(fallback, box);
@@ -308,7 +336,7 @@ export function frame(root, { tag, title, hint, first, check, render, python }) 
     /** A row of buttons, each of which sets a part of the state. */
     presets(name, options) {
       controls.append(make("div", { role: "group", "aria-label": name, class: "explore-row" }, make("span", {}, name),
-        ...options.map(([label, by]) => make("button", { type: "button", onclick: () => set(by()) }, label))));
+        ...options.map(([label, by]) => button(label, () => set(by())))));
     },
     /** A slider over a part of the state, or over what get finds there and put makes of it. */
     slider(name, { key, get = (now) => now[key], put = (value) => ({ [key]: value }), min, max, step, show = String, when = () => true }) {
