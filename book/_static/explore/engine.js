@@ -5,6 +5,8 @@
 
 const STEEP = 300; // margin at which a slope is given by its logarithm
 const FAINT = -230; // logarithm of a part of attention below which that logarithm is taken out
+const PATIENCE = 2000; // steps of a flow
+const SMOOTH = 1e-5; // error of one of them
 const ROUNDING = 16 * 2 ** -52; // part of |row| |theta| that a margin may lack
 const LONGEST = 1e9; // length of theta times the longest row above which it counts as none
 const TIGHT = 1e-6; // how far from 1 the margin of a neighbour may be
@@ -35,6 +37,12 @@ export function length(v, norm = 2) {
 
 export const apart = (a, b) => length(minus(a, b));
 export const unit = (v, norm = 2) => times(1 / length(v, norm), v);
+
+/** The directional Bregman divergence of |x|_p^p / p, of a from b. */
+export function divergence(a, b, norm) {
+  const at = unit(b, norm);
+  return dot(mirrorMap(at, norm), minus(at, unit(a, norm)));
+}
 
 /** 1 - cos of the angle: half the squared distance of the unit vectors, right down to 1e-32. */
 export function oneMinusCosine(a, b) {
@@ -168,9 +176,53 @@ function stepLength(rule, gx, gy, logScale, norm) {
   return size === 0 ? 0 : rule.size / size;
 }
 
-/** A point of a path, and its last one. */
-export const at = (path, k) => [path[2 * k], path[2 * k + 1]];
+/** The point of a path at a place, which may be between two, and the last one. */
+export function at(path, place) {
+  const k = Math.floor(place), part = place - k;
+  return [0, 1].map((c) => (part ? (1 - part) * path[2 * k + c] + part * path[2 * k + 2 + c] : path[2 * k + c]));
+}
 export const endOf = (path) => at(path, path.length / 2 - 1);
+
+/**
+ * The gradient flow from a start, to tau = log(1 + t) = last: {path, times}, its points and the tau of each.
+ *
+ * As lib.flow has it: all over sigma with d sigma = (1 + |v|) d tau, so that no speed is above 1; by the Runge-Kutta pair of Bogacki and Shampine.
+ * A flow that rests at a point takes ever shorter steps, and ends there before its time.
+ */
+export function flow(problem, loss, start, last) {
+  const room = workspace(problem), { direction } = room, path = [...start], times = [0];
+  const speed = ([x, y, tau]) => {
+    const logScale = gradientIn(room, loss, x, y), size = Math.hypot(direction[0], direction[1]) || 1;
+    const share = 1 / (1 + Math.exp(-tau - logScale) / size);
+    return [(-share * direction[0]) / size, (-share * direction[1]) / size, 1 - share];
+  };
+  const ahead = (from, h, ...parts) => from.map((x, k) => parts.reduce((sum, [weight, v]) => sum + h * weight * v[k], x));
+  let now = [...start, 0], a = speed(now), h = 0.1;
+  for (let step = 0; step < PATIENCE && now[2] < last - SMOOTH; step++) {
+    h = Math.min(h, (last - now[2]) / a[2]);
+    const b = speed(ahead(now, h, [1 / 2, a])), c = speed(ahead(now, h, [3 / 4, b])), next = ahead(now, h, [2 / 9, a], [1 / 3, b], [4 / 9, c]), d = speed(next);
+    const error = Math.hypot(...ahead([0, 0, 0], h, [-5 / 72, a], [1 / 12, b], [1 / 9, c], [-1 / 8, d])) / SMOOTH;
+    if (error < 1) {
+      [now, a] = [next, d];
+      path.push(now[0], now[1]);
+      times.push(now[2]);
+    }
+    h *= Math.min(Math.max(0.9 * error ** (-1 / 3), 0.2), 3);
+  }
+  return { path, times };
+}
+
+/** The place of a path at which a flow is at tau. */
+export function placeAt(times, tau) {
+  const k = times.findIndex((time) => time > tau);
+  return k < 0 ? times.length - 1 : k - 1 + (tau - times[k - 1]) / (times[k] - times[k - 1]);
+}
+
+/** What a rule makes of a start: {path}, and the times of a flow, which goes to tau = iterations / 10. */
+export function follow(problem, loss, start, rule, iterations, every = 1) {
+  if (rule.kind === "flow") return flow(problem, loss, start, iterations / 10);
+  return { path: descend(problem, loss, start, rule, iterations, 2, every) };
+}
 
 /** Index of the largest logit of each input, the first of those that tie. */
 export function selectedAt({ keys }, p) {
@@ -359,7 +411,7 @@ export function locallyOptimal(problem) {
 
 /** Offset of the limit from the ray of a separator: {across: vector, along: number in lengths of theta}. */
 export function limitOffset({ keys, scores }, loss, selected, solution) {
-  const pulls = keys.flatMap((tokens, i) => tokens.flatMap((_, t) => (t === selected[i] ? [] : [logPull(loss, scores[i][selected[i]], scores[i][t])])));
+  const pulls = keys.flatMap((tokens, i) => tokens.flatMap((_, t) => (t === selected[i] ? [] : [logPull(loss, scores[i][selected[i]], scores[i][selected[i]] - scores[i][t])])));
   const rows = differenceRows({ keys }, selected), largest = Math.max(...solution.duals), theta = unit(solution.theta), side = [-theta[1], theta[0]];
   let [aa, ab, bb, ra, rb] = [0, 0, 0, 0, 0]; // least squares in (part along side, along)
   solution.duals.forEach((lambda, k) => {
@@ -372,10 +424,24 @@ export function limitOffset({ keys, scores }, loss, selected, solution) {
   return { across: times(part, side), along: along - Math.log(keys.length) };
 }
 
-/** log of -loss'(gamma) (gamma - other). */
-function logPull(loss, gamma, other) {
-  const logSlope = loss === "correlation" ? 0 : loss === "exponential" ? -gamma : gamma > 0 ? -gamma - Math.log1p(Math.exp(-gamma)) : -Math.log1p(Math.exp(gamma));
-  return logSlope + Math.log(gamma - other);
+/** log of -loss'(gamma) gap. */
+function logPull(loss, gamma, gap) {
+  const logSlope = loss === "correlation" ? 0 : loss === "exponential" ? -gamma : -Math.max(gamma, 0) - Math.log1p(Math.exp(-Math.abs(gamma)));
+  return logSlope + Math.log(gap);
+}
+
+/**
+ * The line row . p = level that, far out, parts the starts that give up one of two inputs with two tokens each from all others.
+ *
+ * The chapter on Figure 8 derives it: the one input, far beyond the margin, is pulled over if row . p is higher. null where there is none.
+ */
+export function border({ keys, scores }, loss) {
+  if (keys.length !== 2 || keys[0].length !== 2) return null;
+  const best = optimalTokens({ scores }), rows = differenceRows({ keys }, best), along = rows.map((row) => dot(row, row) + dot(...rows)), kept = along.findIndex((x) => x < 0);
+  if (kept < 0) return null;
+  const [high, low] = [0, 1].map((which) => scores.map((row, i) => row[which ? 1 - best[i] : best[i]])), lost = 1 - kept;
+  const level = logPull(loss, high[kept], (high[kept] - low[kept]) * -along[kept]) - logPull(loss, low[lost], (high[lost] - low[lost]) * along[lost]);
+  return Number.isFinite(level) ? { row: [rows[0][0] + rows[1][0], rows[0][1] + rows[1][1]], level, kept: rows[kept] } : null;
 }
 
 // ---- head and prompt together ----------------------------------------------------------------------------------------------------------------
@@ -431,7 +497,7 @@ export function basins(problem, loss, rule, iterations, [left, right, bottom, to
   const choices = locallyOptimal(problem), places = new Int8Array(columns * rows);
   for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) {
     const start = [left + ((c + 0.5) / columns) * (right - left), top - ((r + 0.5) / rows) * (top - bottom)];
-    places[r * columns + c] = outcome(problem, endOf(descend(problem, loss, start, rule, iterations, 2, iterations)), choices).place;
+    places[r * columns + c] = outcome(problem, endOf(follow(problem, loss, start, rule, iterations, iterations).path), choices).place;
   }
   return places;
 }
