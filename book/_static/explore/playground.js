@@ -5,14 +5,15 @@ import * as engine from "./engine.js";
 const FEW = 12; // starts
 const LEVELS = [12, 24, 48, 96]; // columns of the map, from coarse to fine
 const BAND = 60_000; // steps of descent between two looks at whether the configuration still is the same
-const STAR = Array.from({ length: 10 }, (_, k) => {
-  const [r, a] = [k % 2 ? 5 : 12, (k * Math.PI) / 5];
-  return `${k ? "L" : "M"}${(r * Math.sin(a)).toFixed(1)} ${(-r * Math.cos(a)).toFixed(1)}`;
-}).join("") + "Z";
+const star = (half) => `M${Array.from({ length: 10 }, (_, k) => {
+  const r = half * (k % 2 ? 0.6 : 1.4), a = (k * Math.PI) / 5;
+  return `${(r * Math.sin(a)).toFixed(1)} ${(-r * Math.cos(a)).toFixed(1)}`;
+}).join("L")}Z`;
 const square = (half) => `M${-half} ${-half}h${2 * half}v${2 * half}h${-2 * half}Z`;
 const CIRCLE = "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z";
 
 const UPRIGHT = [1, 0.5, 0, -0.5, -1, -1.5].map((y) => [0, y]), LEVEL = UPRIGHT.map(([, y]) => [y, 0]);
+const STEPS = ["normalised", "constant", "flow"];
 const BASE = { preset: "1(a)", loss: "logistic", step: "normalised", size: 0.1, shown: 1000, zoom: 1, map: false };
 const THREE = [[[-0.1, 1], [1, 0], [0, 0]]];
 /** The data of the papers' figures; (c) is the draw of the chapter Figure 1, seed 0, to three digits. */
@@ -41,7 +42,7 @@ export function check({ keys, scores, starts, loss, step, size, shown, zoom, vie
   whole(keys.every((row) => row.length === tokens && row.every((key) => key.length === 2)), "two coordinates a token");
   whole(scores.length === inputs && scores.every((row) => row.length === tokens), "one score a token");
   whole(starts.length <= FEW && starts.every((start) => start.length === 2), "at most twelve starts");
-  whole(engine.losses.includes(loss) && ["normalised", "constant"].includes(step), "a loss and a step");
+  whole(engine.losses.includes(loss) && STEPS.includes(step), "a loss and a step");
   whole(size > 0 && size <= 100 && shown >= 0 && shown <= 1000 && zoom >= 1 && zoom <= 40, "steps and zoom");
   whole(view.length === 4 && view[0] < view[1] && view[2] < view[3] && name in PRESETS, "a window");
 }
@@ -49,10 +50,11 @@ export function check({ keys, scores, starts, loss, step, size, shown, zoom, vie
 /** What a configuration does: its choices, paths and ends. */
 export function solve({ keys, scores, starts, loss, step, size }) {
   const problem = { keys, scores }, choices = engine.locallyOptimal(problem);
-  const paths = starts.map((start) => engine.descend(problem, loss, start, { kind: step, size }, 1000));
-  return { problem, choices, paths, ends: paths.map((path) => engine.outcome(problem, engine.endOf(path), choices)) };
+  const runs = starts.map((start) => engine.follow(problem, loss, start, { kind: step, size }, 1000));
+  return { problem, choices, runs, ends: runs.map(({ path }) => engine.outcome(problem, engine.endOf(path), choices)) };
 }
 
+const placed = ({ times }, shown) => (times ? engine.placeAt(times, shown / 10) : shown);
 const pairs = (keys) => keys.flatMap((row, i) => row.flatMap((key, t) => row.slice(0, t).flatMap((other, u) =>
   (key[0] === other[0] && key[1] === other[1] ? [[i, u, t]] : []))));
 const named = (keys, i) => (keys.length > 1 ? ` of input ${i + 1}` : "");
@@ -76,7 +78,7 @@ export function warnings({ keys, scores }, choices) {
 }
 
 /** The sentence under the figure. */
-export function told(state, { choices, ends }) {
+export function told(state, { choices, runs, ends }) {
   const special = warnings(state, choices), moves = !special[0]?.includes("stays where it is");
   if (!moves || !ends.length) return [...special, ends.length ? "" : "No start: click into the plane to add one."].join(" ").trim();
   const at = ends.filter(({ place }) => place >= 0), best = at.filter(({ place }) => choices[place].best).length, open = ends.length - at.length;
@@ -84,18 +86,21 @@ export function told(state, { choices, ends }) {
   const counts = parts.filter(([count]) => count).map(([count, text]) => `${count} ${text}`).join(", ");
   const farthest = Math.max(...at.map(({ away }) => away));
   const angle = at.length ? ` Farthest from its limit's direction: 1 − cos = ${small(farthest)}.` : "";
-  const slow = at.length && farthest > 0.05 ? " It is still turning: 1000 steps are not enough here." : "";
-  return `${plural(ends.length, "start")} → ${counts}.${angle}${slow} ${special.join(" ")}`.trim();
+  const slow = at.length && farthest > 0.05 ? ` It is still turning: ${when(state, 1000)} is not enough here.` : "";
+  const until = Math.min(...runs.map(({ times }) => times?.at(-1) ?? 100));
+  const rest = until < 99 ? ` A flow can be followed to log t = ${until.toFixed(0)} only: it comes to rest, or turns too fast.` : "";
+  return `${plural(ends.length, "start")} → ${counts}.${angle}${slow}${rest} ${special.join(" ")}`.trim();
 }
+const when = ({ step }, shown) => (step === "flow" ? `log t = ${shown / 10}` : plural(shown, "step"));
 
 /** The configuration in Python. */
 export function python({ keys, scores, starts, loss, step, size }) {
   if (keys[0].length < 2) return ["# One token in each input: there is nothing to choose, and lib.problem.Problem asks for two."];
   return [
-    "import torch", `from lib.descent import ${step}, run`, "from lib.geometry import one_minus_cosine", "from lib.losses import by_name",
+    "import torch", step === "flow" ? "from lib.flow import log_time_flow" : `from lib.descent import ${step}, run`, "from lib.geometry import one_minus_cosine", "from lib.losses import by_name",
     "from lib.problem import Problem", "from lib.selection import locally_optimal_selections, selected_tokens", "",
     `problem = Problem(keys=${py(keys)}, scores=${py(scores)})`, `starts = torch.tensor(${py(starts)}, dtype=torch.float64).reshape(-1, 2)`,
-    `path = run(problem, by_name("${loss}"), starts, ${step}(${size}), iterations=1000)`, "choices, separators = locally_optimal_selections(problem)",
+    `path = ${step === "flow" ? `log_time_flow(problem, by_name("${loss}"), starts, [0, 100])` : `run(problem, by_name("${loss}"), starts, ${step}(${size}), iterations=1000)`}`, "choices, separators = locally_optimal_selections(problem)",
     "for end, selected in zip(path.theta[-1], selected_tokens(problem, path.theta[-1])):",
     "    place = (choices == selected).all(-1).nonzero().flatten().tolist()",
     '    away = one_minus_cosine(end, separators.theta[place[0]]).item() if place and end.any() else "not locally optimal"',
@@ -214,10 +219,14 @@ export function playground(root, tag, name) {
     min: 1, max: 100, step: 1, when: ({ preset: figure, keys }) => figure === "5" && keys[0].length > 1, get: ({ scores }) => scores[0][1],
     put: (value) => ({ scores: ui.state().scores.map((row, i) => (i ? row : [row[0], value, ...row.slice(2)])) }),
   });
+  ui.slider("Shared direction", {
+    min: 0, max: 3, step: 0.05, when: ({ preset: figure, keys }) => figure === "8" && keys.length === 2, get: ({ keys }) => -keys[1][0][0],
+    put: (value) => ({ keys: [ui.state().keys[0], [[-value, 1], ...ui.state().keys[1].slice(1)]] }),
+  });
   ui.select("loss", "Loss", engine.losses);
-  ui.select("step", "Step", ["normalised", "constant"]);
-  ui.slider("Step size", { key: "size", min: 0.02, max: 1, step: 0.02 });
-  ui.slider("Iterations shown", { key: "shown", min: 0, max: 1000, step: 1 });
+  ui.select("step", "Step", STEPS);
+  ui.slider("Step size", { key: "size", min: 0.02, max: 1, step: 0.02, when: ({ step }) => step !== "flow" });
+  ui.slider("Iterations shown", { key: "shown", min: 0, max: 1000, step: 1, show: (x) => when(ui.state(), x) });
   ui.slider("Zoom out", { key: "zoom", min: 1, max: 40, step: 0.5, show: (x) => `${x} ×` });
   ui.toggle("map", "Colour every start by where it ends");
   const bars = make("div", { class: "explore-bars", role: "img" });
@@ -251,7 +260,7 @@ export function playground(root, tag, name) {
     if (now !== key) [key, solved, share] = [now, solve(state), null];
     if (!view.width) return;
     view.look(window.map((x) => x * zoom));
-    const { problem, choices, paths, ends } = solved;
+    const { problem, choices, runs, ends } = solved;
     map(state.map && keys[0].length > 1 ? {
       key: now + view.window + view.width, problem, loss, rule: { kind: step, size }, window: view.window, ratio: view.height / view.width,
     } : null, choices);
@@ -259,12 +268,13 @@ export function playground(root, tag, name) {
     choices.forEach(({ separator, best, selected }, k) => {
       const colour = `c${look(choices, k)}`, others = choices.filter((one) => !one.best).length > 1 ? ` ${selected.map((t) => t + 1)}` : "";
       view.ray(`ray ${k}`, separator.theta, `${best ? "dashed" : "dotted"} ${colour}`, best ? "global" : `local${others}`);
-      if (best) boundary(problem, choices[k], colour);
+      boundaries(problem, choices[k], `${k} ${colour}`);
     });
-    paths.forEach((path, k) => {
+    predicted(problem, loss);
+    runs.forEach((run, k) => {
       const colour = ends[k].place < 0 ? "none" : `c${look(choices, ends[k].place)}`;
-      view.trail(`path ${k}`, path, `path ${colour}`, shown);
-      view.dot(`end ${k}`, engine.at(path, shown), 4, colour);
+      view.trail(`path ${k}`, run.path, `path ${colour}`, placed(run, shown));
+      view.dot(`end ${k}`, engine.at(run.path, placed(run, shown)), 4, colour);
     });
     keys.forEach((row, i) => row.forEach((at, t) => token(state, i, t, at)));
     starts.forEach((at, k) => view.handle(`start ${k}`, at, {
@@ -283,18 +293,31 @@ export function playground(root, tag, name) {
     view.svg.dataset.ready = now;
   }
 
-  /** The line that separates the chosen tokens from the others, half way to the closest. */
-  function boundary(problem, { selected, separator }, colour) {
-    const along = Math.min(...problem.keys.map((row, i) => engine.dot(row[selected[i]], separator.theta))) - 0.5, { theta } = separator;
-    const foot = engine.unit(theta).map((x) => (x * along) / engine.length(theta)), side = [-theta[1], theta[0]].map((x) => (30 * x) / engine.length(theta));
-    view.segment("boundary", foot.map((x, k) => x - side[k]), foot.map((x, k) => x + side[k]), `thin dotted ${colour}`);
+  /** The lines that separate the chosen token of each input from the others, half way to the closest. */
+  function boundaries({ keys }, { selected, separator: { theta } }, name) {
+    keys.forEach((row, i) => across(`boundary ${i} ${name}`, theta, engine.dot(row[selected[i]], theta) - 0.5, -30, `thin dotted ${name.slice(2)}`));
+  }
+
+  /** The line row . p = level, from so far on one side of its foot to the other. */
+  function across(key, row, level, from, look) {
+    const foot = row.map((x) => (x * level) / engine.dot(row, row)), side = engine.unit([-row[1], row[0]]), on = (c) => foot.map((x, k) => x + c * side[k]);
+    view.segment(key, on(from), on(30), look);
+    return on;
+  }
+
+  /** The border of the starts that give up an input, where a formula has it. */
+  function predicted(problem, loss) {
+    const found = engine.border(problem, loss);
+    if (!found) return;
+    const on = across("predicted", found.row, found.level, -30, "dashed");
+    view.beside("predicted", on(-3), 8, 0, "predicted border");
   }
 
   function token({ keys, scores }, i, t, at) {
     const best = scores[i][t] === Math.max(...scores[i]), half = rounded(6 + 2.5 * clamp(scores[i][t], -0.5, 1.5), 1);
     view.handle(`token ${i} ${t}`, at, {
       name: `token ${t + 1}${named(keys, i)}, score ${scores[i][t]}${best ? ", best" : ""}`, value: `at ${at[0]}, ${at[1]}`, done: ui.done,
-      look: `token${keys.length > 1 ? ` i${i}` : ""}${chosen[0] === i && chosen[1] === t ? " chosen" : ""}`, draw: best ? STAR : square(half),
+      look: `token${keys.length > 1 ? ` i${i}` : ""}${chosen[0] === i && chosen[1] === t ? " chosen" : ""}`, draw: (best ? star : square)(half),
       move: (to) => ui.change({ keys: keys.map((row, j) => (j === i ? row.map((old, u) => (u === t ? to : old)) : row)) }),
       chosen: () => (chosen = [i, t]) + ui.ask(),
       press: (pressed) => {
@@ -308,15 +331,16 @@ export function playground(root, tag, name) {
   }
 
   /** Attention of the start that was last looked at, at the iteration shown. */
-  function drawBars({ keys, scores, starts, shown }) {
+  function drawBars(state) {
+    const { keys, scores, starts, shown } = state;
     bars.hidden = !starts.length;
     if (!starts.length) return;
     followed = Math.min(followed, starts.length - 1);
-    const weights = engine.attention({ keys }, engine.at(solved.paths[followed], shown));
+    const words = `Attention from start ${followed + 1} after ${when(state, shown)}`, weights = engine.attention({ keys }, engine.at(solved.runs[followed].path, placed(solved.runs[followed], shown)));
     const groups = weights.map((row, i) => make("div", { class: keys.length > 1 ? `i${i}` : "c0" },
       ...row.map((part, t) => make("i", { style: `height:${Math.max(100 * part, 1)}%`, class: scores[i][t] === Math.max(...scores[i]) ? "best" : "" }))));
-    bars.replaceChildren(make("span", {}, `Attention from start ${followed + 1} after ${shown} steps`), ...groups);
-    bars.setAttribute("aria-label", `Attention from start ${followed + 1} after ${shown} steps: ${weights.map((row) => row.map((part) => `${Math.round(100 * part)} %`).join(", ")).join("; ")}`);
+    bars.replaceChildren(make("span", {}, words), ...groups);
+    bars.setAttribute("aria-label", `${words}: ${weights.map((row) => row.map((part) => `${Math.round(100 * part)} %`).join(", ")).join("; ")}`);
   }
   ui.ask();
 }
