@@ -1,15 +1,12 @@
 // Grow the l_p ball until it touches the wedge of two margins: the point that it touches is the separator of that norm.
-import { button, clamp, frame, plane, play, py, still } from "./view.js";
+import { button, clamp, frame, needed, plane, play, py, still } from "./view.js";
 import * as engine from "./engine.js";
 
 const FIRST = { rows: [[0.9, 0.5], [0.2, 1.6]], norm: 3, grown: 1, path: true };
 const ROUND = "M-8 0a8 8 0 1 0 16 0a8 8 0 1 0 -16 0Z";
 const CORNERS = 240;
 
-function check({ rows, norm, grown }) {
-  const fine = rows.length === 2 && rows.every((row) => row.length === 2) && norm >= 1.05 && norm <= 20 && grown >= 0 && grown <= 1;
-  if (!fine) throw new Error("the rows, p or the size is out of range");
-}
+const check = ({ rows, norm }) => needed(rows.length === 2 && rows.every((row) => row.length === 2) && norm >= 1.05 && norm <= 20, "two rows, and p from 1.05 to 20");
 
 /** The separator of the norm, and mirror descent on one input whose tokens differ by these rows. */
 export function grow({ rows, norm }) {
@@ -102,5 +99,5 @@ export function ball(root, tag) {
       return a >= 0 ? [at, ...cut] : cut;
     }), [[left, bottom], [right, bottom], [right, top], [left, top]]);
   }
-  ui.ask();
+  ui.start();
 }

@@ -1,5 +1,5 @@
 // The dial of Theorem 6: how fast the head grows, compared with the prompt, decides which direction the prompt takes.
-import { frame, plane, py } from "./view.js";
+import { frame, needed, plane, py } from "./view.js";
 import * as engine from "./engine.js";
 
 const LABELS = [1, -1, 1], STARS = [[1, 1], [1, -1]]; // Figure 3; the third token is the one to drag, all others are at the origin
@@ -7,9 +7,7 @@ const FIRST = { third: [0.5, 1.5], ratio: 0 };
 const SPAN = [-1, 1]; // decades of the ratio
 const DIAMOND = "M0 -9L9 0L0 9L-9 0Z";
 
-function check({ third, ratio }) {
-  if (!(third.length === 2 && ratio >= SPAN[0] && ratio <= SPAN[1])) throw new Error("the token or the ratio is out of range");
-}
+const check = ({ third }) => needed(third.length === 2, "two coordinates of the token");
 
 /** The limit for the ratio 10^log. */
 export function turned({ third }, log) {
@@ -45,15 +43,15 @@ export function python({ third, ratio }) {
 
 export function dial(root, tag) {
   const ui = frame(root, { tag, title: "Turn the dial.", hint: "How fast does the head grow, in lengths of the prompt? The third token can be dragged, too.", first: FIRST, check, python, render });
-  const view = plane(ui.stage, { name: "Tokens, and the direction of the prompt", ratio: 0.55, ui });
+  const view = plane(ui.stage, { name: "Tokens, and the direction of the prompt", ratio: 0.5, ui });
+  const chart = plane(ui.below(), { name: "Direction of the prompt against the ratio", ratio: 0.2, ui });
   ui.slider("c = r / R, head to prompt", { key: "ratio", min: SPAN[0], max: SPAN[1], step: 0.01, show: (x) => (10 ** x).toFixed(2) });
 
   function render(state) {
     const found = limits(state);
     ui.say(told(state, found));
-    if (!view.width) return;
-    const narrow = view.width < 500;
-    view.look([-0.6, narrow ? 3 : 3.6, narrow ? -2.6 : -1.4, 2]);
+    if (!chart.width) return;
+    view.look([-0.6, 2.8, -1.3, 2]);
     if (found) {
       const { at, tight, relaxed } = found;
       view.ray("tight", tight, "dashed c1", "slow head");
@@ -62,7 +60,7 @@ export function dial(root, tag) {
       view.trail("prompt", [0, 0, ...tip, ...wing(25), ...tip, ...wing(-25)], "path wide c0");
       view.beside("p", tip.map((part) => part / 2), 0, 18, "prompt", "c0");
       curve(state, found);
-    }
+    } else chart.tidy();
     [...STARS, [0, 0]].forEach((at, k) => {
       view.mark(`token ${k}`, at, "m0 -7l7 7l-7 7l-7 -7z", k < 2 ? "dot c1" : "none");
       view.beside(`Y ${k}`, at, 10, -6, k < 2 ? `Y = ${k ? "−1" : "+1"}` : "all others");
@@ -76,19 +74,19 @@ export function dial(root, tag) {
 
   /** Angle of the prompt above the fast head's direction, against the ratio; the pin is where the paper's figure is. */
   function curve(state, { relaxed }) {
-    const width = Math.min(190, 0.38 * view.width), left = view.width - width - 12, base = view.height - 34, room = 80, points = [];
-    const angle = (log) => degrees(turned(state, log).prompt) - degrees(relaxed), across = (log) => left + ((log - SPAN[0]) / (SPAN[1] - SPAN[0])) * width;
-    for (let log = SPAN[0]; log <= SPAN[1] + 1e-9; log += 0.05) points.push([log, angle(log)]);
-    const most = Math.max(...points.map(([, a]) => Math.abs(a)), 1), up = (a) => base - (Math.abs(a) / most) * room;
-    const d = points.map(([log, a], k) => `${k ? "L" : "M"}${across(log).toFixed(1)} ${up(a).toFixed(1)}`).join("");
-    view.put("lines", "axis", "path", { d: `M${left} ${base}h${width}`, class: "axis" });
-    view.put("lines", "curve", "path", { d, class: "path c0" });
-    view.put("front", "here", "circle", { cx: across(state.ratio).toFixed(1), cy: up(angle(state.ratio)).toFixed(1), r: 5, class: "dot c0" });
-    view.put("lines", "paper", "path", { d: `M${across(0).toFixed(1)} ${base}v-${room}`, class: "thin dotted" });
-    view.label("pin", across(0) - 30, base + 30, "the paper: c = 1");
-    view.label("left", left, base + 15, "c = 0.1");
-    view.label("right", left + width - 40, base + 15, "c = 10");
-    view.label("above", left, base - room - 8, `angle, up to ${most.toFixed(0)}°`);
+    const angle = (log) => Math.abs(degrees(turned(state, log).prompt) - degrees(relaxed)), points = [];
+    for (let log = SPAN[0]; log <= SPAN[1] + 1e-9; log += 0.05) points.push(log, angle(log));
+    const most = Math.max(...points.filter((_, k) => k % 2), 1), name = (key, log, dx, text) => chart.beside(key, [log, 0], dx, 16, text);
+    chart.chart([...SPAN, -0.3 * most, 1.4 * most], 12, 50);
+    chart.segment("base", [SPAN[0], 0], [SPAN[1], 0], "axis");
+    chart.segment("paper", [0, 0], [0, most], "thin dotted");
+    chart.trail("curve", points, "path c0");
+    chart.dot("here", [state.ratio, angle(state.ratio)], 5, "c0");
+    name("pin", 0, -40, "the paper: c = 1");
+    name("left", SPAN[0], 0, "c = 0.1");
+    name("right", SPAN[1], -10, "c = 10");
+    chart.label("above", 12, 14, `angle to the fast head's direction, up to ${most.toFixed(0)}°`);
+    chart.tidy();
   }
-  ui.ask();
+  ui.start();
 }

@@ -409,19 +409,13 @@ export function locallyOptimal(problem) {
   return found;
 }
 
-/** Offset of the limit from the ray of a separator: {across: vector, along: number in lengths of theta}. */
+/** Offset of the limit from the ray of a separator, which has one row or two with a multiplier: {across: vector, along: in lengths of theta}. */
 export function limitOffset({ keys, scores }, loss, selected, solution) {
   const pulls = keys.flatMap((tokens, i) => tokens.flatMap((_, t) => (t === selected[i] ? [] : [logPull(loss, scores[i][selected[i]], scores[i][selected[i]] - scores[i][t])])));
   const rows = differenceRows({ keys }, selected), largest = Math.max(...solution.duals), theta = unit(solution.theta), side = [-theta[1], theta[0]];
-  let [aa, ab, bb, ra, rb] = [0, 0, 0, 0, 0]; // least squares in (part along side, along)
-  solution.duals.forEach((lambda, k) => {
-    if (lambda <= 1e-9 * largest || solution.margins[k] >= 1 + TIGHT) return;
-    const s = dot(rows[k], side), right = pulls[k] - Math.log(lambda);
-    [aa, ab, bb, ra, rb] = [aa + s * s, ab + s, bb + 1, ra + s * right, rb + right];
-  });
-  const area = aa * bb - ab * ab, flat = area <= 1e-18 * (aa * bb || 1);
-  const part = flat ? 0 : (ra * bb - rb * ab) / area, along = (rb - ab * part) / bb;
-  return { across: times(part, side), along: along - Math.log(keys.length) };
+  const [a, b] = [...solution.duals.keys()].filter((k) => solution.duals[k] > 1e-9 * largest).map((k) => [dot(rows[k], side), pulls[k] - Math.log(solution.duals[k])]);
+  const part = b && Math.abs(a[0] - b[0]) > 1e-9 ? (a[1] - b[1]) / (a[0] - b[0]) : 0; // across, where a[0] part + along = a[1], and the same for b
+  return { across: times(part, side), along: a[1] - a[0] * part - Math.log(keys.length) };
 }
 
 /** log of -loss'(gamma) gap. */
@@ -459,28 +453,25 @@ export function jointLimit(features, rows, ratio) {
   const buffers = features.map((x, i) => (support[i] ? 0 : Math.max(dot(x, head) - gamma, 0)));
   const flat = rows.flat(), own = rows.flatMap((some, i) => some.map(() => buffers[i]));
   const relaxed = separator(flat, 2, rows.flatMap((some, i) => some.map(() => (support[i] ? 1 : 0))));
-  if (!relaxed.feasible || !separator(flat).feasible) return null;
+  const tight = separator(flat);
+  if (!relaxed.feasible || !tight.feasible) return null;
   const size = length(relaxed.theta);
   const threshold = Math.max(0, ...flat.map((row, k) => (own[k] > 0 ? (1 - dot(row, relaxed.theta)) / (size * own[k]) : 0)));
-  const prompt = ratio >= threshold ? unit(relaxed.theta) : widest(flat, own.map((b) => ratio * b));
+  const prompt = ratio >= threshold ? unit(relaxed.theta) : widest(flat, own.map((b) => ratio * b), tight.theta);
   return { head, prompt, threshold, buffers, label, relaxed };
 }
 
-/** The unit u that maximises the least u . row + lift, with no u . row below 0: where one term is largest, two are equal, or one is at 0. */
-function widest(rows, lifts) {
-  const candidates = rows.flatMap((row, k) => [unit(row), unit([-row[1], row[0]]), unit([row[1], -row[0]]), ...rows.slice(0, k).flatMap((other, j) => {
-    const between = minus(row, other), size = length(between), cosine = (lifts[j] - lifts[k]) / size;
-    if (!(Math.abs(cosine) <= 1)) return [];
-    const angle = Math.atan2(between[1], between[0]), turn = Math.acos(cosine);
-    return [angle + turn, angle - turn].map((a) => [Math.cos(a), Math.sin(a)]);
-  })]);
-  let best = null, value = -Infinity;
-  for (const u of candidates) {
-    if (rows.some((row) => dot(row, u) < -1e-12 * length(row))) continue;
-    const least = Math.min(...rows.map((row, k) => dot(row, u) + lifts[k]));
-    if (least > value) [best, value] = [u, least];
+/** The unit u that maximises the least u . row + lift, with no u . row below 0; middle is one with all above 0. The least falls to both sides. */
+function widest(rows, lifts, middle) {
+  const heading = (angle) => [Math.cos(angle), Math.sin(angle)], least = (angle, raised) => Math.min(...rows.map((row, k) => dot(row, heading(angle)) + raised * lifts[k]));
+  const value = (angle) => Math.min(least(angle, 0), 0) * 1e9 || least(angle, 1);
+  let low = Math.atan2(middle[1], middle[0]) - Math.PI / 2, high = low + Math.PI;
+  for (let k = 0; k < 100; k++) {
+    const third = (high - low) / 3;
+    if (value(low + third) < value(high - third)) low += third;
+    else high -= third;
   }
-  return best;
+  return heading(low);
 }
 
 // ---- where starts end ------------------------------------------------------------------------------------------------------------------------

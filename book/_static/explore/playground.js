@@ -1,9 +1,10 @@
 // Tokens to drag: where descent takes the prompt, and where every start of the plane ends.
-import { button, clamp, frame, make, plane, plural, py, rounded, small } from "./view.js";
+import { button, clamp, frame, make, needed, plane, plural, py, rounded, small } from "./view.js";
 import * as engine from "./engine.js";
 
 const FEW = 12; // starts
 const LEVELS = [12, 24, 48, 96]; // columns of the map, from coarse to fine
+const SIDE = 960; // width of its canvas
 const BAND = 60_000; // steps of descent between two looks at whether the configuration still is the same
 const star = (half) => `M${Array.from({ length: 10 }, (_, k) => {
   const r = half * (k % 2 ? 0.6 : 1.4), a = (k * Math.PI) / 5;
@@ -34,17 +35,12 @@ export const PRESETS = {
 export const preset = (name) => ({ ...BASE, preset: name, ...PRESETS[name] });
 
 /** Throw where a state is none. */
-export function check({ keys, scores, starts, loss, step, size, shown, zoom, view, preset: name }) {
-  const inputs = keys.length, tokens = keys[0].length, whole = (ok, text) => {
-    if (!ok) throw new Error(text);
-  };
-  whole(inputs <= 3 && tokens >= 1 && tokens <= 8, "one to three inputs, one to eight tokens");
-  whole(keys.every((row) => row.length === tokens && row.every((key) => key.length === 2)), "two coordinates a token");
-  whole(scores.length === inputs && scores.every((row) => row.length === tokens), "one score a token");
-  whole(starts.length <= FEW && starts.every((start) => start.length === 2), "at most twelve starts");
-  whole(engine.losses.includes(loss) && STEPS.includes(step), "a loss and a step");
-  whole(size > 0 && size <= 100 && shown >= 0 && shown <= 1000 && zoom >= 1 && zoom <= 40, "steps and zoom");
-  whole(view.length === 4 && view[0] < view[1] && view[2] < view[3] && name in PRESETS, "a window");
+export function check({ keys, scores, starts, view, preset: name }) {
+  const inputs = keys.length, tokens = keys[0].length, every = (rows, count) => rows.every((row) => row.length === count);
+  needed(inputs <= 3 && tokens >= 1 && tokens <= 8 && every(keys, tokens), "one to three inputs, one to eight tokens");
+  needed(keys.every((row) => every(row, 2)) && every(starts, 2) && starts.length <= FEW, "two coordinates a token, and at most twelve starts");
+  needed(scores.length === inputs && every(scores, tokens), "one score a token");
+  needed(view.length === 4 && view[0] < view[1] && view[2] < view[3] && name in PRESETS, "a window");
 }
 
 /** What a configuration does: its choices, paths and ends. */
@@ -97,14 +93,12 @@ const when = ({ step }, shown) => (step === "flow" ? `log t = ${shown / 10}` : p
 export function python({ keys, scores, starts, loss, step, size }) {
   if (keys[0].length < 2) return ["# One token in each input: there is nothing to choose, and lib.problem.Problem asks for two."];
   return [
-    "import torch", step === "flow" ? "from lib.flow import log_time_flow" : `from lib.descent import ${step}, run`, "from lib.geometry import one_minus_cosine", "from lib.losses import by_name",
+    "import torch", "from lib import losses", step === "flow" ? "from lib.flow import log_time_flow" : `from lib.descent import ${step}, run`, "from lib.geometry import one_minus_cosine",
     "from lib.problem import Problem", "from lib.selection import locally_optimal_selections, selected_tokens", "",
     `problem = Problem(keys=${py(keys)}, scores=${py(scores)})`, `starts = torch.tensor(${py(starts)}, dtype=torch.float64).reshape(-1, 2)`,
-    `path = ${step === "flow" ? `log_time_flow(problem, by_name("${loss}"), starts, [0, 100])` : `run(problem, by_name("${loss}"), starts, ${step}(${size}), iterations=1000)`}`, "choices, separators = locally_optimal_selections(problem)",
-    "for end, selected in zip(path.theta[-1], selected_tokens(problem, path.theta[-1])):",
-    "    place = (choices == selected).all(-1).nonzero().flatten().tolist()",
-    '    away = one_minus_cosine(end, separators.theta[place[0]]).item() if place and end.any() else "not locally optimal"',
-    "    print(selected.tolist(), away)",
+    `ends = ${step === "flow" ? "log_time_flow" : "run"}(problem, losses.${loss}, starts, ${step === "flow" ? "[0, 100]" : `${step}(${size}), 1000`}).theta[-1]`,
+    "choices, separators = locally_optimal_selections(problem)", "for end, selected in zip(ends, selected_tokens(problem, ends)):",
+    "    print(selected.tolist(), (choices == selected).all(-1).tolist(), one_minus_cosine(end, separators.theta).tolist())",
   ];
 }
 
@@ -120,53 +114,56 @@ function mapWorker() {
 function basinMap(stage, tell) {
   const canvas = make("canvas", { "aria-hidden": "true" });
   stage.prepend(canvas);
-  let worker = null, wanted = null, places = null, choices = [], level = 0, row = 0, busy = false;
+  let worker = null, wanted = null, found = [], level = 0, row = 0, best = 0, busy = false;
 
   function next() {
     if (busy || !wanted || level === LEVELS.length) return;
     worker ||= Object.assign(mapWorker(), { onmessage: receive });
     const { problem, loss, rule, window: [left, right, bottom, top], ratio } = wanted, columns = LEVELS[level], rows = Math.max(Math.round(columns * ratio), 1);
     const count = Math.min(Math.max(Math.floor(BAND / 1000 / columns), 1), rows - row), height = (top - bottom) / rows;
-    const band = [left, right, top - (row + count) * height, top - row * height];
     busy = true;
-    worker.postMessage({ key: wanted.key, columns, rows, row, count, given: [problem, loss, rule, 1000, band, columns, count] });
+    worker.postMessage({ key: wanted.key, rows, given: [problem, loss, rule, 1000, [left, right, top - (row + count) * height, top - row * height], columns, count] });
   }
-  function receive({ data: { key, columns, rows, row: first, count, places: band } }) {
+  function receive({ data: { key, rows, places, given } }) {
     busy = false;
     if (wanted && key === wanted.key) {
-      if (first === 0) places = { columns, rows, of: new Int8Array(columns * rows).fill(-2), before: places };
-      places.of.set(band, first * columns);
-      row = first + count;
+      paint(places, given[5], rows);
+      best = (row && best) + places.reduce((sum, place) => sum + (found[place]?.best ? 1 : 0), 0);
+      row += given[6];
       if (row === rows) [level, row] = [level + 1, 0];
-      paint();
       canvas.dataset.level = level;
-      if (level === LEVELS.length) tell(places.of.reduce((sum, place) => sum + (choices[place]?.best ? 1 : 0), 0) / places.of.length);
+      if (level === LEVELS.length) tell(best / rows / given[5]);
     }
     next();
   }
-  function paint() {
-    const { columns, rows, of } = places, style = getComputedStyle(canvas), context = canvas.getContext("2d");
-    const colour = (place) => style.getPropertyValue(place < 0 ? "--x-map-none" : `--x-map-${look(choices, place)}`);
-    if (canvas.width !== columns * 8) Object.assign(canvas, { width: columns * 8, height: rows * 8 });
-    const old = places.before;
-    for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) {
-      let place = of[r * columns + c];
-      if (place === -2) place = old && old.of ? old.of[Math.floor((r * old.rows) / rows) * old.columns + Math.floor((c * old.columns) / columns)] : -1;
-      context.fillStyle = colour(place);
-      context.fillRect(c * 8, r * 8, 8, 8);
-    }
-    if (row === 0) places.before = null;
+  /** A band of the map over what is there, which is coarser. */
+  function paint(places, columns, rows) {
+    const style = getComputedStyle(canvas), colours = [1, 2, 3, 4].map((k) => style.getPropertyValue(`--x-${k}`));
+    const context = canvas.getContext("2d"), across = canvas.width / columns, edge = (r) => Math.round((r * canvas.height) / rows);
+    places.forEach((place, k) => {
+      const r = row + Math.floor(k / columns);
+      context.fillStyle = place < 0 ? "#777" : colours[look(found, place)];
+      context.fillRect((k % columns) * across, edge(r), across, edge(r + 1) - edge(r));
+    });
   }
-  new MutationObserver(() => places && wanted && paint()).observe(document.documentElement, { attributeFilter: ["data-theme"] });
-  return (given, found) => {
+  /** Show the map of a configuration with these choices, or none. */
+  function show(given, choices) {
     canvas.hidden = !given;
     if (!given) wanted = null;
     else if (wanted?.key !== given.key) {
-      [wanted, choices, places, level, row] = [given, found, null, 0, 0];
+      [wanted, found, level, row] = [given, choices, 0, 0];
+      const height = Math.round(SIDE * given.ratio);
+      if (canvas.height !== height) Object.assign(canvas, { width: SIDE, height }); // which clears it
       canvas.dataset.level = 0;
     }
     next();
-  };
+  }
+  new MutationObserver(() => {
+    const given = wanted;
+    wanted = null;
+    if (given) show(given, found);
+  }).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  return show;
 }
 
 /** The colour of a choice: 0 for the best one, others in turn. */
@@ -190,20 +187,12 @@ export function playground(root, tag, name) {
   });
 
   ui.presets("Figure", ["1(a)", "1(b)", "1(c)", "5", "8"].map((figure) => [figure, () => preset(figure)]));
-  const score = make("input", { type: "number", "aria-label": "score", step: 0.05, min: -1000, max: 1000, onchange: () => rescore(Number(score.value)) });
-  const which = make("select", { "aria-label": "token", onchange: () => {
-    chosen = which.value.split(" ").map(Number);
-    ui.ask();
-  } });
+  const score = make("input", { type: "number", "aria-label": "score", step: 0.05, min: -1000, max: 1000, onchange: () => rescore(Number(score.value)) }), which = make("span");
   const step = (text, word, by) => button(text, () => rescore(Number(score.value) + by), { "aria-label": `${word} the score` });
-  ui.add(make("div", { class: "explore-row" }, make("span", {}, "Score of"), which, score, step("−", "lower", -0.05), step("+", "raise", 0.05)), () => {
+  ui.add(make("div", { class: "explore-row" }, which, step("−", "lower", -0.05), score, step("+", "raise", 0.05)), () => {
     const { keys, scores } = ui.state();
     chosen = [Math.min(chosen[0], keys.length - 1), Math.min(chosen[1], keys[0].length - 1)];
-    if (which.children.length !== keys.length * keys[0].length || which.dataset.inputs !== String(keys.length)) {
-      which.dataset.inputs = keys.length;
-      which.replaceChildren(...keys.flatMap((row, i) => row.map((_, t) => make("option", { value: `${i} ${t}` }, `token ${t + 1}${named(keys, i)}`))));
-    }
-    which.value = chosen.join(" ");
+    which.textContent = `Score of token ${chosen[1] + 1}${named(keys, chosen[0])} (tap one to choose)`;
     if (document.activeElement !== score) score.value = scores[chosen[0]][chosen[1]];
   });
   ui.add(make("div", { class: "explore-row" },
@@ -342,5 +331,5 @@ export function playground(root, tag, name) {
     bars.replaceChildren(make("span", {}, words), ...groups);
     bars.setAttribute("aria-label", `${words}: ${weights.map((row) => row.map((part) => `${Math.round(100 * part)} %`).join(", ")).join("; ")}`);
   }
-  ui.ask();
+  ui.start();
 }

@@ -8,10 +8,6 @@ const inputs = ({ high }) => ({ keys: [[[0, 0], [1, 1]], [[0, 0], [1, -1]]], sco
 const RULES = [["constant step (GD)", "i0"], ["normalised (NGD)", "c1"], ["Polyak's step", "c0"]];
 const AGE = Math.log10(4e26); // steps that a thousand million a second make in the age of the universe
 
-function check({ wanted, size, high }) {
-  if (!(high >= 2 && high <= 20 && wanted >= -8 && wanted <= -1 && size >= 0.02 && size <= 1)) throw new Error("C, the alignment or the step size is out of range");
-}
-
 /**
  * Where on the road the direction is right to 1 - cos = 10^wanted, and the decimal logarithm of the steps of each rule to there.
  *
@@ -48,7 +44,7 @@ export function python({ wanted, size, high }) {
 }
 
 export function road(root, tag) {
-  const ui = frame(root, { tag, title: "One road, three speeds.", hint: "How right should the direction be? Move the slider and compare the steps.", first: FIRST, check, python, render });
+  const ui = frame(root, { tag, title: "One road, three speeds.", hint: "How right should the direction be? Move the slider and compare the steps.", first: FIRST, python, render });
   const view = plane(ui.stage, { name: "The ray, and the road beside it", ratio: 0.26, ui }), table = make("div", { class: "explore-count" });
   ui.slider("1 − cos to the limit", { key: "wanted", min: -8, max: -1, step: 0.1, show: (x) => small(10 ** x) });
   ui.slider("Step size", { key: "size", min: 0.02, max: 1, step: 0.02 });
@@ -74,5 +70,5 @@ export function road(root, tag) {
     view.tidy();
     view.svg.dataset.ready = JSON.stringify(state);
   }
-  ui.ask();
+  ui.start();
 }

@@ -10,11 +10,6 @@ const ROUNDOFF = 2 ** -24;
 const FIRST = { epsilon: -9, size: 0.1, at: DRAWN, start: 5, zoom: 1 };
 const CHART = [-24, 1]; // decades of the lower panel
 
-function check({ epsilon, size, at, start, zoom }) {
-  const fine = epsilon >= -20 && epsilon <= -4 && size >= 0.02 && size <= 0.5 && at >= 0 && at <= LAST && STARTS[start] && zoom >= 1 && zoom <= 5;
-  if (!fine) throw new Error("epsilon, step size, iteration, start or zoom is out of range");
-}
-
 /** All runs from all starts, and the choice that each exact run comes to. */
 export function race({ epsilon, size }) {
   const choices = engine.locallyOptimal(PROBLEM), recipe = (round, small) => STARTS.map((start) => engine.descendTextbook(PROBLEM, "logistic", start, size, LAST, small, round));
@@ -62,13 +57,11 @@ export function python({ epsilon, size }) {
 export function rounding(root, tag) {
   let solved = null, key = "", stop = null;
   const ui = frame(root, {
-    tag, title: "The race of Figure 1(b).", first: FIRST, check, python, render,
+    tag, title: "The race of Figure 1(b).", first: FIRST, python, render,
     hint: "One recipe, three ways to compute its gradient. Press Play, or drag the iteration beyond the point where the paper stops drawing.",
   });
   const view = plane(ui.stage, { name: "Paths of three runs", ratio: 0.62, ui });
-  const below = make("div", { class: "explore-stage" });
-  ui.stage.after(below);
-  const chart = plane(below, { name: "Size of the gradient against the iteration", ratio: 0.3, ui });
+  const chart = plane(ui.below(), { name: "Size of the gradient against the iteration", ratio: 0.3, ui });
 
   const pressed = button("Play", toggle);
   ui.add(make("div", { class: "explore-row" }, pressed, button("Where the paper stops", () => ui.set({ at: DRAWN })), button("To the end", () => ui.set({ at: LAST })), ...RUNS.map((run, k) => make("b", { class: COLOURS[k], style: "color:var(--x)" }, run))));
@@ -118,8 +111,7 @@ export function rounding(root, tag) {
 
   /** Logarithms of the gradient that each run computes, of the true one where 32 bits are, and of epsilon. */
   function drawSizes({ at, start, epsilon }) {
-    chart.window = [0, LAST, ...CHART];
-    chart.to = ([k, decade]) => [40 + (k / LAST) * (chart.width - 140), ((CHART[1] - decade) / (CHART[1] - CHART[0])) * chart.height];
+    chart.chart([0, LAST, ...CHART], 40, 100);
     const log = (x) => clamp(Math.log10(x), CHART[0], CHART[1]), { path, sizes } = solved.runs[0][start], line = (name, of, look) => {
       const points = [];
       for (let k = 0; k < LAST; k += 4) points.push(k, of(k));
@@ -145,5 +137,5 @@ export function rounding(root, tag) {
     chart.label("what", 44, 13, "size of the gradient");
     chart.tidy();
   }
-  ui.ask();
+  ui.start();
 }

@@ -72,7 +72,7 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
   };
   self.to = ([x, y]) => [(x - self.window[0]) * self.scale, (self.window[3] - y) * self.scale];
   /** Where a point of the plane is drawn, as an attribute has it. */
-  const drawn = (at) => self.to(at).map((x) => clamp(x, -9e3, 9e3).toFixed(1));
+  const placed = (at) => self.to(at).map((x) => clamp(x, -9e3, 9e3).toFixed(1));
   const from = (event) => {
     const box = svg.getBoundingClientRect();
     return [self.window[0] + (event.clientX - box.left) / self.scale, self.window[3] - (event.clientY - box.top) / self.scale];
@@ -102,7 +102,7 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
   };
 
   self.segment = (key, a, b, look) => {
-    const [[x1, y1], [x2, y2]] = [drawn(a), drawn(b)];
+    const [[x1, y1], [x2, y2]] = [placed(a), placed(b)];
     self.put("lines", key, "line", { x1, y1, x2, y2, class: look });
   };
   /** A ray from the origin to the border, and its name there. */
@@ -110,39 +110,39 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     const [left, right, bottom, top] = self.window, reach = Math.min(x ? (x > 0 ? right : left) / x : Infinity, y ? (y > 0 ? top : bottom) / y : Infinity);
     if (!(reach > 0)) return;
     self.segment(key, [0, 0], [reach * x, reach * y], look);
-    const [u, v] = self.to([reach * x, reach * y]), wide = label.length * 7.5 + 8, upright = v < 1 || v > self.height - 1;
-    const beside = x > 0 === y > 0 ? u + 6 : u - wide, place = upright ? [beside, y > 0 ? 14 : self.height - 6] : [x > 0 ? u - wide : 6, v - 8];
-    self.label(`${key} name`, clamp(place[0], 4, self.width - wide), clamp(place[1], 14, self.height - 6), label, `${look}`);
+    const [u, v] = self.to([reach * x, reach * y]), wide = label.length * 7.5 + 8;
+    self.label(`${key} name`, clamp(u + (x > 0 === y > 0 ? 6 : -wide), 4, self.width - wide), clamp(v + (y < 0 ? 18 : -8), 14, self.height - 6), label, look);
   };
   self.label = (key, x, y, text, look = "") => self.put("front", key, "text", { x: x.toFixed(1), y: y.toFixed(1), class: look }, text);
   /** A text beside a point of the plane. */
   self.beside = (key, at, dx, dy, text, look) => self.label(key, self.to(at)[0] + dx, self.to(at)[1] + dy, text, look);
   self.dot = (key, at, r, look) => {
-    const [cx, cy] = drawn(at);
+    const [cx, cy] = placed(at);
     if (Number.isFinite(cx - cy)) self.put("front", key, "circle", { cx, cy, r, class: `dot ${look}` });
   };
   /** A shape, d of its own, at a point of the plane. */
-  self.mark = (key, at, d, look) => self.put("front", key, "path", { d: `M${drawn(at).join(" ")}${d}`, class: look });
-  self.area = (layer, key, points, look) => self.put(layer, key, "path", { d: `M${points.map((at) => drawn(at).join(" ")).join("L")}Z`, class: look });
+  self.mark = (key, at, d, look) => self.put("front", key, "path", { d: `M${placed(at)}${d}`, class: look });
+  self.area = (layer, key, points, look) => self.put(layer, key, "path", { d: `M${points.map(placed).join("L")}Z`, class: look });
   self.axes = () => {
     self.segment("x axis", [self.window[0], 0], [self.window[1], 0], "axis");
     self.segment("y axis", [0, self.window[2]], [0, self.window[3]], "axis");
   };
   /** The points x0, y0, x1, ... as a line, without those that nobody would see. */
   self.trail = (key, points, look, last = points.length / 2 - 1, layer = "lines") => {
-    const beyond = 2 * Math.max(self.width, self.height);
-    let d = "", before = null, drawn = null;
+    const beyond = 3 * (self.width + self.height);
+    let d = "", u = NaN, v = NaN;
     for (let k = 0; k <= last; k++) {
-      const [x, y] = self.to([points[2 * k], points[2 * k + 1]]);
-      const near = drawn && k < last && Math.abs(x - drawn[0]) + Math.abs(y - drawn[1]) < 1.5;
-      if (!Number.isFinite(x + y) || near) continue;
-      const outside = x < -beyond || x > 2 * beyond || y < -beyond || y > 2 * beyond;
-      if (!outside) d += `${before === "out" || !d ? "M" : "L"}${x.toFixed(1)} ${y.toFixed(1)}`;
-      else if (drawn && before === "in") d += `L${clamp(x, -9e3, 9e3).toFixed(1)} ${clamp(y, -9e3, 9e3).toFixed(1)}`;
-      before = outside ? "out" : "in";
-      drawn = [x, y];
+      const [x, y] = self.to([points[2 * k], points[2 * k + 1]]), away = Math.abs(x - u) + Math.abs(y - v);
+      if (!Number.isFinite(x + y) || (k < last && away < (Math.abs(x) + Math.abs(y) > beyond ? 300 : 1.5))) continue;
+      d += `${d ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
+      [u, v] = [x, y];
     }
     self.put(layer, key, "path", { d: d || "M0 0", class: look });
+  };
+  /** Show just this window, with a scale of its own for each axis, right of a margin and left of another. */
+  self.chart = (window, before, after) => {
+    const [left, right, bottom, top] = self.window = window;
+    self.to = ([x, y]) => [before + ((x - left) / (right - left)) * (self.width - before - after), ((top - y) / (top - bottom)) * self.height];
   };
 
   /**
@@ -152,7 +152,7 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
    */
   self.handle = (key, at, { name, value, look, draw, move, done, press = () => false, chosen = () => {} }) => {
     const fresh = !kept.has(key), node = self.put("handles", key, "g", {
-      transform: `translate(${drawn(at)})`, class: `explore-handle ${look}`, tabindex: 0, role: "slider", "aria-label": name,
+      transform: `translate(${placed(at)})`, class: `explore-handle ${look}`, tabindex: 0, role: "slider", "aria-label": name,
       "aria-valuetext": value, "aria-valuenow": rounded(at[0]), "aria-roledescription": "point in the plane", "data-key": key,
     });
     node.act = { at, move, done, press, chosen };
@@ -225,8 +225,12 @@ function readAs(text, like) {
   if (Array.isArray(like)) return text === "" ? [] : text.split(BETWEEN[depth(like) - 1]).map((part) => readAs(part, like[0]));
   if (typeof like === "string") return text;
   if (typeof like === "boolean") return text === "true";
-  if (text.trim() === "" || !(Math.abs(Number(text)) <= 1000)) throw new Error(`${text} is no number between -1000 and 1000`);
+  needed(text.trim() !== "" && Math.abs(Number(text)) <= 1000, `${text} is no number between -1000 and 1000`);
   return Number(text);
+}
+
+export function needed(whole, text) {
+  if (!whole) throw new Error(text);
 }
 
 /** Return the state of a figure that the address has, over its first one; null where there is none. */
@@ -248,10 +252,10 @@ function address(tag, state) {
 /**
  * The frame of a figure in an element of the page, and its state.
  *
- * first: its state at the beginning; check(state) throws where a state is none; render(state) draws; python(state) is the snippet's lines.
- * The parts: stage, controls, say(sentence), change(by), done(), state().
+ * first: its state at the beginning; check(state) throws where a state is none, beyond what its controls allow; render(state) draws;
+ * python(state) is the snippet's lines. The parts: stage, controls, say(sentence), change(by), done(), state(), and start() when all are there.
  */
-export function frame(root, { tag, title, hint, first, check, render, python }) {
+export function frame(root, { tag, title, hint, first, check = () => {}, render, python }) {
   const stage = make("div", { class: "explore-stage" }), controls = make("div", { class: "explore-controls" });
   const sentence = make("p", { class: "explore-said" }), live = make("p", { class: "explore-live", role: "status", "aria-live": "polite" });
   const code = make("code"), undo = button("Undo", back), copied = button("Copy link", copy);
@@ -263,17 +267,23 @@ export function frame(root, { tag, title, hint, first, check, render, python }) 
   root.append(fallback, box);
 
   let state = first, settled = JSON.stringify(first), asked = 0, speaking = 0, note = "";
-  const past = [], bound = [];
-  try {
-    const given = fromAddress(tag, first);
-    if (given) {
-      check(given);
-      state = given;
-      settled = JSON.stringify(state);
-      setTimeout(() => root.scrollIntoView({ block: "center" }));
+  const past = [], bound = [], limits = {};
+  /** Begin with what the address has. */
+  function start() {
+    try {
+      const given = fromAddress(tag, first);
+      if (given) {
+        for (const key in limits) needed(limits[key](given[key]), `${key} is ${given[key]}`);
+        check(given);
+        state = given;
+        settled = JSON.stringify(state);
+        setTimeout(() => root.scrollIntoView({ block: "center" }));
+      }
+    } catch (error) {
+      note = `The address holds no configuration of this figure (${error.message}); this is its first one. `;
     }
-  } catch (error) {
-    note = `The address holds no configuration of this figure (${error.message}); this is its first one. `;
+    code.textContent = python(state).join("\n");
+    ask();
   }
 
   function draw() {
@@ -329,10 +339,15 @@ export function frame(root, { tag, title, hint, first, check, render, python }) 
     event.preventDefault();
     back();
   });
-  code.textContent = python(state).join("\n");
 
   return {
-    stage, controls, say, change, done, set, ask, now: draw, state: () => state,
+    /** Room for one more drawing under the others. */
+    below() {
+      const more = make("div", { class: "explore-stage" });
+      sentence.before(more);
+      return more;
+    },
+    stage, controls, say, change, done, set, ask, start, now: draw, state: () => state,
     /** A row of buttons, each of which sets a part of the state. */
     presets(name, options) {
       controls.append(make("div", { role: "group", "aria-label": name, class: "explore-row" }, make("span", {}, name),
@@ -343,6 +358,7 @@ export function frame(root, { tag, title, hint, first, check, render, python }) 
       const input = make("input", { type: "range", min, max, step, oninput: () => change(put(Number(input.value))), onchange: done });
       const output = make("output"), label = make("label", {}, make("span", {}, name), input, output);
       controls.append(label);
+      if (key) limits[key] = (value) => value >= min && value <= max && (step < 1 || Number.isInteger(value));
       bound.push(() => {
         label.hidden = !when(state);
         if (label.hidden) return;
@@ -354,6 +370,7 @@ export function frame(root, { tag, title, hint, first, check, render, python }) 
     select(key, name, options) {
       const input = make("select", { onchange: () => set({ [key]: input.value }) }, ...options.map((option) => make("option", { value: option }, option)));
       controls.append(make("label", {}, make("span", {}, name), input));
+      limits[key] = (value) => options.includes(value);
       bound.push(() => (input.value = state[key]));
     },
     toggle(key, name) {
