@@ -10,7 +10,8 @@ from pathlib import Path
 
 SOURCES = Path("book/_static/explore")
 ENGINE, STYLE = "engine.js", "explore.css"
-ORDER = (ENGINE, "view.js", "playground.js", "rounding.js", "road.js", "dial.js", "ball.js", "main.js")
+FIGURES = ("playground.js", "rounding.js", "road.js", "dial.js", "entries.js", "ball.js")
+ORDER = (ENGINE, "view.js", *FIGURES, "main.js")
 EXPORTED = re.compile(r"^export (?:const|let|function|class) (\w+)", re.MULTILINE)
 IMPORT = re.compile(r'^import (?:\* as )?(.+?) from "\./(\w+)\.js";$', re.MULTILINE)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)

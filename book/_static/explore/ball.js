@@ -1,8 +1,10 @@
 // Grow the l_p ball until it touches the wedge of two margins: the point that it touches is the separator of that norm.
-import { button, clamp, frame, needed, plane, play, py, still } from "./view.js";
+import { bars, button, clamp, counts, frame, make, needed, plane, play, py, small, still } from "./view.js";
 import * as engine from "./engine.js";
+import { ENTRIES, STEPS, WHOLE } from "./entries.js";
 
-const FIRST = { rows: [[0.9, 0.5], [0.2, 1.6]], norm: 3, grown: 1, path: true };
+const FIRST = { rows: [[0.9, 0.5], [0.2, 1.6]], norm: 3, grown: 1, path: true, measure: false };
+const MEASURES = [1.75, 2, 3]; // the q of the chapter on the Bregman divergence
 const ROUND = "M-8 0a8 8 0 1 0 16 0a8 8 0 1 0 -16 0Z";
 const CORNERS = 240;
 
@@ -15,11 +17,23 @@ export function grow({ rows, norm }) {
   return { problem, solution, path };
 }
 
+/** Where the divergence of mirror descent from the separator of each q levels off, and where it is at the end of the path. */
+export const plateaus = ({ rows, norm }, { solution, path }) => MEASURES.map((q) => {
+  const other = engine.separator(rows, q).theta;
+  return [engine.divergence(other, solution.theta, norm), engine.divergence(other, engine.endOf(path), norm)];
+});
+
+/** Sizes of the entries of a separator in sixteen dimensions over the largest, for the p of the table that is nearest to this one. */
+export function entries(norm) {
+  const last = STEPS - 1, k = Math.round(clamp(Math.log((norm - 1) / 0.05) / Math.log(380), 0, 1) * last);
+  return { norm: 1 + 0.05 * 380 ** (k / last), sizes: ENTRIES.map((line) => (line.charCodeAt(k) - 48) / WHOLE) };
+}
+
 function told({ norm, rows, grown }, { solution, path }) {
   if (!solution.feasible) return "No direction is ahead on both rows, so there is no wedge to touch: the two tokens cannot both be left behind.";
   const theta = solution.theta, active = solution.margins.filter((m) => m < 1 + 1e-6).length, end = engine.endOf(path), share = Math.min(...theta.map(Math.abs)) / Math.max(...theta.map(Math.abs));
   const shape = share < 0.02 ? "nearly all of it is in one entry" : share > 0.98 ? "both entries have the same size" : `its smaller entry is ${share.toFixed(2)} of the larger`;
-  const touch = active === 2 ? "at the corner, where both margins are 1; another p moves it only when the corner no longer is the nearest point" : "on one side: one token is on the margin, the other behind it";
+  const touch = active === 2 ? "at the corner, where both margins are 1" : "on one side: one token is on the margin, the other beyond it";
   const away = engine.length(end) > 0 && Number.isFinite(engine.length(end)) ? ` Mirror descent has come to within ${angle(end, theta)}° of it.` : "";
   if (grown < 1) return `The ball of p = ${norm} is growing.`;
   return `For p = ${norm} the ball touches ${touch}. The separator is (${theta.map((x) => x.toFixed(2)).join(", ")}): ${shape}.${away}`;
@@ -43,8 +57,13 @@ export function ball(root, tag) {
   ui.slider("p", { get: ({ norm }) => Math.log(norm - 1), put: (x) => ({ norm: +(1 + Math.exp(x)).toPrecision(3) }), min: Math.log(0.05), max: Math.log(19), step: 0.01, show: (x) => (1 + Math.exp(x)).toPrecision(3) });
   ui.slider("Size of the ball", { key: "grown", min: 0, max: 1, step: 0.01, show: (x) => `${Math.round(100 * x)} %` });
   ui.toggle("path", "Mirror descent in this norm");
+  ui.toggle("measure", "Measure it with other q");
   ui.add(button("Grow", start));
   ui.presets("Norms", [1.05, 1.5, 2, 3, 10].map((norm) => [`p = ${norm}`, () => ({ norm, grown: 1 })]));
+
+  const measured = make("div", { class: "explore-count" }), sizes = make("div", { class: "explore-bars" });
+  ui.add(measured);
+  ui.add(sizes);
 
   function start() {
     stop();
@@ -66,6 +85,9 @@ export function ball(root, tag) {
     const { rows, norm, grown } = state, now = JSON.stringify([rows, norm]);
     if (now !== key) [key, solved] = [now, grow(state)];
     ui.say(told(state, solved));
+    const found = entries(norm), levels = state.measure && solved.solution.feasible ? plateaus(state, solved) : [], highest = Math.max(...levels.flat());
+    bars(sizes, `Sizes of 16 entries of a separator, p = ${found.norm.toPrecision(3)}`, [found.sizes], () => "c0");
+    counts(measured, levels.map(([level, at], k) => [`Divergence from q = ${MEASURES[k]}`, "c1", level / highest, `levels off at ${small(level)}, is ${small(at)}`]));
     if (!view.width) return;
     view.look([-2, 3, -1.5, 2.2]);
     view.axes();
@@ -87,7 +109,6 @@ export function ball(root, tag) {
       view.beside(`name ${k}`, row, 12, -8, `row ${k + 1}`);
     });
     view.tidy();
-    view.svg.dataset.ready = JSON.stringify(state);
   }
 
   /** The window's part of the wedge: its border, cut by one margin after the other. */

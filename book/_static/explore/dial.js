@@ -24,9 +24,9 @@ function limits(state) {
 }
 
 function told({ ratio }, found) {
-  if (!found) return "No head separates the labels, or no prompt separates these tokens from those at the origin: there is nothing that both could tend to.";
+  if (!found) return "No head separates the labels, or no prompt separates these tokens from the origin: there is no limit.";
   const { at, relaxed } = found, gap = Math.abs(degrees(at.prompt) - degrees(relaxed)), c = 10 ** ratio;
-  if (!found.free) return "The third input is on the label margin, like the others: it has nothing to spare, and every ratio has the same limit, the max-margin direction.";
+  if (!found.free) return "The third input is on the label margin, like the others: every ratio has the same limit, the max-margin direction.";
   const threshold = `c* = ${at.threshold.toFixed(2)}`;
   if (at.threshold === 0) return "The third input is beyond the label margin, but the relaxed direction gives it its margin anyway: every ratio has the same limit.";
   const here = c < at.threshold ? `The prompt stands ${gap.toFixed(1)}° from the relaxed direction, and reaches it at ${threshold}.` : `The prompt has stopped on the relaxed direction; that happens at ${threshold}.`;
@@ -69,7 +69,6 @@ export function dial(root, tag) {
       name: "token of the third input, Y = +1", value: `at ${state.third}`, look: "chosen c3", draw: DIAMOND, done: ui.done, move: (third) => ui.change({ third }),
     });
     view.tidy();
-    view.svg.dataset.ready = JSON.stringify(state);
   }
 
   /** Angle of the prompt above the fast head's direction, against the ratio; the pin is where the paper's figure is. */

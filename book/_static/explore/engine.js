@@ -483,12 +483,11 @@ export function outcome(problem, end, choices) {
   return { selected, place, away };
 }
 
-/** The places of the choices at which a grid of starts ends; columns x rows over the window [left, right, bottom, top], from the top left. */
-export function basins(problem, loss, rule, iterations, [left, right, bottom, top], columns, rows) {
-  const choices = locallyOptimal(problem), places = new Int8Array(columns * rows);
-  for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) {
-    const start = [left + ((c + 0.5) / columns) * (right - left), top - ((r + 0.5) / rows) * (top - bottom)];
-    places[r * columns + c] = outcome(problem, endOf(follow(problem, loss, start, rule, iterations, iterations).path), choices).place;
-  }
-  return places;
+/** The places of the choices at which a row of starts ends, so many between left and right at the height y. */
+export function basins(problem, loss, rule, iterations, left, right, y, columns) {
+  const choices = locallyOptimal(problem);
+  return Array.from({ length: columns }, (_, c) => {
+    const start = [left + ((c + 0.5) / columns) * (right - left), y];
+    return outcome(problem, endOf(follow(problem, loss, start, rule, iterations, iterations).path), choices).place;
+  });
 }

@@ -1,11 +1,10 @@
 // Tokens to drag: where descent takes the prompt, and where every start of the plane ends.
-import { button, clamp, frame, make, needed, plane, plural, py, rounded, small } from "./view.js";
+import { bars, button, clamp, frame, make, needed, plane, plural, py, rounded, small } from "./view.js";
 import * as engine from "./engine.js";
 
 const FEW = 12; // starts
 const LEVELS = [12, 24, 48, 96]; // columns of the map, from coarse to fine
 const SIDE = 960; // width of its canvas
-const BAND = 60_000; // steps of descent between two looks at whether the configuration still is the same
 const star = (half) => `M${Array.from({ length: 10 }, (_, k) => {
   const r = half * (k % 2 ? 0.6 : 1.4), a = (k * Math.PI) / 5;
   return `${(r * Math.sin(a)).toFixed(1)} ${(-r * Math.cos(a)).toFixed(1)}`;
@@ -92,17 +91,18 @@ const when = ({ step }, shown) => (step === "flow" ? `log t = ${shown / 10}` : p
 /** The configuration in Python. */
 export function python({ keys, scores, starts, loss, step, size }) {
   if (keys[0].length < 2) return ["# One token in each input: there is nothing to choose, and lib.problem.Problem asks for two."];
+  const [source, call, rest] = step === "flow" ? ["flow import", "log_time_flow", "[0, 100]"] : [`descent import ${step},`, "run", `${step}(${size}), 1000`];
   return [
-    "import torch", "from lib import losses", step === "flow" ? "from lib.flow import log_time_flow" : `from lib.descent import ${step}, run`, "from lib.geometry import one_minus_cosine",
+    "import torch", "from lib import losses", `from lib.${source} ${call}`, "from lib.geometry import one_minus_cosine",
     "from lib.problem import Problem", "from lib.selection import locally_optimal_selections, selected_tokens", "",
     `problem = Problem(keys=${py(keys)}, scores=${py(scores)})`, `starts = torch.tensor(${py(starts)}, dtype=torch.float64).reshape(-1, 2)`,
-    `ends = ${step === "flow" ? "log_time_flow" : "run"}(problem, losses.${loss}, starts, ${step === "flow" ? "[0, 100]" : `${step}(${size}), 1000`}).theta[-1]`,
+    `ends = ${call}(problem, losses.${loss}, starts, ${rest}).theta[-1]`,
     "choices, separators = locally_optimal_selections(problem)", "for end, selected in zip(ends, selected_tokens(problem, ends)):",
     "    print(selected.tolist(), (choices == selected).all(-1).tolist(), one_minus_cosine(end, separators.theta).tolist())",
   ];
 }
 
-/** The worker's program: the engine, and an answer for each band of the map. */
+/** The worker's program: the engine, and an answer for each row of the map. */
 function mapWorker() {
   const program = `const engine = (${makeEngine})(); onmessage = ({ data }) => postMessage({ ...data, places: engine.basins(...data.given) });`;
   const address = URL.createObjectURL(new Blob([program], { type: "text/javascript" })), worker = new Worker(address);
@@ -119,31 +119,28 @@ function basinMap(stage, tell) {
   function next() {
     if (busy || !wanted || level === LEVELS.length) return;
     worker ||= Object.assign(mapWorker(), { onmessage: receive });
-    const { problem, loss, rule, window: [left, right, bottom, top], ratio } = wanted, columns = LEVELS[level], rows = Math.max(Math.round(columns * ratio), 1);
-    const count = Math.min(Math.max(Math.floor(BAND / 1000 / columns), 1), rows - row), height = (top - bottom) / rows;
+    const { key, problem, loss, rule, window: [left, right, bottom, top], ratio } = wanted, columns = LEVELS[level], rows = Math.max(Math.round(columns * ratio), 1);
     busy = true;
-    worker.postMessage({ key: wanted.key, rows, given: [problem, loss, rule, 1000, [left, right, top - (row + count) * height, top - row * height], columns, count] });
+    worker.postMessage({ key, rows, given: [problem, loss, rule, 1000, left, right, top - ((row + 0.5) / rows) * (top - bottom), columns] });
   }
-  function receive({ data: { key, rows, places, given } }) {
+  function receive({ data: { key, rows, places } }) {
     busy = false;
     if (wanted && key === wanted.key) {
-      paint(places, given[5], rows);
-      best = (row && best) + places.reduce((sum, place) => sum + (found[place]?.best ? 1 : 0), 0);
-      row += given[6];
+      paint(places, rows);
+      best = (row && best) + places.filter((place) => found[place]?.best).length;
+      row += 1;
       if (row === rows) [level, row] = [level + 1, 0];
       canvas.dataset.level = level;
-      if (level === LEVELS.length) tell(best / rows / given[5]);
+      if (level === LEVELS.length) tell(best / rows / places.length);
     }
     next();
   }
-  /** A band of the map over what is there, which is coarser. */
-  function paint(places, columns, rows) {
-    const style = getComputedStyle(canvas), colours = [1, 2, 3, 4].map((k) => style.getPropertyValue(`--x-${k}`));
-    const context = canvas.getContext("2d"), across = canvas.width / columns, edge = (r) => Math.round((r * canvas.height) / rows);
+  /** A row of the map over what is there, which is coarser. */
+  function paint(places, rows) {
+    const style = getComputedStyle(canvas), context = canvas.getContext("2d"), across = canvas.width / places.length, edge = (r) => Math.round((r * canvas.height) / rows);
     places.forEach((place, k) => {
-      const r = row + Math.floor(k / columns);
-      context.fillStyle = place < 0 ? "#777" : colours[look(found, place)];
-      context.fillRect((k % columns) * across, edge(r), across, edge(r + 1) - edge(r));
+      context.fillStyle = place < 0 ? "#777" : style.getPropertyValue(`--x-${1 + look(found, place)}`);
+      context.fillRect(k * across, edge(row), across, edge(row + 1) - edge(row));
     });
   }
   /** Show the map of a configuration with these choices, or none. */
@@ -218,8 +215,8 @@ export function playground(root, tag, name) {
   ui.slider("Iterations shown", { key: "shown", min: 0, max: 1000, step: 1, show: (x) => when(ui.state(), x) });
   ui.slider("Zoom out", { key: "zoom", min: 1, max: 40, step: 0.5, show: (x) => `${x} ×` });
   ui.toggle("map", "Colour every start by where it ends");
-  const bars = make("div", { class: "explore-bars", role: "img" });
-  ui.add(bars);
+  const attended = make("div", { class: "explore-bars" });
+  ui.add(attended);
 
   function rescore(value) {
     const [i, t] = chosen, scores = structuredClone(ui.state().scores);
@@ -279,7 +276,6 @@ export function playground(root, tag, name) {
     drawBars(state);
     const mapped = state.map ? (share === null ? " The map is being computed." : ` Of all starts in view ${Math.round(100 * share)} % choose best.`) : "";
     ui.say(told(state, solved) + mapped);
-    view.svg.dataset.ready = now;
   }
 
   /** The lines that separate the chosen token of each input from the others, half way to the closest. */
@@ -322,14 +318,11 @@ export function playground(root, tag, name) {
   /** Attention of the start that was last looked at, at the iteration shown. */
   function drawBars(state) {
     const { keys, scores, starts, shown } = state;
-    bars.hidden = !starts.length;
+    attended.hidden = !starts.length;
     if (!starts.length) return;
     followed = Math.min(followed, starts.length - 1);
-    const words = `Attention from start ${followed + 1} after ${when(state, shown)}`, weights = engine.attention({ keys }, engine.at(solved.runs[followed].path, placed(solved.runs[followed], shown)));
-    const groups = weights.map((row, i) => make("div", { class: keys.length > 1 ? `i${i}` : "c0" },
-      ...row.map((part, t) => make("i", { style: `height:${Math.max(100 * part, 1)}%`, class: scores[i][t] === Math.max(...scores[i]) ? "best" : "" }))));
-    bars.replaceChildren(make("span", {}, words), ...groups);
-    bars.setAttribute("aria-label", `${words}: ${weights.map((row) => row.map((part) => `${Math.round(100 * part)} %`).join(", ")).join("; ")}`);
+    const run = solved.runs[followed], weights = engine.attention({ keys }, engine.at(run.path, placed(run, shown)));
+    bars(attended, `Attention from start ${followed + 1} after ${when(state, shown)}`, weights, (i) => (keys.length > 1 ? `i${i}` : "c0"), (i, t) => scores[i][t] === Math.max(...scores[i]));
   }
   ui.start();
 }

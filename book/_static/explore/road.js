@@ -1,5 +1,5 @@
 // One road, three speeds: all step rules end on one line beside the ray, and differ in how fast they move along it.
-import { frame, make, plane, py, small } from "./view.js";
+import { counts, frame, make, plane, py, small } from "./view.js";
 import * as engine from "./engine.js";
 
 const FIRST = { wanted: -4, size: 0.1, high: 10 };
@@ -54,7 +54,7 @@ export function road(root, tag) {
   function render(state) {
     const found = journey(state), { offset, solution, way, logs } = found;
     const most = Math.max(...logs);
-    table.replaceChildren(...RULES.flatMap(([name, look], k) => [make("span", {}, name), make("i", { class: look, style: `width:${(100 * logs[k]) / most}%` }), make("b", {}, count(logs[k]))]));
+    counts(table, RULES.map(([name, look], k) => [name, look, logs[k] / most, count(logs[k])]));
     ui.say(told(state, found));
     if (!view.width) return;
     // The ray lies level; across is to scale with it, so that the angle at the pin is the angle that is asked for.
@@ -68,7 +68,6 @@ export function road(root, tag) {
     view.label("at", Math.min(x - 40, view.width - 150), y + (side > 0 ? -12 : 22), `here, at length ${way < 1e3 ? way.toPrecision(3) : Math.round(way).toLocaleString("en")}`, "c0");
     view.label("limit", 60, view.to([0, 0])[1] + (side > 0 ? 18 : -8), "max-margin direction");
     view.tidy();
-    view.svg.dataset.ready = JSON.stringify(state);
   }
   ui.start();
 }

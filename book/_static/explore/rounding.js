@@ -95,7 +95,6 @@ export function rounding(root, tag) {
     if (view.width) drawPaths(at, start, zoom);
     if (chart.width) drawSizes(state);
     ui.say(told(state, solved));
-    view.svg.dataset.ready = now;
   }
   function drawPaths(at, start, zoom) {
     view.look([-6, 21, -3, 15].map((x) => x * zoom));

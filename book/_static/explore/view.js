@@ -28,6 +28,17 @@ export function play(tick) {
   return () => cancelAnimationFrame(asked);
 }
 
+/** Fill a node with bars that stand, a group for each row of shares, and the words that say what they are. */
+export function bars(node, words, rows, look, best = () => false) {
+  const text = `${words}: ${rows.map((row) => row.map((part) => `${Math.round(100 * part)} %`).join(", ")).join("; ")}`;
+  node.replaceChildren(make("span", {}, words), ...rows.map((row, i) => make("div", { class: look(i), role: "img", "aria-label": text },
+    ...row.map((part, t) => make("i", { style: `height:${Math.max(100 * part, 1)}%`, class: best(i, t) && "best" })))));
+}
+
+/** Fill a node with bars that lie, each with its name and its number. */
+export const counts = (node, rows) => node.replaceChildren(...rows.flatMap(([name, look, share, number]) => [
+  make("span", {}, name), make("i", { class: look, style: `width:${100 * share}%` }), make("b", {}, number)]));
+
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 export const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 export const rounded = (x, digits = 2) => +x.toFixed(digits);
@@ -375,7 +386,7 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     },
     toggle(key, name) {
       const input = make("input", { type: "checkbox", onchange: () => set({ [key]: input.checked }) });
-      controls.append(make("label", { class: "explore-check" }, input, make("span", {}, name)));
+      controls.append(make("label", {}, input, make("span", {}, name)));
       bound.push(() => (input.checked = state[key]));
     },
     /** Something of the figure's own among the controls. */
