@@ -3,7 +3,7 @@ import { bars, button, clamp, counts, frame, make, needed, plane, play, py, smal
 import * as engine from "./engine.js";
 import { ENTRIES, STEPS, WHOLE } from "./entries.js";
 
-const FIRST = { rows: [[0.9, 0.5], [0.2, 1.6]], norm: 3, grown: 1, path: true, measure: false };
+const FIRST = { rows: [[0.9, 0.5], [0.2, 1.6]], norm: 3, grown: 1, measure: false };
 const MEASURES = [1.75, 2, 3]; // the q of the chapter on the Bregman divergence
 const ROUND = "M-8 0a8 8 0 1 0 16 0a8 8 0 1 0 -16 0Z";
 const CORNERS = 240;
@@ -31,14 +31,12 @@ export function entries(norm) {
 
 function told({ norm, rows, grown }, { solution, path }) {
   if (!solution.feasible) return "No direction is ahead on both rows, so there is no wedge to touch: the two tokens cannot both be left behind.";
-  const theta = solution.theta, active = solution.margins.filter((m) => m < 1 + 1e-6).length, end = engine.endOf(path), share = Math.min(...theta.map(Math.abs)) / Math.max(...theta.map(Math.abs));
+  const theta = solution.theta, active = solution.margins.filter((m) => m < 1 + 1e-6).length, share = Math.min(...theta.map(Math.abs)) / Math.max(...theta.map(Math.abs));
   const shape = share < 0.02 ? "nearly all of it is in one entry" : share > 0.98 ? "both entries have the same size" : `its smaller entry is ${share.toFixed(2)} of the larger`;
   const touch = active === 2 ? "at the corner, where both margins are 1" : "on one side: one token is on the margin, the other beyond it";
-  const away = engine.length(end) > 0 && Number.isFinite(engine.length(end)) ? ` Mirror descent has come to within ${angle(end, theta)}° of it.` : "";
   if (grown < 1) return `The ball of p = ${norm} is growing.`;
-  return `For p = ${norm} the ball touches ${touch}. The separator is (${theta.map((x) => x.toFixed(2)).join(", ")}): ${shape}.${away}`;
+  return `For p = ${norm} the ball touches ${touch}. The separator is (${theta.map((x) => x.toFixed(2)).join(", ")}): ${shape}. Mirror descent ends at 1 − cos = ${small(engine.oneMinusCosine(engine.endOf(path), theta))} from it.`;
 }
-const angle = (a, b) => ((Math.acos(clamp(engine.dot(engine.unit(a), engine.unit(b)), -1, 1)) * 180) / Math.PI).toFixed(1);
 
 export function python({ rows, norm }) {
   return [
@@ -56,7 +54,6 @@ export function ball(root, tag) {
   const view = plane(ui.stage, { name: "The wedge and the ball", ui });
   ui.slider("p", { get: ({ norm }) => Math.log(norm - 1), put: (x) => ({ norm: +(1 + Math.exp(x)).toPrecision(3) }), min: Math.log(0.05), max: Math.log(19), step: 0.01, show: (x) => (1 + Math.exp(x)).toPrecision(3) });
   ui.slider("Size of the ball", { key: "grown", min: 0, max: 1, step: 0.01, show: (x) => `${Math.round(100 * x)} %` });
-  ui.toggle("path", "Mirror descent in this norm");
   ui.toggle("measure", "Measure it with other q");
   ui.add(button("Grow", start));
   ui.presets("Norms", [1.05, 1.5, 2, 3, 10].map((norm) => [`p = ${norm}`, () => ({ norm, grown: 1 })]));
@@ -98,14 +95,13 @@ export function ball(root, tag) {
       view.area("back", "ball", rim, "area c0");
       view.area("lines", "rim", rim, "path c0");
       view.ray("ray", solution.theta, "dashed", `separator, p = ${norm}`);
-      if (state.path) view.trail("path", path, "path c1");
+      view.trail("path", path, "path c1");
       view.dot("touch", solution.theta, grown === 1 ? 6 : 3, "c0");
     }
     rows.forEach((row, k) => {
-      const size = engine.dot(row, row), foot = row.map((x) => x / size), side = [-row[1], row[0]].map((x) => (50 * x) / Math.sqrt(size));
-      if (size > 0) view.segment(`margin ${k}`, foot.map((x, j) => x - side[j]), foot.map((x, j) => x + side[j]), "thin c2");
+      view.across(`margin ${k}`, row, 1, "thin c2");
       view.segment(`shaft ${k}`, [0, 0], row, "path");
-      view.handle(`row ${k}`, row, { name: `difference row ${k + 1}`, value: `at ${row}`, look: "start", draw: ROUND, done: ui.done, move: (to) => ui.change({ rows: rows.map((old, j) => (j === k ? to : old)) }) });
+      view.handle(`row ${k}`, row, { name: `difference row ${k + 1}`, value: `at ${row}`, look: "start", draw: ROUND, done: ui.done, move: (to) => ui.change({ rows: rows.with(k, to) }) });
       view.beside(`name ${k}`, row, 12, -8, `row ${k + 1}`);
     });
     view.tidy();

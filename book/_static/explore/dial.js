@@ -17,20 +17,13 @@ export function turned({ third }, log) {
 
 const degrees = (u) => (Math.atan2(u[1], u[0]) * 180) / Math.PI;
 
-/** Limits for a slow head and a fast one, and for this ratio. */
-function limits(state) {
-  const at = turned(state, state.ratio);
-  return at && { at, tight: engine.separator([...STARS, state.third]).theta, relaxed: at.relaxed.theta, free: at.buffers[2] > 0 };
-}
-
 function told({ ratio }, found) {
   if (!found) return "No head separates the labels, or no prompt separates these tokens from the origin: there is no limit.";
-  const { at, relaxed } = found, gap = Math.abs(degrees(at.prompt) - degrees(relaxed)), c = 10 ** ratio;
-  if (!found.free) return "The third input is on the label margin, like the others: every ratio has the same limit, the max-margin direction.";
-  const threshold = `c* = ${at.threshold.toFixed(2)}`;
-  if (at.threshold === 0) return "The third input is beyond the label margin, but the relaxed direction gives it its margin anyway: every ratio has the same limit.";
-  const here = c < at.threshold ? `The prompt stands ${gap.toFixed(1)}° from the relaxed direction, and reaches it at ${threshold}.` : `The prompt has stopped on the relaxed direction; that happens at ${threshold}.`;
-  return `The head grows ${c.toFixed(2)} times as fast as the prompt. ${here}${Math.abs(at.threshold - 1) < 1e-3 ? " The paper's figure, with equal rates, sits exactly there." : ""}`;
+  const { prompt, relaxed, threshold } = found, gap = Math.abs(degrees(prompt) - degrees(relaxed.theta)), c = 10 ** ratio;
+  if (!(found.buffers[2] > 0)) return "The third input is on the label margin, like the others: every ratio has the same limit, the max-margin direction.";
+  if (threshold === 0) return "The third input is beyond the label margin, but the relaxed direction gives it its margin anyway: every ratio has the same limit.";
+  const here = c < threshold ? `stands ${gap.toFixed(1)}° from the relaxed direction, and reaches it` : "has stopped on the relaxed direction, which it reaches";
+  return `The head grows ${c.toFixed(2)} times as fast as the prompt. The prompt ${here} at c* = ${threshold.toFixed(2)}.${Math.abs(threshold - 1) < 1e-3 ? " The paper's figure, with equal rates, sits exactly there." : ""}`;
 }
 
 export function python({ third, ratio }) {
@@ -48,15 +41,15 @@ export function dial(root, tag) {
   ui.slider("c = r / R, head to prompt", { key: "ratio", min: SPAN[0], max: SPAN[1], step: 0.01, show: (x) => (10 ** x).toFixed(2) });
 
   function render(state) {
-    const found = limits(state);
+    const found = turned(state, state.ratio);
     ui.say(told(state, found));
     if (!chart.width) return;
     view.look([-0.6, 2.8, -1.3, 2]);
     if (found) {
-      const { at, tight, relaxed } = found;
-      view.ray("tight", tight, "dashed c1", "slow head");
-      view.ray("relaxed", relaxed, "dotted c2", "fast head");
-      const tip = at.prompt.map((part) => 2.2 * part), turn = degrees(at.prompt), wing = (a) => [0, 1].map((k) => tip[k] - 0.2 * Math.cos(((turn + a) * Math.PI) / 180 - (k * Math.PI) / 2));
+      const { prompt, tight, relaxed } = found;
+      view.ray("tight", tight.theta, "dashed c1", "slow head");
+      view.ray("relaxed", relaxed.theta, "dotted c2", "fast head");
+      const tip = prompt.map((part) => 2.2 * part), turn = degrees(prompt), wing = (a) => [0, 1].map((k) => tip[k] - 0.2 * Math.cos(((turn + a) * Math.PI) / 180 - (k * Math.PI) / 2));
       view.trail("prompt", [0, 0, ...tip, ...wing(25), ...tip, ...wing(-25)], "path wide c0");
       view.beside("p", tip.map((part) => part / 2), 0, 18, "prompt", "c0");
       curve(state, found);
@@ -73,7 +66,7 @@ export function dial(root, tag) {
 
   /** Angle of the prompt above the fast head's direction, against the ratio; the pin is where the paper's figure is. */
   function curve(state, { relaxed }) {
-    const angle = (log) => Math.abs(degrees(turned(state, log).prompt) - degrees(relaxed)), points = [];
+    const angle = (log) => Math.abs(degrees(turned(state, log).prompt) - degrees(relaxed.theta)), points = [];
     for (let log = SPAN[0]; log <= SPAN[1] + 1e-9; log += 0.05) points.push(log, angle(log));
     const most = Math.max(...points.filter((_, k) => k % 2), 1), name = (key, log, dx, text) => chart.beside(key, [log, 0], dx, 16, text);
     chart.chart([...SPAN, -0.3 * most, 1.4 * most], 12, 50);

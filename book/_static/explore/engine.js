@@ -16,6 +16,7 @@ export const losses = ["logistic", "exponential", "correlation"];
 // ---- vectors ---------------------------------------------------------------------------------------------------------------------------------
 
 export const dot = (a, b) => a[0] * b[0] + a[1] * b[1];
+const cross = (a, b) => a[0] * b[1] - a[1] * b[0];
 const minus = (a, b) => [a[0] - b[0], a[1] - b[1]];
 const times = (c, a) => [c * a[0], c * a[1]];
 
@@ -286,7 +287,7 @@ function onOneRow(row, margin, norm) {
 
 /** The theta with row . theta = margin for two rows, refined once; undefined where they are parallel. */
 function onTwoRows(a, b, r, s) {
-  const area = a[0] * b[1] - a[1] * b[0];
+  const area = cross(a, b);
   if (Math.abs(area) <= 1e-14 * length(a) * length(b)) return undefined;
   const solve = (u, v) => [(u * b[1] - v * a[1]) / area, (v * a[0] - u * b[0]) / area];
   const theta = solve(r, s), rest = solve(r - dot(a, theta), s - dot(b, theta));
@@ -298,8 +299,7 @@ function multipliers(rows, named, theta, norm) {
   const pull = times(length(theta, norm), mirrorMap(unit(theta, norm), norm));
   const [a, b] = named.map((k) => rows[k]);
   if (!b) return [dot(pull, a) / dot(a, a)];
-  const area = a[0] * b[1] - a[1] * b[0];
-  return [(pull[0] * b[1] - pull[1] * b[0]) / area, (a[0] * pull[1] - a[1] * pull[0]) / area];
+  return [cross(pull, b) / cross(a, b), cross(a, pull) / cross(a, b)];
 }
 
 /**
@@ -337,25 +337,16 @@ export function separator(rows, norm = 2, required = rows.map(() => 1)) {
   return { feasible: true, theta, duals, margins: rows.map((row) => dot(row, theta)), gap: 1 - bound / length(theta, norm), certificate: none };
 }
 
-/** Weights >= 0 of at most three rows that sum to zero: the proof that nothing separates them. */
+/** Weights >= 0 of at most three rows that sum to zero: the proof that nothing separates them. Two axes stand in for rows that are not needed. */
 function surrounding(rows) {
-  const m = rows.length, cross = (a, b) => a[0] * b[1] - a[1] * b[0], weights = (pairs) => {
-    const all = rows.map(() => 0);
-    for (const [k, w] of pairs) all[k] = w;
-    return all;
-  };
-  const zero = rows.findIndex((row) => dot(row, row) === 0);
-  if (zero >= 0) return weights([[zero, 1]]);
+  const all = [...rows, [1, 0], [0, 1]], tiny = 1e-13;
   let best = null, least = Infinity;
-  for (let i = 0; i < m; i++) for (let j = 0; j < i; j++) {
-    const a = rows[i], b = rows[j];
-    if (dot(a, b) < 0 && Math.abs(cross(a, b)) <= 1e-13 * length(a) * length(b)) return weights([[i, length(b)], [j, length(a)]]);
-    for (let k = 0; k < j; k++) {
-      const c = rows[k], [u, v, w] = [cross(b, c), cross(c, a), cross(a, b)], sign = Math.sign(u) || Math.sign(v) || Math.sign(w);
-      if (sign * u < 0 || sign * v < 0 || sign * w < 0) continue;
-      const total = Math.abs(u) + Math.abs(v) + Math.abs(w), spread = dot(a, a) + dot(b, b) + dot(c, c);
-      if (total > 0 && spread / total < least) [best, least] = [weights([[i, Math.abs(u)], [j, Math.abs(v)], [k, Math.abs(w)]]), spread / total];
-    }
+  for (let i = 0; i < all.length; i++) for (let j = 0; j < i; j++) for (let k = 0; k < j; k++) {
+    const three = [i, j, k], [a, b, c] = three.map((row) => all[row]), turns = [cross(b, c), cross(c, a), cross(a, b)];
+    const size = turns.map((turn, at) => Math.abs(turn) * (length([a, b, c][at]) || 1)), total = size[0] + size[1] + size[2], sign = Math.sign(turns[size.indexOf(Math.max(...size))]);
+    if (turns.some((turn, at) => size[at] > tiny * total && (turn * sign < 0 || three[at] >= rows.length))) continue;
+    const spread = (dot(a, a) + dot(b, b) + dot(c, c)) / (total || 0);
+    if (spread < least) [best, least] = [rows.map((_, row) => Math.abs(turns[three.indexOf(row)] ?? 0)), spread];
   }
   return best;
 }
@@ -365,17 +356,8 @@ function surrounding(rows) {
 /** The token with the highest score of each input, the first of those that tie. */
 export const optimalTokens = ({ scores }) => scores.map((row) => row.indexOf(Math.max(...row)));
 
-/** Whether rows surely have no common half-plane: then no direction separates them, and no further row can mend it. */
-function opposed(rows) {
-  let low = -Infinity, high = Infinity;
-  for (const row of rows) {
-    if (row[0] === 0 && row[1] === 0) return true;
-    const turn = Math.atan2(rows[0][0] * row[1] - rows[0][1] * row[0], dot(rows[0], row));
-    low = Math.max(low, turn - Math.PI / 2);
-    high = Math.min(high, turn + Math.PI / 2);
-  }
-  return high - low < -1e-9;
-}
+/** Whether rows surely have no common half-plane, where one is the first of all, counterclockwise: then no direction separates them. */
+const opposed = (rows) => !rows.some((first) => rows.every((row) => cross(first, row) >= -1e-9 * length(first) * length(row)));
 
 /** Smallest lead of a chosen token's score over its neighbours, the tokens on the margin; Infinity without neighbours. */
 function scoreGap({ keys, scores }, selected, theta) {
@@ -443,7 +425,7 @@ export function border({ keys, scores }, loss) {
 /**
  * What the joint path tends to, in the plane: features[i] = Y_i x_i of the chosen token, rows[i] the differences of input i, ratio = r / R.
  *
- * {head, prompt, threshold, buffers, label}: the unit head, the unit u with the largest min over i, t of u . rows[i][t] + ratio buffers[i] that
+ * {head, prompt, threshold, buffers, relaxed, tight}: the unit head, the unit u with the largest min over i, t of u . rows[i][t] + ratio buffers[i] that
  * has no u . rows[i][t] below 0; the ratio from which on it is the relaxed SVM's. null where labels or tokens cannot be separated.
  */
 export function jointLimit(features, rows, ratio) {
@@ -458,7 +440,7 @@ export function jointLimit(features, rows, ratio) {
   const size = length(relaxed.theta);
   const threshold = Math.max(0, ...flat.map((row, k) => (own[k] > 0 ? (1 - dot(row, relaxed.theta)) / (size * own[k]) : 0)));
   const prompt = ratio >= threshold ? unit(relaxed.theta) : widest(flat, own.map((b) => ratio * b), tight.theta);
-  return { head, prompt, threshold, buffers, label, relaxed };
+  return { head, prompt, threshold, buffers, relaxed, tight };
 }
 
 /** The unit u that maximises the least u . row + lift, with no u . row below 0; middle is one with all above 0. The least falls to both sides. */

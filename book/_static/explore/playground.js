@@ -192,22 +192,24 @@ export function playground(root, tag, name) {
     which.textContent = `Score of token ${chosen[1] + 1}${named(keys, chosen[0])} (tap one to choose)`;
     if (document.activeElement !== score) score.value = scores[chosen[0]][chosen[1]];
   });
-  ui.add(make("div", { class: "explore-row" },
-    ...[["token", 1, 8, resize], ["input", 1, 3, reinput], ["start", 0, FEW, restart]].flatMap(([word, low, high, act]) => [
-      button(`− ${word}`, () => act(-1), { "data-count": `${word} ${low}` }), button(`+ ${word}`, () => act(1), { "data-count": `${word} ${high}` })])), () => {
-    const { keys, starts } = ui.state(), have = { token: keys[0].length, input: keys.length, start: starts.length };
-    for (const node of ui.controls.querySelectorAll("[data-count]")) {
-      const [word, end] = node.dataset.count.split(" ");
-      node.disabled = have[word] === Number(end);
-    }
-  });
+  const numbers = make("div", { class: "explore-row" });
+  for (const [word, low, high, count, act] of [
+    ["token", 1, 8, ({ keys }) => keys[0].length, resize], ["input", 1, 3, ({ keys }) => keys.length, reinput], ["start", 0, FEW, ({ starts }) => starts.length, restart],
+  ]) {
+    const less = button(`− ${word}`, () => act(-1)), more = button(`+ ${word}`, () => act(1));
+    numbers.append(less, more);
+    ui.add(numbers, () => {
+      less.disabled = count(ui.state()) <= low;
+      more.disabled = count(ui.state()) >= high;
+    });
+  }
   ui.slider("C, score of the upper token", {
     min: 1, max: 100, step: 1, when: ({ preset: figure, keys }) => figure === "5" && keys[0].length > 1, get: ({ scores }) => scores[0][1],
-    put: (value) => ({ scores: ui.state().scores.map((row, i) => (i ? row : [row[0], value, ...row.slice(2)])) }),
+    put: (value) => rescored(0, 1, value),
   });
   ui.slider("Shared direction", {
     min: 0, max: 3, step: 0.05, when: ({ preset: figure, keys }) => figure === "8" && keys.length === 2, get: ({ keys }) => -keys[1][0][0],
-    put: (value) => ({ keys: [ui.state().keys[0], [[-value, 1], ...ui.state().keys[1].slice(1)]] }),
+    put: (value) => moved(1, 0, [-value, 1]),
   });
   ui.select("loss", "Loss", engine.losses);
   ui.select("step", "Step", STEPS);
@@ -218,26 +220,29 @@ export function playground(root, tag, name) {
   const attended = make("div", { class: "explore-bars" });
   ui.add(attended);
 
-  function rescore(value) {
-    const [i, t] = chosen, scores = structuredClone(ui.state().scores);
-    if (!Number.isFinite(value)) return;
-    scores[i][t] = rounded(clamp(value, -1000, 1000), 3);
-    score.value = scores[i][t];
-    ui.set({ scores });
+  /** What changes when a token gets another place, or another score. */
+  function moved(i, t, to) {
+    const { keys } = ui.state();
+    return { keys: keys.with(i, keys[i].with(t, to)) };
   }
+  function rescored(i, t, value) {
+    const { scores } = ui.state();
+    return { scores: scores.with(i, scores[i].with(t, rounded(clamp(value || 0, -1000, 1000), 3))) };
+  }
+  const rescore = (value) => ui.set(rescored(...chosen, value));
+  // One more of each, or one less, where the buttons let it.
+  const longer = (list, by, next) => (by > 0 ? [...list, next] : list.slice(0, -1));
   function resize(by) {
-    const { keys, scores } = ui.state(), grow = (rows, what) => rows.map((row, i) => (by > 0 ? [...row, what(row, i)] : row.slice(0, -1)));
-    const spot = (row, i) => [rounded(-0.6 - 0.2 * i), rounded(0.3 * row.length - 0.8)];
-    if (by > 0 ? keys[0].length < 8 : keys[0].length > 1) ui.set({ keys: grow(keys, spot), scores: grow(scores, () => 0) });
+    const { keys, scores } = ui.state();
+    ui.set({ keys: keys.map((row, i) => longer(row, by, [rounded(-0.6 - 0.2 * i), rounded(0.3 * row.length - 0.8)])), scores: scores.map((row) => longer(row, by, 0)) });
   }
   function reinput(by) {
     const { keys, scores } = ui.state(), n = keys.length;
-    if (by < 0 && n > 1) ui.set({ keys: keys.slice(0, -1), scores: scores.slice(0, -1) });
-    if (by > 0 && n < 3) ui.set({ keys: [...keys, keys[0].map(([x, y]) => [rounded(x + 0.3 * n), rounded(y - 0.4 * n)])], scores: [...scores, scores[0]] });
+    ui.set({ keys: longer(keys, by, keys[0].map(([x, y]) => [rounded(x + 0.3 * n), rounded(y - 0.4 * n)])), scores: longer(scores, by, scores[0]) });
   }
   function restart(by) {
-    const { starts } = ui.state(), next = [rounded(0.4 * (starts.length % 4) - 0.6), rounded(0.3 * Math.floor(starts.length / 4) - 0.9)];
-    if (by > 0 ? starts.length < FEW : starts.length > 0) ui.set({ starts: by > 0 ? [...starts, next] : starts.slice(0, -1) });
+    const { starts } = ui.state(), n = starts.length;
+    ui.set({ starts: longer(starts, by, [rounded(0.4 * (n % 4) - 0.6), rounded(0.3 * Math.floor(n / 4) - 0.9)]) });
   }
 
   function render(state) {
@@ -265,10 +270,10 @@ export function playground(root, tag, name) {
     keys.forEach((row, i) => row.forEach((at, t) => token(state, i, t, at)));
     starts.forEach((at, k) => view.handle(`start ${k}`, at, {
       name: `start ${k + 1}`, value: `at ${at[0]}, ${at[1]}`, look: `start${k === followed ? " chosen" : ""}`, draw: CIRCLE, done: ui.done,
-      move: (to) => ui.change({ starts: starts.map((old, j) => (j === k ? to : old)) }), chosen: () => (followed = k) + ui.ask(),
+      move: (to) => ui.change({ starts: starts.with(k, to) }), chosen: () => (followed = k) + ui.ask(),
       press: (pressed) => {
         if (pressed !== "Delete" && pressed !== "Backspace") return false;
-        ui.change({ starts: starts.filter((_, j) => j !== k) });
+        ui.change({ starts: starts.toSpliced(k, 1) });
         return true;
       },
     }));
@@ -280,22 +285,15 @@ export function playground(root, tag, name) {
 
   /** The lines that separate the chosen token of each input from the others, half way to the closest. */
   function boundaries({ keys }, { selected, separator: { theta } }, name) {
-    keys.forEach((row, i) => across(`boundary ${i} ${name}`, theta, engine.dot(row[selected[i]], theta) - 0.5, -30, `thin dotted ${name.slice(2)}`));
-  }
-
-  /** The line row . p = level, from so far on one side of its foot to the other. */
-  function across(key, row, level, from, look) {
-    const foot = row.map((x) => (x * level) / engine.dot(row, row)), side = engine.unit([-row[1], row[0]]), on = (c) => foot.map((x, k) => x + c * side[k]);
-    view.segment(key, on(from), on(30), look);
-    return on;
+    keys.forEach((row, i) => view.across(`boundary ${i} ${name}`, theta, engine.dot(row[selected[i]], theta) - 0.5, `thin dotted ${name.slice(2)}`));
   }
 
   /** The border of the starts that give up an input, where a formula has it. */
   function predicted(problem, loss) {
     const found = engine.border(problem, loss);
     if (!found) return;
-    const on = across("predicted", found.row, found.level, -30, "dashed");
-    view.beside("predicted", on(-3), 8, 0, "predicted border");
+    const on = view.across("predicted", found.row, found.level, "dashed");
+    view.beside("predicted name", on(-3), 8, 0, "predicted border");
   }
 
   function token({ keys, scores }, i, t, at) {
@@ -303,12 +301,12 @@ export function playground(root, tag, name) {
     view.handle(`token ${i} ${t}`, at, {
       name: `token ${t + 1}${named(keys, i)}, score ${scores[i][t]}${best ? ", best" : ""}`, value: `at ${at[0]}, ${at[1]}`, done: ui.done,
       look: `token${keys.length > 1 ? ` i${i}` : ""}${chosen[0] === i && chosen[1] === t ? " chosen" : ""}`, draw: (best ? star : square)(half),
-      move: (to) => ui.change({ keys: keys.map((row, j) => (j === i ? row.map((old, u) => (u === t ? to : old)) : row)) }),
+      move: (to) => ui.change(moved(i, t, to)),
       chosen: () => (chosen = [i, t]) + ui.ask(),
       press: (pressed) => {
         if (pressed !== "+" && pressed !== "-") return false;
         chosen = [i, t];
-        ui.change({ scores: scores.map((row, j) => (j === i ? row.map((old, u) => (u === t ? rounded(old + (pressed === "+" ? 0.05 : -0.05), 3) : old)) : row)) });
+        rescore(scores[i][t] + (pressed === "+" ? 0.05 : -0.05));
         return true;
       },
     });

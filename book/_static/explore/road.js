@@ -5,11 +5,12 @@ import * as engine from "./engine.js";
 const FIRST = { wanted: -4, size: 0.1, high: 10 };
 /** The two inputs of Figure 5: a token of score C and one of score 1 pull with unequal strength, so the road lies beside the ray. */
 const inputs = ({ high }) => ({ keys: [[[0, 0], [1, 1]], [[0, 0], [1, -1]]], scores: [[0, high], [0, 1]] });
-const RULES = [["constant step (GD)", "i0"], ["normalised (NGD)", "c1"], ["Polyak's step", "c0"]];
+const RULES = [["GD, constant step", "i0"], ["NGD, normalised", "c1"], ["Polyak's step", "c0"]];
 const AGE = Math.log10(4e26); // steps that a thousand million a second make in the age of the universe
 
 /**
- * Where on the road the direction is right to 1 - cos = 10^wanted, and the decimal logarithm of the steps of each rule to there.
+ * Where on the road the direction is right to 1 - cos = 10^wanted, the decimal logarithm of the steps of each rule to there, and how far each
+ * is when the first one has arrived.
  *
  * The road is r theta + across. Constant steps follow the flow, r = log t + along; normalised ones make the length size t, Polyak's theta t / 2.
  */
@@ -18,7 +19,8 @@ export function journey({ wanted, size, high }) {
   const offset = engine.limitOffset(problem, "logistic", selected, solution), own = engine.length(solution.theta), cosine = 1 - 10 ** wanted;
   const way = (engine.length(offset.across) * cosine) / Math.sqrt(1 - cosine * cosine), total = Math.hypot(way, engine.length(offset.across));
   const logs = [(way / own - offset.along - Math.log(size)) / Math.LN10, Math.log10(total / size), Math.log10((2 * total) / own)];
-  return { selected, solution, offset, way, logs };
+  const steps = 10 ** Math.min(...logs), along = (length) => Math.sqrt(Math.max(length * length - total * total + way * way, 0));
+  return { solution, offset, way, logs, reached: [own * (Math.log(steps * size) + offset.along), along(steps * size), along((steps * own) / 2)] };
 }
 
 /** A number that may have two hundred digits. */
@@ -52,7 +54,7 @@ export function road(root, tag) {
   ui.add(table);
 
   function render(state) {
-    const found = journey(state), { offset, solution, way, logs } = found;
+    const found = journey(state), { offset, solution, way, logs, reached } = found;
     const most = Math.max(...logs);
     counts(table, RULES.map(([name, look], k) => [name, look, logs[k] / most, count(logs[k])]));
     ui.say(told(state, found));
@@ -63,10 +65,12 @@ export function road(root, tag) {
     view.segment("ray", [0, 0], [far, 0], "dashed");
     view.segment("road", [0, side], [far, side], "path c0");
     view.segment("angle", [0, 0], [way, side], "thin");
-    const [x, y] = view.to([way, side]);
-    view.dot("pin", [way, side], 5, "c0");
-    view.label("at", Math.min(x - 40, view.width - 150), y + (side > 0 ? -12 : 22), `here, at length ${way < 1e3 ? way.toPrecision(3) : Math.round(way).toLocaleString("en")}`, "c0");
-    view.label("limit", 60, view.to([0, 0])[1] + (side > 0 ? 18 : -8), "max-margin direction");
+    RULES.forEach(([name, look], k) => {
+      view.dot(`dot ${k}`, [reached[k], side], 5, look);
+      view.beside(`name ${k}`, [reached[k], side], -20, side > 0 ? -12 : 22, name.split(/\W/)[0], look);
+    });
+    view.label("after", 8, 14, `where each is after ${count(Math.min(...logs))} steps`);
+    view.beside("limit", [way / 2, 0], 0, side > 0 ? 18 : -8, "max-margin direction");
     view.tidy();
   }
   ui.start();

@@ -91,20 +91,16 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
 
   /** Have a node of this name with these attributes, and with this text. */
   self.put = (layer, key, name, attributes, text) => {
-    const have = kept.get(key) || { node: layers[layer].appendChild(make(name)), old: {} };
-    kept.set(key, have);
+    const node = kept.get(key) || layers[layer].appendChild(make(name));
+    kept.set(key, node);
     used.add(key);
-    for (const [attribute, value] of Object.entries(attributes)) {
-      if (have.old[attribute] === value) continue;
-      have.node.setAttribute(attribute, value);
-      have.old[attribute] = value;
-    }
-    if (text !== undefined && have.text !== text) have.node.textContent = have.text = text;
-    return have.node;
+    for (const attribute in attributes) if (node.getAttribute(attribute) !== String(attributes[attribute])) node.setAttribute(attribute, attributes[attribute]);
+    if (text && node.textContent !== text) node.textContent = text;
+    return node;
   };
   /** Take away what was not put since the last call. */
   self.tidy = () => {
-    for (const [key, { node }] of kept) {
+    for (const [key, node] of kept) {
       if (used.has(key)) continue;
       node.remove();
       kept.delete(key);
@@ -134,6 +130,12 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
   /** A shape, d of its own, at a point of the plane. */
   self.mark = (key, at, d, look) => self.put("front", key, "path", { d: `M${placed(at)}${d}`, class: look });
   self.area = (layer, key, points, look) => self.put(layer, key, "path", { d: `M${points.map(placed).join("L")}Z`, class: look });
+  /** The line row . x = level, from so far on one side of its foot to the other; the function that has its points. */
+  self.across = (key, [x, y], level, look) => {
+    const size = Math.hypot(x, y), on = (far) => [(level / size) * x - far * y, (level / size) * y + far * x].map((part) => part / size);
+    if (size > 0) self.segment(key, on(-30), on(30), look);
+    return on;
+  };
   self.axes = () => {
     self.segment("x axis", [self.window[0], 0], [self.window[1], 0], "axis");
     self.segment("y axis", [0, self.window[2]], [0, self.window[3]], "axis");
@@ -172,7 +174,7 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
       node.addEventListener("focus", () => node.act.chosen());
       node.addEventListener("keydown", (event) => keyed(node, event));
     }
-    if (node.shown !== draw) node.lastChild.setAttribute("d", (node.shown = draw));
+    node.lastChild.setAttribute("d", draw);
   };
 
   function keyed(node, event) {
@@ -333,12 +335,12 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     done();
   }
   function copy() {
-    const link = location.href.split("#")[0] + address(tag, state), tell = (text) => {
+    const tell = (text) => () => {
       copied.textContent = text;
       setTimeout(() => (copied.textContent = "Copy link"), 2500);
     };
     history.replaceState(null, "", address(tag, state));
-    Promise.resolve(navigator.clipboard?.writeText(link) ?? Promise.reject()).then(() => tell("Copied"), () => tell("It is in the address bar"));
+    Promise.resolve(navigator.clipboard?.writeText(location.href) ?? Promise.reject()).then(tell("Copied"), tell("It is in the address bar"));
   }
   function say(text) {
     sentence.textContent = note + text;
