@@ -168,7 +168,7 @@ def test_journey_is_the_library_s():
         assert way == pytest.approx(left["way"].item(), rel=1e-6)
         across, along = norm(left["offset"].across).item(), left["offset"].along.item()
         own, steps = norm(left["svm"].theta).item(), 10 ** logs[first]
-        assert reached[0] == pytest.approx(own * (math.log(steps * state["size"]) + along), rel=1e-6)
+        assert reached[0] == pytest.approx(max(own * (math.log(steps * state["size"]) + along), 0), rel=1e-6)
         for place, length in zip(reached[1:], (steps * state["size"], steps * own / 2), strict=True):
             assert math.hypot(place, across) == pytest.approx(max(length, across), rel=1e-6)
         steps = left["length"] / left["size"], 2 * left["length"] / norm(left["svm"].theta)
@@ -204,7 +204,7 @@ def test_ball_is_the_library_s():
 
 def test_plateaus_are_the_library_s():
     """The heights are those of the chapter on the Bregman divergence, and mirror descent is near them."""
-    rows = [[[2.0, 0.7], [0.7, 0.9]], [[1.0, 0.3], [2.0, 1.5]]]
+    rows = [[[1.0, 0.3], [2.0, 1.5]], [[0.5, 1.5], [2.0, 2.0]]]  # one is on the margin, whatever the norm
     states = [{"rows": two, "norm": p} for two in rows for p in (1.75, 2, 3)]
     ask = "states => states.map(state => ballModule.plateaus(state, ballModule.grow(state)))"
     for state, found in zip(states, javascript.call(PROGRAM, ask, states), strict=True):
@@ -214,7 +214,7 @@ def test_plateaus_are_the_library_s():
             expected = directional_bregman_divergence(other, own, p).item()
             assert level == pytest.approx(expected, rel=1e-6, abs=1e-12)
             assert (level > 1e-4) == (q != p)
-            assert at == pytest.approx(expected, rel=0.2, abs=1e-3)
+            assert at == pytest.approx(expected, rel=0.05, abs=1e-5)
 
 
 def chapter_rows():

@@ -10,9 +10,11 @@ const CORNERS = 240;
 
 const check = ({ rows, norm }) => needed(rows.length === 2 && rows.every((row) => row.length === 2) && norm >= 1.05 && norm <= 20, "two rows, and p from 1.05 to 20");
 
+const tokens = (rows) => [[[0, 0], ...rows.map(([x, y]) => [-x, -y])]];
+
 /** The separator of the norm, and mirror descent on one input whose tokens differ by these rows. */
 export function grow({ rows, norm }) {
-  const problem = { keys: [[[0, 0], ...rows.map(([x, y]) => [-x, -y])]], scores: [[1, 0, 0]] }, solution = engine.separator(rows, norm);
+  const problem = { keys: tokens(rows), scores: [[1, 0, 0]] }, solution = engine.separator(rows, norm);
   const path = engine.descend(problem, "logistic", [0, 0], { kind: "normalised", size: 0.1 }, 3000, norm);
   return { problem, solution, path };
 }
@@ -30,7 +32,7 @@ export function entries(norm) {
 }
 
 function told({ norm, rows, grown }, { solution, path }) {
-  if (!solution.feasible) return "No direction is ahead on both rows, so there is no wedge to touch: the two tokens cannot both be left behind.";
+  if (!solution.feasible) return "No direction is ahead on both rows, so there is no wedge to touch.";
   const theta = solution.theta, active = solution.margins.filter((m) => m < 1 + 1e-6).length, share = Math.min(...theta.map(Math.abs)) / Math.max(...theta.map(Math.abs));
   const shape = share < 0.02 ? "nearly all of it is in one entry" : share > 0.98 ? "both entries have the same size" : `its smaller entry is ${share.toFixed(2)} of the larger`;
   const touch = active === 2 ? "at the corner, where both margins are 1" : "on one side: one token is on the margin, the other beyond it";
@@ -41,16 +43,14 @@ function told({ norm, rows, grown }, { solution, path }) {
 export function python({ rows, norm }) {
   return [
     "import torch", "from lib import losses", "from lib.descent import normalised, run", "from lib.problem import Problem", "from lib.separators import att_svm", "",
-    `rows, p = torch.tensor(${py(rows)}, dtype=torch.float64), ${norm}`, "keys = torch.cat([torch.zeros(1, 2, dtype=torch.float64), -rows])",
-    "problem = Problem(keys[None], scores=torch.tensor([[1, 0, 0]], dtype=torch.float64))", 'separator = att_svm(problem, norm=p, infeasible="mark")',
-    "start = torch.zeros(2, dtype=torch.float64)", "path = run(problem, losses.logistic, start, normalised(0.1, p), iterations=3000, norm=p)",
-    "print(separator.theta, path.theta[-1])",
+    `problem, p = Problem(keys=${py(tokens(rows))}, scores=[[1, 0, 0]]), ${norm}`, 'separator = att_svm(problem, norm=p, infeasible="mark")',
+    "path = run(problem, losses.logistic, torch.zeros(2, dtype=torch.float64), normalised(0.1, p), 3000, norm=p)", "print(separator.theta, path.theta[-1])",
   ];
 }
 
 export function ball(root, tag) {
   let stop = () => {}, solved = null, key = "";
-  const ui = frame(root, { tag, title: "Grow the ball.", hint: "The shaded wedge has both margins at least 1. Drag the two difference rows, change p, and watch where the ball touches.", first: FIRST, check, python, render });
+  const ui = frame(root, { tag, title: "Grow the ball.", hint: "In the shaded wedge both margins are at least 1. Drag the rows, change p, and watch where the ball touches.", first: FIRST, check, python, render });
   const view = plane(ui.stage, { name: "The wedge and the ball", ui });
   ui.slider("p", { get: ({ norm }) => Math.log(norm - 1), put: (x) => ({ norm: +(1 + Math.exp(x)).toPrecision(3) }), min: Math.log(0.05), max: Math.log(19), step: 0.01, show: (x) => (1 + Math.exp(x)).toPrecision(3) });
   ui.slider("Size of the ball", { key: "grown", min: 0, max: 1, step: 0.01, show: (x) => `${Math.round(100 * x)} %` });

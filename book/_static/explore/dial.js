@@ -5,7 +5,7 @@ import * as engine from "./engine.js";
 const LABELS = [1, -1, 1], STARS = [[1, 1], [1, -1]]; // Figure 3; the third token is the one to drag, all others are at the origin
 const FIRST = { third: [0.5, 1.5], ratio: 0 };
 const SPAN = [-1, 1]; // decades of the ratio
-const DIAMOND = "M0 -9L9 0L0 9L-9 0Z";
+const DIAMOND = "m0 -8l8 8l-8 8l-8 -8z";
 
 const check = ({ third }) => needed(third.length === 2, "two coordinates of the token");
 
@@ -21,7 +21,7 @@ function told({ ratio }, found) {
   if (!found) return "No head separates the labels, or no prompt separates these tokens from the origin: there is no limit.";
   const { prompt, relaxed, threshold } = found, gap = Math.abs(degrees(prompt) - degrees(relaxed.theta)), c = 10 ** ratio;
   if (!(found.buffers[2] > 0)) return "The third input is on the label margin, like the others: every ratio has the same limit, the max-margin direction.";
-  if (threshold === 0) return "The third input is beyond the label margin, but the relaxed direction gives it its margin anyway: every ratio has the same limit.";
+  if (threshold === 0) return "The relaxed direction gives the third input its margin anyway: every ratio has the same limit.";
   const here = c < threshold ? `stands ${gap.toFixed(1)}° from the relaxed direction, and reaches it` : "has stopped on the relaxed direction, which it reaches";
   return `The head grows ${c.toFixed(2)} times as fast as the prompt. The prompt ${here} at c* = ${threshold.toFixed(2)}.${Math.abs(threshold - 1) < 1e-3 ? " The paper's figure, with equal rates, sits exactly there." : ""}`;
 }
@@ -35,7 +35,7 @@ export function python({ third, ratio }) {
 }
 
 export function dial(root, tag) {
-  const ui = frame(root, { tag, title: "Turn the dial.", hint: "How fast does the head grow, in lengths of the prompt? The third token can be dragged, too.", first: FIRST, check, python, render });
+  const ui = frame(root, { tag, title: "Turn the dial.", hint: "How fast does the head grow, compared with the prompt? The third token can be dragged, too.", first: FIRST, check, python, render });
   const view = plane(ui.stage, { name: "Tokens, and the direction of the prompt", ratio: 0.5, ui });
   const chart = plane(ui.below(), { name: "Direction of the prompt against the ratio", ratio: 0.2, ui });
   ui.slider("c = r / R, head to prompt", { key: "ratio", min: SPAN[0], max: SPAN[1], step: 0.01, show: (x) => (10 ** x).toFixed(2) });
@@ -55,11 +55,11 @@ export function dial(root, tag) {
       curve(state, found);
     } else chart.tidy();
     [...STARS, [0, 0]].forEach((at, k) => {
-      view.mark(`token ${k}`, at, "m0 -7l7 7l-7 7l-7 -7z", k < 2 ? "dot c1" : "none");
+      view.mark(`token ${k}`, at, DIAMOND, k < 2 ? "dot c1" : "none");
       view.beside(`Y ${k}`, at, 10, -6, k < 2 ? `Y = ${k ? "−1" : "+1"}` : "all others");
     });
     view.handle("third", state.third, {
-      name: "token of the third input, Y = +1", value: `at ${state.third}`, look: "chosen c3", draw: DIAMOND, done: ui.done, move: (third) => ui.change({ third }),
+      name: "token of the third input, Y = +1", value: `at ${state.third}`, look: "chosen c3", draw: `M0 0${DIAMOND}`, done: ui.done, move: (third) => ui.change({ third }),
     });
     view.tidy();
   }

@@ -417,7 +417,7 @@ export function border({ keys, scores }, loss) {
   if (kept < 0) return null;
   const [high, low] = [0, 1].map((which) => scores.map((row, i) => row[which ? 1 - best[i] : best[i]])), lost = 1 - kept;
   const level = logPull(loss, high[kept], (high[kept] - low[kept]) * -along[kept]) - logPull(loss, low[lost], (high[lost] - low[lost]) * along[lost]);
-  return Number.isFinite(level) ? { row: [rows[0][0] + rows[1][0], rows[0][1] + rows[1][1]], level, kept: rows[kept] } : null;
+  return Number.isFinite(level) ? { row: [rows[0][0] + rows[1][0], rows[0][1] + rows[1][1]], level } : null;
 }
 
 // ---- head and prompt together ----------------------------------------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ export function playground(root, tag, name) {
   const first = preset(name in PRESETS ? name : "1(b)");
   const ui = frame(root, {
     tag, title: "Drag the tokens.", first, check, python, render,
-    hint: "Stars score best in their input; circles are starts. Click into the plane to add a start; on a start or token, arrow keys move it.",
+    hint: "Stars score best in their input, circles are starts; a click into the plane adds one. Arrow keys move what has the focus.",
   });
   const view = plane(ui.stage, { name: "The plane of keys and prompts", ui });
   const map = basinMap(ui.stage, (part) => {
@@ -261,7 +261,8 @@ export function playground(root, tag, name) {
       view.ray(`ray ${k}`, separator.theta, `${best ? "dashed" : "dotted"} ${colour}`, best ? "global" : `local${others}`);
       boundaries(problem, choices[k], `${k} ${colour}`);
     });
-    predicted(problem, loss);
+    const border = engine.border(problem, loss); // of the starts that give up an input
+    if (border) view.beside("border name", view.across("border", border.row, border.level, "dashed")(-3), 8, 0, "predicted border");
     runs.forEach((run, k) => {
       const colour = ends[k].place < 0 ? "none" : `c${look(choices, ends[k].place)}`;
       view.trail(`path ${k}`, run.path, `path ${colour}`, placed(run, shown));
@@ -288,13 +289,6 @@ export function playground(root, tag, name) {
     keys.forEach((row, i) => view.across(`boundary ${i} ${name}`, theta, engine.dot(row[selected[i]], theta) - 0.5, `thin dotted ${name.slice(2)}`));
   }
 
-  /** The border of the starts that give up an input, where a formula has it. */
-  function predicted(problem, loss) {
-    const found = engine.border(problem, loss);
-    if (!found) return;
-    const on = view.across("predicted", found.row, found.level, "dashed");
-    view.beside("predicted name", on(-3), 8, 0, "predicted border");
-  }
 
   function token({ keys, scores }, i, t, at) {
     const best = scores[i][t] === Math.max(...scores[i]), half = rounded(6 + 2.5 * clamp(scores[i][t], -0.5, 1.5), 1);

@@ -20,7 +20,7 @@ export function journey({ wanted, size, high }) {
   const way = (engine.length(offset.across) * cosine) / Math.sqrt(1 - cosine * cosine), total = Math.hypot(way, engine.length(offset.across));
   const logs = [(way / own - offset.along - Math.log(size)) / Math.LN10, Math.log10(total / size), Math.log10((2 * total) / own)];
   const steps = 10 ** Math.min(...logs), along = (length) => Math.sqrt(Math.max(length * length - total * total + way * way, 0));
-  return { solution, offset, way, logs, reached: [own * (Math.log(steps * size) + offset.along), along(steps * size), along((steps * own) / 2)] };
+  return { solution, offset, way, logs, reached: [Math.max(own * (Math.log(steps * size) + offset.along), 0), along(steps * size), along((steps * own) / 2)] };
 }
 
 /** A number that may have two hundred digits. */

@@ -31,7 +31,7 @@ export function crossed({ choices, runs, home }, at) {
 function told({ epsilon, at, start }, solved) {
   const locals = solved.home.filter((place) => place >= 0 && !solved.choices[place].best).length, over = crossed(solved, at);
   const stands = solved.runs.map((run) => moved(run[start].path, at)), stuck = RUNS.filter((_, k) => stands[k] < 0.5);
-  const which = at < 20 ? "Side by side so far." : over.every((count) => count === over[2]) ? "All three agree which side each start is on." :
+  const which = at < 20 ? "Side by side so far." : over.every((count) => count === over[2]) ? "All three agree on the side of each start." :
     `Of the ${plural(locals, "start")} whose limit is the local direction, 32 bits have taken ${over[0]} over to the other side, 64 bits ${over[1]}, log space ${over[2]}.`;
   const pin = at === DRAWN ? " Here the paper stops drawing." : "";
   return `After ${plural(at, "step")}, ε = 1e${epsilon}. ${which}${stuck.length && at > 0 ? ` From start ${start + 1}, ${stuck.join(" and ")} hardly move any more: the gradient is below ε.` : ""}${pin}`;
@@ -58,13 +58,14 @@ export function rounding(root, tag) {
   let solved = null, key = "", stop = null;
   const ui = frame(root, {
     tag, title: "The race of Figure 1(b).", first: FIRST, python, render,
-    hint: "One recipe, three ways to compute its gradient. Press Play, or drag the iteration beyond the point where the paper stops drawing.",
+    hint: "One recipe, three ways to compute its gradient. Press Play, or drag the iteration beyond where the paper stops drawing.",
   });
   const view = plane(ui.stage, { name: "Paths of three runs", ratio: 0.62, ui });
   const chart = plane(ui.below(), { name: "Size of the gradient against the iteration", ratio: 0.3, ui });
 
   const pressed = button("Play", toggle);
-  ui.add(make("div", { class: "explore-row" }, pressed, button("Where the paper stops", () => ui.set({ at: DRAWN })), button("To the end", () => ui.set({ at: LAST })), ...RUNS.map((run, k) => make("b", { class: COLOURS[k], style: "color:var(--x)" }, run))));
+  ui.add(make("div", { class: "explore-row" }, ...RUNS.map((run, k) => make("b", { class: COLOURS[k], style: "color:var(--x)" }, run)), pressed));
+  ui.presets("Go to", [["Where the paper stops", () => ({ at: DRAWN })], ["the end", () => ({ at: LAST })]]);
   ui.slider("Iteration", { key: "at", min: 0, max: LAST, step: 1 });
   ui.slider("ε", { key: "epsilon", min: -20, max: -4, step: 1, show: (x) => `1e${x}` });
   ui.slider("Step size", { key: "size", min: 0.02, max: 0.5, step: 0.02 });
@@ -111,7 +112,7 @@ export function rounding(root, tag) {
   /** Logarithms of the gradient that each run computes, of the true one where 32 bits are, and of epsilon. */
   function drawSizes({ at, start, epsilon }) {
     chart.chart([0, LAST, ...CHART], 40, 100);
-    const log = (x) => clamp(Math.log10(x), CHART[0], CHART[1]), { path, sizes } = solved.runs[0][start], line = (name, of, look) => {
+    const log = (x) => clamp(Math.log10(x), ...CHART), { path, sizes } = solved.runs[0][start], line = (name, of, look) => {
       const points = [];
       for (let k = 0; k < LAST; k += 4) points.push(k, of(k));
       chart.trail(name, points, look);
@@ -121,12 +122,13 @@ export function rounding(root, tag) {
       const { direction, logScale } = engine.gradient(PROBLEM, "logistic", engine.at(path, k));
       return clamp((logScale + Math.log(engine.length(direction))) / Math.LN10, ...CHART);
     };
-    const ends = [["in 32 bits", line("computed", (k) => log(sizes[k]), "path c1"), "c1"], ["true, there", line("true", truth, "path c0"), "c0"]];
-    chart.segment("epsilon", [0, epsilon], [LAST, epsilon], "dashed");
-    chart.segment("roundoff", [0, Math.log10(ROUNDOFF)], [LAST, Math.log10(ROUNDOFF)], "dotted");
-    chart.segment("now", [at, CHART[0]], [at, CHART[1]], "axis");
-    chart.segment("drawn", [DRAWN, CHART[0]], [DRAWN, CHART[1]], "thin dotted");
-    ends.push(["ε", epsilon, ""], ["2⁻²⁴, roundoff", Math.log10(ROUNDOFF), ""]);
+    const level = (decade, look) => chart.segment(look, [0, decade], [LAST, decade], look) || decade, upright = (k, look) => chart.segment(look, [k, CHART[0]], [k, CHART[1]], look);
+    upright(at, "axis");
+    upright(DRAWN, "thin dotted");
+    const ends = [
+      ["in 32 bits", line("computed", (k) => log(sizes[k]), "path c1"), "c1"], ["true, there", line("true", truth, "path c0"), "c0"],
+      ["ε", level(epsilon, "dashed"), ""], ["2⁻²⁴, roundoff", level(Math.log10(ROUNDOFF), "dotted"), ""],
+    ];
     let lowest = -99;
     for (const [text, decade, look] of ends.sort((a, b) => b[1] - a[1])) {
       lowest = Math.max(chart.to([0, decade])[1] + 4, lowest + 14, 12);

@@ -1,7 +1,6 @@
 // What all interactive figures share: a drawing that keeps its nodes, handles to drag, controls, state with undo and an address.
 
-const SHAPES = new Set(["svg", "g", "path", "line", "circle", "rect", "text", "polygon", "title"]);
-const ENOUGH = 80; // configurations that undo goes back
+const SHAPES = new Set(["svg", "g", "path", "line", "circle", "text"]);
 
 /** A new node of HTML or SVG; attributes named on... are listeners. */
 export function make(name, attributes = {}, ...children) {
@@ -316,7 +315,6 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     const text = JSON.stringify(state);
     if (text !== settled) {
       past.push(settled);
-      if (past.length > ENOUGH) past.shift();
       settled = text;
       history.replaceState(null, "", address(tag, state));
     }
