@@ -6,7 +6,7 @@ const FIRST = { wanted: -4, size: 0.1, high: 10 };
 /** The two inputs of Figure 5: a token of score C and one of score 1 pull with unequal strength, so the road lies beside the ray. */
 const inputs = ({ high }) => ({ keys: [[[0, 0], [1, 1]], [[0, 0], [1, -1]]], scores: [[0, high], [0, 1]] });
 const RULES = [["GD, constant step", "i0"], ["NGD, normalised", "c1"], ["Polyak's step", "c0"]];
-const AGE = Math.log10(4e26); // steps that a thousand million a second make in the age of the universe
+const AGE = Math.log10(4e26); // steps that 10⁹ a second make in the age of the universe
 
 /**
  * Where on the road the direction is right to 1 - cos = 10^wanted, the decimal logarithm of the steps of each rule to there, and how far each
@@ -29,7 +29,7 @@ const power = (exponent) => `10${[...String(exponent)].map((digit) => "⁰¹²³
 
 function told({ wanted, size }, { logs }) {
   const late = logs[0] - AGE;
-  const compare = late > 0 ? ` At a thousand million steps a second that is ${power(Math.round(late))} ages of the universe.` : "";
+  const compare = late > 0 ? ` At 10⁹ steps a second that is ${power(Math.round(late))} ages of the universe.` : "";
   return `For 1 − cos = ${small(10 ** wanted)} normalised descent with steps of ${size} takes ${count(logs[1])} steps, Polyak's step ${count(logs[2])}, gradient descent with the constant step ${size} takes ${count(logs[0])}.${compare}`;
 }
 
@@ -46,7 +46,7 @@ export function python({ wanted, size, high }) {
 }
 
 export function road(root, tag) {
-  const ui = frame(root, { tag, title: "One road, three speeds.", hint: "How right should the direction be? Move the slider and compare the steps.", first: FIRST, python, render });
+  const ui = frame(root, { tag, title: "One road, three speeds.", hint: "How right should the direction be? Compare the steps.", first: FIRST, python, render });
   const view = plane(ui.stage, { name: "The ray, and the road beside it", ratio: 0.26, ui }), table = make("div", { class: "explore-count" });
   ui.slider("1 − cos to the limit", { key: "wanted", min: -8, max: -1, step: 0.1, show: (x) => small(10 ** x) });
   ui.slider("Step size", { key: "size", min: 0.02, max: 1, step: 0.02 });
