@@ -22,7 +22,7 @@ SECONDS = 3
 PRESETS = ("1(a)", "1(b)", "1(c)", "5", "8")
 STEPS = ("normalised", "flow")
 CHOOSE = """step => {
-  const field = [...document.querySelectorAll("select")].find(one => [...one.options].some(({ value }) => value === step));
+  const field = [...document.querySelectorAll("option")].find(one => one.value === step).parentNode;
   field.value = step;
   field.dispatchEvent(new Event("change"));
 }"""
