@@ -77,7 +77,7 @@ function slope(room, loss, margin) {
 /** Fill in loss' a_t (gamma_t - gamma . a) of input i up to a factor e^scale; return scale, -Infinity if all tokens tie. */
 function weigh(room, i, loss) {
   const { tokens, logits, scores, weights } = room, first = i * tokens, last = first + tokens;
-  let top = first, shift = -Infinity, total = 0, pull = 0, others = 0;
+  let top = first, shift = -Infinity, total = 0, pull = 0, sum = 0;
   for (let t = first + 1; t < last; t++) if (logits[t] > logits[top]) top = t;
   for (let t = first; t < last; t++) if (scores[t] !== scores[top] && logits[t] - logits[top] > shift) shift = logits[t] - logits[top];
   if (shift === -Infinity) {
@@ -97,9 +97,9 @@ function weigh(room, i, loss) {
   for (let t = first; t < last; t++) {
     const gap = scores[t] - scores[top];
     weights[t] *= factor * (gap === 0 ? -pull : gap - small * pull);
-    if (t !== top) others += weights[t];
+    sum += weights[t];
   }
-  weights[top] = -others;
+  weights[top] -= sum;
   return shift + room.logSlope;
 }
 

@@ -184,12 +184,17 @@ export function playground(root, tag, name) {
   });
 
   ui.presets("Figure", ["1(a)", "1(b)", "1(c)", "5", "8"].map((figure) => [figure, () => preset(figure)]));
-  const score = make("input", { type: "number", "aria-label": "score", step: 0.05, min: -1000, max: 1000, onchange: () => rescore(Number(score.value)) }), which = make("span");
+  const score = make("input", { type: "number", "aria-label": "score", step: 0.05, min: -1000, max: 1000, onchange: () => rescore(Number(score.value)) });
+  const which = button("", () => { // the next token
+    const { keys } = ui.state(), k = chosen[0] * keys[0].length + chosen[1] + 1;
+    chosen = keys.flatMap((row, i) => row.map((_, t) => [i, t]))[k] ?? [0, 0];
+    ui.ask();
+  });
   const step = (text, word, by) => button(text, () => rescore(Number(score.value) + by), { "aria-label": `${word} the score` });
   ui.add(make("div", { class: "explore-row" }, which, step("−", "lower", -0.05), score, step("+", "raise", 0.05)), () => {
     const { keys, scores } = ui.state();
     chosen = [Math.min(chosen[0], keys.length - 1), Math.min(chosen[1], keys[0].length - 1)];
-    which.textContent = `Score of token ${chosen[1] + 1}${named(keys, chosen[0])} (tap one to choose)`;
+    which.textContent = `Score of token ${chosen[1] + 1}${named(keys, chosen[0])} ▸`;
     if (document.activeElement !== score) score.value = scores[chosen[0]][chosen[1]];
   });
   const numbers = make("div", { class: "explore-row" });

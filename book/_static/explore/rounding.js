@@ -58,7 +58,7 @@ export function rounding(root, tag) {
   let solved = null, key = "", stop = null;
   const ui = frame(root, {
     tag, title: "The race of Figure 1(b).", first: FIRST, python, render,
-    hint: "One recipe, three ways to compute its gradient. Press Play, or drag the iteration beyond where the paper stops drawing.",
+    hint: "One recipe, three ways to compute its gradient. Press Play, or drag the iteration.",
   });
   const view = plane(ui.stage, { name: "Paths of three runs", ratio: 0.62, ui });
   const chart = plane(ui.below(), { name: "Size of the gradient against the iteration", ratio: 0.3, ui });

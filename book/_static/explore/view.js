@@ -144,9 +144,10 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     const beyond = 3 * (self.width + self.height);
     let d = "", u = NaN, v = NaN;
     for (let k = 0; k <= last; k++) {
-      const [x, y] = self.to([points[2 * k], points[2 * k + 1]]), away = Math.abs(x - u) + Math.abs(y - v);
-      if (!Number.isFinite(x + y) || (k < last && away < (Math.abs(x) + Math.abs(y) > beyond ? 300 : 1.5))) continue;
-      d += `${d ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
+      const [x, y] = self.to([points[2 * k], points[2 * k + 1]]), away = Math.hypot(x - u, y - v);
+      if (!Number.isFinite(x + y) || (k < last && away < (Math.hypot(x, y) > beyond ? 300 : 1.5))) continue;
+      const far = Math.max(1, Math.hypot(x, y) / 1e6); // a browser reads no longer numbers
+      d += `${d ? "L" : "M"}${(x / far).toFixed(1)} ${(y / far).toFixed(1)}`;
       [u, v] = [x, y];
     }
     self.put(layer, key, "path", { d: d || "M0 0", class: look });
