@@ -68,7 +68,7 @@ export function warnings({ keys, scores }, choices) {
   if (bests.every((count) => count === 1) && !engine.separator(engine.differenceRows({ keys }, best)).feasible) {
     found.push(`No direction puts ${keys.length > 1 ? "the best tokens of all inputs" : "the best token"} ahead of all others: the global max-margin direction does not exist.`);
   }
-  if (!choices.length) found.push("No choice of tokens is locally optimal.");
+  if (!choices.length) found.push("No choice is locally optimal.");
   return found;
 }
 
@@ -83,7 +83,7 @@ export function told(state, { choices, runs, ends }) {
   const angle = at.length ? ` Farthest from its limit's direction: 1 − cos = ${small(farthest)}.` : "";
   const slow = at.length && farthest > 0.05 ? ` It is still turning: ${when(state, 1000)} is not enough here.` : "";
   const until = Math.min(...runs.map(({ times }) => times?.at(-1) ?? 100));
-  const rest = until < 99 ? ` A flow can be followed to log t = ${until.toFixed(0)} only: it comes to rest, or turns too fast.` : "";
+  const rest = until < 99 ? ` A flow can be followed to log t = ${until.toFixed(0)} only.` : "";
   return `${plural(ends.length, "start")} → ${counts}.${angle}${slow}${rest} ${special.join(" ")}`.trim();
 }
 const when = ({ step }, shown) => (step === "flow" ? `log t = ${shown / 10}` : plural(shown, "step"));
@@ -285,7 +285,7 @@ export function playground(root, tag, name) {
     }));
     view.tidy();
     drawBars(state);
-    const mapped = state.map ? (share === null ? " The map is being computed." : ` Of all starts in view ${Math.round(100 * share)} % choose best.`) : "";
+    const mapped = state.map ? (share === null ? " The map is on its way." : ` Of all starts in view ${Math.round(100 * share)} % choose best.`) : "";
     ui.say(told(state, solved) + mapped);
   }
 
