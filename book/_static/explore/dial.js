@@ -69,7 +69,7 @@ export function dial(root, tag) {
     const angle = (log) => Math.abs(degrees(turned(state, log).prompt) - degrees(relaxed.theta)), points = [];
     for (let log = SPAN[0]; log <= SPAN[1] + 1e-9; log += 0.05) points.push(log, angle(log));
     const most = Math.max(...points.filter((_, k) => k % 2), 1), name = (key, log, dx, text) => chart.beside(key, [log, 0], dx, 16, text);
-    chart.chart([...SPAN, -0.3 * most, 1.4 * most], 12, 50);
+    chart.chart([...SPAN, -0.5 * most, 1.4 * most], 12, 50);
     chart.segment("base", [SPAN[0], 0], [SPAN[1], 0], "axis");
     chart.segment("paper", [0, 0], [0, most], "thin dotted");
     chart.trail("curve", points, "path c0");
