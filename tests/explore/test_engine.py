@@ -415,7 +415,7 @@ ELSEWHERE = {  # text of the engine, what it becomes, which test sees it
     "the recipe has no epsilon": ("round(norm + small)", "norm", "recipe"),
     "a flow is late": ("Math.exp(-tau - logScale)", "Math.exp(1 - tau - logScale)", "flow"),
     "a flow does not wait": ("1 - share];", "1];", "flow"),
-    "a stage of the flow has the wrong weight": ("[4 / 9, c]", "[1 / 9, c]", "flow"),
+    "the steps of a flow are rough": ("const SMOOTH = 1e-5;", "const SMOOTH = 0.1;", "flow"),
     "a place between two points is the first one": ("part = place - k;", "part = 0;", "flow"),
     "a border adds what it should compare": ("* -along[kept]) - logPull", "* -along[kept]) + logPull", "border"),
     "a border forgets the scores": ("logPull(loss, low[lost]", "logPull(loss, high[lost]", "border"),
