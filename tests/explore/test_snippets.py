@@ -75,7 +75,11 @@ SOLVE = """states => states.map(state => {
 def test_snippet_of_the_playground_finds_what_it_shows():
     for state, shown in zip(playgrounds(), javascript.call(PROGRAM, SOLVE, (states := playgrounds())), strict=True):
         assert state in states
-        left, printed = ran(shown["lines"])
+        try:
+            left, printed = ran(shown["lines"])
+        except RuntimeError:  # the library cannot follow a flow that rests at a point either, and says so
+            assert "can be followed" in shown["told"]
+            continue
         assert left["choices"].tolist() == [one["selected"] for one in shown["choices"]]
         assert len(printed.splitlines()) == len(state["starts"])
         for end, found, line in zip(left["ends"], shown["ends"], printed.splitlines(), strict=True):
@@ -83,7 +87,8 @@ def test_snippet_of_the_playground_finds_what_it_shows():
             assert line.startswith(str(found["selected"]))
             if found["place"] >= 0:
                 direction = left["separators"].theta[found["place"]]
-                assert found["away"] == pytest.approx(one_minus_cosine(end, direction).item(), rel=1e-3, abs=1e-12)
+                close = 0.02 if state["step"] == "flow" else 1e-3
+                assert found["away"] == pytest.approx(one_minus_cosine(end, direction).item(), rel=close, abs=1e-12)
 
 
 def test_sentence_counts_the_limits():
