@@ -10,17 +10,16 @@ from pathlib import Path
 
 SOURCES = Path("book/_static/explore")
 ENGINE, STYLE = "engine.js", "explore.css"
-ORDER = (ENGINE, "view.js", "playground.js", "rounding.js", "road.js", "dial.js", "ball.js", "main.js")
+FIGURES = ("playground.js", "rounding.js", "road.js", "dial.js", "entries.js", "ball.js")
+ORDER = (ENGINE, "view.js", *FIGURES, "main.js")
 EXPORTED = re.compile(r"^export (?:const|let|function|class) (\w+)", re.MULTILINE)
 IMPORT = re.compile(r'^import (?:\* as )?(.+?) from "\./(\w+)\.js";$', re.MULTILINE)
-COMMENT = re.compile(r"^\s*/\*\*.*?\*/\n|^\s*//[^\n]*\n|\s+// [^\n\"'`]*$", re.DOTALL | re.MULTILINE)
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def module(name, source):
     """Return a module as a function that makes its exports, which are then in a constant called like its file."""
-    text = (
-        COMMENT.sub("", IMPORT.sub(r"const \1 = \2Module;", source)).replace("\nexport ", "\n").removeprefix("export ")
-    )
+    text = IMPORT.sub(r"const \1 = \2Module;", source).replace("\nexport ", "\n").removeprefix("export ")
     body = "".join(part if quoted else tight(part) for quoted, part in parts(text))
     make = f"make{Path(name).stem.title()}"
     exports = ",".join(EXPORTED.findall(source))
@@ -28,26 +27,30 @@ def module(name, source):
 
 
 def tight(code):
-    """Return code without the spaces that it does not need."""
+    """Return code without the spaces, and the commas and semicolons before a bracket, that it does not need."""
     code = re.sub(r"[^\S\n]*\n\s*", "\n", code)
     code = re.sub(r"[^\S\n]*([=*?:<>&|{}(),;\[\]%])[^\S\n]*", r"\1", code)
-    code = re.sub(r" ([-+/]|!==?) (?=[\w(\[.])", r"\1", code)
+    code = re.sub(r"(?<=[\w)\]]) ?([-+/]|!==?) ?(?=[\w(\[.])", r"\1", code)
     code = re.sub(r"(?<![\w.])0\.(?=\d)", ".", code)
-    return re.sub(r"([{(\[,;])\n", r"\1", code)
+    return re.sub(r"[,;]?\n?(?=[\]}])|(?<=[{(\[,;])\n", "", code)
 
 
 def parts(text):
-    """Yield pieces of a program: whether it is in quotes, and the piece. A template is one piece, with all it holds."""
-    start = place = 0
+    """Yield pieces of a program without its comments: whether it is in quotes, and the piece.
+
+    A template is one piece, with all it holds. No regular expression of the sources has a quote or two slashes.
+    """
+    code, place = "", 0
     while place < len(text):
         if text[place] in "\"'`":
-            yield False, text[start:place]
-            start, place = place, closed(text, place)
-            yield True, text[start:place]
-            start = place
+            end = closed(text, place)
+            yield from ((False, code), (True, text[place:end]))
+            code, place = "", end
+        elif comment := COMMENT.match(text, place):
+            place = comment.end()
         else:
-            place += 1
-    yield False, text[start:]
+            code, place = code + text[place], place + 1
+    yield False, code
 
 
 def closed(text, place):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from lib.descent import normalised, run
+from lib.flow import log_time_flow
 from lib.geometry import one_minus_cosine
 from lib.losses import by_name
 from lib.problem import Problem
@@ -28,7 +29,8 @@ PAGE = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8
 CHAPTERS = {
     "max-margin/figure-1": "playground", "max-margin/theorem-2": "playground", "max-margin/figure-8": "playground",
     "max-margin/figure-5": "playground", "mirror-descent/lp-separator": "ball", "rates/step-rules": "road",
-    "max-margin/theorem-6": "dial",
+    "rates/global-convergence": "playground", "mirror-descent/bregman-divergence": "ball",
+    "max-margin/theorem-6": "dial", "max-margin/figure-4": "road",
     "max-margin/rounding": "rounding",
     "intro": "playground",
 }  # fmt: skip
@@ -118,6 +120,16 @@ class Figure:
             str(value),
         )
         self.rest()
+
+    def dot_is_at(self, number, end):
+        """The dot of a start of Figure 1(b), whose last two tokens are at the origin and at (1, 0)."""
+        dot = self.page.locator("circle.dot").nth(number)
+        x, y = (float(dot.get_attribute(name)) for name in ("cx", "cy"))
+        (x0, y0), (x1, _) = self.place("token 0 2"), self.place("token 0 1")
+        box = self.page.locator(".explore-plane").bounding_box()
+        found = torch.tensor([(box["x"] + x - x0) / (x1 - x0), (y0 - box["y"] - y) / (x1 - x0)]).double()
+        assert one_minus_cosine(found, end) < 1e-4
+        torch.testing.assert_close(found, end, rtol=0, atol=0.01)
 
     @property
     def spot(self):
@@ -271,6 +283,73 @@ def test_loss_step_and_numbers_of_things(figure):
     assert shown.page.locator(".explore-handle.token").count() == 4
 
 
+def test_flow_in_log_time(figure):
+    shown = figure("playground")
+    shown.page.locator(".explore-controls label", has_text="Step").locator("select").select_option("flow")
+    assert shown.said.startswith("6 starts → 4 to the best tokens (global), 2 to another")
+    assert not shown.page.locator(".explore-controls label", has_text="Step size").is_visible()
+    assert "log_time_flow" in shown.page.locator("pre code").text_content()
+    shown.slide("Iterations shown", 500)
+    assert "log t = 50" in shown.page.locator(".explore-bars").inner_text()
+    problem = Problem(keys=[[[-0.1, 1], [1, 0], [0, 0]]], scores=[[1, 0.9, 0]])
+    shown.slide("Iterations shown", 30)
+    end = log_time_flow(problem, by_name("logistic"), torch.tensor([0.0, 0.0]), [3]).theta[-1]
+    shown.dot_is_at(2, end)
+
+
+def test_predicted_border_of_figure_8_and_the_shared_direction_that_makes_it(figure):
+    shown = figure("playground")
+    assert shown.page.locator("text", has_text="predicted border").count() == 0
+    shown.press("8")
+    assert shown.page.locator("text", has_text="predicted border").count() == 1
+    line = shown.page.locator(".explore-plane line.dashed").last
+    ends = [[float(line.get_attribute(f"{axis}{k}")) for axis in "xy"] for k in (1, 2)]
+    (x0, y0), (x1, _) = shown.place("token 0 1"), shown.place("token 0 0")
+    box, scale = shown.page.locator(".explore-plane").bounding_box(), x1 - x0
+    for x, y in ends:  # y = x - z*
+        assert (y0 - box["y"] - y) / scale - (box["x"] + x - x0) / scale == pytest.approx(-1.7187, abs=0.05)
+    shown.slide("Shared direction", 0)
+    assert shown.said.startswith("2 starts → 2 to the best tokens (global).")
+    assert shown.page.locator("text", has_text="predicted border").count() == 0
+    assert coordinates(shown, "token 1 0") == [0, 1]
+
+
+def test_each_input_has_its_separating_line(figure):
+    shown = figure("playground")
+    for name, count in {"1(a)": 1, "1(b)": 2, "1(c)": 3, "8": 4}.items():
+        shown.press(name)
+        assert shown.page.locator(".explore-plane line.thin").count() == count
+
+
+def test_the_score_of_the_token_that_was_chosen_is_stepped(figure):
+    shown = figure("playground", width=390)
+    shown.press("1(a)")
+    assert shown.page.locator("text", has_text="local").count() == 0
+    shown.handle("token 0 1").tap()
+    shown.page.get_by_role("button", name="Score of token 2").tap()
+    assert shown.page.get_by_role("button", name="Score of token 3").is_visible()
+    shown.page.get_by_label("lower the score").tap()
+    shown.rest()
+    assert shown.page.locator("text", has_text="local").count() == 1
+    assert "score 0.85" in shown.handle("token 0 2").get_attribute("aria-label")
+
+
+def test_ball_shows_entries_and_plateaus(figure):
+    ball = figure("ball")
+    assert ball.page.locator(".explore-bars i").count() == 16
+    ball.press("p = 1.05")
+    low = ball.page.locator(".explore-bars i").evaluate_all("nodes => nodes.map(node => node.offsetHeight)")
+    ball.press("p = 10")
+    high = ball.page.locator(".explore-bars i").evaluate_all("nodes => nodes.map(node => node.offsetHeight)")
+    assert low == sorted(low, reverse=True)
+    assert sum(low) < 0.5 * sum(high)
+    assert ball.page.locator(".explore-count b").count() == 0
+    ball.page.get_by_label("Measure it").check()
+    ball.press("p = 3")
+    told = ball.page.locator(".explore-count b").all_inner_texts()
+    assert [text.split(",")[0] for text in told] == ["levels off at 0.0047", "levels off at 0.0047", "levels off at 0"]
+
+
 def test_map_is_the_library_s(figure):
     shown = figure("playground")
     shown.press("8")
@@ -306,7 +385,9 @@ def test_a_configuration_can_be_sent(figure, name):
     assert second.said != first.said or not keys.count()
 
 
-@pytest.mark.parametrize("state", ["keys=nonsense", "keys=1,2_3,4&scores=1", "loss=hinge", "size=1e9", "starts=_~_"])
+@pytest.mark.parametrize(
+    "state", ["keys=nonsense", "keys=1,2_3,4&scores=1", "loss=hinge", "size=1e9", "size=0", "shown=2000", "starts=_~_"]
+)
 def test_an_address_that_is_none_is_named_and_left(figure, state):
     shown = figure("playground", f"#explore=playground&{state}")
     assert shown.said.startswith("The address holds no configuration of this figure")
@@ -387,10 +468,4 @@ def test_end_of_a_path_is_where_the_library_ends(figure):
     shown.slide("Iterations shown", 20)
     problem = Problem(keys=[[[-0.1, 1], [1, 0], [0, 0]]], scores=[[1, 0.9, 0]])
     end = run(problem, by_name("logistic"), torch.tensor([0.0, 0.0]), normalised(0.1), 20).theta[-1]
-    dots = shown.page.locator("circle.dot").all()
-    x, y = (float(dots[2].get_attribute(name)) for name in ("cx", "cy"))
-    (x0, y0), (x1, _) = shown.place("token 0 2"), shown.place("token 0 1")
-    box = shown.page.locator(".explore-plane").bounding_box()
-    found = torch.tensor([(box["x"] + x - x0) / (x1 - x0), (y0 - box["y"] - y) / (x1 - x0)])
-    assert one_minus_cosine(found.double(), end) < 1e-4
-    torch.testing.assert_close(found.double(), end, rtol=0, atol=0.01)
+    shown.dot_is_at(2, end)

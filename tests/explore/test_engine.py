@@ -13,12 +13,13 @@ import torch
 from lib import losses, published
 from lib.datasets import figure_3, scored_tokens
 from lib.descent import constant, normalised, run
+from lib.flow import log_time_flow
 from lib.geometry import directional_bregman_divergence, norm, one_minus_cosine
 from lib.joint import JointProblem
 from lib.joint_paths import joint_limit
 from lib.logspace import gradient
-from lib.problem import difference_rows
-from lib.selection import limit_offset, locally_optimal_selections, optimal_tokens
+from lib.problem import Problem, difference_rows
+from lib.selection import limit_offset, locally_optimal_selections, optimal_tokens, selected_tokens
 from lib.separators import InfeasibleError, hard_margin
 
 ROOT = Path(__file__).parents[2]
@@ -254,6 +255,102 @@ def test_published_recipe_is_the_library_s():
             assert (away <= 1000 * close).all(), (case, dtype)
 
 
+LAST = 30  # log(1 + t)
+FLOWS = """given => given.map(({problem, loss, start, last}) => {
+  const { path, times } = engine.flow(problem, loss, start, last);
+  const places = [0.3, 1, 3, 10, 0.5 * last, last].map(tau => engine.placeAt(times, tau));
+  return { times: times.slice(-1), points: places.map(place => engine.at(path, place)), end: engine.endOf(path) };
+})"""
+
+
+def flows():
+    """Figures 1(a), 1(b), 5 and 8, a token that is left late, and random problems, each from a start of its own."""
+    names = ("two tokens", "figure 1(a)", "figure 1(b)", "figure 5", "figure 8", "negative scores")
+    chosen = [(cases.hand_made()[name], loss) for name in names for loss in LOSSES]
+    generator = torch.Generator().manual_seed(3)
+    chosen += [(problem, LOSSES[k % 3]) for k, problem in enumerate(cases.random(30, generator))]
+    starts = torch.randn(len(chosen), 2, generator=generator)
+    return [(*one, start) for one, start in zip(chosen, starts, strict=True)]
+
+
+def test_flow_is_the_library_s():
+    """At six times, wherever the library's own flow from a start beside it does not go another way."""
+    given_ = [{"problem": given(problem), "loss": loss, "start": start.tolist(), "last": LAST}
+              for problem, loss, start in flows()]  # fmt: skip
+    compared = 0
+    for (problem, loss, start), found in zip(flows(), javascript.call(program(), FLOWS, given_), strict=True):
+        if found["times"][0] < LAST - 1e-3:  # it rests at a point, where the library's own ends at some time, too
+            continue
+        starts = start + torch.tensor([[0.0, 0.0], [1e-7, -1e-7]])
+        try:
+            paths = log_time_flow(problem, losses.by_name(loss), starts, [0.3, 1, 3, 10, 0.5 * LAST, LAST]).theta
+        except RuntimeError:
+            continue
+        steady = norm(paths[:, 0] - paths[:, 1]) <= 1e-5
+        away = norm(numbers(found["points"]) - paths[:, 0])
+        assert (away[steady] <= 3e-3).all(), (given(problem), loss, start, away)
+        assert norm(numbers(found["end"]) - paths[-1, 0]) <= 1e-3 or not steady[-1]
+        compared += int(steady.sum())
+    assert compared > 150
+
+
+def test_a_flow_at_rest_ends_before_its_time():
+    problem = cases.hand_made()["best token inside"]
+    found = javascript.call(
+        program(), FLOWS, [{"problem": given(problem), "loss": "logistic", "start": [1, 1], "last": 100}]
+    )[0]
+    assert 5 < found["times"][0] < 99
+    assert norm(gradient(problem, losses.logistic, numbers(found["end"])).direction).isfinite()
+    slope = gradient(problem, losses.logistic, numbers(found["end"]))
+    assert slope.log_scale + norm(slope.direction).log() < -5
+
+
+BORDERS = "given => given.map(({problem, loss}) => engine.border(problem, loss))"
+
+
+def two_by_two():
+    """Two inputs of two tokens, and a loss each; the first are those of the chapter on Figure 8."""
+    generator = torch.Generator().manual_seed(8)
+    yield from ((cases.hand_made()["figure 8"], loss) for loss in LOSSES)
+    for k in range(200):
+        keys, scores = torch.randn(2, 2, 2, generator=generator), torch.rand(2, 2, generator=generator)
+        yield Problem(keys, scores), LOSSES[k % 3]
+
+
+def test_border_parts_the_library_s_flows():
+    """Far out, flows that start a little on one side of the line select other tokens than those on the other side."""
+    chosen = [*two_by_two()]
+    answers_ = javascript.call(program(), BORDERS, [{"problem": given(one), "loss": loss} for one, loss in chosen])
+    assert answers_[0]["level"] == pytest.approx(-math.log(3) - math.log(0.5) + math.log(1 / (1 + math.e)), rel=1e-12)
+    assert answers_[2]["level"] == pytest.approx(-math.log(3), rel=1e-12)
+    parted = 0
+    for (problem, loss), found in zip(chosen, answers_, strict=True):
+        rows = difference_rows(problem, optimal_tokens(problem))
+        along = (rows @ rows.T).sum(-1)
+        assert (found is None) == bool((along > 0).all())
+        if found is None or parted == 12 or along.min() > -0.2:
+            continue
+        kept = int(along.argmin())
+        system = torch.stack([numbers(found["row"]), rows[kept]])
+        levels = found["level"] + numbers([-0.1, 0.1])
+        starts = torch.linalg.solve(system, torch.stack([levels, torch.full((2,), 12.0)])).T
+        ends = log_time_flow(problem, losses.by_name(loss), starts, [60]).theta[-1]
+        best = (selected_tokens(problem, ends) == optimal_tokens(problem))[:, 1 - kept]
+        assert best.tolist() == [False, True], (given(problem), loss, found)
+        parted += 1
+    assert parted > 8
+
+
+def test_divergence_is_the_library_s():
+    generator = torch.Generator().manual_seed(4)
+    pairs_ = torch.randn(100, 2, 2, generator=generator)
+    ask = "([given, norms]) => given.map(([a, b]) => norms.map(norm => engine.divergence(a, b, norm)))"
+    found = numbers(javascript.call(program(), ask, [pairs_.tolist(), NORMS]))
+    for p, column in zip(NORMS, found.T, strict=True):
+        expected = directional_bregman_divergence(pairs_[:, 0], pairs_[:, 1], p)
+        torch.testing.assert_close(column, expected, rtol=1e-10, atol=1e-14)
+
+
 FEW = 150
 
 
@@ -268,7 +365,7 @@ def test_engine_computes_the_same_in_the_browser(engine):
 
 
 MUTANTS = {  # text of the engine, what it becomes
-    "the drift of the scores is left out": ("(scores[t] - score - drift)", "(scores[t] - score)"),
+    "the mean of the scores is left out": ("gap - small * pull)", "gap)"),
     "of two inputs the fainter one is lost": ("Math.exp(scales[i] - scale)", "0"),
     "a saturated input loses its tied tokens": ("(gap === 0 ? -pull : gap", "(gap === 0 ? 0 : gap"),
     "the slope is that of the other side": ("1 / (1 + Math.exp(margin))", "1 / (1 + Math.exp(-margin))"),
@@ -282,14 +379,21 @@ MUTANTS = {  # text of the engine, what it becomes
         "> size * length(row))) return;",
     ),
     "multipliers have the wrong sign": (
-        "(a[0] * pull[1] - a[1] * pull[0]) / area",
-        "(a[1] * pull[0] - a[0] * pull[1]) / area",
+        "cross(a, pull) / cross(a, b)]",
+        "cross(pull, a) / cross(a, b)]",
     ),
-    "a proof has two weights exchanged": ("[[i, length(b)], [j, length(a)]]", "[[i, length(a)], [j, length(b)]]"),
-    "a triangle's proof has a weight too small": ("[j, Math.abs(v)]", "[j, Math.abs(v) / 2]"),
+    "a proof has two weights exchanged": (
+        "[cross(b, c), cross(c, a), cross(a, b)]",
+        "[cross(c, a), cross(b, c), cross(a, b)]",
+    ),
+    "a proof needs rows that are not there": (" || three[at] >= rows.length)", ")"),
+    "a proof may have a row of the wrong side": ("turn * sign < 0 || ", ""),
     "neighbours that tie do not count": ("> 0) {\n        const best", ">= 0) {\n        const best"),
     "neighbours are all tokens": ("Math.abs(margin - 1) <= TIGHT", "margin >= 1 - TIGHT"),
-    "too many choices are left out early": ("return high - low < -1e-9;", "return high - low < 1;"),
+    "too many choices are left out early": (
+        ">= -1e-9 * length(first) * length(row)",
+        ">= 0.3 * length(first) * length(row)",
+    ),
 }
 
 
@@ -304,16 +408,27 @@ def test_a_fault_of_the_engine_is_found(mutant):
 
 ELSEWHERE = {  # text of the engine, what it becomes, which test sees it
     "an offset lies on the other side": ("times(part, side)", "times(-part, side)", "offset"),
-    "an offset forgets how many inputs there are": ("along - Math.log(keys.length)", "along", "offset"),
+    "an offset forgets how many inputs there are": ("* part - Math.log(keys.length)", "* part", "offset"),
     "a buffer begins at zero": ("dot(x, head) - gamma", "dot(x, head)", "limit"),
     "a buffer does not help": ("own.map((b) => ratio * b)", "own.map(() => 0)", "limit"),
     "the recipe forgets the mean": ("round(back[t] - mean)", "back[t]", "recipe"),
     "the recipe has no epsilon": ("round(norm + small)", "norm", "recipe"),
+    "a flow is late": ("Math.exp(-tau - logScale)", "Math.exp(1 - tau - logScale)", "flow"),
+    "a flow does not wait": ("1 - share];", "1];", "flow"),
+    "the steps of a flow are rough": ("const SMOOTH = 1e-5;", "const SMOOTH = 0.1;", "flow"),
+    "a place between two points is the first one": ("part = place - k;", "part = 0;", "flow"),
+    "a border adds what it should compare": ("* -along[kept]) - logPull", "* -along[kept]) + logPull", "border"),
+    "a border forgets the scores": ("logPull(loss, low[lost]", "logPull(loss, high[lost]", "border"),
+    "a border is that of the other input": ("along.findIndex((x) => x < 0)", "along.findIndex((x) => x > 0)", "border"),
+    "a divergence forgets its norm": ("const at = unit(b, norm);", "const at = unit(b);", "divergence"),
 }
 TESTS = {
     "offset": test_offset_of_the_limit_is_the_library_s,
     "limit": test_limit_of_head_and_prompt_is_the_library_s,
     "recipe": test_published_recipe_is_the_library_s,
+    "flow": test_flow_is_the_library_s,
+    "border": test_border_parts_the_library_s_flows,
+    "divergence": test_divergence_is_the_library_s,
 }
 
 

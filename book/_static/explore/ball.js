@@ -1,99 +1,110 @@
 // Grow the l_p ball until it touches the wedge of two margins: the point that it touches is the separator of that norm.
-import { clamp, frame, make, plane, py, rounded, still } from "./view.js";
+import { bars, button, clamp, counts, frame, make, needed, plane, play, py, small, still } from "./view.js";
 import * as engine from "./engine.js";
+import { ENTRIES, STEPS, WHOLE } from "./entries.js";
 
-const FIRST = { rows: [[0.9, 0.5], [0.2, 1.6]], norm: 3, grown: 1, path: true };
+const FIRST = { rows: [[0.9, 0.5], [0.2, 1.6]], norm: 3, grown: 1, measure: false };
+const MEASURES = [1.75, 2, 3]; // the q of the chapter on the Bregman divergence
 const ROUND = "M-8 0a8 8 0 1 0 16 0a8 8 0 1 0 -16 0Z";
 const CORNERS = 240;
 
-function check({ rows, norm, grown }) {
-  const fine = rows.length === 2 && rows.every((row) => row.length === 2) && norm >= 1.05 && norm <= 20 && grown >= 0 && grown <= 1;
-  if (!fine) throw new Error("the rows, p or the size is out of range");
-}
+const check = ({ rows, norm }) => needed(rows.length === 2 && rows.every((row) => row.length === 2) && norm >= 1.05 && norm <= 20, "two rows, and p from 1.05 to 20");
+
+const tokens = (rows) => [[[0, 0], ...rows.map(([x, y]) => [-x, -y])]];
 
 /** The separator of the norm, and mirror descent on one input whose tokens differ by these rows. */
 export function grow({ rows, norm }) {
-  const problem = { keys: [[[0, 0], ...rows.map(([x, y]) => [-x, -y])]], scores: [[1, 0, 0]] }, solution = engine.separator(rows, norm);
+  const problem = { keys: tokens(rows), scores: [[1, 0, 0]] }, solution = engine.separator(rows, norm);
   const path = engine.descend(problem, "logistic", [0, 0], { kind: "normalised", size: 0.1 }, 3000, norm);
   return { problem, solution, path };
 }
 
-function told({ norm, rows, grown }, { solution, path }) {
-  if (!solution.feasible) return "No direction is ahead on both rows, so there is no wedge to touch: the two tokens cannot both be left behind.";
-  const theta = solution.theta, active = solution.margins.filter((m) => m < 1 + 1e-6).length, end = engine.endOf(path), share = Math.min(...theta.map(Math.abs)) / Math.max(...theta.map(Math.abs));
-  const shape = share < 0.02 ? "nearly all of it is in one entry" : share > 0.98 ? "both entries have the same size" : `its smaller entry is ${share.toFixed(2)} of the larger`;
-  const touch = active === 2 ? "at the corner, where both margins are 1; another p moves it only when the corner no longer is the nearest point" : "on one side: one token is on the margin, the other behind it";
-  const away = engine.length(end) > 0 && Number.isFinite(engine.length(end)) ? ` Mirror descent has come to within ${angle(end, theta)}° of it.` : "";
-  if (grown < 1) return `The ball of p = ${norm} is growing.`;
-  return `For p = ${norm} the ball touches ${touch}. The separator is (${theta.map((x) => x.toFixed(2)).join(", ")}): ${shape}.${away}`;
+/** Where the divergence of mirror descent from the separator of each q levels off, and where it is at the end of the path. */
+export const plateaus = ({ rows, norm }, { solution, path }) => MEASURES.map((q) => {
+  const other = engine.separator(rows, q).theta;
+  return [engine.divergence(other, solution.theta, norm), engine.divergence(other, engine.endOf(path), norm)];
+});
+
+/** Sizes of the entries of a separator in sixteen dimensions over the largest, for the p of the table that is nearest to this one. */
+export function entries(norm) {
+  const last = STEPS - 1, k = Math.round(clamp(Math.log((norm - 1) / 0.05) / Math.log(380), 0, 1) * last);
+  return { norm: 1 + 0.05 * 380 ** (k / last), sizes: ENTRIES.map((line) => (line.charCodeAt(k) - 48) / WHOLE) };
 }
-const angle = (a, b) => ((Math.acos(clamp(engine.dot(engine.unit(a), engine.unit(b)), -1, 1)) * 180) / Math.PI).toFixed(1);
+
+function told({ norm, rows, grown }, { solution, path }) {
+  if (!solution.feasible) return "No direction is ahead on both rows, so there is no wedge to touch.";
+  const theta = solution.theta, active = solution.margins.filter((m) => m < 1 + 1e-6).length, share = Math.min(...theta.map(Math.abs)) / Math.max(...theta.map(Math.abs));
+  const shape = share < 0.02 ? "nearly all of it is in one entry" : share > 0.98 ? "both entries have the same size" : `its smaller entry is ${share.toFixed(2)} of the larger`;
+  const touch = active === 2 ? "at the corner, where both margins are 1" : "on one side: one token is on the margin, the other beyond it";
+  if (grown < 1) return `The ball of p = ${norm} is growing.`;
+  return `For p = ${norm} the ball touches ${touch}. The separator is (${theta.map((x) => x.toFixed(2)).join(", ")}): ${shape}. Mirror descent ends at 1 − cos = ${small(engine.oneMinusCosine(engine.endOf(path), theta))} from it.`;
+}
 
 export function python({ rows, norm }) {
   return [
     "import torch", "from lib import losses", "from lib.descent import normalised, run", "from lib.problem import Problem", "from lib.separators import att_svm", "",
-    `rows, p = torch.tensor(${py(rows)}, dtype=torch.float64), ${norm}`, "keys = torch.cat([torch.zeros(1, 2, dtype=torch.float64), -rows])",
-    "problem = Problem(keys[None], scores=torch.tensor([[1, 0, 0]], dtype=torch.float64))", 'separator = att_svm(problem, norm=p, infeasible="mark")',
-    "start = torch.zeros(2, dtype=torch.float64)", "path = run(problem, losses.logistic, start, normalised(0.1, p), iterations=3000, norm=p)",
-    "print(separator.theta, path.theta[-1])",
+    `problem, p = Problem(keys=${py(tokens(rows))}, scores=[[1, 0, 0]]), ${norm}`, 'separator = att_svm(problem, norm=p, infeasible="mark")',
+    "path = run(problem, losses.logistic, torch.zeros(2, dtype=torch.float64), normalised(0.1, p), 3000, norm=p)", "print(separator.theta, path.theta[-1])",
   ];
 }
 
 export function ball(root, tag) {
-  let growing = 0, solved = null, key = "";
-  const ui = frame(root, { tag, title: "Grow the ball.", hint: "The shaded wedge has both margins at least 1. Drag the two difference rows, change p, and watch where the ball touches.", first: FIRST, check, python, render });
+  let stop = () => {}, solved = null, key = "";
+  const ui = frame(root, { tag, title: "Grow the ball.", hint: "In the shaded wedge both margins are at least 1. Drag the rows, change p, and watch where the ball touches.", first: FIRST, check, python, render });
   const view = plane(ui.stage, { name: "The wedge and the ball", ui });
-  const button = make("button", { type: "button", onclick: start }, "Grow");
   ui.slider("p", { get: ({ norm }) => Math.log(norm - 1), put: (x) => ({ norm: +(1 + Math.exp(x)).toPrecision(3) }), min: Math.log(0.05), max: Math.log(19), step: 0.01, show: (x) => (1 + Math.exp(x)).toPrecision(3) });
   ui.slider("Size of the ball", { key: "grown", min: 0, max: 1, step: 0.01, show: (x) => `${Math.round(100 * x)} %` });
-  ui.toggle("path", "Mirror descent in this norm");
-  ui.add(make("div", { class: "explore-row" }, button, ...[1.05, 1.5, 2, 3, 10].map((norm) => make("button", { type: "button", onclick: () => ui.set({ norm, grown: 1 }) }, `p = ${norm}`))));
+  ui.toggle("measure", "Measure it with other q");
+  ui.add(button("Grow", start));
+  ui.presets("Norms", [1.05, 1.5, 2, 3, 10].map((norm) => [`p = ${norm}`, () => ({ norm, grown: 1 })]));
+
+  const measured = make("div", { class: "explore-count" }), sizes = make("div", { class: "explore-bars" });
+  ui.add(measured);
+  ui.add(sizes);
 
   function start() {
-    cancelAnimationFrame(growing);
+    stop();
     if (still()) return ui.set({ grown: 1 });
-    const began = performance.now(), tick = (now) => {
-      const grown = rounded(clamp((now - began) / 1500, 0, 1));
+    ui.change({ grown: 0 });
+    stop = play((passed) => {
+      const grown = Math.min(ui.state().grown + passed / 1500, 1);
       ui.change({ grown });
-      if (grown < 1) growing = requestAnimationFrame(tick);
-      else ui.done();
-    };
-    tick(began);
+      if (grown === 1) ui.done();
+      return grown === 1;
+    });
   }
   const shape = (norm, radius) => Array.from({ length: CORNERS + 1 }, (_, k) => {
     const a = (2 * Math.PI * k) / CORNERS, u = engine.unit([Math.cos(a), Math.sin(a)].map((x) => Math.sign(x) * Math.abs(x) ** (norm < 2 ? 2 / norm : 1)), norm);
-    return view.to(u.map((x) => radius * x)).map((x) => x.toFixed(1)).join(" ");
-  }).join("L");
+    return u.map((x) => radius * x);
+  });
 
   function render(state) {
     const { rows, norm, grown } = state, now = JSON.stringify([rows, norm]);
     if (now !== key) [key, solved] = [now, grow(state)];
     ui.say(told(state, solved));
+    const found = entries(norm), levels = state.measure && solved.solution.feasible ? plateaus(state, solved) : [], highest = Math.max(...levels.flat());
+    bars(sizes, `Sizes of 16 entries of a separator, p = ${found.norm.toPrecision(3)}`, [found.sizes], () => "c0");
+    counts(measured, levels.map(([level, at], k) => [`Divergence from q = ${MEASURES[k]}`, "c1", level / highest, `levels off at ${small(level)}, is ${small(at)}`]));
     if (!view.width) return;
     view.look([-2, 3, -1.5, 2.2]);
-    view.segment("x axis", [view.window[0], 0], [view.window[1], 0], "axis");
-    view.segment("y axis", [0, view.window[2]], [0, view.window[3]], "axis");
+    view.axes();
     const { solution, path } = solved;
     if (solution.feasible) {
-      const corner = wedge(rows).map((at) => view.to(at).map((x) => x.toFixed(1)).join(" ")).join("L");
-      if (corner) view.put("back", "wedge", "path", { d: `M${corner}Z`, class: "area c2" });
-      const radius = grown * engine.length(solution.theta, norm);
-      view.put("back", "ball", "path", { d: `M${shape(norm, radius)}Z`, class: "area c0" });
-      view.put("lines", "rim", "path", { d: `M${shape(norm, radius)}Z`, class: "path c0" });
+      const corners = wedge(rows), rim = shape(norm, grown * engine.length(solution.theta, norm));
+      if (corners.length) view.area("back", "wedge", corners, "area c2");
+      view.area("back", "ball", rim, "area c0");
+      view.area("lines", "rim", rim, "path c0");
       view.ray("ray", solution.theta, "dashed", `separator, p = ${norm}`);
-      if (state.path) view.trail("path", path, "path c1");
-      const [x, y] = view.to(solution.theta);
-      view.put("front", "touch", "circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: grown === 1 ? 6 : 3, class: "dot c0" });
+      view.trail("path", path, "path c1");
+      view.dot("touch", solution.theta, grown === 1 ? 6 : 3, "c0");
     }
     rows.forEach((row, k) => {
-      const size = engine.dot(row, row), foot = row.map((x) => x / size), side = [-row[1], row[0]].map((x) => (50 * x) / Math.sqrt(size));
-      if (size > 0) view.segment(`margin ${k}`, foot.map((x, j) => x - side[j]), foot.map((x, j) => x + side[j]), "thin c2");
+      view.across(`margin ${k}`, row, 1, "thin c2");
       view.segment(`shaft ${k}`, [0, 0], row, "path");
-      view.handle(`row ${k}`, row, { name: `difference row ${k + 1}`, value: `at ${row}`, look: "start", draw: ROUND, done: ui.done, move: (to) => ui.change({ rows: rows.map((old, j) => (j === k ? to : old)) }) });
-      view.label(`name ${k}`, view.to(row)[0] + 12, view.to(row)[1] - 8, `row ${k + 1}`, "");
+      view.handle(`row ${k}`, row, { name: `difference row ${k + 1}`, value: `at ${row}`, look: "start", draw: ROUND, done: ui.done, move: (to) => ui.change({ rows: rows.with(k, to) }) });
+      view.beside(`name ${k}`, row, 12, -8, `row ${k + 1}`);
     });
     view.tidy();
-    view.svg.dataset.ready = JSON.stringify(state);
   }
 
   /** The window's part of the wedge: its border, cut by one margin after the other. */
@@ -105,5 +116,5 @@ export function ball(root, tag) {
       return a >= 0 ? [at, ...cut] : cut;
     }), [[left, bottom], [right, bottom], [right, top], [left, top]]);
   }
-  ui.ask();
+  ui.start();
 }

@@ -1,15 +1,13 @@
 // The dial of Theorem 6: how fast the head grows, compared with the prompt, decides which direction the prompt takes.
-import { clamp, frame, plane, py, rounded } from "./view.js";
+import { frame, needed, plane, py } from "./view.js";
 import * as engine from "./engine.js";
 
 const LABELS = [1, -1, 1], STARS = [[1, 1], [1, -1]]; // Figure 3; the third token is the one to drag, all others are at the origin
 const FIRST = { third: [0.5, 1.5], ratio: 0 };
 const SPAN = [-1, 1]; // decades of the ratio
-const DIAMOND = "M0 -9L9 0L0 9L-9 0Z";
+const DIAMOND = "m0 -8l8 8l-8 8l-8 -8z";
 
-function check({ third, ratio }) {
-  if (!(third.length === 2 && ratio >= SPAN[0] && ratio <= SPAN[1])) throw new Error("the token or the ratio is out of range");
-}
+const check = ({ third }) => needed(third.length === 2, "two coordinates of the token");
 
 /** The limit for the ratio 10^log. */
 export function turned({ third }, log) {
@@ -19,20 +17,13 @@ export function turned({ third }, log) {
 
 const degrees = (u) => (Math.atan2(u[1], u[0]) * 180) / Math.PI;
 
-/** Limits for a slow head and a fast one, and for this ratio. */
-function limits(state) {
-  const at = turned(state, state.ratio);
-  return at && { at, tight: engine.separator([...STARS, state.third]).theta, relaxed: at.relaxed.theta, free: at.buffers[2] > 0 };
-}
-
 function told({ ratio }, found) {
-  if (!found) return "No head separates the labels, or no prompt separates these tokens from those at the origin: there is nothing that both could tend to.";
-  const { at, relaxed } = found, gap = Math.abs(degrees(at.prompt) - degrees(relaxed)), c = 10 ** ratio;
-  if (!found.free) return "The third input is on the label margin, like the others: it has nothing to spare, and every ratio has the same limit, the max-margin direction.";
-  const threshold = `c* = ${at.threshold.toFixed(2)}`;
-  if (at.threshold === 0) return "The third input is beyond the label margin, but the relaxed direction gives it its margin anyway: every ratio has the same limit.";
-  const here = c < at.threshold ? `The prompt stands ${gap.toFixed(1)}° from the relaxed direction, and reaches it at ${threshold}.` : `The prompt has stopped on the relaxed direction; that happens at ${threshold}.`;
-  return `The head grows ${c.toFixed(2)} times as fast as the prompt. ${here}${Math.abs(at.threshold - 1) < 1e-3 ? " The paper's figure, with equal rates, sits exactly there." : ""}`;
+  if (!found) return "No head separates the labels, or no prompt separates these tokens from the origin: there is no limit.";
+  const { prompt, relaxed, threshold } = found, gap = Math.abs(degrees(prompt) - degrees(relaxed.theta)), c = 10 ** ratio;
+  if (!(found.buffers[2] > 0)) return "The third input is on the label margin, like the others: every ratio has the same limit, the max-margin direction.";
+  if (threshold === 0) return "The relaxed direction gives the third input its margin anyway: every ratio has the same limit.";
+  const here = c < threshold ? `stands ${gap.toFixed(1)}° from the relaxed direction, and reaches it` : "has stopped on the relaxed direction, which it reaches";
+  return `The head grows ${c.toFixed(2)} times as fast as the prompt. The prompt ${here} at c* = ${threshold.toFixed(2)}.${Math.abs(threshold - 1) < 1e-3 ? " The paper's figure, with equal rates, sits exactly there." : ""}`;
 }
 
 export function python({ third, ratio }) {
@@ -44,52 +35,50 @@ export function python({ third, ratio }) {
 }
 
 export function dial(root, tag) {
-  const ui = frame(root, { tag, title: "Turn the dial.", hint: "How fast does the head grow, in lengths of the prompt? The third token can be dragged, too.", first: FIRST, check, python, render });
-  const view = plane(ui.stage, { name: "Tokens, and the direction of the prompt", ratio: 0.55, ui });
+  const ui = frame(root, { tag, title: "Turn the dial.", hint: "How fast does the head grow, compared with the prompt? The third token can be dragged, too.", first: FIRST, check, python, render });
+  const view = plane(ui.stage, { name: "Tokens, and the direction of the prompt", ratio: 0.5, ui });
+  const chart = plane(ui.below(), { name: "Direction of the prompt against the ratio", ratio: 0.2, ui });
   ui.slider("c = r / R, head to prompt", { key: "ratio", min: SPAN[0], max: SPAN[1], step: 0.01, show: (x) => (10 ** x).toFixed(2) });
 
   function render(state) {
-    const found = limits(state);
+    const found = turned(state, state.ratio);
     ui.say(told(state, found));
-    if (!view.width) return;
-    const narrow = view.width < 500;
-    view.look([-0.6, narrow ? 3 : 3.6, narrow ? -2.6 : -1.4, 2]);
+    if (!chart.width) return;
+    view.look([-0.6, 2.8, -1.3, 2]);
     if (found) {
-      const { at, tight, relaxed } = found;
-      view.ray("tight", tight, "dashed c1", "slow head");
-      view.ray("relaxed", relaxed, "dotted c2", "fast head");
-      const [[ox, oy], [x, y]] = [view.to([0, 0]), view.to(at.prompt.map((part) => 2.2 * part))], turn = Math.atan2(y - oy, x - ox), wing = (a) => `L${(x - 14 * Math.cos(turn + a)).toFixed(1)} ${(y - 14 * Math.sin(turn + a)).toFixed(1)}`;
-      view.put("lines", "prompt", "path", { d: `M${ox} ${oy}L${x.toFixed(1)} ${y.toFixed(1)}${wing(0.4)}M${x.toFixed(1)} ${y.toFixed(1)}${wing(-0.4)}`, class: "path wide c0" });
-      view.label("p", (ox + x) / 2, (oy + y) / 2 + 18, "prompt", "c0");
+      const { prompt, tight, relaxed } = found;
+      view.ray("tight", tight.theta, "dashed c1", "slow head");
+      view.ray("relaxed", relaxed.theta, "dotted c2", "fast head");
+      const tip = prompt.map((part) => 2.2 * part), turn = degrees(prompt), wing = (a) => [0, 1].map((k) => tip[k] - 0.2 * Math.cos(((turn + a) * Math.PI) / 180 - (k * Math.PI) / 2));
+      view.trail("prompt", [0, 0, ...tip, ...wing(25), ...tip, ...wing(-25)], "path wide c0");
+      view.beside("p", tip.map((part) => part / 2), 0, 18, "prompt", "c0");
       curve(state, found);
-    }
+    } else chart.tidy();
     [...STARS, [0, 0]].forEach((at, k) => {
-      const [x, y] = view.to(at).map((part) => rounded(part, 1));
-      view.put("front", `token ${k}`, "path", { d: `M${x} ${y}m0 -7l7 7l-7 7l-7 -7z`, class: k < 2 ? "dot c1" : "none" });
-      view.label(`Y ${k}`, x + 10, y - 6, k < 2 ? `Y = ${k ? "−1" : "+1"}` : "all others", "");
+      view.mark(`token ${k}`, at, DIAMOND, k < 2 ? "dot c1" : "none");
+      view.beside(`Y ${k}`, at, 10, -6, k < 2 ? `Y = ${k ? "−1" : "+1"}` : "all others");
     });
     view.handle("third", state.third, {
-      name: "token of the third input, Y = +1", value: `at ${state.third}`, look: "chosen c3", draw: DIAMOND, done: ui.done, move: (third) => ui.change({ third }),
+      name: "token of the third input, Y = +1", value: `at ${state.third}`, look: "chosen c3", draw: `M0 0${DIAMOND}`, done: ui.done, move: (third) => ui.change({ third }),
     });
     view.tidy();
-    view.svg.dataset.ready = JSON.stringify(state);
   }
 
   /** Angle of the prompt above the fast head's direction, against the ratio; the pin is where the paper's figure is. */
   function curve(state, { relaxed }) {
-    const width = Math.min(190, 0.38 * view.width), left = view.width - width - 12, base = view.height - 34, room = 80, points = [];
-    const angle = (log) => degrees(turned(state, log).prompt) - degrees(relaxed), across = (log) => left + ((log - SPAN[0]) / (SPAN[1] - SPAN[0])) * width;
-    for (let log = SPAN[0]; log <= SPAN[1] + 1e-9; log += 0.05) points.push([log, angle(log)]);
-    const most = Math.max(...points.map(([, a]) => Math.abs(a)), 1), up = (a) => base - (Math.abs(a) / most) * room;
-    const d = points.map(([log, a], k) => `${k ? "L" : "M"}${across(log).toFixed(1)} ${up(a).toFixed(1)}`).join("");
-    view.put("lines", "axis", "path", { d: `M${left} ${base}h${width}`, class: "axis" });
-    view.put("lines", "curve", "path", { d, class: "path c0" });
-    view.put("front", "here", "circle", { cx: across(state.ratio).toFixed(1), cy: up(angle(state.ratio)).toFixed(1), r: 5, class: "dot c0" });
-    view.put("lines", "paper", "path", { d: `M${across(0).toFixed(1)} ${base}v-${room}`, class: "thin dotted" });
-    view.label("pin", across(0) - 30, base + 30, "the paper: c = 1", "");
-    view.label("left", left, base + 15, "c = 0.1", "");
-    view.label("right", left + width - 40, base + 15, "c = 10", "");
-    view.label("above", left, base - room - 8, `angle, up to ${most.toFixed(0)}°`, "");
+    const angle = (log) => Math.abs(degrees(turned(state, log).prompt) - degrees(relaxed.theta)), points = [];
+    for (let log = SPAN[0]; log <= SPAN[1] + 1e-9; log += 0.05) points.push(log, angle(log));
+    const most = Math.max(...points.filter((_, k) => k % 2), 1), name = (key, log, dx, text) => chart.beside(key, [log, 0], dx, 16, text);
+    chart.chart([...SPAN, -0.5 * most, 1.4 * most], 12, 50);
+    chart.segment("base", [SPAN[0], 0], [SPAN[1], 0], "axis");
+    chart.segment("paper", [0, 0], [0, most], "thin dotted");
+    chart.trail("curve", points, "path c0");
+    chart.dot("here", [state.ratio, angle(state.ratio)], 5, "c0");
+    name("pin", 0, -40, "the paper: c = 1");
+    name("left", SPAN[0], 0, "c = 0.1");
+    name("right", SPAN[1], -10, "c = 10");
+    chart.label("above", 12, 14, `angle to the fast head's direction, up to ${most.toFixed(0)}°`);
+    chart.tidy();
   }
-  ui.ask();
+  ui.start();
 }

@@ -4,7 +4,9 @@
 // lib.separators, lib.selection, lib.joint_paths and lib.published. A problem is {keys, scores}: keys[i][t] = [x, y], scores[i][t] a number.
 
 const STEEP = 300; // margin at which a slope is given by its logarithm
-const FAINT = 1e-100; // part of attention whose logarithm is taken out
+const FAINT = -230; // logarithm of a part of attention below which that logarithm is taken out
+const PATIENCE = 2000; // steps of a flow
+const SMOOTH = 1e-5; // error of one of them
 const ROUNDING = 16 * 2 ** -52; // part of |row| |theta| that a margin may lack
 const LONGEST = 1e9; // length of theta times the longest row above which it counts as none
 const TIGHT = 1e-6; // how far from 1 the margin of a neighbour may be
@@ -14,6 +16,7 @@ export const losses = ["logistic", "exponential", "correlation"];
 // ---- vectors ---------------------------------------------------------------------------------------------------------------------------------
 
 export const dot = (a, b) => a[0] * b[0] + a[1] * b[1];
+const cross = (a, b) => a[0] * b[1] - a[1] * b[0];
 const minus = (a, b) => [a[0] - b[0], a[1] - b[1]];
 const times = (c, a) => [c * a[0], c * a[1]];
 
@@ -33,7 +36,14 @@ export function length(v, norm = 2) {
   return largest * (Math.abs(v[0] / largest) ** norm + Math.abs(v[1] / largest) ** norm) ** (1 / norm);
 }
 
+export const apart = (a, b) => length(minus(a, b));
 export const unit = (v, norm = 2) => times(1 / length(v, norm), v);
+
+/** The directional Bregman divergence of |x|_p^p / p, of a from b. */
+export function divergence(a, b, norm) {
+  const at = unit(b, norm);
+  return dot(mirrorMap(at, norm), minus(at, unit(a, norm)));
+}
 
 /** 1 - cos of the angle: half the squared distance of the unit vectors, right down to 1e-32. */
 export function oneMinusCosine(a, b) {
@@ -53,9 +63,8 @@ function workspace({ keys, scores }) {
   };
 }
 
-/** -loss'(u) at the margin u = topScore + pull small, small = e^shift, as a factor; its logarithm's rest is left in room.logSlope. */
-function slope(room, loss, topScore, pull, small) {
-  const margin = topScore + pull * small;
+/** -loss' at a margin, as a factor; its logarithm's rest is left in room.logSlope. */
+function slope(room, loss, margin) {
   room.logSlope = 0;
   if (loss === "correlation") return 1;
   if (loss === "logistic" ? margin > STEEP : Math.abs(margin) > STEEP) {
@@ -68,39 +77,15 @@ function slope(room, loss, topScore, pull, small) {
 /** Fill in loss' a_t (gamma_t - gamma . a) of input i up to a factor e^scale; return scale, -Infinity if all tokens tie. */
 function weigh(room, i, loss) {
   const { tokens, logits, scores, weights } = room, first = i * tokens, last = first + tokens;
-  let top = first;
+  let top = first, shift = -Infinity, total = 0, pull = 0, sum = 0;
   for (let t = first + 1; t < last; t++) if (logits[t] > logits[top]) top = t;
-  let total = 0, drift = 0;
-  const highest = logits[top], score = scores[top];
-  for (let t = first; t < last; t++) {
-    const odds = t === top ? 1 : Math.exp(logits[t] - highest);
-    total += odds;
-    drift += odds * (scores[t] - score);
-    weights[t] = odds;
-  }
-  if (Math.abs(drift) < FAINT) return weighFaint(room, first, last, top, loss);
-  drift /= total;
-  const factor = -slope(room, loss, score, drift, 1) / total;
-  let others = 0;
-  for (let t = first; t < last; t++) {
-    weights[t] *= factor * (scores[t] - score - drift);
-    others += weights[t];
-  }
-  weights[top] -= others;
-  return room.logSlope;
-}
-
-/** As weigh, where little attention is left to tokens with another score than the top one's: its logarithm, shift, is taken out of them. */
-function weighFaint(room, first, last, top, loss) {
-  const { logits, scores, weights } = room;
-  let shift = -Infinity;
-  for (let t = first; t < last; t++) if (scores[t] !== scores[top]) shift = Math.max(shift, logits[t] - logits[top]);
+  for (let t = first; t < last; t++) if (scores[t] !== scores[top] && logits[t] - logits[top] > shift) shift = logits[t] - logits[top];
   if (shift === -Infinity) {
     weights.fill(0, first, last);
     return shift;
   }
+  if (shift > FAINT) shift = 0; // else e^shift is taken out of the weights of all tokens with another score than the top one's
   const small = Math.exp(shift);
-  let total = 0, pull = 0;
   for (let t = first; t < last; t++) {
     const gap = scores[t] - scores[top];
     weights[t] = Math.exp(logits[t] - logits[top] - (gap === 0 ? 0 : shift));
@@ -108,14 +93,13 @@ function weighFaint(room, first, last, top, loss) {
     pull += gap * weights[t];
   }
   pull /= total;
-  const factor = -slope(room, loss, scores[top], pull, small) / total;
-  let others = 0;
+  const factor = -slope(room, loss, scores[top] + pull * small) / total;
   for (let t = first; t < last; t++) {
     const gap = scores[t] - scores[top];
     weights[t] *= factor * (gap === 0 ? -pull : gap - small * pull);
-    if (t !== top) others += weights[t];
+    sum += weights[t];
   }
-  weights[top] = -others;
+  weights[top] -= sum;
   return shift + room.logSlope;
 }
 
@@ -193,8 +177,53 @@ function stepLength(rule, gx, gy, logScale, norm) {
   return size === 0 ? 0 : rule.size / size;
 }
 
-/** The last point of a path. */
-export const endOf = (path) => [path[path.length - 2], path[path.length - 1]];
+/** The point of a path at a place, which may be between two, and the last one. */
+export function at(path, place) {
+  const k = Math.floor(place), part = place - k;
+  return [0, 1].map((c) => (part ? (1 - part) * path[2 * k + c] + part * path[2 * k + 2 + c] : path[2 * k + c]));
+}
+export const endOf = (path) => at(path, path.length / 2 - 1);
+
+/**
+ * The gradient flow from a start, to tau = log(1 + t) = last: {path, times}, its points and the tau of each.
+ *
+ * As lib.flow has it: all over sigma with d sigma = (1 + |v|) d tau, so that no speed is above 1; by the Runge-Kutta pair of Bogacki and Shampine.
+ * A flow that rests at a point takes ever shorter steps, and ends there before its time.
+ */
+export function flow(problem, loss, start, last) {
+  const room = workspace(problem), { direction } = room, path = [...start], times = [0];
+  const speed = ([x, y, tau]) => {
+    const logScale = gradientIn(room, loss, x, y), size = Math.hypot(direction[0], direction[1]) || 1;
+    const share = 1 / (1 + Math.exp(-tau - logScale) / size);
+    return [(-share * direction[0]) / size, (-share * direction[1]) / size, 1 - share];
+  };
+  const ahead = (from, h, ...parts) => from.map((x, k) => parts.reduce((sum, [weight, v]) => sum + h * weight * v[k], x));
+  let now = [...start, 0], a = speed(now), h = 0.1;
+  for (let step = 0; step < PATIENCE && now[2] < last - SMOOTH; step++) {
+    h = Math.min(h, (last - now[2]) / a[2]);
+    const b = speed(ahead(now, h, [1 / 2, a])), c = speed(ahead(now, h, [3 / 4, b])), next = ahead(now, h, [2 / 9, a], [1 / 3, b], [4 / 9, c]), d = speed(next);
+    const error = Math.hypot(...ahead([0, 0, 0], h, [-5 / 72, a], [1 / 12, b], [1 / 9, c], [-1 / 8, d])) / SMOOTH;
+    if (error < 1) {
+      [now, a] = [next, d];
+      path.push(now[0], now[1]);
+      times.push(now[2]);
+    }
+    h *= Math.min(Math.max(0.9 * error ** (-1 / 3), 0.2), 3);
+  }
+  return { path, times };
+}
+
+/** The place of a path at which a flow is at tau. */
+export function placeAt(times, tau) {
+  const k = times.findIndex((time) => time > tau);
+  return k < 0 ? times.length - 1 : k - 1 + (tau - times[k - 1]) / (times[k] - times[k - 1]);
+}
+
+/** What a rule makes of a start: {path}, and the times of a flow, which goes to tau = iterations / 10. */
+export function follow(problem, loss, start, rule, iterations, every = 1) {
+  if (rule.kind === "flow") return flow(problem, loss, start, iterations / 10);
+  return { path: descend(problem, loss, start, rule, iterations, 2, every) };
+}
 
 /** Index of the largest logit of each input, the first of those that tie. */
 export function selectedAt({ keys }, p) {
@@ -258,7 +287,7 @@ function onOneRow(row, margin, norm) {
 
 /** The theta with row . theta = margin for two rows, refined once; undefined where they are parallel. */
 function onTwoRows(a, b, r, s) {
-  const area = a[0] * b[1] - a[1] * b[0];
+  const area = cross(a, b);
   if (Math.abs(area) <= 1e-14 * length(a) * length(b)) return undefined;
   const solve = (u, v) => [(u * b[1] - v * a[1]) / area, (v * a[0] - u * b[0]) / area];
   const theta = solve(r, s), rest = solve(r - dot(a, theta), s - dot(b, theta));
@@ -270,8 +299,7 @@ function multipliers(rows, named, theta, norm) {
   const pull = times(length(theta, norm), mirrorMap(unit(theta, norm), norm));
   const [a, b] = named.map((k) => rows[k]);
   if (!b) return [dot(pull, a) / dot(a, a)];
-  const area = a[0] * b[1] - a[1] * b[0];
-  return [(pull[0] * b[1] - pull[1] * b[0]) / area, (a[0] * pull[1] - a[1] * pull[0]) / area];
+  return [cross(pull, b) / cross(a, b), cross(a, pull) / cross(a, b)];
 }
 
 /**
@@ -309,25 +337,16 @@ export function separator(rows, norm = 2, required = rows.map(() => 1)) {
   return { feasible: true, theta, duals, margins: rows.map((row) => dot(row, theta)), gap: 1 - bound / length(theta, norm), certificate: none };
 }
 
-/** Weights >= 0 of at most three rows that sum to zero: the proof that nothing separates them. */
+/** Weights >= 0 of at most three rows that sum to zero: the proof that nothing separates them. Two axes stand in for rows that are not needed. */
 function surrounding(rows) {
-  const m = rows.length, cross = (a, b) => a[0] * b[1] - a[1] * b[0], weights = (pairs) => {
-    const all = rows.map(() => 0);
-    for (const [k, w] of pairs) all[k] = w;
-    return all;
-  };
-  const zero = rows.findIndex((row) => dot(row, row) === 0);
-  if (zero >= 0) return weights([[zero, 1]]);
+  const all = [...rows, [1, 0], [0, 1]], tiny = 1e-13;
   let best = null, least = Infinity;
-  for (let i = 0; i < m; i++) for (let j = 0; j < i; j++) {
-    const a = rows[i], b = rows[j];
-    if (dot(a, b) < 0 && Math.abs(cross(a, b)) <= 1e-13 * length(a) * length(b)) return weights([[i, length(b)], [j, length(a)]]);
-    for (let k = 0; k < j; k++) {
-      const c = rows[k], [u, v, w] = [cross(b, c), cross(c, a), cross(a, b)], sign = Math.sign(u) || Math.sign(v) || Math.sign(w);
-      if (sign * u < 0 || sign * v < 0 || sign * w < 0) continue;
-      const total = Math.abs(u) + Math.abs(v) + Math.abs(w), spread = dot(a, a) + dot(b, b) + dot(c, c);
-      if (total > 0 && spread / total < least) [best, least] = [weights([[i, Math.abs(u)], [j, Math.abs(v)], [k, Math.abs(w)]]), spread / total];
-    }
+  for (let i = 0; i < all.length; i++) for (let j = 0; j < i; j++) for (let k = 0; k < j; k++) {
+    const three = [i, j, k], [a, b, c] = three.map((row) => all[row]), turns = [cross(b, c), cross(c, a), cross(a, b)];
+    const size = turns.map((turn, at) => Math.abs(turn) * (length([a, b, c][at]) || 1)), total = size[0] + size[1] + size[2], sign = Math.sign(turns[size.indexOf(Math.max(...size))]);
+    if (turns.some((turn, at) => size[at] > tiny * total && (turn * sign < 0 || three[at] >= rows.length))) continue;
+    const spread = (dot(a, a) + dot(b, b) + dot(c, c)) / (total || 0);
+    if (spread < least) [best, least] = [rows.map((_, row) => Math.abs(turns[three.indexOf(row)] ?? 0)), spread];
   }
   return best;
 }
@@ -337,17 +356,8 @@ function surrounding(rows) {
 /** The token with the highest score of each input, the first of those that tie. */
 export const optimalTokens = ({ scores }) => scores.map((row) => row.indexOf(Math.max(...row)));
 
-/** Whether rows surely have no common half-plane: then no direction separates them, and no further row can mend it. */
-function apart(rows) {
-  let low = -Infinity, high = Infinity;
-  for (const row of rows) {
-    if (row[0] === 0 && row[1] === 0) return true;
-    const turn = Math.atan2(rows[0][0] * row[1] - rows[0][1] * row[0], dot(rows[0], row));
-    low = Math.max(low, turn - Math.PI / 2);
-    high = Math.min(high, turn + Math.PI / 2);
-  }
-  return high - low < -1e-9;
-}
+/** Whether rows surely have no common half-plane, where one is the first of all, counterclockwise: then no direction separates them. */
+const opposed = (rows) => !rows.some((first) => rows.every((row) => cross(first, row) >= -1e-9 * length(first) * length(row)));
 
 /** Smallest lead of a chosen token's score over its neighbours, the tokens on the margin; Infinity without neighbours. */
 function scoreGap({ keys, scores }, selected, theta) {
@@ -374,32 +384,40 @@ export function locallyOptimal(problem) {
     }
     keys[i].forEach((key, token) => {
       const more = [...rows, ...keys[i].filter((_, t) => t !== token).map((other) => minus(key, other))];
-      if (more.length && !apart(more)) extend([...selected, token], more);
+      if (more.length && !opposed(more)) extend([...selected, token], more);
     });
   };
   extend([], []);
   return found;
 }
 
-/** Offset of the limit from the ray of a separator: {across: vector, along: number in lengths of theta}. */
+/** Offset of the limit from the ray of a separator, which has one row or two with a multiplier: {across: vector, along: in lengths of theta}. */
 export function limitOffset({ keys, scores }, loss, selected, solution) {
-  const pulls = keys.flatMap((tokens, i) => tokens.flatMap((_, t) => (t === selected[i] ? [] : [logPull(loss, scores[i][selected[i]], scores[i][t])])));
+  const pulls = keys.flatMap((tokens, i) => tokens.flatMap((_, t) => (t === selected[i] ? [] : [logPull(loss, scores[i][selected[i]], scores[i][selected[i]] - scores[i][t])])));
   const rows = differenceRows({ keys }, selected), largest = Math.max(...solution.duals), theta = unit(solution.theta), side = [-theta[1], theta[0]];
-  let [aa, ab, bb, ra, rb] = [0, 0, 0, 0, 0]; // least squares in (part along side, along)
-  solution.duals.forEach((lambda, k) => {
-    if (lambda <= 1e-9 * largest || solution.margins[k] >= 1 + TIGHT) return;
-    const s = dot(rows[k], side), right = pulls[k] - Math.log(lambda);
-    [aa, ab, bb, ra, rb] = [aa + s * s, ab + s, bb + 1, ra + s * right, rb + right];
-  });
-  const area = aa * bb - ab * ab, flat = area <= 1e-18 * (aa * bb || 1);
-  const part = flat ? 0 : (ra * bb - rb * ab) / area, along = (rb - ab * part) / bb;
-  return { across: times(part, side), along: along - Math.log(keys.length) };
+  const [a, b] = [...solution.duals.keys()].filter((k) => solution.duals[k] > 1e-9 * largest).map((k) => [dot(rows[k], side), pulls[k] - Math.log(solution.duals[k])]);
+  const part = b && Math.abs(a[0] - b[0]) > 1e-9 ? (a[1] - b[1]) / (a[0] - b[0]) : 0; // across, where a[0] part + along = a[1], and the same for b
+  return { across: times(part, side), along: a[1] - a[0] * part - Math.log(keys.length) };
 }
 
-/** log of -loss'(gamma) (gamma - other). */
-function logPull(loss, gamma, other) {
-  const logSlope = loss === "correlation" ? 0 : loss === "exponential" ? -gamma : gamma > 0 ? -gamma - Math.log1p(Math.exp(-gamma)) : -Math.log1p(Math.exp(gamma));
-  return logSlope + Math.log(gamma - other);
+/** log of -loss'(gamma) gap. */
+function logPull(loss, gamma, gap) {
+  const logSlope = loss === "correlation" ? 0 : loss === "exponential" ? -gamma : -Math.max(gamma, 0) - Math.log1p(Math.exp(-Math.abs(gamma)));
+  return logSlope + Math.log(gap);
+}
+
+/**
+ * The line row . p = level that, far out, parts the starts that give up one of two inputs with two tokens each from all others.
+ *
+ * The chapter on Figure 8 derives it: the one input, far beyond the margin, is pulled over if row . p is higher. null where there is none.
+ */
+export function border({ keys, scores }, loss) {
+  if (keys.length !== 2 || keys[0].length !== 2) return null;
+  const best = optimalTokens({ scores }), rows = differenceRows({ keys }, best), along = rows.map((row) => dot(row, row) + dot(...rows)), kept = along.findIndex((x) => x < 0);
+  if (kept < 0) return null;
+  const [high, low] = [0, 1].map((which) => scores.map((row, i) => row[which ? 1 - best[i] : best[i]])), lost = 1 - kept;
+  const level = logPull(loss, high[kept], (high[kept] - low[kept]) * -along[kept]) - logPull(loss, low[lost], (high[lost] - low[lost]) * along[lost]);
+  return Number.isFinite(level) ? { row: [rows[0][0] + rows[1][0], rows[0][1] + rows[1][1]], level } : null;
 }
 
 // ---- head and prompt together ----------------------------------------------------------------------------------------------------------------
@@ -407,7 +425,7 @@ function logPull(loss, gamma, other) {
 /**
  * What the joint path tends to, in the plane: features[i] = Y_i x_i of the chosen token, rows[i] the differences of input i, ratio = r / R.
  *
- * {head, prompt, threshold, buffers, label}: the unit head, the unit u with the largest min over i, t of u . rows[i][t] + ratio buffers[i] that
+ * {head, prompt, threshold, buffers, relaxed, tight}: the unit head, the unit u with the largest min over i, t of u . rows[i][t] + ratio buffers[i] that
  * has no u . rows[i][t] below 0; the ratio from which on it is the relaxed SVM's. null where labels or tokens cannot be separated.
  */
 export function jointLimit(features, rows, ratio) {
@@ -417,28 +435,25 @@ export function jointLimit(features, rows, ratio) {
   const buffers = features.map((x, i) => (support[i] ? 0 : Math.max(dot(x, head) - gamma, 0)));
   const flat = rows.flat(), own = rows.flatMap((some, i) => some.map(() => buffers[i]));
   const relaxed = separator(flat, 2, rows.flatMap((some, i) => some.map(() => (support[i] ? 1 : 0))));
-  if (!relaxed.feasible || !separator(flat).feasible) return null;
+  const tight = separator(flat);
+  if (!relaxed.feasible || !tight.feasible) return null;
   const size = length(relaxed.theta);
   const threshold = Math.max(0, ...flat.map((row, k) => (own[k] > 0 ? (1 - dot(row, relaxed.theta)) / (size * own[k]) : 0)));
-  const prompt = ratio >= threshold ? unit(relaxed.theta) : widest(flat, own.map((b) => ratio * b));
-  return { head, prompt, threshold, buffers, label, relaxed };
+  const prompt = ratio >= threshold ? unit(relaxed.theta) : widest(flat, own.map((b) => ratio * b), tight.theta);
+  return { head, prompt, threshold, buffers, relaxed, tight };
 }
 
-/** The unit u that maximises the least u . row + lift, with no u . row below 0: where one term is largest, two are equal, or one is at 0. */
-function widest(rows, lifts) {
-  const candidates = rows.flatMap((row, k) => [unit(row), unit([-row[1], row[0]]), unit([row[1], -row[0]]), ...rows.slice(0, k).flatMap((other, j) => {
-    const apart = minus(row, other), size = length(apart), cosine = (lifts[j] - lifts[k]) / size;
-    if (!(Math.abs(cosine) <= 1)) return [];
-    const angle = Math.atan2(apart[1], apart[0]), turn = Math.acos(cosine);
-    return [angle + turn, angle - turn].map((a) => [Math.cos(a), Math.sin(a)]);
-  })]);
-  let best = null, value = -Infinity;
-  for (const u of candidates) {
-    if (rows.some((row) => dot(row, u) < -1e-12 * length(row))) continue;
-    const least = Math.min(...rows.map((row, k) => dot(row, u) + lifts[k]));
-    if (least > value) [best, value] = [u, least];
+/** The unit u that maximises the least u . row + lift, with no u . row below 0; middle is one with all above 0. The least falls to both sides. */
+function widest(rows, lifts, middle) {
+  const heading = (angle) => [Math.cos(angle), Math.sin(angle)], least = (angle, raised) => Math.min(...rows.map((row, k) => dot(row, heading(angle)) + raised * lifts[k]));
+  const value = (angle) => Math.min(least(angle, 0), 0) * 1e9 || least(angle, 1);
+  let low = Math.atan2(middle[1], middle[0]) - Math.PI / 2, high = low + Math.PI;
+  for (let k = 0; k < 100; k++) {
+    const third = (high - low) / 3;
+    if (value(low + third) < value(high - third)) low += third;
+    else high -= third;
   }
-  return best;
+  return heading(low);
 }
 
 // ---- where starts end ------------------------------------------------------------------------------------------------------------------------
@@ -450,12 +465,11 @@ export function outcome(problem, end, choices) {
   return { selected, place, away };
 }
 
-/** The places of the choices at which a grid of starts ends; columns x rows over the window [left, right, bottom, top], from the top left. */
-export function basins(problem, loss, rule, iterations, [left, right, bottom, top], columns, rows) {
-  const choices = locallyOptimal(problem), places = new Int8Array(columns * rows);
-  for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) {
-    const start = [left + ((c + 0.5) / columns) * (right - left), top - ((r + 0.5) / rows) * (top - bottom)];
-    places[r * columns + c] = outcome(problem, endOf(descend(problem, loss, start, rule, iterations, 2, iterations)), choices).place;
-  }
-  return places;
+/** The places of the choices at which a row of starts ends, so many between left and right at the height y. */
+export function basins(problem, loss, rule, iterations, left, right, y, columns) {
+  const choices = locallyOptimal(problem);
+  return Array.from({ length: columns }, (_, c) => {
+    const start = [left + ((c + 0.5) / columns) * (right - left), y];
+    return outcome(problem, endOf(follow(problem, loss, start, rule, iterations, iterations).path), choices).place;
+  });
 }

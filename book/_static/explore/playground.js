@@ -1,18 +1,19 @@
 // Tokens to drag: where descent takes the prompt, and where every start of the plane ends.
-import { clamp, frame, make, plane, plural, py, rounded, small } from "./view.js";
+import { bars, button, clamp, frame, make, needed, plane, plural, py, rounded, small } from "./view.js";
 import * as engine from "./engine.js";
 
 const FEW = 12; // starts
 const LEVELS = [12, 24, 48, 96]; // columns of the map, from coarse to fine
-const BAND = 60_000; // steps of descent between two looks at whether the configuration still is the same
-const STAR = Array.from({ length: 10 }, (_, k) => {
-  const [r, a] = [k % 2 ? 5 : 12, (k * Math.PI) / 5];
-  return `${k ? "L" : "M"}${(r * Math.sin(a)).toFixed(1)} ${(-r * Math.cos(a)).toFixed(1)}`;
-}).join("") + "Z";
+const SIDE = 960; // width of its canvas
+const star = (half) => `M${Array.from({ length: 10 }, (_, k) => {
+  const r = half * (k % 2 ? 0.6 : 1.4), a = (k * Math.PI) / 5;
+  return `${(r * Math.sin(a)).toFixed(1)} ${(-r * Math.cos(a)).toFixed(1)}`;
+}).join("L")}Z`;
 const square = (half) => `M${-half} ${-half}h${2 * half}v${2 * half}h${-2 * half}Z`;
 const CIRCLE = "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z";
 
 const UPRIGHT = [1, 0.5, 0, -0.5, -1, -1.5].map((y) => [0, y]), LEVEL = UPRIGHT.map(([, y]) => [y, 0]);
+const STEPS = ["normalised", "constant", "flow"];
 const BASE = { preset: "1(a)", loss: "logistic", step: "normalised", size: 0.1, shown: 1000, zoom: 1, map: false };
 const THREE = [[[-0.1, 1], [1, 0], [0, 0]]];
 /** The data of the papers' figures; (c) is the draw of the chapter Figure 1, seed 0, to three digits. */
@@ -33,26 +34,22 @@ export const PRESETS = {
 export const preset = (name) => ({ ...BASE, preset: name, ...PRESETS[name] });
 
 /** Throw where a state is none. */
-export function check({ keys, scores, starts, loss, step, size, shown, zoom, view, preset: name }) {
-  const inputs = keys.length, tokens = keys[0].length, whole = (ok, text) => {
-    if (!ok) throw new Error(text);
-  };
-  whole(inputs <= 3 && tokens >= 1 && tokens <= 8, "one to three inputs, one to eight tokens");
-  whole(keys.every((row) => row.length === tokens && row.every((key) => key.length === 2)), "two coordinates a token");
-  whole(scores.length === inputs && scores.every((row) => row.length === tokens), "one score a token");
-  whole(starts.length <= FEW && starts.every((start) => start.length === 2), "at most twelve starts");
-  whole(engine.losses.includes(loss) && ["normalised", "constant"].includes(step), "a loss and a step");
-  whole(size > 0 && size <= 100 && shown >= 0 && shown <= 1000 && zoom >= 1 && zoom <= 40, "steps and zoom");
-  whole(view.length === 4 && view[0] < view[1] && view[2] < view[3] && name in PRESETS, "a window");
+export function check({ keys, scores, starts, view, preset: name }) {
+  const inputs = keys.length, tokens = keys[0].length, every = (rows, count) => rows.every((row) => row.length === count);
+  needed(inputs <= 3 && tokens >= 1 && tokens <= 8 && every(keys, tokens), "one to three inputs, one to eight tokens");
+  needed(keys.every((row) => every(row, 2)) && every(starts, 2) && starts.length <= FEW, "two coordinates a token, and at most twelve starts");
+  needed(scores.length === inputs && every(scores, tokens), "one score a token");
+  needed(view.length === 4 && view[0] < view[1] && view[2] < view[3] && name in PRESETS, "a window");
 }
 
 /** What a configuration does: its choices, paths and ends. */
 export function solve({ keys, scores, starts, loss, step, size }) {
   const problem = { keys, scores }, choices = engine.locallyOptimal(problem);
-  const paths = starts.map((start) => engine.descend(problem, loss, start, { kind: step, size }, 1000));
-  return { problem, choices, paths, ends: paths.map((path) => engine.outcome(problem, engine.endOf(path), choices)) };
+  const runs = starts.map((start) => engine.follow(problem, loss, start, { kind: step, size }, 1000));
+  return { problem, choices, runs, ends: runs.map(({ path }) => engine.outcome(problem, engine.endOf(path), choices)) };
 }
 
+const placed = ({ times }, shown) => (times ? engine.placeAt(times, shown / 10) : shown);
 const pairs = (keys) => keys.flatMap((row, i) => row.flatMap((key, t) => row.slice(0, t).flatMap((other, u) =>
   (key[0] === other[0] && key[1] === other[1] ? [[i, u, t]] : []))));
 const named = (keys, i) => (keys.length > 1 ? ` of input ${i + 1}` : "");
@@ -71,12 +68,12 @@ export function warnings({ keys, scores }, choices) {
   if (bests.every((count) => count === 1) && !engine.separator(engine.differenceRows({ keys }, best)).feasible) {
     found.push(`No direction puts ${keys.length > 1 ? "the best tokens of all inputs" : "the best token"} ahead of all others: the global max-margin direction does not exist.`);
   }
-  if (!choices.length) found.push("No choice of tokens is locally optimal.");
+  if (!choices.length) found.push("No choice is locally optimal.");
   return found;
 }
 
 /** The sentence under the figure. */
-export function told(state, { choices, ends }) {
+export function told(state, { choices, runs, ends }) {
   const special = warnings(state, choices), moves = !special[0]?.includes("stays where it is");
   if (!moves || !ends.length) return [...special, ends.length ? "" : "No start: click into the plane to add one."].join(" ").trim();
   const at = ends.filter(({ place }) => place >= 0), best = at.filter(({ place }) => choices[place].best).length, open = ends.length - at.length;
@@ -84,26 +81,28 @@ export function told(state, { choices, ends }) {
   const counts = parts.filter(([count]) => count).map(([count, text]) => `${count} ${text}`).join(", ");
   const farthest = Math.max(...at.map(({ away }) => away));
   const angle = at.length ? ` Farthest from its limit's direction: 1 − cos = ${small(farthest)}.` : "";
-  const slow = at.length && farthest > 0.05 ? " It is still turning: 1000 steps are not enough here." : "";
-  return `${plural(ends.length, "start")} → ${counts}.${angle}${slow} ${special.join(" ")}`.trim();
+  const slow = at.length && farthest > 0.05 ? ` It is still turning: ${when(state, 1000)} is not enough here.` : "";
+  const until = Math.min(...runs.map(({ times }) => times?.at(-1) ?? 100));
+  const rest = until < 99 ? ` A flow can be followed to log t = ${until.toFixed(0)} only.` : "";
+  return `${plural(ends.length, "start")} → ${counts}.${angle}${slow}${rest} ${special.join(" ")}`.trim();
 }
+const when = ({ step }, shown) => (step === "flow" ? `log t = ${shown / 10}` : plural(shown, "step"));
 
 /** The configuration in Python. */
 export function python({ keys, scores, starts, loss, step, size }) {
   if (keys[0].length < 2) return ["# One token in each input: there is nothing to choose, and lib.problem.Problem asks for two."];
+  const [source, call, rest] = step === "flow" ? ["flow import", "log_time_flow", "[0, 100]"] : [`descent import ${step},`, "run", `${step}(${size}), 1000`];
   return [
-    "import torch", `from lib.descent import ${step}, run`, "from lib.geometry import one_minus_cosine", "from lib.losses import by_name",
+    "import torch", "from lib import losses", `from lib.${source} ${call}`, "from lib.geometry import one_minus_cosine",
     "from lib.problem import Problem", "from lib.selection import locally_optimal_selections, selected_tokens", "",
     `problem = Problem(keys=${py(keys)}, scores=${py(scores)})`, `starts = torch.tensor(${py(starts)}, dtype=torch.float64).reshape(-1, 2)`,
-    `path = run(problem, by_name("${loss}"), starts, ${step}(${size}), iterations=1000)`, "choices, separators = locally_optimal_selections(problem)",
-    "for end, selected in zip(path.theta[-1], selected_tokens(problem, path.theta[-1])):",
-    "    place = (choices == selected).all(-1).nonzero().flatten().tolist()",
-    '    away = one_minus_cosine(end, separators.theta[place[0]]).item() if place and end.any() else "not locally optimal"',
-    "    print(selected.tolist(), away)",
+    `ends = ${call}(problem, losses.${loss}, starts, ${rest}).theta[-1]`,
+    "choices, separators = locally_optimal_selections(problem)", "for end, selected in zip(ends, selected_tokens(problem, ends)):",
+    "    print(selected.tolist(), end.any() and one_minus_cosine(end, separators.theta))",
   ];
 }
 
-/** The worker's program: the engine, and an answer for each band of the map. */
+/** The worker's program: the engine, and an answer for each row of the map. */
 function mapWorker() {
   const program = `const engine = (${makeEngine})(); onmessage = ({ data }) => postMessage({ ...data, places: engine.basins(...data.given) });`;
   const address = URL.createObjectURL(new Blob([program], { type: "text/javascript" })), worker = new Worker(address);
@@ -115,53 +114,53 @@ function mapWorker() {
 function basinMap(stage, tell) {
   const canvas = make("canvas", { "aria-hidden": "true" });
   stage.prepend(canvas);
-  let worker = null, wanted = null, places = null, choices = [], level = 0, row = 0, busy = false;
+  let worker = null, wanted = null, found = [], level = 0, row = 0, best = 0, busy = false;
 
   function next() {
     if (busy || !wanted || level === LEVELS.length) return;
     worker ||= Object.assign(mapWorker(), { onmessage: receive });
-    const { problem, loss, rule, window: [left, right, bottom, top], ratio } = wanted, columns = LEVELS[level], rows = Math.max(Math.round(columns * ratio), 1);
-    const count = Math.min(Math.max(Math.floor(BAND / 1000 / columns), 1), rows - row), height = (top - bottom) / rows;
-    const band = [left, right, top - (row + count) * height, top - row * height];
+    const { key, problem, loss, rule, window: [left, right, bottom, top], ratio } = wanted, columns = LEVELS[level], rows = Math.max(Math.round(columns * ratio), 1);
     busy = true;
-    worker.postMessage({ key: wanted.key, columns, rows, row, count, given: [problem, loss, rule, 1000, band, columns, count] });
+    worker.postMessage({ key, rows, given: [problem, loss, rule, 1000, left, right, top - ((row + 0.5) / rows) * (top - bottom), columns] });
   }
-  function receive({ data: { key, columns, rows, row: first, count, places: band } }) {
+  function receive({ data: { key, rows, places } }) {
     busy = false;
     if (wanted && key === wanted.key) {
-      if (first === 0) places = { columns, rows, of: new Int8Array(columns * rows).fill(-2), before: places };
-      places.of.set(band, first * columns);
-      row = first + count;
+      paint(places, rows);
+      best = (row && best) + places.filter((place) => found[place]?.best).length;
+      row += 1;
       if (row === rows) [level, row] = [level + 1, 0];
-      paint();
       canvas.dataset.level = level;
-      if (level === LEVELS.length) tell(places.of.reduce((sum, place) => sum + (choices[place]?.best ? 1 : 0), 0) / places.of.length);
+      if (level === LEVELS.length) tell(best / rows / places.length);
     }
     next();
   }
-  function paint() {
-    const { columns, rows, of } = places, style = getComputedStyle(canvas), context = canvas.getContext("2d");
-    const colour = (place) => style.getPropertyValue(place < 0 ? "--x-map-none" : `--x-map-${look(choices, place)}`);
-    if (canvas.width !== columns * 8) Object.assign(canvas, { width: columns * 8, height: rows * 8 });
-    const old = places.before;
-    for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) {
-      let place = of[r * columns + c];
-      if (place === -2) place = old && old.of ? old.of[Math.floor((r * old.rows) / rows) * old.columns + Math.floor((c * old.columns) / columns)] : -1;
-      context.fillStyle = colour(place);
-      context.fillRect(c * 8, r * 8, 8, 8);
-    }
-    if (row === 0) places.before = null;
+  /** A row of the map over what is there, which is coarser. */
+  function paint(places, rows) {
+    const style = getComputedStyle(canvas), context = canvas.getContext("2d"), across = canvas.width / places.length, edge = (r) => Math.round((r * canvas.height) / rows);
+    places.forEach((place, k) => {
+      context.fillStyle = place < 0 ? "#777" : style.getPropertyValue(`--x-${1 + look(found, place)}`);
+      context.fillRect(k * across, edge(row), across, edge(row + 1) - edge(row));
+    });
   }
-  new MutationObserver(() => places && wanted && paint()).observe(document.documentElement, { attributeFilter: ["data-theme"] });
-  return (given, found) => {
+  /** Show the map of a configuration with these choices, or none. */
+  function show(given, choices) {
     canvas.hidden = !given;
     if (!given) wanted = null;
     else if (wanted?.key !== given.key) {
-      [wanted, choices, places, level, row] = [given, found, null, 0, 0];
+      [wanted, found, level, row] = [given, choices, 0, 0];
+      const height = Math.round(SIDE * given.ratio);
+      if (canvas.height !== height) Object.assign(canvas, { width: SIDE, height }); // which clears it
       canvas.dataset.level = 0;
     }
     next();
-  };
+  }
+  new MutationObserver(() => {
+    const given = wanted;
+    wanted = null;
+    if (given) show(given, found);
+  }).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  return show;
 }
 
 /** The colour of a choice: 0 for the best one, others in turn. */
@@ -172,7 +171,7 @@ export function playground(root, tag, name) {
   const first = preset(name in PRESETS ? name : "1(b)");
   const ui = frame(root, {
     tag, title: "Drag the tokens.", first, check, python, render,
-    hint: "Stars score best in their input; circles are starts. Click into the plane to add a start; on a start or token, arrow keys move it.",
+    hint: "Stars score best in their input, circles are starts; a click into the plane adds one. Arrow keys move what has the focus.",
   });
   const view = plane(ui.stage, { name: "The plane of keys and prompts", ui });
   const map = basinMap(ui.stage, (part) => {
@@ -186,65 +185,69 @@ export function playground(root, tag, name) {
 
   ui.presets("Figure", ["1(a)", "1(b)", "1(c)", "5", "8"].map((figure) => [figure, () => preset(figure)]));
   const score = make("input", { type: "number", "aria-label": "score", step: 0.05, min: -1000, max: 1000, onchange: () => rescore(Number(score.value)) });
-  const which = make("select", { "aria-label": "token", onchange: () => {
-    chosen = which.value.split(" ").map(Number);
+  const which = button("", () => { // the next token
+    const { keys } = ui.state(), k = chosen[0] * keys[0].length + chosen[1] + 1;
+    chosen = keys.flatMap((row, i) => row.map((_, t) => [i, t]))[k] ?? [0, 0];
     ui.ask();
-  } });
-  const less = make("button", { type: "button", "aria-label": "lower the score", onclick: () => rescore(Number(score.value) - 0.05) }, "−");
-  const more = make("button", { type: "button", "aria-label": "raise the score", onclick: () => rescore(Number(score.value) + 0.05) }, "+");
-  ui.add(make("div", { class: "explore-row" }, make("span", {}, "Score of"), which, score, less, more), () => {
+  });
+  const step = (text, word, by) => button(text, () => rescore(Number(score.value) + by), { "aria-label": `${word} the score` });
+  ui.add(make("div", { class: "explore-row" }, which, step("−", "lower", -0.05), score, step("+", "raise", 0.05)), () => {
     const { keys, scores } = ui.state();
     chosen = [Math.min(chosen[0], keys.length - 1), Math.min(chosen[1], keys[0].length - 1)];
-    if (which.children.length !== keys.length * keys[0].length || which.dataset.inputs !== String(keys.length)) {
-      which.dataset.inputs = keys.length;
-      which.replaceChildren(...keys.flatMap((row, i) => row.map((_, t) => make("option", { value: `${i} ${t}` }, `token ${t + 1}${named(keys, i)}`))));
-    }
-    which.value = chosen.join(" ");
+    which.textContent = `Score of token ${chosen[1] + 1}${named(keys, chosen[0])} ▸`;
     if (document.activeElement !== score) score.value = scores[chosen[0]][chosen[1]];
   });
-  ui.add(make("div", { class: "explore-row" },
-    ...[["token", 1, 8, resize], ["input", 1, 3, reinput], ["start", 0, FEW, restart]].flatMap(([word, low, high, act]) => [
-      make("button", { type: "button", "data-count": `${word} ${low}`, onclick: () => act(-1) }, `− ${word}`),
-      make("button", { type: "button", "data-count": `${word} ${high}`, onclick: () => act(1) }, `+ ${word}`)])), () => {
-    const { keys, starts } = ui.state(), have = { token: keys[0].length, input: keys.length, start: starts.length };
-    for (const node of ui.controls.querySelectorAll("[data-count]")) {
-      const [word, end] = node.dataset.count.split(" ");
-      node.disabled = have[word] === Number(end);
-    }
-  });
+  const numbers = make("div", { class: "explore-row" });
+  for (const [word, low, high, count, act] of [
+    ["token", 1, 8, ({ keys }) => keys[0].length, resize], ["input", 1, 3, ({ keys }) => keys.length, reinput], ["start", 0, FEW, ({ starts }) => starts.length, restart],
+  ]) {
+    const less = button(`− ${word}`, () => act(-1)), more = button(`+ ${word}`, () => act(1));
+    numbers.append(less, more);
+    ui.add(numbers, () => {
+      less.disabled = count(ui.state()) <= low;
+      more.disabled = count(ui.state()) >= high;
+    });
+  }
   ui.slider("C, score of the upper token", {
     min: 1, max: 100, step: 1, when: ({ preset: figure, keys }) => figure === "5" && keys[0].length > 1, get: ({ scores }) => scores[0][1],
-    put: (value) => ({ scores: ui.state().scores.map((row, i) => (i ? row : [row[0], value, ...row.slice(2)])) }),
+    put: (value) => rescored(0, 1, value),
+  });
+  ui.slider("Shared direction", {
+    min: 0, max: 3, step: 0.05, when: ({ preset: figure, keys }) => figure === "8" && keys.length === 2, get: ({ keys }) => -keys[1][0][0],
+    put: (value) => moved(1, 0, [-value, 1]),
   });
   ui.select("loss", "Loss", engine.losses);
-  ui.select("step", "Step", ["normalised", "constant"]);
-  ui.slider("Step size", { key: "size", min: 0.02, max: 1, step: 0.02 });
-  ui.slider("Iterations shown", { key: "shown", min: 0, max: 1000, step: 1 });
+  ui.select("step", "Step", STEPS);
+  ui.slider("Step size", { key: "size", min: 0.02, max: 1, step: 0.02, when: ({ step }) => step !== "flow" });
+  ui.slider("Iterations shown", { key: "shown", min: 0, max: 1000, step: 1, show: (x) => when(ui.state(), x) });
   ui.slider("Zoom out", { key: "zoom", min: 1, max: 40, step: 0.5, show: (x) => `${x} ×` });
   ui.toggle("map", "Colour every start by where it ends");
-  const bars = make("div", { class: "explore-bars", role: "img" });
-  ui.add(bars);
+  const attended = make("div", { class: "explore-bars" });
+  ui.add(attended);
 
-  function rescore(value) {
-    const [i, t] = chosen, scores = structuredClone(ui.state().scores);
-    if (!Number.isFinite(value)) return;
-    scores[i][t] = rounded(clamp(value, -1000, 1000), 3);
-    score.value = scores[i][t];
-    ui.set({ scores });
+  /** What changes when a token gets another place, or another score. */
+  function moved(i, t, to) {
+    const { keys } = ui.state();
+    return { keys: keys.with(i, keys[i].with(t, to)) };
   }
+  function rescored(i, t, value) {
+    const { scores } = ui.state();
+    return { scores: scores.with(i, scores[i].with(t, rounded(clamp(value || 0, -1000, 1000), 3))) };
+  }
+  const rescore = (value) => ui.set(rescored(...chosen, value));
+  // One more of each, or one less, where the buttons let it.
+  const longer = (list, by, next) => (by > 0 ? [...list, next] : list.slice(0, -1));
   function resize(by) {
-    const { keys, scores } = ui.state(), grow = (rows, what) => rows.map((row, i) => (by > 0 ? [...row, what(row, i)] : row.slice(0, -1)));
-    const spot = (row, i) => [rounded(-0.6 - 0.2 * i), rounded(0.3 * row.length - 0.8)];
-    if (by > 0 ? keys[0].length < 8 : keys[0].length > 1) ui.set({ keys: grow(keys, spot), scores: grow(scores, () => 0) });
+    const { keys, scores } = ui.state();
+    ui.set({ keys: keys.map((row, i) => longer(row, by, [rounded(-0.6 - 0.2 * i), rounded(0.3 * row.length - 0.8)])), scores: scores.map((row) => longer(row, by, 0)) });
   }
   function reinput(by) {
     const { keys, scores } = ui.state(), n = keys.length;
-    if (by < 0 && n > 1) ui.set({ keys: keys.slice(0, -1), scores: scores.slice(0, -1) });
-    if (by > 0 && n < 3) ui.set({ keys: [...keys, keys[0].map(([x, y]) => [rounded(x + 0.3 * n), rounded(y - 0.4 * n)])], scores: [...scores, scores[0]] });
+    ui.set({ keys: longer(keys, by, keys[0].map(([x, y]) => [rounded(x + 0.3 * n), rounded(y - 0.4 * n)])), scores: longer(scores, by, scores[0]) });
   }
   function restart(by) {
-    const { starts } = ui.state(), next = [rounded(0.4 * (starts.length % 4) - 0.6), rounded(0.3 * Math.floor(starts.length / 4) - 0.9)];
-    if (by > 0 ? starts.length < FEW : starts.length > 0) ui.set({ starts: by > 0 ? [...starts, next] : starts.slice(0, -1) });
+    const { starts } = ui.state(), n = starts.length;
+    ui.set({ starts: longer(starts, by, [rounded(0.4 * (n % 4) - 0.6), rounded(0.3 * Math.floor(n / 4) - 0.9)]) });
   }
 
   function render(state) {
@@ -253,74 +256,70 @@ export function playground(root, tag, name) {
     if (now !== key) [key, solved, share] = [now, solve(state), null];
     if (!view.width) return;
     view.look(window.map((x) => x * zoom));
-    const { problem, choices, paths, ends } = solved;
+    const { problem, choices, runs, ends } = solved;
     map(state.map && keys[0].length > 1 ? {
       key: now + view.window + view.width, problem, loss, rule: { kind: step, size }, window: view.window, ratio: view.height / view.width,
     } : null, choices);
-    view.segment("x axis", [view.window[0], 0], [view.window[1], 0], "axis");
-    view.segment("y axis", [0, view.window[2]], [0, view.window[3]], "axis");
+    view.axes();
     choices.forEach(({ separator, best, selected }, k) => {
       const colour = `c${look(choices, k)}`, others = choices.filter((one) => !one.best).length > 1 ? ` ${selected.map((t) => t + 1)}` : "";
       view.ray(`ray ${k}`, separator.theta, `${best ? "dashed" : "dotted"} ${colour}`, best ? "global" : `local${others}`);
-      if (best) boundary(problem, choices[k], colour);
+      boundaries(problem, choices[k], `${k} ${colour}`);
     });
-    paths.forEach((path, k) => {
+    const border = engine.border(problem, loss); // of the starts that give up an input
+    if (border) view.beside("border name", view.across("border", border.row, border.level, "dashed")(-3), 8, 0, "predicted border");
+    runs.forEach((run, k) => {
       const colour = ends[k].place < 0 ? "none" : `c${look(choices, ends[k].place)}`;
-      view.trail(`path ${k}`, path, `path ${colour}`, shown);
-      const [x, y] = view.to([path[2 * shown], path[2 * shown + 1]]);
-      if (Number.isFinite(x + y)) view.put("front", `end ${k}`, "circle", { cx: clamp(x, -99, 9e3).toFixed(1), cy: clamp(y, -99, 9e3).toFixed(1), r: 4, class: `dot ${colour}` });
+      view.trail(`path ${k}`, run.path, `path ${colour}`, placed(run, shown));
+      view.dot(`end ${k}`, engine.at(run.path, placed(run, shown)), 4, colour);
     });
     keys.forEach((row, i) => row.forEach((at, t) => token(state, i, t, at)));
     starts.forEach((at, k) => view.handle(`start ${k}`, at, {
       name: `start ${k + 1}`, value: `at ${at[0]}, ${at[1]}`, look: `start${k === followed ? " chosen" : ""}`, draw: CIRCLE, done: ui.done,
-      move: (to) => ui.change({ starts: starts.map((old, j) => (j === k ? to : old)) }), chosen: () => (followed = k) + ui.ask(),
+      move: (to) => ui.change({ starts: starts.with(k, to) }), chosen: () => (followed = k) + ui.ask(),
       press: (pressed) => {
         if (pressed !== "Delete" && pressed !== "Backspace") return false;
-        ui.change({ starts: starts.filter((_, j) => j !== k) });
+        ui.change({ starts: starts.toSpliced(k, 1) });
         return true;
       },
     }));
     view.tidy();
     drawBars(state);
-    const mapped = state.map ? (share === null ? " The map is being computed." : ` Of all starts in view ${Math.round(100 * share)} % choose best.`) : "";
+    const mapped = state.map ? (share === null ? " The map is on its way." : ` Of all starts in view ${Math.round(100 * share)} % choose best.`) : "";
     ui.say(told(state, solved) + mapped);
-    view.svg.dataset.ready = now;
   }
 
-  /** The line that separates the chosen tokens from the others, half way to the closest. */
-  function boundary(problem, { selected, separator }, colour) {
-    const along = Math.min(...problem.keys.map((row, i) => engine.dot(row[selected[i]], separator.theta))) - 0.5, { theta } = separator;
-    const foot = engine.unit(theta).map((x) => (x * along) / engine.length(theta)), side = [-theta[1], theta[0]].map((x) => (30 * x) / engine.length(theta));
-    view.segment("boundary", foot.map((x, k) => x - side[k]), foot.map((x, k) => x + side[k]), `thin dotted ${colour}`);
+  /** The lines that separate the chosen token of each input from the others, half way to the closest. */
+  function boundaries({ keys }, { selected, separator: { theta } }, name) {
+    keys.forEach((row, i) => view.across(`boundary ${i} ${name}`, theta, engine.dot(row[selected[i]], theta) - 0.5, `thin dotted ${name.slice(2)}`));
   }
+
 
   function token({ keys, scores }, i, t, at) {
-    const best = scores[i][t] === Math.max(...scores[i]), half = rounded(6 + 2.5 * clamp(scores[i][t], -0.5, 1.5), 1), [x, y] = view.to(at);
+    const best = scores[i][t] === Math.max(...scores[i]), half = rounded(6 + 2.5 * clamp(scores[i][t], -0.5, 1.5), 1);
     view.handle(`token ${i} ${t}`, at, {
       name: `token ${t + 1}${named(keys, i)}, score ${scores[i][t]}${best ? ", best" : ""}`, value: `at ${at[0]}, ${at[1]}`, done: ui.done,
-      look: `token${keys.length > 1 ? ` i${i}` : ""}${chosen[0] === i && chosen[1] === t ? " chosen" : ""}`, draw: best ? STAR : square(half),
-      move: (to) => ui.change({ keys: keys.map((row, j) => (j === i ? row.map((old, u) => (u === t ? to : old)) : row)) }),
+      look: `token${keys.length > 1 ? ` i${i}` : ""}${chosen[0] === i && chosen[1] === t ? " chosen" : ""}`, draw: (best ? star : square)(half),
+      move: (to) => ui.change(moved(i, t, to)),
       chosen: () => (chosen = [i, t]) + ui.ask(),
       press: (pressed) => {
         if (pressed !== "+" && pressed !== "-") return false;
         chosen = [i, t];
-        ui.change({ scores: scores.map((row, j) => (j === i ? row.map((old, u) => (u === t ? rounded(old + (pressed === "+" ? 0.05 : -0.05), 3) : old)) : row)) });
+        rescore(scores[i][t] + (pressed === "+" ? 0.05 : -0.05));
         return true;
       },
     });
-    if (keys.length * keys[0].length <= 8) view.label(`score ${i} ${t}`, x + 13, y - 8, `${scores[i][t]}`, "");
+    if (keys.length * keys[0].length <= 8) view.beside(`score ${i} ${t}`, at, 13, -8, `${scores[i][t]}`);
   }
 
   /** Attention of the start that was last looked at, at the iteration shown. */
-  function drawBars({ keys, scores, starts, shown }) {
-    bars.hidden = !starts.length;
+  function drawBars(state) {
+    const { keys, scores, starts, shown } = state;
+    attended.hidden = !starts.length;
     if (!starts.length) return;
     followed = Math.min(followed, starts.length - 1);
-    const path = solved.paths[followed], at = [path[2 * shown], path[2 * shown + 1]], weights = engine.attention({ keys }, at);
-    const groups = weights.map((row, i) => make("div", { class: keys.length > 1 ? `i${i}` : "c0" },
-      ...row.map((part, t) => make("i", { style: `height:${Math.max(100 * part, 1)}%`, class: scores[i][t] === Math.max(...scores[i]) ? "best" : "" }))));
-    bars.replaceChildren(make("span", {}, `Attention from start ${followed + 1} after ${shown} steps`), ...groups);
-    bars.setAttribute("aria-label", `Attention from start ${followed + 1} after ${shown} steps: ${weights.map((row) => row.map((part) => `${Math.round(100 * part)} %`).join(", ")).join("; ")}`);
+    const run = solved.runs[followed], weights = engine.attention({ keys }, engine.at(run.path, placed(run, shown)));
+    bars(attended, `Attention from start ${followed + 1} after ${when(state, shown)}`, weights, (i) => (keys.length > 1 ? `i${i}` : "c0"), (i, t) => scores[i][t] === Math.max(...scores[i]));
   }
-  ui.ask();
+  ui.start();
 }

@@ -1,19 +1,16 @@
 // One road, three speeds: all step rules end on one line beside the ray, and differ in how fast they move along it.
-import { frame, make, plane, py, small } from "./view.js";
+import { counts, frame, make, plane, py, small } from "./view.js";
 import * as engine from "./engine.js";
 
 const FIRST = { wanted: -4, size: 0.1, high: 10 };
 /** The two inputs of Figure 5: a token of score C and one of score 1 pull with unequal strength, so the road lies beside the ray. */
 const inputs = ({ high }) => ({ keys: [[[0, 0], [1, 1]], [[0, 0], [1, -1]]], scores: [[0, high], [0, 1]] });
-const RULES = [["constant step (GD)", "i0"], ["normalised (NGD)", "c1"], ["Polyak's step", "c0"]];
-const AGE = Math.log10(4e26); // steps that a thousand million a second make in the age of the universe
-
-function check({ wanted, size, high }) {
-  if (!(high >= 2 && high <= 20 && wanted >= -8 && wanted <= -1 && size >= 0.02 && size <= 1)) throw new Error("C, the alignment or the step size is out of range");
-}
+const RULES = [["GD, constant step", "i0"], ["NGD, normalised", "c1"], ["Polyak's step", "c0"]];
+const AGE = Math.log10(4e26); // steps that 10⁹ a second make in the age of the universe
 
 /**
- * Where on the road the direction is right to 1 - cos = 10^wanted, and the decimal logarithm of the steps of each rule to there.
+ * Where on the road the direction is right to 1 - cos = 10^wanted, the decimal logarithm of the steps of each rule to there, and how far each
+ * is when the first one has arrived.
  *
  * The road is r theta + across. Constant steps follow the flow, r = log t + along; normalised ones make the length size t, Polyak's theta t / 2.
  */
@@ -22,7 +19,8 @@ export function journey({ wanted, size, high }) {
   const offset = engine.limitOffset(problem, "logistic", selected, solution), own = engine.length(solution.theta), cosine = 1 - 10 ** wanted;
   const way = (engine.length(offset.across) * cosine) / Math.sqrt(1 - cosine * cosine), total = Math.hypot(way, engine.length(offset.across));
   const logs = [(way / own - offset.along - Math.log(size)) / Math.LN10, Math.log10(total / size), Math.log10((2 * total) / own)];
-  return { selected, solution, offset, way, logs };
+  const steps = 10 ** Math.min(...logs), along = (length) => Math.sqrt(Math.max(length * length - total * total + way * way, 0));
+  return { solution, offset, way, logs, reached: [Math.max(own * (Math.log(steps * size) + offset.along), 0), along(steps * size), along((steps * own) / 2)] };
 }
 
 /** A number that may have two hundred digits. */
@@ -31,7 +29,7 @@ const power = (exponent) => `10${[...String(exponent)].map((digit) => "⁰¹²³
 
 function told({ wanted, size }, { logs }) {
   const late = logs[0] - AGE;
-  const compare = late > 0 ? ` At a thousand million steps a second that is ${power(Math.round(late))} ages of the universe.` : "";
+  const compare = late > 0 ? ` At 10⁹ steps a second that is ${power(Math.round(late))} ages of the universe.` : "";
   return `For 1 − cos = ${small(10 ** wanted)} normalised descent with steps of ${size} takes ${count(logs[1])} steps, Polyak's step ${count(logs[2])}, gradient descent with the constant step ${size} takes ${count(logs[0])}.${compare}`;
 }
 
@@ -48,7 +46,7 @@ export function python({ wanted, size, high }) {
 }
 
 export function road(root, tag) {
-  const ui = frame(root, { tag, title: "One road, three speeds.", hint: "How right should the direction be? Move the slider and compare the steps.", first: FIRST, check, python, render });
+  const ui = frame(root, { tag, title: "One road, three speeds.", hint: "How right should the direction be?", first: FIRST, python, render });
   const view = plane(ui.stage, { name: "The ray, and the road beside it", ratio: 0.26, ui }), table = make("div", { class: "explore-count" });
   ui.slider("1 − cos to the limit", { key: "wanted", min: -8, max: -1, step: 0.1, show: (x) => small(10 ** x) });
   ui.slider("Step size", { key: "size", min: 0.02, max: 1, step: 0.02 });
@@ -56,9 +54,9 @@ export function road(root, tag) {
   ui.add(table);
 
   function render(state) {
-    const found = journey(state), { offset, solution, way, logs } = found;
+    const found = journey(state), { offset, solution, way, logs, reached } = found;
     const most = Math.max(...logs);
-    table.replaceChildren(...RULES.flatMap(([name, look], k) => [make("span", {}, name), make("i", { class: look, style: `width:${(100 * logs[k]) / most}%` }), make("b", {}, count(logs[k]))]));
+    counts(table, RULES.map(([name, look], k) => [name, look, logs[k] / most, count(logs[k])]));
     ui.say(told(state, found));
     if (!view.width) return;
     // The ray lies level; across is to scale with it, so that the angle at the pin is the angle that is asked for.
@@ -67,12 +65,13 @@ export function road(root, tag) {
     view.segment("ray", [0, 0], [far, 0], "dashed");
     view.segment("road", [0, side], [far, side], "path c0");
     view.segment("angle", [0, 0], [way, side], "thin");
-    const [x, y] = view.to([way, side]);
-    view.put("front", "pin", "circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: 5, class: "dot c0" });
-    view.label("at", Math.min(x - 40, view.width - 150), y + (side > 0 ? -12 : 22), `here, at length ${way < 1e3 ? way.toPrecision(3) : Math.round(way).toLocaleString("en")}`, "c0");
-    view.label("limit", 60, view.to([0, 0])[1] + (side > 0 ? 18 : -8), "max-margin direction", "");
+    RULES.forEach(([name, look], k) => {
+      view.dot(`dot ${k}`, [reached[k], side], 5, look);
+      view.beside(`name ${k}`, [reached[k], side], -20, side > 0 ? -12 : 22, name.split(/\W/)[0], look);
+    });
+    view.label("after", 8, 14, `where each is after ${count(Math.min(...logs))} steps`);
+    view.beside("limit", [way / 2, 0], 0, side > 0 ? 18 : -8, "max-margin direction");
     view.tidy();
-    view.svg.dataset.ready = JSON.stringify(state);
   }
-  ui.ask();
+  ui.start();
 }

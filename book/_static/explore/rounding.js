@@ -1,5 +1,5 @@
 // The race of Figure 1(b): the published recipe in 32 and in 64 bits against the exact gradient.
-import { clamp, frame, make, plane, plural, py, small, still } from "./view.js";
+import { button, clamp, frame, make, plane, play, plural, py, small, still } from "./view.js";
 import * as engine from "./engine.js";
 
 const LAST = 1000, DRAWN = 200; // iterations that were run, and that the paper draws
@@ -9,11 +9,6 @@ const RUNS = ["32 bits", "64 bits", "log space"], COLOURS = ["c1", "i0", "c0"];
 const ROUNDOFF = 2 ** -24;
 const FIRST = { epsilon: -9, size: 0.1, at: DRAWN, start: 5, zoom: 1 };
 const CHART = [-24, 1]; // decades of the lower panel
-
-function check({ epsilon, size, at, start, zoom }) {
-  const fine = epsilon >= -20 && epsilon <= -4 && size >= 0.02 && size <= 0.5 && at >= 0 && at <= LAST && STARTS[start] && zoom >= 1 && zoom <= 5;
-  if (!fine) throw new Error("epsilon, step size, iteration, start or zoom is out of range");
-}
 
 /** All runs from all starts, and the choice that each exact run comes to. */
 export function race({ epsilon, size }) {
@@ -26,7 +21,7 @@ export function race({ epsilon, size }) {
 /** How many of the starts of local choices have gone over to the side of the best one after so many steps, run by run. */
 export function crossed({ choices, runs, home }, at) {
   const nearer = (path, k) => {
-    const p = [path[2 * at], path[2 * at + 1]];
+    const p = engine.at(path, at);
     return engine.length(p) > 0 && choices[home[k]] && !choices[home[k]].best &&
       choices.some((one) => one.best && engine.oneMinusCosine(p, one.separator.theta) < engine.oneMinusCosine(p, choices[home[k]].separator.theta));
   };
@@ -36,15 +31,16 @@ export function crossed({ choices, runs, home }, at) {
 function told({ epsilon, at, start }, solved) {
   const locals = solved.home.filter((place) => place >= 0 && !solved.choices[place].best).length, over = crossed(solved, at);
   const stands = solved.runs.map((run) => moved(run[start].path, at)), stuck = RUNS.filter((_, k) => stands[k] < 0.5);
-  const which = at < 20 ? "Side by side so far." : over.every((count) => count === over[2]) ? "All three agree which side each start is on." :
+  const which = at < 20 ? "Side by side so far." : over.every((count) => count === over[2]) ? "All three agree on the side of each start." :
     `Of the ${plural(locals, "start")} whose limit is the local direction, 32 bits have taken ${over[0]} over to the other side, 64 bits ${over[1]}, log space ${over[2]}.`;
   const pin = at === DRAWN ? " Here the paper stops drawing." : "";
   return `After ${plural(at, "step")}, ε = 1e${epsilon}. ${which}${stuck.length && at > 0 ? ` From start ${start + 1}, ${stuck.join(" and ")} hardly move any more: the gradient is below ε.` : ""}${pin}`;
 }
 
 /** Length of the last step, in steps of full size. */
-function moved(path, at, size = Math.hypot(path[2] - path[0], path[3] - path[1])) {
-  return at ? Math.hypot(path[2 * at] - path[2 * at - 2], path[2 * at + 1] - path[2 * at - 1]) / size : 1;
+function moved(path, at) {
+  const step = (k) => engine.apart(engine.at(path, k), engine.at(path, k - 1));
+  return at ? step(at) / step(1) : 1;
 }
 
 /** The configuration in Python. */
@@ -59,19 +55,17 @@ export function python({ epsilon, size }) {
 }
 
 export function rounding(root, tag) {
-  let solved = null, key = "", playing = 0;
+  let solved = null, key = "", stop = null;
   const ui = frame(root, {
-    tag, title: "The race of Figure 1(b).", first: FIRST, check, python, render,
-    hint: "One recipe, three ways to compute its gradient. Press Play, or drag the iteration beyond the point where the paper stops drawing.",
+    tag, title: "The race of Figure 1(b).", first: FIRST, python, render,
+    hint: "One recipe, three ways to compute its gradient. Press Play, or drag the iteration.",
   });
   const view = plane(ui.stage, { name: "Paths of three runs", ratio: 0.62, ui });
-  const below = make("div", { class: "explore-stage" });
-  ui.stage.after(below);
-  const chart = plane(below, { name: "Size of the gradient against the iteration", ratio: 0.3, ui });
+  const chart = plane(ui.below(), { name: "Size of the gradient against the iteration", ratio: 0.3, ui });
 
-  const play = make("button", { type: "button", onclick: toggle }, "Play");
-  ui.add(make("div", { class: "explore-row" }, play, make("button", { type: "button", onclick: () => ui.set({ at: DRAWN }) }, "Where the paper stops"),
-    make("button", { type: "button", onclick: () => ui.set({ at: LAST }) }, "To the end"), ...RUNS.map((run, k) => make("b", { class: COLOURS[k], style: "color:var(--x)" }, run))));
+  const pressed = button("Play", toggle);
+  ui.add(make("div", { class: "explore-row" }, ...RUNS.map((run, k) => make("b", { class: COLOURS[k], style: "color:var(--x)" }, run)), pressed));
+  ui.presets("Go to", [["Where the paper stops", () => ({ at: DRAWN })], ["the end", () => ({ at: LAST })]]);
   ui.slider("Iteration", { key: "at", min: 0, max: LAST, step: 1 });
   ui.slider("ε", { key: "epsilon", min: -20, max: -4, step: 1, show: (x) => `1e${x}` });
   ui.slider("Step size", { key: "size", min: 0.02, max: 0.5, step: 0.02 });
@@ -79,24 +73,20 @@ export function rounding(root, tag) {
   ui.slider("Zoom out", { key: "zoom", min: 1, max: 5, step: 0.5, show: (x) => `${x} ×` });
 
   function toggle() {
-    if (playing) return stop();
+    if (stop) return rest();
     if (still()) return ui.set({ at: LAST });
     if (ui.state().at >= LAST) ui.change({ at: 0 });
-    play.textContent = "Pause";
-    let before = performance.now();
-    const tick = (now) => {
-      const at = Math.min(ui.state().at + Math.max(Math.round((now - before) / 12), 1), LAST);
-      before = now;
+    pressed.textContent = "Pause";
+    stop = play((passed) => {
+      const at = Math.min(ui.state().at + Math.max(Math.round(passed / 12), 1), LAST);
       ui.change({ at });
-      if (at === LAST) stop();
-      else playing = requestAnimationFrame(tick);
-    };
-    playing = requestAnimationFrame(tick);
+      if (at === LAST) rest();
+    });
   }
-  function stop() {
-    cancelAnimationFrame(playing);
-    playing = 0;
-    play.textContent = "Play";
+  function rest() {
+    stop();
+    stop = null;
+    pressed.textContent = "Play";
     ui.done();
   }
 
@@ -106,49 +96,47 @@ export function rounding(root, tag) {
     if (view.width) drawPaths(at, start, zoom);
     if (chart.width) drawSizes(state);
     ui.say(told(state, solved));
-    view.svg.dataset.ready = now;
   }
   function drawPaths(at, start, zoom) {
     view.look([-6, 21, -3, 15].map((x) => x * zoom));
     solved.choices.forEach(({ separator, best }, k) => view.ray(`ray ${k}`, separator.theta, best ? "dashed" : "dotted", best ? "global" : "local"));
     [2, 1, 0].forEach((kind) => solved.runs[kind].forEach(({ path }, k) => {
       view.trail(`${kind} ${k}`, path, `path ${COLOURS[kind]}${k === start ? " wide" : ""}`, at);
-      const spot = (j) => view.to([path[2 * j], path[2 * j + 1]]).map((x) => clamp(x, -99, 9e3).toFixed(1)), [x, y] = spot(at), [u, v] = spot(DRAWN);
-      view.put("front", `dot ${kind} ${k}`, "circle", { cx: x, cy: y, r: 4, class: `dot ${COLOURS[kind]}` });
-      if (kind === 0 && at > DRAWN) view.put("front", `pin ${k}`, "path", { d: `M${u} ${v}m-4 -4l8 8m0 -8l-8 8`, class: "none" });
+      view.dot(`dot ${kind} ${k}`, engine.at(path, at), 4, COLOURS[kind]);
+      if (kind === 0 && at > DRAWN) view.mark(`pin ${k}`, engine.at(path, DRAWN), "m-4 -4l8 8m0 -8l-8 8", "none");
     }));
-    if (at > DRAWN) view.label("pinned", 10, view.height - 10, "× where the paper stops drawing (200)", "");
+    if (at > DRAWN) view.label("pinned", 10, view.height - 10, "× where the paper stops drawing (200)");
     view.tidy();
   }
 
   /** Logarithms of the gradient that each run computes, of the true one where 32 bits are, and of epsilon. */
   function drawSizes({ at, start, epsilon }) {
-    chart.window = [0, LAST, ...CHART];
-    chart.to = ([k, decade]) => [40 + (k / LAST) * (chart.width - 140), ((CHART[1] - decade) / (CHART[1] - CHART[0])) * chart.height];
-    const log = (x) => clamp(Math.log10(x), CHART[0], CHART[1]), { path, sizes } = solved.runs[0][start], line = (name, of, look) => {
+    chart.chart([0, LAST, ...CHART], 40, 100);
+    const log = (x) => clamp(Math.log10(x), ...CHART), { path, sizes } = solved.runs[0][start], line = (name, of, look) => {
       const points = [];
       for (let k = 0; k < LAST; k += 4) points.push(k, of(k));
       chart.trail(name, points, look);
       return points.at(-1);
     };
     const truth = (k) => {
-      const { direction, logScale } = engine.gradient(PROBLEM, "logistic", [path[2 * k], path[2 * k + 1]]);
+      const { direction, logScale } = engine.gradient(PROBLEM, "logistic", engine.at(path, k));
       return clamp((logScale + Math.log(engine.length(direction))) / Math.LN10, ...CHART);
     };
-    const ends = [["in 32 bits", line("computed", (k) => log(sizes[k]), "path c1"), "c1"], ["true, there", line("true", truth, "path c0"), "c0"]];
-    chart.segment("epsilon", [0, epsilon], [LAST, epsilon], "dashed");
-    chart.segment("roundoff", [0, Math.log10(ROUNDOFF)], [LAST, Math.log10(ROUNDOFF)], "dotted");
-    chart.segment("now", [at, CHART[0]], [at, CHART[1]], "axis");
-    chart.segment("drawn", [DRAWN, CHART[0]], [DRAWN, CHART[1]], "thin dotted");
-    ends.push(["ε", epsilon, ""], ["2⁻²⁴, roundoff", Math.log10(ROUNDOFF), ""]);
+    const level = (decade, look) => chart.segment(look, [0, decade], [LAST, decade], look) || decade, upright = (k, look) => chart.segment(look, [k, CHART[0]], [k, CHART[1]], look);
+    upright(at, "axis");
+    upright(DRAWN, "thin dotted");
+    const ends = [
+      ["in 32 bits", line("computed", (k) => log(sizes[k]), "path c1"), "c1"], ["true, there", line("true", truth, "path c0"), "c0"],
+      ["ε", level(epsilon, "dashed"), ""], ["2⁻²⁴, roundoff", level(Math.log10(ROUNDOFF), "dotted"), ""],
+    ];
     let lowest = -99;
     for (const [text, decade, look] of ends.sort((a, b) => b[1] - a[1])) {
       lowest = Math.max(chart.to([0, decade])[1] + 4, lowest + 14, 12);
       chart.label(text, chart.width - 94, lowest, text, look);
     }
-    for (const decade of [0, -8, -16, -24]) chart.label(`decade ${decade}`, 2, clamp(chart.to([0, decade])[1] + 4, 12, chart.height - 2), `1e${decade}`, "");
-    chart.label("what", 44, 13, "size of the gradient", "");
+    for (const decade of [0, -8, -16, -24]) chart.label(`decade ${decade}`, 2, clamp(chart.to([0, decade])[1] + 4, 12, chart.height - 2), `1e${decade}`);
+    chart.label("what", 44, 13, "size of the gradient");
     chart.tidy();
   }
-  ui.ask();
+  ui.start();
 }

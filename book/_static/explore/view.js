@@ -1,7 +1,6 @@
 // What all interactive figures share: a drawing that keeps its nodes, handles to drag, controls, state with undo and an address.
 
-const SHAPES = new Set(["svg", "g", "path", "line", "circle", "rect", "text", "polygon", "title"]);
-const ENOUGH = 80; // configurations that undo goes back
+const SHAPES = new Set(["svg", "g", "path", "line", "circle", "text"]);
 
 /** A new node of HTML or SVG; attributes named on... are listeners. */
 export function make(name, attributes = {}, ...children) {
@@ -13,6 +12,31 @@ export function make(name, attributes = {}, ...children) {
   node.append(...children.filter((child) => child !== null));
   return node;
 }
+
+export const button = (text, onclick, more) => make("button", { type: "button", onclick, ...more }, text);
+
+/** Call tick(milliseconds since the last one) frame by frame until it says so; the function that is returned ends it at once. */
+export function play(tick) {
+  let asked = 0, before = performance.now();
+  const next = (now) => {
+    asked = requestAnimationFrame(next);
+    if (tick(now - before)) cancelAnimationFrame(asked);
+    before = now;
+  };
+  asked = requestAnimationFrame(next);
+  return () => cancelAnimationFrame(asked);
+}
+
+/** Fill a node with bars that stand, a group for each row of shares, and the words that say what they are. */
+export function bars(node, words, rows, look, best = () => false) {
+  const text = `${words}: ${rows.map((row) => row.map((part) => `${Math.round(100 * part)} %`).join(", ")).join("; ")}`;
+  node.replaceChildren(make("span", {}, words), ...rows.map((row, i) => make("div", { class: look(i), role: "img", "aria-label": text },
+    ...row.map((part, t) => make("i", { style: `height:${Math.max(100 * part, 1)}%`, class: best(i, t) && "best" })))));
+}
+
+/** Fill a node with bars that lie, each with its name and its number. */
+export const counts = (node, rows) => node.replaceChildren(...rows.flatMap(([name, look, share, number]) => [
+  make("span", {}, name), make("i", { class: look, style: `width:${100 * share}%` }), make("b", {}, number)]));
 
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 export const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
@@ -57,6 +81,8 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     self.window = [x - w, x + w, y - h, y + h];
   };
   self.to = ([x, y]) => [(x - self.window[0]) * self.scale, (self.window[3] - y) * self.scale];
+  /** Where a point of the plane is drawn, as an attribute has it. */
+  const placed = (at) => self.to(at).map((x) => clamp(x, -9e3, 9e3).toFixed(1));
   const from = (event) => {
     const box = svg.getBoundingClientRect();
     return [self.window[0] + (event.clientX - box.left) / self.scale, self.window[3] - (event.clientY - box.top) / self.scale];
@@ -64,20 +90,16 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
 
   /** Have a node of this name with these attributes, and with this text. */
   self.put = (layer, key, name, attributes, text) => {
-    const have = kept.get(key) || { node: layers[layer].appendChild(make(name)), old: {} };
-    kept.set(key, have);
+    const node = kept.get(key) || layers[layer].appendChild(make(name));
+    kept.set(key, node);
     used.add(key);
-    for (const [attribute, value] of Object.entries(attributes)) {
-      if (have.old[attribute] === value) continue;
-      have.node.setAttribute(attribute, value);
-      have.old[attribute] = value;
-    }
-    if (text !== undefined && have.text !== text) have.node.textContent = have.text = text;
-    return have.node;
+    for (const attribute in attributes) if (node.getAttribute(attribute) !== String(attributes[attribute])) node.setAttribute(attribute, attributes[attribute]);
+    if (text && node.textContent !== text) node.textContent = text;
+    return node;
   };
   /** Take away what was not put since the last call. */
   self.tidy = () => {
-    for (const [key, { node }] of kept) {
+    for (const [key, node] of kept) {
       if (used.has(key)) continue;
       node.remove();
       kept.delete(key);
@@ -86,34 +108,54 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
   };
 
   self.segment = (key, a, b, look) => {
-    const [[x1, y1], [x2, y2]] = [self.to(a), self.to(b)];
-    self.put("lines", key, "line", { x1: x1.toFixed(1), y1: y1.toFixed(1), x2: x2.toFixed(1), y2: y2.toFixed(1), class: look });
+    const [[x1, y1], [x2, y2]] = [placed(a), placed(b)];
+    self.put("lines", key, "line", { x1, y1, x2, y2, class: look });
   };
   /** A ray from the origin to the border, and its name there. */
   self.ray = (key, [x, y], look, label) => {
     const [left, right, bottom, top] = self.window, reach = Math.min(x ? (x > 0 ? right : left) / x : Infinity, y ? (y > 0 ? top : bottom) / y : Infinity);
     if (!(reach > 0)) return;
     self.segment(key, [0, 0], [reach * x, reach * y], look);
-    const [u, v] = self.to([reach * x, reach * y]), wide = label.length * 7.5 + 8, upright = v < 1 || v > self.height - 1;
-    const beside = x > 0 === y > 0 ? u + 6 : u - wide, place = upright ? [beside, y > 0 ? 14 : self.height - 6] : [x > 0 ? u - wide : 6, v - 8];
-    self.label(`${key} name`, clamp(place[0], 4, self.width - wide), clamp(place[1], 14, self.height - 6), label, `${look}`);
+    const [u, v] = self.to([reach * x, reach * y]), wide = label.length * 7.5 + 8;
+    self.label(`${key} name`, clamp(u + (x > 0 === y > 0 ? 6 : -wide), 4, self.width - wide), clamp(v + (y < 0 ? 18 : -8), 14, self.height - 6), label, look);
   };
-  self.label = (key, x, y, text, look) => self.put("front", key, "text", { x: x.toFixed(1), y: y.toFixed(1), class: look }, text);
+  self.label = (key, x, y, text, look = "") => self.put("front", key, "text", { x: x.toFixed(1), y: y.toFixed(1), class: look }, text);
+  /** A text beside a point of the plane. */
+  self.beside = (key, at, dx, dy, text, look) => self.label(key, self.to(at)[0] + dx, self.to(at)[1] + dy, text, look);
+  self.dot = (key, at, r, look) => {
+    const [cx, cy] = placed(at);
+    if (Number.isFinite(cx - cy)) self.put("front", key, "circle", { cx, cy, r, class: `dot ${look}` });
+  };
+  /** A shape, d of its own, at a point of the plane. */
+  self.mark = (key, at, d, look) => self.put("front", key, "path", { d: `M${placed(at)}${d}`, class: look });
+  self.area = (layer, key, points, look) => self.put(layer, key, "path", { d: `M${points.map(placed).join("L")}Z`, class: look });
+  /** The line row . x = level, from so far on one side of its foot to the other; the function that has its points. */
+  self.across = (key, [x, y], level, look) => {
+    const size = Math.hypot(x, y), on = (far) => [(level / size) * x - far * y, (level / size) * y + far * x].map((part) => part / size);
+    if (size > 0) self.segment(key, on(-30), on(30), look);
+    return on;
+  };
+  self.axes = () => {
+    self.segment("x axis", [self.window[0], 0], [self.window[1], 0], "axis");
+    self.segment("y axis", [0, self.window[2]], [0, self.window[3]], "axis");
+  };
   /** The points x0, y0, x1, ... as a line, without those that nobody would see. */
   self.trail = (key, points, look, last = points.length / 2 - 1, layer = "lines") => {
-    const beyond = 2 * Math.max(self.width, self.height);
-    let d = "", before = null, drawn = null;
+    const beyond = 3 * (self.width + self.height);
+    let d = "", u = NaN, v = NaN;
     for (let k = 0; k <= last; k++) {
-      const [x, y] = self.to([points[2 * k], points[2 * k + 1]]);
-      const near = drawn && k < last && Math.abs(x - drawn[0]) + Math.abs(y - drawn[1]) < 1.5;
-      if (!Number.isFinite(x + y) || near) continue;
-      const outside = x < -beyond || x > 2 * beyond || y < -beyond || y > 2 * beyond;
-      if (!outside) d += `${before === "out" || !d ? "M" : "L"}${x.toFixed(1)} ${y.toFixed(1)}`;
-      else if (drawn && before === "in") d += `L${clamp(x, -9e3, 9e3).toFixed(1)} ${clamp(y, -9e3, 9e3).toFixed(1)}`;
-      before = outside ? "out" : "in";
-      drawn = [x, y];
+      const [x, y] = self.to([points[2 * k], points[2 * k + 1]]), away = Math.hypot(x - u, y - v);
+      if (!Number.isFinite(x + y) || (k < last && away < (Math.hypot(x, y) > beyond ? 300 : 1.5))) continue;
+      const far = Math.max(1, Math.hypot(x, y) / 1e6); // a browser reads no longer numbers
+      d += `${d ? "L" : "M"}${(x / far).toFixed(1)} ${(y / far).toFixed(1)}`;
+      [u, v] = [x, y];
     }
     self.put(layer, key, "path", { d: d || "M0 0", class: look });
+  };
+  /** Show just this window, with a scale of its own for each axis, right of a margin and left of another. */
+  self.chart = (window, before, after) => {
+    const [left, right, bottom, top] = self.window = window;
+    self.to = ([x, y]) => [before + ((x - left) / (right - left)) * (self.width - before - after), ((top - y) / (top - bottom)) * self.height];
   };
 
   /**
@@ -122,8 +164,8 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
    * press(key) gets the other keys; chosen() is called when it gets the focus.
    */
   self.handle = (key, at, { name, value, look, draw, move, done, press = () => false, chosen = () => {} }) => {
-    const fresh = !kept.has(key), [x, y] = self.to(at), node = self.put("handles", key, "g", {
-      transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`, class: `explore-handle ${look}`, tabindex: 0, role: "slider", "aria-label": name,
+    const fresh = !kept.has(key), node = self.put("handles", key, "g", {
+      transform: `translate(${placed(at)})`, class: `explore-handle ${look}`, tabindex: 0, role: "slider", "aria-label": name,
       "aria-valuetext": value, "aria-valuenow": rounded(at[0]), "aria-roledescription": "point in the plane", "data-key": key,
     });
     node.act = { at, move, done, press, chosen };
@@ -132,7 +174,7 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
       node.addEventListener("focus", () => node.act.chosen());
       node.addEventListener("keydown", (event) => keyed(node, event));
     }
-    if (node.shown !== draw) node.lastChild.setAttribute("d", (node.shown = draw));
+    node.lastChild.setAttribute("d", draw);
   };
 
   function keyed(node, event) {
@@ -196,8 +238,12 @@ function readAs(text, like) {
   if (Array.isArray(like)) return text === "" ? [] : text.split(BETWEEN[depth(like) - 1]).map((part) => readAs(part, like[0]));
   if (typeof like === "string") return text;
   if (typeof like === "boolean") return text === "true";
-  if (text.trim() === "" || !(Math.abs(Number(text)) <= 1000)) throw new Error(`${text} is no number between -1000 and 1000`);
+  needed(text.trim() !== "" && Math.abs(Number(text)) <= 1000, `${text} is no number between -1000 and 1000`);
   return Number(text);
+}
+
+export function needed(whole, text) {
+  if (!whole) throw new Error(text);
 }
 
 /** Return the state of a figure that the address has, over its first one; null where there is none. */
@@ -219,33 +265,38 @@ function address(tag, state) {
 /**
  * The frame of a figure in an element of the page, and its state.
  *
- * first: its state at the beginning; check(state) throws where a state is none; render(state) draws; python(state) is the snippet's lines.
- * The parts: stage, controls, say(sentence), change(by), done(), state().
+ * first: its state at the beginning; check(state) throws where a state is none, beyond what its controls allow; render(state) draws;
+ * python(state) is the snippet's lines. The parts: stage, controls, say(sentence), change(by), done(), state(), and start() when all are there.
  */
-export function frame(root, { tag, title, hint, first, check, render, python }) {
+export function frame(root, { tag, title, hint, first, check = () => {}, render, python }) {
   const stage = make("div", { class: "explore-stage" }), controls = make("div", { class: "explore-controls" });
   const sentence = make("p", { class: "explore-said" }), live = make("p", { class: "explore-live", role: "status", "aria-live": "polite" });
-  const code = make("code"), undo = make("button", { type: "button", onclick: back }, "Undo");
-  const copied = make("button", { type: "button", onclick: copy }, "Copy link");
+  const code = make("code"), undo = button("Undo", back), copied = button("Copy link", copy);
   const box = make("section", { class: "explore-box", "aria-label": title },
     make("p", { class: "explore-title" }, make("strong", {}, title), ` ${hint}`), stage, sentence, live, controls,
-    make("div", { class: "explore-foot" }, undo, make("button", { type: "button", onclick: () => set(first) }, "Reset"), copied,
+    make("div", { class: "explore-foot" }, undo, button("Reset", () => set(first)), copied,
       make("details", {}, make("summary", {}, "The same in Python"), make("pre", {}, code))));
   const fallback = make("div", { class: "explore-fallback" }, ...root.childNodes);
   root.append(fallback, box);
 
   let state = first, settled = JSON.stringify(first), asked = 0, speaking = 0, note = "";
-  const past = [], bound = [];
-  try {
-    const given = fromAddress(tag, first);
-    if (given) {
-      check(given);
-      state = given;
-      settled = JSON.stringify(state);
-      setTimeout(() => root.scrollIntoView({ block: "center" }));
+  const past = [], bound = [], limits = {};
+  /** Begin with what the address has. */
+  function start() {
+    try {
+      const given = fromAddress(tag, first);
+      if (given) {
+        for (const key in limits) needed(limits[key](given[key]), `${key} is ${given[key]}`);
+        check(given);
+        state = given;
+        settled = JSON.stringify(state);
+        setTimeout(() => root.scrollIntoView({ block: "center" }));
+      }
+    } catch (error) {
+      note = `The address holds no configuration of this figure (${error.message}); this is its first one. `;
     }
-  } catch (error) {
-    note = `The address holds no configuration of this figure (${error.message}); this is its first one. `;
+    code.textContent = python(state).join("\n");
+    ask();
   }
 
   function draw() {
@@ -265,7 +316,6 @@ export function frame(root, { tag, title, hint, first, check, render, python }) 
     const text = JSON.stringify(state);
     if (text !== settled) {
       past.push(settled);
-      if (past.length > ENOUGH) past.shift();
       settled = text;
       history.replaceState(null, "", address(tag, state));
     }
@@ -284,12 +334,12 @@ export function frame(root, { tag, title, hint, first, check, render, python }) 
     done();
   }
   function copy() {
-    const link = location.href.split("#")[0] + address(tag, state), tell = (text) => {
+    const tell = (text) => () => {
       copied.textContent = text;
       setTimeout(() => (copied.textContent = "Copy link"), 2500);
     };
     history.replaceState(null, "", address(tag, state));
-    Promise.resolve(navigator.clipboard?.writeText(link) ?? Promise.reject()).then(() => tell("Copied"), () => tell("It is in the address bar"));
+    Promise.resolve(navigator.clipboard?.writeText(location.href) ?? Promise.reject()).then(tell("Copied"), tell("It is in the address bar"));
   }
   function say(text) {
     sentence.textContent = note + text;
@@ -301,20 +351,26 @@ export function frame(root, { tag, title, hint, first, check, render, python }) 
     event.preventDefault();
     back();
   });
-  code.textContent = python(state).join("\n");
 
   return {
-    stage, controls, say, change, done, set, ask, now: draw, state: () => state,
+    /** Room for one more drawing under the others. */
+    below() {
+      const more = make("div", { class: "explore-stage" });
+      sentence.before(more);
+      return more;
+    },
+    stage, controls, say, change, done, set, ask, start, now: draw, state: () => state,
     /** A row of buttons, each of which sets a part of the state. */
     presets(name, options) {
       controls.append(make("div", { role: "group", "aria-label": name, class: "explore-row" }, make("span", {}, name),
-        ...options.map(([label, by]) => make("button", { type: "button", onclick: () => set(by()) }, label))));
+        ...options.map(([label, by]) => button(label, () => set(by())))));
     },
     /** A slider over a part of the state, or over what get finds there and put makes of it. */
     slider(name, { key, get = (now) => now[key], put = (value) => ({ [key]: value }), min, max, step, show = String, when = () => true }) {
       const input = make("input", { type: "range", min, max, step, oninput: () => change(put(Number(input.value))), onchange: done });
       const output = make("output"), label = make("label", {}, make("span", {}, name), input, output);
       controls.append(label);
+      if (key) limits[key] = (value) => value >= min && value <= max && (step < 1 || Number.isInteger(value));
       bound.push(() => {
         label.hidden = !when(state);
         if (label.hidden) return;
@@ -326,11 +382,12 @@ export function frame(root, { tag, title, hint, first, check, render, python }) 
     select(key, name, options) {
       const input = make("select", { onchange: () => set({ [key]: input.value }) }, ...options.map((option) => make("option", { value: option }, option)));
       controls.append(make("label", {}, make("span", {}, name), input));
+      limits[key] = (value) => options.includes(value);
       bound.push(() => (input.value = state[key]));
     },
     toggle(key, name) {
       const input = make("input", { type: "checkbox", onchange: () => set({ [key]: input.checked }) });
-      controls.append(make("label", { class: "explore-check" }, input, make("span", {}, name)));
+      controls.append(make("label", {}, input, make("span", {}, name)));
       bound.push(() => (input.checked = state[key]));
     },
     /** Something of the figure's own among the controls. */
