@@ -35,10 +35,24 @@ def text_of(path):
         raise BookError(f"{path} cannot be read: {error.strerror.lower()}") from None
 
 
+class Once(yaml.SafeLoader):
+    """YAML in which no key stands twice: the first would be lost."""
+
+
+def _once(loader, node):
+    names = [loader.construct_object(key) for key, _ in node.value]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise yaml.constructor.ConstructorError(None, None, f"{twice[0]!r} stands there twice", node.start_mark)
+    return loader.construct_mapping(node, deep=True)
+
+
+Once.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _once)
+
+
 def yaml_of(path, text=None):
-    """Return what a YAML file of the book holds, or the text of one."""
+    """Return what a YAML file of the book holds, or the text of one; BookError also where a key stands twice."""
     try:
-        return yaml.safe_load(text_of(path) if text is None else text)
+        return yaml.load(text_of(path) if text is None else text, Once)
     except yaml.YAMLError as error:
         raise BookError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
 
