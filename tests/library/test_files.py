@@ -11,7 +11,8 @@ from problems import seeded
 from torch import nn
 
 from lib.files import file_problem, layer_prefixes, read_state, read_tokens
-from lib.layers import layer_problem, layer_weights, state_weights
+from lib.layers import layer_problem
+from lib.weights import layer_weights, state_weights
 
 N, T, D = 4, 5, 8
 
