@@ -64,9 +64,9 @@ class Examination:
         SVM-neighbours whose score is not below the selected token's. With a gap these are support vectors of the
         separator that was found.
     locally_optimal : bool or None
-        Whether the choice is separated, and no neighbour outscores it (Definition 2, arXiv:2306.13596). With a gap: True
-        where no token that outscores can be a neighbour, False where without those tokens a shorter separator is known
-        than any with them, None where neither is so.
+        Whether the choice is separated, and no neighbour outscores it (Definition 2, arXiv:2306.13596). With a gap it
+        is True where no token that outscores can be a neighbour, False where without those tokens a shorter separator
+        is known than any with them, and None where neither is so.
     separator : Separator
         With its theta in the coordinates of the problem, and its gap.
     conflict : list of (int, int)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from problems import seeded
+from problems import refuses, seeded
 from torch import nn
 
 from lib.layers import head_problem, layer_problem, record, recorded_problem
@@ -334,8 +334,4 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_input_is_refused_in_a_sentence(case):
-    call, sentence = REFUSED[case]
-    with pytest.raises((ValueError, TypeError)) as refused:
-        call()
-    assert sentence in str(refused.value)
-    assert "\n" not in str(refused.value)
+    refuses(*REFUSED[case])
