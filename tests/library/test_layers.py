@@ -233,7 +233,7 @@ def test_a_black_box_that_no_parameter_has_says_how_far_it_is():
     assert problem.mask is None
 
 
-STATE = renamed(attention_layer(), "BERT")
+STATE, OUT = renamed(attention_layer(), "BERT"), "attention.output.dense"
 NAN = STATE | {"l.3.attention.self.key.weight": torch.full((D, D), torch.nan)}
 WEIGHTS = layer_weights(attention_layer())
 SHARED = {
@@ -286,6 +286,18 @@ REFUSED = {
         "queries of a head have 2 entries, keys 1: give the layer's heads, and its groups where heads share their keys",
     ),
     "groups": (lambda: state_weights(SHARED, 4, groups=3), "heads is 4, groups is 3: give a number of groups"),
+    "an output matrix of another width": (
+        lambda: state_weights(STATE | {f"l.3.{OUT}.weight": torch.ones(D, 6)}, 2, "l.3."),
+        f"l.3.{OUT}.weight has shape (8, 6): 2 heads of 4 values need 8 columns",
+    ),
+    "a bias of another length": (
+        lambda: state_weights(STATE | {f"l.3.{OUT}.bias": torch.ones(3)}, 2, "l.3."),
+        f"l.3.{OUT}.bias has 3 entries, its weight 8 rows: they must agree",
+    ),
+    "a matrix of three dimensions": (
+        lambda: state_weights(STATE | {f"l.3.{OUT}.weight": torch.ones(2, D, 4)}, 2, "l.3."),
+        f"l.3.{OUT}.weight has shape (2, 8, 4): give an array of shape (out, in)",
+    ),
     "weights that are not numbers": (
         lambda: state_weights(NAN, 2, "l.3."),
         "l.3.attention.self.key.weight has the entry nan at index (0, 0): all entries must be finite numbers",
