@@ -62,7 +62,7 @@ class Examination:
         1 - cos from theta to the separator; nan without one.
     outscored : Tensor of bool, shape (n, T)
         SVM-neighbours whose score is not below the selected token's. With a gap these are support vectors of the
-        separator that was found.
+        separator that was found, or if none of those scores as high what may be neighbours.
     locally_optimal : bool or None
         Whether the choice is separated, and no neighbour outscores it (Definition 2, arXiv:2306.13596). With a gap it
         is True where no token that outscores can be a neighbour, False where without those tokens a shorter separator
@@ -256,11 +256,8 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     formed = _formed(problem)
     if not formed and (settle or all_choices):
         raise ValueError(_too_many("settle" if settle else "all_choices", problem))
-    if formed:
-        problem = problem.to(torch.float64, "cpu")
-        small, here, back = _compact(problem, theta.to("cpu", torch.float64))
-    else:
-        small, here, back = problem.to(torch.float32, "cpu"), theta.to("cpu", torch.float32), lambda vector: vector
+    dtype = torch.float64 if formed else torch.float32
+    small, here, back = _compact(problem.to(dtype, "cpu"), theta.to("cpu", dtype), formed)
     today, length = selected_tokens(small, here), norm(here)
     selected = today if selected is None else check_selected(small, selected)
     if selected.ndim > 1:
@@ -331,12 +328,13 @@ def irreducible(rows, certificate):
         places, unit, weights = places[kept], unit[kept], weights[kept]
 
 
-def _compact(problem, theta):
+def _compact(problem, theta, formed):
     """Problem and theta in few coordinates, and the way back for a vector of the span.
 
-    In the span of the rows, where that is smaller, with one coordinate more for the length of theta's part outside.
+    In the span of the rows, where these are formed and it is smaller, with one coordinate more for the length of
+    theta's part outside.
     """
-    if problem.parameter_size <= problem.scores.numel():
+    if not formed or problem.parameter_size <= problem.scores.numel():
         return problem, theta, lambda vector: vector
     spanned = in_span(problem)
     inside = span_coordinates(spanned, problem.logits(theta))
@@ -403,8 +401,9 @@ def _outscored_to_gap(problem, selected, separator):
     weights = torch.zeros_like(problem.scores).scatter(-1, others, separator.duals.view(others.shape))
     higher = seen & (problem.scores >= problem.scores.gather(-1, selected[:, None]))
     higher = higher.scatter(-1, selected[:, None], value=False)
-    if not (higher & svm_neighbours(problem, selected, separator)).any():
-        return torch.zeros_like(higher), True
+    possible = higher & svm_neighbours(problem, selected, separator)
+    if not possible.any():
+        return possible, True
     left = seen & ~higher
     some = left.sum(-1) > 1
     if some.any():
@@ -413,7 +412,8 @@ def _outscored_to_gap(problem, selected, separator):
         )
         without = factored_separator(Problem(keys, scores, queries, mask=left[some]), selected[some], GAP)
         held = norm(without.theta) < (1 - separator.gap) * norm(separator.theta)
-    return higher & (weights > 0), False if not some.any() or held else None
+    found = higher & (weights > 0)
+    return found if found.any() else possible, False if not some.any() or held else None
 
 
 def _away(theta, separator):

@@ -76,7 +76,7 @@ def test_in_the_span_all_is_as_in_the_full_space(monkeypatch):
     problem = random_problem(1, n=2, T=3, d=4, queries=5)
     theta = random_theta(1, problem)
     small = examine(problem, theta, iterations=100, all_choices=True)
-    monkeypatch.setattr(examination, "_compact", lambda problem, theta: (problem, theta, lambda vector: vector))
+    monkeypatch.setattr(examination, "_compact", lambda problem, theta, formed: (problem, theta, lambda vector: vector))
     full = examine(problem, theta, iterations=100, all_choices=True)
     assert problem.parameter_size > problem.scores.numel()
     torch.testing.assert_close(small.separator.theta, full.separator.theta, rtol=1e-7, atol=1e-9)
