@@ -15,10 +15,12 @@ from .geometry import on_circle, unit
 from .joint import TIGHT, selected_features
 from .logspace import excess_risk, ordered
 from .losses import logistic
-from .paths import BISECTIONS, FEWEST, REFINED
+from .paths import FEWEST, REFINED
 from .problem import difference_rows
 from .selection import selected_tokens
 from .separators import att_svm, hard_margin, label_svm, relaxed_att_svm
+
+BISECTIONS = 55  # from the spacing of a grid of angles, or of margins, to that of floats
 
 
 class JointLimit(NamedTuple):

@@ -29,6 +29,7 @@ ANGLE = 2.0**-51  # half the width of a bracket that is narrow enough; the round
 STEEP = 300.0  # margin at which a slope is given by its logarithm
 FAINT = 1e-100  # part of attention whose logarithm is taken out: products of three still are floats
 LANES = 8  # trials that go abreast
+KEPT = 2**23  # numbers of problems that stand side by side from one gradient to the next
 LOWEST = -707.0  # a logarithm of a float of full precision
 LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # the first has its last 20 bits at zero
 TO_WHOLE = 1.5 * 2.0**52  # added to a number it leaves the nearest whole one
@@ -455,12 +456,19 @@ def _add_multiples(factors, rows, out):
 
 
 @compiled()
-def _side_by_side(keys, queries, scores, places, thetas, first, last, own_keys, own_queries, own_scores, theta):
-    """Put the trials from the first on into the lanes; the last of all fills those that are left."""
+def _side_by_side(keys, queries, scores, places, first, last, own_keys, own_queries, own_scores):
+    """Put the problems of the trials from the first on into the lanes; the last of all fills those that are left."""
     for lane in range(LANES):
         b = min(first + lane, last - 1)
         own_keys[..., lane], own_queries[..., lane] = keys[places[0, b]], queries[places[1, b]]
-        own_scores[..., lane], theta[:, lane] = scores[places[2, b]], thetas[b]
+        own_scores[..., lane] = scores[places[2, b]]
+
+
+@compiled()
+def _beside_them(thetas, first, last, theta):
+    """Put the thetas of these trials into the lanes."""
+    for lane in range(LANES):
+        theta[:, lane] = thetas[min(first + lane, last - 1)]
 
 
 @compiled()
@@ -845,7 +853,8 @@ def _descend(
     moved, log_scales, lengths, steps = np.empty((size, LANES)), np.empty(LANES), np.empty(LANES), np.empty(LANES)
     signs, logarithms = np.empty(inputs), np.empty(inputs)
     for head in range(first, last, LANES):
-        _side_by_side(keys, queries, scores, places, start, head, last, own_keys, own_queries, own_scores, theta)
+        _side_by_side(keys, queries, scores, places, head, last, own_keys, own_queries, own_scores)
+        _beside_them(start, head, last, theta)
         _raise(theta.reshape(-1), norm - 1.0, mirrored.reshape(-1))
         count, record = min(LANES, last - head), 0
         for k in range(kept[-1] + 1):
@@ -1015,16 +1024,26 @@ def _velocity(keys, queries, scores, loss, centre, state, norm, out):
     out[-1] = rest / (1.0 + small)
 
 
-@compiled("void(f8[:,:,:,::1], f8[:,:,::1], f8[:,:,::1], i8[:,::1], i8, f8, f8[:,::1], f8[:,::1], f8[::1])")
-def _gradients(keys, queries, scores, places, loss, centre, thetas, directions, log_scales):
+@compiled(
+    "void(f8[:,:,:,::1], f8[:,:,::1], f8[:,:,::1], i8[:,::1], i8, f8, b1, f8[:,:,:,:,::1], f8[:,:,:,::1],"
+    " f8[:,:,:,::1], f8[:,::1], f8[:,::1], f8[::1])"
+)
+def _gradients(
+    keys, queries, scores, places, loss, centre, fresh, every_key, every_query, every_score, thetas, directions,
+    log_scales,
+):  # fmt: skip
+    """Fill in gradients; the problems stand side by side in blocks, one or all, and are put there if ``fresh``."""
     _, inputs, tokens, size = keys.shape
-    own_keys, own_queries = np.empty((inputs, tokens, size, LANES)), np.empty((*queries.shape[1:], LANES))
-    logits, own_scores, weights = [np.empty((inputs, tokens, LANES)) for _ in range(3)]
+    logits, weights = [np.empty((inputs, tokens, LANES)) for _ in range(2)]
     room, tops, powers = np.empty((5, inputs, LANES)), np.empty((inputs, LANES), np.int64), np.empty(weights.size)
     direction, theta = np.empty((thetas.shape[1], LANES)), np.empty((thetas.shape[1], LANES))
     moved, own_scales, count = np.empty((size, LANES)), np.empty(LANES), len(thetas)
     for first in range(0, count, LANES):
-        _side_by_side(keys, queries, scores, places, thetas, first, count, own_keys, own_queries, own_scores, theta)
+        block = first // LANES % len(every_key)
+        own_keys, own_queries, own_scores = every_key[block], every_query[block], every_score[block]
+        if fresh:
+            _side_by_side(keys, queries, scores, places, first, count, own_keys, own_queries, own_scores)
+        _beside_them(thetas, first, count, theta)
         _logits_abreast(own_keys, own_queries, theta, moved, logits)
         scales = _weigh_abreast(logits, own_scores, loss, centre, room, tops, weights, powers)
         _gradient_abreast(own_keys, own_queries, weights, scales, moved, direction, own_scales)
@@ -1082,11 +1101,17 @@ def joint_trajectories(problem, loss, start, head_rule, rule, kept, norm=2.0):
 def gradients(problem, loss, batch):
     """Return `lib.logspace.gradient` as a function of theta, ``(*batch, D)``, into which the problem's fits."""
     arrays, places = _rows(batch, problem.keys, 3, _queries(problem), 2, problem.scores, 2)
+    blocks = -(-places.shape[1] // LANES)
+    fit = blocks * LANES * sum(one[0].size for one in arrays) <= KEPT
+    own = [np.empty((blocks if fit else 1, *one.shape[1:], LANES)) for one in arrays]
+    fresh = True
 
     def at(theta):
+        nonlocal fresh
         lines = _lines(theta)
         direction, log_scale = np.empty_like(lines), np.empty(len(lines))
-        _gradients(*arrays, places, *loss.code, lines, direction, log_scale)
+        _gradients(*arrays, places, *loss.code, fresh, *own, lines, direction, log_scale)
+        fresh = not fit
         return LogScaled(torch.from_numpy(direction).view(theta.shape), torch.from_numpy(log_scale).view(batch))
 
     return at

@@ -22,7 +22,6 @@ from .problem import check_selected, difference_rows
 FEWEST = 4  # angles of a grid
 REFINED = 6  # lowest local minima of a grid of angles that are refined
 HALVINGS = 5  # of the spacing of the radii around a minimiser inside the disc
-BISECTIONS = 55  # from a half circle, or the spacing of a grid, to that of floats
 CORRECTIONS = 10_000  # of a perceptron: enough for cosines of 0.01 to the rows
 LIMITS = 4  # that one descent on a sphere may measure the risk from
 CROSSED = 1e6  # more than a logarithm falls where the risk crosses the limit that it is measured from
@@ -204,26 +203,47 @@ def _best_limit(problem, loss, directions):
 
 def _circle_minima(problem, loss, radii, places, selected, norm):
     """Global minimisers over and between the angles ``places`` (angles, ...) at the radii, shape (radii, ..., 2)."""
-    low, high = (torch.cat(side) for side in ((places[:1], places[:-1]), (places[1:], places[-1:])))
-    lowest = torch.stack([_lowest_minima(problem, loss, radius, places, selected, norm) for radius in radii], dim=1)
-    low, high = (end[:, None].expand(-1, *lowest.shape[1:]).gather(0, lowest) for end in (low, high))
-    radii = radii.reshape(-1, *[1] * len(problem.batch_shape))
-    grad = gradient_near(problem, loss, on_circle(low, radii, norm))
-    for _ in range(BISECTIONS):
-        angle = (low + high) / 2
-        rising = (grad(on_circle(angle, radii, norm)).direction * along_circle(angle, norm)).sum(-1) > 0
-        low, high = torch.where(rising, low, angle), torch.where(rising, angle, high)
-    theta = on_circle((low + high) / 2, radii, norm)
-    best = ordered(excess_risk(problem, loss, theta, selected)).argmin(0)
-    return theta.gather(0, best[None, ..., None].expand(1, *theta.shape[1:]))[0]
-
-
-def _lowest_minima(problem, loss, radius, places, selected, norm):
-    """Indices of the angles ``places`` (angles, ...) at one radius with the lowest local minima, lowest first."""
-    theta = on_circle(places, radius, norm)
-    value = ordered(excess_near(problem, loss, theta, selected)(theta))
+    batch = problem.batch_shape
+    value = torch.stack([_values(problem, loss, radius, places, selected, norm) for radius in radii], dim=1)
     before, after = (torch.cat(side) for side in ((value[:1], value[:-1]), (value[1:], value[-1:])))
-    return torch.where((value <= before) & (value <= after), value, torch.inf).argsort(0)[:REFINED]
+    lowest = torch.where((value <= before) & (value <= after), value, torch.inf).sort(0)
+    rank, which, *own = torch.nonzero(lowest.values[:REFINED].isfinite(), as_tuple=True)
+    own, middle = tuple(own), lowest.indices[rank, which, *own]
+    around = [places[(middle + step).clamp(0, len(places) - 1), *own] for step in (-1, 0, 1)]
+    minima = problem[own] if batch else problem
+    theta = on_circle(_turn(minima, loss, radii[which], around, norm), radii[which], norm)
+    excess = torch.full((REFINED, len(radii), *batch), torch.inf, dtype=torch.float64)
+    excess[rank, which, *own] = ordered(excess_risk(minima, loss, theta, selected[own] if batch else selected))
+    best = theta.new_zeros(*excess.shape, 2)
+    best[rank, which, *own] = theta
+    return best.gather(0, excess.argmin(0)[None, ..., None].expand(1, *excess.shape[1:], 2))[0]
+
+
+def _values(problem, loss, radius, places, selected, norm):
+    theta = on_circle(places, radius, norm)
+    return ordered(excess_near(problem, loss, theta, selected)(theta))
+
+
+def _turn(problem, loss, radii, around, norm):
+    """Angles (minima,) at which the risk turns from falling to rising, each near the middle one of three.
+
+    At the edge of a cone, or where there are two turns between two angles, that is the middle one itself.
+    """
+    from scipy.optimize.elementwise import find_root  # slow to import
+
+    def slope(angles, line):
+        own, angles = problem[line] if problem.batch_shape else problem, torch.as_tensor(angles)
+        theta = on_circle(angles, radii[line], norm)
+        steepest = gradient_near(own, loss, theta)(theta).direction
+        length = geometry.norm(steepest).clamp(min=torch.finfo(theta.dtype).tiny)
+        return ((steepest * along_circle(angles, norm)).sum(-1) / length).numpy()
+
+    before, middle, after = around
+    lines = np.arange(len(middle))
+    rising = torch.as_tensor(slope(middle, lines)) > 0
+    ends = torch.where(rising, before, middle).numpy(), torch.where(rising, middle, after).numpy()
+    found = find_root(slope, ends, args=(lines,))
+    return torch.where(torch.as_tensor(found.success), torch.as_tensor(found.x), middle)
 
 
 def _around_inner_minima(radii, value):
