@@ -203,7 +203,7 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
 
     Some dozens of inputs are examined exactly. Where rows are too many to be formed the separator is that of
     :func:`lib.factored.factored_separator`, to a gap that is certified; 2,000 inputs of 128 tokens, 768 wide, with a
-    matrix, take about a minute and 4 GB.
+    matrix, take about a minute of one core and 4 GB.
 
     Parameters
     ----------
