@@ -30,7 +30,7 @@ from .separators import Separator, hard_margin
 from .span import from_span, in_span, span_coordinates
 
 STEPS_A_LENGTH = 50  # of descent, in which it goes as far as theta is long
-MOST_WORK = 2**36  # (rows) x (their size)^2 up to which rows are formed, and separators are exact: about a minute
+MOST_WORK = 2**36  # (rows) x (their size)^2 up to which rows are formed, and separators are exact: half a minute
 COPIES = 4  # of the rows that a solver holds at a time
 GAP = 2e-2  # of other separators
 SEEN = 1e-6  # gap from which on a report names it
@@ -364,8 +364,8 @@ def _bytes(problem):
 def _too_many(option, problem):
     inputs, tokens = problem.scores.shape
     return (
-        f"{option} needs the rows of {inputs} inputs x {tokens} tokens, {_bytes(problem) / 2**30:.3g} GiB and more work"
-        f" than a minute's: leave it out, or examine fewer inputs at a time"
+        f"{option} needs the rows of {inputs} inputs x {tokens} tokens, {_bytes(problem) / 2**30:.3g} GiB and too"
+        f" much work: leave it out, or examine fewer inputs at a time"
     )
 
 
