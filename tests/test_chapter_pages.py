@@ -63,6 +63,7 @@ What was run.
 """
 POINT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 NOTED = {
+    "of": "Theorem 2 · Some paper",
     "verdicts": [["reproduced", "✓ 3 reproduced", "evidence"], ["did not fail", "✗ 1 control", "what-breaks-it"]],
     "seeds": "20 fresh seeds: 4 of 4 rows held", "runs": "runs in 7 s", "lines": 12,
 }  # fmt: skip
@@ -144,11 +145,13 @@ def test_box_has_its_own_title_and_says_whence_its_words_come(pages):
 
 
 def test_chips_lead_to_what_they_count(pages):
-    chips = {words(link): link for link in pages["a"].select(".findings ul.chips a")}
+    chips = {words(link): link for link in pages["a"].select("h1 + ul.chips a")}
     assert {text: link["href"] for text, link in chips.items()} == {
-        "✓ 3 reproduced": "#evidence", "✗ 1 control": "#what-breaks-it", "runs in 7 s": "#experiment",
-        "20 fresh seeds: 4 of 4 rows held": "../rows.html", "notebook": "../../_sources/book/part/a.ipynb",
+        "Theorem 2 · Some paper": "#statement", "✓ 3 reproduced": "#evidence", "✗ 1 control": "#what-breaks-it",
+        "20 fresh seeds: 4 of 4 rows held": "../rows.html",
     }  # fmt: skip
+    code = {words(link): link["href"] for link in pages["a"].select(".findings ul.chips a")}
+    assert code == {"runs in 7 s": "#experiment", "notebook": "../../_sources/book/part/a.ipynb"}
     assert chips["✗ 1 control"]["class"] == ["did-not-fail"]
     for link in chips.values():
         assert not link["href"].startswith("#") or pages["a"].select_one(link["href"])

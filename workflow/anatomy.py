@@ -1,7 +1,7 @@
 """Sphinx extension: the page of a chapter as a reader has it, the answer first and the code folded.
 
 What stands in the sources is said in CONTRIBUTING.md, *Add a chapter*. Of it this makes chips of verdicts under the
-findings, one fold around the experiment, named bars over the code of figures and tables, numbers that begin anew on
+title, one fold around the experiment, named bars over the code of figures and tables, numbers that begin anew on
 each page, boxes that carry the paper's own title, and the badge that says where a statement's text comes from.
 """
 
@@ -28,14 +28,14 @@ FIGURE = re.compile(r"^[`:]{3,}\{(?:glue:)?figure\} *(\S+)", re.MULTILINE)
 
 
 def about(env):
-    """Return what the build has noted of this page's chapter: verdicts, seeds, seconds, lines of code."""
+    """Return what the build has noted of this page's chapter: statements, verdicts, seeds, seconds, lines of code."""
     path = Path(env.srcdir, "book/_generated/about", env.docname.removeprefix("book/") + ".json")
     env.note_dependency(str(path))
     return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
 class Findings(SphinxDirective):
-    """At most four sentences that say what was found, and under them chips that lead to the evidence."""
+    """At most four sentences that say what was found, and under them chips that lead to the code."""
 
     has_content = True
 
@@ -44,18 +44,24 @@ class Findings(SphinxDirective):
         block = nodes.container(classes=["findings"])
         self.state.nested_parse(self.content, self.content_offset, block)
         if noted := about(self.env):
-            block += nodes.raw("", chips(noted, self.env.docname), format="html")
+            notebook = f"{'../' * self.env.docname.count('/')}_sources/{self.env.docname}.ipynb"
+            made = _chip("#experiment", noted["runs"]), _chip(notebook, "notebook", more=" download")
+            block += chips("Code", made)
         return [block]
 
 
-def chips(noted, page):
-    """Return links to rows by verdict, to what many seeds said, to the code and to the notebook."""
-    made = [_chip(f"#{place}", text, verdict) for verdict, text, place in noted["verdicts"]]
-    notebook = f"{'../' * page.count('/')}_sources/{page}.ipynb"
+def put_verdicts(doctree, noted, page):
+    """Put chips under the title: which statements the chapter is about, its verdicts, what many seeds said."""
+    made = [_chip("#statement", noted["of"], "of")]
+    made += [_chip(f"#{place}", text, verdict) for verdict, text, place in noted["verdicts"]]
     made.append(_chip(f"{'../' * (page.count('/') - 1)}rows.html", noted["seeds"]))
-    made.append(_chip("#experiment", noted["runs"]))
-    made.append(_chip(notebook, "notebook", more=" download"))
-    return f'<ul class="chips" aria-label="Verdicts, code and data">{"".join(made)}</ul>'
+    title = next(doctree.findall(nodes.title))
+    title.parent.insert(title.parent.index(title) + 1, chips("Statement and verdicts", made))
+
+
+def chips(name, made):
+    """Return a list of links as one node."""
+    return nodes.raw("", f'<ul class="chips" aria-label="{name}">{"".join(made)}</ul>', format="html")
 
 
 def _chip(address, text, verdict="", more=""):
@@ -116,10 +122,12 @@ def close_fold(translator, node):
 
 
 def shape(app, doctree):
-    """Fold the experiment, and give boxes their own titles."""
+    """Put verdicts under the title, fold the experiment, and give boxes their own titles."""
+    if noted := about(app.env):
+        put_verdicts(doctree, noted, app.env.docname)
     for section in doctree.findall(nodes.section):
         if EXPERIMENT in section["ids"]:
-            fold_experiment(section, about(app.env))
+            fold_experiment(section, noted)
     boxes = tuple(NODE_TYPES.values())
     for box in list(doctree.findall(lambda node: isinstance(node, boxes))):
         retitle(box, app)

@@ -283,11 +283,20 @@ def about(chapter, notebook):
     seconds = json_of(claims)["seconds"] if claims.exists() else None
     rows_here = [row | {"id": f"{chapter}/{row['name']}"} for row in rows_of(notebook)]
     return {
+        "of": items_of(chapter),
         "verdicts": list(_counted(rows_here)),
         "seeds": seeds_in_short(chapter, rows_here),
         "runs": "not yet run" if seconds is None else f"runs in {max(1, round(seconds))} s",
         "lines": lines_of(notebook),
     }
+
+
+def items_of(chapter):
+    """Return in a few words which statements a chapter is about, and of which paper."""
+    for paper in register():
+        if here := [entry.get("called", entry["item"]) for entry in paper["items"] if entry.get("chapter") == chapter]:
+            return f"{', '.join(here)} · {paper['short']}"
+    return "of the book"
 
 
 def _counted(rows):
