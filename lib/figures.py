@@ -16,6 +16,7 @@ from matplotlib.collections import PatchCollection
 from matplotlib.colors import LinearSegmentedColormap, ListedColormap, LogNorm
 from matplotlib.patches import Patch, PathPatch, Rectangle, Wedge
 from matplotlib.path import Path
+from matplotlib.patheffects import withStroke
 from matplotlib.text import OffsetFrom, Text
 from matplotlib.ticker import LogLocator, MaxNLocator
 
@@ -25,6 +26,7 @@ WIDTH, SIZE = 4.75, 11  # inches, that is 342 points, what a phone of 390 pixels
 INDENT = 14  # points, of the further lines of a wrapped sentence
 RECORDS = 150  # of a band: one every two points of its width
 INK, MUTED, FAINT, PAPER = "#1c1c1c", "#595959", "#e0e0e0", "#ffffff"
+EDGE = [withStroke(linewidth=2.5, foreground=PAPER)]  # of dashes, which else are lost on a curve that they agree with
 LIGHT = "#fefefe"  # on images, whose colours stay the same in the dark
 # Each stands out from white by 4.5 : 1, so that a curve's own colour can write its name, and so do their shades for the
 # dark; neighbours here differ for eyes without one kind of cones, too.
@@ -212,10 +214,11 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
             ax.plot(x, y, color=colour)
         ends.append((label, x, y, colour))
     for label, y in references.items():
-        ax.plot(x, y, color=MUTED, ls="--", lw=1.3)
+        ax.plot(x, y, color=MUTED, ls="--", lw=1.3, path_effects=EDGE)
         ends.append((label, x, y, MUTED))
     ax.set(xlabel=xlabel, ylabel=ylabel)
     _plain_ticks(ax)
+    _widen_covered(ax, ax.lines[-len(ends) :], len(series))
     _label_ends(ax, ends, heading)
     return ax.figure
 
@@ -658,6 +661,16 @@ def _draw_many(ax, x, y, colour):
     kept = np.unique(np.searchsorted(places, np.linspace(places[0], places[-1], RECORDS)).clip(0, len(x) - 1))
     long = pd.DataFrame({"x": np.repeat(x[kept], y.shape[1]), "y": y[kept].ravel()})
     sns.lineplot(long, x="x", y="y", estimator="median", errorbar=("pi", 80), color=colour, err_kws={"lw": 0}, ax=ax)
+
+
+def _widen_covered(ax, lines, count):
+    """Make each of the first lines the wider the more later ones cover it: its colour shows on both sides of theirs."""
+    with np.errstate(all="ignore"):  # what a logarithmic axis cannot show
+        places = [ax.transData.transform(line.get_xydata()) for line in lines]
+    for k, line in enumerate(lines[:count]):
+        later = [other for other in places[k + 1 :] if other.shape == places[k].shape]
+        covering = sum(np.isclose(other, places[k], atol=2).all(-1).mean() > 0.9 for other in later)
+        line.set_linewidth(line.get_linewidth() + 2 * covering)
 
 
 def _plain_ticks(ax):

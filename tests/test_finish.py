@@ -40,6 +40,14 @@ def test_formulas_in_words(formula, said):
     assert finish.words(formula) == said
 
 
+def test_a_sign_does_not_leave_its_formula(tmp_path):
+    formula = '<span class="math notranslate nohighlight">\\({}\\)</span>'
+    short, long = formula.format("p"), formula.format("p_1 + p_2" * 9)
+    text = finish.lighter(f"<p>{short}, ({short}) {short} {long}.</p>", tmp_path / "one.html")
+    assert text.count('<span class="tied">') == 2
+    assert all(tied in text for tied in ("</span>,</span> ", '<span class="tied">(<span', "</span>)</span> "))
+
+
 @pytest.fixture
 def site(tmp_path):
     """A site of one page, its index of statements, and the redirection to the page."""

@@ -27,6 +27,9 @@ NEVER = re.compile(
 SEARCH = re.compile(r"<script[^>]*/(?:searchtools|language_data|searchindex)\.js[^>]*></script>")
 TITLE = re.compile(r"<title>(?:[\d.]+ )?(.*?)(?: (?:—|&#8212;) (.*?))?</title>", re.DOTALL)
 FORMULA = re.compile(r'(<span class="math notranslate nohighlight")>\\\((.*?)\\\)</span>', re.DOTALL)
+# A short formula and the sign before or after it: between the two a browser would end the line. A long one may need to.
+SHORT = r'<span class="math notranslate nohighlight" data-words="[^"]{1,30}">[^<]*</span>'
+TIED = re.compile(rf"[(\[“‘]{SHORT}[-).,:;!?\]’”%°]*|{SHORT}[-).,:;!?\]’”%°]+")
 BOX = re.compile(
     r'<div class="proof [\w ]*admonition" id="([^"]+)">\s*<p class="admonition-title">(.*?)</p>', re.DOTALL
 )
@@ -96,6 +99,7 @@ def lighter(text, path):
     )
     text = re.sub(r"<title>(.*?) (?:—|&#8212;) \1</title>", r"<title>\1</title>", text)
     text = FORMULA.sub(lambda found: f'{found[1]} data-words="{words(found[2])}">\\({found[2]}\\)</span>', text)
+    text = TIED.sub(r'<span class="tied">\g<0></span>', text)
     before, opening, article = text.partition("<article")
     number = itertools.count()
     return before + opening + IMAGE.sub(lambda found: sized(found, path.parent, next(number)), article)

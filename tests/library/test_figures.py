@@ -165,6 +165,14 @@ def test_every_curve_is_drawn():
     assert set(texts(curves({name: (k + 1) / X for k, name in enumerate(names)}))) == set(names)
 
 
+def test_a_curve_that_others_cover_is_wider_than_they_are():
+    x = np.logspace(-1, 1, 17)
+    series = {"path": x, "descent": 1.001 * x, "else": x**2}
+    lines = figures.curves(x, series, "", "", references={"formula": x}).axes[0].lines
+    path, descent, other, formula = (line.get_linewidth() for line in lines)
+    assert path > descent > other > formula
+
+
 @pytest.mark.parametrize("ends", [(1.0, 1.0, 1.0), (0.0, 0.0, 0.0), (1.0, 0.99, 0.5)], ids=str)
 def test_labels_at_the_top_of_panels_do_not_overlap(ends):
     for ax in figures.panels(2):
