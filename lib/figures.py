@@ -517,6 +517,7 @@ def pictures(images, attention, columns, notes=None, label="attention"):
     maps = attention.reshape(rows, len(columns), height // patch, width // patch)
     tall = WIDTH / len(columns) * height / width + (0.25 if notes else 0.05)
     fig, axes = plt.subplots(rows, len(columns), figsize=(WIDTH, rows * tall + 1.0), squeeze=False)
+    fig.get_layout_engine().set(rect=(0, 0, 1, 0.985))  # else the names above reach over the edge
     colours = LinearSegmentedColormap.from_list("attention", [f"{VERMILION}00", f"{VERMILION}e6"])
     for (k, column), ax in np.ndenumerate(axes):
         place = {"extent": (0, width, height, 0), "interpolation": "nearest"}

@@ -15,8 +15,19 @@ extensions = ["myst_nb", "sphinx_design", "sphinx_proof", "anatomy"]
 nb_execution_mode, proof_title_format, numfig, root_doc = "off", "%t", True, "book/intro"
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 numfig_format, suppress_warnings = {"figure": "Figure %s"}, ["config.cache"]
+
+
+def name_pages(app, env, names):
+    from sphinx_external_toc.api import Document
+    pages = Document("book/part/a", title="Short a"), Document("book/rows")
+    env.external_site_map = {page.docname: page for page in pages}
+
+
+def setup(app):
+    app.connect("env-before-read-docs", name_pages)
 """
 TEXT = """\
+(page-{name})=
 # {title}
 
 Lead.
@@ -46,6 +57,7 @@ a = b
 ```
 ````
 
+(part-{name})=
 ## Evidence
 
 See {{numref}}`fig-b-key`.
@@ -55,7 +67,7 @@ See {{numref}}`fig-b-key`.
 
 ## What breaks it
 
-Nothing.
+Nothing in {{doc}}`a`, {{ref}}`page-a`, {{ref}}`part-a`, {{doc}}`its words <a>` or {{doc}}`../rows`.
 
 ## Experiment
 
@@ -142,6 +154,11 @@ def test_box_has_its_own_title_and_says_whence_its_words_come(pages):
     assert words(title) == "Theorem 2 (Somebody et al.) restored"
     assert title.select_one("a.badge.restored")["href"] == "../sources.html"
     assert words(pages["a"].select_one('.findings a[href="b.html#thm-b"]')) == "Theorem 2"
+
+
+def test_references_to_a_chapter_have_its_short_name(pages):
+    links = pages["b"].select("#what-breaks-it p a.reference")
+    assert [words(link) for link in links] == ["Short a", "Short a", "Evidence", "its words", "Rows"]
 
 
 def test_chips_lead_to_what_they_count(pages):

@@ -1,4 +1,4 @@
-"""Every `make chapter` line that a page prints is one that the workflow takes; one of them is run at another seed."""
+"""Every `make chapter` or `make record` that a page prints is one that the workflow takes; one runs at another seed."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "workflow"))
 import chapters  # noqa: E402 - these stand beside the scripts that the workflow calls
 import parameters  # noqa: E402
 
-LINE = re.compile(r"^make chapter (?P<rest>(?:[^\"\n\\]|\\\n)*(?:\"[^\"]*\")?[^\"\n]*)", re.MULTILINE)
+LINE = re.compile(r"^make (?:chapter|record) (?P<rest>(?:[^\"\n\\]|\\\n)*(?:\"[^\"]*\")?[^\"\n]*)", re.MULTILINE)
 
 
 def printed():

@@ -34,6 +34,8 @@ PAGE = """<html><head><title>{title}</title>
         (r"\lambda_t &gt; \frac12", "λ_t &gt; 1/2"),
         (r"\Omega \subset \mathbb{R}^d, \; \ell_p", "Ω ⊂ R^d, ℓ_p"),
         (r"\left( \sum_t a_t \right)", "( Σ_t a_t )"),
+        (r"\norm{W}_p^p \ne \norm v_q", "‖W‖_p^p ≠ ‖v‖_q"),
+        (r"\langle d_m, W_{\mathrm{mm}} \rangle \sim \Lambda", "⟨d_m, W_mm ⟩ ~ Λ"),
     ],
 )
 def test_formulas_in_words(formula, said):

@@ -15,6 +15,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.environment.collectors.toctree import TocTreeCollector
 from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util import docname_join
 from sphinx.util.docutils import SphinxDirective
 from sphinx_proof.nodes import NODE_TYPES
 
@@ -183,6 +184,29 @@ class NameReferences(SphinxPostTransform):
                 reference.children = [nodes.inline(title, title)]
 
 
+class ShortNames(SphinxPostTransform):
+    """Let a reference to a chapter read as its short name, that of the sidebar: a title is a sentence of its own."""
+
+    default_priority = 9  # references are resolved at 10
+
+    def run(self, **_):
+        """Give each reference to a chapter that has no text of its own that name."""
+        listed = getattr(self.env, "external_site_map", {})
+        for reference in self.document.findall(addnodes.pending_xref):
+            chapter = None if reference.get("refexplicit") else self.chapter(reference)
+            if name := chapter in listed and listed[chapter].title:
+                reference.children = [nodes.inline(name, name)]
+                reference["refexplicit"] = True
+
+    def chapter(self, reference):
+        """Return the page that a reference names, itself or by the label of its title."""
+        kind, target = reference.get("reftype"), reference["reftarget"]
+        if kind == "doc":
+            return docname_join(reference["refdoc"], target)
+        page, _, said = self.env.get_domain("std").labels.get(target, ("", "", ""))
+        return page if kind == "ref" and page and said == self.env.titles[page].astext() else None
+
+
 class Powers(SphinxPostTransform):
     """Write glued numbers like 2e-04 as 2 · 10 to the power of -4."""
 
@@ -221,6 +245,7 @@ def setup(app):
     app.add_directive("findings", Findings)
     app.add_node(Fold, html=(open_fold, close_fold))
     app.add_post_transform(NameReferences)
+    app.add_post_transform(ShortNames)
     app.add_post_transform(Powers)
     app.connect("source-read", dress)
     app.connect("doctree-read", shape)

@@ -66,6 +66,13 @@ SIGNS |= {
     "propto": "∝",
     "varepsilon": "ε",
     "lambda": "λ",
+    "Lambda": "Λ",
+    "langle": "⟨",
+    "rangle": "⟩",
+    "otimes": " ⊗ ",
+    "perp": "⊥",
+    "sim": " ~ ",
+    "ne": " ≠ ",
 }
 
 
@@ -127,10 +134,11 @@ def words(formula):
     """Return a formula of TeX as one line of plain text, for where formulas cannot be set."""
     text = re.sub(r"\\(?:left|right|[bB]igg?[lr]?|displaystyle|[,;:! ])(?![a-zA-Z])", " ", html.unescape(formula))
     text = re.sub(r"\\(?:math\w+|text\w*|operatorname|bar|hat|tilde|widehat)\b *", "", text)
+    while (fewer := re.sub(r"\{(\{[^{}]*\})\}", r"\1", text)) != text:
+        text = fewer
+    norms = re.compile(r"\\norm(?:\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}| *(\\[a-zA-Z]+|\w))")
+    text = norms.sub(lambda found: f"‖{found[1] or found[2]}‖", text)
     text = re.sub(r"\{(\w+)\}", r"\1", text)
-    text = re.sub(
-        r"\\norm(?:\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}| *(\\?\w+))", lambda found: f"‖{found[1] or found[2]}‖", text
-    )
     text = re.sub(r"\\[dt]?frac *(?:\{([^{}]*)\} *\{([^{}]*)\}|(\w)(\w))", r"\1\3/\2\4", text)
     text = re.sub(r"\\([a-zA-Z]+) *", lambda found: sign(found[1]), text)
     return html.escape(" ".join(re.sub(r"[{}\\]", "", text).split()))

@@ -89,9 +89,11 @@ class Item:
         return "not reproduced" if "not reproduced" in verdicts else "undecided"
 
     def row(self):
-        """Return the item's row of the scoreboard; its name links to its chapter, further chapters follow by theirs."""
+        """Return the item's row of the scoreboard: its name links to its chapter, others have their short names."""
         first, *further = dict.fromkeys(row["chapter"] for row in self.rows) or [None]
-        name = ", ".join([link(first, self.called) if first else self.called, *map(link, further)])
+        name = ", ".join(
+            [link(first, self.called) if first else self.called, *(f"{{doc}}`{chapter}`" for chapter in further)]
+        )
         said = "; ".join(self.sources)
         text = f"{name}: {escaped(self.title)}" + f" ({said})" * bool(said) + "".join(map(remark, self.claims))
         claims = bar(self.claims) if self.claims else styled("○ not tested", "open")

@@ -25,6 +25,24 @@ function watch() {
 
 addEventListener("load", () => Promise.resolve(window.MathJax?.startup?.promise).then(watch));
 
+// On paper there is no night, and nobody opens a fold: for as long as a page is printed it is day, and all is open.
+let before = null;
+
+addEventListener("beforeprint", () => {
+  if (before) return;
+  const page = document.documentElement, folds = [...document.querySelectorAll("article details:not([open], .explore *)")];
+  before = { theme: page.dataset.theme, folds };
+  page.dataset.theme = "light";
+  for (const fold of folds) fold.open = true;
+});
+
+addEventListener("afterprint", () => {
+  if (!before) return;
+  document.documentElement.dataset.theme = before.theme;
+  for (const fold of before.folds) fold.open = false;
+  before = null;
+});
+
 // The page of results shows sentences around what was found, formulas in words, code only where no sentence has it.
 function sentences(page, keywords, anchor) {
   const found = new DOMParser().parseFromString(page, "text/html");

@@ -386,6 +386,12 @@ def test_pictures_hide_an_image_only_where_the_attention_is():
     assert shades[-1] < 1
 
 
+def test_names_above_square_pictures_are_whole():
+    columns = ["start", "end", "frozen", "only K, Q"]
+    figure = pictures(np.ones((3, 1, 8, 8)), np.ones((3, 4, 16)) / 16, columns, notes=[["9.3"] * 4] * 3)
+    assert max(ax.title.get_window_extent().y1 for ax in figure.axes[:4]) <= figure.bbox.y1
+
+
 def test_pictures_have_notes_and_colours_and_fit_the_page():
     notes = [["15.9", "8.0", "1.2"], ["16.0", "7.0", "1.1"]]
     figure = pictures(DIGITS.repeat(3, axis=1), notes=notes, label="share")

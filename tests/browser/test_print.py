@@ -1,0 +1,83 @@
+"""Pages on paper: A4, by day, nothing cut off, folds open but for the experiment."""
+
+import re
+
+import pytest
+
+WIDTH = 703  # of A4, 210 mm at 96 pixels an inch, between margins of 12 mm
+PAPER = """() => {
+  const cut = [...document.querySelectorAll("article *")].filter(one => {
+    const formula = one.closest("mjx-container") ?? one;
+    if (formula !== one || one.ownerSVGElement || one.closest("thead") || !one.checkVisibility()) return false;
+    const box = one.getBoundingClientRect(), style = getComputedStyle(one);
+    const hides = style.overflowX !== "visible" && one.scrollWidth > one.clientWidth + 2;
+    const formulas = one.matches("span.math, span.math > *");  // with words for screen readers outside of them
+    return box.width > 1 && (box.right > innerWidth + 1 || (hides && !formulas) || style.maskImage !== "none");
+  });
+  const shown = (what) => [...document.querySelectorAll(what)].filter(one => one.checkVisibility()).length;
+  return {
+    cut: cut.map(one => one.localName + " " + (one.textContent || "").trim().slice(0, 50)),
+    ground: getComputedStyle(document.body).backgroundColor,
+    ink: getComputedStyle(document.querySelector("article p")).color,
+    rows: [shown("table.verdicts tbody tr"), document.querySelectorAll("table.verdicts tbody tr").length],
+    notes: [shown("details.sd-dropdown > :not(summary)"), document.querySelectorAll("details.sd-dropdown").length],
+    code: shown("#experiment details.fold div.cell"), titles: shown("article h1"),
+    around: shown("nav.bd-docs-nav, .bd-sidebar-secondary, button.copybtn, .header-article-items, .prev-next-footer"),
+  };
+}"""
+
+
+def light(colour):
+    return sum(map(int, re.findall(r"\d+", colour)[:3])) / 3
+
+
+@pytest.fixture
+def paper(visit):
+    """Return a page as it is printed by a reader who has it in the dark on a phone."""
+
+    def printed(name, width=390):
+        page = visit(name, width=width, scheme="dark").page
+        page.wait_for_timeout(300)
+        page.emulate_media(media="print")
+        page.set_viewport_size({"width": WIDTH, "height": 1000})
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.wait_for_timeout(300)
+        return page
+
+    return printed
+
+
+@pytest.mark.parametrize(
+    "name", ["max-margin/theorem-3", "max-margin/figure-1", "rates/step-rules", "notation", "rows"]
+)
+@pytest.mark.parametrize("width", [390, 1280])
+def test_nothing_is_cut_off_and_the_night_is_over(paper, name, width):
+    found = paper(f"book/{name}", width).evaluate(PAPER)
+    assert found["cut"] == []
+    assert light(found["ink"]) + 100 < 255 <= light(found["ground"])
+    assert found["titles"] == 1
+    assert found["around"] == 0
+
+
+def test_folded_rows_and_notes_are_printed_and_the_experiment_is_not(paper):
+    found = paper("book/rates/step-rules").evaluate(PAPER)
+    shown, rows = found["rows"]
+    assert shown == rows > 10
+    assert found["notes"][0] >= found["notes"][1] > 1
+    assert found["code"] == 0
+
+
+def test_what_was_printed_is_as_before(paper):
+    page = paper("book/rates/step-rules")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.emulate_media(media="screen")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert not page.locator("#evidence details[open]").count()
+
+
+def test_the_browser_says_when_it_prints(visit):
+    page = visit("book/max-margin/lemma-1", scheme="dark").page
+    page.evaluate("addEventListener('beforeprint', () => { window.seen = document.documentElement.dataset.theme })")
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    assert page.evaluate("window.seen") == "light"
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
