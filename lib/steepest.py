@@ -125,22 +125,22 @@ def momentum(rule, beta, nesterov=False):
     return averaged
 
 
-def muon(step_size, shape, beta=0.95, steps=5, nesterov=True):
-    """Muon: momentum, then its polar factor by Newton-Schulz steps, or exactly with ``steps=None``.
+def muon(step_size, shape, beta=0.95, steps=5):
+    """Muon: momentum in Nesterov's form, then its polar factor by Newton-Schulz steps, or exactly with ``steps=None``.
 
     Without weight decay and without a factor for the matrix's shape.
     """
     step_size = checks.positive("step_size", step_size)
     checks.any_norm("spectral", shape)
     if steps is None:
-        return momentum(steepest(step_size, "spectral", shape), beta, nesterov)
+        return momentum(steepest(step_size, "spectral", shape), beta, nesterov=True)
     checks.whole("steps", steps)
 
     def rule(grad, theta, k):
         factor = newton_schulz(grad.direction.unflatten(-1, tuple(shape)), steps)
         return -step_size.to(theta)[..., None] * factor.flatten(-2)
 
-    return momentum(rule, beta, nesterov)
+    return momentum(rule, beta, nesterov=True)
 
 
 def adam(step_size, betas=(0.9, 0.999), epsilon=1e-8, corrected=True):

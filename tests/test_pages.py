@@ -8,6 +8,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import nbformat
 import pytest
 import torch
 import yaml
@@ -22,6 +23,7 @@ import fragments  # noqa: E402
 import front  # noqa: E402
 from chapters import BookError, chapters, pages  # noqa: E402
 
+SVG = "http://www.w3.org/2000/svg"
 LIBRARY = sorted((ROOT / "book/library").glob("*.md"))
 APOLOGIES = r"[Tt]he document\b|our notes|summary (of the paper )?that we have|[Aa]t hand, a summary|recalled, not read"
 
@@ -98,7 +100,7 @@ def test_a_box_is_indexed_by_each_statement_that_it_names(title, names):
 
 
 class TestFindings:
-    """The five lines of the first page."""
+    """The lines of the first page."""
 
     def test_each_number_is_that_of_the_ledger(self, rows):
         text = front.findings(rows)
@@ -126,6 +128,31 @@ class TestFindings:
         rows = [row | {"verdict": "reproduced"} for row in rows]
         rows += [corrected("One.", id="a"), corrected("One.", id="b"), corrected("Two.", id="c")]
         assert "**2 printed sentences" in front.findings(rows)
+
+
+class TestEnds:
+    """The figure that the first page takes from the run of a chapter."""
+
+    CHAPTER = "beyond/optimiser-margins"
+
+    def test_it_is_the_chapters_own_with_its_words(self, tmp_path, monkeypatch):
+        data = {"application/papermill.record/image/svg+xml": f'<svg xmlns="{SVG}" viewBox="0 0 7 5"><g/></svg>'}
+        glued = [{"scrapbook": {"name": f"fig-optimiser-margins-{name}"}} for name in ("plane", "ends")]
+        outputs = [nbformat.v4.new_output("display_data", data, metadata=about) for about in glued]
+        outputs[0].data = {name: text.replace("7 5", "1 1") for name, text in data.items()}
+        cells = [nbformat.v4.new_code_cell("", outputs=outputs)]
+        (tmp_path / "build/executed/beyond").mkdir(parents=True)
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / f"build/executed/{self.CHAPTER}.ipynb")
+        (tmp_path / "book").symlink_to(ROOT / "book")
+        monkeypatch.chdir(tmp_path)
+        text = front.ends()
+        assert 'viewBox="0 0 7 5"' in text
+        assert 'aria-label="Six square grids' in text
+        assert f'href="{self.CHAPTER}.html"' in text
+
+    def test_there_is_none_before_the_chapter_has_run(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert front.ends() == ""
 
 
 class TestMap:

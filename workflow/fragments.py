@@ -393,7 +393,7 @@ def edition():
 
 MADE = {
     **{make.__name__: make for make in (totals, scoreboard, rows, corrections, runs, cost, clone, edition, book_map)},
-    **{make.__name__: make for make in (front.picture, front.cite)},
+    **{make.__name__: make for make in (front.picture, front.ends, front.cite)},
     "findings": findings_told,
     "tokens": lambda: front.raw(drawings.tokens()),
 }

@@ -46,6 +46,30 @@ def picture():
     return figure(f'<div id="token-playground">{drawing}</div>', caption, "fig-intro")
 
 
+def ends():
+    """Return the figure of one problem and six optimisers, from the run of its chapter; nothing where that has not run.
+
+    What stands for it where it cannot be seen is the chapter's own text.
+    """
+    import nbformat
+    import vectors
+
+    chapter, key = "beyond/optimiser-margins", "fig-optimiser-margins-ends"
+    run = Path("build/executed", chapter + ".ipynb")
+    if not run.exists():
+        return ""
+    outputs = [output for cell in nbformat.read(run, 4).cells for output in cell.get("outputs", [])]
+    glued = next(one for one in outputs if one.get("metadata", {}).get("scrapbook", {}).get("name") == key)
+    text = next(value for kind, value in glued.data.items() if kind.endswith("image/svg+xml"))
+    alt = re.search(rf":name: {key}\n:alt: (.+)", source(chapter).read_text("utf-8"))[1]
+    caption = (
+        "<strong>One problem, six optimisers, six ends.</strong> The matrix of one attention layer after training by "
+        "each: a square for each weight, blue above zero, red below. All six select the same tokens, and each ends at "
+        f'the separator that is shortest in its own norm: <a href="{chapter}.html">which optimiser, which margin</a>.'
+    )
+    return figure(vectors.inlined(text, alt, "ends"), caption, "fig-ends")
+
+
 def findings(rows):
     """Return the findings of ``book/front.yml``, with the numbers and the verdicts of these rows of the ledger."""
     from corrections import sentences
