@@ -65,6 +65,7 @@ serve: $(STAMP) ## show the built site on this machine (PORT=8000)
 
 bench: $(COMPILED) ## time the library beside the published style and the floor, ten minutes (QUICK=1 one; RECORD=1 for the page)
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks.examination
 
 accept: $(COMPILED) ## accept the measured values of this build: book/ledger.lock.json
 	@$(BUILD) build/ledger.json

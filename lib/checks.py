@@ -48,6 +48,19 @@ def tensor(name, value, *trailing, like=None):
     return array
 
 
+def double(name, value, *trailing, more=False):
+    """Return ``value`` as :func:`tensor` in float64 on the CPU, of any floats, those of half precision too.
+
+    It has the dimensions ``trailing`` and no others, unless there may be ``more`` before them.
+    """
+    if isinstance(value, Tensor) and value.is_floating_point():
+        value = value.detach().cpu().double()
+    array = tensor(name, value, *trailing).cpu().double()
+    if array.ndim > len(trailing) and not more:
+        raise ValueError(f"{name} has shape {tuple(array.shape)}: give an array of shape ({', '.join(trailing)})")
+    return array
+
+
 def floating(name, value, like=None):
     """Return ``value`` as a tensor of float32 or float64, by the rule above, or raise ValueError."""
     array, follows = value, not hasattr(value, "__array__")

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 
 from . import checks
-from .layers import LAYOUTS, head_problem, state_weights
+from .layers import head_problem
+from .weights import LAYOUTS, state_weights
 
 TYPES = {  # of safetensors
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
@@ -173,7 +174,7 @@ def layer_prefixes(state):
         near = {one: None for name in wanted for one in difflib.get_close_matches(name, list(state), 2, 0.3)}
         raise ValueError(
             f"no layer of a known convention is there, the nearest names are {_listed(near or state)}: see"
-            " lib.layers.state_weights for names of your own"
+            " lib.weights.state_weights for names of your own"
         )
     return sorted(found, key=found.get)
 

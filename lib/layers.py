@@ -8,59 +8,15 @@ evaluation mode, without dropout. A mask is True where a token may be seen.
 """
 
 import copy
-import difflib
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from . import checks
 from .problem import Problem
 from .span import from_span, in_span, span_coordinates
-
-PARTS = ("query", "key", "value", "out")
-LAYOUTS = {  # names of the parts of a layer in a state dict, by who writes them so; a fused part has one name alone
-    "PyTorch": {"qkv": "in_proj_weight", "qkv_bias": "in_proj_bias", "out": "out_proj.weight"},
-    "PyTorch, separate sizes": {
-        "query": "q_proj_weight", "key": "k_proj_weight", "value": "v_proj_weight", "qkv_bias": "in_proj_bias",
-        "out": "out_proj.weight",
-    },
-    "BERT": {
-        "query": "attention.self.query.weight", "key": "attention.self.key.weight",
-        "value": "attention.self.value.weight", "out": "attention.output.dense.weight",
-    },
-    "ViT": {
-        "query": "attention.attention.query.weight", "key": "attention.attention.key.weight",
-        "value": "attention.attention.value.weight", "out": "attention.output.dense.weight",
-    },
-    "GPT-2": {"qkv": "attn.c_attn.weight", "out": "attn.c_proj.weight"},
-    "timm": {"qkv": "attn.qkv.weight", "out": "attn.proj.weight"},
-    "projections": {
-        "query": "q_proj.weight", "key": "k_proj.weight", "value": "v_proj.weight", "out": "out_proj.weight",
-    },
-    "Llama": {"query": "q_proj.weight", "key": "k_proj.weight", "value": "v_proj.weight", "out": "o_proj.weight"},
-}  # fmt: skip
-TRANSPOSED = ("GPT-2",)  # whose matrices are (in, out)
-
-
-class Weights(NamedTuple):
-    """All heads of an attention layer, in float64; a head that shares its keys has its own copy of them.
-
-    query : shape (heads, h, e), with ``query_bias`` (heads, h).
-    key : shape (heads, h, d); its bias moves all logits of an input alike, and is left out.
-    value : shape (heads, v, c), with ``value_bias`` (heads, v).
-    out : shape (heads, m, v), with ``out_bias`` (m,).
-    scale : what the products of queries and keys are multiplied by.
-    """
-
-    query: Tensor
-    query_bias: Tensor
-    key: Tensor
-    value: Tensor
-    value_bias: Tensor
-    out: Tensor
-    out_bias: Tensor
-    scale: float
+from .weights import layer_weights
 
 
 class Head(NamedTuple):
@@ -89,89 +45,12 @@ class Recorded(NamedTuple):
     misfit: float
 
 
-def layer_weights(layer):
-    """Weights of all heads of a torch.nn.MultiheadAttention, or of a TransformerEncoderLayer's, as :class:`Weights`.
-
-    Raises
-    ------
-    TypeError
-        For another layer.
-    ValueError
-        If a weight is not finite, or the layer adds tokens of its own (``add_bias_kv``, ``add_zero_attn``).
-    """
-    layer = getattr(layer, "self_attn", layer)
-    if not isinstance(layer, nn.MultiheadAttention):
-        raise TypeError(
-            f"layer is a {type(layer).__name__}: give a MultiheadAttention or TransformerEncoderLayer of torch.nn, or"
-            " take state_weights, or recorded_problem"
-        )
-    if layer.bias_k is not None or layer.add_zero_attn:
-        raise ValueError(
-            "layer has add_bias_kv or add_zero_attn, tokens that are no input's: record its logits, and use"
-            " recorded_problem"
-        )
-    return state_weights(layer.state_dict(), layer.num_heads)
-
-
-def state_weights(state, heads, prefix="", names=None, groups=None, scale=None):
-    """Weights of all heads of one attention layer in a state dict.
-
-    The conventions of PyTorch and of Hugging Face's BERT, ViT, GPT-2 (fused and transposed) and Llama, and of timm
-    (fused) are known by their names.
-
-    Parameters
-    ----------
-    state : dict of str to Tensor
-    heads : int
-        That the layer has.
-    prefix : str
-        In front of the names, such as ``"encoder.layer.3."``.
-    names : dict, optional
-        Another convention: full names by part, "query", "key", "value" and "out", or "qkv" for the first three in one
-        matrix (out, in). A bias has the name of its weight with "bias" for "weight", or that of "query_bias" and so on.
-    groups : int, optional
-        Heads that keys and values have, where several heads share them; ``heads`` when left out.
-    scale : float, optional
-        1 / sqrt(h) when left out.
-
-    Returns
-    -------
-    Weights
-
-    Raises
-    ------
-    ValueError
-        If names are unknown (the nearest are listed), shapes do not fit the heads, or an entry is not finite.
-    """
-    checks.whole("heads", heads)
-    groups = heads if groups is None else checks.whole("groups", groups)
-    if heads % groups:
-        raise ValueError(f"heads is {heads}, groups is {groups}: give a number of groups that divides the heads")
-    layout, names = _layout(state, prefix, names)
-    found = _parts(state, names, layout in TRANSPOSED, heads, groups)
-    query, key, value = (_cut(part, *found[part], heads if part == "query" else groups) for part in PARTS[:3])
-    key, value, value_bias = (one.repeat_interleave(heads // groups, 0) for one in (key[0], *value))
-    if query[0].shape[1] != key.shape[1]:
-        raise ValueError(
-            f"queries of a head have {query[0].shape[1]} entries, keys {key.shape[1]}: give the layer's heads, and its"
-            " groups where heads share their keys"
-        )
-    out, out_bias = found["out"]
-    if out.shape[1] != heads * value.shape[1]:
-        raise ValueError(
-            f"{names['out']} has shape {tuple(out.shape)}: {heads} heads of {value.shape[1]} values need"
-            f" {heads * value.shape[1]} columns"
-        )
-    out = out.unflatten(1, (heads, -1)).transpose(0, 1)
-    return Weights(*query, key, value, value_bias, out, out_bias, query[0].shape[1] ** -0.5 if scale is None else scale)
-
-
 def head_problem(weights, tokens, labels, readout, head=0, query=0, values=None, queries=None, mask=None, causal=False):
     """One head as a problem: among which tokens one token of each input chooses, and what each would answer.
 
     Parameters
     ----------
-    weights : Weights
+    weights : lib.weights.Weights
     tokens : array_like, shape (n, T, d)
         As the layer receives them, after the LayerNorm before it.
     labels : array_like, shape (n,)
@@ -203,7 +82,7 @@ def head_problem(weights, tokens, labels, readout, head=0, query=0, values=None,
 
     Examples
     --------
-    >>> layer = nn.MultiheadAttention(4, 2, batch_first=True, dtype=torch.float64)
+    >>> layer = torch.nn.MultiheadAttention(4, 2, batch_first=True, dtype=torch.float64)
     >>> tokens = torch.randn(3, 5, 4, dtype=torch.float64)
     >>> problem, theta, scores = head_problem(layer_weights(layer), tokens, [1, -1, 1], readout=[1, 0, 0, 0], head=1)
     >>> seen = layer(tokens, tokens, tokens, average_attn_weights=False)[1][:, 1, 0]
@@ -213,38 +92,33 @@ def head_problem(weights, tokens, labels, readout, head=0, query=0, values=None,
     heads = len(weights.query)
     if checks.whole("head", head, 0) >= heads:
         raise ValueError(f"head is {head}: the layer has {heads}, 0 to {heads - 1}")
-    tokens = _double("tokens", tokens, "n", "T", "d")
-    values = tokens if values is None else _double("values", values, "n", "T", "c")
+    tokens = checks.double("tokens", tokens, "n", "T", "d")
+    values = tokens if values is None else checks.double("values", values, "n", "T", "c")
     labels = _two_classes(labels)
     mask, places = _visible(tokens, mask), _places(tokens, query)
     if causal:
         mask = mask & (torch.arange(tokens.shape[1]) <= places[:, None])
-    queries = tokens[torch.arange(len(tokens)), places] if queries is None else _double("queries", queries, "n", "e")
+    queries = tokens[torch.arange(len(tokens)), places] if queries is None else queries
+    queries = checks.double("queries", queries, "n", "e")
     _check_sizes(weights, tokens, values, queries, labels)
-    asked = torch.einsum("hke,ne->nhk", weights.query, queries) + weights.query_bias
-    logits = weights.scale * torch.einsum("nhk,hkd,ntd->nht", asked, weights.key, tokens)
-    attention = logits.masked_fill(~mask[:, None], -torch.inf).softmax(-1)
-    mixed = torch.einsum("hvc,ntc,nht->nhv", weights.value, values, attention) + weights.value_bias
-    parts = torch.einsum("hmv,nhv->nhm", weights.out, mixed)
-    rest = parts.sum(1) - parts[:, head] + weights.out_bias + weights.out[head] @ weights.value_bias[head]
-    outputs = values @ (weights.out[head] @ weights.value[head]).mT + rest[:, None]
-    W = weights.scale * weights.key[head].mT @ torch.cat([weights.query[head], weights.query_bias[head][:, None]], 1)
-    biased = bool(weights.query_bias.any())
-    queries = torch.cat([queries, torch.ones_like(queries[:, :1])], 1) if biased else queries
-    theta = (W if biased else W[:, :-1]).flatten()
+    rest, value = _beside(weights, tokens, values, queries, mask, head), weights.out[head] @ weights.value[head]
+    theta, queries = _parameter(weights, head, queries)
     mask = None if mask.all() else mask
     if callable(readout):
+        outputs = values @ value.mT + rest[:, None]
         answers = _answers(readout, outputs)
         problem = Problem(tokens, labels[:, None] * answers, queries, outputs, labels, readout, mask)
         return Head(problem, theta, "exact")
-    readout = _double("readout", readout, "m")
-    if readout.shape not in (outputs.shape[-1:], (len(outputs), outputs.shape[-1])):
+    readout = checks.double("readout", readout, "m", more=True)
+    if readout.shape not in (rest.shape[-1:], rest.shape):
         raise ValueError(
-            f"readout has shape {tuple(readout.shape)}: give {outputs.shape[-1]} numbers, the layer's outputs, for all"
-            f" inputs or for each of the {len(outputs)}"
+            f"readout has shape {tuple(readout.shape)}: give {rest.shape[-1]} numbers, the layer's outputs, for all"
+            f" inputs or for each of the {len(rest)}"
         )
-    scores = labels[:, None] * torch.einsum("ntm,...m->nt" if readout.ndim == 1 else "ntm,nm->nt", outputs, readout)
-    return Head(Problem(tokens, scores, queries, mask=mask), theta, "exact" if readout.ndim == 1 else "first order")
+    rows = readout.expand(rest.shape)
+    answers = torch.einsum("ntc,nc->nt", values, rows @ value) + (rest * rows).sum(-1, keepdim=True)
+    problem = Problem(tokens, labels[:, None] * answers, queries, mask=mask)
+    return Head(problem, theta, "exact" if readout.ndim == 1 else "first order")
 
 
 def layer_problem(layer, tokens, labels, readout, head=0, query=0, **options):
@@ -265,14 +139,14 @@ def layer_problem(layer, tokens, labels, readout, head=0, query=0, **options):
     """
     weights = layer_weights(layer)
     attention = getattr(layer, "self_attn", layer)
-    tokens = _double("tokens", tokens, "n", "T", "d")
+    tokens = checks.double("tokens", tokens, "n", "T", "d")
     if not attention.batch_first:
-        options = {name: _double(name, one, "T", "n", "c").transpose(0, 1) if name == "values" else one
+        options = {name: checks.double(name, one, "T", "n", "c").transpose(0, 1) if name == "values" else one
                    for name, one in options.items()}  # fmt: skip
         tokens = tokens.transpose(0, 1)
     if attention is layer:
         return head_problem(weights, tokens, labels, readout, head, query, **options)
-    last = None if callable(readout) else _double("readout", readout, "m")
+    last = None if callable(readout) else checks.double("readout", readout, "m", more=True)
     if last is not None and last.ndim > 1:
         raise ValueError(f"readout has shape {tuple(last.shape)}: for slopes give the layer's self_attn and its tokens")
     block = copy.deepcopy(layer).double().cpu().eval().requires_grad_(False)
@@ -316,7 +190,7 @@ def record(module, run):
 
     Examples
     --------
-    >>> layer, last = nn.MultiheadAttention(4, 2, batch_first=True), nn.Linear(4, 1)
+    >>> layer, last = torch.nn.MultiheadAttention(4, 2, batch_first=True), torch.nn.Linear(4, 1)
     >>> tokens = torch.randn(3, 5, 4)
     >>> received, slopes = record(layer, lambda: last(layer(tokens, tokens, tokens)[0][:, 0]).tanh()[:, 0])
     >>> head_problem(layer_weights(layer), received, [1, -1, 1], readout=slopes[:, 0]).scores
@@ -367,9 +241,9 @@ def recorded_problem(keys, logits, scores, queries=None, mask=None):
     ValueError
         If arrays do not fit.
     """
-    keys, scores = _double("keys", keys, "n", "T", "d"), _double("scores", scores, "n", "T")
+    keys, scores = checks.double("keys", keys, "n", "T", "d"), checks.double("scores", scores, "n", "T")
     mask = _visible(keys, mask)
-    queries = None if queries is None else _double("queries", queries, "n", "e")
+    queries = None if queries is None else checks.double("queries", queries, "n", "e")
     problem = Problem(keys, scores, queries, mask=None if mask.all() else mask)
     logits = checks.floating("logits", logits).detach().cpu().double()
     checks.last("logits", logits, *scores.shape)
@@ -385,87 +259,24 @@ def recorded_problem(keys, logits, scores, queries=None, mask=None):
     return Recorded(problem, theta, (problem.attention(theta) - recorded).abs().max().item())
 
 
-def _double(name, value, *trailing):
-    """An array of any floats, half precision too, as float64 on the CPU."""
-    if isinstance(value, Tensor) and value.is_floating_point():
-        value = value.detach().cpu().double()
-    array = checks.tensor(name, value, *trailing).double()
-    if array.ndim > len(trailing) and name != "readout":
-        raise ValueError(f"{name} has shape {tuple(array.shape)}: give an array of shape ({', '.join(trailing)})")
-    return array
+def _parameter(weights, head, queries):
+    """vec(W) of a head, and its queries (n, e); where queries have a bias W has a column more for it, they a 1."""
+    W = weights.scale * weights.key[head].mT @ weights.query[head]
+    if not weights.query_bias.any():
+        return W.flatten(), queries
+    asked = weights.scale * weights.key[head].mT @ weights.query_bias[head]
+    return torch.cat([W, asked[:, None]], 1).flatten(), torch.cat([queries, torch.ones_like(queries[:, :1])], 1)
 
 
-def _layout(state, prefix, names):
-    """Name of the convention, and the full name of each part; ValueError with the nearest names if there is none."""
-    if names is not None:
-        wanted = ("qkv", "out") if "qkv" in names else PARTS
-        if missing := [part for part in wanted if part not in names]:
-            raise ValueError(f"names have no {missing[0]}: give {', '.join(wanted)}")
-        _check_names(state, [name for name in names.values() if name])
-        return "named", dict(names)
-    for layout, parts in LAYOUTS.items():
-        for inner in ("", "self_attn.", "attn.", "attention.", "self_attention."):
-            full = {part: prefix + inner + name for part, name in parts.items()}
-            if all(name in state for part, name in full.items() if not part.endswith("bias")):
-                return layout, full
-    wanted = [prefix + name for parts in LAYOUTS.values() for name in (parts.get("query", parts.get("qkv")),)]
-    near = {near: None for name in wanted for near in difflib.get_close_matches(name, state, 2, 0.4)}
-    raise ValueError(
-        f"prefix {prefix!r} is followed by no convention that is known, the nearest names are"
-        f" {', '.join(list(near)[:6]) or ', '.join(list(state)[:6]) or 'none'}: give the prefix, or names"
-    )
-
-
-def _check_names(state, wanted):
-    """Raise ValueError with the nearest names if one is not in the state dict."""
-    for name in wanted:
-        if name not in state:
-            near = difflib.get_close_matches(name, state, 3, 0.4) or list(state)[:3]
-            raise ValueError(f"the state dict has no {name!r}: the nearest names are {', '.join(near) or 'none'}")
-
-
-def _parts(state, names, transposed, heads, groups):
-    """Weight (out, in) and bias (out,) of each part, by part; a fused one cut in three."""
-    found = {}
-    fused = _bias(state, names, "qkv", None)
-    for part in PARTS if "qkv" not in names else ("qkv", "out"):
-        weight = _double(names[part], state[names[part]], "out", "in")
-        weight = weight.mT if transposed else weight
-        found[part] = weight, _bias(state, names, part, weight)
-    if "qkv" in found:
-        weight, bias = found.pop("qkv")
-        if weight.shape[0] % (heads + 2 * groups):
-            raise ValueError(
-                f"{names['qkv']} has {weight.shape[0]} rows: queries of {heads} heads, and keys and values of {groups},"
-                f" need a multiple of {heads + 2 * groups}"
-            )
-        size = weight.shape[0] // (heads + 2 * groups)
-        sizes = [heads * size, groups * size, groups * size]
-        found |= dict(zip(PARTS, zip(weight.split(sizes), bias.split(sizes), strict=True), strict=False))
-    elif fused is not None:
-        cut = fused.split([len(found[part][0]) for part in PARTS[:3]])
-        found |= {part: (found[part][0], one) for part, one in zip(PARTS, cut, strict=False)}
-    return found
-
-
-def _bias(state, names, part, weight):
-    """Bias of a part, zero where it has none; None for that of a fused part without weight."""
-    name = names.get(f"{part}_bias")
-    if name is None and part in names and names[part].endswith("weight"):
-        name = names[part].removesuffix("weight") + "bias"
-    if state.get(name) is None:
-        return None if weight is None else weight.new_zeros(weight.shape[0])
-    bias = _double(name, state[name], "out")
-    if weight is not None and len(bias) != len(weight):
-        raise ValueError(f"{name} has {len(bias)} entries, its weight {len(weight)} rows: they must agree")
-    return bias
-
-
-def _cut(part, weight, bias, heads):
-    """Weight (heads, h, in) and bias (heads, h)."""
-    if weight.shape[0] % heads:
-        raise ValueError(f"the {part} matrix has {weight.shape[0]} rows: {heads} heads need a multiple of that")
-    return weight.unflatten(0, (heads, -1)), bias.unflatten(0, (heads, -1))
+def _beside(weights, tokens, values, queries, mask, head):
+    """What the layer's output has besides what one head attends to, shape (n, m)."""
+    asked = torch.einsum("hke,ne->nhk", weights.query, queries) + weights.query_bias
+    logits = weights.scale * torch.einsum("nhd,ntd->nht", torch.einsum("nhk,hkd->nhd", asked, weights.key), tokens)
+    attention = logits.masked_fill(~mask[:, None], -torch.inf).softmax(-1)
+    mixed = torch.einsum("hvc,nhc->nhv", weights.value, torch.einsum("nht,ntc->nhc", attention, values))
+    mixed = mixed + weights.value_bias
+    mixed[:, head] = weights.value_bias[head]
+    return torch.einsum("hmv,nhv->nm", weights.out, mixed) + weights.out_bias
 
 
 def _two_classes(labels):

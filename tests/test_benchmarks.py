@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from benchmarks import floor, measure, published, tensors, textbook, works
+from benchmarks import examination, floor, measure, published, tensors, textbook, works
 from lib import joint
 from lib.datasets import on_sphere, one_best
 from lib.descent import normalised, run
@@ -221,6 +221,15 @@ def test_a_case_that_would_take_too_long_is_left_out():
     large = case(lambda: pytest.fail("it ran"), "large", ("small", 10.0))
     assert measured(large, earlier=[small])["left_out"] == "would take about 30 s"
     assert "seconds" in measured(large._replace(function=lambda: None), limit=8.0, earlier=[small])
+
+
+def test_an_examination_is_a_line_for_each_size(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["examination", "4x3x5", "2x3x4"])
+    examination.main()
+    _, first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("  4x3x5 ")
+    assert second.startswith("  2x3x4 ")
+    assert " GiB; 1 - cos 0." in first
 
 
 def bench(folder, **variables):

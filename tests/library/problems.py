@@ -1,6 +1,7 @@
 """Random problems, and the definitions written out a second time, as the papers have them."""
 
 import mpmath as mp
+import pytest
 import torch
 from hypothesis import strategies as st
 
@@ -9,6 +10,14 @@ from lib.problem import Problem, from_tokens
 
 def seeded(seed):
     return torch.Generator().manual_seed(seed)
+
+
+def refuses(call, sentence):
+    """Assert that a call is refused in one sentence that has these words."""
+    with pytest.raises((ValueError, TypeError, RuntimeError)) as refused:
+        call()
+    assert sentence in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def tanh_head(d, generator):

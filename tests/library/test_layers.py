@@ -2,13 +2,14 @@
 
 import pytest
 import torch
-from problems import seeded
+from problems import refuses, seeded
 from torch import nn
 
-from lib.layers import head_problem, layer_problem, layer_weights, record, recorded_problem, state_weights
+from lib.layers import head_problem, layer_problem, record, recorded_problem
 from lib.logspace import gradient
 from lib.losses import logistic
 from lib.problem import pad_tokens
+from lib.weights import layer_weights, state_weights
 
 N, T, D = 5, 6, 8
 LABELS = torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0], dtype=torch.float64)
@@ -232,7 +233,7 @@ def test_a_black_box_that_no_parameter_has_says_how_far_it_is():
     assert problem.mask is None
 
 
-STATE = renamed(attention_layer(), "BERT")
+STATE, OUT = renamed(attention_layer(), "BERT"), "attention.output.dense"
 NAN = STATE | {"l.3.attention.self.key.weight": torch.full((D, D), torch.nan)}
 WEIGHTS = layer_weights(attention_layer())
 SHARED = {
@@ -285,6 +286,18 @@ REFUSED = {
         "queries of a head have 2 entries, keys 1: give the layer's heads, and its groups where heads share their keys",
     ),
     "groups": (lambda: state_weights(SHARED, 4, groups=3), "heads is 4, groups is 3: give a number of groups"),
+    "an output matrix of another width": (
+        lambda: state_weights(STATE | {f"l.3.{OUT}.weight": torch.ones(D, 6)}, 2, "l.3."),
+        f"l.3.{OUT}.weight has shape (8, 6): 2 heads of 4 values need 8 columns",
+    ),
+    "a bias of another length": (
+        lambda: state_weights(STATE | {f"l.3.{OUT}.bias": torch.ones(3)}, 2, "l.3."),
+        f"l.3.{OUT}.bias has 3 entries, its weight 8 rows: they must agree",
+    ),
+    "a matrix of three dimensions": (
+        lambda: state_weights(STATE | {f"l.3.{OUT}.weight": torch.ones(2, D, 4)}, 2, "l.3."),
+        f"l.3.{OUT}.weight has shape (2, 8, 4): give an array of shape (out, in)",
+    ),
     "weights that are not numbers": (
         lambda: state_weights(NAN, 2, "l.3."),
         "l.3.attention.self.key.weight has the entry nan at index (0, 0): all entries must be finite numbers",
@@ -333,8 +346,4 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_input_is_refused_in_a_sentence(case):
-    call, sentence = REFUSED[case]
-    with pytest.raises((ValueError, TypeError)) as refused:
-        call()
-    assert sentence in str(refused.value)
-    assert "\n" not in str(refused.value)
+    refuses(*REFUSED[case])

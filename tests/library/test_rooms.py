@@ -11,7 +11,8 @@ ROOT = Path(__file__).parents[2]
 FLOORS = [
     "checks", "_compiled", "losses", "geometry", "problem", "span", "logspace", "kernels", "_least_distance",
     "_interior_point", "_least_norm", "_matrix_norms", "separators", "factored", "selection", "descent", "steepest",
-    "flow", "paths", "joint", "joint_paths", "published", "datasets", "archives", "networks", "layers", "files",
+    "flow", "paths", "joint", "joint_paths", "published", "datasets", "archives", "networks", "weights", "layers",
+    "files",
     "intervals", "ledger", "figures", "examination",
 ]  # fmt: skip
 MODULES = sorted(path.stem for path in (ROOT / "lib").glob("*.py") if path.stem != "__init__")

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from lib.files import file_problem, layer_prefixes
-from lib.layers import head_problem, record, state_weights
+from lib.layers import head_problem, record
+from lib.weights import state_weights
 
 transformers = pytest.importorskip("transformers", minversion="5.0")
 
