@@ -11,6 +11,7 @@ from .geometry import inverse_mirror_map, mirror_map
 from .logspace import gradient
 
 LONGEST = 1e12  # log time plus path length at which a flow that has not arrived is given up
+MOST = 50_000  # steps of the solver after which it is given up: the flows of the book take a few thousand
 
 
 @checks.in_float64
@@ -89,10 +90,14 @@ def _flow(problem, loss, start, times, accuracy, norm):
     message, states = f"its length is {LONGEST:g}", []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # LSODA warns before it fails, and a failure is raised below
-        while solver.status == "running" and len(states) < len(times):
+        for _ in range(MOST):
+            if solver.status != "running" or len(states) == len(times):
+                break
             message = solver.step() or message
             if solver.status != "failed" and solver.y[-1] >= times[len(states)]:
                 states += _passed(solver, times[len(states) :])
+        else:
+            message = f"{MOST} steps were not enough"
     if len(states) < len(times):
         length = geometry.norm(inverse_mirror_map(torch.as_tensor(solver.y[:-1]), norm))
         raise RuntimeError(

@@ -721,6 +721,7 @@ def test_a_page_is_told_its_verdicts_where_they_stand_and_what_the_run_costs(ins
     rows = [row(), row("more"), row("worse", measured=1), row("broken", measured=1, kind="control")]
     collected(*rows)
     assert noted(*rows) == {
+        "of": "Theorem 1 · Paper",
         "verdicts": [
             ("reproduced", "✓ 2 reproduced", "evidence"),
             ("fails as it must", "✓ 1 control fails as it must", "what-breaks-it"),

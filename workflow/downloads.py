@@ -92,7 +92,7 @@ def library_zip(path):
     files = [file for file in Path("lib").rglob("*") if file.is_file() and "__pycache__" not in file.parts]
     with zipfile.ZipFile(path, "w") as archive:
         for file in sorted(files):
-            archive.writestr(zipfile.ZipInfo(file.as_posix()), file.read_bytes())
+            archive.writestr(zipfile.ZipInfo(file.as_posix()), file.read_bytes(), zipfile.ZIP_DEFLATED)
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

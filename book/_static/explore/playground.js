@@ -98,7 +98,7 @@ export function python({ keys, scores, starts, loss, step, size }) {
     `problem = Problem(keys=${py(keys)}, scores=${py(scores)})`, `starts = torch.tensor(${py(starts)}, dtype=torch.float64).reshape(-1, 2)`,
     `ends = ${call}(problem, losses.${loss}, starts, ${rest}).theta[-1]`,
     "choices, separators = locally_optimal_selections(problem)", "for end, selected in zip(ends, selected_tokens(problem, ends)):",
-    "    print(selected.tolist(), end.any() and one_minus_cosine(end, separators.theta))",
+    "    print(selected.tolist(), len(choices) and end.any() and one_minus_cosine(end, separators.theta))",
   ];
 }
 
