@@ -327,6 +327,7 @@ def test_the_score_of_the_token_that_was_chosen_is_stepped(figure):
     assert shown.page.locator("text", has_text="local").count() == 0
     shown.handle("token 0 1").tap()
     shown.page.get_by_role("button", name="Score of token 2").tap()
+    shown.rest()
     assert shown.page.get_by_role("button", name="Score of token 3").is_visible()
     shown.page.get_by_label("lower the score").tap()
     shown.rest()
