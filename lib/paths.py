@@ -44,9 +44,10 @@ class Path(NamedTuple):
 def regularization_path(problem, loss, radii, cone=None, angles=1440, norm=2.0):
     """Regularisation path in the plane, globally minimal: all angles are searched, the lowest local minima refined.
 
-    On each circle the risk is compared at ``angles`` directions, and the local minima refined by bisection on the
-    sign of the tangential gradient. A minimiser inside the disc lies on a smaller circle; where the risk has a minimum
-    between three radii, circles are added between them, so its length is known to a thirtieth of their spacing.
+    On each circle the risk is compared at ``angles`` directions, and its local minima are refined to zeros of the
+    tangential gradient, each between two of these directions. A minimiser inside the disc lies on a smaller circle;
+    where the risk has a minimum between three radii, circles are added between them, so its length is known to a
+    thirtieth of their spacing.
 
     Parameters
     ----------

@@ -171,6 +171,11 @@ REFUSED = {
         LIST,
         "book/statements.yml is not YAML: while parsing a flow",
     ),
+    "statements in which a name stands twice": (
+        write("book/statements.yml", "papers: []\npapers: []\n"),
+        LIST,
+        "book/statements.yml is not YAML: 'papers' stands there twice",
+    ),
     "statements without papers": (
         write("book/statements.yml", "- papers\n"),
         LIST,

@@ -6,6 +6,7 @@ import pytest
 import torch
 from problems import random_data, random_problem, random_theta, seeded
 
+import lib.flow
 from lib import losses
 from lib.datasets import figure_1
 from lib.descent import constant, decaying, iterate, log_spaced, normalised, polyak, run
@@ -307,6 +308,12 @@ def test_flow_at_a_critical_point_stays():
 
 def test_flow_at_its_start_alone():
     torch.testing.assert_close(log_time_flow(TWO_TOKENS, losses.logistic, [2.0], [0.0]).theta, torch.tensor([[2.0]]))
+
+
+def test_a_flow_that_does_not_end_is_given_up(monkeypatch):
+    monkeypatch.setattr(lib.flow, "MOST", 5)
+    with pytest.raises(RuntimeError, match=r"5 steps were not enough.*end earlier"):
+        log_time_flow(TWO_TOKENS, losses.logistic, [-5.0], [0.0, 1000.0])
 
 
 # --- Lemma 1: p and W trace one path
