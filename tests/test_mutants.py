@@ -234,7 +234,9 @@ def test_each_alteration_changes_one_place_and_can_be_read():
     plain = ast.unparse(ast.parse(text)).splitlines()
     found = alterations.alterations("losses.py", text)
     for one in found[::7]:
-        new = alterations.altered(text, one.number).splitlines()
+        new = alterations.altered(text, one.number)
+        assert len(new.splitlines()) == len(text.splitlines())
+        new = ast.unparse(ast.parse(new)).splitlines()
         assert sum(a != b for a, b in zip(plain, new, strict=True)) == 1
 
 

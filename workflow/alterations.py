@@ -6,6 +6,7 @@ Nobody chose them, so they say how much of the library the chapters look at, whi
 import ast
 import copy
 import random
+from itertools import islice
 from typing import NamedTuple
 
 SWAPPED = {
@@ -50,15 +51,16 @@ def alterations(file, text):
 
 
 def altered(text, number):
-    """Return the module with one alteration made; comments are lost."""
-    tree = ast.parse(text)
-    old, new, _ = next(change for k, change in enumerate(_changes(tree)) if k == number)
-
-    class Replace(ast.NodeTransformer):
-        def visit(self, node):
-            return ast.copy_location(new, node) if node is old else self.generic_visit(node)
-
-    return ast.unparse(ast.fix_missing_locations(Replace().visit(tree)))
+    """Return the module with one alteration made; all else, and the number of its lines, is as it was."""
+    old, new, _ = next(islice(_changes(ast.parse(text)), number, None))
+    lines = text.encode().splitlines(keepends=True)
+    begin = sum(map(len, lines[: old.lineno - 1])) + old.col_offset
+    end = sum(map(len, lines[: old.end_lineno - 1])) + old.end_col_offset
+    code = ast.unparse(new)
+    if isinstance(old, ast.expr):
+        code = f"({code}{chr(10) * (old.end_lineno - old.lineno)})"
+    whole = b"".join(lines)
+    return (whole[:begin] + code.encode() + whole[end:]).decode()
 
 
 def _changes(node, function=None):

@@ -13,7 +13,6 @@ import json
 import math
 import os
 import resource
-import shutil
 import signal
 import sys
 import time
@@ -30,6 +29,7 @@ import parameters
 import variables
 from chapters import BookError, code_of, find, hash_of, json_of, mark_commit, read, write_whole, yaml_of
 from claims import LOCK, commit
+from libraries import COMPILED, lay_out
 
 LISTS = Path("tests/mutants")
 FINISHED = LISTS / "finished.yml"
@@ -37,8 +37,6 @@ FOLDER, REPORT, RECORD = Path("build/mutants"), Path("build/mutants.json"), Path
 KINDS = ("near", "gross", "random")
 DRAWN, SEED = 60, 0
 APART = ("figures.py", "_compiled.py")  # not drawn from: pictures have no verdict, and the cache sees no such change
-COMPILED = "@compiled"  # what compiled modules have
-WHEN_CALLED = "njit(*signatures, ", "njit("  # in their decorator
 MOST_CHAPTERS = 3
 ENOUGH = 0.95  # part of the near mutants that turn a verdict, and of the claims that one of them turns
 SLOWER, LONGER, COMPILING = 3, 10, 30  # a run may compute so many times as long, so many seconds more, if it compiles
@@ -125,40 +123,6 @@ def random_ones():
     return found
 
 
-def lay_out(slot, mutant):
-    """Make the library of a slot the project's, but for the mutant's file; return the folder that it lies in.
-
-    Files that are right are left alone, with their times: numba compiles again where a module's time has changed. So
-    that those of the unchanged library stay compiled, changed compiled modules have a folder of their own; there, to
-    save time, a function is compiled when it is called and not as its module is imported.
-    """
-    changed = {Path(mutant.file): mutant.text} if mutant else {}
-    compiled = bool(mutant) and COMPILED in mutant.text
-    if compiled and (decorator := Path("lib", "_compiled.py")).exists():
-        changed[Path(decorator.name)] = decorator.read_text("utf-8").replace(*WHEN_CALLED)
-    folder = FOLDER / f"{slot}{'-compiled' * compiled}"
-    if not folder.exists():
-        shutil.copytree("lib", folder / "lib")
-    sources = {path.relative_to("lib"): path for path in Path("lib").rglob("*") if path.is_file()}
-    sources = {name: path for name, path in sources.items() if "__pycache__" not in name.parts}
-    for path in [path for path in (folder / "lib").rglob("*") if path.is_file()]:
-        if "__pycache__" not in path.parts and path.relative_to(folder / "lib") not in sources:
-            path.unlink()
-    for name, path in sources.items():
-        place = folder / "lib" / name
-        if name in changed:
-            if not place.exists() or place.read_text("utf-8") != changed[name]:
-                place.write_text(changed[name], "utf-8")
-        elif not place.exists() or _stamp(place) != _stamp(path):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, place)
-    return folder
-
-
-def _stamp(path):
-    return path.stat().st_mtime_ns, path.stat().st_size
-
-
 def _child(channel, run, folder):
     """Run a chapter in this process, a fork, and send what became of it."""
     for one in (signal.SIGINT, signal.SIGTERM):
@@ -207,7 +171,8 @@ def outcomes(groups, jobs):
 def _start(running, slot, group):
     run = group.popleft()
     ours, theirs = Pipe(duplex=False)
-    process = get_context("fork").Process(target=_child, args=(theirs, run, lay_out(slot, run.mutant)))
+    changed = (run.mutant.file, run.mutant.text) if run.mutant else ()
+    process = get_context("fork").Process(target=_child, args=(theirs, run, lay_out(FOLDER / str(slot), *changed)))
     process.start()
     theirs.close()
     running[ours] = (process, run, slot, group, time.monotonic() + WAITING * run.limit)
