@@ -111,6 +111,22 @@ def test_too_few_near_mutants_that_turn_are_the_last_line_and_the_status(tried):
     assert done.stderr.strip() == "1 of 2 near mutants turn a verdict, and 95% must: see the survivors above"
 
 
+@pytest.mark.parametrize(("variables", "met"), [({}, 1), ({"RECORD": "1"}, 2)], ids=["until it turns", "through all"])
+def test_a_mutant_goes_on_until_it_turns_a_verdict_and_for_a_record_through_all(tmp_path, variables, met):
+    made = Book(tmp_path).add("good", CODE).add("fine", CODE)
+    (made.folder / "lib/alpha.py").write_text(LIBRARY)
+    lists = made.folder / "tests/mutants"
+    lists.mkdir(parents=True)
+    lists.joinpath("near.yml").write_text(NEAR.replace("[good]", "[good, fine]").replace("[other]", "[fine]"))
+    lists.joinpath("gross.yml").write_text("")
+    lists.joinpath("finished.yml").write_text("good: {}\nfine: {}\n")
+    done = made.script("mutants", JOBS="1", ONLY="" if variables else "near", **variables)
+    found = json.loads((tmp_path / "build/mutants.json").read_text())["mutants"]
+    assert len(found["doubled"]["chapters"]) == met
+    assert len(found["another"]["chapters"]) == 2
+    assert ("claims that no near" in done.stdout) == (met == 2)
+
+
 def test_the_record_has_what_the_report_has(book, tried):
     assert json.loads((book.folder / "book/mutants.json").read_text()) == tried[1]
 

@@ -142,8 +142,8 @@ def _child(channel, run, folder):
         channel.send({"crashed": str(error)})
 
 
-def outcomes(groups, jobs):
-    """Yield (run, outcome) as runs end, ``jobs`` at a time; those of a group one after the other in one place.
+def outcomes(groups, jobs, enough=lambda run: False):
+    """Yield (run, outcome) as runs end, ``jobs`` at a time; those of a group one after the other, until it is enough.
 
     An outcome has ``rows``, or ``crashed`` with a sentence, or ``endless`` with the seconds that it was given.
     """
@@ -158,7 +158,7 @@ def outcomes(groups, jobs):
             for channel in {*ended, *late}:
                 process, run, slot, group, _ = running.pop(channel)
                 yield run, _outcome(channel, process, run)
-                if group:
+                if group and not enough(run):
                     _start(running, slot, group)
                 else:
                     free.append(slot)
@@ -243,8 +243,11 @@ def fate(chapters):
     return next((word for word in ("crashed", "endless") if any(one[word] for one in chapters.values())), "survived")
 
 
-def run_all(mutants, chosen, base, jobs):
-    """Run mutants against the chosen chapters; {name: {near, what, chapters}} in the order of the lists."""
+def run_all(mutants, chosen, base, jobs, whole):
+    """Run mutants against the chosen chapters; {name: {near, what, chapters}} in the order of the lists.
+
+    A mutant goes from chapter to chapter until it turns a verdict; for the whole result one by hand through all of its.
+    """
     codes = {name: hash_of(name, {}) for name in chosen}
     groups = [
         [
@@ -258,11 +261,16 @@ def run_all(mutants, chosen, base, jobs):
     for one in mutants:
         found[one.name] |= {"survives": one.survives} if one.survives else {}
     left = {one.name: len(group) for one, group in zip(mutants, groups, strict=True)}
-    for run, outcome in outcomes([group for group in groups if group], jobs):
+
+    def enough(run):
+        return not left[run.mutant.name]
+
+    for run, outcome in outcomes([group for group in groups if group], jobs, enough):
         name = run.mutant.name
         entry = compare(outcome, base[run.chapter]["rows"], codes[run.chapter])
         found[name]["chapters"][run.chapter] = entry
-        left[name] -= 1
+        through_all = whole and run.mutant.kind != "random"
+        left[name] = left[name] - 1 if through_all or not entry["turned"] else 0
         said = ", ".join(entry["turned"]) or entry["crashed"] or (entry["endless"] and "endless") or "survived"
         print(f"{name}: {run.chapter}: {said[:150]}  ({sum(left.values())} to go)", flush=True)
     return found
@@ -283,8 +291,11 @@ def unturned(found, base):
     }
 
 
-def show(mutants, found, base):
-    """Print what became of each kind, the survivors, and claims that nothing turned; return what is too few."""
+def show(mutants, found, base, whole):
+    """Print what became of each kind, the survivors, and claims that nothing turned; return what is too few.
+
+    Which claims turn is known where mutants went through all of their chapters.
+    """
     faults = []
     for kind in KINDS:
         tried = [one for one in mutants if one.kind == kind and found[one.name]["chapters"]]
@@ -299,6 +310,8 @@ def show(mutants, found, base):
         turned = list(fates.values()).count("turned")
         if kind == "near" and turned < ENOUGH * len(tried):
             faults.append(f"{turned} of {len(tried)} near mutants turn a verdict")
+    if not whole:
+        return faults
     rows = unturned(found, base)
     claims = sum(row["kind"] == "claim" for one in base.values() for row in one["rows"].values())
     missed = sum(map(len, rows.values()))
@@ -364,7 +377,7 @@ def alone():
         yield
 
 
-def try_out(chosen, only, jobs):
+def try_out(chosen, only, jobs, whole):
     """Run the chosen chapters without and with the mutants; print and return a report, and what is too few."""
     by_hand, drawn = [one for kind in ("near", "gross") for one in written(kind)], random_ones()
     if twice := {one.name for one in by_hand if [other.name for other in by_hand].count(one.name) > 1}:
@@ -375,17 +388,22 @@ def try_out(chosen, only, jobs):
         raise BookError(f"ONLY is {only!r}, of which no mutant names {' or '.join(chosen)}: take others, or no NAME")
     bare.warm()
     base = unchanged(chosen, jobs, watched)
-    reach = {one: tuple(name for name in base if drawn[one] in base[name]["called"]) for one in mutants if one in drawn}
+    quickest = sorted(base, key=lambda name: base[name]["seconds"])
+    reach = {
+        one: tuple(name for name in quickest if drawn[one] in base[name]["called"])[:MOST_CHAPTERS]
+        for one in mutants
+        if one in drawn
+    }
     mutants = [one._replace(chapters=reach.get(one, one.chapters)) for one in mutants]
-    found = run_all(mutants, chosen, base, jobs)
-    faults = show(mutants, found, base)
+    found = run_all(mutants, chosen, base, jobs, whole)
+    faults = show(mutants, found, base, whole)
     mark_commit()
     random = {one.name for one in mutants if one.kind == "random"}
     report = {
         "commit": commit(),
         "mutants": {name: entry for name, entry in found.items() if name not in random},
         "random": {name: entry for name, entry in found.items() if name in random},
-        "unturned": unturned(found, base),
+        "unturned": unturned(found, base) if whole else {},
     }
     return report, faults
 
@@ -400,7 +418,8 @@ def main():
         raise BookError(f"RECORD is 1 and ONLY is {only!r}: a record is of all mutants of a chapter, leave ONLY out")
     chosen, started = chosen_chapters(name), time.monotonic()
     with alone():
-        report, faults = try_out(chosen, only, int(os.environ.get("JOBS") or os.cpu_count()))
+        jobs, whole = int(os.environ.get("JOBS") or os.cpu_count()), bool(name or record)
+        report, faults = try_out(chosen, only, jobs, whole)
         for path in (REPORT, RECORD) if record else (REPORT,):
             write(report, chosen, path)
     print(f"{time.monotonic() - started:.0f} s; all of it: {REPORT}")
