@@ -210,7 +210,7 @@ def _all_feasible(separator, failure, remedy):
 
 
 @checks.in_float64
-def hard_margin(rows, norm=2.0, required=None, shape=None):
+def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     """Solve ``min |theta|_p`` s.t. rows theta >= required for many sets of rows; infeasible ones marked, not raised.
 
     A solution longer than 1e9 (largest required margin) / (longest row) in the Euclidean norm counts as infeasible.
@@ -231,6 +231,9 @@ def hard_margin(rows, norm=2.0, required=None, shape=None):
         Margin that each row must have, none below 0 and one above; all of them 1 when left out.
     shape : (int, int), optional
         (d, e) of the matrix that theta lists row by row, for spectral and nuclear.
+    largest_gap : float, optional
+        Relative gap of a solution that is let pass: 1e-6 when left out, 1e-8 for spectral and nuclear ones. Those of
+        hundreds of rows that are nearly alike may need 1e-6.
 
     Returns
     -------
@@ -239,7 +242,7 @@ def hard_margin(rows, norm=2.0, required=None, shape=None):
     Raises
     ------
     RuntimeError
-        If rounding, or p, keeps the gap of a solution above 1e-6, that of a spectral or nuclear one above 1e-8.
+        If rounding, or p, keeps the gap of a solution above that.
     ValueError
         If arrays do not fit, or are so small that theta leaves the floats.
 
@@ -254,6 +257,8 @@ def hard_margin(rows, norm=2.0, required=None, shape=None):
     """
     rows, required = _with_required(rows, required)
     checks.any_norm(norm, shape, rows.shape[-1])
+    if largest_gap is not None:
+        checks.positive("largest_gap", largest_gap)
     rows, scale = _scaled(rows)
     theta, duals, certificate = _euclidean(rows, required)
     feasible = (certificate == 0).all(-1)
@@ -263,7 +268,7 @@ def hard_margin(rows, norm=2.0, required=None, shape=None):
         theta[feasible], duals[feasible] = solve(*parts, norm, *[shape] * isinstance(norm, str))
     separator = _certified(rows, required, theta, duals, certificate, norm, shape)
     largest = separator.gap.nan_to_num().max()
-    if largest > (LARGEST_MATRIX_GAP if isinstance(norm, str) else LARGEST_GAP):
+    if largest > (largest_gap or (LARGEST_MATRIX_GAP if isinstance(norm, str) else LARGEST_GAP)):
         name = norm if isinstance(norm, str) else f"l_{norm:g}"
         raise RuntimeError(
             f"the SVM in the {name} norm is solved to a relative gap of {largest:.1g} only: rescale the rows"
