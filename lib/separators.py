@@ -233,7 +233,7 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
         (d, e) of the matrix that theta lists row by row, for spectral and nuclear.
     largest_gap : float, optional
         Relative gap of a solution that is let pass: 1e-6 when left out, 1e-8 for spectral and nuclear ones. Those of
-        hundreds of rows that are nearly alike may need 1e-6.
+        hundreds of rows that are nearly alike need more.
 
     Returns
     -------
