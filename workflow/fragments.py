@@ -298,7 +298,7 @@ def items_of(chapter):
     for paper in register():
         if here := [entry.get("called", entry["item"]) for entry in paper["items"] if entry.get("chapter") == chapter]:
             return f"{', '.join(here)} · {paper['short']}"
-    return "of the book"
+    return "the book's own question"
 
 
 def _counted(rows):
@@ -317,11 +317,11 @@ def seeds_in_short(chapter, rows):
         return "no verdict yet"
     found = [seeds(row) for row in judged]
     if words := next((text for held, _, text in found if held is None), None):
-        return {"not yet swept": "fresh seeds: not yet swept", "older code": "fresh seeds: older code"}[words]
+        return {"not yet swept": "not yet run on fresh seeds", "older code": "fresh seeds: older code"}[words]
     if not judged or not optional(ROBUSTNESS)[chapter]["block"]:
         return "nothing is drawn"
     held = sum(held >= 0.9 * of for held, of, _ in found)
-    return f"{max(of for _, of, _ in found)} fresh seeds: {held} of {len(judged)} rows held"
+    return f"on {max(of for _, of, _ in found)} fresh seeds {held} of {len(judged)} held"
 
 
 def _row(row):
