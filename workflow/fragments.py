@@ -1,5 +1,6 @@
 """What the pages show of the ledger: totals, scoreboard and runs, as MyST that they include from ``_generated/``."""
 
+import json
 import re
 import sys
 import tomllib
@@ -403,7 +404,7 @@ def texts():
     """Return the fragments that some page includes: name of the file -> text."""
     asked = set(re.findall(r"_generated/(\w+)\.md", "".join(text_of(page + ".md") for page in pages())))
     made = {f"{name}.md": make() for name, make in MADE.items() if name in asked}
-    return made | {LEDGER.name: LEDGER.read_text("utf-8")}
+    return made | {LEDGER.name: json.dumps(json_of(LEDGER), ensure_ascii=False)}
 
 
 def overview():
