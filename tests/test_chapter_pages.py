@@ -77,7 +77,7 @@ POINT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 NOTED = {
     "of": "Theorem 2 · Some paper",
     "verdicts": [["reproduced", "✓ 3 reproduced", "evidence"], ["did not fail", "✗ 1 control", "what-breaks-it"]],
-    "seeds": "20 fresh seeds: 4 of 4 rows held", "runs": "runs in 7 s", "lines": 12,
+    "seeds": "on 20 fresh seeds 4 of 4 held", "runs": "runs in 7 s", "lines": 12,
 }  # fmt: skip
 
 
@@ -165,7 +165,7 @@ def test_chips_lead_to_what_they_count(pages):
     chips = {words(link): link for link in pages["a"].select("h1 + ul.chips a")}
     assert {text: link["href"] for text, link in chips.items()} == {
         "Theorem 2 · Some paper": "#statement", "✓ 3 reproduced": "#evidence", "✗ 1 control": "#what-breaks-it",
-        "20 fresh seeds: 4 of 4 rows held": "../rows.html",
+        "on 20 fresh seeds 4 of 4 held": "../rows.html",
     }  # fmt: skip
     code = {words(link): link["href"] for link in pages["a"].select(".findings ul.chips a")}
     assert code == {"runs in 7 s": "#experiment", "notebook": "../../_sources/book/part/a.ipynb"}

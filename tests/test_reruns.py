@@ -21,8 +21,8 @@ import build as builder
 
 SOURCES = ("book", "lib", "workflow", "_toc.yml", "_config.yml", "requirements.lock", "pyproject.toml")
 NETWORKS = [
-    "beyond/your-attention", "max-margin/figure-6", "mirror-descent/mirror-networks", "mirror-descent/sentiment",
-    "rates/normalised-sgd",
+    "beyond/trained-heads", "beyond/your-attention", "max-margin/figure-6", "mirror-descent/mirror-networks",
+    "mirror-descent/sentiment", "rates/normalised-sgd",
 ]  # fmt: skip
 
 

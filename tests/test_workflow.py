@@ -727,15 +727,15 @@ def test_a_page_is_told_its_verdicts_where_they_stand_and_what_the_run_costs(ins
             ("fails as it must", "✓ 1 control fails as it must", "what-breaks-it"),
             ("not reproduced", "✗ 1 not reproduced", "evidence"),
         ],
-        "seeds": "fresh seeds: not yet swept", "runs": "runs in 1 s", "lines": 2,
+        "seeds": "not yet run on fresh seeds", "runs": "runs in 1 s", "lines": 2,
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"held": 18}, "20 fresh seeds: 1 of 1 rows held"),
-        ({"held": 17}, "20 fresh seeds: 0 of 1 rows held"),
+        ({"held": 18}, "on 20 fresh seeds 1 of 1 held"),
+        ({"held": 17}, "on 20 fresh seeds 0 of 1 held"),
         ({"code": "b2"}, "fresh seeds: older code"),
         ({"held": 1, "of": 1, "block": None}, "nothing is drawn"),
     ],

@@ -174,10 +174,10 @@ def pictured(data):
 
 
 def reduced(picture):
-    """Return a picture in 128 colours, rare ones kept, which is all that a drawing has and a third of the bytes."""
+    """Return a picture in 64 colours, rare ones kept, which is all that a drawing has and a quarter of the bytes."""
     file = io.BytesIO()
     with Image.open(io.BytesIO(picture)) as image:
-        image.convert("RGB").quantize(128, method=Image.Quantize.MAXCOVERAGE).save(file, "PNG", optimize=True)
+        image.convert("RGB").quantize(64, method=Image.Quantize.MAXCOVERAGE).save(file, "PNG", optimize=True)
     return file.getvalue()
 
 

@@ -1,5 +1,6 @@
 """What the pages show of the ledger: totals, scoreboard and runs, as MyST that they include from ``_generated/``."""
 
+import json
 import re
 import sys
 import tomllib
@@ -298,7 +299,7 @@ def items_of(chapter):
     for paper in register():
         if here := [entry.get("called", entry["item"]) for entry in paper["items"] if entry.get("chapter") == chapter]:
             return f"{', '.join(here)} · {paper['short']}"
-    return "of the book"
+    return "the book's own question"
 
 
 def _counted(rows):
@@ -317,11 +318,11 @@ def seeds_in_short(chapter, rows):
         return "no verdict yet"
     found = [seeds(row) for row in judged]
     if words := next((text for held, _, text in found if held is None), None):
-        return {"not yet swept": "fresh seeds: not yet swept", "older code": "fresh seeds: older code"}[words]
+        return {"not yet swept": "not yet run on fresh seeds", "older code": "fresh seeds: older code"}[words]
     if not judged or not optional(ROBUSTNESS)[chapter]["block"]:
         return "nothing is drawn"
     held = sum(held >= 0.9 * of for held, of, _ in found)
-    return f"{max(of for _, of, _ in found)} fresh seeds: {held} of {len(judged)} rows held"
+    return f"on {max(of for _, of, _ in found)} fresh seeds {held} of {len(judged)} held"
 
 
 def _row(row):
@@ -403,7 +404,7 @@ def texts():
     """Return the fragments that some page includes: name of the file -> text."""
     asked = set(re.findall(r"_generated/(\w+)\.md", "".join(text_of(page + ".md") for page in pages())))
     made = {f"{name}.md": make() for name, make in MADE.items() if name in asked}
-    return made | {LEDGER.name: LEDGER.read_text("utf-8")}
+    return made | {LEDGER.name: json.dumps(json_of(LEDGER), ensure_ascii=False)}
 
 
 def overview():

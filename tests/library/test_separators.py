@@ -666,6 +666,16 @@ def test_answer_of_a_solver_that_is_not_optimal_is_refused(monkeypatch):
         separators.hard_margin(rows)
 
 
+def test_a_gap_that_is_too_wide_passes_where_it_is_let_pass(monkeypatch):
+    rows = torch.eye(6).repeat(2, 1) + 0.1 * torch.arange(72.0).reshape(12, 6).sin()
+    monkeypatch.setattr(separators, "LARGEST_GAP", 1e-20)
+    with pytest.raises(RuntimeError, match="relative gap of"):
+        hard_margin(rows, norm=3)
+    assert 0 < hard_margin(rows, norm=3, largest_gap=1e-6).gap < 1e-6
+    with pytest.raises(ValueError, match="largest_gap is -1"):
+        hard_margin(rows, largest_gap=-1)
+
+
 # --- spectral and nuclear norm
 
 
