@@ -5,6 +5,7 @@
 
 const STEEP = 300; // margin at which a slope is given by its logarithm
 const FAINT = -230; // logarithm of a part of attention below which that logarithm is taken out
+const DEEP = 80; // how far below the strongest pull's a logit counts as none: e^-80 is no part of a sum
 const PATIENCE = 2000; // steps of a flow
 const SMOOTH = 1e-5; // error of one of them
 const ROUNDING = 16 * 2 ** -52; // part of |row| |theta| that a margin may lack
@@ -32,7 +33,7 @@ const dual = (norm) => norm / (norm - 1);
 /** The l_p norm; the entries are scaled, for a high power of anything but 1 overflows or vanishes. */
 export function length(v, norm = 2) {
   const largest = Math.max(Math.abs(v[0]), Math.abs(v[1]));
-  if (largest === 0 || norm === 2) return Math.hypot(v[0], v[1]);
+  if (largest === 0 || norm === 2) return Math.sqrt(dot(v, v));
   return largest * (Math.abs(v[0] / largest) ** norm + Math.abs(v[1] / largest) ** norm) ** (1 / norm);
 }
 
@@ -55,76 +56,70 @@ export function oneMinusCosine(a, b) {
 
 /** Room for one problem's arithmetic, its arrays flat. Inputs all have the same number of tokens. */
 function workspace({ keys, scores }) {
-  const inputs = keys.length, tokens = keys[0].length, flat = keys.flat();
+  const flat = keys.flat();
   return {
-    inputs, tokens, x: Float64Array.from(flat, (k) => k[0]), y: Float64Array.from(flat, (k) => k[1]), scores: Float64Array.from(scores.flat()),
-    logits: new Float64Array(inputs * tokens), weights: new Float64Array(inputs * tokens), scales: new Float64Array(inputs),
-    direction: [0, 0], logSlope: 0,
+    inputs: keys.length, tokens: keys[0].length, x: Float64Array.from(flat, (k) => k[0]), y: Float64Array.from(flat, (k) => k[1]),
+    scores: Float64Array.from(scores.flat()), logits: new Float64Array(flat.length), direction: new Float64Array(2),
   };
 }
 
-/** -loss' at a margin, as a factor; its logarithm's rest is left in room.logSlope. */
-function slope(room, loss, margin) {
-  room.logSlope = 0;
-  if (loss === "correlation") return 1;
-  if (loss === "logistic" ? margin > STEEP : Math.abs(margin) > STEEP) {
-    room.logSlope = -margin;
-    return 1;
-  }
+/** Logarithm of the part of -loss' that slope(loss, margin) leaves out. */
+const logSlope = (loss, margin) => (loss !== "correlation" && (loss === "logistic" ? margin : Math.abs(margin)) > STEEP ? -margin : 0);
+
+/** -loss' at a margin, as a factor. */
+function slope(loss, margin) {
+  if (loss === "correlation" || logSlope(loss, margin) !== 0) return 1;
   return loss === "logistic" ? 1 / (1 + Math.exp(margin)) : Math.exp(-margin);
 }
 
-/** Fill in loss' a_t (gamma_t - gamma . a) of input i up to a factor e^scale; return scale, -Infinity if all tokens tie. */
-function weigh(room, i, loss) {
-  const { tokens, logits, scores, weights } = room, first = i * tokens, last = first + tokens;
-  let top = first, shift = -Infinity, total = 0, pull = 0, sum = 0;
-  for (let t = first + 1; t < last; t++) if (logits[t] > logits[top]) top = t;
-  for (let t = first; t < last; t++) if (scores[t] !== scores[top] && logits[t] - logits[top] > shift) shift = logits[t] - logits[top];
-  if (shift === -Infinity) {
-    weights.fill(0, first, last);
-    return shift;
-  }
-  if (shift > FAINT) shift = 0; // else e^shift is taken out of the weights of all tokens with another score than the top one's
-  const small = Math.exp(shift);
-  for (let t = first; t < last; t++) {
-    const gap = scores[t] - scores[top];
-    weights[t] = Math.exp(logits[t] - logits[top] - (gap === 0 ? 0 : shift));
-    total += gap === 0 ? weights[t] : small * weights[t];
-    pull += gap * weights[t];
-  }
-  pull /= total;
-  const factor = -slope(room, loss, scores[top] + pull * small) / total;
-  for (let t = first; t < last; t++) {
-    const gap = scores[t] - scores[top];
-    weights[t] *= factor * (gap === 0 ? -pull : gap - small * pull);
-    sum += weights[t];
-  }
-  weights[top] -= sum;
-  return shift + room.logSlope;
-}
-
-/** Fill in room.direction, the gradient at p = (x, y) up to a factor; return the factor's logarithm. */
-function gradientIn(room, loss, x, y) {
-  const { inputs, tokens, logits, weights, scales, direction } = room;
-  for (let t = 0; t < logits.length; t++) logits[t] = room.x[t] * x + room.y[t] * y;
-  let scale = -Infinity, largest = 0;
-  for (let i = 0; i < inputs; i++) {
-    scales[i] = weigh(room, i, loss);
-    scale = Math.max(scale, scales[i]);
-  }
-  direction[0] = direction[1] = 0;
-  for (let i = 0; i < inputs; i++) {
-    const factor = scales[i] === scale ? 1 : Math.exp(scales[i] - scale);
-    for (let t = i * tokens; t < (i + 1) * tokens; t++) {
-      weights[t] *= factor;
-      largest = Math.max(largest, Math.abs(weights[t]));
-      direction[0] += weights[t] * room.x[t];
-      direction[1] += weights[t] * room.y[t];
+/**
+ * Fill in room.direction, the gradient at p = (px, py) up to a factor; return the factor's logarithm.
+ *
+ * With gaps gamma_t - gamma_top, input i adds loss' sum_t a_t (gap_t - sum_s a_s gap_s) (k_t - k_top), two sums that one loop takes. It runs while a
+ * token is dragged: no arrays are made here.
+ */
+function gradientIn({ inputs, tokens, x, y, scores, logits, direction }, loss, px, py) {
+  let gx = 0, gy = 0, scale = -Infinity;
+  for (let first = 0; first < inputs * tokens; first += tokens) {
+    const last = first + tokens;
+    let top = first, shift = -Infinity;
+    for (let t = first; t < last; t++) {
+      logits[t] = x[t] * px + y[t] * py;
+      if (logits[t] > logits[top]) top = t;
     }
+    const highest = logits[top], score = scores[top], topX = x[top], topY = y[top];
+    for (let t = first; t < last; t++) if (scores[t] !== score && logits[t] - highest > shift) shift = logits[t] - highest;
+    if (shift === -Infinity) continue; // all tokens tie
+    const sunk = shift - DEEP;
+    if (shift > FAINT) shift = 0; // else e^shift is taken out of the weights of all tokens with another score than the top one's
+    const small = shift === 0 ? 1 : Math.exp(shift);
+    let total = 1, pull = 0, ax = 0, ay = 0, bx = 0, by = 0;
+    for (let t = first; t < last; t++) {
+      const below = logits[t] - highest;
+      if (t === top || below < sunk) continue;
+      const gap = scores[t] - score, odds = Math.exp(gap === 0 ? below : below - shift), share = gap === 0 ? odds : small * odds, lead = gap * odds;
+      total += share;
+      pull += lead;
+      ax += lead * (x[t] - topX);
+      ay += lead * (y[t] - topY);
+      bx += share * (x[t] - topX);
+      by += share * (y[t] - topY);
+    }
+    pull /= total;
+    const margin = score + pull * small, own = shift + logSlope(loss, margin), part = own === scale ? 1 : Math.exp(-Math.abs(own - scale));
+    let factor = -slope(loss, margin) / total;
+    if (own < scale) factor *= part;
+    else {
+      gx *= part;
+      gy *= part;
+      scale = own;
+    }
+    gx += factor * (ax - pull * bx);
+    gy += factor * (ay - pull * by);
   }
-  if (largest === 0) return -Infinity;
-  direction[0] /= largest;
-  direction[1] /= largest;
+  const largest = Math.max(Math.abs(gx), Math.abs(gy)) || 1;
+  direction[0] = gx / largest;
+  direction[1] = gy / largest;
   return scale + Math.log(largest / inputs);
 }
 
