@@ -4,8 +4,10 @@
 // lib.separators, lib.selection, lib.joint_paths and lib.published. A problem is {keys, scores}: keys[i][t] = [x, y], scores[i][t] a number.
 
 const STEEP = 300; // margin at which a slope is given by its logarithm
-const FAINT = -230; // logarithm of a part of attention below which that logarithm is taken out
-const DEEP = 80; // how far below the strongest pull's a logit counts as none: e^-80 is no part of a sum
+const FAINT = 1e-100; // pull of the scores below which its logarithm is taken out
+const NOTHING = -300; // logarithm of a part of attention that counts as none beside that
+const AHEAD = 0.01; // how far a logit may be above that of the token that all are compared with
+const PARTS = 32; // of one, between powers of e that are tabled: Math.exp itself is too slow
 const PATIENCE = 2000; // steps of a flow
 const SMOOTH = 1e-5; // error of one of them
 const ROUNDING = 16 * 2 ** -52; // part of |row| |theta| that a margin may lack
@@ -54,13 +56,27 @@ export function oneMinusCosine(a, b) {
 
 // ---- gradient and descent --------------------------------------------------------------------------------------------------------------------
 
-/** Room for one problem's arithmetic, its arrays flat. Inputs all have the same number of tokens. */
+const powers = Float64Array.from({ length: 2 - NOTHING * PARTS }, (_, k) => Math.exp(-k / PARTS));
+
+/** Room for one problem's arithmetic. Inputs all have the same number of tokens. */
 function workspace({ keys, scores }) {
-  const flat = keys.flat();
-  return {
-    inputs: keys.length, tokens: keys[0].length, x: Float64Array.from(flat, (k) => k[0]), y: Float64Array.from(flat, (k) => k[1]),
-    scores: Float64Array.from(scores.flat()), logits: new Float64Array(flat.length), direction: new Float64Array(2),
-  };
+  const stride = 3 * (keys[0].length - 1), room = { keys, scores, stride, rows: new Float64Array(keys.length * stride), own: new Float64Array(keys.length), direction: new Float64Array(2), powers };
+  refer(room, [0, 0]);
+  return room;
+}
+
+/** Fill in room.own, the score of the token that p selects in each input, and room.rows: by how much all others exceed it in x, y and score. */
+function refer(room, p) {
+  const { keys, scores, rows, own } = room;
+  let to = 0;
+  selectedAt(room, p).forEach((top, i) => {
+    own[i] = scores[i][top];
+    keys[i].forEach((key, t) => {
+      if (t === top) return;
+      rows.set([...minus(key, keys[i][top]), scores[i][t] - own[i]], to);
+      to += 3;
+    });
+  });
 }
 
 /** Logarithm of the part of -loss' that slope(loss, margin) leaves out. */
@@ -75,44 +91,55 @@ function slope(loss, margin) {
 /**
  * Fill in room.direction, the gradient at p = (px, py) up to a factor; return the factor's logarithm.
  *
- * With gaps gamma_t - gamma_top, input i adds loss' sum_t a_t (gap_t - sum_s a_s gap_s) (k_t - k_top), two sums that one loop takes. It runs while a
- * token is dragged: no arrays are made here.
+ * With rows and gaps from a token of input i it is loss' sum_t a_t (gap_t - sum_s a_s gap_s) row_t, two sums that one loop takes. It runs while a token
+ * is dragged: no arrays are made here. The token is one with the largest logit, up to AHEAD, or the rows are filled in anew.
  */
-function gradientIn({ inputs, tokens, x, y, scores, logits, direction }, loss, px, py) {
+function gradientIn(room, loss, px, py, anew = true) {
+  const { stride, rows, own, direction, powers } = room;
   let gx = 0, gy = 0, scale = -Infinity;
-  for (let first = 0; first < inputs * tokens; first += tokens) {
-    const last = first + tokens;
-    let top = first, shift = -Infinity;
-    for (let t = first; t < last; t++) {
-      logits[t] = x[t] * px + y[t] * py;
-      if (logits[t] > logits[top]) top = t;
-    }
-    const highest = logits[top], score = scores[top], topX = x[top], topY = y[top];
-    for (let t = first; t < last; t++) if (scores[t] !== score && logits[t] - highest > shift) shift = logits[t] - highest;
-    if (shift === -Infinity) continue; // all tokens tie
-    const sunk = shift - DEEP;
-    if (shift > FAINT) shift = 0; // else e^shift is taken out of the weights of all tokens with another score than the top one's
-    const small = shift === 0 ? 1 : Math.exp(shift);
-    let total = 1, pull = 0, ax = 0, ay = 0, bx = 0, by = 0;
-    for (let t = first; t < last; t++) {
-      const below = logits[t] - highest;
-      if (t === top || below < sunk) continue;
-      const gap = scores[t] - score, odds = Math.exp(gap === 0 ? below : below - shift), share = gap === 0 ? odds : small * odds, lead = gap * odds;
-      total += share;
+  for (let i = 0; i < own.length; i++) {
+    const first = i * stride, last = first + stride;
+    let total = 1, pull = 0, shift = 0, ax = 0, ay = 0, bx = 0, by = 0;
+    for (let t = first; t < last; t += 3) {
+      const x = rows[t], y = rows[t + 1];
+      let z = x * px + y * py;
+      if (z < NOTHING) continue;
+      if (z > AHEAD) {
+        if (anew) {
+          refer(room, [px, py]);
+          return gradientIn(room, loss, px, py, false);
+        }
+        z = 0; // logits so large that they tie but for rounding
+      }
+      const k = (0.5 - PARTS * z) | 0, r = z + k / PARTS; // e^z = e^(-k / PARTS) e^r
+      const odds = powers[k] * (1 + r * (1 + r * (1 / 2 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + r / 720)))))), lead = rows[t + 2] * odds;
+      total += odds;
       pull += lead;
-      ax += lead * (x[t] - topX);
-      ay += lead * (y[t] - topY);
-      bx += share * (x[t] - topX);
-      by += share * (y[t] - topY);
+      ax += lead * x;
+      ay += lead * y;
+      bx += odds * x;
+      by += odds * y;
+    }
+    if (Math.abs(pull) < FAINT) { // e^shift is taken out of the weights of all tokens with a gap
+      shift = -Infinity;
+      for (let t = first; t < last; t += 3) if (rows[t + 2] !== 0) shift = Math.max(shift, rows[t] * px + rows[t + 1] * py);
+      if (shift === -Infinity) continue; // all tokens tie
+      pull = ax = ay = 0;
+      for (let t = first; t < last; t += 3) {
+        const lead = rows[t + 2] && rows[t + 2] * Math.exp(rows[t] * px + rows[t + 1] * py - shift);
+        pull += lead;
+        ax += lead * rows[t];
+        ay += lead * rows[t + 1];
+      }
     }
     pull /= total;
-    const margin = score + pull * small, own = shift + logSlope(loss, margin), part = own === scale ? 1 : Math.exp(-Math.abs(own - scale));
+    const margin = own[i] + (shift === 0 ? pull : pull * Math.exp(shift)), log = shift + logSlope(loss, margin), part = log === scale ? 1 : Math.exp(-Math.abs(log - scale));
     let factor = -slope(loss, margin) / total;
-    if (own < scale) factor *= part;
+    if (log < scale) factor *= part;
     else {
       gx *= part;
       gy *= part;
-      scale = own;
+      scale = log;
     }
     gx += factor * (ax - pull * bx);
     gy += factor * (ay - pull * by);
@@ -120,7 +147,7 @@ function gradientIn({ inputs, tokens, x, y, scores, logits, direction }, loss, p
   const largest = Math.max(Math.abs(gx), Math.abs(gy)) || 1;
   direction[0] = gx / largest;
   direction[1] = gy / largest;
-  return scale + Math.log(largest / inputs);
+  return scale + Math.log(largest / own.length);
 }
 
 /** Gradient of the risk at any length of p: {direction, logScale}. */
