@@ -167,12 +167,12 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     for (let k = 0; k <= last; k++) {
       const x = x0 + (x1 - x0) * points[2 * k], y = y0 + (y1 - y0) * points[2 * k + 1], size = x * x + y * y;
       if (!Number.isFinite(size) || (k < last && (x - u) ** 2 + (y - v) ** 2 < (size > beyond ? 1e5 : 2))) continue;
-      const far = Math.max(1, Math.sqrt(size) / 1e6); // a browser reads no longer numbers
-      d += `${d ? "L" : "M"}${(x / far).toFixed(1)} ${(y / far).toFixed(1)}`;
+      const part = 10 * Math.min(1, 1e6 / Math.sqrt(size)); // a browser reads no longer numbers
+      d += `${d ? "L" : "M"}${Math.round(part * x)} ${Math.round(part * y)}`;
       u = x;
       v = y;
     }
-    self.put(layer, key, "path", { d: d || "M0 0", class: look });
+    self.put(layer, key, "path", { d: d || "M0 0", class: look, transform: "scale(.1)" }); // in tenths: whole numbers are written fast
   };
   /** Show just this window, with a scale of its own for each axis, right of a margin and left of another. */
   self.chart = (window, before, after) => {
@@ -406,7 +406,7 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
       const input = make("select", { onchange: () => set({ [key]: input.value }) }, ...options.map((option) => make("option", { value: option }, option)));
       controls.append(make("label", {}, make("span", {}, name), input));
       limits[key] = (value) => options.includes(value);
-      bound.push(() => (input.value = state[key]));
+      bound.push(() => input.value === state[key] || (input.value = state[key]));
     },
     toggle(key, name) {
       const input = make("input", { type: "checkbox", onchange: () => set({ [key]: input.checked }) });
