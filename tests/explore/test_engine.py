@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "workflow"))
 import explore  # noqa: E402
 
-SOURCE = (ROOT / explore.SOURCES / explore.ENGINE).read_text("utf-8")
+PROOF = (ROOT / explore.SOURCES / "proof.js").read_text("utf-8")
+SOURCE = (ROOT / explore.SOURCES / explore.ENGINE).read_text("utf-8") + PROOF
 NORMS = (1.1, 1.5, 2.0, 3.0, 10.0)
 LENGTHS = (0.0, 1.0, 30.0, 1000.0)
 LOSSES = ("logistic", "exponential", "correlation")
@@ -39,9 +40,10 @@ needs_javascript = pytest.mark.skipif(not javascript.engines(), reason="no node 
 pytestmark = needs_javascript
 
 ALL = """given => given.map(({problem, loss, thetas, start, rule, norm, steps}) => {
-  const choices = engine.locallyOptimal(problem), best = engine.optimalTokens(problem);
+  const choices = engine.locallyOptimal(problem), rows = engine.differenceRows(problem, engine.optimalTokens(problem));
+  const separator = engine.separator(rows, norm);
   return {
-    separator: engine.separator(engine.differenceRows(problem, best), norm),
+    separator: {...separator, ...proofModule.proof(rows, separator, norm)},
     choices: choices.map(one => ({selected: one.selected, theta: one.separator.theta, duals: one.separator.duals})),
     gradients: thetas.map(theta => engine.gradient(problem, loss, theta)),
     path: [...engine.descend(problem, loss, start, rule, steps, norm)],
@@ -50,7 +52,9 @@ ALL = """given => given.map(({problem, loss, thetas, start, rule, norm, steps}) 
 
 
 def program(source=None):
-    return explore.module(explore.ENGINE, source or SOURCE) + "const engine = engineModule;"
+    engine, comment, proof = (source or SOURCE).partition(PROOF.split("\n", 1)[0])
+    modules = explore.module(explore.ENGINE, engine) + explore.module("proof.js", comment + proof)
+    return modules + "const engine = engineModule;"
 
 
 def given(problem):

@@ -26,9 +26,8 @@ const times = (c, a) => [c * a[0], c * a[1]];
 /** sign(x) |x|^power of a number. */
 const raise = (x, power) => (power === 1 ? x : Math.sign(x) * Math.abs(x) ** power);
 
-/** Gradient of |x|_p^p / p, and the x whose gradient this is. */
+/** Gradient of |x|_p^p / p. */
 export const mirrorMap = (v, norm) => v.map((x) => raise(x, norm - 1));
-export const inverseMirrorMap = (v, norm) => v.map((x) => raise(x, 1 / (norm - 1)));
 
 const dual = (norm) => norm / (norm - 1);
 
@@ -60,7 +59,7 @@ const powers = Float64Array.from({ length: 2 - NOTHING * PARTS }, (_, k) => Math
 
 /** Room for one problem's arithmetic. Inputs all have the same number of tokens. */
 function workspace({ keys, scores }) {
-  const stride = 3 * (keys[0].length - 1), room = { keys, scores, stride, rows: new Float64Array(keys.length * stride), own: new Float64Array(keys.length), direction: new Float64Array(2), powers };
+  const stride = 3 * (keys[0].length - 1), room = { keys, scores, stride, rows: new Float64Array(keys.length * stride), own: new Float64Array(keys.length), direction: [0, 0] };
   refer(room, [0, 0]);
   return room;
 }
@@ -95,7 +94,7 @@ function slope(loss, margin) {
  * is dragged: no arrays are made here. The token is one with the largest logit, up to AHEAD, or the rows are filled in anew.
  */
 function gradientIn(room, loss, px, py, anew = true) {
-  const { stride, rows, own, direction, powers } = room;
+  const { stride, rows, own, direction } = room;
   let gx = 0, gy = 0, scale = -Infinity;
   for (let i = 0; i < own.length; i++) {
     const first = i * stride, last = first + stride;
@@ -327,8 +326,7 @@ function multipliers(rows, named, theta, norm) {
 /**
  * Solve min |theta|_p such that rows theta >= required (1 when left out), in the plane and exactly: at most two rows are active.
  *
- * {feasible, theta, duals, margins, gap, certificate}. Where it is infeasible, the certificate has weights >= 0 with certificate . rows = 0 and
- * certificate . required = 1; a theta longer than 1e9 / (longest row) counts as none.
+ * {feasible, theta, duals, margins}; a theta longer than 1e9 / (longest row) counts as none. What proves it is in proof.js.
  */
 export function separator(rows, norm = 2, required = rows.map(() => 1)) {
   const longest = Math.max(...rows.map((row) => length(row)), 0), limit = (LONGEST * Math.max(...required)) / longest;
@@ -350,27 +348,11 @@ export function separator(rows, norm = 2, required = rows.map(() => 1)) {
   const duals = rows.map(() => 0), none = rows.map(() => 0);
   if (best) best.named.forEach((k, j) => (duals[k] = Math.max(best.lambda[j], 0)));
   if (!best || length(best.theta) > limit) {
-    const weights = (!best && surrounding(rows)) || duals, total = weights.reduce((sum, w, k) => sum + w * required[k], 0);
-    return { feasible: false, theta: [0, 0], duals: none, margins: none, gap: NaN, certificate: weights.map((w) => (total > 0 ? w / total : 0)) };
+    return { feasible: false, theta: [0, 0], duals, margins: none };
   }
   const least = Math.min(...rows.map((row, k) => (required[k] > 0 ? dot(row, best.theta) / required[k] : Infinity)));
-  const theta = times(1 / least, best.theta), combined = [0, 1].map((c) => rows.reduce((sum, row, k) => sum + duals[k] * row[c], 0));
-  const bound = duals.reduce((sum, u, k) => sum + u * required[k], 0) / length(combined, dual(norm));
-  return { feasible: true, theta, duals, margins: rows.map((row) => dot(row, theta)), gap: 1 - bound / length(theta, norm), certificate: none };
-}
-
-/** Weights >= 0 of at most three rows that sum to zero: the proof that nothing separates them. Two axes stand in for rows that are not needed. */
-function surrounding(rows) {
-  const all = [...rows, [1, 0], [0, 1]], tiny = 1e-13;
-  let best = null, least = Infinity;
-  for (let i = 0; i < all.length; i++) for (let j = 0; j < i; j++) for (let k = 0; k < j; k++) {
-    const three = [i, j, k], [a, b, c] = three.map((row) => all[row]), turns = [cross(b, c), cross(c, a), cross(a, b)];
-    const size = turns.map((turn, at) => Math.abs(turn) * (length([a, b, c][at]) || 1)), total = size[0] + size[1] + size[2], sign = Math.sign(turns[size.indexOf(Math.max(...size))]);
-    if (turns.some((turn, at) => size[at] > tiny * total && (turn * sign < 0 || three[at] >= rows.length))) continue;
-    const spread = (dot(a, a) + dot(b, b) + dot(c, c)) / (total || 0);
-    if (spread < least) [best, least] = [rows.map((_, row) => Math.abs(turns[three.indexOf(row)] ?? 0)), spread];
-  }
-  return best;
+  const theta = times(1 / least, best.theta);
+  return { feasible: true, theta, duals, margins: rows.map((row) => dot(row, theta)) };
 }
 
 // ---- choices of tokens -----------------------------------------------------------------------------------------------------------------------

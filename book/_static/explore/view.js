@@ -37,20 +37,20 @@ export function play(tick) {
 
 /** Fill a node with bars that stand, a group for each row of shares, and the words that say what they are. */
 export function bars(node, words, rows, look, best = () => false) {
-  const text = `${words}: ${rows.map((row) => row.map((part) => `${Math.round(100 * part)} %`).join(", ")).join("; ")}`, marks = node.getElementsByTagName("i"), count = rows.flat().length;
-  if (marks.length !== count || node.children.length !== rows.length + 1) {
-    node.replaceChildren(make("span"), ...rows.map((row) => make("div", { role: "img" }, ...row.map(() => make("i")))));
-  }
-  write(node.firstChild, words);
+  const text = `${words}: ${rows.map((row) => row.map((part) => `${Math.round(100 * part)} %`).join(", ")).join("; ")}`, have = (parent, k, name) => parent.children[k] || parent.appendChild(make(name));
+  write(have(node, 0, "span"), words);
   rows.forEach((row, i) => {
-    const group = node.children[i + 1];
+    const group = have(node, i + 1, "div");
+    give(group, "role", "img");
     give(group, "class", look(i));
     give(group, "aria-label", text);
     row.forEach((part, t) => {
-      give(group.children[t], "style", `height:${Math.max(100 * part, 1)}%`);
-      give(group.children[t], "class", best(i, t) ? "best" : "");
+      give(have(group, t, "i"), "style", `height:${Math.max(100 * part, 1)}%`);
+      give(group.children[t], "class", best(i, t) && "best");
     });
+    while (group.children[row.length]) group.lastChild.remove();
   });
+  while (node.children[rows.length + 1]) node.lastChild.remove();
 }
 
 /** Fill a node with bars that lie, each with its name and its number. */
@@ -166,8 +166,8 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     let d = "", u = NaN, v = NaN;
     for (let k = 0; k <= last; k++) {
       const x = x0 + (x1 - x0) * points[2 * k], y = y0 + (y1 - y0) * points[2 * k + 1], size = x * x + y * y;
-      if (!Number.isFinite(size) || (k < last && (x - u) ** 2 + (y - v) ** 2 < (size > beyond ? 1e5 : 2))) continue;
-      const part = 10 * Math.min(1, 1e6 / Math.sqrt(size)); // a browser reads no longer numbers
+      if (!(size < Infinity) || (k < last && (x - u) ** 2 + (y - v) ** 2 < (size > beyond ? 1e5 : 2))) continue;
+      const part = Math.min(10, 1e7 / Math.sqrt(size)); // a browser reads no longer numbers
       d += `${d ? "L" : "M"}${Math.round(part * x)} ${Math.round(part * y)}`;
       u = x;
       v = y;
@@ -296,7 +296,7 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
   const sentence = make("p", { class: "explore-said" }), live = make("p", { class: "explore-live", role: "status", "aria-live": "polite" });
   const code = make("code"), undo = button("Undo", back), copied = button("Copy link", copy);
   const box = make("section", { class: "explore-box", "aria-label": title },
-    make("p", { class: "explore-title" }, make("strong", {}, title), ` ${hint}`), stage, sentence, live, controls,
+    make("p", {}, make("strong", {}, title), ` ${hint}`), stage, sentence, live, controls,
     make("div", { class: "explore-foot" }, undo, button("Reset", () => set(first)), copied,
       make("details", {}, make("summary", {}, "The same in Python"), make("pre", {}, code))));
   const fallback = make("div", { class: "explore-fallback" }, ...root.childNodes);
