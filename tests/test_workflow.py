@@ -875,6 +875,10 @@ def test_sound_page_has_no_fault(body):
         ('<div class="cell_output"><img src="a.png" alt="Two paths"></div>', "image a.png of a cell has no caption"),
         ('<svg class="drawing" id="drawing-1" aria-label=""></svg>', "drawing drawing-1 has no alt text"),
         (
+            '<svg id="d" class="drawing" aria-label="A path"><image href="https://x.example/y.png"/></svg>',
+            "a drawing loads https://x.example/y.png",
+        ),
+        (
             '<div class="cell_output"><svg class="drawing" id="drawing-1" aria-label="Two paths"></svg></div>',
             "image drawing-1 of a cell has no caption",
         ),
