@@ -127,9 +127,9 @@ def become_kernel(line):
         os.close(stream)
     os.environ.clear()
     os.environ.update(wanted["environment"])
-    os.environ.pop("JPY_PARENT_PID", None)  # of who asks: this one has another parent
     os.chdir(wanted["folder"])
-    sys.argv = ["ipykernel_launcher", *wanted["arguments"]]
+    # Not to be watched: it has another parent than who asks.
+    sys.argv = ["ipykernel_launcher", *wanted["arguments"], "--IPKernelApp.parent_handle=1"]
     line.send(b"k")
     # Where the other side ends, the system's signal ends this process and all that it has started.
     fcntl.fcntl(line, fcntl.F_SETOWN, -os.getpid())
