@@ -361,9 +361,13 @@ def read(weights, places, values):
     """Outputs (members, N) of readers and their attention (members, N, heads, T); weights as of :class:`Readers`."""
     table, queries, head = (weights[name] for name in ("table", "queries", "head"))
     tokens = torch.einsum("ntk,mntkw->mntw", values.to(table), table[:, places])
-    logits = torch.einsum("mhw,mntw->mnht", queries, tokens) / table.shape[-1] ** 0.5
-    attention = logits.softmax(-1)
+    attention = attend(tokens[:, :, None], queries[:, None] / table.shape[-1] ** 0.5)
     return torch.einsum("mnht,mntw,mhw->mn", attention, tokens, head), attention
+
+
+def attend(tokens, queries):
+    """Attention ``softmax(x_t . q)``, shape (..., T), of tokens (..., T, width) to queries (..., width)."""
+    return (tokens @ queries[..., None])[..., 0].softmax(-1)
 
 
 def _order(rule):

@@ -207,6 +207,52 @@ class TestWholeBook:
         assert site.read_bytes() == before
 
 
+PICTURE = """import matplotlib.pyplot as plt
+plt.rcParams["svg.hashsalt"] = "salt"
+figure = plt.figure()
+plt.plot([1, 2])
+display(figure, os.environ["PYTHONHASHSEED"], os.environ.get("MPLBACKEND"))
+import sys
+display(sys.argv[1:2], [name for name in sys.modules if name.split(".")[0] == "lib"], "chapters" in sys.modules)
+with open("kernels.txt", "a") as file:
+    file.write(f"{len(sys.modules)}\\n")
+"""
+
+
+def alive(process):
+    """Say whether a process runs."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+class TestWarmKernels:
+    """Kernels that are forked from a process that has the imports behind it."""
+
+    def test_warm_kernels_leave_what_cold_ones_leave(self, book):
+        names = "first", "second", "third", "fourth"
+        for name in names:
+            book.add(name, PICTURE)
+        done = book.build(JOBS="1")
+        assert done.returncode == 0
+        assert "kernel" not in done.stdout + done.stderr
+        modules = list(map(int, (book.folder / "kernels.txt").read_text().split()))
+        assert max(modules) > min(modules) + 500, "the last have what they did not ask for"
+        for name in names:
+            assert book.script("chapter", name).returncode == 0
+            published = (book.folder / f"build/executed/part/{name}.ipynb").read_bytes()
+            assert b"image/png" in published
+            assert b"image/svg+xml" in published
+            assert published == (book.folder / f"build/runs/part/{name}/defaults.ipynb").read_bytes()
+
+    def test_kernel_starts_cold_where_nobody_answers(self, book):
+        book.add("good")
+        done = book.script("chapter", "good", WARM_KERNELS=str(book.folder / "nobody"))
+        assert done.returncode == 0, done.stderr
+
+
 FAILING = {
     "raises": ("1\nfigure = 2\n1 / 0  # here", "", "ZeroDivisionError: division by zero"),
     "dies": ("os.kill(os.getpid(), 9)", "", "the kernel died (killed, or out of memory)"),
@@ -273,7 +319,8 @@ class TestReruns:
     """After a kill, and after a change."""
 
     def test_killed_build_resumes_where_it_stopped(self, book):
-        book.add("quick").add("slow", 'time.sleep(60 if os.path.exists("wait") else 0)')
+        own = 'open("kernel", "w").write(str(os.getpid()))\n'
+        book.add("quick").add("slow", own + 'time.sleep(60 if os.path.exists("wait") else 0)')
         (book.folder / "wait").touch()
         process = subprocess.Popen(
             book.command("build/ledger.json"), cwd=book.folder, start_new_session=True, stdout=subprocess.DEVNULL
@@ -285,6 +332,11 @@ class TestReruns:
         time.sleep(3)  # until Snakemake, too, has noted that the quick one is done
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        kernel = int((book.folder / "kernel").read_text())
+        deadline = time.monotonic() + 10
+        while alive(kernel):
+            assert time.monotonic() < deadline, "a kernel outlives its build"
+            time.sleep(0.1)
         (book.folder / "wait").unlink()
         book.ran()
         resumed = book.build()
@@ -824,6 +876,10 @@ def test_sound_page_has_no_fault(body):
         (FIGURE.format(" "), "image a.png of a cell has no caption"),
         ('<div class="cell_output"><img src="a.png" alt="Two paths"></div>', "image a.png of a cell has no caption"),
         ('<svg class="drawing" id="drawing-1" aria-label=""></svg>', "drawing drawing-1 has no alt text"),
+        (
+            '<svg id="d" class="drawing" aria-label="A path"><image href="https://x.example/y.png"/></svg>',
+            "a drawing loads https://x.example/y.png",
+        ),
         (
             '<div class="cell_output"><svg class="drawing" id="drawing-1" aria-label="Two paths"></svg></div>',
             "image drawing-1 of a cell has no caption",

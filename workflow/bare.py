@@ -18,8 +18,8 @@ from pathlib import Path
 from chapters import BookError
 from claims import MIME
 from execution import environment, one_line
+from warm import COMMON
 
-SLOW = ("torch", "scipy.optimize", "scipy.integrate", "scipy.stats", "matplotlib.pyplot", "seaborn", "pandas", "numba")
 MEMORY = 8 * 2**30  # bytes that a run may take: a wrong library may ask for any number
 
 
@@ -27,7 +27,7 @@ def warm():
     """Import, in the process that will fork, what the library and chapters import; nothing of the library."""
     environment(os.devnull)
     os.environ["MPLBACKEND"] = "agg"
-    for name in SLOW:
+    for name in COMMON:
         with suppress(ImportError):  # no chapter can need it then
             import_module(name)
 

@@ -8,10 +8,11 @@ import os
 import re
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import variables
+from warm import warm_kernels
 
 SENTENCE = re.compile(r"^WorkflowError in file .*, line \d+:\n(.+)$", re.MULTILINE)  # of the Snakefile's own
 INTERRUPTED = 130
@@ -55,9 +56,10 @@ def carry_out(lock, targets, **options):
 
             cluster.ready(Path(options.get("rules", RULES)).stem)
             earlier = cluster.logs()
-        # It holds the lock, too, and keeps it should this process be killed alone.
-        build = subprocess.Popen(snakemake(targets, "--quiet", "all", **options), pass_fds=[lock.fileno()])
-        status = build.wait()
+        with nullcontext() if os.environ.get("PROFILE") else warm_kernels():
+            # It holds the lock, too, and keeps it should this process be killed alone.
+            build = subprocess.Popen(snakemake(targets, "--quiet", "all", **options), pass_fds=[lock.fileno()])
+            status = build.wait()
     except KeyboardInterrupt:
         if build:
             build.wait()

@@ -9,6 +9,8 @@ from bs4 import BeautifulSoup
 EXTERNAL = re.compile(r"\s*(https?:)?//", re.IGNORECASE)
 CSS_EXTERNAL = re.compile(r"""(?:url\(|@import)\s*['"]?\s*((?:https?:)?//[^'")\s;]+)""", re.IGNORECASE)
 FILE_NAME = re.compile(r"\S+\.(png|svg|jpe?g|gif|webp)", re.IGNORECASE)
+DRAWING = re.compile(r'(<svg [^>]*class="drawing"[^>]*>)(.*?)</svg>', re.DOTALL)
+ADDRESS = re.compile(r"""\s(?:href|src)="\s*((?:https?:)?//[^"]*)""", re.IGNORECASE)
 # What a browser fetches by itself. A link that a reader may follow is not among these.
 LOADED = [
     ("script", "src"),
@@ -61,7 +63,9 @@ def notebook_faults(notebook):
 
 def page_faults(text):
     """Return what is wrong on one page."""
-    soup, found = BeautifulSoup(text, "html.parser"), []
+    inside = " ".join(match[2] for match in DRAWING.finditer(text))  # most of a page, and nothing to take apart
+    found = [f"a drawing loads {address}" for one in (ADDRESS, CSS_EXTERNAL) for address in one.findall(inside)]
+    soup = BeautifulSoup(DRAWING.sub(r"\1</svg>", text), "html.parser")
     for name, attribute in LOADED:
         for tag in soup.find_all(name, attrs={attribute: True}):
             if name == "link" and NOT_LOADED.intersection(tag.get("rel", [])):

@@ -13,6 +13,7 @@ import shutil
 import sys
 import zipfile
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -185,11 +186,17 @@ def needed(notebook):
     """Return what has to be installed: the packages that the library and these cells import."""
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     code += [path.read_text("utf-8") for path in Path("lib").rglob("*.py")]
-    nodes = [node for text in code for node in ast.walk(ast.parse(text))]
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-    names = {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"lib", "myst_nb", "IPython"}
+    names = {name.partition(".")[0] for text in code for name in imported(text)}
+    names -= {*sys.stdlib_module_names, "lib", "myst_nb", "IPython"}
     return sorted({"sklearn": "scikit-learn"}.get(name, name) for name in names)
+
+
+@cache
+def imported(text):
+    """Return the modules that code imports by their whole names."""
+    nodes = list(ast.walk(ast.parse(text)))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return names | {node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
 
 
 def plain(text, here):

@@ -5,7 +5,6 @@ import io
 import json
 import logging
 import os
-import platform
 import re
 import tempfile
 import threading
@@ -16,7 +15,9 @@ from pathlib import Path
 import jupytext
 import nbformat
 import papermill
+import warm
 from chapters import BookError, header, source
+from jupyter_client import AsyncKernelManager
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
@@ -24,9 +25,6 @@ from variables import is_time
 
 TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… or `timeout:` in the chapter's header change it
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# Sums in wider registers round otherwise, and a chaotic run amplifies it: the same on every x86 machine, as accepted.
-# numba needs no such word: without fastmath its code rounds alike whatever processor it is compiled for (tested).
-INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 # Run by IPython as the kernel starts: what the library logs goes to the runner, and nothing of it into the notebook.
 STARTUP = """
@@ -48,6 +46,14 @@ END = b"\0\n"
 PAUSE = 10  # seconds between two lines of progress
 
 
+class WarmKernelManager(AsyncKernelManager):
+    """Starts a kernel by `warm.call`."""
+
+    def format_kernel_cmd(self, extra_arguments=None):
+        """Return the command that starts the kernel."""
+        return warm.call(self.connection_file)
+
+
 class CutOff(BookError):
     """A run that something outside the chapter ended: its time, a kernel that was killed, the machine."""
 
@@ -58,8 +64,11 @@ def execute(chapter, plain, done, values, stderr=None):
     What the library logs is printed as it comes; what cells write to standard error goes to the file ``stderr``, too.
     """
     limit = time_limit(chapter)
-    deadline = time.monotonic() + limit
     running = {}  # a dead kernel's error does not say which cell killed it
+
+    def left(cell):
+        return max(running.setdefault("deadline", time.monotonic() + limit) - time.monotonic(), 0.001)
+
     config = Config()
     with tempfile.TemporaryDirectory(prefix="chapter-") as private:
         environment(private)
@@ -75,7 +84,8 @@ def execute(chapter, plain, done, values, stderr=None):
                     progress_bar=False,
                     stderr_file=stderr,
                     config=config,
-                    timeout_func=lambda cell: max(deadline - time.monotonic(), 0.001),
+                    kernel_manager_class=WarmKernelManager if warm.PLACE in os.environ else AsyncKernelManager,
+                    timeout_func=left,
                     on_cell_execute=lambda cell, cell_index: running.update(cell=cell),
                     iopub_timeout=60,
                     shutdown_kernel="immediate",
@@ -89,7 +99,11 @@ def execute(chapter, plain, done, values, stderr=None):
         except CellTimeoutError as error:
             kind = CutOff
             place = where(chapter, running["cell"]["id"])
-            problem = f"the chapter was still running after {limit:g} s" if time.monotonic() > deadline - 1 else error
+            problem = (
+                f"the chapter was still running after {limit:g} s"
+                if time.monotonic() > running["deadline"] - 1
+                else error
+            )
         except Exception as error:
             if getattr(error, "errno", None) in FULL:
                 raise
@@ -146,14 +160,7 @@ def time_limit(chapter):
 
 def environment(private):
     """Give the kernel the same surroundings on every machine, whatever the user's own settings."""
-    threads = os.environ.get("THREADS") or os.environ.get("OMP_NUM_THREADS") or "1"
-    for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM"):
-        os.environ[f"{library}_NUM_THREADS"] = threads
-    if platform.machine() in ("x86_64", "AMD64"):
-        os.environ |= INSTRUCTIONS | {name: os.environ[name] for name in INSTRUCTIONS.keys() & os.environ.keys()}
-    # Threads that wait spin by default: with four of them on a busy machine a chapter of 5 s took 85 s, asleep 6 s.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    os.environ |= {"PYTHONHASHSEED": "0", "IPYTHONDIR": private, "JUPYTER_PREFER_ENV_PATH": "1"}
+    os.environ |= warm.surroundings() | {"IPYTHONDIR": private, "JUPYTER_PREFER_ENV_PATH": "1"}
     os.environ.pop("MPLBACKEND", None)  # any other backend than the notebook's loses the figures
 
 

@@ -123,16 +123,30 @@ class Inline(SphinxPostTransform):
     default_priority, formats = 5, ("html",)  # before Sphinx copies the images that are left
 
     def run(self):
-        """Replace each image that is a drawing of matplotlib."""
+        """Replace each image that is a drawing of matplotlib by a mark, and keep the drawing."""
         for k, image in enumerate(list(self.document.findall(nodes.image))):
             path = Path(self.app.srcdir, image["uri"])
             if path.suffix != ".svg" or "matplotlib" not in (text := path.read_text("utf-8"))[:2000]:
                 continue
             made = inlined(text, image.get("alt", ""), f"drawing-{k + 1}")
-            image.replace_self(nodes.raw("", made, format="html"))
+            drawings = self.app.drawings.setdefault(self.env.docname, {})
+            drawings[mark := f"<!--drawing {k + 1}-->"] = made
+            image.replace_self(nodes.raw("", mark, format="html"))
+
+
+def put_in(app, exception):
+    """Put the drawings where their marks are, once all that takes pages apart has done so: they are most of a page."""
+    for name, drawings in app.drawings.items() if exception is None else ():
+        page = Path(app.builder.get_outfilename(name))
+        text = page.read_text("utf-8")
+        for mark, made in drawings.items():
+            text = text.replace(mark, made)
+        page.write_text(text, "utf-8")
 
 
 def setup(app):
-    """Register the transform."""
+    """Register what finds the drawings, and what puts them in."""
+    app.drawings = {}
     app.add_post_transform(Inline)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    app.connect("build-finished", put_in, priority=999)
+    return {"version": "2", "parallel_read_safe": True, "parallel_write_safe": False}

@@ -4,7 +4,10 @@
 // lib.separators, lib.selection, lib.joint_paths and lib.published. A problem is {keys, scores}: keys[i][t] = [x, y], scores[i][t] a number.
 
 const STEEP = 300; // margin at which a slope is given by its logarithm
-const FAINT = -230; // logarithm of a part of attention below which that logarithm is taken out
+const FAINT = 1e-100; // pull of the scores below which its logarithm is taken out
+const NOTHING = -300; // logarithm of a part of attention that counts as none beside that
+const AHEAD = 0.01; // how far a logit may be above that of the token that all are compared with
+const PARTS = 64; // of one, between powers of e that are tabled: Math.exp itself is too slow
 const PATIENCE = 2000; // steps of a flow
 const SMOOTH = 1e-5; // error of one of them
 const ROUNDING = 16 * 2 ** -52; // part of |row| |theta| that a margin may lack
@@ -23,16 +26,15 @@ const times = (c, a) => [c * a[0], c * a[1]];
 /** sign(x) |x|^power of a number. */
 const raise = (x, power) => (power === 1 ? x : Math.sign(x) * Math.abs(x) ** power);
 
-/** Gradient of |x|_p^p / p, and the x whose gradient this is. */
+/** Gradient of |x|_p^p / p. */
 export const mirrorMap = (v, norm) => v.map((x) => raise(x, norm - 1));
-export const inverseMirrorMap = (v, norm) => v.map((x) => raise(x, 1 / (norm - 1)));
 
 const dual = (norm) => norm / (norm - 1);
 
 /** The l_p norm; the entries are scaled, for a high power of anything but 1 overflows or vanishes. */
 export function length(v, norm = 2) {
   const largest = Math.max(Math.abs(v[0]), Math.abs(v[1]));
-  if (largest === 0 || norm === 2) return Math.hypot(v[0], v[1]);
+  if (largest === 0 || norm === 2) return Math.sqrt(dot(v, v));
   return largest * (Math.abs(v[0] / largest) ** norm + Math.abs(v[1] / largest) ** norm) ** (1 / norm);
 }
 
@@ -53,79 +55,98 @@ export function oneMinusCosine(a, b) {
 
 // ---- gradient and descent --------------------------------------------------------------------------------------------------------------------
 
-/** Room for one problem's arithmetic, its arrays flat. Inputs all have the same number of tokens. */
+const powers = Float64Array.from({ length: 2 - NOTHING * PARTS }, (_, k) => Math.exp(-k / PARTS));
+
+/** Room for one problem's arithmetic. Inputs all have the same number of tokens. */
 function workspace({ keys, scores }) {
-  const inputs = keys.length, tokens = keys[0].length, flat = keys.flat();
-  return {
-    inputs, tokens, x: Float64Array.from(flat, (k) => k[0]), y: Float64Array.from(flat, (k) => k[1]), scores: Float64Array.from(scores.flat()),
-    logits: new Float64Array(inputs * tokens), weights: new Float64Array(inputs * tokens), scales: new Float64Array(inputs),
-    direction: [0, 0], logSlope: 0,
-  };
+  const stride = 3 * (keys[0].length - 1), room = { keys, scores, stride, rows: new Float64Array(keys.length * stride), own: new Float64Array(keys.length), direction: [0, 0] };
+  refer(room, [0, 0]);
+  return room;
 }
 
-/** -loss' at a margin, as a factor; its logarithm's rest is left in room.logSlope. */
-function slope(room, loss, margin) {
-  room.logSlope = 0;
-  if (loss === "correlation") return 1;
-  if (loss === "logistic" ? margin > STEEP : Math.abs(margin) > STEEP) {
-    room.logSlope = -margin;
-    return 1;
-  }
+/** Fill in room.own, the score of the token that p selects in each input, and room.rows: by how much all others exceed it in x, y and score. */
+function refer(room, p) {
+  const { keys, scores, rows, own } = room;
+  let to = 0;
+  selectedAt(room, p).forEach((top, i) => {
+    own[i] = scores[i][top];
+    keys[i].forEach((key, t) => {
+      if (t === top) return;
+      rows.set([...minus(key, keys[i][top]), scores[i][t] - own[i]], to);
+      to += 3;
+    });
+  });
+}
+
+/** Logarithm of the part of -loss' that slope(loss, margin) leaves out. */
+const logSlope = (loss, margin) => (loss !== "correlation" && (loss === "logistic" ? margin : Math.abs(margin)) > STEEP ? -margin : 0);
+
+/** -loss' at a margin, as a factor. */
+function slope(loss, margin) {
+  if (loss === "correlation" || logSlope(loss, margin) !== 0) return 1;
   return loss === "logistic" ? 1 / (1 + Math.exp(margin)) : Math.exp(-margin);
 }
 
-/** Fill in loss' a_t (gamma_t - gamma . a) of input i up to a factor e^scale; return scale, -Infinity if all tokens tie. */
-function weigh(room, i, loss) {
-  const { tokens, logits, scores, weights } = room, first = i * tokens, last = first + tokens;
-  let top = first, shift = -Infinity, total = 0, pull = 0, sum = 0;
-  for (let t = first + 1; t < last; t++) if (logits[t] > logits[top]) top = t;
-  for (let t = first; t < last; t++) if (scores[t] !== scores[top] && logits[t] - logits[top] > shift) shift = logits[t] - logits[top];
-  if (shift === -Infinity) {
-    weights.fill(0, first, last);
-    return shift;
-  }
-  if (shift > FAINT) shift = 0; // else e^shift is taken out of the weights of all tokens with another score than the top one's
-  const small = Math.exp(shift);
-  for (let t = first; t < last; t++) {
-    const gap = scores[t] - scores[top];
-    weights[t] = Math.exp(logits[t] - logits[top] - (gap === 0 ? 0 : shift));
-    total += gap === 0 ? weights[t] : small * weights[t];
-    pull += gap * weights[t];
-  }
-  pull /= total;
-  const factor = -slope(room, loss, scores[top] + pull * small) / total;
-  for (let t = first; t < last; t++) {
-    const gap = scores[t] - scores[top];
-    weights[t] *= factor * (gap === 0 ? -pull : gap - small * pull);
-    sum += weights[t];
-  }
-  weights[top] -= sum;
-  return shift + room.logSlope;
-}
-
-/** Fill in room.direction, the gradient at p = (x, y) up to a factor; return the factor's logarithm. */
-function gradientIn(room, loss, x, y) {
-  const { inputs, tokens, logits, weights, scales, direction } = room;
-  for (let t = 0; t < logits.length; t++) logits[t] = room.x[t] * x + room.y[t] * y;
-  let scale = -Infinity, largest = 0;
-  for (let i = 0; i < inputs; i++) {
-    scales[i] = weigh(room, i, loss);
-    scale = Math.max(scale, scales[i]);
-  }
-  direction[0] = direction[1] = 0;
-  for (let i = 0; i < inputs; i++) {
-    const factor = scales[i] === scale ? 1 : Math.exp(scales[i] - scale);
-    for (let t = i * tokens; t < (i + 1) * tokens; t++) {
-      weights[t] *= factor;
-      largest = Math.max(largest, Math.abs(weights[t]));
-      direction[0] += weights[t] * room.x[t];
-      direction[1] += weights[t] * room.y[t];
+/**
+ * Fill in room.direction, the gradient at p = (px, py) up to a factor; return the factor's logarithm.
+ *
+ * With rows and gaps from a token of input i it is loss' sum_t a_t (gap_t - sum_s a_s gap_s) row_t, two sums that one loop takes. It runs while a token
+ * is dragged: no arrays are made here. The token is one with the largest logit, up to AHEAD, or the rows are filled in anew.
+ */
+function gradientIn(room, loss, px, py, anew = true) {
+  const { stride, rows, own, direction } = room;
+  let gx = 0, gy = 0, scale = -Infinity;
+  for (let i = 0; i < own.length; i++) {
+    const first = i * stride, last = first + stride;
+    let total = 1, pull = 0, shift = 0, ax = 0, ay = 0, bx = 0, by = 0;
+    for (let t = first; t < last; t += 3) {
+      const x = rows[t], y = rows[t + 1];
+      let z = x * px + y * py;
+      if (z < NOTHING) continue;
+      if (z > AHEAD) {
+        if (anew) {
+          refer(room, [px, py]);
+          return gradientIn(room, loss, px, py, false);
+        }
+        z = 0; // logits so large that they tie but for rounding
+      }
+      const k = (0.5 - PARTS * z) | 0, r = z + k / PARTS, q = r * r; // e^z = e^(-k / PARTS) e^r
+      const odds = powers[k] * (1 + r + q * (1 / 2 + r * (1 / 6) + q * (1 / 24 + r * (1 / 120)))), lead = rows[t + 2] * odds;
+      total += odds;
+      pull += lead;
+      ax += lead * x;
+      ay += lead * y;
+      bx += odds * x;
+      by += odds * y;
     }
+    if (Math.abs(pull) < FAINT) { // e^shift is taken out of the weights of all tokens with a gap
+      shift = -Infinity;
+      for (let t = first; t < last; t += 3) if (rows[t + 2] !== 0) shift = Math.max(shift, rows[t] * px + rows[t + 1] * py);
+      if (shift === -Infinity) continue; // all tokens tie
+      pull = ax = ay = 0;
+      for (let t = first; t < last; t += 3) {
+        const lead = rows[t + 2] && rows[t + 2] * Math.exp(rows[t] * px + rows[t + 1] * py - shift);
+        pull += lead;
+        ax += lead * rows[t];
+        ay += lead * rows[t + 1];
+      }
+    }
+    pull /= total;
+    const margin = own[i] + (shift === 0 ? pull : pull * Math.exp(shift)), log = shift + logSlope(loss, margin), part = log === scale ? 1 : Math.exp(-Math.abs(log - scale));
+    let factor = -slope(loss, margin) / total;
+    if (log < scale) factor *= part;
+    else {
+      gx *= part;
+      gy *= part;
+      scale = log;
+    }
+    gx += factor * (ax - pull * bx);
+    gy += factor * (ay - pull * by);
   }
-  if (largest === 0) return -Infinity;
-  direction[0] /= largest;
-  direction[1] /= largest;
-  return scale + Math.log(largest / inputs);
+  const largest = Math.max(Math.abs(gx), Math.abs(gy)) || 1;
+  direction[0] = gx / largest;
+  direction[1] = gy / largest;
+  return scale + Math.log(largest / own.length);
 }
 
 /** Gradient of the risk at any length of p: {direction, logScale}. */
@@ -305,8 +326,7 @@ function multipliers(rows, named, theta, norm) {
 /**
  * Solve min |theta|_p such that rows theta >= required (1 when left out), in the plane and exactly: at most two rows are active.
  *
- * {feasible, theta, duals, margins, gap, certificate}. Where it is infeasible, the certificate has weights >= 0 with certificate . rows = 0 and
- * certificate . required = 1; a theta longer than 1e9 / (longest row) counts as none.
+ * {feasible, theta, duals, margins}; a theta longer than 1e9 / (longest row) counts as none. What proves it is in proof.js.
  */
 export function separator(rows, norm = 2, required = rows.map(() => 1)) {
   const longest = Math.max(...rows.map((row) => length(row)), 0), limit = (LONGEST * Math.max(...required)) / longest;
@@ -328,27 +348,11 @@ export function separator(rows, norm = 2, required = rows.map(() => 1)) {
   const duals = rows.map(() => 0), none = rows.map(() => 0);
   if (best) best.named.forEach((k, j) => (duals[k] = Math.max(best.lambda[j], 0)));
   if (!best || length(best.theta) > limit) {
-    const weights = (!best && surrounding(rows)) || duals, total = weights.reduce((sum, w, k) => sum + w * required[k], 0);
-    return { feasible: false, theta: [0, 0], duals: none, margins: none, gap: NaN, certificate: weights.map((w) => (total > 0 ? w / total : 0)) };
+    return { feasible: false, theta: [0, 0], duals, margins: none };
   }
   const least = Math.min(...rows.map((row, k) => (required[k] > 0 ? dot(row, best.theta) / required[k] : Infinity)));
-  const theta = times(1 / least, best.theta), combined = [0, 1].map((c) => rows.reduce((sum, row, k) => sum + duals[k] * row[c], 0));
-  const bound = duals.reduce((sum, u, k) => sum + u * required[k], 0) / length(combined, dual(norm));
-  return { feasible: true, theta, duals, margins: rows.map((row) => dot(row, theta)), gap: 1 - bound / length(theta, norm), certificate: none };
-}
-
-/** Weights >= 0 of at most three rows that sum to zero: the proof that nothing separates them. Two axes stand in for rows that are not needed. */
-function surrounding(rows) {
-  const all = [...rows, [1, 0], [0, 1]], tiny = 1e-13;
-  let best = null, least = Infinity;
-  for (let i = 0; i < all.length; i++) for (let j = 0; j < i; j++) for (let k = 0; k < j; k++) {
-    const three = [i, j, k], [a, b, c] = three.map((row) => all[row]), turns = [cross(b, c), cross(c, a), cross(a, b)];
-    const size = turns.map((turn, at) => Math.abs(turn) * (length([a, b, c][at]) || 1)), total = size[0] + size[1] + size[2], sign = Math.sign(turns[size.indexOf(Math.max(...size))]);
-    if (turns.some((turn, at) => size[at] > tiny * total && (turn * sign < 0 || three[at] >= rows.length))) continue;
-    const spread = (dot(a, a) + dot(b, b) + dot(c, c)) / (total || 0);
-    if (spread < least) [best, least] = [rows.map((_, row) => Math.abs(turns[three.indexOf(row)] ?? 0)), spread];
-  }
-  return best;
+  const theta = times(1 / least, best.theta);
+  return { feasible: true, theta, duals, margins: rows.map((row) => dot(row, theta)) };
 }
 
 // ---- choices of tokens -----------------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // Tokens to drag: where descent takes the prompt, and where every start of the plane ends.
-import { bars, button, clamp, frame, make, needed, plane, plural, py, rounded, small } from "./view.js";
+import { bars, button, clamp, frame, make, needed, plane, plural, py, rounded, small, write } from "./view.js";
 import * as engine from "./engine.js";
 
 const FEW = 12; // starts
@@ -194,7 +194,7 @@ export function playground(root, tag, name) {
   ui.add(make("div", { class: "explore-row" }, which, step("−", "lower", -0.05), score, step("+", "raise", 0.05)), () => {
     const { keys, scores } = ui.state();
     chosen = [Math.min(chosen[0], keys.length - 1), Math.min(chosen[1], keys[0].length - 1)];
-    which.textContent = `Score of token ${chosen[1] + 1}${named(keys, chosen[0])} ▸`;
+    write(which, `Score of token ${chosen[1] + 1}${named(keys, chosen[0])} ▸`);
     if (document.activeElement !== score) score.value = scores[chosen[0]][chosen[1]];
   });
   const numbers = make("div", { class: "explore-row" });

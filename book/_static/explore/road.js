@@ -67,7 +67,7 @@ export function road(root, tag) {
     view.segment("angle", [0, 0], [way, side], "thin");
     RULES.forEach(([name, look], k) => {
       view.dot(`dot ${k}`, [reached[k], side], 5, look);
-      view.beside(`name ${k}`, [reached[k], side], -20, side > 0 ? -12 : 22, name.split(/\W/)[0], look);
+      view.beside(`name ${k}`, [reached[k], side], -12, side > 0 ? -12 : 22, name.split(/\W/)[0], look);
     });
     view.label("after", 8, 14, `where each is after ${count(Math.min(...logs))} steps`);
     view.beside("limit", [way / 2, 0], 0, side > 0 ? 18 : -8, "max-margin direction");

@@ -13,6 +13,14 @@ export function make(name, attributes = {}, ...children) {
   return node;
 }
 
+/** Set an attribute, or the text, of a node where it is another: a page is laid out anew after each change. */
+export function give(node, name, value) {
+  if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
+}
+export function write(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
 export const button = (text, onclick, more) => make("button", { type: "button", onclick, ...more }, text);
 
 /** Call tick(milliseconds since the last one) frame by frame until it says so; the function that is returned ends it at once. */
@@ -29,9 +37,20 @@ export function play(tick) {
 
 /** Fill a node with bars that stand, a group for each row of shares, and the words that say what they are. */
 export function bars(node, words, rows, look, best = () => false) {
-  const text = `${words}: ${rows.map((row) => row.map((part) => `${Math.round(100 * part)} %`).join(", ")).join("; ")}`;
-  node.replaceChildren(make("span", {}, words), ...rows.map((row, i) => make("div", { class: look(i), role: "img", "aria-label": text },
-    ...row.map((part, t) => make("i", { style: `height:${Math.max(100 * part, 1)}%`, class: best(i, t) && "best" })))));
+  const text = `${words}: ${rows.map((row) => row.map((part) => `${Math.round(100 * part)} %`).join(", ")).join("; ")}`, have = (parent, k, name) => parent.children[k] || parent.appendChild(make(name));
+  write(have(node, 0, "span"), words);
+  rows.forEach((row, i) => {
+    const group = have(node, i + 1, "div");
+    give(group, "role", "img");
+    give(group, "class", look(i));
+    give(group, "aria-label", text);
+    row.forEach((part, t) => {
+      give(have(group, t, "i"), "style", `height:${Math.max(100 * part, 1)}%`);
+      give(group.children[t], "class", best(i, t) && "best");
+    });
+    while (group.children[row.length]) group.lastChild.remove();
+  });
+  while (node.children[rows.length + 1]) node.lastChild.remove();
 }
 
 /** Fill a node with bars that lie, each with its name and its number. */
@@ -83,18 +102,20 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
   self.to = ([x, y]) => [(x - self.window[0]) * self.scale, (self.window[3] - y) * self.scale];
   /** Where a point of the plane is drawn, as an attribute has it. */
   const placed = (at) => self.to(at).map((x) => clamp(x, -9e3, 9e3).toFixed(1));
-  const from = (event) => {
+  /** Where the drawing is on the page. */
+  const corner = () => {
     const box = svg.getBoundingClientRect();
-    return [self.window[0] + (event.clientX - box.left) / self.scale, self.window[3] - (event.clientY - box.top) / self.scale];
+    return [box.left + scrollX, box.top + scrollY];
   };
+  const from = (event, [left, top] = corner()) => [self.window[0] + (event.pageX - left) / self.scale, self.window[3] - (event.pageY - top) / self.scale];
 
   /** Have a node of this name with these attributes, and with this text. */
   self.put = (layer, key, name, attributes, text) => {
     const node = kept.get(key) || layers[layer].appendChild(make(name));
     kept.set(key, node);
     used.add(key);
-    for (const attribute in attributes) if (node.getAttribute(attribute) !== String(attributes[attribute])) node.setAttribute(attribute, attributes[attribute]);
-    if (text && node.textContent !== text) node.textContent = text;
+    for (const attribute in attributes) give(node, attribute, attributes[attribute]);
+    if (text) write(node, text);
     return node;
   };
   /** Take away what was not put since the last call. */
@@ -141,16 +162,17 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
   };
   /** The points x0, y0, x1, ... as a line, without those that nobody would see. */
   self.trail = (key, points, look, last = points.length / 2 - 1, layer = "lines") => {
-    const beyond = 3 * (self.width + self.height);
+    const beyond = (self.width + self.height) ** 2, [x0, y0] = self.to([0, 0]), [x1, y1] = self.to([1, 1]);
     let d = "", u = NaN, v = NaN;
     for (let k = 0; k <= last; k++) {
-      const [x, y] = self.to([points[2 * k], points[2 * k + 1]]), away = Math.hypot(x - u, y - v);
-      if (!Number.isFinite(x + y) || (k < last && away < (Math.hypot(x, y) > beyond ? 300 : 1.5))) continue;
-      const far = Math.max(1, Math.hypot(x, y) / 1e6); // a browser reads no longer numbers
-      d += `${d ? "L" : "M"}${(x / far).toFixed(1)} ${(y / far).toFixed(1)}`;
-      [u, v] = [x, y];
+      const x = x0 + (x1 - x0) * points[2 * k], y = y0 + (y1 - y0) * points[2 * k + 1], size = x * x + y * y;
+      if (!(size < Infinity) || (k < last && (x - u) ** 2 + (y - v) ** 2 < (size > beyond ? 1e5 : 2))) continue;
+      const part = Math.min(10, 1e7 / Math.sqrt(size)); // a browser reads no longer numbers
+      d += `${d ? "L" : "M"}${Math.round(part * x)} ${Math.round(part * y)}`;
+      u = x;
+      v = y;
     }
-    self.put(layer, key, "path", { d: d || "M0 0", class: look });
+    self.put(layer, key, "path", { d: d || "M0 0", class: look, transform: "scale(.1)" }); // in tenths: whole numbers are written fast
   };
   /** Show just this window, with a scale of its own for each axis, right of a margin and left of another. */
   self.chart = (window, before, after) => {
@@ -174,7 +196,7 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
       node.addEventListener("focus", () => node.act.chosen());
       node.addEventListener("keydown", (event) => keyed(node, event));
     }
-    node.lastChild.setAttribute("d", draw);
+    give(node.lastChild, "d", draw);
   };
 
   function keyed(node, event) {
@@ -189,7 +211,7 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
 
   /** Handles whose target a pointer meets, the nearest first, and of those on one spot the one on top. */
   const met = (event) => {
-    const box = svg.getBoundingClientRect(), place = [event.clientX - box.left, event.clientY - box.top];
+    const [left, top] = corner(), place = [event.pageX - left, event.pageY - top];
     const away = (node) => Math.hypot(...self.to(node.act.at).map((x, k) => x - place[k]));
     return [...layers.handles.children].reverse().filter((node) => node.act && away(node) <= 22).sort((a, b) => away(a) - away(b));
   };
@@ -199,14 +221,15 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     event.preventDefault();
     const below = document.activeElement === node && under.find((other) => String(other.act.at) === String(node.act.at));
     node.focus({ preventScroll: true });
-    held = { node, below, point: from(event), at: node.act.at, moved: false };
+    const origin = corner(); // it is asked once, for that lays out the page
+    held = { node, below, origin, point: from(event, origin), at: node.act.at, moved: false };
     svg.setPointerCapture(event.pointerId);
   });
   // A finger on a handle drags it; anywhere else it scrolls the page. (touch-action is not heeded inside of an SVG.)
   svg.addEventListener("touchstart", (event) => met(event.touches[0]).length && event.preventDefault(), { passive: false });
   svg.addEventListener("pointermove", (event) => {
     if (!held) return;
-    const point = from(event), [left, right, bottom, top] = self.window, inset = 8 / self.scale;
+    const point = from(event, held.origin), [left, right, bottom, top] = self.window, inset = 8 / self.scale;
     held.moved ||= Math.hypot(point[0] - held.point[0], point[1] - held.point[1]) * self.scale > 2;
     if (!held.moved) return;
     const x = clamp(held.at[0] + point[0] - held.point[0], left + inset, right - inset);
@@ -273,7 +296,7 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
   const sentence = make("p", { class: "explore-said" }), live = make("p", { class: "explore-live", role: "status", "aria-live": "polite" });
   const code = make("code"), undo = button("Undo", back), copied = button("Copy link", copy);
   const box = make("section", { class: "explore-box", "aria-label": title },
-    make("p", { class: "explore-title" }, make("strong", {}, title), ` ${hint}`), stage, sentence, live, controls,
+    make("p", {}, make("strong", {}, title), ` ${hint}`), stage, sentence, live, controls,
     make("div", { class: "explore-foot" }, undo, button("Reset", () => set(first)), copied,
       make("details", {}, make("summary", {}, "The same in Python"), make("pre", {}, code))));
   const fallback = make("div", { class: "explore-fallback" }, ...root.childNodes);
@@ -342,7 +365,7 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     Promise.resolve(navigator.clipboard?.writeText(location.href) ?? Promise.reject()).then(tell("Copied"), tell("It is in the address bar"));
   }
   function say(text) {
-    sentence.textContent = note + text;
+    write(sentence, note + text);
     clearTimeout(speaking);
     speaking = setTimeout(() => (live.textContent = note + text), 600);
   }
@@ -374,16 +397,16 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
       bound.push(() => {
         label.hidden = !when(state);
         if (label.hidden) return;
-        input.value = get(state);
-        output.textContent = show(get(state));
-        input.setAttribute("aria-valuetext", show(get(state)));
+        if (input.value !== String(get(state))) input.value = get(state);
+        write(output, show(get(state)));
+        give(input, "aria-valuetext", show(get(state)));
       });
     },
     select(key, name, options) {
       const input = make("select", { onchange: () => set({ [key]: input.value }) }, ...options.map((option) => make("option", { value: option }, option)));
       controls.append(make("label", {}, make("span", {}, name), input));
       limits[key] = (value) => options.includes(value);
-      bound.push(() => (input.value = state[key]));
+      bound.push(() => input.value === state[key] || (input.value = state[key]));
     },
     toggle(key, name) {
       const input = make("input", { type: "checkbox", onchange: () => set({ [key]: input.checked }) });
