@@ -295,10 +295,10 @@ def about(chapter, notebook):
 
 
 def items_of(chapter):
-    """Return in a few words which statements a chapter is about, and of which paper."""
+    """Return in a few words which statements a chapter is about, and whose they are."""
     for paper in register():
         if here := [entry.get("called", entry["item"]) for entry in paper["items"] if entry.get("chapter") == chapter]:
-            return f"{', '.join(here)} · {paper['short']}"
+            return f"{', '.join(here)} · {paper.get('by', paper['short'])}"
     return "the book's own question"
 
 
