@@ -34,7 +34,9 @@ def stage(folder, notebook_of):
     """
     for path in Path("book").rglob("*"):
         if path.is_file() and not (path.suffix == ".md" and is_chapter(path)):
-            put(folder / path, path.read_bytes())
+            in_one_line = path.suffix == ".json"  # a download, which its indents would make a third larger
+            content = json.dumps(json_of(path), ensure_ascii=False).encode() if in_one_line else path.read_bytes()
+            put(folder / path, content)
     for chapter in chapters():
         notebook = notebook_of(chapter)
         noted = fragments.about(chapter, notebook)
