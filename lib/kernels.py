@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from llvmlite import ir
 from numba import literal_unroll, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ._compiled import compiled
@@ -34,6 +35,8 @@ LOWEST = -707.0  # a logarithm of a float of full precision
 LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # the first has its last 20 bits at zero
 TO_WHOLE = 1.5 * 2.0**52  # added to a number it leaves the nearest whole one
 SERIES = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))
+ARTANH = tuple(2.0 / (2 * k + 1) for k in range(11, 0, -1))
+ROOT_HALF = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 
 # ---- one input -------------------------------------------------------------------------------------------------------
 
@@ -294,6 +297,92 @@ def _power_sum(vector, unit, power, room):
     return first + second + (third + fourth)
 
 
+@intrinsic
+def _fused(_, factor, other, term):
+    """factor * other + term, rounded once."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.fma(*arguments)
+
+    return types.float64(factor, other, term), generate
+
+
+@intrinsic
+def _bits(_, number):
+    """The 64 bits of a float as a whole number."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(number), generate
+
+
+@intrinsic
+def _of_bits(_, number):
+    """The float with these 64 bits."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(number), generate
+
+
+@compiled()
+def _exponential(value, low):
+    """exp(value + low) for values between -707 and 707 and a low that rounding left of one; two series side by side.
+
+    exp(x) = 2^k exp(x - k log 2), the second factor by its series.
+    """
+    whole = value * (1.0 / LOG_2_HIGH) + TO_WHOLE  # k stands in the last bits of this sum
+    k = whole - TO_WHOLE
+    rest = (value - k * LOG_2_HIGH) - k * LOG_2_LOW + low
+    square, odd, even = rest * rest, SERIES[0], SERIES[1]
+    for term in literal_unroll(SERIES[2::2]):
+        odd = _fused(odd, square, term)
+    for term in literal_unroll(SERIES[3::2]):
+        even = _fused(even, square, term)
+    return _fused(odd, rest, even) * _of_bits((_bits(whole) << 52) + (1023 << 52))
+
+
+@compiled()
+def _power(size, power):
+    """size^power by a logarithm in two floats and an exponential, to a unit of the last place, alike on every machine.
+
+    size = 2^k y with y between sqrt(1/2) and sqrt(2), and log y = 2 artanh((y - 1) / (y + 1)).
+    """
+    k = (_bits(size) - ROOT_HALF) >> 52
+    y = _of_bits(_bits(size) - (k << 52))
+    inverse = 1.0 / (y + 1.0)
+    part = (y - 1.0) * inverse
+    rest = (_fused(-part, y + 1.0, y - 1.0) - part * (y - ((y + 1.0) - 1.0))) * inverse
+    square = part * part
+    fourth, odd, even = square * square, ARTANH[0], ARTANH[1]
+    for term in literal_unroll(ARTANH[2::2]):
+        odd = _fused(odd, fourth, term)
+    for term in literal_unroll(ARTANH[3::2]):
+        even = _fused(even, fourth, term)
+    high = k * LOG_2_HIGH
+    log = high + 2.0 * part
+    low = (2.0 * part - (log - high)) + (2.0 * rest + (part * _fused(odd, square, even * fourth) + k * LOG_2_LOW))
+    product = power * log
+    return _exponential(product, _fused(power, log, -product) + power * low)
+
+
+@compiled()
+def _powers(vector, power, out):
+    """sign(x) |x|^power entry by entry."""
+    longest = math.exp(min(-LOWEST / power, -LOWEST))
+    usual = True
+    for m in range(len(vector)):
+        usual &= (vector[m] == 0.0) | ((abs(vector[m]) < longest) & (abs(vector[m]) > 1.0 / longest))
+    for m in range(len(vector) if usual else 0):
+        out[m] = 0.0 if vector[m] == 0.0 else math.copysign(_power(abs(vector[m]), power), vector[m])
+    for m in range(0 if usual else len(vector)):
+        size = abs(vector[m])
+        inside = 1.0 / longest < size < longest
+        out[m] = math.copysign(_power(size, power) if inside else size**power, vector[m])
+
+
 @compiled()
 def _raise(vector, power, out):
     """sign(x) |x|^power entry by entry; the powers of p = 3, 2 and 3/2 without logarithms."""
@@ -310,8 +399,7 @@ def _raise(vector, power, out):
         for k in range(len(vector)):
             out[k] = vector[k] * math.sqrt(abs(vector[k]))
     else:
-        for k in range(len(vector)):
-            out[k] = math.copysign(abs(vector[k]) ** power, vector[k])
+        _powers(vector, power, out)
 
 
 @compiled()
@@ -400,59 +488,60 @@ def _head_gradient(features, loss, centre, head, logarithms, direction):
 
 
 @compiled()
-def _exponentials(values, powers):
-    """Replace values, at most 0, by their exponentials, to the last digit; those below 1e-307 by a number that small.
-
-    exp(x) = 2^k exp(x - k log 2), the second factor by its series; 2^k stands in the bits of ``powers``.
-    """
-    bits = powers.view(np.int64)
+def _exponentials(values):
+    """Replace values, at most 0, by their exponentials, those below 1e-307 by a number that small."""
     for m in range(len(values)):
-        value = LOWEST if values[m] < LOWEST else values[m]
-        powers[m] = value * (1.0 / LOG_2_HIGH) + TO_WHOLE  # k stands in the last bits of this sum
-        k = powers[m] - TO_WHOLE
-        rest = (value - k * LOG_2_HIGH) - k * LOG_2_LOW
-        series = SERIES[0]
-        for term in literal_unroll(SERIES[1:]):
-            series = series * rest + term
-        values[m] = series
-    for m in range(len(values)):
-        bits[m] = (bits[m] << 52) + (1023 << 52)
-    for m in range(len(values)):
-        values[m] *= powers[m]
+        values[m] = _exponential(LOWEST if values[m] < LOWEST else values[m], 0.0)
 
 
 @intrinsic
-def _add_product(_, out, factor, other):
-    """out += factor * other for arrays of LANES numbers, as one operation: loops that short are not made into one."""
+def _add_dot(_, out, rows, others):
+    """out += sum_k rows[k] others[k] for arrays whose items have LANES numbers, with the sum in registers.
+
+    The compiler makes one operation of eight numbers out of a loop over them only where it need not store in between.
+    """
 
     def generate(context, builder, signature, arguments):
-        width = ir.VectorType(ir.DoubleType(), LANES).as_pointer()
+        width = ir.VectorType(ir.DoubleType(), LANES)
         arrays = [
             context.make_array(kind)(context, builder, one) for kind, one in zip(signature.args, arguments, strict=True)
         ]
-        place, *factors = [builder.bitcast(array.data, width) for array in arrays]
-        left, right = [builder.load(one, align=8) for one in factors]
-        builder.store(builder.fadd(builder.load(place, align=8), builder.fmul(left, right)), place, align=8)
+        fused = builder.module.declare_intrinsic(f"llvm.fma.v{LANES}f64", (), ir.FunctionType(width, 3 * [width]))
+        place = builder.bitcast(arrays[0].data, width.as_pointer())
+        total = cgutils.alloca_once_value(builder, builder.load(place, align=8))
+        with cgutils.for_range(builder, builder.extract_value(arrays[1].shape, 0)) as loop:
+            items = [
+                builder.load(
+                    cgutils.pointer_add(
+                        builder,
+                        one.data,
+                        builder.mul(loop.index, builder.extract_value(one.strides, 0)),
+                        width.as_pointer(),
+                    ),
+                    align=8,
+                )
+                for one in arrays[1:]
+            ]
+            builder.store(builder.call(fused, [*items, builder.load(total)]), total)
+        builder.store(builder.load(total), place, align=8)
         return context.get_dummy_value()
 
-    return types.void(out, factor, other), generate
+    return types.void(out, rows, others), generate
 
 
 @compiled()
 def _dots(rows, vector, out):
     """rows (m, k, LANES) times vector (k, LANES)."""
     out[:] = 0.0
-    for k in range(rows.shape[1]):
-        for t in range(rows.shape[0]):
-            _add_product(out[t], rows[t, k], vector[k])
+    for t in range(len(rows)):
+        _add_dot(out[t], rows[t], vector)
 
 
 @compiled()
 def _add_multiples(factors, rows, out):
     """Add factors (m, LANES) times rows (m, k, LANES) to out (k, LANES)."""
-    for t in range(rows.shape[0]):
-        for k in range(rows.shape[1]):
-            _add_product(out[k], factors[t], rows[t, k])
+    for k in range(len(out)):
+        _add_dot(out[k], rows[:, k], factors)
 
 
 @compiled()
@@ -479,8 +568,8 @@ def _logits_abreast(keys, queries, theta, moved, logits):
         if queries.shape[1] == 0:
             _dots(keys[i], theta, logits[i])
         else:
-            _dots(theta.reshape(size, queries.shape[1], LANES), queries[i], moved)
-            _dots(keys[i], moved, logits[i])
+            _dots(theta.reshape(size, queries.shape[1], LANES), queries[i], moved[i])
+            _dots(keys[i], moved[i], logits[i])
 
 
 @compiled()
@@ -492,16 +581,17 @@ def _pull_abreast(keys, queries, weights, moved, direction):
         if queries.shape[1] == 0:
             _add_multiples(weights[i], keys[i], direction)
         else:
-            moved[:] = 0.0
-            _add_multiples(weights[i], keys[i], moved)
-            entries = direction.reshape(size, queries.shape[1], LANES)
-            for k in range(size):
-                for j in range(queries.shape[1]):
-                    _add_product(entries[k, j], moved[k], queries[i, j])
+            moved[i] = 0.0
+            _add_multiples(weights[i], keys[i], moved[i])
+    if queries.shape[1] > 0:
+        entries = direction.reshape(size, queries.shape[1], LANES)
+        for k in range(size):
+            for j in range(queries.shape[1]):
+                _add_dot(entries[k, j], moved[:, k], queries[:, j])
 
 
 @compiled()
-def _odds_abreast(logits, scores, tops, top_scores, totals, drifts, odds, powers):
+def _odds_abreast(logits, scores, tops, top_scores, totals, drifts, odds):
     """Fill in each input's token with the largest logit, its score, all odds against it, their sum, the drift."""
     inputs, tokens, _ = logits.shape
     for i in range(inputs):
@@ -517,7 +607,7 @@ def _odds_abreast(logits, scores, tops, top_scores, totals, drifts, odds, powers
         for t in range(tokens):
             for lane in range(LANES):
                 odds[i, t, lane] = logits[i, t, lane] - top_logit[lane]
-    _exponentials(odds.reshape(-1), powers)
+    _exponentials(odds.reshape(-1))
     totals[:], drifts[:] = 0.0, 0.0
     for i in range(inputs):
         for t in range(tokens):
@@ -527,13 +617,13 @@ def _odds_abreast(logits, scores, tops, top_scores, totals, drifts, odds, powers
 
 
 @compiled()
-def _slopes_abreast(loss, centre, top_scores, pulls, slopes, log_slopes, powers):
+def _slopes_abreast(loss, centre, top_scores, pulls, slopes, log_slopes):
     """`_slope` at the margins top_score + pull; the logistic one without calls of a library."""
     log_slopes[:] = 0.0
     if loss == LOGISTIC:
         for m in range(len(slopes)):
             slopes[m] = -abs(top_scores[m] + pulls[m])
-        _exponentials(slopes, powers)
+        _exponentials(slopes)
         for m in range(len(slopes)):
             slopes[m] = (slopes[m] if top_scores[m] + pulls[m] > 0.0 else 1.0) / (1.0 + slopes[m])
     for m in range(len(slopes)):
@@ -542,22 +632,21 @@ def _slopes_abreast(loss, centre, top_scores, pulls, slopes, log_slopes, powers)
 
 
 @compiled()
-def _weigh_abreast(logits, scores, loss, centre, room, tops, weights, powers):
+def _weigh_abreast(logits, scores, loss, centre, room, tops, weights):
     """`_weigh` for every input; return the logarithms, shape (n, LANES), of what was taken out."""
     inputs, tokens, _ = logits.shape
     top_scores, totals, drifts, slopes, scales = room[0], room[1], room[2], room[3], room[4]
-    _odds_abreast(logits, scores, tops, top_scores, totals, drifts, weights, powers)
+    _odds_abreast(logits, scores, tops, top_scores, totals, drifts, weights)
     faint = False
     for i in range(inputs):
         for lane in range(LANES):
             faint |= abs(drifts[i, lane]) < FAINT
             drifts[i, lane] /= totals[i, lane]
-    flat = powers[: inputs * LANES]
-    _slopes_abreast(
-        loss, centre, top_scores.reshape(-1), drifts.reshape(-1), slopes.reshape(-1), scales.reshape(-1), flat
-    )
+    flat = [one.reshape(-1) for one in (top_scores, drifts, slopes, scales)]
+    _slopes_abreast(loss, centre, flat[0], flat[1], flat[2], flat[3])
+    others = np.empty(LANES)
     for i in range(inputs):
-        others, factor = powers[:LANES], slopes[i]
+        factor = slopes[i]
         for lane in range(LANES):
             others[lane] = 0.0
             factor[lane] /= -totals[i, lane]
@@ -626,17 +715,13 @@ def _lengths_abreast(direction, norm, room, lengths):
 @compiled()
 def _move_abreast(mirrored, theta, direction, steps, norm):
     """`_move` in each lane; return the first that is no longer finite, or LANES."""
+    squares, back = np.zeros(LANES), -steps.reshape(1, LANES)
     for k in range(len(theta)):
-        for lane in range(LANES):
-            mirrored[k, lane] -= steps[lane] * direction[k, lane]
+        _add_dot(mirrored[k], direction[k : k + 1], back)
     _raise(mirrored.reshape(-1), 1.0 / (norm - 1.0), theta.reshape(-1))
-    total = 0.0
-    for one in theta.reshape(-1):
-        total += 0.0 * one  # nan from inf and nan alone
-    if total == 0.0:
-        return LANES
+    _add_dot(squares, theta, theta)
     for lane in range(LANES):
-        if not np.isfinite(theta[:, lane]).all():
+        if not squares[lane] < np.inf and not np.isfinite(theta[:, lane]).all():
             return lane
     return LANES
 
@@ -848,9 +933,14 @@ def _descend(
     _, inputs, tokens, size = keys.shape
     own_keys, own_queries = np.empty((inputs, tokens, size, LANES)), np.empty((*queries.shape[1:], LANES))
     logits, own_scores, weights = [np.empty((inputs, tokens, LANES)) for _ in range(3)]
-    room, tops, powers = np.empty((5, inputs, LANES)), np.empty((inputs, LANES), np.int64), np.empty(weights.size)
+    room, tops = np.empty((5, inputs, LANES)), np.empty((inputs, LANES), np.int64)
     direction, theta, mirrored, raised = [np.empty((start.shape[1], LANES)) for _ in range(4)]
-    moved, log_scales, lengths, steps = np.empty((size, LANES)), np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    moved, log_scales, lengths, steps = (
+        np.empty((inputs, size, LANES)),
+        np.empty(LANES),
+        np.empty(LANES),
+        np.empty(LANES),
+    )
     signs, logarithms = np.empty(inputs), np.empty(inputs)
     for head in range(first, last, LANES):
         _side_by_side(keys, queries, scores, places, head, last, own_keys, own_queries, own_scores)
@@ -865,7 +955,7 @@ def _descend(
             if k == kept[-1]:
                 break
             _logits_abreast(own_keys, own_queries, theta, moved, logits)
-            scales = _weigh_abreast(logits, own_scores, loss, centre, room, tops, weights, powers)
+            scales = _weigh_abreast(logits, own_scores, loss, centre, room, tops, weights)
             _gradient_abreast(own_keys, own_queries, weights, scales, moved, direction, log_scales)
             if rule != CONSTANT:
                 _lengths_abreast(direction, dual, raised, lengths)
@@ -1035,9 +1125,9 @@ def _gradients(
     """Fill in gradients; the problems stand side by side in blocks, one or all, and are put there if ``fresh``."""
     _, inputs, tokens, size = keys.shape
     logits, weights = [np.empty((inputs, tokens, LANES)) for _ in range(2)]
-    room, tops, powers = np.empty((5, inputs, LANES)), np.empty((inputs, LANES), np.int64), np.empty(weights.size)
+    room, tops = np.empty((5, inputs, LANES)), np.empty((inputs, LANES), np.int64)
     direction, theta = np.empty((thetas.shape[1], LANES)), np.empty((thetas.shape[1], LANES))
-    moved, own_scales, count = np.empty((size, LANES)), np.empty(LANES), len(thetas)
+    moved, own_scales, count = np.empty((inputs, size, LANES)), np.empty(LANES), len(thetas)
     for first in range(0, count, LANES):
         block = first // LANES % len(every_key)
         own_keys, own_queries, own_scores = every_key[block], every_query[block], every_score[block]
@@ -1045,7 +1135,7 @@ def _gradients(
             _side_by_side(keys, queries, scores, places, first, count, own_keys, own_queries, own_scores)
         _beside_them(thetas, first, count, theta)
         _logits_abreast(own_keys, own_queries, theta, moved, logits)
-        scales = _weigh_abreast(logits, own_scores, loss, centre, room, tops, weights, powers)
+        scales = _weigh_abreast(logits, own_scores, loss, centre, room, tops, weights)
         _gradient_abreast(own_keys, own_queries, weights, scales, moved, direction, own_scales)
         for lane in range(min(LANES, count - first)):
             directions[first + lane], log_scales[first + lane] = direction[:, lane], own_scales[lane]
