@@ -31,7 +31,7 @@ STEEP = 300.0  # margin at which a slope is given by its logarithm
 FAINT = 1e-100  # part of attention whose logarithm is taken out: products of three still are floats
 LANES = 8  # trials that go abreast
 KEPT = 2**23  # numbers of problems that stand side by side from one gradient to the next
-LOWEST = -707.0  # a logarithm of a float of full precision
+LOWEST = -600.0  # what has a lower logarithm counts as zero: numbers near the smallest of all slow the processor down
 LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # the first has its last 20 bits at zero
 TO_WHOLE = 1.5 * 2.0**52  # added to a number it leaves the nearest whole one
 SERIES = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))
@@ -73,12 +73,13 @@ def _weigh(i, logits, scores, loss, centre, weights):
     top_logit, top_score = logits[i, top], scores[i, top]
     total, drift = 0.0, 0.0
     for t in range(tokens):
-        odds = math.exp(logits[i, t] - top_logit)
+        odds = _small(logits[i, t] - top_logit)
         total += odds
         drift += odds * (scores[i, t] - top_score)
         weights[i, t] = odds
     if abs(drift) < FAINT:
-        return _weigh_faint(i, top, logits, scores, loss, centre, weights)
+        lone = (*logits.shape, 1)
+        return _weigh_faint(i, 0, top, logits.reshape(lone), scores.reshape(lone), loss, centre, weights.reshape(lone))
     drift /= total
     slope, log_slope = _slope(loss, centre, top_score, drift, 0.0, 1.0)
     others, factor = 0.0, -slope / total
@@ -90,33 +91,36 @@ def _weigh(i, logits, scores, loss, centre, weights):
 
 
 @compiled()
-def _weigh_faint(i, top, logits, scores, loss, centre, weights):
+def _weigh_faint(i, lane, top, logits, scores, loss, centre, weights):
     """As `_weigh`, where little attention is left to tokens with a gap: its logarithm, shift, is taken out of them.
 
     drift is pull e^shift, and a token that ties with the top one, whose attention may be larger, feels the pull.
+    The last dimension of the arrays is that of the lanes.
     """
     tokens, shift = logits.shape[1], -np.inf
-    top_logit, top_score = logits[i, top], scores[i, top]
+    top_logit, top_score = logits[i, top, lane], scores[i, top, lane]
     for t in range(tokens):
-        if scores[i, t] != top_score:
-            shift = max(shift, logits[i, t] - top_logit)
+        if scores[i, t, lane] != top_score:
+            shift = max(shift, logits[i, t, lane] - top_logit)
     if shift == -np.inf:
-        weights[i] = 0.0
+        weights[i, :, lane] = 0.0
         return shift
-    small, total, pull = math.exp(shift), 0.0, 0.0
+    small, total, pull = _small(shift), 0.0, 0.0
     for t in range(tokens):
-        gap = scores[i, t] - top_score
-        weights[i, t] = math.exp(logits[i, t] - top_logit - (0.0 if gap == 0.0 else shift))
-        total += weights[i, t] if gap == 0.0 else small * weights[i, t]
-        pull += gap * weights[i, t]
+        gap = scores[i, t, lane] - top_score
+        weight = _small(logits[i, t, lane] - top_logit - (0.0 if gap == 0.0 else shift))
+        total += weight if gap == 0.0 else small * weight
+        pull += gap * weight
+        weights[i, t, lane] = weight
     pull /= total
     slope, log_slope = _slope(loss, centre, top_score, pull, shift, small)
     others, factor = 0.0, -slope / total
     for t in range(tokens):
-        gap = scores[i, t] - top_score
-        weights[i, t] *= factor * (-pull if gap == 0.0 else gap - small * pull)
-        others += 0.0 if t == top else weights[i, t]
-    weights[i, top] = -others
+        gap = scores[i, t, lane] - top_score
+        weight = weights[i, t, lane] * factor * (-pull if gap == 0.0 else gap - small * pull)
+        others += 0.0 if t == top else weight
+        weights[i, t, lane] = weight
+    weights[i, top, lane] = -others
     return shift + log_slope
 
 
@@ -230,7 +234,7 @@ def _gradient(keys, queries, scores, loss, centre, logits, weights, scales, move
     for i in range(inputs):
         scale = max(scale, scales[i])
     for i in range(inputs):
-        factor = 1.0 if scales[i] == scale else math.exp(scales[i] - scale)
+        factor = 1.0 if scales[i] == scale else _small(scales[i] - scale)
         for t in range(tokens):
             weights[i, t] *= factor
             largest = max(largest, abs(weights[i, t]))
@@ -345,6 +349,12 @@ def _exponential(value, low):
 
 
 @compiled()
+def _small(value):
+    """exp(value) for values up to 0, or a little more."""
+    return 0.0 if value < LOWEST else _exponential(value, 0.0)
+
+
+@compiled()
 def _power(size, power):
     """size^power by a logarithm in two floats and an exponential, to a unit of the last place, alike on every machine.
 
@@ -370,17 +380,20 @@ def _power(size, power):
 
 @compiled()
 def _powers(vector, power, out):
-    """sign(x) |x|^power entry by entry."""
-    longest = math.exp(min(-LOWEST / power, -LOWEST))
-    usual = True
+    """sign(x) |x|^power entry by entry; a power below 1e-260 of a number below 1 is zero."""
+    longest = math.exp(600.0 * min(1.0 / power, 1.0))
+    shortest, unusual = 1.0 / longest, 0
+    nothing = shortest if power >= 1.0 else 0.0
     for m in range(len(vector)):
-        usual &= (vector[m] == 0.0) | ((abs(vector[m]) < longest) & (abs(vector[m]) > 1.0 / longest))
-    for m in range(len(vector) if usual else 0):
-        out[m] = 0.0 if vector[m] == 0.0 else math.copysign(_power(abs(vector[m]), power), vector[m])
-    for m in range(0 if usual else len(vector)):
         size = abs(vector[m])
-        inside = 1.0 / longest < size < longest
-        out[m] = math.copysign(_power(size, power) if inside else size**power, vector[m])
+        unusual += 0 if (size <= nothing) | ((size < longest) & (size > shortest)) else 1
+    for m in range(0 if unusual else len(vector)):
+        size = abs(vector[m])
+        out[m] = 0.0 if size <= nothing else math.copysign(_power(size, power), vector[m])
+    for m in range(len(vector) if unusual else 0):
+        size = abs(vector[m])
+        usual = (size < longest) & (size > shortest)
+        out[m] = 0.0 if size <= nothing else math.copysign(_power(size, power) if usual else size**power, vector[m])
 
 
 @compiled()
@@ -423,18 +436,6 @@ def _decay(k, power):
 
 
 @compiled()
-def _move(mirrored, theta, direction, step, norm):
-    """Take the step in the mirror variable; return whether theta is still finite."""
-    for k in range(len(theta)):
-        mirrored[k] -= step * direction[k]
-    _raise(mirrored, 1.0 / (norm - 1.0), theta)
-    finite = True
-    for k in range(len(theta)):
-        finite = finite and math.isfinite(theta[k])
-    return finite
-
-
-@compiled()
 def _fill_scores(tokens, labels, head, scores):
     """gamma_it = Y_i v . x_it."""
     inputs, count, size = tokens.shape
@@ -462,26 +463,6 @@ def _fill_features(tokens, labels, logits, features):
             features[i, k] *= labels[i] / total
 
 
-@compiled()
-def _head_gradient(features, loss, centre, head, logarithms, direction):
-    """Fill in the direction of the gradient in the head; return its log_scale, as `lib.joint.head_gradient` does."""
-    inputs, size = features.shape
-    for i in range(inputs):
-        margin = 0.0
-        for k in range(size):
-            margin += features[i, k] * head[k]
-        slope, log_slope = _slope(loss, centre, margin, 0.0, 0.0, 1.0)
-        logarithms[i] = log_slope + math.log(slope)
-    scale = logarithms.max()
-    direction[:] = 0.0
-    if scale > -np.inf:
-        for i in range(inputs):
-            weight = math.exp(logarithms[i] - scale)
-            for k in range(size):
-                direction[k] -= weight * features[i, k]
-    return scale - math.log(inputs)
-
-
 # ---- eight trials abreast --------------------------------------------------------------------------------------------
 # The number of the trial is the last dimension, of fixed length, and no sum runs over it: the compiler puts trials side
 # by side into the processor's vectors, and a trial is the same whichever others stand beside it.
@@ -489,64 +470,41 @@ def _head_gradient(features, loss, centre, head, logarithms, direction):
 
 @compiled()
 def _exponentials(values):
-    """Replace values, at most 0, by their exponentials, those below 1e-307 by a number that small."""
+    """Replace values, at most 0, by their exponentials, to the last digit."""
     for m in range(len(values)):
-        values[m] = _exponential(LOWEST if values[m] < LOWEST else values[m], 0.0)
+        values[m] = _small(values[m])
 
 
 @intrinsic
-def _add_dot(_, out, rows, others):
-    """out += sum_k rows[k] others[k] for arrays whose items have LANES numbers, with the sum in registers.
+def _add_dot(_, out, place, rows, row, row_step, others, other, other_step, count):
+    """out[place] += sum_k rows[row + k row_step] others[other + k other_step] for k < count; an item is LANES numbers.
 
-    The compiler makes one operation of eight numbers out of a loop over them only where it need not store in between.
+    The sum stays in registers. Arrays and places, not parts of arrays: those would be counted in and out.
     """
 
     def generate(context, builder, signature, arguments):
         width = ir.VectorType(ir.DoubleType(), LANES)
-        arrays = [
-            context.make_array(kind)(context, builder, one) for kind, one in zip(signature.args, arguments, strict=True)
-        ]
         fused = builder.module.declare_intrinsic(f"llvm.fma.v{LANES}f64", (), ir.FunctionType(width, 3 * [width]))
-        place = builder.bitcast(arrays[0].data, width.as_pointer())
-        total = cgutils.alloca_once_value(builder, builder.load(place, align=8))
-        with cgutils.for_range(builder, builder.extract_value(arrays[1].shape, 0)) as loop:
-            items = [
-                builder.load(
-                    cgutils.pointer_add(
-                        builder,
-                        one.data,
-                        builder.mul(loop.index, builder.extract_value(one.strides, 0)),
-                        width.as_pointer(),
-                    ),
-                    align=8,
-                )
-                for one in arrays[1:]
-            ]
+        kinds, values = signature.args, arguments
+        data = [
+            builder.bitcast(context.make_array(kinds[k])(context, builder, values[k]).data, width.as_pointer())
+            for k in (0, 2, 5)
+        ]
+        total = cgutils.alloca_once_value(builder, builder.load(target := builder.gep(data[0], [values[1]]), align=8))
+        with cgutils.for_range(builder, values[8]) as loop:
+            at = [builder.add(values[k], builder.mul(loop.index, values[k + 1])) for k in (3, 6)]
+            items = [builder.load(builder.gep(one, [place]), align=8) for one, place in zip(data[1:], at, strict=True)]
             builder.store(builder.call(fused, [*items, builder.load(total)]), total)
-        builder.store(builder.load(total), place, align=8)
+        builder.store(builder.load(total), target, align=8)
         return context.get_dummy_value()
 
-    return types.void(out, rows, others), generate
-
-
-@compiled()
-def _dots(rows, vector, out):
-    """rows (m, k, LANES) times vector (k, LANES)."""
-    out[:] = 0.0
-    for t in range(len(rows)):
-        _add_dot(out[t], rows[t], vector)
-
-
-@compiled()
-def _add_multiples(factors, rows, out):
-    """Add factors (m, LANES) times rows (m, k, LANES) to out (k, LANES)."""
-    for k in range(len(out)):
-        _add_dot(out[k], rows[:, k], factors)
+    whole = types.int64
+    return types.void(out, whole, rows, whole, whole, others, whole, whole, whole), generate
 
 
 @compiled()
 def _side_by_side(keys, queries, scores, places, first, last, own_keys, own_queries, own_scores):
-    """Put the problems of the trials from the first on into the lanes; the last of all fills those that are left."""
+    """Put what these trials have of keys, queries, and scores or tokens into the lanes; the last fills those left."""
     for lane in range(LANES):
         b = min(first + lane, last - 1)
         own_keys[..., lane], own_queries[..., lane] = keys[places[0, b]], queries[places[1, b]]
@@ -561,33 +519,55 @@ def _beside_them(thetas, first, last, theta):
 
 
 @compiled()
+def _dots(rows, vectors, out):
+    """rows (n, m, k, LANES) times vectors (n, k, LANES), or (1, k, LANES) for all."""
+    inputs, count, size, _ = rows.shape
+    out[:] = 0.0
+    for i in range(inputs):
+        first = i * size if len(vectors) > 1 else 0
+        for t in range(i * count, (i + 1) * count):
+            _add_dot(out, t, rows, t * size, 1, vectors, first, 1, size)
+
+
+@compiled()
+def _multiples(factors, rows, out):
+    """Sums over m of factors (n, m, LANES) times rows (n, m, k, LANES), one for each n, or one for all."""
+    inputs, count, size, _ = rows.shape
+    out[:] = 0.0
+    for i in range(inputs):
+        first = i * size if len(out) > 1 else 0
+        for k in range(size):
+            _add_dot(out, first + k, rows, i * count * size + k, size, factors, i * count, 1, count)
+
+
+@compiled()
 def _logits_abreast(keys, queries, theta, moved, logits):
     """A theta, as `_fill_logits`."""
     inputs, _, size, _ = keys.shape
+    width = queries.shape[1]
+    if width == 0:
+        _dots(keys, theta.reshape(1, size, LANES), logits)
+        return
+    moved[:] = 0.0
     for i in range(inputs):
-        if queries.shape[1] == 0:
-            _dots(keys[i], theta, logits[i])
-        else:
-            _dots(theta.reshape(size, queries.shape[1], LANES), queries[i], moved[i])
-            _dots(keys[i], moved[i], logits[i])
+        for k in range(size):
+            _add_dot(moved, i * size + k, theta, k * width, 1, queries, i * width, 1, width)
+    _dots(keys, moved, logits)
 
 
 @compiled()
 def _pull_abreast(keys, queries, weights, moved, direction):
     """A^T weights, as `_pull_back`."""
     inputs, _, size, _ = keys.shape
+    width = queries.shape[1]
+    if width == 0:
+        _multiples(weights, keys, direction.reshape(1, size, LANES))
+        return
+    _multiples(weights, keys, moved)
     direction[:] = 0.0
-    for i in range(inputs):
-        if queries.shape[1] == 0:
-            _add_multiples(weights[i], keys[i], direction)
-        else:
-            moved[i] = 0.0
-            _add_multiples(weights[i], keys[i], moved[i])
-    if queries.shape[1] > 0:
-        entries = direction.reshape(size, queries.shape[1], LANES)
-        for k in range(size):
-            for j in range(queries.shape[1]):
-                _add_dot(entries[k, j], moved[:, k], queries[:, j])
+    for k in range(size):
+        for j in range(width):
+            _add_dot(direction, k * width + j, moved, k, size, queries, j, width, inputs)
 
 
 @compiled()
@@ -634,9 +614,16 @@ def _slopes_abreast(loss, centre, top_scores, pulls, slopes, log_slopes):
 @compiled()
 def _weigh_abreast(logits, scores, loss, centre, room, tops, weights):
     """`_weigh` for every input; return the logarithms, shape (n, LANES), of what was taken out."""
+    top_scores, totals, drifts = room[0], room[1], room[2]
+    _odds_abreast(logits, scores, tops, top_scores, totals, drifts, weights)
+    return _weigh_odds(logits, scores, loss, centre, room, tops, weights)
+
+
+@compiled()
+def _weigh_odds(logits, scores, loss, centre, room, tops, weights):
+    """The rest of it, for weights that are odds."""
     inputs, tokens, _ = logits.shape
     top_scores, totals, drifts, slopes, scales = room[0], room[1], room[2], room[3], room[4]
-    _odds_abreast(logits, scores, tops, top_scores, totals, drifts, weights)
     faint = False
     for i in range(inputs):
         for lane in range(LANES):
@@ -661,9 +648,7 @@ def _weigh_abreast(logits, scores, loss, centre, room, tops, weights):
         for i in range(inputs):
             for lane in range(LANES):
                 if abs(drifts[i, lane]) * totals[i, lane] < FAINT:
-                    scales[i, lane] = _weigh_faint(
-                        i, tops[i, lane], logits[:, :, lane], scores[:, :, lane], loss, centre, weights[:, :, lane]
-                    )
+                    scales[i, lane] = _weigh_faint(i, lane, tops[i, lane], logits, scores, loss, centre, weights)
     return scales
 
 
@@ -679,7 +664,7 @@ def _gradient_abreast(keys, queries, weights, scales, moved, direction, log_scal
     for i in range(inputs):
         for lane in range(LANES):
             if scales[i, lane] != log_scales[lane]:
-                weights[i, :, lane] *= math.exp(scales[i, lane] - log_scales[lane])
+                weights[i, :, lane] *= _small(scales[i, lane] - log_scales[lane])
         for t in range(tokens):
             for lane in range(LANES):
                 largest[lane] = max(largest[lane], abs(weights[i, t, lane]))
@@ -714,16 +699,66 @@ def _lengths_abreast(direction, norm, room, lengths):
 
 @compiled()
 def _move_abreast(mirrored, theta, direction, steps, norm):
-    """`_move` in each lane; return the first that is no longer finite, or LANES."""
-    squares, back = np.zeros(LANES), -steps.reshape(1, LANES)
+    """Take the steps in the mirror variable; return the first lane that is no longer finite, or LANES."""
+    squares, back = np.zeros(LANES), -steps
     for k in range(len(theta)):
-        _add_dot(mirrored[k], direction[k : k + 1], back)
+        _add_dot(mirrored, k, direction, k, 0, back, 0, 0, 1)
     _raise(mirrored.reshape(-1), 1.0 / (norm - 1.0), theta.reshape(-1))
-    _add_dot(squares, theta, theta)
+    _add_dot(squares, 0, theta, 0, 1, theta, 0, 1, len(theta))
     for lane in range(LANES):
         if not squares[lane] < np.inf and not np.isfinite(theta[:, lane]).all():
             return lane
     return LANES
+
+
+@compiled()
+def _scores_abreast(tokens, labels, head, scores):
+    """gamma_it = Y_i v . x_it, as `_fill_scores`."""
+    _dots(tokens, head.reshape(1, len(head), LANES), scores)
+    for i in range(len(tokens)):
+        for t in range(scores.shape[1]):
+            for lane in range(LANES):
+                scores[i, t, lane] *= labels[i, lane]
+
+
+@compiled()
+def _features_abreast(tokens, labels, odds, totals, features):
+    """Y_i r_i, what attention passes on, as `_fill_features`."""
+    _multiples(odds, tokens, features)
+    for i in range(len(tokens)):
+        for k in range(features.shape[1]):
+            for lane in range(LANES):
+                features[i, k, lane] *= labels[i, lane] / totals[i, lane]
+
+
+@compiled()
+def _head_gradient_abreast(features, loss, centre, head, room, direction, log_scales):
+    """Fill in the direction of the gradient in the head and its logarithm, as `lib.joint.head_gradient` does."""
+    margins, nothing, slopes, log_slopes = room[0], room[1], room[2], room[3]
+    inputs, size, _ = features.shape
+    _dots(features.reshape(1, inputs, size, LANES), head.reshape(1, size, LANES), margins.reshape(1, inputs, LANES))
+    nothing[:] = 0.0
+    flat = [one.reshape(-1) for one in (margins, nothing, slopes, log_slopes)]
+    _slopes_abreast(loss, centre, flat[0], flat[1], flat[2], flat[3])
+    largest = np.zeros(LANES)
+    log_scales[:] = -np.inf
+    for i in range(inputs):
+        for lane in range(LANES):
+            log_scales[lane] = max(log_scales[lane], log_slopes[i, lane])
+    for i in range(inputs):
+        for lane in range(LANES):
+            if log_slopes[i, lane] != log_scales[lane]:
+                slopes[i, lane] *= _small(log_slopes[i, lane] - log_scales[lane])
+            largest[lane] = max(largest[lane], slopes[i, lane])
+    for lane in range(LANES):
+        log_scales[lane] += math.log(largest[lane] / inputs)
+        largest[lane] = -1.0 / largest[lane] if largest[lane] > 0.0 else 0.0
+    for i in range(inputs):
+        for lane in range(LANES):
+            slopes[i, lane] *= largest[lane]
+    _multiples(
+        slopes.reshape(1, inputs, LANES), features.reshape(1, inputs, size, LANES), direction.reshape(1, size, LANES)
+    )
 
 
 # ---- the joint path in the plane -------------------------------------------------------------------------------------
@@ -974,26 +1009,24 @@ def _descend(
 
 
 @compiled()
-def _move_together(mirrored, both, direction, cut, log_scales, rules, factors, sizes, duals, norm, room):
-    """As `_move`, for head and theta by the second rule in one dual norm: both parts of the direction get one scale."""
-    log_scale = max(log_scales[0], log_scales[1])
-    if log_scale > -np.inf:
-        direction[:cut] *= math.exp(log_scales[0] - log_scale)
-        direction[cut:] *= math.exp(log_scales[1] - log_scale)
-    length = _length(direction, duals[1], room)
-    step = _step_length(rules[1], factors[1], sizes[1], length, log_scale, 0.0, 0.0)
-    return _move(mirrored, both, direction, step, norm)
+def _to_one_scale(direction, cut, log_scales):
+    """Give the two parts of each lane's direction one scale, the larger one."""
+    for lane in range(LANES):
+        log_scale = max(log_scales[0, lane], log_scales[1, lane])
+        if log_scale > -np.inf:
+            direction[:cut, lane] *= math.exp(log_scales[0, lane] - log_scale)
+            direction[cut:, lane] *= math.exp(log_scales[1, lane] - log_scale)
+        log_scales[:, lane] = log_scale
 
 
 @compiled()
-def _move_apart(mirrored, both, direction, cut, log_scales, rules, factors, sizes, duals, norm, room):
-    """As `_move`, for head and theta, each by its own rule and in its own dual norm."""
-    parts = direction[:cut], direction[cut:]
-    lengths = _length(parts[0], duals[0], room[:cut]), _length(parts[1], duals[1], room[cut:])
-    head_step = _step_length(rules[0], factors[0], sizes[0], lengths[0], log_scales[0], 0.0, 0.0)
-    step = _step_length(rules[1], factors[1], sizes[1], lengths[1], log_scales[1], 0.0, 0.0)
-    finite = _move(mirrored[:cut], both[:cut], parts[0], head_step, norm)
-    return _move(mirrored[cut:], both[cut:], parts[1], step, norm) and finite
+def _move_part(mirrored, part, direction, log_scales, rule, factor, sizes, dual, norm, raised, steps):
+    """Take each lane's step by one rule; return the first lane that is no longer finite, or LANES."""
+    if rule != CONSTANT:
+        _lengths_abreast(direction, dual, raised, steps)
+    for lane in range(LANES):
+        steps[lane] = _step_length(rule, factor, sizes[lane], steps[lane], log_scales[lane], 0.0, 0.0)
+    return _move_abreast(mirrored, part, direction, steps, norm)
 
 
 @compiled(
@@ -1006,42 +1039,56 @@ def _descend_jointly(
 ):  # fmt: skip
     """As `_descend`, in the head and theta, one behind the other: together by the second rule, or each by its own."""
     _, inputs, count, size = keys.shape
-    logits, weights, moved = np.empty((inputs, count)), np.empty((inputs, count)), np.empty(size)
-    scores, scales, features = np.empty((inputs, count)), np.empty(inputs), np.empty((inputs, tokens.shape[3]))
-    direction, both, mirrored, room = np.empty((4, start.shape[1]))
     cut = tokens.shape[3]
-    for b in range(first, last):
-        own_keys, own_queries = keys[places[0, b]], queries[places[1, b]]
-        own_tokens, own_labels = tokens[places[2, b]], labels[places[3, b]]
-        both[:] = start[b]
-        _raise(both, norm - 1.0, mirrored)
+    own_keys, own_queries = np.empty((inputs, count, size, LANES)), np.empty((*queries.shape[1:], LANES))
+    own_tokens, own_labels = np.empty((inputs, count, cut, LANES)), np.empty((inputs, LANES))
+    logits, scores, weights = [np.empty((inputs, count, LANES)) for _ in range(3)]
+    room, tops = np.empty((5, inputs, LANES)), np.empty((inputs, LANES), np.int64)
+    features, moved, of_head = (
+        np.empty((inputs, cut, LANES)),
+        np.empty((inputs, size, LANES)),
+        np.empty((4, inputs, LANES)),
+    )
+    direction, both, mirrored, raised = [np.empty((start.shape[1], LANES)) for _ in range(4)]
+    log_scales, own_sizes, steps = np.empty((2, LANES)), np.empty((2, LANES)), np.empty(LANES)
+    for head in range(first, last, LANES):
+        _side_by_side(keys, queries, tokens, places, head, last, own_keys, own_queries, own_tokens)
+        for lane in range(LANES):
+            b = min(head + lane, last - 1)
+            own_labels[:, lane], own_sizes[:, lane] = labels[places[3, b]], sizes[:, b]
+        _beside_them(start, head, last, both)
+        _raise(both.reshape(-1), norm - 1.0, mirrored.reshape(-1))
         record = 0
         for k in range(kept[-1] + 1):
             if k == kept[record]:
-                out[record, b] = both
+                for lane in range(min(LANES, last - head)):
+                    out[record, head + lane] = both[:, lane]
                 record += 1
             if k == kept[-1]:
                 break
-            _fill_logits(own_keys, own_queries, both[cut:], moved, logits)
-            _fill_scores(own_tokens, own_labels, both[:cut], scores)
-            _fill_features(own_tokens, own_labels, logits, features)
-            of_head = _head_gradient(features, loss, centre, both[:cut], scales, direction[:cut])
-            of_theta = _gradient(
-                own_keys, own_queries, scores, loss, centre, logits, weights, scales, moved, direction[cut:]
-            )
-            factors = _decay(k, powers[0]), _decay(k, powers[1])
-            own_sizes = sizes[0, b], sizes[1, b]
-            slopes = of_head, of_theta
+            _logits_abreast(own_keys, own_queries, both[cut:], moved, logits)
+            _scores_abreast(own_tokens, own_labels, both[:cut], scores)
+            _odds_abreast(logits, scores, tops, room[0], room[1], room[2], weights)
+            _features_abreast(own_tokens, own_labels, weights, room[1], features)
+            _head_gradient_abreast(features, loss, centre, both[:cut], of_head, direction[:cut], log_scales[0])
+            scales = _weigh_odds(logits, scores, loss, centre, room, tops, weights)
+            _gradient_abreast(own_keys, own_queries, weights, scales, moved, direction[cut:], log_scales[1])
             if together:
-                finite = _move_together(
-                    mirrored, both, direction, cut, slopes, rules, factors, own_sizes, duals, norm, room
-                )
+                _to_one_scale(direction, cut, log_scales)
+                lost = _move_part(
+                    mirrored, both, direction, log_scales[1], rules[1], _decay(k, powers[1]), own_sizes[1], duals[1],
+                    norm, raised, steps,
+                )  # fmt: skip
             else:
-                finite = _move_apart(
-                    mirrored, both, direction, cut, slopes, rules, factors, own_sizes, duals, norm, room
-                )
-            if not finite:
-                failed[b] = k + 1
+                lost = LANES
+                for part, here in enumerate((slice(0, cut), slice(cut, len(both)))):
+                    at = _move_part(
+                        mirrored[here], both[here], direction[here], log_scales[part], rules[part],
+                        _decay(k, powers[part]), own_sizes[part], duals[part], norm, raised[here], steps,
+                    )  # fmt: skip
+                    lost = min(lost, at)
+            if lost < LANES:
+                failed[min(head + lost, last - 1)] = k + 1
                 break
 
 
