@@ -24,6 +24,7 @@ from .logspace import LogScaled
 
 LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC, SIGMOID = range(5)  # as in lib.losses: the cache sees no constant change
 TINY = 1e-16  # likewise
+ROOT = 2.0**-26  # the square root of a rounding error
 RULES = ("constant", "normalised", "polyak")  # a step rule is known to compiled code by its place here
 CONSTANT, NORMALISED, POLYAK = range(3)
 ANGLE = 2.0**-51  # half the width of a bracket that is narrow enough; the rounding of an angle of pi
@@ -157,25 +158,6 @@ def _log_change(loss, centre, margin, sign, log_drop):
     return log_drop + math.log(3.0 * height**2 - 3.0 * height * drop + drop**2)
 
 
-@compiled()
-def _drop(i, logits, scores, best):
-    """Sign and logarithm of best - gamma . a, how far the margin of input i is below the score ``best``."""
-    tokens, top, shift = logits.shape[1], -np.inf, -np.inf
-    for t in range(tokens):
-        top = max(top, logits[i, t])
-    for t in range(tokens):
-        if scores[i, t] != best:
-            shift = max(shift, logits[i, t] - top)
-    if shift == -np.inf:
-        return 0.0, shift
-    total, drop = 0.0, 0.0
-    for t in range(tokens):
-        total += math.exp(logits[i, t] - top)
-        if scores[i, t] != best:
-            drop += math.exp(logits[i, t] - top - shift) * (best - scores[i, t])
-    return np.sign(drop), shift + math.log(abs(drop) / total)
-
-
 # ---- one trial -------------------------------------------------------------------------------------------------------
 
 
@@ -246,25 +228,6 @@ def _gradient(keys, queries, scores, loss, centre, logits, weights, scales, move
     for k in range(len(direction)):
         direction[k] *= inverse
     return scale + math.log(largest / inputs)
-
-
-@compiled()
-def _excess(scores, selected, loss, centre, logits, signs, logarithms):
-    """Sign and logarithm of the risk minus its limit on the selected tokens, as `lib.logspace.excess_risk` has them."""
-    inputs = len(scores)
-    for i in range(inputs):
-        best = scores[i, selected[i]]
-        signs[i], logarithms[i] = _drop(i, logits, scores, best)
-        if signs[i] != 0.0:
-            logarithms[i] = _log_change(loss, centre, best, signs[i], logarithms[i])
-    shift, total = logarithms.max(), 0.0
-    if shift == -np.inf:
-        return 0.0, shift
-    for i in range(inputs):
-        total += signs[i] * math.exp(logarithms[i] - shift)
-    if total == 0.0:
-        return 0.0, -np.inf
-    return np.sign(total), shift + math.log(abs(total) / inputs)
 
 
 @compiled()
@@ -678,6 +641,65 @@ def _gradient_abreast(keys, queries, weights, scales, moved, direction, log_scal
 
 
 @compiled()
+def _drops_abreast(logits, scores, bests, odds, signs, logarithms):
+    """Sign and logarithm of best - gamma . a, how far each input's margin is below the score ``best``."""
+    inputs, tokens, _ = logits.shape
+    for i in range(inputs):
+        for lane in range(LANES):
+            top, shift = -np.inf, -np.inf
+            for t in range(tokens):
+                top = max(top, logits[i, t, lane])
+                if scores[i, t, lane] != bests[i, lane]:
+                    shift = max(shift, logits[i, t, lane])
+            logarithms[i, lane] = shift - top
+            for t in range(tokens):
+                odds[i, t, lane] = logits[i, t, lane] - (top if scores[i, t, lane] == bests[i, lane] else shift)
+    _exponentials(odds.reshape(-1))
+    for i in range(inputs):
+        for lane in range(LANES):
+            best, drop, small = 0.0, 0.0, 0.0
+            for t in range(tokens):
+                gap = bests[i, lane] - scores[i, t, lane]
+                drop += odds[i, t, lane] * gap
+                best += odds[i, t, lane] if gap == 0.0 else 0.0
+                small += odds[i, t, lane] if gap != 0.0 else 0.0
+            signs[i, lane] = np.sign(drop)
+            if drop != 0.0:
+                total = best + _small(logarithms[i, lane]) * small
+                logarithms[i, lane] += math.log(abs(drop) / total)
+            elif small > 0.0:
+                logarithms[i, lane] = -np.inf
+
+
+@compiled()
+def _excess_abreast(logits, scores, loss, centre, bests, odds, signs, logarithms):
+    """Sign and logarithm of the risk minus its limit on the tokens of these scores, in the first row of both.
+
+    As `lib.logspace.excess_risk` has them.
+    """
+    inputs = len(logits)
+    _drops_abreast(logits, scores, bests, odds, signs, logarithms)
+    for lane in range(LANES):
+        shift, total = -np.inf, 0.0
+        for i in range(inputs):
+            if signs[i, lane] != 0.0:
+                logarithms[i, lane] = _log_change(loss, centre, bests[i, lane], signs[i, lane], logarithms[i, lane])
+            shift = max(shift, logarithms[i, lane])
+        for i in range(inputs if shift > -np.inf else 0):
+            total += signs[i, lane] * math.exp(logarithms[i, lane] - shift)
+        signs[0, lane] = np.sign(total)
+        logarithms[0, lane] = shift + math.log(abs(total) / inputs) if total != 0.0 else -np.inf
+
+
+@compiled()
+def _bests_beside(scores, selected, first, last, bests):
+    """Put the scores of the selected tokens into the lanes."""
+    for lane in range(LANES):
+        for i in range(len(bests)):
+            bests[i, lane] = scores[i, selected[min(first + lane, last - 1), i], lane]
+
+
+@compiled()
 def _lengths_abreast(direction, norm, room, lengths):
     """`_length` of each lane."""
     lengths[:] = 0.0
@@ -970,15 +992,13 @@ def _descend(
     logits, own_scores, weights = [np.empty((inputs, tokens, LANES)) for _ in range(3)]
     room, tops = np.empty((5, inputs, LANES)), np.empty((inputs, LANES), np.int64)
     direction, theta, mirrored, raised = [np.empty((start.shape[1], LANES)) for _ in range(4)]
-    moved, log_scales, lengths, steps = (
-        np.empty((inputs, size, LANES)),
-        np.empty(LANES),
-        np.empty(LANES),
-        np.empty(LANES),
-    )
-    signs, logarithms = np.empty(inputs), np.empty(inputs)
+    moved = np.empty((inputs, size, LANES))
+    log_scales, lengths, steps = [np.empty(LANES) for _ in range(3)]
+    bests, signs, logarithms = [np.zeros((inputs, LANES)) for _ in range(3)]
     for head in range(first, last, LANES):
         _side_by_side(keys, queries, scores, places, head, last, own_keys, own_queries, own_scores)
+        if rule == POLYAK:
+            _bests_beside(own_scores, selected, head, last, bests)
         _beside_them(start, head, last, theta)
         _raise(theta.reshape(-1), norm - 1.0, mirrored.reshape(-1))
         count, record = min(LANES, last - head), 0
@@ -994,14 +1014,14 @@ def _descend(
             _gradient_abreast(own_keys, own_queries, weights, scales, moved, direction, log_scales)
             if rule != CONSTANT:
                 _lengths_abreast(direction, dual, raised, lengths)
-            factor, sign, log = _decay(k, power), 0.0, 0.0
+            if rule == POLYAK:
+                _excess_abreast(logits, own_scores, loss, centre, bests, weights, signs, logarithms)
+            factor = _decay(k, power)
             for lane in range(LANES):
-                b = min(head + lane, last - 1)
-                if rule == POLYAK:
-                    sign, log = _excess(
-                        own_scores[:, :, lane], selected[b], loss, centre, logits[:, :, lane], signs, logarithms
-                    )
-                steps[lane] = _step_length(rule, factor, sizes[b], lengths[lane], log_scales[lane], sign, log)
+                steps[lane] = _step_length(
+                    rule, factor, sizes[min(head + lane, last - 1)], lengths[lane], log_scales[lane], signs[0, lane],
+                    logarithms[0, lane],
+                )  # fmt: skip
             lost = _move_abreast(mirrored, theta, direction, steps, norm)
             if lost < LANES:
                 failed[min(head + lost, last - 1)] = k + 1
@@ -1161,6 +1181,20 @@ def _velocity(keys, queries, scores, loss, centre, state, norm, out):
     out[-1] = rest / (1.0 + small)
 
 
+@compiled("void(f8[:,:,::1], f8[:,::1], f8[:,::1], i8, f8, f8[::1], f8, f8[:,::1])")
+def _velocity_slopes(keys, queries, scores, loss, centre, state, norm, out):
+    """Fill in the derivatives of the velocity in the state, by differences: row j has those in entry j."""
+    here, moved = np.empty(len(state)), state.copy()
+    _velocity(keys, queries, scores, loss, centre, state, norm, here)
+    for j in range(len(state)):
+        moved[j] += ROOT * max(abs(state[j]), 1.0)
+        width = moved[j] - state[j]
+        _velocity(keys, queries, scores, loss, centre, moved, norm, out[j])
+        for k in range(len(state)):
+            out[j, k] = (out[j, k] - here[k]) / width
+        moved[j] = state[j]
+
+
 @compiled(
     "void(f8[:,:,:,::1], f8[:,:,::1], f8[:,:,::1], i8[:,::1], i8, f8, b1, f8[:,:,:,:,::1], f8[:,:,:,::1],"
     " f8[:,:,:,::1], f8[:,::1], f8[:,::1], f8[::1])"
@@ -1189,15 +1223,21 @@ def _gradients(
 
 
 @compiled("void(f8[:,:,:,::1], f8[:,:,::1], f8[:,:,::1], i8[:,::1], i8, f8, i8[:,::1], f8[:,::1], f8[::1], f8[::1])")
-def _excesses(keys, queries, scores, places, loss, centre, selected, theta, signs, logarithms):
+def _excesses(keys, queries, scores, places, loss, centre, selected, thetas, signs, logarithms):
+    """Fill in the excess risks; ``selected`` has a row for each trial."""
     _, inputs, tokens, size = keys.shape
-    logits, moved = np.empty((inputs, tokens)), np.empty(size)
-    own_signs, own_logarithms = np.empty(inputs), np.empty(inputs)
-    for b in range(len(theta)):
-        _fill_logits(keys[places[0, b]], queries[places[1, b]], theta[b], moved, logits)
-        signs[b], logarithms[b] = _excess(
-            scores[places[2, b]], selected[places[3, b]], loss, centre, logits, own_signs, own_logarithms
-        )
+    own_keys, own_queries = np.empty((inputs, tokens, size, LANES)), np.empty((*queries.shape[1:], LANES))
+    logits, own_scores, odds = [np.empty((inputs, tokens, LANES)) for _ in range(3)]
+    moved, theta, count = np.empty((inputs, size, LANES)), np.empty((thetas.shape[1], LANES)), len(thetas)
+    bests, own_signs, own_logarithms = [np.empty((inputs, LANES)) for _ in range(3)]
+    for first in range(0, count, LANES):
+        _side_by_side(keys, queries, scores, places, first, count, own_keys, own_queries, own_scores)
+        _bests_beside(own_scores, selected, first, count, bests)
+        _beside_them(thetas, first, count, theta)
+        _logits_abreast(own_keys, own_queries, theta, moved, logits)
+        _excess_abreast(logits, own_scores, loss, centre, bests, odds, own_signs, own_logarithms)
+        for lane in range(min(LANES, count - first)):
+            signs[first + lane], logarithms[first + lane] = own_signs[0, lane], own_logarithms[0, lane]
 
 
 def trajectories(problem, loss, start, rule, kept, norm=2.0):
@@ -1256,12 +1296,13 @@ def gradients(problem, loss, batch):
 
 def excesses(problem, loss, batch, selected):
     """Return `lib.logspace.excess_risk` as a function of theta, ``(*batch, D)``; ``selected`` has to fit, too."""
-    arrays, places = _rows(batch, problem.keys, 3, _queries(problem), 2, problem.scores, 2, selected, 1)
+    arrays, places = _rows(batch, problem.keys, 3, _queries(problem), 2, problem.scores, 2)
+    selected = _lines(selected.expand(*batch, -1))
 
     def at(theta):
         lines = _lines(theta)
         sign, log_scale = np.empty(len(lines)), np.empty(len(lines))
-        _excesses(*arrays[:3], places, *loss.code, arrays[3], lines, sign, log_scale)
+        _excesses(*arrays, places, *loss.code, selected, lines, sign, log_scale)
         return LogScaled(torch.from_numpy(sign).view(batch), torch.from_numpy(log_scale).view(batch))
 
     return at
@@ -1303,17 +1344,23 @@ def readers(
 
 
 def velocity(problem, loss, norm=2.0):
-    """Return f(sigma, state), the right-hand side of `lib.flow.log_time_flow` for a problem without batch."""
+    """Return the right-hand side of `lib.flow.log_time_flow`, for a problem without batch, and its derivatives."""
     keys, queries, scores = (
         np.ascontiguousarray(part.numpy()) for part in (problem.keys, _queries(problem), problem.scores)
     )
+    about = keys, queries, scores, *loss.code
 
     def speed(_, state):
         out = np.empty_like(state)
-        _velocity(keys, queries, scores, *loss.code, state, float(norm), out)
+        _velocity(*about, state, float(norm), out)
         return out
 
-    return speed
+    def slopes(_, state):
+        out = np.empty((len(state), len(state)))
+        _velocity_slopes(*about, state, float(norm), out)
+        return out.T
+
+    return speed, slopes
 
 
 def compile_all():
