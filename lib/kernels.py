@@ -592,8 +592,7 @@ def _weigh_odds(logits, scores, loss, centre, room, tops, weights):
         for lane in range(LANES):
             faint |= abs(drifts[i, lane]) < FAINT
             drifts[i, lane] /= totals[i, lane]
-    flat = [one.reshape(-1) for one in (top_scores, drifts, slopes, scales)]
-    _slopes_abreast(loss, centre, flat[0], flat[1], flat[2], flat[3])
+    _slopes_abreast(loss, centre, top_scores.reshape(-1), drifts.reshape(-1), slopes.reshape(-1), scales.reshape(-1))
     others = np.empty(LANES)
     for i in range(inputs):
         factor = slopes[i]
@@ -760,8 +759,7 @@ def _head_gradient_abreast(features, loss, centre, head, room, direction, log_sc
     inputs, size, _ = features.shape
     _dots(features.reshape(1, inputs, size, LANES), head.reshape(1, size, LANES), margins.reshape(1, inputs, LANES))
     nothing[:] = 0.0
-    flat = [one.reshape(-1) for one in (margins, nothing, slopes, log_slopes)]
-    _slopes_abreast(loss, centre, flat[0], flat[1], flat[2], flat[3])
+    _slopes_abreast(loss, centre, margins.reshape(-1), nothing.reshape(-1), slopes.reshape(-1), log_slopes.reshape(-1))
     largest = np.zeros(LANES)
     log_scales[:] = -np.inf
     for i in range(inputs):
@@ -989,12 +987,14 @@ def _descend(
     """
     _, inputs, tokens, size = keys.shape
     own_keys, own_queries = np.empty((inputs, tokens, size, LANES)), np.empty((*queries.shape[1:], LANES))
-    logits, own_scores, weights = [np.empty((inputs, tokens, LANES)) for _ in range(3)]
+    each = inputs, tokens, LANES
+    logits, own_scores, weights = np.empty(each), np.empty(each), np.empty(each)
     room, tops = np.empty((5, inputs, LANES)), np.empty((inputs, LANES), np.int64)
-    direction, theta, mirrored, raised = [np.empty((start.shape[1], LANES)) for _ in range(4)]
+    wide = start.shape[1], LANES
+    direction, theta, mirrored, raised = np.empty(wide), np.empty(wide), np.empty(wide), np.empty(wide)
     moved = np.empty((inputs, size, LANES))
-    log_scales, lengths, steps = [np.empty(LANES) for _ in range(3)]
-    bests, signs, logarithms = [np.zeros((inputs, LANES)) for _ in range(3)]
+    log_scales, lengths, steps = np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    bests, signs, logarithms = np.zeros((inputs, LANES)), np.zeros((inputs, LANES)), np.zeros((inputs, LANES))
     for head in range(first, last, LANES):
         _side_by_side(keys, queries, scores, places, head, last, own_keys, own_queries, own_scores)
         if rule == POLYAK:
@@ -1062,14 +1062,16 @@ def _descend_jointly(
     cut = tokens.shape[3]
     own_keys, own_queries = np.empty((inputs, count, size, LANES)), np.empty((*queries.shape[1:], LANES))
     own_tokens, own_labels = np.empty((inputs, count, cut, LANES)), np.empty((inputs, LANES))
-    logits, scores, weights = [np.empty((inputs, count, LANES)) for _ in range(3)]
+    each = inputs, count, LANES
+    logits, scores, weights = np.empty(each), np.empty(each), np.empty(each)
     room, tops = np.empty((5, inputs, LANES)), np.empty((inputs, LANES), np.int64)
     features, moved, of_head = (
         np.empty((inputs, cut, LANES)),
         np.empty((inputs, size, LANES)),
         np.empty((4, inputs, LANES)),
     )
-    direction, both, mirrored, raised = [np.empty((start.shape[1], LANES)) for _ in range(4)]
+    wide = start.shape[1], LANES
+    direction, both, mirrored, raised = np.empty(wide), np.empty(wide), np.empty(wide), np.empty(wide)
     log_scales, own_sizes, steps = np.empty((2, LANES)), np.empty((2, LANES)), np.empty(LANES)
     for head in range(first, last, LANES):
         _side_by_side(keys, queries, tokens, places, head, last, own_keys, own_queries, own_tokens)
@@ -1205,7 +1207,7 @@ def _gradients(
 ):  # fmt: skip
     """Fill in gradients; the problems stand side by side in blocks, one or all, and are put there if ``fresh``."""
     _, inputs, tokens, size = keys.shape
-    logits, weights = [np.empty((inputs, tokens, LANES)) for _ in range(2)]
+    logits, weights = np.empty((inputs, tokens, LANES)), np.empty((inputs, tokens, LANES))
     room, tops = np.empty((5, inputs, LANES)), np.empty((inputs, LANES), np.int64)
     direction, theta = np.empty((thetas.shape[1], LANES)), np.empty((thetas.shape[1], LANES))
     moved, own_scales, count = np.empty((inputs, size, LANES)), np.empty(LANES), len(thetas)
@@ -1227,9 +1229,10 @@ def _excesses(keys, queries, scores, places, loss, centre, selected, thetas, sig
     """Fill in the excess risks; ``selected`` has a row for each trial."""
     _, inputs, tokens, size = keys.shape
     own_keys, own_queries = np.empty((inputs, tokens, size, LANES)), np.empty((*queries.shape[1:], LANES))
-    logits, own_scores, odds = [np.empty((inputs, tokens, LANES)) for _ in range(3)]
+    each = inputs, tokens, LANES
+    logits, own_scores, odds = np.empty(each), np.empty(each), np.empty(each)
     moved, theta, count = np.empty((inputs, size, LANES)), np.empty((thetas.shape[1], LANES)), len(thetas)
-    bests, own_signs, own_logarithms = [np.empty((inputs, LANES)) for _ in range(3)]
+    bests, own_signs, own_logarithms = np.empty((inputs, LANES)), np.empty((inputs, LANES)), np.empty((inputs, LANES))
     for first in range(0, count, LANES):
         _side_by_side(keys, queries, scores, places, first, count, own_keys, own_queries, own_scores)
         _bests_beside(own_scores, selected, first, count, bests)
