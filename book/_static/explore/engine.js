@@ -33,9 +33,9 @@ const dual = (norm) => norm / (norm - 1);
 
 /** The l_p norm; the entries are scaled, for a high power of anything but 1 overflows or vanishes. */
 export function length(v, norm = 2) {
+  if (norm === 2) return Math.sqrt(dot(v, v));
   const largest = Math.max(Math.abs(v[0]), Math.abs(v[1]));
-  if (largest === 0 || norm === 2) return Math.sqrt(dot(v, v));
-  return largest * (Math.abs(v[0] / largest) ** norm + Math.abs(v[1] / largest) ** norm) ** (1 / norm);
+  return largest && largest * (Math.abs(v[0] / largest) ** norm + Math.abs(v[1] / largest) ** norm) ** (1 / norm);
 }
 
 export const apart = (a, b) => length(minus(a, b));
@@ -178,12 +178,12 @@ export function attention({ keys }, p) {
  */
 export function descend(problem, loss, start, rule, iterations, norm = 2, every = 1) {
   const room = workspace(problem, start), path = new Float64Array(2 * (Math.floor(iterations / every) + 1));
-  const mirrored = mirrorMap(start, norm), { p, found } = room, inverse = 1 / (norm - 1);
-  let mx = mirrored[0], my = mirrored[1], to = 2; // no arrays in the loop: it runs while a token is dragged
+  const { p, found } = room, inverse = 1 / (norm - 1);
+  let [mx, my] = mirrorMap(start, norm), to = 2; // no arrays in the loop: it runs while a token is dragged
   path.set(p);
   for (let k = 1; k <= iterations; k++) {
     gradientIn(room, loss);
-    const step = stepLength(rule, room, norm);
+    const step = stepLength(room, rule, norm);
     mx -= step * found[0];
     my -= step * found[1];
     const x = raise(mx, inverse), y = raise(my, inverse);
@@ -199,9 +199,9 @@ export function descend(problem, loss, start, rule, iterations, norm = 2, every 
   return path;
 }
 
-function stepLength(rule, room, norm) {
+function stepLength(room, rule, norm) {
   if (rule.kind === "constant") return rule.size * Math.exp(logScale(room));
-  const [gx, gy] = [room.found[0], room.found[1]], size = norm === 2 ? Math.sqrt(gx * gx + gy * gy) : length([gx, gy], dual(norm));
+  const gx = room.found[0], gy = room.found[1], size = norm === 2 ? Math.sqrt(gx * gx + gy * gy) : length([gx, gy], dual(norm));
   return size === 0 ? 0 : rule.size / size;
 }
 
@@ -219,18 +219,13 @@ export const endOf = (path) => at(path, path.length / 2 - 1);
  * A flow that rests at a point takes ever shorter steps, and ends there before its time.
  */
 export function flow(problem, loss, start, last) {
-  const room = workspace(problem, start), { p, found } = room, path = [...start], times = [0];
-  const now = Float64Array.of(...start, 0), next = new Float64Array(3), speeds = new Float64Array(12); // four of them
-  let h = 0.1, error = 0;
-  /** A weighted sum of the speeds in one coordinate, times h. */
-  const moved = (c, a, b, d, e) => h * (a * speeds[c] + b * speeds[c + 3] + d * speeds[c + 6] + e * speeds[c + 9]);
-  /** Fill in next and the speed there. */
+  const room = workspace(problem, [...start, 0]), { p, found } = room, now = p.slice(), speeds = new Float64Array(12), path = [...start], times = [0]; // four speeds
+  let h = 0.1;
+  const moved = (c, a, b, d, e = 0) => h * (a * speeds[c] + b * speeds[c + 3] + d * speeds[c + 6] + e * speeds[c + 9]);
   const ahead = (to, a, b, d) => {
-    for (let c = 0; c < 3; c++) next[c] = now[c] + moved(c, a, b, d, 0);
-    p[0] = next[0];
-    p[1] = next[1];
+    for (let c = 0; c < 3; c++) p[c] = now[c] + moved(c, a, b, d);
     gradientIn(room, loss);
-    const gx = found[0], gy = found[1], size = Math.sqrt(gx * gx + gy * gy) || 1, share = 1 / (1 + Math.exp(-next[2] - logScale(room)) / size);
+    const gx = found[0], gy = found[1], size = Math.sqrt(gx * gx + gy * gy) || 1, share = 1 / (1 + Math.exp(-p[2] - logScale(room)) / size);
     speeds[to] = (-share * gx) / size;
     speeds[to + 1] = (-share * gy) / size;
     speeds[to + 2] = 1 - share;
@@ -241,13 +236,13 @@ export function flow(problem, loss, start, last) {
     ahead(3, 1 / 2, 0, 0);
     ahead(6, 0, 3 / 4, 0);
     ahead(9, 2 / 9, 1 / 3, 4 / 9);
-    error = 0;
+    let error = 0;
     for (let c = 0; c < 3; c++) error += (moved(c, -5 / 72, 1 / 12, 1 / 9, -1 / 8) / SMOOTH) ** 2;
     if (error < 1) {
-      now.set(next);
+      now.set(p);
       speeds.copyWithin(0, 9);
-      path.push(now[0], now[1]);
-      times.push(now[2]);
+      path.push(p[0], p[1]);
+      times.push(p[2]);
     }
     h *= Math.min(Math.max(0.9 * error ** (-1 / 6), 0.2), 3);
   }
@@ -349,19 +344,20 @@ function multipliers(rows, named, theta, norm) {
  * {feasible, theta, duals, margins}; a theta longer than 1e9 / (longest row) counts as none. What proves it is in proof.js.
  */
 export function separator(rows, norm = 2, required = rows.map(() => 1)) {
-  const longest = Math.max(...rows.map((row) => length(row)), 0), limit = (LONGEST * Math.max(...required)) / longest;
+  const sizes = rows.map((row) => length(row)), longest = Math.max(...sizes, 0), limit = (LONGEST * Math.max(...required)) / longest;
   let best = null, bestLength = Infinity;
   const consider = (theta, named) => {
     if (!theta) return;
     const size = length(theta), own = length(theta, norm);
     if (!(own > 0) || own > bestLength * (1 + 1e-12)) return;
-    if (rows.some((row, k) => required[k] - dot(row, theta) > ROUNDING * size * length(row))) return;
+    if (rows.some((row, k) => required[k] - dot(row, theta) > ROUNDING * size * sizes[k])) return;
     const lambda = multipliers(rows, named, theta, norm), least = Math.min(...lambda);
     if (best && own > bestLength * (1 - 1e-12) && least <= best.least) return; // as short, and its multipliers are no better
     best = { theta, named, lambda, least };
     bestLength = Math.min(own, bestLength);
   };
   rows.forEach((row, i) => {
+    if (best?.least > 0 && dot(row, best.theta) > 1.001 * required[i]) return;
     if (dot(row, row) > 0 && required[i] > 0) consider(onOneRow(row, required[i], norm), [i]);
     for (let j = 0; j < i; j++) consider(onTwoRows(rows[j], row, required[j], required[i]), [j, i]);
   });
