@@ -86,7 +86,8 @@ def _flow(problem, loss, start, times, accuracy, norm):
     from scipy.integrate import LSODA  # slow to import
 
     state = np.append(mirror_map(start, norm).numpy(), 0.0)
-    solver = LSODA(_speed(problem, loss, norm), 0.0, state, LONGEST, rtol=accuracy, atol=accuracy)
+    speed, slopes = _speed(problem, loss, norm)
+    solver = LSODA(speed, 0.0, state, LONGEST, rtol=accuracy, atol=accuracy, jac=slopes)
     message, states = f"its length is {LONGEST:g}", []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # LSODA warns before it fails, and a failure is raised below
@@ -126,7 +127,7 @@ def _passed(solver, times):
 
 
 def _speed(problem, loss, norm):
-    """The velocity of mirror variable and log time as a function of sigma and of both."""
+    """The velocity of mirror variable and log time as a function of sigma and of both, and its derivatives or None."""
     if compiled(problem, loss, problem.keys):
         from .kernels import velocity  # imports numba
 
@@ -141,4 +142,4 @@ def _speed(problem, loss, norm):
         heading = -grad.direction.numpy() / (length.item() or 1.0)
         return np.append(share * heading, expit(-log_velocity))
 
-    return speed
+    return speed, None

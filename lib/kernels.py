@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from llvmlite import ir
 from numba import literal_unroll, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ._compiled import compiled
@@ -23,6 +24,7 @@ from .logspace import LogScaled
 
 LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC, SIGMOID = range(5)  # as in lib.losses: the cache sees no constant change
 TINY = 1e-16  # likewise
+ROOT = 2.0**-26  # the square root of a rounding error
 RULES = ("constant", "normalised", "polyak")  # a step rule is known to compiled code by its place here
 CONSTANT, NORMALISED, POLYAK = range(3)
 ANGLE = 2.0**-51  # half the width of a bracket that is narrow enough; the rounding of an angle of pi
@@ -30,10 +32,12 @@ STEEP = 300.0  # margin at which a slope is given by its logarithm
 FAINT = 1e-100  # part of attention whose logarithm is taken out: products of three still are floats
 LANES = 8  # trials that go abreast
 KEPT = 2**23  # numbers of problems that stand side by side from one gradient to the next
-LOWEST = -707.0  # a logarithm of a float of full precision
+LOWEST = -600.0  # what has a lower logarithm counts as zero: numbers near the smallest of all slow the processor down
 LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # the first has its last 20 bits at zero
 TO_WHOLE = 1.5 * 2.0**52  # added to a number it leaves the nearest whole one
 SERIES = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))
+ARTANH = tuple(2.0 / (2 * k + 1) for k in range(11, 0, -1))
+ROOT_HALF = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 
 # ---- one input -------------------------------------------------------------------------------------------------------
 
@@ -70,12 +74,13 @@ def _weigh(i, logits, scores, loss, centre, weights):
     top_logit, top_score = logits[i, top], scores[i, top]
     total, drift = 0.0, 0.0
     for t in range(tokens):
-        odds = math.exp(logits[i, t] - top_logit)
+        odds = _small(logits[i, t] - top_logit)
         total += odds
         drift += odds * (scores[i, t] - top_score)
         weights[i, t] = odds
     if abs(drift) < FAINT:
-        return _weigh_faint(i, top, logits, scores, loss, centre, weights)
+        lone = (*logits.shape, 1)
+        return _weigh_faint(i, 0, top, logits.reshape(lone), scores.reshape(lone), loss, centre, weights.reshape(lone))
     drift /= total
     slope, log_slope = _slope(loss, centre, top_score, drift, 0.0, 1.0)
     others, factor = 0.0, -slope / total
@@ -87,33 +92,36 @@ def _weigh(i, logits, scores, loss, centre, weights):
 
 
 @compiled()
-def _weigh_faint(i, top, logits, scores, loss, centre, weights):
+def _weigh_faint(i, lane, top, logits, scores, loss, centre, weights):
     """As `_weigh`, where little attention is left to tokens with a gap: its logarithm, shift, is taken out of them.
 
     drift is pull e^shift, and a token that ties with the top one, whose attention may be larger, feels the pull.
+    The last dimension of the arrays is that of the lanes.
     """
     tokens, shift = logits.shape[1], -np.inf
-    top_logit, top_score = logits[i, top], scores[i, top]
+    top_logit, top_score = logits[i, top, lane], scores[i, top, lane]
     for t in range(tokens):
-        if scores[i, t] != top_score:
-            shift = max(shift, logits[i, t] - top_logit)
+        if scores[i, t, lane] != top_score:
+            shift = max(shift, logits[i, t, lane] - top_logit)
     if shift == -np.inf:
-        weights[i] = 0.0
+        weights[i, :, lane] = 0.0
         return shift
-    small, total, pull = math.exp(shift), 0.0, 0.0
+    small, total, pull = _small(shift), 0.0, 0.0
     for t in range(tokens):
-        gap = scores[i, t] - top_score
-        weights[i, t] = math.exp(logits[i, t] - top_logit - (0.0 if gap == 0.0 else shift))
-        total += weights[i, t] if gap == 0.0 else small * weights[i, t]
-        pull += gap * weights[i, t]
+        gap = scores[i, t, lane] - top_score
+        weight = _small(logits[i, t, lane] - top_logit - (0.0 if gap == 0.0 else shift))
+        total += weight if gap == 0.0 else small * weight
+        pull += gap * weight
+        weights[i, t, lane] = weight
     pull /= total
     slope, log_slope = _slope(loss, centre, top_score, pull, shift, small)
     others, factor = 0.0, -slope / total
     for t in range(tokens):
-        gap = scores[i, t] - top_score
-        weights[i, t] *= factor * (-pull if gap == 0.0 else gap - small * pull)
-        others += 0.0 if t == top else weights[i, t]
-    weights[i, top] = -others
+        gap = scores[i, t, lane] - top_score
+        weight = weights[i, t, lane] * factor * (-pull if gap == 0.0 else gap - small * pull)
+        others += 0.0 if t == top else weight
+        weights[i, t, lane] = weight
+    weights[i, top, lane] = -others
     return shift + log_slope
 
 
@@ -148,25 +156,6 @@ def _log_change(loss, centre, margin, sign, log_drop):
     if height == 0.0:
         return 3.0 * log_drop
     return log_drop + math.log(3.0 * height**2 - 3.0 * height * drop + drop**2)
-
-
-@compiled()
-def _drop(i, logits, scores, best):
-    """Sign and logarithm of best - gamma . a, how far the margin of input i is below the score ``best``."""
-    tokens, top, shift = logits.shape[1], -np.inf, -np.inf
-    for t in range(tokens):
-        top = max(top, logits[i, t])
-    for t in range(tokens):
-        if scores[i, t] != best:
-            shift = max(shift, logits[i, t] - top)
-    if shift == -np.inf:
-        return 0.0, shift
-    total, drop = 0.0, 0.0
-    for t in range(tokens):
-        total += math.exp(logits[i, t] - top)
-        if scores[i, t] != best:
-            drop += math.exp(logits[i, t] - top - shift) * (best - scores[i, t])
-    return np.sign(drop), shift + math.log(abs(drop) / total)
 
 
 # ---- one trial -------------------------------------------------------------------------------------------------------
@@ -227,7 +216,7 @@ def _gradient(keys, queries, scores, loss, centre, logits, weights, scales, move
     for i in range(inputs):
         scale = max(scale, scales[i])
     for i in range(inputs):
-        factor = 1.0 if scales[i] == scale else math.exp(scales[i] - scale)
+        factor = 1.0 if scales[i] == scale else _small(scales[i] - scale)
         for t in range(tokens):
             weights[i, t] *= factor
             largest = max(largest, abs(weights[i, t]))
@@ -239,25 +228,6 @@ def _gradient(keys, queries, scores, loss, centre, logits, weights, scales, move
     for k in range(len(direction)):
         direction[k] *= inverse
     return scale + math.log(largest / inputs)
-
-
-@compiled()
-def _excess(scores, selected, loss, centre, logits, signs, logarithms):
-    """Sign and logarithm of the risk minus its limit on the selected tokens, as `lib.logspace.excess_risk` has them."""
-    inputs = len(scores)
-    for i in range(inputs):
-        best = scores[i, selected[i]]
-        signs[i], logarithms[i] = _drop(i, logits, scores, best)
-        if signs[i] != 0.0:
-            logarithms[i] = _log_change(loss, centre, best, signs[i], logarithms[i])
-    shift, total = logarithms.max(), 0.0
-    if shift == -np.inf:
-        return 0.0, shift
-    for i in range(inputs):
-        total += signs[i] * math.exp(logarithms[i] - shift)
-    if total == 0.0:
-        return 0.0, -np.inf
-    return np.sign(total), shift + math.log(abs(total) / inputs)
 
 
 @compiled()
@@ -294,6 +264,101 @@ def _power_sum(vector, unit, power, room):
     return first + second + (third + fourth)
 
 
+@intrinsic
+def _fused(_, factor, other, term):
+    """factor * other + term, rounded once."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.fma(*arguments)
+
+    return types.float64(factor, other, term), generate
+
+
+@intrinsic
+def _bits(_, number):
+    """The 64 bits of a float as a whole number."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(number), generate
+
+
+@intrinsic
+def _of_bits(_, number):
+    """The float with these 64 bits."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(number), generate
+
+
+@compiled()
+def _exponential(value, low):
+    """exp(value + low) for values between -707 and 707 and a low that rounding left of one; two series side by side.
+
+    exp(x) = 2^k exp(x - k log 2), the second factor by its series.
+    """
+    whole = value * (1.0 / LOG_2_HIGH) + TO_WHOLE  # k stands in the last bits of this sum
+    k = whole - TO_WHOLE
+    rest = (value - k * LOG_2_HIGH) - k * LOG_2_LOW + low
+    square, odd, even = rest * rest, SERIES[0], SERIES[1]
+    for term in literal_unroll(SERIES[2::2]):
+        odd = _fused(odd, square, term)
+    for term in literal_unroll(SERIES[3::2]):
+        even = _fused(even, square, term)
+    return _fused(odd, rest, even) * _of_bits((_bits(whole) << 52) + (1023 << 52))
+
+
+@compiled()
+def _small(value):
+    """exp(value) for values up to 0, or a little more."""
+    return 0.0 if value < LOWEST else _exponential(value, 0.0)
+
+
+@compiled()
+def _power(size, power):
+    """size^power by a logarithm in two floats and an exponential, to a unit of the last place, alike on every machine.
+
+    size = 2^k y with y between sqrt(1/2) and sqrt(2), and log y = 2 artanh((y - 1) / (y + 1)).
+    """
+    k = (_bits(size) - ROOT_HALF) >> 52
+    y = _of_bits(_bits(size) - (k << 52))
+    inverse = 1.0 / (y + 1.0)
+    part = (y - 1.0) * inverse
+    rest = (_fused(-part, y + 1.0, y - 1.0) - part * (y - ((y + 1.0) - 1.0))) * inverse
+    square = part * part
+    fourth, odd, even = square * square, ARTANH[0], ARTANH[1]
+    for term in literal_unroll(ARTANH[2::2]):
+        odd = _fused(odd, fourth, term)
+    for term in literal_unroll(ARTANH[3::2]):
+        even = _fused(even, fourth, term)
+    high = k * LOG_2_HIGH
+    log = high + 2.0 * part
+    low = (2.0 * part - (log - high)) + (2.0 * rest + (part * _fused(odd, square, even * fourth) + k * LOG_2_LOW))
+    product = power * log
+    return _exponential(product, _fused(power, log, -product) + power * low)
+
+
+@compiled()
+def _powers(vector, power, out):
+    """sign(x) |x|^power entry by entry; a power below 1e-260 of a number below 1 is zero."""
+    longest = math.exp(600.0 * min(1.0 / power, 1.0))
+    shortest, unusual = 1.0 / longest, 0
+    nothing = shortest if power >= 1.0 else 0.0
+    for m in range(len(vector)):
+        size = abs(vector[m])
+        unusual += 0 if (size <= nothing) | ((size < longest) & (size > shortest)) else 1
+    for m in range(0 if unusual else len(vector)):
+        size = abs(vector[m])
+        out[m] = 0.0 if size <= nothing else math.copysign(_power(size, power), vector[m])
+    for m in range(len(vector) if unusual else 0):
+        size = abs(vector[m])
+        usual = (size < longest) & (size > shortest)
+        out[m] = 0.0 if size <= nothing else math.copysign(_power(size, power) if usual else size**power, vector[m])
+
+
 @compiled()
 def _raise(vector, power, out):
     """sign(x) |x|^power entry by entry; the powers of p = 3, 2 and 3/2 without logarithms."""
@@ -310,8 +375,7 @@ def _raise(vector, power, out):
         for k in range(len(vector)):
             out[k] = vector[k] * math.sqrt(abs(vector[k]))
     else:
-        for k in range(len(vector)):
-            out[k] = math.copysign(abs(vector[k]) ** power, vector[k])
+        _powers(vector, power, out)
 
 
 @compiled()
@@ -332,18 +396,6 @@ def _step_length(rule, factor, size, length, log_scale, excess_sign, excess_log)
 def _decay(k, power):
     """(k + 1)^-power."""
     return 1.0 if power == 0.0 else (k + 1.0) ** -power
-
-
-@compiled()
-def _move(mirrored, theta, direction, step, norm):
-    """Take the step in the mirror variable; return whether theta is still finite."""
-    for k in range(len(theta)):
-        mirrored[k] -= step * direction[k]
-    _raise(mirrored, 1.0 / (norm - 1.0), theta)
-    finite = True
-    for k in range(len(theta)):
-        finite = finite and math.isfinite(theta[k])
-    return finite
 
 
 @compiled()
@@ -374,90 +426,48 @@ def _fill_features(tokens, labels, logits, features):
             features[i, k] *= labels[i] / total
 
 
-@compiled()
-def _head_gradient(features, loss, centre, head, logarithms, direction):
-    """Fill in the direction of the gradient in the head; return its log_scale, as `lib.joint.head_gradient` does."""
-    inputs, size = features.shape
-    for i in range(inputs):
-        margin = 0.0
-        for k in range(size):
-            margin += features[i, k] * head[k]
-        slope, log_slope = _slope(loss, centre, margin, 0.0, 0.0, 1.0)
-        logarithms[i] = log_slope + math.log(slope)
-    scale = logarithms.max()
-    direction[:] = 0.0
-    if scale > -np.inf:
-        for i in range(inputs):
-            weight = math.exp(logarithms[i] - scale)
-            for k in range(size):
-                direction[k] -= weight * features[i, k]
-    return scale - math.log(inputs)
-
-
 # ---- eight trials abreast --------------------------------------------------------------------------------------------
 # The number of the trial is the last dimension, of fixed length, and no sum runs over it: the compiler puts trials side
 # by side into the processor's vectors, and a trial is the same whichever others stand beside it.
 
 
 @compiled()
-def _exponentials(values, powers):
-    """Replace values, at most 0, by their exponentials, to the last digit; those below 1e-307 by a number that small.
-
-    exp(x) = 2^k exp(x - k log 2), the second factor by its series; 2^k stands in the bits of ``powers``.
-    """
-    bits = powers.view(np.int64)
+def _exponentials(values):
+    """Replace values, at most 0, by their exponentials, to the last digit."""
     for m in range(len(values)):
-        value = LOWEST if values[m] < LOWEST else values[m]
-        powers[m] = value * (1.0 / LOG_2_HIGH) + TO_WHOLE  # k stands in the last bits of this sum
-        k = powers[m] - TO_WHOLE
-        rest = (value - k * LOG_2_HIGH) - k * LOG_2_LOW
-        series = SERIES[0]
-        for term in literal_unroll(SERIES[1:]):
-            series = series * rest + term
-        values[m] = series
-    for m in range(len(values)):
-        bits[m] = (bits[m] << 52) + (1023 << 52)
-    for m in range(len(values)):
-        values[m] *= powers[m]
+        values[m] = _small(values[m])
 
 
 @intrinsic
-def _add_product(_, out, factor, other):
-    """out += factor * other for arrays of LANES numbers, as one operation: loops that short are not made into one."""
+def _add_dot(_, out, place, rows, row, row_step, others, other, other_step, count):
+    """out[place] += sum_k rows[row + k row_step] others[other + k other_step] for k < count; an item is LANES numbers.
+
+    The sum stays in registers. Arrays and places, not parts of arrays: those would be counted in and out.
+    """
 
     def generate(context, builder, signature, arguments):
-        width = ir.VectorType(ir.DoubleType(), LANES).as_pointer()
-        arrays = [
-            context.make_array(kind)(context, builder, one) for kind, one in zip(signature.args, arguments, strict=True)
+        width = ir.VectorType(ir.DoubleType(), LANES)
+        fused = builder.module.declare_intrinsic(f"llvm.fma.v{LANES}f64", (), ir.FunctionType(width, 3 * [width]))
+        kinds, values = signature.args, arguments
+        data = [
+            builder.bitcast(context.make_array(kinds[k])(context, builder, values[k]).data, width.as_pointer())
+            for k in (0, 2, 5)
         ]
-        place, *factors = [builder.bitcast(array.data, width) for array in arrays]
-        left, right = [builder.load(one, align=8) for one in factors]
-        builder.store(builder.fadd(builder.load(place, align=8), builder.fmul(left, right)), place, align=8)
+        total = cgutils.alloca_once_value(builder, builder.load(target := builder.gep(data[0], [values[1]]), align=8))
+        with cgutils.for_range(builder, values[8]) as loop:
+            at = [builder.add(values[k], builder.mul(loop.index, values[k + 1])) for k in (3, 6)]
+            items = [builder.load(builder.gep(one, [place]), align=8) for one, place in zip(data[1:], at, strict=True)]
+            builder.store(builder.call(fused, [*items, builder.load(total)]), total)
+        builder.store(builder.load(total), target, align=8)
         return context.get_dummy_value()
 
-    return types.void(out, factor, other), generate
-
-
-@compiled()
-def _dots(rows, vector, out):
-    """rows (m, k, LANES) times vector (k, LANES)."""
-    out[:] = 0.0
-    for k in range(rows.shape[1]):
-        for t in range(rows.shape[0]):
-            _add_product(out[t], rows[t, k], vector[k])
-
-
-@compiled()
-def _add_multiples(factors, rows, out):
-    """Add factors (m, LANES) times rows (m, k, LANES) to out (k, LANES)."""
-    for t in range(rows.shape[0]):
-        for k in range(rows.shape[1]):
-            _add_product(out[k], factors[t], rows[t, k])
+    whole = types.int64
+    return types.void(out, whole, rows, whole, whole, others, whole, whole, whole), generate
 
 
 @compiled()
 def _side_by_side(keys, queries, scores, places, first, last, own_keys, own_queries, own_scores):
-    """Put the problems of the trials from the first on into the lanes; the last of all fills those that are left."""
+    """Put what these trials have of keys, queries, and scores or tokens into the lanes; the last fills those left."""
     for lane in range(LANES):
         b = min(first + lane, last - 1)
         own_keys[..., lane], own_queries[..., lane] = keys[places[0, b]], queries[places[1, b]]
@@ -472,36 +482,59 @@ def _beside_them(thetas, first, last, theta):
 
 
 @compiled()
+def _dots(rows, vectors, out):
+    """rows (n, m, k, LANES) times vectors (n, k, LANES), or (1, k, LANES) for all."""
+    inputs, count, size, _ = rows.shape
+    out[:] = 0.0
+    for i in range(inputs):
+        first = i * size if len(vectors) > 1 else 0
+        for t in range(i * count, (i + 1) * count):
+            _add_dot(out, t, rows, t * size, 1, vectors, first, 1, size)
+
+
+@compiled()
+def _multiples(factors, rows, out):
+    """Sums over m of factors (n, m, LANES) times rows (n, m, k, LANES), one for each n, or one for all."""
+    inputs, count, size, _ = rows.shape
+    out[:] = 0.0
+    for i in range(inputs):
+        first = i * size if len(out) > 1 else 0
+        for k in range(size):
+            _add_dot(out, first + k, rows, i * count * size + k, size, factors, i * count, 1, count)
+
+
+@compiled()
 def _logits_abreast(keys, queries, theta, moved, logits):
     """A theta, as `_fill_logits`."""
     inputs, _, size, _ = keys.shape
+    width = queries.shape[1]
+    if width == 0:
+        _dots(keys, theta.reshape(1, size, LANES), logits)
+        return
+    moved[:] = 0.0
     for i in range(inputs):
-        if queries.shape[1] == 0:
-            _dots(keys[i], theta, logits[i])
-        else:
-            _dots(theta.reshape(size, queries.shape[1], LANES), queries[i], moved)
-            _dots(keys[i], moved, logits[i])
+        for k in range(size):
+            _add_dot(moved, i * size + k, theta, k * width, 1, queries, i * width, 1, width)
+    _dots(keys, moved, logits)
 
 
 @compiled()
 def _pull_abreast(keys, queries, weights, moved, direction):
     """A^T weights, as `_pull_back`."""
     inputs, _, size, _ = keys.shape
+    width = queries.shape[1]
+    if width == 0:
+        _multiples(weights, keys, direction.reshape(1, size, LANES))
+        return
+    _multiples(weights, keys, moved)
     direction[:] = 0.0
-    for i in range(inputs):
-        if queries.shape[1] == 0:
-            _add_multiples(weights[i], keys[i], direction)
-        else:
-            moved[:] = 0.0
-            _add_multiples(weights[i], keys[i], moved)
-            entries = direction.reshape(size, queries.shape[1], LANES)
-            for k in range(size):
-                for j in range(queries.shape[1]):
-                    _add_product(entries[k, j], moved[k], queries[i, j])
+    for k in range(size):
+        for j in range(width):
+            _add_dot(direction, k * width + j, moved, k, size, queries, j, width, inputs)
 
 
 @compiled()
-def _odds_abreast(logits, scores, tops, top_scores, totals, drifts, odds, powers):
+def _odds_abreast(logits, scores, tops, top_scores, totals, drifts, odds):
     """Fill in each input's token with the largest logit, its score, all odds against it, their sum, the drift."""
     inputs, tokens, _ = logits.shape
     for i in range(inputs):
@@ -517,7 +550,7 @@ def _odds_abreast(logits, scores, tops, top_scores, totals, drifts, odds, powers
         for t in range(tokens):
             for lane in range(LANES):
                 odds[i, t, lane] = logits[i, t, lane] - top_logit[lane]
-    _exponentials(odds.reshape(-1), powers)
+    _exponentials(odds.reshape(-1))
     totals[:], drifts[:] = 0.0, 0.0
     for i in range(inputs):
         for t in range(tokens):
@@ -527,13 +560,13 @@ def _odds_abreast(logits, scores, tops, top_scores, totals, drifts, odds, powers
 
 
 @compiled()
-def _slopes_abreast(loss, centre, top_scores, pulls, slopes, log_slopes, powers):
+def _slopes_abreast(loss, centre, top_scores, pulls, slopes, log_slopes):
     """`_slope` at the margins top_score + pull; the logistic one without calls of a library."""
     log_slopes[:] = 0.0
     if loss == LOGISTIC:
         for m in range(len(slopes)):
             slopes[m] = -abs(top_scores[m] + pulls[m])
-        _exponentials(slopes, powers)
+        _exponentials(slopes)
         for m in range(len(slopes)):
             slopes[m] = (slopes[m] if top_scores[m] + pulls[m] > 0.0 else 1.0) / (1.0 + slopes[m])
     for m in range(len(slopes)):
@@ -542,22 +575,27 @@ def _slopes_abreast(loss, centre, top_scores, pulls, slopes, log_slopes, powers)
 
 
 @compiled()
-def _weigh_abreast(logits, scores, loss, centre, room, tops, weights, powers):
+def _weigh_abreast(logits, scores, loss, centre, room, tops, weights):
     """`_weigh` for every input; return the logarithms, shape (n, LANES), of what was taken out."""
+    top_scores, totals, drifts = room[0], room[1], room[2]
+    _odds_abreast(logits, scores, tops, top_scores, totals, drifts, weights)
+    return _weigh_odds(logits, scores, loss, centre, room, tops, weights)
+
+
+@compiled()
+def _weigh_odds(logits, scores, loss, centre, room, tops, weights):
+    """The rest of it, for weights that are odds."""
     inputs, tokens, _ = logits.shape
     top_scores, totals, drifts, slopes, scales = room[0], room[1], room[2], room[3], room[4]
-    _odds_abreast(logits, scores, tops, top_scores, totals, drifts, weights, powers)
     faint = False
     for i in range(inputs):
         for lane in range(LANES):
             faint |= abs(drifts[i, lane]) < FAINT
             drifts[i, lane] /= totals[i, lane]
-    flat = powers[: inputs * LANES]
-    _slopes_abreast(
-        loss, centre, top_scores.reshape(-1), drifts.reshape(-1), slopes.reshape(-1), scales.reshape(-1), flat
-    )
+    _slopes_abreast(loss, centre, top_scores.reshape(-1), drifts.reshape(-1), slopes.reshape(-1), scales.reshape(-1))
+    others = np.empty(LANES)
     for i in range(inputs):
-        others, factor = powers[:LANES], slopes[i]
+        factor = slopes[i]
         for lane in range(LANES):
             others[lane] = 0.0
             factor[lane] /= -totals[i, lane]
@@ -572,9 +610,7 @@ def _weigh_abreast(logits, scores, loss, centre, room, tops, weights, powers):
         for i in range(inputs):
             for lane in range(LANES):
                 if abs(drifts[i, lane]) * totals[i, lane] < FAINT:
-                    scales[i, lane] = _weigh_faint(
-                        i, tops[i, lane], logits[:, :, lane], scores[:, :, lane], loss, centre, weights[:, :, lane]
-                    )
+                    scales[i, lane] = _weigh_faint(i, lane, tops[i, lane], logits, scores, loss, centre, weights)
     return scales
 
 
@@ -590,7 +626,7 @@ def _gradient_abreast(keys, queries, weights, scales, moved, direction, log_scal
     for i in range(inputs):
         for lane in range(LANES):
             if scales[i, lane] != log_scales[lane]:
-                weights[i, :, lane] *= math.exp(scales[i, lane] - log_scales[lane])
+                weights[i, :, lane] *= _small(scales[i, lane] - log_scales[lane])
         for t in range(tokens):
             for lane in range(LANES):
                 largest[lane] = max(largest[lane], abs(weights[i, t, lane]))
@@ -601,6 +637,65 @@ def _gradient_abreast(keys, queries, weights, scales, moved, direction, log_scal
     for k in range(len(direction)):
         for lane in range(LANES):
             direction[k, lane] *= largest[lane]
+
+
+@compiled()
+def _drops_abreast(logits, scores, bests, odds, signs, logarithms):
+    """Sign and logarithm of best - gamma . a, how far each input's margin is below the score ``best``."""
+    inputs, tokens, _ = logits.shape
+    for i in range(inputs):
+        for lane in range(LANES):
+            top, shift = -np.inf, -np.inf
+            for t in range(tokens):
+                top = max(top, logits[i, t, lane])
+                if scores[i, t, lane] != bests[i, lane]:
+                    shift = max(shift, logits[i, t, lane])
+            logarithms[i, lane] = shift - top
+            for t in range(tokens):
+                odds[i, t, lane] = logits[i, t, lane] - (top if scores[i, t, lane] == bests[i, lane] else shift)
+    _exponentials(odds.reshape(-1))
+    for i in range(inputs):
+        for lane in range(LANES):
+            best, drop, small = 0.0, 0.0, 0.0
+            for t in range(tokens):
+                gap = bests[i, lane] - scores[i, t, lane]
+                drop += odds[i, t, lane] * gap
+                best += odds[i, t, lane] if gap == 0.0 else 0.0
+                small += odds[i, t, lane] if gap != 0.0 else 0.0
+            signs[i, lane] = np.sign(drop)
+            if drop != 0.0:
+                total = best + _small(logarithms[i, lane]) * small
+                logarithms[i, lane] += math.log(abs(drop) / total)
+            elif small > 0.0:
+                logarithms[i, lane] = -np.inf
+
+
+@compiled()
+def _excess_abreast(logits, scores, loss, centre, bests, odds, signs, logarithms):
+    """Sign and logarithm of the risk minus its limit on the tokens of these scores, in the first row of both.
+
+    As `lib.logspace.excess_risk` has them.
+    """
+    inputs = len(logits)
+    _drops_abreast(logits, scores, bests, odds, signs, logarithms)
+    for lane in range(LANES):
+        shift, total = -np.inf, 0.0
+        for i in range(inputs):
+            if signs[i, lane] != 0.0:
+                logarithms[i, lane] = _log_change(loss, centre, bests[i, lane], signs[i, lane], logarithms[i, lane])
+            shift = max(shift, logarithms[i, lane])
+        for i in range(inputs if shift > -np.inf else 0):
+            total += signs[i, lane] * math.exp(logarithms[i, lane] - shift)
+        signs[0, lane] = np.sign(total)
+        logarithms[0, lane] = shift + math.log(abs(total) / inputs) if total != 0.0 else -np.inf
+
+
+@compiled()
+def _bests_beside(scores, selected, first, last, bests):
+    """Put the scores of the selected tokens into the lanes."""
+    for lane in range(LANES):
+        for i in range(len(bests)):
+            bests[i, lane] = scores[i, selected[min(first + lane, last - 1), i], lane]
 
 
 @compiled()
@@ -625,20 +720,65 @@ def _lengths_abreast(direction, norm, room, lengths):
 
 @compiled()
 def _move_abreast(mirrored, theta, direction, steps, norm):
-    """`_move` in each lane; return the first that is no longer finite, or LANES."""
+    """Take the steps in the mirror variable; return the first lane that is no longer finite, or LANES."""
+    squares, back = np.zeros(LANES), -steps
     for k in range(len(theta)):
-        for lane in range(LANES):
-            mirrored[k, lane] -= steps[lane] * direction[k, lane]
+        _add_dot(mirrored, k, direction, k, 0, back, 0, 0, 1)
     _raise(mirrored.reshape(-1), 1.0 / (norm - 1.0), theta.reshape(-1))
-    total = 0.0
-    for one in theta.reshape(-1):
-        total += 0.0 * one  # nan from inf and nan alone
-    if total == 0.0:
-        return LANES
+    _add_dot(squares, 0, theta, 0, 1, theta, 0, 1, len(theta))
     for lane in range(LANES):
-        if not np.isfinite(theta[:, lane]).all():
+        if not squares[lane] < np.inf and not np.isfinite(theta[:, lane]).all():
             return lane
     return LANES
+
+
+@compiled()
+def _scores_abreast(tokens, labels, head, scores):
+    """gamma_it = Y_i v . x_it, as `_fill_scores`."""
+    _dots(tokens, head.reshape(1, len(head), LANES), scores)
+    for i in range(len(tokens)):
+        for t in range(scores.shape[1]):
+            for lane in range(LANES):
+                scores[i, t, lane] *= labels[i, lane]
+
+
+@compiled()
+def _features_abreast(tokens, labels, odds, totals, features):
+    """Y_i r_i, what attention passes on, as `_fill_features`."""
+    _multiples(odds, tokens, features)
+    for i in range(len(tokens)):
+        for k in range(features.shape[1]):
+            for lane in range(LANES):
+                features[i, k, lane] *= labels[i, lane] / totals[i, lane]
+
+
+@compiled()
+def _head_gradient_abreast(features, loss, centre, head, room, direction, log_scales):
+    """Fill in the direction of the gradient in the head and its logarithm, as `lib.joint.head_gradient` does."""
+    margins, nothing, slopes, log_slopes = room[0], room[1], room[2], room[3]
+    inputs, size, _ = features.shape
+    _dots(features.reshape(1, inputs, size, LANES), head.reshape(1, size, LANES), margins.reshape(1, inputs, LANES))
+    nothing[:] = 0.0
+    _slopes_abreast(loss, centre, margins.reshape(-1), nothing.reshape(-1), slopes.reshape(-1), log_slopes.reshape(-1))
+    largest = np.zeros(LANES)
+    log_scales[:] = -np.inf
+    for i in range(inputs):
+        for lane in range(LANES):
+            log_scales[lane] = max(log_scales[lane], log_slopes[i, lane])
+    for i in range(inputs):
+        for lane in range(LANES):
+            if log_slopes[i, lane] != log_scales[lane]:
+                slopes[i, lane] *= _small(log_slopes[i, lane] - log_scales[lane])
+            largest[lane] = max(largest[lane], slopes[i, lane])
+    for lane in range(LANES):
+        log_scales[lane] += math.log(largest[lane] / inputs)
+        largest[lane] = -1.0 / largest[lane] if largest[lane] > 0.0 else 0.0
+    for i in range(inputs):
+        for lane in range(LANES):
+            slopes[i, lane] *= largest[lane]
+    _multiples(
+        slopes.reshape(1, inputs, LANES), features.reshape(1, inputs, size, LANES), direction.reshape(1, size, LANES)
+    )
 
 
 # ---- the joint path in the plane -------------------------------------------------------------------------------------
@@ -847,13 +987,18 @@ def _descend(
     """
     _, inputs, tokens, size = keys.shape
     own_keys, own_queries = np.empty((inputs, tokens, size, LANES)), np.empty((*queries.shape[1:], LANES))
-    logits, own_scores, weights = [np.empty((inputs, tokens, LANES)) for _ in range(3)]
-    room, tops, powers = np.empty((5, inputs, LANES)), np.empty((inputs, LANES), np.int64), np.empty(weights.size)
-    direction, theta, mirrored, raised = [np.empty((start.shape[1], LANES)) for _ in range(4)]
-    moved, log_scales, lengths, steps = np.empty((size, LANES)), np.empty(LANES), np.empty(LANES), np.empty(LANES)
-    signs, logarithms = np.empty(inputs), np.empty(inputs)
+    each = inputs, tokens, LANES
+    logits, own_scores, weights = np.empty(each), np.empty(each), np.empty(each)
+    room, tops = np.empty((5, inputs, LANES)), np.empty((inputs, LANES), np.int64)
+    wide = start.shape[1], LANES
+    direction, theta, mirrored, raised = np.empty(wide), np.empty(wide), np.empty(wide), np.empty(wide)
+    moved = np.empty((inputs, size, LANES))
+    log_scales, lengths, steps = np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    bests, signs, logarithms = np.zeros((inputs, LANES)), np.zeros((inputs, LANES)), np.zeros((inputs, LANES))
     for head in range(first, last, LANES):
         _side_by_side(keys, queries, scores, places, head, last, own_keys, own_queries, own_scores)
+        if rule == POLYAK:
+            _bests_beside(own_scores, selected, head, last, bests)
         _beside_them(start, head, last, theta)
         _raise(theta.reshape(-1), norm - 1.0, mirrored.reshape(-1))
         count, record = min(LANES, last - head), 0
@@ -865,18 +1010,18 @@ def _descend(
             if k == kept[-1]:
                 break
             _logits_abreast(own_keys, own_queries, theta, moved, logits)
-            scales = _weigh_abreast(logits, own_scores, loss, centre, room, tops, weights, powers)
+            scales = _weigh_abreast(logits, own_scores, loss, centre, room, tops, weights)
             _gradient_abreast(own_keys, own_queries, weights, scales, moved, direction, log_scales)
             if rule != CONSTANT:
                 _lengths_abreast(direction, dual, raised, lengths)
-            factor, sign, log = _decay(k, power), 0.0, 0.0
+            if rule == POLYAK:
+                _excess_abreast(logits, own_scores, loss, centre, bests, weights, signs, logarithms)
+            factor = _decay(k, power)
             for lane in range(LANES):
-                b = min(head + lane, last - 1)
-                if rule == POLYAK:
-                    sign, log = _excess(
-                        own_scores[:, :, lane], selected[b], loss, centre, logits[:, :, lane], signs, logarithms
-                    )
-                steps[lane] = _step_length(rule, factor, sizes[b], lengths[lane], log_scales[lane], sign, log)
+                steps[lane] = _step_length(
+                    rule, factor, sizes[min(head + lane, last - 1)], lengths[lane], log_scales[lane], signs[0, lane],
+                    logarithms[0, lane],
+                )  # fmt: skip
             lost = _move_abreast(mirrored, theta, direction, steps, norm)
             if lost < LANES:
                 failed[min(head + lost, last - 1)] = k + 1
@@ -884,26 +1029,24 @@ def _descend(
 
 
 @compiled()
-def _move_together(mirrored, both, direction, cut, log_scales, rules, factors, sizes, duals, norm, room):
-    """As `_move`, for head and theta by the second rule in one dual norm: both parts of the direction get one scale."""
-    log_scale = max(log_scales[0], log_scales[1])
-    if log_scale > -np.inf:
-        direction[:cut] *= math.exp(log_scales[0] - log_scale)
-        direction[cut:] *= math.exp(log_scales[1] - log_scale)
-    length = _length(direction, duals[1], room)
-    step = _step_length(rules[1], factors[1], sizes[1], length, log_scale, 0.0, 0.0)
-    return _move(mirrored, both, direction, step, norm)
+def _to_one_scale(direction, cut, log_scales):
+    """Give the two parts of each lane's direction one scale, the larger one."""
+    for lane in range(LANES):
+        log_scale = max(log_scales[0, lane], log_scales[1, lane])
+        if log_scale > -np.inf:
+            direction[:cut, lane] *= math.exp(log_scales[0, lane] - log_scale)
+            direction[cut:, lane] *= math.exp(log_scales[1, lane] - log_scale)
+        log_scales[:, lane] = log_scale
 
 
 @compiled()
-def _move_apart(mirrored, both, direction, cut, log_scales, rules, factors, sizes, duals, norm, room):
-    """As `_move`, for head and theta, each by its own rule and in its own dual norm."""
-    parts = direction[:cut], direction[cut:]
-    lengths = _length(parts[0], duals[0], room[:cut]), _length(parts[1], duals[1], room[cut:])
-    head_step = _step_length(rules[0], factors[0], sizes[0], lengths[0], log_scales[0], 0.0, 0.0)
-    step = _step_length(rules[1], factors[1], sizes[1], lengths[1], log_scales[1], 0.0, 0.0)
-    finite = _move(mirrored[:cut], both[:cut], parts[0], head_step, norm)
-    return _move(mirrored[cut:], both[cut:], parts[1], step, norm) and finite
+def _move_part(mirrored, part, direction, log_scales, rule, factor, sizes, dual, norm, raised, steps):
+    """Take each lane's step by one rule; return the first lane that is no longer finite, or LANES."""
+    if rule != CONSTANT:
+        _lengths_abreast(direction, dual, raised, steps)
+    for lane in range(LANES):
+        steps[lane] = _step_length(rule, factor, sizes[lane], steps[lane], log_scales[lane], 0.0, 0.0)
+    return _move_abreast(mirrored, part, direction, steps, norm)
 
 
 @compiled(
@@ -916,42 +1059,58 @@ def _descend_jointly(
 ):  # fmt: skip
     """As `_descend`, in the head and theta, one behind the other: together by the second rule, or each by its own."""
     _, inputs, count, size = keys.shape
-    logits, weights, moved = np.empty((inputs, count)), np.empty((inputs, count)), np.empty(size)
-    scores, scales, features = np.empty((inputs, count)), np.empty(inputs), np.empty((inputs, tokens.shape[3]))
-    direction, both, mirrored, room = np.empty((4, start.shape[1]))
     cut = tokens.shape[3]
-    for b in range(first, last):
-        own_keys, own_queries = keys[places[0, b]], queries[places[1, b]]
-        own_tokens, own_labels = tokens[places[2, b]], labels[places[3, b]]
-        both[:] = start[b]
-        _raise(both, norm - 1.0, mirrored)
+    own_keys, own_queries = np.empty((inputs, count, size, LANES)), np.empty((*queries.shape[1:], LANES))
+    own_tokens, own_labels = np.empty((inputs, count, cut, LANES)), np.empty((inputs, LANES))
+    each = inputs, count, LANES
+    logits, scores, weights = np.empty(each), np.empty(each), np.empty(each)
+    room, tops = np.empty((5, inputs, LANES)), np.empty((inputs, LANES), np.int64)
+    features, moved, of_head = (
+        np.empty((inputs, cut, LANES)),
+        np.empty((inputs, size, LANES)),
+        np.empty((4, inputs, LANES)),
+    )
+    wide = start.shape[1], LANES
+    direction, both, mirrored, raised = np.empty(wide), np.empty(wide), np.empty(wide), np.empty(wide)
+    log_scales, own_sizes, steps = np.empty((2, LANES)), np.empty((2, LANES)), np.empty(LANES)
+    for head in range(first, last, LANES):
+        _side_by_side(keys, queries, tokens, places, head, last, own_keys, own_queries, own_tokens)
+        for lane in range(LANES):
+            b = min(head + lane, last - 1)
+            own_labels[:, lane], own_sizes[:, lane] = labels[places[3, b]], sizes[:, b]
+        _beside_them(start, head, last, both)
+        _raise(both.reshape(-1), norm - 1.0, mirrored.reshape(-1))
         record = 0
         for k in range(kept[-1] + 1):
             if k == kept[record]:
-                out[record, b] = both
+                for lane in range(min(LANES, last - head)):
+                    out[record, head + lane] = both[:, lane]
                 record += 1
             if k == kept[-1]:
                 break
-            _fill_logits(own_keys, own_queries, both[cut:], moved, logits)
-            _fill_scores(own_tokens, own_labels, both[:cut], scores)
-            _fill_features(own_tokens, own_labels, logits, features)
-            of_head = _head_gradient(features, loss, centre, both[:cut], scales, direction[:cut])
-            of_theta = _gradient(
-                own_keys, own_queries, scores, loss, centre, logits, weights, scales, moved, direction[cut:]
-            )
-            factors = _decay(k, powers[0]), _decay(k, powers[1])
-            own_sizes = sizes[0, b], sizes[1, b]
-            slopes = of_head, of_theta
+            _logits_abreast(own_keys, own_queries, both[cut:], moved, logits)
+            _scores_abreast(own_tokens, own_labels, both[:cut], scores)
+            _odds_abreast(logits, scores, tops, room[0], room[1], room[2], weights)
+            _features_abreast(own_tokens, own_labels, weights, room[1], features)
+            _head_gradient_abreast(features, loss, centre, both[:cut], of_head, direction[:cut], log_scales[0])
+            scales = _weigh_odds(logits, scores, loss, centre, room, tops, weights)
+            _gradient_abreast(own_keys, own_queries, weights, scales, moved, direction[cut:], log_scales[1])
             if together:
-                finite = _move_together(
-                    mirrored, both, direction, cut, slopes, rules, factors, own_sizes, duals, norm, room
-                )
+                _to_one_scale(direction, cut, log_scales)
+                lost = _move_part(
+                    mirrored, both, direction, log_scales[1], rules[1], _decay(k, powers[1]), own_sizes[1], duals[1],
+                    norm, raised, steps,
+                )  # fmt: skip
             else:
-                finite = _move_apart(
-                    mirrored, both, direction, cut, slopes, rules, factors, own_sizes, duals, norm, room
-                )
-            if not finite:
-                failed[b] = k + 1
+                lost = LANES
+                for part, here in enumerate((slice(0, cut), slice(cut, len(both)))):
+                    at = _move_part(
+                        mirrored[here], both[here], direction[here], log_scales[part], rules[part],
+                        _decay(k, powers[part]), own_sizes[part], duals[part], norm, raised[here], steps,
+                    )  # fmt: skip
+                    lost = min(lost, at)
+            if lost < LANES:
+                failed[min(head + lost, last - 1)] = k + 1
                 break
 
 
@@ -1024,6 +1183,20 @@ def _velocity(keys, queries, scores, loss, centre, state, norm, out):
     out[-1] = rest / (1.0 + small)
 
 
+@compiled("void(f8[:,:,::1], f8[:,::1], f8[:,::1], i8, f8, f8[::1], f8, f8[:,::1])")
+def _velocity_slopes(keys, queries, scores, loss, centre, state, norm, out):
+    """Fill in the derivatives of the velocity in the state, by differences: row j has those in entry j."""
+    here, moved = np.empty(len(state)), state.copy()
+    _velocity(keys, queries, scores, loss, centre, state, norm, here)
+    for j in range(len(state)):
+        moved[j] += ROOT * max(abs(state[j]), 1.0)
+        width = moved[j] - state[j]
+        _velocity(keys, queries, scores, loss, centre, moved, norm, out[j])
+        for k in range(len(state)):
+            out[j, k] = (out[j, k] - here[k]) / width
+        moved[j] = state[j]
+
+
 @compiled(
     "void(f8[:,:,:,::1], f8[:,:,::1], f8[:,:,::1], i8[:,::1], i8, f8, b1, f8[:,:,:,:,::1], f8[:,:,:,::1],"
     " f8[:,:,:,::1], f8[:,::1], f8[:,::1], f8[::1])"
@@ -1034,10 +1207,10 @@ def _gradients(
 ):  # fmt: skip
     """Fill in gradients; the problems stand side by side in blocks, one or all, and are put there if ``fresh``."""
     _, inputs, tokens, size = keys.shape
-    logits, weights = [np.empty((inputs, tokens, LANES)) for _ in range(2)]
-    room, tops, powers = np.empty((5, inputs, LANES)), np.empty((inputs, LANES), np.int64), np.empty(weights.size)
+    logits, weights = np.empty((inputs, tokens, LANES)), np.empty((inputs, tokens, LANES))
+    room, tops = np.empty((5, inputs, LANES)), np.empty((inputs, LANES), np.int64)
     direction, theta = np.empty((thetas.shape[1], LANES)), np.empty((thetas.shape[1], LANES))
-    moved, own_scales, count = np.empty((size, LANES)), np.empty(LANES), len(thetas)
+    moved, own_scales, count = np.empty((inputs, size, LANES)), np.empty(LANES), len(thetas)
     for first in range(0, count, LANES):
         block = first // LANES % len(every_key)
         own_keys, own_queries, own_scores = every_key[block], every_query[block], every_score[block]
@@ -1045,22 +1218,29 @@ def _gradients(
             _side_by_side(keys, queries, scores, places, first, count, own_keys, own_queries, own_scores)
         _beside_them(thetas, first, count, theta)
         _logits_abreast(own_keys, own_queries, theta, moved, logits)
-        scales = _weigh_abreast(logits, own_scores, loss, centre, room, tops, weights, powers)
+        scales = _weigh_abreast(logits, own_scores, loss, centre, room, tops, weights)
         _gradient_abreast(own_keys, own_queries, weights, scales, moved, direction, own_scales)
         for lane in range(min(LANES, count - first)):
             directions[first + lane], log_scales[first + lane] = direction[:, lane], own_scales[lane]
 
 
 @compiled("void(f8[:,:,:,::1], f8[:,:,::1], f8[:,:,::1], i8[:,::1], i8, f8, i8[:,::1], f8[:,::1], f8[::1], f8[::1])")
-def _excesses(keys, queries, scores, places, loss, centre, selected, theta, signs, logarithms):
+def _excesses(keys, queries, scores, places, loss, centre, selected, thetas, signs, logarithms):
+    """Fill in the excess risks; ``selected`` has a row for each trial."""
     _, inputs, tokens, size = keys.shape
-    logits, moved = np.empty((inputs, tokens)), np.empty(size)
-    own_signs, own_logarithms = np.empty(inputs), np.empty(inputs)
-    for b in range(len(theta)):
-        _fill_logits(keys[places[0, b]], queries[places[1, b]], theta[b], moved, logits)
-        signs[b], logarithms[b] = _excess(
-            scores[places[2, b]], selected[places[3, b]], loss, centre, logits, own_signs, own_logarithms
-        )
+    own_keys, own_queries = np.empty((inputs, tokens, size, LANES)), np.empty((*queries.shape[1:], LANES))
+    each = inputs, tokens, LANES
+    logits, own_scores, odds = np.empty(each), np.empty(each), np.empty(each)
+    moved, theta, count = np.empty((inputs, size, LANES)), np.empty((thetas.shape[1], LANES)), len(thetas)
+    bests, own_signs, own_logarithms = np.empty((inputs, LANES)), np.empty((inputs, LANES)), np.empty((inputs, LANES))
+    for first in range(0, count, LANES):
+        _side_by_side(keys, queries, scores, places, first, count, own_keys, own_queries, own_scores)
+        _bests_beside(own_scores, selected, first, count, bests)
+        _beside_them(thetas, first, count, theta)
+        _logits_abreast(own_keys, own_queries, theta, moved, logits)
+        _excess_abreast(logits, own_scores, loss, centre, bests, odds, own_signs, own_logarithms)
+        for lane in range(min(LANES, count - first)):
+            signs[first + lane], logarithms[first + lane] = own_signs[0, lane], own_logarithms[0, lane]
 
 
 def trajectories(problem, loss, start, rule, kept, norm=2.0):
@@ -1119,12 +1299,13 @@ def gradients(problem, loss, batch):
 
 def excesses(problem, loss, batch, selected):
     """Return `lib.logspace.excess_risk` as a function of theta, ``(*batch, D)``; ``selected`` has to fit, too."""
-    arrays, places = _rows(batch, problem.keys, 3, _queries(problem), 2, problem.scores, 2, selected, 1)
+    arrays, places = _rows(batch, problem.keys, 3, _queries(problem), 2, problem.scores, 2)
+    selected = _lines(selected.expand(*batch, -1))
 
     def at(theta):
         lines = _lines(theta)
         sign, log_scale = np.empty(len(lines)), np.empty(len(lines))
-        _excesses(*arrays[:3], places, *loss.code, arrays[3], lines, sign, log_scale)
+        _excesses(*arrays, places, *loss.code, selected, lines, sign, log_scale)
         return LogScaled(torch.from_numpy(sign).view(batch), torch.from_numpy(log_scale).view(batch))
 
     return at
@@ -1166,17 +1347,23 @@ def readers(
 
 
 def velocity(problem, loss, norm=2.0):
-    """Return f(sigma, state), the right-hand side of `lib.flow.log_time_flow` for a problem without batch."""
+    """Return the right-hand side of `lib.flow.log_time_flow`, for a problem without batch, and its derivatives."""
     keys, queries, scores = (
         np.ascontiguousarray(part.numpy()) for part in (problem.keys, _queries(problem), problem.scores)
     )
+    about = keys, queries, scores, *loss.code
 
     def speed(_, state):
         out = np.empty_like(state)
-        _velocity(keys, queries, scores, *loss.code, state, float(norm), out)
+        _velocity(*about, state, float(norm), out)
         return out
 
-    return speed
+    def slopes(_, state):
+        out = np.empty((len(state), len(state)))
+        _velocity_slopes(*about, state, float(norm), out)
+        return out.T
+
+    return speed, slopes
 
 
 def compile_all():

@@ -50,6 +50,12 @@ def test_a_sign_does_not_leave_its_formula(tmp_path):
     assert all(tied in text for tied in ("</span>,</span> ", '<span class="tied">(<span', "</span>)</span> "))
 
 
+def test_code_keeps_its_text_and_loses_marks_without_a_colour(tmp_path):
+    code = '<span class="n">f</span><span class="p">(</span><span class="w"> </span><span class="mi">1</span>'
+    found = finish.lighter(f"<pre>{code}</pre>", tmp_path / "one.html")
+    assert found == '<pre><span class="n">f</span>( <span class="mi">1</span></pre>'
+
+
 @pytest.fixture
 def site(tmp_path):
     """A site of one page, its index of statements, and the redirection to the page."""

@@ -12,8 +12,9 @@ from test_workflow import Book
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "workflow"))
 
+import fragments
 import record
-from chapters import BookError
+from chapters import BookError, source
 
 
 @pytest.fixture
@@ -39,6 +40,19 @@ def test_a_record_holds_rows_and_what_they_came_from(committed):
     path.write_text(json.dumps(found))
     with pytest.raises(BookError, match="was edited"):
         record.read(path)
+
+
+def test_a_page_shows_a_record_as_one(committed, monkeypatch):
+    assert committed.script("record", NAME="good", PARAMS="seed=5").returncode == 0
+    monkeypatch.chdir(committed.folder)
+    shown = fragments.records()["recorded/good.md"]
+    row = next(row for row in record.read(record.FOLDER / "good.json")["rows"] if row["verdict"])
+    assert "*Recorded*, not computed in this build: `seed=5`" in shown
+    assert fragments.escaped(row["statement"]) in shown
+    assert "has changed since" not in shown
+    path = source("part/good")
+    path.write_text(path.read_text() + "\n```{code-cell} ipython3\nmore = 1\n```\n")
+    assert "has changed since" in fragments.records()["recorded/good.md"]
 
 
 def test_a_parameter_that_is_not_there_is_refused(committed):

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+from abreast import each
 from bs4 import BeautifulSoup
 
 EXTERNAL = re.compile(r"\s*(https?:)?//", re.IGNORECASE)
@@ -46,8 +47,9 @@ def faults(html, staged, pages):
             found.append(
                 f"{path.relative_to(staged)}: has code cells that nobody ran; is its kernelspec header missing?"
             )
-    for path in sorted(html.rglob("*.html")):
-        found += [f"{path.relative_to(html)}: {fault}" for fault in page_faults(path.read_text("utf-8"))]
+    paths = sorted(html.rglob("*.html"))
+    for path, of_page in zip(paths, each(faults_of, paths), strict=True):
+        found += [f"{path.relative_to(html)}: {fault}" for fault in of_page]
     for path in sorted(html.rglob("*.css")):
         loaded = CSS_EXTERNAL.findall(path.read_text("utf-8", errors="replace"))
         found += [f"{path.relative_to(html)}: loads {address}" for address in loaded]
@@ -59,6 +61,11 @@ def notebook_faults(notebook):
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code" and "".join(cell["source"]).strip()]
     found = [f"code cell {k + 1} was not run" for k, cell in enumerate(cells) if cell["execution_count"] is None]
     return found + ["no code cell has an output"] * (not any(cell["outputs"] for cell in cells))
+
+
+def faults_of(path):
+    """Return what is wrong on the page in this file."""
+    return page_faults(path.read_text("utf-8"))
 
 
 def page_faults(text):

@@ -33,6 +33,7 @@ TIED = re.compile(rf"[(\[“‘]{SHORT}[-).,:;!?\]’”%°]*|{SHORT}[-).,:;!?\]
 BOX = re.compile(
     r'<div class="proof [\w ]*admonition" id="([^"]+)">\s*<p class="admonition-title">(.*?)</p>', re.DOTALL
 )
+PLAIN = re.compile(r'<span class="[pw]">([^<]*)</span>')  # of code: punctuation and spaces have the colour of the text
 BADGE = re.compile(r'<span class="badge.*?</span>')
 IMAGE = re.compile(r'<img\s((?:[\w-]+="[^"]*"\s*)+)/?>')
 # Files of _static/ that no page asks for; of MathJax the fonts, what a formula may load and speech in English stay.
@@ -98,7 +99,7 @@ def write(site, order, title, address):
 
 def lighter(text, path):
     """Return the text of a page without what it does not need, with sizes of pictures and formulas in words."""
-    text = NEVER.sub("", text)
+    text = PLAIN.sub(r"\1", NEVER.sub("", text))
     if path.name != "search.html":
         text = SEARCH.sub("", text)
     text = text.replace(

@@ -14,7 +14,8 @@ import downloads
 import drawings
 import front
 import parameters
-from chapters import BookError, chapters, json_of, lines_of, pages, read, source, text_of, title
+import record
+from chapters import BookError, chapters, hash_of, json_of, lines_of, pages, read, source, text_of, title
 from claims import HELD, LEDGER, PLURAL, commit, direct_dependencies, finished, register, reports, rows_of, tally
 
 SIGNS = {  # those of lib/ledger.py
@@ -392,6 +393,27 @@ def edition():
     return f"Version {numbered}, commit {commit()}.\n"
 
 
+def recorded(path):
+    """Return the claims and controls of a recorded run as a table, and where the numbers are from."""
+    run = record.read(path)
+    said = [row for row in run["rows"] if row["verdict"]]
+    lines = [(styled(SIGNS[row["verdict"]], row["verdict"]), escaped(row["statement"]), numbers(row)) for row in said]
+    usual = {name: default for name, (_, default, _) in parameters.declared(read(run["chapter"])).items()}
+    values = " ".join(f"{key}={value}" for key, value in run["parameters"].items() if value != usual.get(key))
+    machine = f"{run['gpu'] or run['cpu']}, {run['seconds']:.0f} s, on {run['date']}, commit {run['commit'].split()[0]}"
+    changed = "" if run["code"] == hash_of(run["chapter"], {}) else " The chapter's code has changed since."
+    return (
+        f"*Recorded*, not computed in this build: `{values}`; {escaped(machine)}.{changed}\n\n"
+        f"{table(('', 'What was checked', 'Measured'), lines, 'recorded')}"
+    )
+
+
+def records():
+    """Return the fragments of all recorded runs: name of the file -> text."""
+    paths = [record.FOLDER / f"{source(chapter).stem}.json" for chapter in chapters()]
+    return {f"recorded/{path.stem}.md": recorded(path) for path in paths if path.exists()}
+
+
 MADE = {
     **{make.__name__: make for make in (totals, scoreboard, rows, corrections, runs, cost, clone, edition, book_map)},
     **{make.__name__: make for make in (front.picture, front.ends, front.cite)},
@@ -404,7 +426,7 @@ def texts():
     """Return the fragments that some page includes: name of the file -> text."""
     asked = set(re.findall(r"_generated/(\w+)\.md", "".join(text_of(page + ".md") for page in pages())))
     made = {f"{name}.md": make() for name, make in MADE.items() if name in asked}
-    return made | {LEDGER.name: json.dumps(json_of(LEDGER), ensure_ascii=False)}
+    return made | records() | {LEDGER.name: json.dumps(json_of(LEDGER), ensure_ascii=False)}
 
 
 def overview():

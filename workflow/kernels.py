@@ -5,8 +5,10 @@ environment. Where numba keeps the result is its choice (``lib/_compiled.py``). 
 second or two; two calls at once do the same work twice.
 """
 
+import os
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -17,13 +19,19 @@ def main(stamp=None):
     started = time.monotonic()
     print("compiling the kernels, once:", end=" ", flush=True)
     sys.path[0] = ""  # lib is the one of this folder, as for a chapter
-    for path in Path("lib").glob("*.py"):
-        if "\ndef compile_all(" in path.read_text("utf-8"):
-            import_module(f"lib.{path.stem}").compile_all()
+    files = [path for path in sorted(Path("lib").glob("*.py")) if "\ndef compile_all(" in path.read_text("utf-8")]
+    files.sort(key=lambda path: -path.stat().st_size)  # the longest takes as long as all others
+    with ProcessPoolExecutor(min(len(files), os.cpu_count())) as pool:
+        list(pool.map(compile_module, [f"lib.{path.stem}" for path in files]))
     print(f"{time.monotonic() - started:.0f} s", flush=True)
     if stamp:
         with suppress(OSError):
             Path(stamp).touch()
+
+
+def compile_module(name):
+    """Compile a module's kernels."""
+    import_module(name).compile_all()
 
 
 if __name__ == "__main__":
