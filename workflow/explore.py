@@ -27,7 +27,7 @@ def module(name, source):
 
 
 def tight(code):
-    """Return code without the spaces, and the commas and semicolons before a bracket, that it does not need, and one word for const and let."""
+    """Return code without what it does not need: spaces, commas and semicolons before a bracket, a word beside let."""
     code = re.sub(r"[^\S\n]*\n\s*", "\n", code)
     code = re.sub(r"[^\S\n]*([=*?:<>&|{}(),;\[\]%])[^\S\n]*", r"\1", code)
     code = re.sub(r"(?<=[\w)\]]) ?([-+/]=?|!==?) ?(?=[\w(\[.])", r"\1", code)
@@ -38,7 +38,7 @@ def tight(code):
 def parts(text):
     """Yield pieces of a program without its comments: whether it is in quotes, and the piece.
 
-    What a template has in braces is a piece of its own. No regular expression of the sources has a quote or two slashes.
+    What a template has in braces is a piece of its own. No regular expression of the sources has quotes or two slashes.
     """
     code, place = "", 0
     while place < len(text):
