@@ -1,7 +1,8 @@
 """Frames a second while a token of the playground is dragged, in a browser slowed down like a phone's.
 
 Usage: ``python -m benchmarks.explore``. Six starts of 1000 steps each, or the flows from them, are computed and drawn
-anew for each frame. The machine's load stands beside the numbers: they are worth little where it is not below 1.
+anew for each frame; sentence and bars follow ten times a second. The machine's load stands beside the numbers: they
+are worth little where it is not below 1.
 """
 
 import os

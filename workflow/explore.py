@@ -20,37 +20,49 @@ COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 def module(name, source):
     """Return a module as a function that makes its exports, which are then in a constant called like its file."""
     text = IMPORT.sub(r"const \1 = \2Module;", source).replace("\nexport ", "\n").removeprefix("export ")
-    body = "".join(part if quoted else tight(part) for quoted, part in parts(text))
+    body = "".join(part if fixed else tight(part) for fixed, part in parts(text))
     make = f"make{Path(name).stem.title()}"
     exports = ",".join(EXPORTED.findall(source))
     return f"function {make}() {{\n{body}\nreturn {{{exports}}};\n}}\nconst {Path(name).stem}Module = {make}();\n"
 
 
 def tight(code):
-    """Return code without the spaces, and the commas and semicolons before a bracket, that it does not need."""
+    """Return code without what it does not need: spaces, commas and semicolons before a bracket, a word beside let."""
     code = re.sub(r"[^\S\n]*\n\s*", "\n", code)
     code = re.sub(r"[^\S\n]*([=*?:<>&|{}(),;\[\]%])[^\S\n]*", r"\1", code)
     code = re.sub(r"(?<=[\w)\]]) ?([-+/]=?|!==?) ?(?=[\w(\[.])", r"\1", code)
-    code = re.sub(r"(?<![\w.])0\.(?=\d)", ".", code)
+    code = re.sub(r"(?<![\w.])0\.(?=\d)", ".", re.sub(r"\bconst\b", "let", code))
     return re.sub(r"[,;]?\n?(?=[\]}])|(?<=[{(\[,;])\n", "", code)
 
 
 def parts(text):
     """Yield pieces of a program without its comments: whether it is in quotes, and the piece.
 
-    A template is one piece, with all it holds. No regular expression of the sources has a quote or two slashes.
+    What a template has in braces is a piece of its own. No regular expression of the sources has quotes or two slashes.
     """
     code, place = "", 0
     while place < len(text):
         if text[place] in "\"'`":
             end = closed(text, place)
-            yield from ((False, code), (True, text[place:end]))
+            yield False, code
+            yield from quoted(text[place:end])
             code, place = "", end
         elif comment := COMMENT.match(text, place):
             place = comment.end()
         else:
             code, place = code + text[place], place + 1
     yield False, code
+
+
+def quoted(text):
+    """Yield the pieces of a string or template."""
+    place = 0
+    while text[0] == "`" and (begin := text.find("${", place) + 2) > 1:
+        end = behind(text, begin) - 1
+        yield True, text[place:begin]
+        yield from parts(text[begin:end])
+        place = end
+    yield True, text[place:]
 
 
 def closed(text, place):

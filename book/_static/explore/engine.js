@@ -33,9 +33,9 @@ const dual = (norm) => norm / (norm - 1);
 
 /** The l_p norm; the entries are scaled, for a high power of anything but 1 overflows or vanishes. */
 export function length(v, norm = 2) {
+  if (norm === 2) return Math.sqrt(dot(v, v));
   const largest = Math.max(Math.abs(v[0]), Math.abs(v[1]));
-  if (largest === 0 || norm === 2) return Math.sqrt(dot(v, v));
-  return largest * (Math.abs(v[0] / largest) ** norm + Math.abs(v[1] / largest) ** norm) ** (1 / norm);
+  return largest && largest * (Math.abs(v[0] / largest) ** norm + Math.abs(v[1] / largest) ** norm) ** (1 / norm);
 }
 
 export const apart = (a, b) => length(minus(a, b));
@@ -57,18 +57,20 @@ export function oneMinusCosine(a, b) {
 
 const powers = Float64Array.from({ length: 2 - NOTHING * PARTS }, (_, k) => Math.exp(-k / PARTS));
 
-/** Room for one problem's arithmetic. Inputs all have the same number of tokens. */
-function workspace({ keys, scores }) {
-  const stride = 3 * (keys[0].length - 1), room = { keys, scores, stride, rows: new Float64Array(keys.length * stride), own: new Float64Array(keys.length), direction: [0, 0] };
-  refer(room, [0, 0]);
+/** Room for one problem's arithmetic at p. Inputs all have the same number of tokens. */
+function workspace({ keys, scores }, p) {
+  const stride = 3 * (keys[0].length - 1), room = {
+    keys, scores, stride, p: Float64Array.from(p), rows: new Float64Array(keys.length * stride), own: new Float64Array(keys.length), found: new Float64Array(4),
+  };
+  refer(room);
   return room;
 }
 
 /** Fill in room.own, the score of the token that p selects in each input, and room.rows: by how much all others exceed it in x, y and score. */
-function refer(room, p) {
+function refer(room) {
   const { keys, scores, rows, own } = room;
   let to = 0;
-  selectedAt(room, p).forEach((top, i) => {
+  selectedAt(room, room.p).forEach((top, i) => {
     own[i] = scores[i][top];
     keys[i].forEach((key, t) => {
       if (t === top) return;
@@ -88,14 +90,15 @@ function slope(loss, margin) {
 }
 
 /**
- * Fill in room.direction, the gradient at p = (px, py) up to a factor; return the factor's logarithm.
+ * Fill in room.found: the gradient at room.p up to a factor, and two numbers that have the factor's logarithm, the one and log of the other.
  *
  * With rows and gaps from a token of input i it is loss' sum_t a_t (gap_t - sum_s a_s gap_s) row_t, two sums that one loop takes. It runs while a token
- * is dragged: no arrays are made here. The token is one with the largest logit, up to AHEAD, or the rows are filled in anew.
+ * is dragged: no arrays or boxed numbers are made here, and the inner loop calls nothing. The token is one with the largest logit, up to AHEAD, or the
+ * rows are filled in anew.
  */
-function gradientIn(room, loss, px, py, anew = true) {
-  const { stride, rows, own, direction } = room;
-  let gx = 0, gy = 0, scale = -Infinity;
+function gradientIn(room, loss, anew = true) {
+  const { stride, rows, own, found, p } = room, px = p[0], py = p[1];
+  let gx = 0, gy = 0, scale = -Infinity, high = false;
   for (let i = 0; i < own.length; i++) {
     const first = i * stride, last = first + stride;
     let total = 1, pull = 0, shift = 0, ax = 0, ay = 0, bx = 0, by = 0;
@@ -104,11 +107,8 @@ function gradientIn(room, loss, px, py, anew = true) {
       let z = x * px + y * py;
       if (z < NOTHING) continue;
       if (z > AHEAD) {
-        if (anew) {
-          refer(room, [px, py]);
-          return gradientIn(room, loss, px, py, false);
-        }
-        z = 0; // logits so large that they tie but for rounding
+        high = true;
+        z = 0; // logits so large that they tie but for rounding, where the rows are anew
       }
       const k = (0.5 - PARTS * z) | 0, r = z + k / PARTS, q = r * r; // e^z = e^(-k / PARTS) e^r
       const odds = powers[k] * (1 + r + q * (1 / 2 + r * (1 / 6) + q * (1 / 24 + r * (1 / 120)))), lead = rows[t + 2] * odds;
@@ -118,6 +118,10 @@ function gradientIn(room, loss, px, py, anew = true) {
       ay += lead * y;
       bx += odds * x;
       by += odds * y;
+    }
+    if (high && anew) {
+      refer(room);
+      return gradientIn(room, loss, false);
     }
     if (Math.abs(pull) < FAINT) { // e^shift is taken out of the weights of all tokens with a gap
       shift = -Infinity;
@@ -144,15 +148,18 @@ function gradientIn(room, loss, px, py, anew = true) {
     gy += factor * (ay - pull * by);
   }
   const largest = Math.max(Math.abs(gx), Math.abs(gy)) || 1;
-  direction[0] = gx / largest;
-  direction[1] = gy / largest;
-  return scale + Math.log(largest / own.length);
+  found[0] = gx / largest;
+  found[1] = gy / largest;
+  found[2] = scale;
+  found[3] = largest / own.length;
 }
+const logScale = ({ found }) => found[2] + Math.log(found[3]);
 
 /** Gradient of the risk at any length of p: {direction, logScale}. */
 export function gradient(problem, loss, p) {
-  const room = workspace(problem), logScale = gradientIn(room, loss, p[0], p[1]);
-  return { direction: [...room.direction], logScale };
+  const room = workspace(problem, p);
+  gradientIn(room, loss);
+  return { direction: [...room.found.slice(0, 2)], logScale: logScale(room) };
 }
 
 /** Attention a[i][t] at p. */
@@ -170,31 +177,31 @@ export function attention({ keys }, p) {
  * rule: {kind: "normalised" | "constant", size}. With a norm other than 2 by mirror descent, the normalised step in the dual norm. Where the numbers end, the last iterate is repeated.
  */
 export function descend(problem, loss, start, rule, iterations, norm = 2, every = 1) {
-  const room = workspace(problem), path = new Float64Array(2 * (Math.floor(iterations / every) + 1));
-  const mirrored = mirrorMap(start, norm), { direction } = room, inverse = 1 / (norm - 1);
-  let x = start[0], y = start[1], mx = mirrored[0], my = mirrored[1]; // no arrays in the loop: it runs while a token is dragged
-  path[0] = x;
-  path[1] = y;
+  const room = workspace(problem, start), path = new Float64Array(2 * (Math.floor(iterations / every) + 1));
+  const { p, found } = room, inverse = 1 / (norm - 1);
+  let [mx, my] = mirrorMap(start, norm), to = 2; // no arrays in the loop: it runs while a token is dragged
+  path.set(p);
   for (let k = 1; k <= iterations; k++) {
-    const logScale = gradientIn(room, loss, x, y), step = stepLength(rule, direction[0], direction[1], logScale, norm);
-    mx -= step * direction[0];
-    my -= step * direction[1];
-    const nextX = raise(mx, inverse), nextY = raise(my, inverse);
-    if (Number.isFinite(nextX) && Number.isFinite(nextY)) {
-      x = nextX;
-      y = nextY;
+    gradientIn(room, loss);
+    const step = stepLength(room, rule, norm);
+    mx -= step * found[0];
+    my -= step * found[1];
+    const x = raise(mx, inverse), y = raise(my, inverse);
+    if (Number.isFinite(x) && Number.isFinite(y)) {
+      p[0] = x;
+      p[1] = y;
     }
     if (k % every === 0) {
-      path[(2 * k) / every] = x;
-      path[(2 * k) / every + 1] = y;
+      path[to++] = p[0];
+      path[to++] = p[1];
     }
   }
   return path;
 }
 
-function stepLength(rule, gx, gy, logScale, norm) {
-  if (rule.kind === "constant") return rule.size * Math.exp(logScale);
-  const size = norm === 2 ? Math.sqrt(gx * gx + gy * gy) : length([gx, gy], dual(norm));
+function stepLength(room, rule, norm) {
+  if (rule.kind === "constant") return rule.size * Math.exp(logScale(room));
+  const gx = room.found[0], gy = room.found[1], size = norm === 2 ? Math.sqrt(gx * gx + gy * gy) : length([gx, gy], dual(norm));
   return size === 0 ? 0 : rule.size / size;
 }
 
@@ -212,24 +219,32 @@ export const endOf = (path) => at(path, path.length / 2 - 1);
  * A flow that rests at a point takes ever shorter steps, and ends there before its time.
  */
 export function flow(problem, loss, start, last) {
-  const room = workspace(problem), { direction } = room, path = [...start], times = [0];
-  const speed = ([x, y, tau]) => {
-    const logScale = gradientIn(room, loss, x, y), size = Math.hypot(direction[0], direction[1]) || 1;
-    const share = 1 / (1 + Math.exp(-tau - logScale) / size);
-    return [(-share * direction[0]) / size, (-share * direction[1]) / size, 1 - share];
+  const room = workspace(problem, [...start, 0]), { p, found } = room, now = p.slice(), speeds = new Float64Array(12), path = [...start], times = [0]; // four speeds
+  let h = 0.1;
+  const moved = (c, a, b, d, e = 0) => h * (a * speeds[c] + b * speeds[c + 3] + d * speeds[c + 6] + e * speeds[c + 9]);
+  const ahead = (to, a, b, d) => {
+    for (let c = 0; c < 3; c++) p[c] = now[c] + moved(c, a, b, d);
+    gradientIn(room, loss);
+    const gx = found[0], gy = found[1], size = Math.sqrt(gx * gx + gy * gy) || 1, share = 1 / (1 + Math.exp(-p[2] - logScale(room)) / size);
+    speeds[to] = (-share * gx) / size;
+    speeds[to + 1] = (-share * gy) / size;
+    speeds[to + 2] = 1 - share;
   };
-  const ahead = (from, h, ...parts) => from.map((x, k) => parts.reduce((sum, [weight, v]) => sum + h * weight * v[k], x));
-  let now = [...start, 0], a = speed(now), h = 0.1;
+  ahead(0, 0, 0, 0);
   for (let step = 0; step < PATIENCE && now[2] < last - SMOOTH; step++) {
-    h = Math.min(h, (last - now[2]) / a[2]);
-    const b = speed(ahead(now, h, [1 / 2, a])), c = speed(ahead(now, h, [3 / 4, b])), next = ahead(now, h, [2 / 9, a], [1 / 3, b], [4 / 9, c]), d = speed(next);
-    const error = Math.hypot(...ahead([0, 0, 0], h, [-5 / 72, a], [1 / 12, b], [1 / 9, c], [-1 / 8, d])) / SMOOTH;
+    h = Math.min(h, (last - now[2]) / speeds[2]);
+    ahead(3, 1 / 2, 0, 0);
+    ahead(6, 0, 3 / 4, 0);
+    ahead(9, 2 / 9, 1 / 3, 4 / 9);
+    let error = 0;
+    for (let c = 0; c < 3; c++) error += (moved(c, -5 / 72, 1 / 12, 1 / 9, -1 / 8) / SMOOTH) ** 2;
     if (error < 1) {
-      [now, a] = [next, d];
-      path.push(now[0], now[1]);
-      times.push(now[2]);
+      now.set(p);
+      speeds.copyWithin(0, 9);
+      path.push(p[0], p[1]);
+      times.push(p[2]);
     }
-    h *= Math.min(Math.max(0.9 * error ** (-1 / 3), 0.2), 3);
+    h *= Math.min(Math.max(0.9 * error ** (-1 / 6), 0.2), 3);
   }
   return { path, times };
 }
@@ -329,19 +344,20 @@ function multipliers(rows, named, theta, norm) {
  * {feasible, theta, duals, margins}; a theta longer than 1e9 / (longest row) counts as none. What proves it is in proof.js.
  */
 export function separator(rows, norm = 2, required = rows.map(() => 1)) {
-  const longest = Math.max(...rows.map((row) => length(row)), 0), limit = (LONGEST * Math.max(...required)) / longest;
+  const sizes = rows.map((row) => length(row)), longest = Math.max(...sizes, 0), limit = (LONGEST * Math.max(...required)) / longest;
   let best = null, bestLength = Infinity;
   const consider = (theta, named) => {
     if (!theta) return;
     const size = length(theta), own = length(theta, norm);
     if (!(own > 0) || own > bestLength * (1 + 1e-12)) return;
-    if (rows.some((row, k) => required[k] - dot(row, theta) > ROUNDING * size * length(row))) return;
+    if (rows.some((row, k) => required[k] - dot(row, theta) > ROUNDING * size * sizes[k])) return;
     const lambda = multipliers(rows, named, theta, norm), least = Math.min(...lambda);
     if (best && own > bestLength * (1 - 1e-12) && least <= best.least) return; // as short, and its multipliers are no better
     best = { theta, named, lambda, least };
     bestLength = Math.min(own, bestLength);
   };
   rows.forEach((row, i) => {
+    if (best?.least > 0 && dot(row, best.theta) > 1.001 * required[i]) return;
     if (dot(row, row) > 0 && required[i] > 0) consider(onOneRow(row, required[i], norm), [i]);
     for (let j = 0; j < i; j++) consider(onTwoRows(rows[j], row, required[j], required[i]), [j, i]);
   });

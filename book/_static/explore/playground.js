@@ -167,7 +167,7 @@ function basinMap(stage, tell) {
 const look = (choices, place) => (choices[place].best ? 0 : 1 + (choices.slice(0, place).filter((one) => !one.best).length % 3));
 
 export function playground(root, tag, name) {
-  let solved = null, key = "", chosen = [0, 0], followed = 0, share = null;
+  let solved = null, key = "", chosen = [0, 0], followed = 0, share = null, late = 0;
   const first = preset(name in PRESETS ? name : "1(b)");
   const ui = frame(root, {
     tag, title: "Drag the tokens.", first, check, python, render,
@@ -284,6 +284,15 @@ export function playground(root, tag, name) {
       },
     }));
     view.tidy();
+    // A page whose text changes is laid out anew, which a drag has no time for in each frame.
+    if (view.held()) late ||= setTimeout(words, 100);
+    else words();
+  }
+
+  /** What is written, and drawn, of the configuration that was drawn last. */
+  function words() {
+    const state = ui.state();
+    late = 0;
     drawBars(state);
     const mapped = state.map ? (share === null ? " The map is on its way." : ` Of all starts in view ${Math.round(100 * share)} % choose best.`) : "";
     ui.say(told(state, solved) + mapped);

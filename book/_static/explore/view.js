@@ -15,7 +15,8 @@ export function make(name, attributes = {}, ...children) {
 
 /** Set an attribute, or the text, of a node where it is another: a page is laid out anew after each change. */
 export function give(node, name, value) {
-  if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
+  const had = (node.had ??= {}); // which is quicker than to ask the node
+  if (had[name] !== value) node.setAttribute(name, (had[name] = value));
 }
 export function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
@@ -243,6 +244,7 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
   };
   svg.addEventListener("pointerup", release);
   svg.addEventListener("pointercancel", release);
+  self.held = () => held;
   /** Call with the point where the empty plane is clicked. */
   self.onEmpty = (call) => svg.addEventListener("click", (event) => {
     if (!self.justHeld && !met(event).length) call(from(event).map((x) => rounded(x)));
