@@ -142,8 +142,8 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     self.label(`${key} name`, clamp(u + (x > 0 === y > 0 ? 6 : -wide), 4, self.width - wide), clamp(v + (y < 0 ? 18 : -8), 14, self.height - 6), label, look);
   };
   self.label = (key, x, y, text, look = "") => self.put("front", key, "text", { x: x.toFixed(1), y: y.toFixed(1), class: look }, text);
-  /** A text beside a point of the plane. */
-  self.beside = (key, at, dx, dy, text, look) => self.label(key, self.to(at)[0] + dx, self.to(at)[1] + dy, text, look);
+  /** A text beside a point of the plane, whole. */
+  self.beside = (key, at, dx, dy, text, look) => self.label(key, clamp(self.to(at)[0] + dx, 4, self.width - text.length * 7.5), self.to(at)[1] + dy, text, look);
   self.dot = (key, at, r, look) => {
     const [cx, cy] = placed(at);
     if (Number.isFinite(cx - cy)) self.put("front", key, "circle", { cx, cy, r, class: `dot ${look}` });
