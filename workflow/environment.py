@@ -29,6 +29,7 @@ def main(folder, stamp):
         print(f"environment: making {folder} with {sys.executable}", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
     install(python, os.path.join(folder, "install.log"))
+    compile_all(python)
     subprocess.run([python, __file__], check=True)
     with open(stamp, "w", encoding="utf-8"):
         pass
@@ -43,8 +44,7 @@ def works(python):
 
 def install(python, log):
     """Install what pyproject.toml asks for, as locked; pip's own words go to ``log``, its progress to the terminal."""
-    # Python compiles what is imported as it is imported, a tenth of what is installed.
-    options = ["--no-compile", "--progress-bar", "off", "-c", "requirements.lock"]
+    options = ["--no-compile", "--progress-bar", "off", "-c", "requirements.lock"]  # see compile_all
     command = [python, "-m", "pip", "install", *options, *requirements()]
     print("environment: installing, which takes some minutes the first time", flush=True)
     seen, live = 0, sys.stdout.isatty()
@@ -60,6 +60,16 @@ def install(python, log):
                 print(f"environment: {line.strip()[:110]}", flush=True)
     if pip.wait():
         sys.exit(f"environment: pip failed, see {log}")
+
+
+def compile_all(python):
+    """Compile what is installed to bytecode, but its tests: pip would do it on one core, and with the tests."""
+    ours = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    folder = subprocess.run([python, "-c", ours], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    # A package may bring templates that do not compile; pip lets them be, too.
+    subprocess.run(
+        [python, "-m", "compileall", "-qq", "-j", "0", "-x", r"[/\\](tests?|testing)[/\\]", folder], check=False
+    )
 
 
 def requirements():
