@@ -21,8 +21,9 @@ def main(stamp=None):
     sys.path[0] = ""  # lib is the one of this folder, as for a chapter
     files = [path for path in sorted(Path("lib").glob("*.py")) if "\ndef compile_all(" in path.read_text("utf-8")]
     files.sort(key=lambda path: -path.stat().st_size)  # the longest takes as long as all others
-    with ProcessPoolExecutor(min(len(files), os.cpu_count())) as pool:
-        list(pool.map(compile_module, [f"lib.{path.stem}" for path in files]))
+    if files:
+        with ProcessPoolExecutor(min(len(files), os.cpu_count())) as pool:
+            list(pool.map(compile_module, [f"lib.{path.stem}" for path in files]))
     print(f"{time.monotonic() - started:.0f} s", flush=True)
     if stamp:
         with suppress(OSError):
