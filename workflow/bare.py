@@ -18,6 +18,7 @@ from pathlib import Path
 from chapters import BookError
 from claims import MIME
 from execution import environment, one_line
+from kernels import LEVEL
 from warm import COMMON
 
 MEMORY = 8 * 2**30  # bytes that a run may take: a wrong library may ask for any number
@@ -27,6 +28,7 @@ def warm():
     """Import, in the process that will fork, what the library and chapters import; nothing of the library."""
     environment(os.devnull)
     os.environ["MPLBACKEND"] = "agg"
+    os.environ.update(LEVEL | os.environ)
     for name in COMMON:
         with suppress(ImportError):  # no chapter can need it then
             import_module(name)

@@ -246,15 +246,19 @@ def fate(chapters):
 def run_all(mutants, chosen, base, jobs, whole):
     """Run mutants against the chosen chapters; {name: {near, what, chapters}} in the order of the lists.
 
-    A mutant goes from chapter to chapter until it turns a verdict; for the whole result one by hand through all of its.
+    A mutant goes from chapter to chapter until it turns a verdict, first to those where it did in the book's record;
+    for the whole result one by hand goes through all of its.
     """
     codes = {name: hash_of(name, {}) for name in chosen}
+    before = json_of(RECORD)["mutants"] if RECORD.exists() else {}
+
+    def order(one):
+        known = before.get(one.name, {}).get("chapters", {})
+        there = [name for name in one.chapters if name in chosen]
+        return sorted(there, key=lambda name: (not known.get(name, {}).get("turned"), base[name]["seconds"]))
+
     groups = [
-        [
-            Run(name, code_of(name), chosen[name], one, limit_of(one, base[name]["seconds"]))
-            for name in one.chapters
-            if name in chosen
-        ]
+        [Run(name, code_of(name), chosen[name], one, limit_of(one, base[name]["seconds"])) for name in order(one)]
         for one in mutants
     ]
     found = {one.name: {"near": one.kind == "near", "what": one.what, "chapters": {}} for one in mutants}
