@@ -14,7 +14,6 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-
 LEVEL = {"NUMBA_OPT": "1"}
 
 
