@@ -546,10 +546,10 @@ def test_library_files_of_a_chapter(inside, code, expected):
 # The ledger.
 
 
-def collected(*rows, changed=None):
+def collected(*rows, changed=None, cpu="Intel"):
     """Write what a run of part/good leaves and collect it."""
     report = {"chapter": "part/good", "seconds": 1.0, "parameters": {}, "changed": changed or {}, "rows": rows}
-    report |= {"threads": 1, "cpu": "some"}
+    report |= {"threads": 1, "cpu": cpu}
     Path("build/claims/part").mkdir(parents=True, exist_ok=True)
     Path("build/claims/part/good.json").write_text(json.dumps(report))
     claims.collect()
@@ -614,6 +614,21 @@ def test_measured_value_may_move_by_its_tolerance(inside):
     claims.accept()
     collected(row(measured=1e-3 + 0.9 * row()["tolerance"]))
     claims.compare()
+
+
+def test_on_a_processor_that_rounds_otherwise_numbers_move_and_verdicts_stay(inside, capsys):
+    collected(row(), row("other"))
+    claims.accept()
+    accepted = claims.LOCK.read_text()
+    collected(row(measured=2e-3), row("other"), cpu="AMD EPYC")
+    claims.compare()
+    assert "part/good/half: measured 0.001 -> 0.002" in capsys.readouterr().out
+    claims.accept()
+    assert claims.LOCK.read_text() == accepted
+    collected(row(measured=2e-2), row("other", measured=2e-3), cpu="AMD EPYC, Intel")
+    with pytest.raises(claims.BookError, match="half: reproduced -> not reproduced") as failure:
+        claims.compare()
+    assert "other" not in str(failure.value)
 
 
 def test_a_tolerance_that_the_rule_does_not_allow_is_refused_unless_a_spread_was_measured(inside):

@@ -23,15 +23,17 @@ def module(name, source):
     body = "".join(part if fixed else tight(part) for fixed, part in parts(text))
     make = f"make{Path(name).stem.title()}"
     exports = ",".join(EXPORTED.findall(source))
-    return f"function {make}() {{\n{body}\nreturn {{{exports}}};\n}}\nconst {Path(name).stem}Module = {make}();\n"
+    return f"function {make}() {{\n{body}\nreturn {{{exports}}};\n}}\nlet {Path(name).stem}Module = {make}();\n"
 
 
 def tight(code):
-    """Return code without what it does not need: spaces, commas and semicolons before a bracket, a word beside let."""
+    """Return code without what it does not need: spaces, commas and semicolons before a bracket, a second let."""
     code = re.sub(r"[^\S\n]*\n\s*", "\n", code)
     code = re.sub(r"[^\S\n]*([=*?:<>&|{}(),;\[\]%])[^\S\n]*", r"\1", code)
     code = re.sub(r"(?<=[\w)\]]) ?([-+/]=?|!==?) ?(?=[\w(\[.])", r"\1", code)
     code = re.sub(r"(?<![\w.])0\.(?=\d)", ".", re.sub(r"\bconst\b", "let", code))
+    lets = re.compile(r"^let [^;\n]*;(?:\nlet [^;\n]*;)+$", re.MULTILINE)
+    code = lets.sub(lambda lines: lines[0].replace(";\nlet ", ","), code)
     return re.sub(r"[,;]?\n?(?=[\]}])|(?<=[{(\[,;])\n", "", code)
 
 

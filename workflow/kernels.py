@@ -3,7 +3,7 @@
 `make` calls it after the environment is made and when a file with compiled code has changed, ``postBuild`` after the
 environment. Where numba keeps the result is its choice (``lib/_compiled.py``). A call that finds all there takes a
 second or two; two calls at once do the same work twice. LLVM's first level of optimisation gives the same bits as the
-third, which numba takes by itself, and code that is as fast, in half of the time.
+third, which numba takes by itself, and code that is as fast, in four fifths of the time.
 """
 
 import os

@@ -22,7 +22,7 @@ from itertools import count
 
 PLACE = "WARM_KERNELS"  # the variable that says where the process listens
 COMMON = ("torch", "numba", "scipy.integrate", "scipy.optimize", "seaborn")
-# Sums in wider registers round otherwise, and a chaotic run amplifies it: the same on every x86 machine, as accepted.
+# Sums in wider registers round otherwise, and a chaotic run amplifies it: the same on every Intel machine, as accepted.
 # numba needs no such word: without fastmath its code rounds alike whatever processor it is compiled for (tested).
 INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
 FEW = 2  # kernels that start cold: where no more are wanted, nothing is gained

@@ -35,9 +35,9 @@ function told({ norm, rows, grown }, { solution, path }) {
   if (!solution.feasible) return "No direction is ahead on both rows, so there is no wedge to touch.";
   const theta = solution.theta, active = solution.margins.filter((m) => m < 1 + 1e-6).length, share = Math.min(...theta.map(Math.abs)) / Math.max(...theta.map(Math.abs));
   const shape = share < 0.02 ? "nearly all of it is in one entry" : share > 0.98 ? "both entries have the same size" : `its smaller entry is ${share.toFixed(2)} of the larger`;
-  const touch = active === 2 ? "at the corner, where both margins are 1" : "on one side: one token is on the margin, the other beyond it";
+  const touch = active === 2 ? "at the corner, where both margins are 1" : "on one side: one margin is 1, the other more";
   if (grown < 1) return `The ball of p = ${norm} is growing.`;
-  return `For p = ${norm} the ball touches ${touch}. The separator is (${theta.map((x) => x.toFixed(2)).join(", ")}): ${shape}. Mirror descent ends at 1 − cos = ${small(engine.oneMinusCosine(engine.endOf(path), theta))} from it.`;
+  return `For p = ${norm} the ball touches ${touch}. The separator is (${theta.map((x) => x.toFixed(2)).join(", ")}): ${shape}. Mirror descent, in orange, ends at 1 − cos = ${small(engine.oneMinusCosine(engine.endOf(path), theta))} from it.`;
 }
 
 export function python({ rows, norm }) {
@@ -50,7 +50,7 @@ export function python({ rows, norm }) {
 
 export function ball(root, tag) {
   let stop = () => {}, solved = null, key = "";
-  const ui = frame(root, { tag, title: "Grow the ball.", hint: "In the shaded wedge both margins are at least 1. Drag the rows, change p, and watch where the ball touches.", first: FIRST, check, python, render });
+  const ui = frame(root, { tag, title: "Grow the ball.", hint: "In the shaded wedge both margins are at least 1. Drag the rows, change p, watch where the ball touches.", first: FIRST, check, python, render });
   const view = plane(ui.stage, { name: "The wedge and the ball", ui });
   ui.slider("p", { get: ({ norm }) => Math.log(norm - 1), put: (x) => ({ norm: +(1 + Math.exp(x)).toPrecision(3) }), min: Math.log(0.05), max: Math.log(19), step: 0.01, show: (x) => (1 + Math.exp(x)).toPrecision(3) });
   ui.slider("Size of the ball", { key: "grown", min: 0, max: 1, step: 0.01, show: (x) => `${Math.round(100 * x)} %` });
@@ -83,7 +83,7 @@ export function ball(root, tag) {
     if (now !== key) [key, solved] = [now, grow(state)];
     ui.say(told(state, solved));
     const found = entries(norm), levels = state.measure && solved.solution.feasible ? plateaus(state, solved) : [], highest = Math.max(...levels.flat());
-    bars(sizes, `Sizes of 16 entries of a separator, p = ${found.norm.toPrecision(3)}`, [found.sizes], () => "c0");
+    bars(sizes, `16 entries of another separator, p = ${found.norm.toPrecision(3)}`, [found.sizes], () => "c0");
     counts(measured, levels.map(([level, at], k) => [`Divergence from q = ${MEASURES[k]}`, "c1", level / highest, `levels off at ${small(level)}, is ${small(at)}`]));
     if (!view.width) return;
     view.look([-2, 3, -1.5, 2.2]);

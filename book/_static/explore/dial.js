@@ -35,7 +35,7 @@ export function python({ third, ratio }) {
 }
 
 export function dial(root, tag) {
-  const ui = frame(root, { tag, title: "Turn the dial.", hint: "How fast does the head grow, compared with the prompt? The third token can be dragged, too.", first: FIRST, check, python, render });
+  const ui = frame(root, { tag, title: "Turn the dial.", hint: "How fast does the head grow, compared with the prompt? Drag the third token, too.", first: FIRST, check, python, render });
   const view = plane(ui.stage, { name: "Tokens, and the direction of the prompt", ratio: 0.5, ui });
   const chart = plane(ui.below(), { name: "Direction of the prompt against the ratio", ratio: 0.2, ui });
   ui.slider("c = r / R, head to prompt", { key: "ratio", min: SPAN[0], max: SPAN[1], step: 0.01, show: (x) => (10 ** x).toFixed(2) });
@@ -47,8 +47,8 @@ export function dial(root, tag) {
     view.look([-0.6, 2.8, -1.3, 2]);
     if (found) {
       const { prompt, tight, relaxed } = found;
-      view.ray("tight", tight.theta, "dashed c1", "slow head");
-      view.ray("relaxed", relaxed.theta, "dotted c2", "fast head");
+      view.ray("tight", tight.theta, "dashed c1", "max-margin");
+      view.ray("relaxed", relaxed.theta, "dotted c2", "relaxed");
       const tip = prompt.map((part) => 2.2 * part), turn = degrees(prompt), wing = (a) => [0, 1].map((k) => tip[k] - 0.2 * Math.cos(((turn + a) * Math.PI) / 180 - (k * Math.PI) / 2));
       view.trail("prompt", [0, 0, ...tip, ...wing(25), ...tip, ...wing(-25)], "path wide c0");
       view.beside("p", tip.map((part) => part / 2), 0, 18, "prompt", "c0");
@@ -56,7 +56,7 @@ export function dial(root, tag) {
     } else chart.tidy();
     [...STARS, [0, 0]].forEach((at, k) => {
       view.mark(`token ${k}`, at, DIAMOND, k < 2 ? "dot c1" : "none");
-      view.beside(`Y ${k}`, at, 10, -6, k < 2 ? `Y = ${k ? "−1" : "+1"}` : "all others");
+      view.beside(`Y ${k}`, at, 10, k < 2 ? -6 : 18, k < 2 ? `Y = ${k ? "−1" : "+1"}` : "all others");
     });
     view.handle("third", state.third, {
       name: "token of the third input, Y = +1", value: `at ${state.third}`, look: "chosen c3", draw: `M0 0${DIAMOND}`, done: ui.done, move: (third) => ui.change({ third }),
@@ -64,7 +64,7 @@ export function dial(root, tag) {
     view.tidy();
   }
 
-  /** Angle of the prompt above the fast head's direction, against the ratio; the pin is where the paper's figure is. */
+  /** Angle of the prompt above the relaxed direction, against the ratio; the pin is where the paper's figure is. */
   function curve(state, { relaxed }) {
     const angle = (log) => Math.abs(degrees(turned(state, log).prompt) - degrees(relaxed.theta)), points = [];
     for (let log = SPAN[0]; log <= SPAN[1] + 1e-9; log += 0.05) points.push(log, angle(log));
@@ -76,8 +76,8 @@ export function dial(root, tag) {
     chart.dot("here", [state.ratio, angle(state.ratio)], 5, "c0");
     name("pin", 0, -40, "the paper: c = 1");
     name("left", SPAN[0], 0, "c = 0.1");
-    name("right", SPAN[1], -10, "c = 10");
-    chart.label("above", 12, 14, `angle to the fast head's direction, up to ${most.toFixed(0)}°`);
+    name("right", SPAN[1], -36, "c = 10");
+    chart.label("above", 12, 14, `angle to the relaxed direction, at most ${most.toFixed(0)}°`);
     chart.tidy();
   }
   ui.start();

@@ -46,7 +46,7 @@ export function python({ wanted, size, high }) {
 }
 
 export function road(root, tag) {
-  const ui = frame(root, { tag, title: "One road, three speeds.", hint: "How right should the direction be?", first: FIRST, python, render });
+  const ui = frame(root, { tag, title: "One road, three speeds.", hint: "How right should the direction be? The bars are logarithmic.", first: FIRST, python, render });
   const view = plane(ui.stage, { name: "The ray, and the road beside it", ratio: 0.26, ui }), table = make("div", { class: "explore-count" });
   ui.slider("1 − cos to the limit", { key: "wanted", min: -8, max: -1, step: 0.1, show: (x) => small(10 ** x) });
   ui.slider("Step size", { key: "size", min: 0.02, max: 1, step: 0.02 });

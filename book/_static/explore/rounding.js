@@ -34,7 +34,7 @@ function told({ epsilon, at, start }, solved) {
   const which = at < 20 ? "Side by side so far." : over.every((count) => count === over[2]) ? "All three agree on the side of each start." :
     `Of the ${plural(locals, "start")} whose limit is the local direction, 32 bits have taken ${over[0]} over to the other side, 64 bits ${over[1]}, log space ${over[2]}.`;
   const pin = at === DRAWN ? " Here the paper stops drawing." : "";
-  return `After ${plural(at, "step")}, ε = 1e${epsilon}. ${which}${stuck.length && at > 0 ? ` From start ${start + 1}, ${stuck.join(" and ")} hardly move any more: the gradient is below ε.` : ""}${pin}`;
+  return `After ${plural(at, "step")}, ε = 1e${epsilon}. ${which}${stuck.length && at > 0 ? ` From start ${start + 1}, the wide one, ${stuck.join(" and ")} hardly move any more: the gradient is below ε.` : ""}${pin}`;
 }
 
 /** Length of the last step, in steps of full size. */
@@ -126,14 +126,12 @@ export function rounding(root, tag) {
     upright(at, "axis");
     upright(DRAWN, "thin dotted");
     const ends = [
-      ["in 32 bits", line("computed", (k) => log(sizes[k]), "path c1"), "c1"], ["true, there", line("true", truth, "path c0"), "c0"],
+      ["in 32 bits", line("computed", (k) => log(sizes[k]), "path c1"), "c1"], ["exact, there", line("true", truth, "path c0"), "c0"],
       ["ε", level(epsilon, "dashed"), ""], ["2⁻²⁴, roundoff", level(Math.log10(ROUNDOFF), "dotted"), ""],
     ];
     let lowest = -99;
-    for (const [text, decade, look] of ends.sort((a, b) => b[1] - a[1])) {
-      lowest = Math.max(chart.to([0, decade])[1] + 4, lowest + 14, 12);
-      chart.label(text, chart.width - 94, lowest, text, look);
-    }
+    const lines = ends.sort((a, b) => b[1] - a[1]).map(([, decade]) => (lowest = Math.max(chart.to([0, decade])[1] + 4, lowest + 14, 12))), lift = (lowest - chart.to([0, ends[3][1]])[1] - 4) / 2; // half of how far the last label is below its line
+    ends.forEach(([text, , look], k) => chart.label(text, chart.width - 94, lines[k] - lift, text, look));
     for (const decade of [0, -8, -16, -24]) chart.label(`decade ${decade}`, 2, clamp(chart.to([0, decade])[1] + 4, 12, chart.height - 2), `1e${decade}`);
     chart.label("what", 44, 13, "size of the gradient");
     chart.tidy();
