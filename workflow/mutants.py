@@ -387,6 +387,9 @@ def try_out(chosen, only, jobs, whole):
     watched = any(one in drawn for one in mutants)
     if not watched and not any(set(one.chapters) & chosen.keys() for one in mutants):
         raise BookError(f"ONLY is {only!r}, of which no mutant names {' or '.join(chosen)}: take others, or no NAME")
+    if only and not watched:
+        named = {name for one in mutants for name in one.chapters}
+        chosen = {name: values for name, values in chosen.items() if name in named}
     bare.warm()
     base = unchanged(chosen, jobs, watched)
     quickest = sorted(base, key=lambda name: base[name]["seconds"])
