@@ -624,6 +624,7 @@ def test_on_a_processor_that_rounds_otherwise_numbers_move_and_verdicts_stay(ins
     claims.compare()
     assert "part/good/half: measured 0.001 -> 0.002" in capsys.readouterr().out
     claims.accept()
+    assert "1 numbers that only moved stay" in capsys.readouterr().out
     assert claims.LOCK.read_text() == accepted
     collected(row(measured=2e-2), row("other", measured=2e-3), cpu="AMD EPYC, Intel")
     with pytest.raises(claims.BookError, match="half: reproduced -> not reproduced") as failure:

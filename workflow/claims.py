@@ -228,6 +228,8 @@ def accept():
     new = kept | {name: {field: row[field] for field in fields} for name, row in rows.items()}
     LOCK.write_text(json.dumps(dict(sorted(new.items())), indent=1) + "\n", "utf-8")
     print("\n".join(lines or ["nothing left its accepted value"]))
+    if there:
+        print(f"no {ALIKE} processor rounds here: {len(there)} numbers that only moved stay as accepted there")
 
 
 if __name__ == "__main__":

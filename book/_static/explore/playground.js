@@ -171,7 +171,7 @@ export function playground(root, tag, name) {
   const first = preset(name in PRESETS ? name : "1(b)");
   const ui = frame(root, {
     tag, title: "Drag the tokens.", first, check, python, render,
-    hint: "Stars score best in their input, circles are starts; a click into the plane adds one. Thin dots separate chosen tokens from the rest. Arrow keys move what has the focus.",
+    hint: "Stars score best in their input, circles are starts; a click into the plane adds one. Thin dotted lines separate chosen tokens from others. Arrow keys move what has the focus.",
   });
   const view = plane(ui.stage, { name: "The plane of keys and prompts", ui });
   const map = basinMap(ui.stage, (part) => {

@@ -130,7 +130,8 @@ export function rounding(root, tag) {
       ["ε", level(epsilon, "dashed"), ""], ["2⁻²⁴, roundoff", level(Math.log10(ROUNDOFF), "dotted"), ""],
     ];
     let lowest = -99;
-    const lines = ends.sort((a, b) => b[1] - a[1]).map(([, decade]) => (lowest = Math.max(chart.to([0, decade])[1] + 4, lowest + 14, 12))), lift = (lowest - chart.to([0, ends[3][1]])[1] - 4) / 2; // half of how far the last label is below its line
+    const lines = ends.sort((a, b) => b[1] - a[1]).map(([, decade]) => (lowest = Math.max(chart.to([0, decade])[1] + 4, lowest + 14, 12)));
+    const lift = (lowest - chart.to([0, ends[3][1]])[1] - 4) / 2; // half of how far the last label is below its line
     ends.forEach(([text, , look], k) => chart.label(text, chart.width - 94, lines[k] - lift, text, look));
     for (const decade of [0, -8, -16, -24]) chart.label(`decade ${decade}`, 2, clamp(chart.to([0, decade])[1] + 4, 12, chart.height - 2), `1e${decade}`);
     chart.label("what", 44, 13, "size of the gradient");
