@@ -3,16 +3,22 @@
 `make` calls it after the environment is made and when a file with compiled code has changed, ``postBuild`` after the
 environment. Where numba keeps the result is its choice (``lib/_compiled.py``). A call that finds all there takes a
 second or two; two calls at once do the same work twice. LLVM's first level of optimisation gives the same bits as the
-third, which numba takes by itself, and code that is as fast, in four fifths of the time.
+third, which numba takes by itself, and code that is as fast, in four fifths of the time. A new environment's bytecode
+is made beside the longest module, which keeps only one core busy.
 """
 
+import compileall
 import os
+import re
 import sys
+import sysconfig
 import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+
+from environment import UNREAD
 
 LEVEL = {"NUMBA_OPT": "1"}
 
@@ -25,13 +31,25 @@ def main(stamp=None):
     sys.path[0] = ""  # lib is the one of this folder, as for a chapter
     files = [path for path in sorted(Path("lib").glob("*.py")) if "\ndef compile_all(" in path.read_text("utf-8")]
     files.sort(key=lambda path: -path.stat().st_size)  # the longest takes as long as all others
-    if files:
-        with ProcessPoolExecutor(min(len(files), os.cpu_count())) as pool:
-            list(pool.map(compile_module, [f"lib.{path.stem}" for path in files]))
+    tasks = [(compile_module, f"lib.{path.stem}") for path in files]
+    tasks.insert(1, (compile_installed,))
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for one in [pool.submit(*task) for task in tasks]:
+            one.result()
     print(f"{time.monotonic() - started:.0f} s", flush=True)
     if stamp:
         with suppress(OSError):
             Path(stamp).touch()
+
+
+def compile_installed():
+    """Compile to bytecode what was installed but now, but its tests; what it compiles is not kept where it may not."""
+    unread = Path(sys.prefix, UNREAD)
+    if unread.exists():
+        # A package may bring templates that do not compile; pip lets them be, too.
+        folder, tests = sysconfig.get_path("purelib"), re.compile(r"[/\\](tests?|testing)[/\\]")
+        compileall.compile_dir(folder, quiet=2, rx=tests)
+        unread.unlink(missing_ok=True)
 
 
 def compile_module(name):
