@@ -284,8 +284,8 @@ def last(name, array, *sizes):
 def broadcastable(**shapes):
     """Return the common shape of the given ones, leading (batch) or whole, or raise ValueError that lists them."""
     try:
-        return torch.broadcast_shapes(*shapes.values())
-    except RuntimeError:
+        return torch.Size(np.broadcast_shapes(*shapes.values()))  # torch's own imports a computer algebra system
+    except ValueError:
         listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
         raise ValueError(f"dimensions of {listed} do not fit together: they must be equal, or 1") from None
 

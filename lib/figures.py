@@ -10,10 +10,10 @@ from itertools import cycle
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import seaborn as sns
 from matplotlib.collections import PatchCollection
 from matplotlib.colors import LinearSegmentedColormap, ListedColormap, LogNorm
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch, PathPatch, Rectangle, Wedge
 from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
@@ -376,7 +376,6 @@ def heatmap(x, y, values, xlabel, ylabel, label, title="", limits=None, level=No
     if label:
         shown = ax.collections[0]
         ax.figure.colorbar(shown, ax=ax.figure.axes, orientation="horizontal", label=label, shrink=0.8, aspect=35)
-    _settle(ax.figure)
     return ax.figure
 
 
@@ -660,8 +659,9 @@ def _draw_many(ax, x, y, colour):
     """Median and band over the second dimension, at no more records than the width can show."""
     places = np.log(x) if ax.get_xscale() == "log" and (x > 0).all() else x
     kept = np.unique(np.searchsorted(places, np.linspace(places[0], places[-1], RECORDS)).clip(0, len(x) - 1))
-    long = pd.DataFrame({"x": np.repeat(x[kept], y.shape[1]), "y": y[kept].ravel()})
-    sns.lineplot(long, x="x", y="y", estimator="median", errorbar=("pi", 80), color=colour, err_kws={"lw": 0}, ax=ax)
+    low, middle, high = np.percentile(y[kept], (10, 50, 90), axis=1)
+    ax.fill_between(x[kept], low, high, color=colour, alpha=0.2, lw=0)
+    ax.plot(x[kept], middle, color=colour)
 
 
 def _widen_covered(ax, lines, count):
@@ -678,7 +678,7 @@ def _plain_ticks(ax):
     """Write 0.2 and not 2 x 10^-1 on a logarithmic axis on which fewer than two powers of ten stand."""
     for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
         if axis.get_scale() == "log":
-            axis.set_minor_formatter("")
+            axis.set_tick_params(which="minor", label1On=False)
             low, high = np.log10(sorted(limits))
             if np.floor(high) - np.ceil(low) < 1:
                 axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -766,7 +766,7 @@ def _write(ax, tracks, points, wanted, faint=()):
     faint : list of array, each of shape (records, 2)
         Tracks that are covered rather than go far.
     """
-    _settle(ax.figure)
+    _lay_out(ax.figure)
     taken, boxes = np.concatenate([_ink(ax, tracks), _ink(ax, faint, 12.0), _discs(ax, points)]), []
     frame = ax.bbox.extents * 72 / ax.figure.dpi
     for text, places, colour in wanted:
@@ -828,7 +828,7 @@ def _label_ends(ax, ends, heading=""):
     A curve that ends far from the frame bears its name at its end, if there is room.
     """
     ends = [end for end in ends if end[0].strip()]
-    ax.figure.draw_without_rendering()
+    _lay_out(ax.figure)
     frame = ax.bbox.extents * 72 / ax.figure.dpi
     right = frame[2]
     tips = [_tip(ax, x, y) for _, x, y, _ in ends]
@@ -851,25 +851,52 @@ def _label_ends(ax, ends, heading=""):
         ax.annotate(label, _from_canvas(ax, tips[k]), **place, **about)
     if heading and beside:
         ax.annotate(heading, (1, 1), xycoords="axes fraction", **place, color=MUTED, gid="heading")
-    _settle(ax.figure)
 
 
-def _settle(figure):
-    """Put the names beside each frame of a figure where its curves end, now that all it holds so far has its place."""
-    for _ in range(2):  # names move the frame, too
-        figure.draw_without_rendering()
-        for ax in figure.axes:
-            names = [text for text in ax.texts if text.get_gid() == "end"]
-            headings = [text for text in ax.texts if text.get_gid() == "heading"]
-            right, top = ax.bbox.extents[2:] * 72 / figure.dpi
-            tips = np.reshape([_on_canvas(ax, name.xy) for name in names], (-1, 2))
-            sizes = [Text.get_window_extent(name).height * 72 / figure.dpi for name in names]
-            heights = _apart(tips[:, 1], sizes, top, bool(headings))
-            for name, tip, height in zip(names, tips, heights, strict=False):
-                name.set_position((10, height - top))
-                name.arrow_patch.set_visible(right - tip[0] > 12 or abs(height - tip[1]) > 4)
-            for heading in headings:
-                heading.set_position((10, heights[-1] - top))
+class _Settled(ConstrainedLayoutEngine):
+    """Constrained layout with the names beside each frame where its curves end, found once for what a figure holds."""
+
+    laid_out = None
+
+    def execute(self, figure):
+        """Give all its place, before a figure is drawn, in any format."""
+        if self.laid_out != _held(figure):
+            for _ in range(2):  # names move the frame, too
+                _lay_out(figure)
+                for ax in figure.axes:
+                    _settle(ax)
+            self.laid_out = _held(figure)
+
+
+def _lay_out(figure):
+    """Give the frames of a figure their places by what it holds so far."""
+    if not isinstance(figure.get_layout_engine(), _Settled):
+        figure.set_layout_engine(_Settled())
+    ConstrainedLayoutEngine.execute(figure.get_layout_engine(), figure)
+    for ax in figure.axes:
+        ax.apply_aspect()
+
+
+def _held(figure):
+    """What a layout depends on."""
+    words = ("get_title", "get_xlabel", "get_ylabel", "get_xlim", "get_ylim", "get_children")
+    parts = [[getattr(ax, word)() for word in words] for ax in figure.axes]
+    return [*figure.get_size_inches()], [[*said, len(children)] for *said, children in parts]
+
+
+def _settle(ax):
+    """Put the names beside a frame where its curves end, now that it has its place."""
+    names = [text for text in ax.texts if text.get_gid() == "end"]
+    headings = [text for text in ax.texts if text.get_gid() == "heading"]
+    right, top = ax.bbox.extents[2:] * 72 / ax.figure.dpi
+    tips = np.reshape([_on_canvas(ax, name.xy) for name in names], (-1, 2))
+    sizes = [Text.get_window_extent(name).height * 72 / ax.figure.dpi for name in names]
+    heights = _apart(tips[:, 1], sizes, top, bool(headings))
+    for name, tip, height in zip(names, tips, heights, strict=False):
+        name.set_position((10, height - top))
+        name.arrow_patch.set_visible(right - tip[0] > 12 or abs(height - tip[1]) > 4)
+    for heading in headings:
+        heading.set_position((10, heights[-1] - top))
 
 
 def _from_canvas(ax, place):

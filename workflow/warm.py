@@ -21,7 +21,7 @@ from importlib import import_module
 from itertools import count
 
 PLACE = "WARM_KERNELS"  # the variable that says where the process listens
-COMMON = ("torch", "numba", "scipy.integrate", "scipy.optimize", "seaborn")
+COMMON = ("torch", "torch._dynamo", "numba", "scipy.integrate", "scipy.optimize", "seaborn", "myst_nb")
 # Sums in wider registers round otherwise, and a chaotic run amplifies it: the same on every Intel machine, as accepted.
 # numba needs no such word: without fastmath its code rounds alike whatever processor it is compiled for (tested).
 INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
