@@ -465,6 +465,31 @@ def _add_dot(_, out, place, rows, row, row_step, others, other, other_step, coun
     return types.void(out, whole, rows, whole, whole, others, whole, whole, whole), generate
 
 
+@intrinsic
+def _add_multiple(_, out, place, factor, rows, row):
+    """out[place] += factor rows[row]; an item is LANES numbers, and a product is rounded before it is added."""
+
+    def generate(context, builder, signature, arguments):
+        width = ir.VectorType(ir.DoubleType(), LANES)
+        target, source = (
+            builder.gep(
+                builder.bitcast(
+                    context.make_array(signature.args[k])(context, builder, arguments[k]).data, width.as_pointer()
+                ),
+                [arguments[k + step]],
+            )
+            for k, step in ((0, 1), (3, 1))
+        )
+        first = builder.insert_element(ir.Constant(width, ir.Undefined), arguments[2], ir.Constant(ir.IntType(32), 0))
+        spread = ir.Constant(ir.VectorType(ir.IntType(32), LANES), LANES * [0])
+        factors = builder.shuffle_vector(first, ir.Constant(width, ir.Undefined), spread)
+        product = builder.fmul(factors, builder.load(source, align=8))
+        builder.store(builder.fadd(builder.load(target, align=8), product), target, align=8)
+        return context.get_dummy_value()
+
+    return types.void(out, types.int64, types.float64, rows, types.int64), generate
+
+
 @compiled()
 def _side_by_side(keys, queries, scores, places, first, last, own_keys, own_queries, own_scores):
     """Put what these trials have of keys, queries, and scores or tokens into the lanes; the last fills those left."""
@@ -909,59 +934,57 @@ def _profile(keys, tokens, labels, places, head_radii, radii, angles, norm, head
 @compiled()
 def _read(places, values, table, queries, head, tokens, attention, read):
     """Fill in tokens, attention and what a reader reads of one input; return its output. See `lib.networks.read`."""
-    count, width = tokens.shape
+    count, parts = places.shape
+    tokens[:] = 0.0
     for t in range(count):
-        tokens[t] = 0.0
-        for k in range(places.shape[1]):
-            for j in range(width):
-                tokens[t, j] += values[t, k] * table[places[t, k], j]
+        for k in range(parts):
+            _add_multiple(tokens, t, values[t, k], table, places[t, k])
     output = 0.0
+    read[:] = 0.0
     for h in range(len(queries)):
         top, total = -np.inf, 0.0
         for t in range(count):
             logit = 0.0
-            for j in range(width):
+            for j in range(LANES):
                 logit += queries[h, j] * tokens[t, j]
-            attention[h, t] = logit / math.sqrt(width)
+            attention[h, t] = logit / math.sqrt(LANES)
             top = max(top, attention[h, t])
         for t in range(count):
             attention[h, t] = math.exp(attention[h, t] - top)
             total += attention[h, t]
-        read[h] = 0.0
         for t in range(count):
             attention[h, t] /= total
-            for j in range(width):
-                read[h, j] += attention[h, t] * tokens[t, j]
-        for j in range(width):
+            _add_multiple(read, h, attention[h, t], tokens, t)
+        for j in range(LANES):
             output += head[h, j] * read[h, j]
     return output
 
 
 @compiled()
 def _add_slopes(
-    slope, places, values, queries, head, tokens, attention, read, of_tokens, of_table, of_queries, of_head
+    slope, places, values, queries, head, tokens, attention, read, of_tokens, of_table, of_queries, of_head, used
 ):
-    """Add the gradient of one input to those of a reader's weights, where its output has this slope."""
-    count, width = tokens.shape
+    """Add the gradient of one input to those of a reader's weights, where its output has this slope; mark its rows."""
+    count, parts = places.shape
     of_tokens[:] = 0.0
     for h in range(len(queries)):
         mean = 0.0
-        for j in range(width):
+        for j in range(LANES):
             mean += head[h, j] * read[h, j]
-            of_head[h, j] += slope * read[h, j]
+        _add_multiple(of_head, h, slope, read, h)
         for t in range(count):
             value = 0.0
-            for j in range(width):
+            for j in range(LANES):
                 value += head[h, j] * tokens[t, j]
             part = slope * attention[h, t]
-            of_logit = part * (value - mean) / math.sqrt(width)
-            for j in range(width):
+            of_logit = part * (value - mean) / math.sqrt(LANES)
+            for j in range(LANES):
                 of_tokens[t, j] += part * head[h, j] + of_logit * queries[h, j]
-                of_queries[h, j] += of_logit * tokens[t, j]
+            _add_multiple(of_queries, h, of_logit, tokens, t)
     for t in range(count):
-        for k in range(places.shape[1]):
-            for j in range(width):
-                of_table[places[t, k], j] += values[t, k] * of_tokens[t, j]
+        for k in range(parts):
+            used[places[t, k]] = True
+            _add_multiple(of_table, places[t, k], values[t, k], of_tokens, t)
 
 
 @compiled()
@@ -1114,20 +1137,38 @@ def _descend_jointly(
                 break
 
 
+@compiled()
+def _move_rows(weights, slopes, used, normalised, size, norm):
+    """Step along those rows of the slopes that are used, which are zero again then; return the slopes' length."""
+    squares = 0.0
+    for row in range(len(used)):
+        if used[row]:
+            for j in range(LANES):
+                squares += slopes[row, j] * slopes[row, j]
+    length = math.sqrt(squares)
+    moved = size / length if normalised and length > 0.0 else size
+    for row in range(len(used)):
+        if used[row]:
+            for j in range(LANES):
+                if slopes[row, j] != 0.0:
+                    mirrored = _mirrored(weights[row, j], norm - 1.0) - moved * slopes[row, j]
+                    weights[row, j] = _mirrored(mirrored, 1.0 / (norm - 1.0))
+                    slopes[row, j] = 0.0
+    return length
+
+
 @compiled(
-    "i8(i8[:,:,::1], f8[:,:,::1], f8[::1], i8[::1], i8, i8, f8[::1], i8, i8, b1, f8, f8, b1, f8, i8[::1], f8[:,::1])"
+    "i8(i8[:,:,::1], f8[:,:,::1], f8[::1], i8[::1], i8, i8, f8[:,::1], i8, b1, f8, f8, b1, f8, i8[::1], f8[:,::1])"
 )
 def _train_reader(
-    places, values, labels, rows, batch, seed, weights, width, heads, normalised, size, norm, still, until, kept, out
+    places, values, labels, rows, batch, seed, weights, heads, normalised, size, norm, still, until, kept, out
 ):
     """Train one reader; fill in loss, path and tokens attended to at the iterations ``kept``, and return how many."""
-    own, cut = heads * width, len(weights) - 2 * heads * width
-    table, queries = weights[:cut].reshape(-1, width), weights[cut : cut + own].reshape(heads, width)
-    head, slopes = weights[cut + own :].reshape(heads, width), np.empty(len(weights))
-    of_table, of_queries = slopes[:cut].reshape(-1, width), slopes[cut : cut + own].reshape(heads, width)
-    of_head, count = slopes[cut + own :].reshape(heads, width), places.shape[1]
-    tokens, of_tokens = np.empty((count, width)), np.empty((count, width))
-    attention, read, order = np.empty((heads, count)), np.empty((heads, width)), rows.copy()
+    cut, count, slopes = len(weights) - 2 * heads, places.shape[1], np.zeros(weights.shape)
+    table, queries, head = weights[:cut], weights[cut : cut + heads], weights[cut + heads :]
+    of_table, of_queries, of_head = slopes[:cut], slopes[cut : cut + heads], slopes[cut + heads :]
+    tokens, of_tokens, used = np.empty((count, LANES)), np.empty((count, LANES)), np.empty(len(weights), np.bool_)
+    attention, read, order = np.empty((heads, count)), np.empty((heads, LANES)), rows.copy()
     each, path, record = len(rows) // batch, 0.0, 0
     np.random.seed(seed)  # noqa: NPY002  compiled code has a generator of its own
     for step in range(kept[-1] + 1):
@@ -1146,22 +1187,17 @@ def _train_reader(
             for i in range(len(order) - 1, 0, -1):
                 j = np.random.randint(i + 1)  # noqa: NPY002
                 order[i], order[j] = order[j], order[i]
-        slopes[:] = 0.0
+        used[:cut], used[cut:] = False, True
         for i in order[step % each * batch : (step % each + 1) * batch]:
             output = _read(places[i], values[i], table, queries, head, tokens, attention, read)
             slope = -labels[i] / (1.0 + math.exp(labels[i] * output)) / batch
             _add_slopes(
                 slope, places[i], values[i], queries, head, tokens, attention, read, of_tokens, of_table, of_queries,
-                of_head,
+                of_head, used,
             )  # fmt: skip
         if still:
             of_queries[:] = 0.0
-        length = math.sqrt((slopes**2).sum())
-        path += length
-        moved = size / length if normalised and length > 0.0 else size
-        for w in range(len(weights)):
-            if slopes[w] != 0.0:
-                weights[w] = _mirrored(_mirrored(weights[w], norm - 1.0) - moved * slopes[w], 1.0 / (norm - 1.0))
+        path += _move_rows(weights, slopes, used, normalised, size, norm)
     return record
 
 
@@ -1326,22 +1362,20 @@ def profile(problem, head_radii, radii, angles, norm):
     return tuple(torch.from_numpy(one) for one in (heads, slopes, values))
 
 
-def readers(
-    places, values, labels, rows, seeds, weights, steps, *, width, heads, batch, normalised, norm, still, until, at
-):
-    """Train readers as `lib.networks.train_readers` does: their weights (members, entries) change; loss, path, tokens.
+def readers(places, values, labels, rows, seeds, weights, steps, *, heads, batch, normalised, norm, still, until, at):
+    """Train readers as `lib.networks.train_readers` does: their weights (members, rows, `LANES`) change.
 
     Returns
     -------
     Tensor, shape (len(at), members, 3)
-        NaN after a member has stopped.
+        Loss, path and tokens attended to; NaN after a member has stopped.
     """
     out, kept = np.full((len(seeds), len(at), 3), np.nan), np.array(at, dtype=np.int64)
     places, values, labels, rows = (np.ascontiguousarray(one.numpy()) for one in (places, values, labels, rows))
     for k, seed in enumerate(seeds):
         _train_reader(
-            places, values, labels, rows[k], batch, seed, weights[k].numpy(), width, heads, normalised, steps[k],
-            norm, still, until, kept, out[k],
+            places, values, labels, rows[k], batch, seed, weights[k].numpy(), heads, normalised, steps[k], norm, still,
+            until, kept, out[k],
         )  # fmt: skip
     return torch.from_numpy(out).transpose(0, 1)
 

@@ -261,13 +261,14 @@ class Readers(NamedTuple):
 
 
 def train_readers(
-    places, values, labels, rows, seeds, step_size, *, rule="sgd", attention="trained", width=8, heads=1, batch=1,
-    at=(0,), until=0.0,
+    places, values, labels, rows, seeds, step_size, *, rule="sgd", attention="trained", heads=1, batch=1, at=(0,),
+    until=0.0,
 ):  # fmt: skip
     """Train the papers' model with tokens that are trained too, on the mean logistic loss: a fast network of one layer.
 
-    A token is a sum of rows of a table, ``x_t = sum_k value_tk table[place_tk]``; a head attends by a query and reads
-    by a vector, ``f = sum_h v_h . sum_t softmax_t(q_h . x_t / sqrt(width)) x_t``. :func:`read` is the same by tensors.
+    A token is a sum of rows of a table, ``x_t = sum_k value_tk table[place_tk]``, 8 numbers wide; a head attends by a
+    query and reads by a vector, ``f = sum_h v_h . sum_t softmax_t(q_h . x_t / sqrt(8)) x_t``. :func:`read` is the same
+    by tensors.
 
     Parameters
     ----------
@@ -308,19 +309,19 @@ def train_readers(
     checks.last("rows", rows, len(seeds), rows.shape[1])
     if not 0 < checks.whole("batch", batch) <= rows.shape[1]:
         raise ValueError(f"batch is {batch}, each member has {rows.shape[1]} examples: choose at most so many")
-    shapes = {"table": (int(places.max()) + 1, width), "queries": (heads, width), "head": (heads, width)}
+    from .kernels import LANES, readers  # imports numba
+
+    shapes = {"table": (int(places.max()) + 1, LANES), "queries": (heads, LANES), "head": (heads, LANES)}
     weights = torch.stack([_drawn(shapes, seed, attention) for seed in seeds])
     at = sorted({checks.whole("at", k, 0) for k in at})
     sizes = torch.as_tensor(step_size, dtype=torch.float64).expand(len(seeds)).tolist()
-    from .kernels import readers  # imports numba
 
     found = readers(
-        places, values.double(), labels.double(), rows, seeds, weights, sizes, width=width, heads=heads, batch=batch,
+        places, values.double(), labels.double(), rows, seeds, weights, sizes, heads=heads, batch=batch,
         normalised=normalised, norm=norm, still=attention != "trained", until=until, at=at,
     )  # fmt: skip
-    parts = weights.split([math.prod(shape) for shape in shapes.values()], dim=1)
-    named = zip(shapes.items(), parts, strict=True)
-    return Readers(at, *found.unbind(-1), {name: part.view(-1, *shape) for (name, shape), part in named})
+    parts = weights.split([rows for rows, _ in shapes.values()], dim=1)
+    return Readers(at, *found.unbind(-1), dict(zip(shapes, parts, strict=True)))
 
 
 def patch_places(images, size):
@@ -348,13 +349,13 @@ def reached(record, level):
 
 
 def _drawn(shapes, seed, attention):
-    """A reader's initial weights, one behind the other: normal, tokens and head of length about 1."""
+    """A reader's initial weights, one below the other: normal, tokens and head of length about 1."""
     generator = torch.Generator().manual_seed(seed)
     drawn = {name: torch.randn(shape, generator=generator, dtype=torch.float64) for name, shape in shapes.items()}
     drawn["table"] /= shapes["table"][1] ** 0.5
     drawn["head"] /= shapes["head"][1] ** 0.5
     drawn["queries"] *= attention != "alike"
-    return torch.cat([part.flatten() for part in drawn.values()])
+    return torch.cat([*drawn.values()])
 
 
 def read(weights, places, values):
