@@ -73,24 +73,31 @@ def page_faults(text):
     inside = " ".join(match[2] for match in DRAWING.finditer(text))  # most of a page, and nothing to take apart
     found = [f"a drawing loads {address}" for one in (ADDRESS, CSS_EXTERNAL) for address in one.findall(inside)]
     soup = BeautifulSoup(DRAWING.sub(r"\1</svg>", text), "html.parser")
+    tags = {}
+    for tag in soup.find_all(True):
+        tags.setdefault(tag.name, []).append(tag)
     for name, attribute in LOADED:
-        for tag in soup.find_all(name, attrs={attribute: True}):
+        for tag in tags.get(name, []):
             if name == "link" and NOT_LOADED.intersection(tag.get("rel", [])):
                 continue
-            addresses = tag[attribute].split(",") if attribute == "srcset" else [tag[attribute]]
+            address = tag.get(attribute, "")
+            addresses = address.split(",") if attribute == "srcset" else [address]
             found += [f"<{name}> loads {address.strip()}" for address in addresses if EXTERNAL.match(address)]
-    styles = [tag.get_text() for tag in soup.find_all("style")] + [tag["style"] for tag in soup.find_all(style=True)]
+    styles = [tag.get_text() for tag in tags.get("style", [])]
+    styles += [tag["style"] for alike in tags.values() for tag in alike if tag.get("style")]
     found += [f"a style loads {address}" for style in styles for address in CSS_EXTERNAL.findall(style)]
-    for image in soup.select("article img, main img"):
+    images = [image for image in tags.get("img", []) if image.find_parent(["article", "main"])]
+    drawings = [drawing for drawing in tags.get("svg", []) if "drawing" in drawing.get("class", [])]
+    for image in images:
         alt = image.get("alt", "").strip()
         if not alt or FILE_NAME.fullmatch(alt) or Path(alt).name == Path(image.get("src", "")).name:
             found.append(f"image {image.get('src', '')[-60:]} has no alt text (alt={alt[-60:]!r})")
-    for drawing in soup.select("svg.drawing"):
+    for drawing in drawings:
         if len(drawing.get("aria-label", "").strip()) < 2:
             found.append(f"drawing {drawing['id']} has no alt text")
-    for image in soup.select("div.cell_output :is(img, svg.drawing)"):
+    for image in [*images, *drawings]:
         figure = image.find_parent("figure")
         caption = figure and figure.find("figcaption")
-        if not caption or not caption.get_text(strip=True).strip("#"):
+        if image.find_parent("div", class_="cell_output") and not (caption and caption.get_text(strip=True).strip("#")):
             found.append(f"image {(image.get('src') or image.get('id', ''))[-60:]} of a cell has no caption")
     return found

@@ -13,11 +13,12 @@ import shutil
 import sys
 import zipfile
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import nbformat
 import yaml
+from abreast import each
 from PIL import Image
 from pybtex.database import parse_file
 
@@ -80,12 +81,17 @@ def write(built):
     macros = config.get("sphinx", {}).get("config", {}).get("mathjax3_config", {}).get("tex", {}).get("macros", {})
     book = {"title": config["title"], "site": site_of(config), "labels": labels(pages), "macros": macros}
     book |= {"works": parse_file("book/references.bib").entries, "digest": library_zip(built / "_static/lib.zip")}
-    for page, notebook in pages.items():
-        if "kernelspec" in notebook.metadata:
-            nbformat.write(downloadable(page, notebook, book), sources / (page + ".ipynb"))
+    offered = {page: notebook for page, notebook in pages.items() if "kernelspec" in notebook.metadata}
+    each(partial(replace, sources, book), offered.items())
     (built / "binder").mkdir()
     shutil.copyfile("requirements.lock", built / "binder/requirements.txt")
     (built / "binder/runtime.txt").write_text("python-3.11\n")
+
+
+def replace(sources, book, offered):
+    """Write the notebook that a page offers."""
+    page, notebook = offered
+    nbformat.write(downloadable(page, notebook, book), sources / (page + ".ipynb"))
 
 
 def library_zip(path):

@@ -169,7 +169,7 @@ def head(text, name, title, address, site):
 def lead(text):
     """Return the beginning of a page in plain words, up to the end of a sentence where one comes soon enough."""
     article = text.partition("<article")[2].partition("</h1>")[2]
-    start = re.split(r'<section|<figure|<h2|<div class="cell|</article', article, maxsplit=1)[0]
+    start = re.split(r'<section|<figure|<h2|<pre|<div class="cell|</article', article, maxsplit=1)[0]
     soup = BeautifulSoup(start, "html.parser")
     for part in soup(["table", "svg"]):
         part.decompose()

@@ -1,13 +1,16 @@
 """What the pages show of the ledger: totals, scoreboard and runs, as MyST that they include from ``_generated/``."""
 
 import json
+import math
 import re
 import sys
 import tomllib
 from collections import Counter
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
+from statistics import NormalDist
 
 import corrections as corrected
 import downloads
@@ -125,7 +128,12 @@ def called(row):
 
 def optional(path):
     """Return what a file holds that other commands make, and nothing where it is not there."""
-    return json_of(path) if path.exists() else {}
+    return _held(path, path.stat().st_mtime_ns) if path.exists() else {}
+
+
+@cache
+def _held(path, _):
+    return json_of(path)
 
 
 def same_code(chapter, entry):
@@ -154,10 +162,9 @@ def seeds(row):
 
 def low_high(held, of):
     """Return Wilson's 95 % interval of a share."""
-    from scipy.stats import binomtest
-
-    ends = binomtest(held, of).proportion_ci(0.95, "wilson")
-    return f"{ends.low:.2f} to {ends.high:.2f}"
+    squared = NormalDist().inv_cdf(0.975) ** 2
+    middle, half = held + squared / 2, math.sqrt(squared * (held * (of - held) / of + squared / 4))
+    return f"{(middle - half) / (of + squared):.2f} to {(middle + half) / (of + squared):.2f}"
 
 
 def seeds_of(rows):
