@@ -110,6 +110,41 @@ def test_chapters_that_no_asked_mutant_names_are_not_run(book):
     assert "part/other" not in done.stdout
 
 
+def of_lists(count):
+    """Near mutants by these numbers, each for two chapters, and one that is gross."""
+    near = [mutants.Mutant(f"near-{k}", "near", "", "a.py", "", ("good", "fine")) for k in range(count)]
+    return [*near, mutants.Mutant("all", "gross", "", "a.py", "", ("good",))]
+
+
+def test_unless_told_which_it_takes_some_and_other_ones_for_each_commit():
+    turned = {"turned": ["row"]}
+    before = {f"near-{k}": {"chapters": {"fine": turned, "good": {"turned": []}}} for k in range(50, 200)}
+    one, again, other = (mutants.part_of(of_lists(200), before, seed) for seed in ("a", "a", "b"))
+    assert one == again != other
+    assert len(one) == mutants.PART["near"] + 1
+    assert one[-1].name == "all"
+    chapters = {int(mutant.name[5:]): mutant.chapters for mutant in one[:-1]}
+    assert {found for number, found in chapters.items() if number >= 50} == {("fine",)}
+    assert {found for number, found in chapters.items() if number < 50} == {("good", "fine")}
+    assert mutants.part_of(of_lists(5), {}, "a")[-1] == of_lists(5)[-1]
+
+
+def test_of_some_that_turned_by_the_record_none_may_survive(book, tried):
+    before = json.loads((book.folder / "book/mutants.json").read_text())
+    untold = book.script("mutants", JOBS="2", TIMEOUT="2")
+    assert untold.returncode == 0, untold.stderr
+    assert "near: 2 mutants: 1 turned, 1 survived" in untold.stdout
+    changed = json.loads(json.dumps(before))
+    changed["mutants"]["another"]["chapters"]["part/good"]["turned"] = ["high"]
+    try:
+        (book.folder / "book/mutants.json").write_text(json.dumps(changed))
+        done = book.script("mutants", JOBS="2", TIMEOUT="2")
+    finally:
+        (book.folder / "book/mutants.json").write_text(json.dumps(before))
+    assert done.returncode == 1
+    assert done.stderr.strip() == "another turned a verdict by book/mutants.json: see the survivors above"
+
+
 def test_claims_that_no_near_mutant_turns_are_counted(tried):
     done, report = tried
     assert report["unturned"] == {"part/good": []}

@@ -3,7 +3,8 @@
 A row that no near mutant turns holds, or fails, by construction. Near and gross mutants are written by hand in
 ``tests/mutants``, each with the chapters whose verdicts it should turn; a third kind is drawn by a seed from all
 changes of operators and constants, and only reported. A crash, or a run that does not end, turns no verdict: they are
-apart.
+apart. Unless it is told which, a call takes those of a quarter of an hour, other ones for each commit, and holds them
+against the record of all.
 """
 
 import ast
@@ -12,6 +13,7 @@ import fnmatch
 import json
 import math
 import os
+import random
 import resource
 import signal
 import sys
@@ -36,6 +38,7 @@ FINISHED = LISTS / "finished.yml"
 FOLDER, REPORT, RECORD = Path("build/mutants"), Path("build/mutants.json"), Path("book/mutants.json")
 KINDS = ("near", "gross", "random")
 DRAWN, SEED = 60, 0
+PART = {"near": 60, "random": 20}  # how many are tried unless it is said which; all of the gross ones
 APART = ("figures.py", "_compiled.py")  # not drawn from: pictures have no verdict, and the cache sees no such change
 MOST_CHAPTERS = 3
 ENOUGH = 0.95  # part of the near mutants that turn a verdict, and of the claims that one of them turns
@@ -83,6 +86,11 @@ def written(kind):
     if not isinstance(entries, dict):
         raise BookError(f"{path} is {str(entries)[:60]}: write a name, and below it what, file, old, new, chapters")
     return [_mutant(kind, name, entry, f"{name} of {path}") for name, entry in entries.items()]
+
+
+def recorded():
+    """Return what became of the mutants by hand, by the book's record."""
+    return json_of(RECORD)["mutants"] if RECORD.exists() else {}
 
 
 def _mutant(kind, name, entry, where):
@@ -246,13 +254,11 @@ def run_all(mutants, chosen, base, jobs, whole):
     A mutant goes from chapter to chapter until it turns a verdict, first to those where it did in the book's record;
     for the whole result one by hand goes through all of its.
     """
-    codes = {name: hash_of(name, {}) for name in chosen}
-    before = json_of(RECORD)["mutants"] if RECORD.exists() else {}
+    codes, before = {name: hash_of(name, {}) for name in chosen}, recorded()
 
     def order(one):
-        known = before.get(one.name, {}).get("chapters", {})
         there = [name for name in one.chapters if name in chosen]
-        return sorted(there, key=lambda name: (not known.get(name, {}).get("turned"), base[name]["seconds"]))
+        return sorted(there, key=lambda name: (name not in turned_in(before, one), base[name]["seconds"]))
 
     groups = [
         [Run(name, code_of(name), chosen[name], one, limit_of(one, base[name]["seconds"])) for name in order(one)]
@@ -292,10 +298,11 @@ def unturned(found, base):
     }
 
 
-def show(mutants, found, base, whole):
+def show(mutants, found, base, whole, part=False):
     """Print what became of each kind, the survivors, and claims that nothing turned; return what is too few.
 
-    Which claims turn is known where mutants went through all of their chapters.
+    Which claims turn is known where mutants went through all of their chapters. Of a part none may survive that does
+    not by the record.
     """
     faults = []
     for kind in KINDS:
@@ -309,8 +316,11 @@ def show(mutants, found, base, whole):
                 reason = f" ({one.survives})" * bool(one.survives)
                 print(f"  {word}: {one.name}: {one.what}, in {', '.join(found[one.name]['chapters'])}{reason}")
         turned = list(fates.values()).count("turned")
-        if kind == "near" and turned < ENOUGH * len(tried):
-            faults.append(f"{turned} of {len(tried)} near mutants turn a verdict")
+        if part:
+            lost = [one.name for one in tried if fates[one] != "turned" and turned_in(recorded(), one)]
+            faults += [f"{', '.join(lost)} turned a verdict by {RECORD}"] * bool(lost)
+        elif kind == "near" and turned < ENOUGH * len(tried):
+            faults.append(f"{turned} of {len(tried)} near mutants turn a verdict, and {ENOUGH:.0%} must")
     if not whole:
         return faults
     rows = unturned(found, base)
@@ -319,7 +329,7 @@ def show(mutants, found, base, whole):
     print(f"\nclaims that no near mutant turns: {missed} of {claims}")
     print("".join(f"  {chapter}: {', '.join(names)}\n" for chapter, names in rows.items() if names), end="")
     if missed > (1 - ENOUGH) * claims:
-        faults.append(f"{claims - missed} of {claims} claims are turned by one")
+        faults.append(f"{claims - missed} of {claims} claims are turned by one, and {ENOUGH:.0%} must")
     return faults
 
 
@@ -348,6 +358,22 @@ def chosen_mutants(only, mutants):
 
 def _fits(mutant, pattern):
     return pattern == mutant.kind or fnmatch.fnmatchcase(mutant.name, pattern)
+
+
+def part_of(mutants, before, seed):
+    """Return mutants for a quarter of an hour, drawn by the seed, each for a chapter where it is known to turn one."""
+    draw, kept = random.Random(seed), []
+    for kind in KINDS:
+        alike = [one for one in mutants if one.kind == kind]
+        kept += draw.sample(alike, min(PART.get(kind, len(alike)), len(alike)))
+    known = {one.name: [name for name in one.chapters if name in turned_in(before, one)] for one in kept}
+    return [one._replace(chapters=tuple(known[one.name][:1]) or one.chapters) for one in kept]
+
+
+def turned_in(before, mutant):
+    """Return the chapters of which a mutant turned a verdict, by the book's record."""
+    tried = before.get(mutant.name, {}).get("chapters", {})
+    return {chapter for chapter, entry in tried.items() if entry["turned"]}
 
 
 def write(report, chosen, path):
@@ -383,24 +409,27 @@ def try_out(chosen, only, jobs, whole):
     by_hand, drawn = [one for kind in ("near", "gross") for one in written(kind)], random_ones()
     if twice := {one.name for one in by_hand if [other.name for other in by_hand].count(one.name) > 1}:
         raise BookError(f"two mutants are called {', '.join(sorted(twice))}: names are unique in {LISTS}")
-    mutants = chosen_mutants(only, [*by_hand, *drawn])
+    mutants, part = chosen_mutants(only, [*by_hand, *drawn]), not (only or whole)
+    if part:
+        mark_commit()
+        mutants = part_of(mutants, recorded(), commit())
     watched = any(one in drawn for one in mutants)
     if not watched and not any(set(one.chapters) & chosen.keys() for one in mutants):
         raise BookError(f"ONLY is {only!r}, of which no mutant names {' or '.join(chosen)}: take others, or no NAME")
-    if only and not watched:
+    if part or (only and not watched):
         named = {name for one in mutants for name in one.chapters}
         chosen = {name: values for name, values in chosen.items() if name in named}
     bare.warm()
     base = unchanged(chosen, jobs, watched)
     quickest = sorted(base, key=lambda name: base[name]["seconds"])
     reach = {
-        one: tuple(name for name in quickest if drawn[one] in base[name]["called"])[:MOST_CHAPTERS]
+        one: tuple(name for name in quickest if drawn[one] in base[name]["called"])[: 1 if part else MOST_CHAPTERS]
         for one in mutants
         if one in drawn
     }
     mutants = [one._replace(chapters=reach.get(one, one.chapters)) for one in mutants]
     found = run_all(mutants, chosen, base, jobs, whole)
-    faults = show(mutants, found, base, whole)
+    faults = show(mutants, found, base, whole, part)
     mark_commit()
     random = {one.name for one in mutants if one.kind == "random"}
     report = {
@@ -428,7 +457,7 @@ def main():
             write(report, chosen, path)
     print(f"{time.monotonic() - started:.0f} s; all of it: {REPORT}")
     if faults and not only:
-        raise BookError(f"{' and '.join(faults)}, and {ENOUGH:.0%} must: see the survivors above")
+        raise BookError(f"{'; '.join(faults)}: see the survivors above")
 
 
 if __name__ == "__main__":
