@@ -98,3 +98,21 @@ def test_binder_compiles_after_the_environment():
     called = [words[1] for words in lines if words[:1] == ["python"]]
     assert called == ["workflow/environment.py", "workflow/kernels.py"]
     assert ["set", "-e"] in lines
+
+
+def test_new_packages_are_compiled_to_bytecode_once(folder, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "workflow")
+    import kernels
+
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    (packages / "one.py").write_text("x = 1")
+    (packages / "template.py").write_text("{{ no Python }}")
+    monkeypatch.setattr(kernels.sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(kernels.sysconfig, "get_path", lambda name: str(packages))
+    kernels.compile_installed()
+    assert not (packages / "__pycache__").exists()
+    (tmp_path / kernels.UNREAD).touch()
+    kernels.compile_installed()
+    assert [path.name.partition(".")[0] for path in (packages / "__pycache__").iterdir()] == ["one"]
+    assert not (tmp_path / kernels.UNREAD).exists()

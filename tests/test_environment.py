@@ -134,3 +134,55 @@ def test_what_a_github_workflow_calls_is_there(path):
     uses = re.findall(r"uses: (\S+)", text)
     assert uses
     assert all(re.fullmatch(r"[\w/.-]+@[0-9a-f]{40}", action) for action in uses), "actions are pinned by commit"
+
+
+def test_uv_looks_where_pip_does():
+    listed = [
+        "global.extra-index-url='https://one.example/simple file:///two'",
+        "global.index-url='https://three.example/simple'",
+        "install.index-url='https://four.example/simple'",
+        ":env:.find-links='/wheels'",
+        "global.cert='/certificates.crt'",
+        "global.timeout='60'",
+        "freeze.index-url='https://five.example/simple'",
+    ]
+    options, variables = environment.as_pip_does("\n".join(listed))
+    assert options[2:] == [
+        *("--index-url", "https://four.example/simple"),
+        *("--extra-index-url", "https://one.example/simple", "--extra-index-url", "file:///two"),
+        *("--find-links", "/wheels"),
+    ]
+    assert variables == {"SSL_CERT_FILE": "/certificates.crt"}
+    assert "--no-index" in environment.as_pip_does("global.no-index='true'")[0]
+
+
+INSTALLER = """#!{python}
+import pathlib, sys
+with open("{calls}", "a") as calls:
+    calls.write(" ".join([pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]) + "\\n")
+if sys.argv[2:4] == ["pip", "config"]:
+    print("global.find-links='/wheels'")
+sys.exit({failing})
+"""
+
+
+@pytest.mark.parametrize(
+    ("failing", "last"),
+    [(False, "uv pip install"), ("sys.argv[0].endswith('/uv')", "python -m pip install --no-compile"), (True, "")],
+    ids=["uv", "uv fails", "both fail"],
+)
+def test_pip_installs_where_uv_fails_and_a_failure_names_the_log(tmp_path, monkeypatch, capsys, failing, last):
+    calls, log = tmp_path / "calls", tmp_path / "install.log"
+    for name in ("python", "uv"):
+        (tmp_path / name).write_text(INSTALLER.format(python=sys.executable, calls=calls, failing=failing))
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.chdir(ROOT)
+    if last:
+        environment.install(str(tmp_path / "python"), str(log))
+        called = calls.read_text().splitlines()[-1]
+        assert called.startswith(last)
+        assert "-c requirements.lock" in called
+        assert ("pip takes its place" in capsys.readouterr().out) == bool(failing)
+    else:
+        with pytest.raises(SystemExit, match=f"environment: pip failed, see {log}"):
+            environment.install(str(tmp_path / "python"), str(log))
