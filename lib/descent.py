@@ -248,7 +248,7 @@ def compiled(problem, loss, theta, rules=()):
     """Whether :mod:`lib.kernels` has what a run needs; otherwise it goes by tensors.
 
     It has linear heads without a mask, in float64 on the CPU, with the losses and step rules of this library; Polyak's
-    step for the problem and the loss of the run itself.
+    step for the problem and the loss of the run itself; tokens on one spot must be alike.
     """
     known = [getattr(rule, "known", None) for rule in rules]
     of_tensors = (getattr(problem, name, None) for name in ("head", "mask"))
@@ -258,7 +258,8 @@ def compiled(problem, loss, theta, rules=()):
         if one.step_size is not None:
             _check_step_size(one.step_size, theta.shape[:-1])
     own = all(one.problem in (None, problem) and one.loss in (None, loss) for one in known)
-    return own and theta.device.type == "cpu" and theta.dtype == problem.keys.dtype == torch.float64
+    in_float64 = theta.device.type == "cpu" and theta.dtype == problem.keys.dtype == torch.float64
+    return own and in_float64 and problem.alike
 
 
 def kept_iterations(iterations, record):

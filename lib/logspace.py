@@ -27,7 +27,7 @@ def gradient(problem, loss, theta):
     """Return the gradient of the risk in theta, exact to rounding at any norm of theta.
 
     Equations (13) and (18) of arXiv:2306.13596, (1/n) sum_i loss'(u_i) A_i^T (diag(a_i) - a_i a_i^T) gamma_i,
-    with every factor that can underflow kept as a logarithm.
+    with every factor that can underflow kept as a logarithm. Tokens on one spot count as one with their mean score.
 
     Parameters
     ----------
@@ -57,6 +57,7 @@ def gradient(problem, loss, theta):
     odds = log_odds.exp()
     total = odds.sum(-1, keepdim=True)
     margins, scores = problem.margins(odds / total)
+    scores = problem.by_spot(scores)  # with two scores on the top token's spot all else would be lost in rounding
     if problem.head is None:  # the margin as the top token's, less a drop that may be far below its rounding
         top_scores = scores.expand(logits.shape).gather(-1, top)
         drop = (odds / total * (top_scores - scores)).sum(-1)

@@ -7,6 +7,7 @@ vec(W), row by row, and the rows of A_i are k_it (outer) z_i, which are never fo
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -42,9 +43,37 @@ class Batch:
         batch = self.batch_shape
         return {name: value.expand(*batch, *value.shape[-len(OWN[name]) :]) for name, value in self._tensors().items()}
 
+    @cached_property
+    def together(self):
+        """Which tokens of an input lie on one spot, bool (..., n, T, T); None where no two of them do.
+
+        They have one logit at every theta, and so one share of the attention.
+        """
+        if not (self.keys[..., 0].sort(dim=-1).values.diff(dim=-1) == 0).any():
+            return None
+        same = _same(self.keys)
+        if self.mask is not None:
+            same = same & self.mask[..., :, None] & self.mask[..., None, :]
+        return same if same.sum() > same.diagonal(dim1=-2, dim2=-1).sum() else None
+
+    @cached_property
+    def alike(self):
+        """Whether tokens of an input on one spot are one to the head, too."""
+        if self.together is None:
+            return True
+        arrays = self._expanded()
+        seen = arrays["scores"][..., None] if "scores" in arrays else arrays["tokens"]
+        return bool((_same(seen) | ~self.together).all())
+
     def __getitem__(self, index):
         """Return the problem at ``index`` of the leading batch dimensions."""
         return replace(self, **{name: value[index] for name, value in self._expanded().items()})
+
+
+def _same(vectors):
+    """Which of the vectors (..., T, d) are equal, bool (..., T, T)."""
+    found = (vectors + 0.0).flatten(0, -2).unique(dim=0, return_inverse=True)[1].view(vectors.shape[:-1])  # -0 is 0
+    return found[..., :, None] == found[..., None, :]
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,6 +250,15 @@ class Problem(Batch):
         top = attention.argmax(-1)[..., None, None].expand(*tokens.shape[:-2], 1, tokens.shape[-1])
         away = tokens - tokens.gather(-2, top)
         return problem.labels * values, problem.labels[..., None] * torch.einsum("...ntc,...nc->...nt", away, slopes)
+
+    def by_spot(self, scores):
+        """Scores (..., n, T), each the mean over the tokens on its spot: the risk and its gradient know no other."""
+        if self.together is None:
+            return scores
+        others = scores[..., None, :]
+        apart = (self.together & (others != scores[..., None])).any(-1)
+        means = torch.where(self.together, others, 0.0).sum(-1) / self.together.sum(-1).clamp(min=1)
+        return torch.where(apart, means, scores)
 
     def risk(self, loss, theta):
         """L(theta), the mean loss over inputs, shape (...)."""

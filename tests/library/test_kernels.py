@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lib import flow, joint, kernels, losses
@@ -22,6 +22,7 @@ from tests.library.problems import (
     seeded,
     seeds,
     textbook_gradient,
+    with_fields,
 )
 
 LOSSES = [losses.logistic, losses.exponential, losses.correlation, losses.cubic(0.5), losses.sigmoid]
@@ -46,6 +47,7 @@ def exact_problems(draw):
     queries = None if drawn.queries is None else on_a_grid(drawn.queries)
     scores = on_a_grid(drawn.scores, draw(st.sampled_from([2.0**-20, 1.0])))  # the coarse ones tie
     problem = Problem(on_a_grid(drawn.keys), scores, queries)
+    assume(problem.alike)
     length = draw(st.sampled_from([0.0, 1.0, 30.0, 1000.0, 20000.0]))
     return problem, on_a_grid(random_theta(draw(seeds), problem, length=length))
 
@@ -221,6 +223,9 @@ def test_only_what_is_known_is_compiled():
     assert not compiled(problem, losses.logistic, start, [other])
     assert not compiled(curved, losses.logistic, start, [rule])
     assert not compiled(single, losses.logistic, start, [rule])
+    doubled = torch.cat([problem.keys[:, :1], problem.keys[:, :-1]], dim=1)
+    assert not compiled(with_fields(problem, keys=doubled), losses.logistic, start, [rule])
+    assert compiled(Problem(doubled, doubled[..., 0]), losses.logistic, start, [rule])
     assert not compiled(problem, losses.Loss("mine", *[None] * 4), start, [rule])
 
 

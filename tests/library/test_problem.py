@@ -135,6 +135,46 @@ def test_gradient_is_right_in_every_direction(loss, length, seed):
     agrees_with_textbook(problem, loss, length * unit(random_theta(seed, problem)))
 
 
+def on_one_spot(seed, **sizes):
+    """A problem in which the first two tokens of each input differ in their scores alone."""
+    problem = random_problem(seed, n=2, T=4, d=3, **sizes)
+    return with_fields(problem, keys=torch.cat([problem.keys[:, :1], problem.keys[:, :-1]], dim=1))
+
+
+@pytest.mark.parametrize("queries", [0, 2], ids=["prompt", "queries"])
+@pytest.mark.parametrize("length", [1.0, *LENGTHS[:2]])
+@pytest.mark.parametrize("seed", range(4))
+def test_tokens_on_one_spot_leave_the_gradient_of_the_others(length, seed, queries):
+    problem = on_one_spot(seed, queries=queries)
+    toward = (
+        problem.keys[:, 0].mean(0)
+        if not queries
+        else torch.einsum("nd,ne->de", problem.keys[:, 0], problem.queries).flatten()
+    )
+    agrees_with_textbook(problem, losses.logistic, length * unit(toward))
+    agrees_with_textbook(problem, losses.logistic, length * unit(random_theta(seed, problem)))
+
+
+def test_tokens_on_one_spot_count_as_one_with_their_mean_score():
+    problem = Problem([[[0.0, 1.0], [-0.0, 1.0], [3.0, 2.0]]], [[1.0, 0.0, 7.0]])
+    assert problem.together[0].tolist() == [[True, True, False], [True, True, False], [False, False, True]]
+    assert problem.by_spot(problem.scores).tolist() == [[0.5, 0.5, 7.0]]
+    assert not problem.alike
+    assert Problem(problem.keys, [[1.0, 1.0, 7.0]]).alike
+    assert JointProblem(problem.keys, [1.0]).alike
+    assert not JointProblem([[[1.0], [2.0], [3.0]]], [1.0], problem.keys).alike
+    apart = Problem([[[0.0, 1.0], [0.0, 2.0], [3.0, 2.0]]], [[1.0, 0.0, 7.0]])
+    assert apart.together is None
+    hidden = Problem([[[0.0, 0.0], [1.0, 2.0], [3.0, 2.0]]], [[1.0, 0.0, 7.0]], mask=[[True, True, False]])
+    assert hidden.together is None  # what the mask hides is on no spot, though its key is set to 0
+
+
+def test_descent_goes_on_where_a_token_lies_on_the_selected_ones_spot():
+    problem = Problem([[[2.0, 0.0], [2.0, 0.0], [0.0, 1.0]]], [[3.0, 1.0, 1.0]])
+    path = run(problem, losses.logistic, torch.zeros(2), normalised(1.0), 2000)
+    assert one_minus_cosine(path.theta[-1], torch.tensor([2.0, -1.0])) < 1e-12
+
+
 @pytest.mark.parametrize(
     ("keys", "scores"),
     [
