@@ -72,8 +72,12 @@ class Batch:
 
 def _same(vectors):
     """Which of the vectors (..., T, d) are equal, bool (..., T, T)."""
-    found = (vectors + 0.0).flatten(0, -2).unique(dim=0, return_inverse=True)[1].view(vectors.shape[:-1])  # -0 is 0
-    return found[..., :, None] == found[..., None, :]
+    same = torch.ones((), dtype=torch.bool, device=vectors.device)
+    for column in vectors.unbind(-1):
+        same = same & (column[..., :, None] == column[..., None, :])
+        if same.sum() == column.numel():  # no two are left
+            break
+    return same
 
 
 @dataclass(frozen=True, eq=False)
