@@ -1444,9 +1444,9 @@ def _spread(kernel, start, kept, norm, *arguments):
 
 
 def _in_parts(trials, call):
-    """Call with the first and the last of equal parts of the trials, on torch's number of threads."""
-    threads = torch.get_num_threads()
-    bounds = np.linspace(0, trials, min(threads, trials) + 1).astype(int)
+    """Call with the first and the last of equal parts of the trials, whole lanes, on torch's number of threads."""
+    threads, blocks = torch.get_num_threads(), -(-trials // LANES)
+    bounds = np.minimum(LANES * np.linspace(0, blocks, min(threads, blocks) + 1).astype(int), trials)
     if len(bounds) == 2:
         call(0, trials)
     else:
