@@ -1431,7 +1431,7 @@ def _sizes(rule, batch):
 
 
 def _spread(kernel, start, kept, norm, *arguments):
-    """Run a kernel over the trials, in equal parts on torch's number of threads; a trial is the same on any of them."""
+    """Run a kernel over the trials, in parts on torch's number of threads; a trial is the same on any of them."""
     trials = math.prod(start.shape[:-1])
     out, failed = np.empty((len(kept), trials, start.shape[-1])), np.zeros(trials, dtype=np.int64)
     kept = np.array(kept, dtype=np.int64)
@@ -1444,11 +1444,12 @@ def _spread(kernel, start, kept, norm, *arguments):
 
 
 def _in_parts(trials, call):
-    """Call with the first and the last of equal parts of the trials, whole lanes, on torch's number of threads."""
+    """Call with the first and the last of parts of the trials, whole lanes, on torch's number of threads."""
     threads, blocks = torch.get_num_threads(), -(-trials // LANES)
-    bounds = np.minimum(LANES * np.linspace(0, blocks, min(threads, blocks) + 1).astype(int), trials)
-    if len(bounds) == 2:
+    if threads == 1 or blocks < 2:
         call(0, trials)
     else:
+        parts = min(4 * threads, blocks)  # more than threads: a core that is held up leaves some to the others
+        bounds = np.minimum(LANES * np.linspace(0, blocks, parts + 1).astype(int), trials)
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(call, bounds[:-1], bounds[1:]))
