@@ -154,7 +154,7 @@ def check_paths(rows):
     """Paths to 1e-8 until rounding decides in the library; nine tenths of all iterates are compared.
 
     It decides where starts beside this one go another way, or where they do when all keys are moved by one vector,
-    which changes no attention: pulls of tokens that lie on one spot cancel there, and what is left of them is rounding.
+    which changes no attention and rounds all differences of keys anew.
     """
     compared = whole = 0
     for problem, case, answer in rows:
@@ -381,11 +381,12 @@ MUTANTS = {  # text of the engine, what it becomes
         "factor * (ay - pull * by)",
         "factor * (ay - (shift === 0 ? pull * by : 0))",
     ),
-    "the score of the token that is left stays": ("own[i] = scores[i][top];", "own[i] ||= scores[i][top];"),
+    "the score of the token that is left stays": ("own[i] = means[top];", "own[i] ||= means[top];"),
+    "tokens on one spot count as the first of them": ("(score - same[0])", "0 * score"),
     "what is faint is lost": ("Math.abs(pull) < FAINT", "pull === 0"),
     "the slope is that of the other side": ("1 / (1 + Math.exp(margin))", "1 / (1 + Math.exp(-margin))"),
     "the step is as long as the gradient": ("0 : rule.size / size;", "0 : rule.size;"),
-    "the step's length is in the wrong norm": ("length([gx, gy], dual(norm))", "length([gx, gy], norm)"),
+    "the step's length is in the wrong norm": ("length(room.found, dual(norm))", "length(room.found, norm)"),
     "a mirror map is not inverted": ("inverse = 1 / (norm - 1)", "inverse = norm - 1"),
     "one row alone is never tried": ("required[i] > 0) consider", "required[i] > 9) consider"),
     "two rows are never tried": ("for (let j = 0; j < i; j++) consider", "for (let j = i; j < i; j++) consider"),
@@ -405,7 +406,7 @@ MUTANTS = {  # text of the engine, what it becomes
     ),
     "a proof needs rows that are not there": (" || three[at] >= rows.length)", ")"),
     "a proof may have a row of the wrong side": ("turn * sign < 0 || ", ""),
-    "neighbours that tie do not count": ("> 0) {\n        const best", ">= 0) {\n        const best"),
+    "neighbours that tie do not count": ("> 0) found.push", ">= 0) found.push"),
     "neighbours are all tokens": ("Math.abs(margin - 1) <= TIGHT", "margin >= 1 - TIGHT"),
     "too many choices are left out early": (
         ">= -1e-9 * length(first) * length(row)",

@@ -66,15 +66,22 @@ function workspace({ keys, scores }, p) {
   return room;
 }
 
-/** Fill in room.own, the score of the token that p selects in each input, and room.rows: by how much all others exceed it in x, y and score. */
+/**
+ * Fill in room.own, the score of the token that p selects in each input, and room.rows: by how much all others exceed it in x, y and score. Tokens on one
+ * spot share their attention at any p, so each counts with their mean score.
+ */
 function refer(room) {
   const { keys, scores, rows, own } = room;
   let to = 0;
   selectedAt(room, room.p).forEach((top, i) => {
-    own[i] = scores[i][top];
+    const means = keys[i].map((key) => {
+      const same = scores[i].filter((_, t) => !apart(key, keys[i][t]));
+      return same.reduce((sum, score) => sum + (score - same[0]) / same.length, same[0]);
+    });
+    own[i] = means[top];
     keys[i].forEach((key, t) => {
       if (t === top) return;
-      rows.set([...minus(key, keys[i][top]), scores[i][t] - own[i]], to);
+      rows.set([...minus(key, keys[i][top]), means[t] - own[i]], to);
       to += 3;
     });
   });
@@ -187,7 +194,7 @@ export function descend(problem, loss, start, rule, iterations, norm = 2, every 
     mx -= step * found[0];
     my -= step * found[1];
     const x = raise(mx, inverse), y = raise(my, inverse);
-    if (Number.isFinite(x) && Number.isFinite(y)) {
+    if (Number.isFinite(x - y)) {
       p[0] = x;
       p[1] = y;
     }
@@ -201,7 +208,7 @@ export function descend(problem, loss, start, rule, iterations, norm = 2, every 
 
 function stepLength(room, rule, norm) {
   if (rule.kind === "constant") return rule.size * Math.exp(logScale(room));
-  const gx = room.found[0], gy = room.found[1], size = norm === 2 ? Math.sqrt(gx * gx + gy * gy) : length([gx, gy], dual(norm));
+  const size = length(room.found, dual(norm));
   return size === 0 ? 0 : rule.size / size;
 }
 
@@ -225,9 +232,9 @@ export function flow(problem, loss, start, last) {
   const ahead = (to, a, b, d) => {
     for (let c = 0; c < 3; c++) p[c] = now[c] + moved(c, a, b, d);
     gradientIn(room, loss);
-    const gx = found[0], gy = found[1], size = Math.sqrt(gx * gx + gy * gy) || 1, share = 1 / (1 + Math.exp(-p[2] - logScale(room)) / size);
-    speeds[to] = (-share * gx) / size;
-    speeds[to + 1] = (-share * gy) / size;
+    const size = length(found) || 1, share = 1 / (1 + Math.exp(-p[2] - logScale(room)) / size);
+    speeds[to] = (-share * found[0]) / size;
+    speeds[to + 1] = (-share * found[1]) / size;
     speeds[to + 2] = 1 - share;
   };
   ahead(0, 0, 0, 0);
@@ -264,7 +271,7 @@ export function follow(problem, loss, start, rule, iterations, every = 1) {
 /** Index of the largest logit of each input, the first of those that tie. */
 export function selectedAt({ keys }, p) {
   return keys.map((tokens) => {
-    const logits = tokens.map((key) => key[0] * p[0] + key[1] * p[1]);
+    const logits = tokens.map((key) => dot(key, p));
     return logits.indexOf(Math.max(...logits));
   });
 }
@@ -327,7 +334,7 @@ function onTwoRows(a, b, r, s) {
   if (Math.abs(area) <= 1e-14 * length(a) * length(b)) return undefined;
   const solve = (u, v) => [(u * b[1] - v * a[1]) / area, (v * a[0] - u * b[0]) / area];
   const theta = solve(r, s), rest = solve(r - dot(a, theta), s - dot(b, theta));
-  return [theta[0] + rest[0], theta[1] + rest[1]];
+  return minus(theta, times(-1, rest));
 }
 
 /** Multipliers of the rows named: their combination is the gradient of |theta|_p^2 / 2. */
@@ -361,10 +368,10 @@ export function separator(rows, norm = 2, required = rows.map(() => 1)) {
     if (dot(row, row) > 0 && required[i] > 0) consider(onOneRow(row, required[i], norm), [i]);
     for (let j = 0; j < i; j++) consider(onTwoRows(rows[j], row, required[j], required[i]), [j, i]);
   });
-  const duals = rows.map(() => 0), none = rows.map(() => 0);
+  const duals = rows.map(() => 0);
   if (best) best.named.forEach((k, j) => (duals[k] = Math.max(best.lambda[j], 0)));
   if (!best || length(best.theta) > limit) {
-    return { feasible: false, theta: [0, 0], duals, margins: none };
+    return { feasible: false, theta: [0, 0], duals, margins: rows.map(() => 0) };
   }
   const least = Math.min(...rows.map((row, k) => (required[k] > 0 ? dot(row, best.theta) / required[k] : Infinity)));
   const theta = times(1 / least, best.theta);
@@ -396,10 +403,8 @@ export function locallyOptimal(problem) {
     const i = selected.length;
     if (i === keys.length) {
       const solution = separator(rows);
-      if (solution.feasible && scoreGap(problem, selected, solution.theta) > 0) {
-        const best = selected.every((token, input) => scores[input][token] === Math.max(...scores[input]));
-        found.push({ selected, separator: solution, best });
-      }
+      const best = selected.every((token, input) => scores[input][token] === Math.max(...scores[input]));
+      if (solution.feasible && scoreGap(problem, selected, solution.theta) > 0) found.push({ selected, separator: solution, best });
       return;
     }
     keys[i].forEach((key, token) => {
@@ -437,7 +442,7 @@ export function border({ keys, scores }, loss) {
   if (kept < 0) return null;
   const [high, low] = [0, 1].map((which) => scores.map((row, i) => row[which ? 1 - best[i] : best[i]])), lost = 1 - kept;
   const level = logPull(loss, high[kept], (high[kept] - low[kept]) * -along[kept]) - logPull(loss, low[lost], (high[lost] - low[lost]) * along[lost]);
-  return Number.isFinite(level) ? { row: [rows[0][0] + rows[1][0], rows[0][1] + rows[1][1]], level } : null;
+  return Number.isFinite(level) ? { row: minus(rows[0], times(-1, rows[1])), level } : null;
 }
 
 // ---- head and prompt together ----------------------------------------------------------------------------------------------------------------
