@@ -118,8 +118,8 @@ def of_lists(count):
 
 def test_unless_told_which_it_takes_some_and_other_ones_for_each_commit():
     turned = {"turned": ["row"]}
-    before = {f"near-{k}": {"chapters": {"fine": turned, "good": {"turned": []}}} for k in range(50, 200)}
-    one, again, other = (mutants.part_of(of_lists(200), before, seed) for seed in ("a", "a", "b"))
+    before = {f"near-{k}": {"chapters": {"fine": turned, "good": {"turned": []}}} for k in range(50, 300)}
+    one, again, other = (mutants.part_of(of_lists(300), before, seed) for seed in ("a", "a", "b"))
     assert one == again != other
     assert len(one) == mutants.PART["near"] + 1
     assert one[-1].name == "all"
