@@ -108,11 +108,25 @@ def test_python_finds_lib_from_any_folder_once_it_was_told_of_it(tmp_path):
     assert found.stdout == f"{ROOT / 'lib/__init__.py'}\n"
 
 
+REMEDIES = {
+    "python3.12": "Name another one: make PYTHON=python3.12",
+    "uv": f"uv brings one: uv python install {PYTHONS[-1]} ",
+    "conda": f"conda brings one: conda create -n book python={PYTHONS[-1]} ",
+    "": f"Install Python {PYTHONS[-1]}; ",
+}
+
+
 @pytest.mark.parametrize("version", [(3, 9, 18), (3, environment.NEWEST[1] + 1, 0)])
-def test_python_that_is_too_old_or_too_new_is_refused_in_one_line(version, monkeypatch):
+@pytest.mark.parametrize("at_hand", REMEDIES)
+def test_python_that_is_too_old_or_too_new_is_refused_with_a_remedy_at_hand(version, at_hand, tmp_path, monkeypatch):
+    for name, status in {at_hand: 0, "python3.13": 127}.items():  # the second is a link that leads nowhere
+        if name:
+            (tmp_path / name).write_text(f"#!/bin/sh\nexit {status}\n")
+            (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "version_info", version)
-    named = f"is 3.{version[1]}. Name another one: make PYTHON=python{PYTHONS[-1]}"
-    with pytest.raises(SystemExit, match=rf"^Python {PYTHONS[0]} to {PYTHONS[-1]} is needed; .* {re.escape(named)}$"):
+    said = f"Python {PYTHONS[0]} to {PYTHONS[-1]} is needed; {sys.executable} is 3.{version[1]}. {REMEDIES[at_hand]}"
+    with pytest.raises(SystemExit, match=f"^{re.escape(said)}"):
         environment.main("nowhere", "nowhere/stamp")
 
 

@@ -7,11 +7,12 @@ Newer syntax than Python 3.6 would hide the one clear line that refuses an old P
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
 
-OLDEST, NEWEST = (3, 11), (3, 13)  # the lock has packages without wheels for others
+OLDEST, NEWEST = (3, 11), (3, 14)  # the lock has packages without wheels for others
 UNREAD = "no-bytecode-yet"  # in the environment's folder, until workflow/kernels.py has compiled what is installed
 # Options of pip, and of uv, that name places with packages
 PLACES = (
@@ -27,10 +28,7 @@ def main(folder, stamp):
     """Make or mend the environment in ``folder``; write ``stamp`` last: an interrupted run must not pass for done."""
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
         have, oldest, newest = (".".join(map(str, version[:2])) for version in (sys.version_info, OLDEST, NEWEST))
-        sys.exit(
-            f"Python {oldest} to {newest} is needed; {sys.executable} is {have}. "
-            f"Name another one: make PYTHON=python{newest}"
-        )
+        sys.exit(f"Python {oldest} to {newest} is needed; {sys.executable} is {have}. {remedy(newest)}")
     python = os.path.join(folder, "bin", "python")
     if os.path.exists(stamp):
         os.remove(stamp)
@@ -43,6 +41,20 @@ def main(folder, stamp):
         with open(path, "w", encoding="utf-8"):
             pass
     print("environment: ready", flush=True)
+
+
+def remedy(newest):
+    """Return how to get a Python that fits, by what is on this machine."""
+    for minor in range(NEWEST[1], OLDEST[1] - 1, -1):
+        name = "python3.{}".format(minor)
+        if shutil.which(name) and subprocess.run([name, "-c", ""], stderr=subprocess.DEVNULL).returncode == 0:
+            return f"Name another one: make PYTHON={name}"
+    if shutil.which("uv"):
+        return f"uv brings one: uv python install {newest} && make PYTHON=$(uv python find {newest})"
+    for conda in ("conda", "mamba", "micromamba"):
+        if shutil.which(conda):
+            return f"{conda} brings one: {conda} create -n book python={newest} && {conda} run -n book make"
+    return f"Install Python {newest}; where the system has none, uv brings one: uv python install {newest}"
 
 
 def works(python):
