@@ -49,6 +49,12 @@ def test_lock_pins_every_package_once():
     assert len(pins(LOCK)) == len(LOCK)
 
 
+def test_the_stand_in_for_a_package_without_a_wheel_is_still_needed():
+    """A newer immutables may have wheels for Python 3.14: look, and if so delete workflow/stand-ins."""
+    stand_in = tomllib.loads((ROOT / "workflow/stand-ins/immutables/pyproject.toml").read_text("utf-8"))["project"]
+    assert pins(LOCK)["immutables"] == stand_in["version"]
+
+
 @pytest.mark.parametrize("requirement", DIRECT, ids=lambda requirement: requirement.name)
 def test_direct_dependency_is_locked_at_a_version_that_pyproject_allows(requirement):
     locked = pins(LOCK)[canonicalize_name(requirement.name)]
