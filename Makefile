@@ -33,6 +33,9 @@ test: $(COMPILED) ## check style, bring the book up to date, run the tests
 test-all: test ## the same, and build the whole book again with other threads
 	@BOOK_IS_BUILT=1 $(BIN)/python -m pytest -m again tests
 
+test-roundings: test ## run the tests again where arithmetic rounds otherwise, as far as this processor can
+	@BOOK_IS_BUILT=1 $(BIN)/python workflow/roundings.py --tests $(TEST) -m "not again" tests
+
 test-cluster: $(COMPILED) ## sweep on a SLURM that is set up for it, as root on Debian, some minutes
 	@$(BIN)/python tests/cluster/slurm.py $(BIN)/python -m pytest tests/cluster
 
@@ -44,6 +47,9 @@ mutants: $(COMPILED) ## put faults into the library, see which verdicts turn (NA
 
 sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:1019 (NAME=all, PARAMETERS=file.yml, RECORD=1)
 	@$(BIN)/python workflow/sweep.py
+
+roundings: $(COMPILED) ## see how far numbers move where arithmetic rounds otherwise: NAME=theorem-2 (NAME=all, RECORD=1)
+	@$(BIN)/python workflow/roundings.py
 
 record: $(COMPILED) ## keep the rows of a run that no build can make, in book/recorded: NAME=figure-6 PARAMS="device=cuda"
 	@$(BIN)/python workflow/record.py
@@ -95,4 +101,4 @@ $(STAMP): requirements.lock pyproject.toml
 $(COMPILED): $(STAMP) $(shell grep -ls '^def compile_all' lib/*.py)
 	@$(BIN)/python workflow/kernels.py $@
 
-.PHONY: help book check test test-all test-cluster chapter mutants sweep record page lab list data serve bench accept wheel lock clean
+.PHONY: help book check test test-all test-roundings test-cluster chapter mutants sweep roundings record page lab list data serve bench accept wheel lock clean

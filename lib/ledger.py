@@ -44,8 +44,8 @@ AFTER = "† This bound was written, or changed, after a look at the numbers: wh
 class Row:
     """One row of the ledger; build it with :func:`claim`, :func:`control` or :func:`baseline`.
 
-    ``tolerance`` is how far ``measured`` may move from one machine to the next before a rebuild counts as changed. A
-    baseline has neither ``bound``, ``relation``, ``set`` nor ``verdict``: they are None.
+    ``tolerance`` is how far ``measured`` may at least move from one machine to the next before a rebuild counts as
+    changed. A baseline has neither ``bound``, ``relation``, ``set`` nor ``verdict``: they are None.
     """
 
     name: str
@@ -68,7 +68,6 @@ class Row:
     breaks: str | None = None
     plants: str | None = None
     needs: tuple[str, ...] = ()
-    spread: str | None = None
     note: str = ""
 
 
@@ -156,9 +155,8 @@ def claim(name, statement, measured, relation, bound, *, corrects="", quote=None
     recorded : bool
         The number comes from a recorded run and not from this one.
     tolerance : float, optional
-        Absolute; by default a hundredth of the bound, 0 for "==". More than :func:`widest` allows counts as that.
-    spread : str, optional
-        The measured spread over machines that lets the tolerance be wider: what was run where, how far it moved.
+        Absolute; by default a hundredth of the bound, 0 for "==". More than :func:`widest` allows counts as that. The
+        workflow widens it where another rounding was measured to move the number farther.
 
     Returns
     -------
@@ -223,7 +221,7 @@ def control(name, statement, measured, relation, bound, *, breaks=None, plants=N
 
 def baseline(
     name, statement, measured, relation=None, bound=None, *, paper, item, interval=None, recorded=False, note="",
-    tolerance=None, spread=None,
+    tolerance=None,
 ):  # fmt: skip
     """Show what a null or a rival prediction gives: a number without bound and verdict, which nothing counts.
 
@@ -242,13 +240,13 @@ def baseline(
     measured = _finite(measured, "measured value", name)
     return Row(
         name, paper, item, statement, "baseline", "book", measured,
-        _tolerance(name, measured, None, tolerance, spread),
-        interval=_interval(name, measured, interval), recorded=_yes_or_no(recorded, name), spread=spread, note=note,
+        _tolerance(name, measured, None, tolerance),
+        interval=_interval(name, measured, interval), recorded=_yes_or_no(recorded, name), note=note,
     )  # fmt: skip
 
 
 def widest(measured, bound=None):
-    """Return the widest tolerance of a row of which no spread over machines was measured.
+    """Return the widest tolerance of a row that no other rounding was measured to move farther.
 
     The smaller of a tenth of its distance to the bound and its own size; rounding noise counts as 1e-12 of the scale,
     which is 1 or the bound if that is larger.
@@ -259,7 +257,7 @@ def widest(measured, bound=None):
 
 def _judged(
     kind, outcomes, name, statement, measured, relation, bound, *, paper, item, of=None, source=None, set=None,
-    interval=None, smallest_effect=None, recorded=False, tolerance=None, spread=None, note="", **more,
+    interval=None, smallest_effect=None, recorded=False, tolerance=None, note="", **more,
 ):  # fmt: skip
     """Return a row with its verdict, one of ``outcomes``: inside the bound, outside, between."""
     _texts(name, statement, paper, item)
@@ -288,7 +286,7 @@ def _judged(
         kind,
         of,
         measured,
-        _tolerance(name, measured, bound, tolerance, spread, relation),
+        _tolerance(name, measured, bound, tolerance, relation),
         source=source,
         set=set,
         interval=interval,
@@ -297,7 +295,6 @@ def _judged(
         smallest_effect=_smallest(name, interval, smallest_effect),
         recorded=_yes_or_no(recorded, name),
         verdict=outcomes[0 if inside else 1 if outside else 2],
-        spread=spread,
         note=note,
         **more,
     )
@@ -338,15 +335,13 @@ def _smallest(name, interval, effect):
     return effect
 
 
-def _tolerance(name, measured, bound, tolerance, spread, relation=None):
-    if spread is not None and not _is_text(spread):
-        raise ValueError(f"the spread of {name!r} is {spread!r}: say what was run where, and how far it moved")
+def _tolerance(name, measured, bound, tolerance, relation=None):
     if tolerance is None:
         usual = 1e-2 * abs(measured if bound is None else bound) + 1e-6 * abs(measured)
         tolerance = 0.0 if relation == "==" else usual
     if (tolerance := _finite(tolerance, "tolerance", name)) < 0:
         raise ValueError(f"the tolerance of {name!r} is {tolerance:g}: it must not be below 0")
-    return tolerance if spread else min(tolerance, widest(measured, bound))
+    return min(tolerance, widest(measured, bound))
 
 
 def _texts(name, statement, paper, item):

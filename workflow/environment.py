@@ -48,7 +48,7 @@ def main(folder, stamp):
 def remedy(newest):
     """Return how to get a Python that fits, by what is on this machine."""
     for minor in range(NEWEST[1], OLDEST[1] - 1, -1):
-        name = "python3.{}".format(minor)
+        name = f"python3.{minor}"
         if shutil.which(name) and subprocess.run([name, "-c", ""], stderr=subprocess.DEVNULL).returncode == 0:
             return f"Name another one: make PYTHON={name}"
     if shutil.which("uv"):

@@ -153,13 +153,6 @@ def test_tolerance_is_never_wider_than_the_rule(measured, relation, given, expec
     assert outcome.tolerance == pytest.approx(expected, rel=1e-9)
 
 
-def test_a_measured_spread_lets_it_be_wider():
-    spread = "Ten runs on each of two machines: 2.1 to 2.9."
-    assert row(measured=1.5, tolerance=0.8, spread=spread).tolerance == 0.8
-    assert row(baseline, 1.5, tolerance=2.0, spread=spread).tolerance == 2.0
-    assert row(measured=1.5, tolerance=0.8).tolerance == pytest.approx(0.05)
-
-
 def test_a_baseline_may_move_by_a_hundredth():
     assert row(baseline, -3.0).tolerance == pytest.approx(0.03, rel=1e-3)
 
@@ -233,7 +226,6 @@ REFUSED = {
         "the smallest effect of 'direction' is -1: it must not be below 0",
     ),
     "recorded": ({"recorded": "yes"}, "recorded is 'yes' for 'direction': say True or False"),
-    "spread": ({"spread": " "}, "the spread of 'direction' is ' ': say what was run where"),
 }
 
 
