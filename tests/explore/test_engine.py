@@ -259,10 +259,11 @@ def test_published_recipe_is_the_library_s():
             assert norm(numbers(found["gradient"]) - expected) <= close * size
             starts = start + close / 10 * torch.nn.functional.pad(NEARBY, (0, 1))
             path = published.descend(data, loss, starts, 0.1, 60, 1e-9, dtype)[..., :2]
-            apart = (norm(path[:, 1:] - path[:, :1]) > 30 * close).any(-1)
-            last = int(torch.where(apart.any(), apart.double().argmax(), len(path)))
+            # Rounding grows as a change of the start does: beside a border between two basins, by any factor.
+            grown = norm(path[:, 1:] - path[:, :1]).amax(-1).cummax(0).values
+            last = int((grown <= 30 * close).sum())
             away = norm(numbers(found["path"]).unflatten(0, (-1, 2)) - path[:, 0])[:last]
-            assert (away <= 1000 * close).all(), (case, dtype)
+            assert (away <= 1000 * (close + grown[:last])).all(), (case, dtype)
 
 
 LAST = 30  # log(1 + t)
