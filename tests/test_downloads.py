@@ -10,6 +10,8 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "workflow"))
@@ -63,10 +65,54 @@ HERE = {
         (":::{findings}\n- At {glue:text}`n:.0f`.\n:::", "> **Findings**\n>\n> - At 12."),
         ("```{glue:figure} key\n:name: fig\n**Finding.** At {glue:text}`n:.0f`.\n```",
          "> **Figure 1**\n>\n> **Finding.** At 12."),
+        ("```{figure} x.svg\nA caption.\n```", "> **Figure**\n>\n> A caption."),
+        ("```{include} ../_generated/recorded/x.md\n```", "*The site shows a table here: "
+         "[This page](https://site/book/a/x.html).*"),
+        (":::{dropdown} `x` and {eq}`eq-here`\nYes.\n:::", "> **`x` and (2)**\n>\n> Yes."),
+        (":::{code-block} markdown\n:linenos:\n```{eq}\n{eq}`x` $\\norm p$\n```\n:::",
+         "````markdown\n```{eq}\n{eq}`x` $\\norm p$\n```\n````"),
+        ("- One\n  ```{code-block} python\n  :name: fig\n  if x:\n    y\n  ```\n- Two",
+         "- One\n  ```python\n  if x:\n    y\n  ```\n- Two"),
+        ("~~~{note}\nOpen to the end", "> **Note**\n>\n> Open to the end"),
     ],
 )  # fmt: skip
 def test_markup_becomes_plain_markdown(source, shown):
     assert downloads.plain(source, HERE) == shown
+
+
+def boxed(inner, mark, longer):
+    """Return a box around others as MyST has it, with a fence as long as theirs or longer, and in plain Markdown."""
+    body, shown = ("\n\n".join(texts) for texts in zip(*inner, strict=True))
+    fence = mark * (longer + max(map(len, re.findall(f"^{mark}{{3,}}", body, re.MULTILINE)), default=3))
+    lines = ["**Lemma $a$**", "", *shown.split("\n")]
+    return f"{fence}{{prf:lemma}} Lemma $a$\n:class: x\n\n{body}\n{fence}", "\n".join(f"> {x}".rstrip() for x in lines)
+
+
+def boxes(inner):
+    return st.builds(boxed, st.lists(inner, min_size=1, max_size=3), st.sampled_from("`:"), st.integers(0, 2))
+
+
+LEAVES = st.sampled_from([
+    ("See {eq}`eq-here`, $a\n= b$.", "See (2), $a = b$."),
+    ("```{math}\n:label: eq-here\na\n= b\n```", "$$ a = b \\tag{2} $$"),
+    ("```{code-block} bash\n:caption: x\n\necho $a\n{eq}`b` $a\n```", "```bash\necho $a\n{eq}`b` $a\n```"),
+    ("```python\n# {eq}`b`\n```", "```python\n# {eq}`b`\n```"),
+    (":::{glue:figure} key\n:name: fig\nSeen.\n:::", "> **Figure 1**\n>\n> Seen."),
+])  # fmt: skip
+
+
+@given(boxes(st.recursive(LEAVES, boxes, max_leaves=6)))
+def test_boxes_in_boxes_become_quotations_in_quotations(pair):
+    source, shown = pair
+    assert downloads.plain(f"Before\n\n{source}\n\nAfter", HERE) == f"Before\n\n{shown}\n\nAfter"
+
+
+def test_formulas_are_numbered_from_top_to_bottom_also_in_boxes_and_none_in_code():
+    formula = "```{{math}}\n:label: {}\na\n```"
+    text = f"````{{note}}\n{formula.format('x')}\n````\n{formula.format('y')}\n````text\n{formula.format('z')}\n````"
+    page = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text)])
+    found = downloads.labels({"page": page})
+    assert {name: found[name][2] for name in found} == {"page": "page", "x": "(1)", "y": "(2)"}
 
 
 def test_without_an_address_references_are_names():
@@ -101,6 +147,7 @@ def archive(tmp_path, monkeypatch):
 
 def test_the_same_library_is_the_same_archive(archive, tmp_path):
     shutil.copytree(ROOT / "lib", tmp_path / "copy/lib", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "copy/lib/notes.txt").write_text("no part of it")
     for path in (tmp_path / "copy/lib").rglob("*"):
         os.utime(path, (1e9, 1e9))
     os.chdir(tmp_path / "copy")

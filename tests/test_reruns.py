@@ -2,6 +2,7 @@
 # ruff: noqa: E402 (the scripts of the workflow are no package; they are found by path)
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -19,7 +20,7 @@ import chapters
 
 import build as builder
 
-SOURCES = ("book", "lib", "workflow", "_toc.yml", "_config.yml", "requirements.lock", "pyproject.toml")
+SOURCES = ("book", "lib", "workflow", "_toc.yml", "_config.yml", "requirements.lock", "pyproject.toml", "CITATION.cff")
 NETWORKS = [
     "beyond/trained-heads", "beyond/your-attention", "max-margin/figure-6", "mirror-descent/mirror-networks",
     "mirror-descent/sentiment", "rates/normalised-sgd",
@@ -36,9 +37,13 @@ def passing(tmp_path_factory):
     with contextlib.chdir(folder):
         listed = chapters.chapters()
         places = [Path(chapters.mark_code(chapter, {})) for chapter in listed]
+        chapters.mark_code("max-margin/theorem-2", {}, "plans/code")
+        chapters.mark_commit()
+        Path("plan.json").write_text(json.dumps({"max-margin/theorem-2": [{"label": "seed=1", "values": {"seed": 1}}]}))
         for chapter in listed:
             places += [Path(f"build/executed/{chapter}.ipynb"), Path(f"build/claims/{chapter}.json")]
-        for place in places:
+        last = ["ledger.json", "html/index.html", "accepted", "sweep/max-margin/theorem-2/seed=1.json"]
+        for place in [*places, *(Path("build", name) for name in last)]:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.touch()
     return folder
@@ -52,16 +57,45 @@ def book(passing, tmp_path, monkeypatch):
     time.sleep(0.01)  # file times have a grain
 
 
-def stale():
-    """Return the chapters that a build would run, sorted."""
-    command = builder.snakemake(["build/ledger.json"], "--dry-run")
+def dry_run(rules="Snakefile", **config):
+    """Return what Snakemake would do by the rules of the copy."""
+    command = builder.snakemake(["all"], "--dry-run", rules=Path.cwd() / "workflow" / rules, **config)
     plan = subprocess.run(command, env=os.environ | {"JOBS": "1"}, capture_output=True, text=True, check=False)
     assert plan.returncode == 0, plan.stderr
-    return sorted(set(re.findall(r"wildcards: chapter=(\S+)", plan.stdout + plan.stderr)))
+    return plan.stdout + plan.stderr
 
 
-def test_nothing_is_stale_at_first(book):
-    assert stale() == []
+def jobs(plan):
+    """Return the rules that a dry run names."""
+    return {*re.findall(r"^(?:local)?rule (\w+):", plan, re.MULTILINE)} - {"all"}
+
+
+def stale():
+    """Return the chapters that a build would run, sorted."""
+    return sorted(set(re.findall(r"wildcards: chapter=(\S+)", dry_run())))
+
+
+def test_nothing_is_stale_at_first_nor_by_a_stray_file_in_the_library(book):
+    for name in ("notes.txt", ".problem.py.swp"):
+        Path("lib", name).write_text("a thought\n")
+    assert jobs(dry_run()) == jobs(dry_run("sweep.smk", plan="plan.json")) == set()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["workflow/front.py", "workflow/drawings.py", "workflow/corrections.py", "workflow/new.py", "CITATION.cff",
+     "pyproject.toml"],
+)  # fmt: skip
+def test_what_pages_show_rebuilds_the_site_and_reruns_no_chapter(book, path):
+    Path(path).touch()
+    assert jobs(dry_run()) - {"ledger"} == {"site", "accepted"}
+
+
+@pytest.mark.parametrize("name", ["chapter", "execution", "warm"])
+def test_module_that_runs_chapters_reruns_them_in_book_and_sweep_alike(book, name):
+    Path(f"workflow/{name}.py").touch()
+    assert stale() == sorted(chapters.chapters())
+    assert jobs(dry_run("sweep.smk", plan="plan.json")) == {"one"}
 
 
 def test_module_reruns_the_chapters_that_import_it(book):

@@ -533,8 +533,11 @@ def test_name_of_two_chapters_is_ambiguous(inside):
 )
 def test_library_files_of_a_chapter(inside, code, expected):
     Path("book/part/good.md").write_text(HEADER.format(name="good", code=code, extra=""))
-    Path("lib/table.csv").touch()
+    Path("lib/notes.txt").touch()
     files = {f"lib/{name}.py" for name in expected | {"__init__", "ledger"}}  # which the chapter above has anyway
+    assert chapters.library_of("part/good") == sorted(files)
+    Path("lib/table.csv").touch()
+    Path("lib/unused.py").write_text('TABLE = "table.csv"\n')  # whatever module names a file, any may read it
     assert chapters.library_of("part/good") == sorted([*files, "lib/table.csv"])
 
 

@@ -234,26 +234,49 @@ def _mark(name, text):
     return str(path)
 
 
+def library():
+    """Return the files of ``lib/``: its modules, and what one of them names in quotes, since it may read that file.
+
+    Any other file there is nobody's: a note, or what an editor leaves.
+    """
+    files = [path for path in sorted(Path("lib").rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+    code = "".join(path.read_text("utf-8") for path in files if path.suffix == ".py")
+    return [path for path in files if path.suffix == ".py" or f'{path.name}"' in code]
+
+
 def library_of(chapter):
     """Return the files of ``lib/`` that a chapter's result can depend on.
 
-    These are the modules that it imports, those that they import, and every file in ``lib/`` that is not Python, since
-    such a file may be read by any module. Code that cannot be parsed is taken to depend on everything: better one run
-    too many than an old number published.
+    These are the modules that it imports, those that they import, and every file that is not Python, since any module
+    may read it. Code that cannot be parsed is taken to depend on everything: better one run too many than an old number
+    published.
     """
-    files = {path for path in Path("lib").rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    files = set(library())
     modules = {path for path in files if path.suffix == ".py"}
     try:
         lines = (line for code, _ in code_of(chapter) for line in code.splitlines())
         code = "\n".join(line for line in lines if not line.startswith(("%", "!")))
-        queue, needed = _imports(code, (), modules), set()
-        while queue:
-            path = queue.pop()
-            needed.add(path)
-            queue |= _imports(path.read_text("utf-8"), path.parts[:-1], modules) - needed
+        needed = _reached(_imports(code, (), modules), modules)
     except (BookError, SyntaxError):
         needed = modules
     return sorted(map(str, needed | (files - modules)))
+
+
+def script(name):
+    """Return the files of a script of the workflow: its own first, then those that it imports, also at one remove."""
+    folder, first = Path(__file__).parent, Path(f"{name}.py")
+    reached = _reached({first}, {Path(path.name) for path in folder.glob("*.py")}, folder)
+    return [str(folder / path) for path in [first, *sorted(reached - {first})]]
+
+
+def _reached(queue, modules, folder="."):
+    """Return the files in ``queue`` and those among ``modules`` that they import, also at one remove."""
+    needed = set()
+    while queue:
+        path = queue.pop()
+        needed.add(path)
+        queue |= _imports(Path(folder, path).read_text("utf-8"), path.parts[:-1], modules) - needed
+    return needed
 
 
 def _imports(code, package, modules):

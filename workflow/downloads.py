@@ -19,14 +19,16 @@ from pathlib import Path
 import nbformat
 import yaml
 from abreast import each
+from chapters import library
 from PIL import Image
 from pybtex.database import parse_file
 
-OPENING = r"^(?P<fence>`{3,}|:{3,})\{(?P<kind>[\w:-]+)\} *(?P<title>.*)\n(?P<options>(?::[\w-]+:.*\n)*)"
-DIRECTIVE = re.compile(OPENING + r"(?P<body>(?:.*\n)*?)(?P=fence) *$", re.MULTILINE)
-LABEL = re.compile(r"^:(?:label|name): *(\S+)", re.MULTILINE)
+FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,}(?!.*`)|~{3,}|:{3,}(?=\{))(?:\{(?P<kind>[\w:-]+)\})? *(?P<title>.*)")
+OPTIONS = re.compile(r"(?: *:[\w-]+:.*\n)*\n*")
+LITERAL = (None, "code", "code-block", "math")  # what holds no other block; None is code without a directive
+LABEL = re.compile(r"^ *:(?:label|name): *(\S+)", re.MULTILINE)
 TARGET = re.compile(r"^\((?P<label>[\w-]+)\)= *\n+(?=(?:#+ +(?P<title>.+))?)", re.MULTILINE)
-ROLE = re.compile(r"^```[^`]*\n(?:.*\n)*?``` *$|\{(?P<kind>[a-z][\w:-]*)\}`(?P<text>[^`]+)`|`[^`]+`", re.MULTILINE)
+ROLE = re.compile(r"\{(?P<kind>[a-z][\w:-]*)\}`(?P<text>[^`]+)`|`[^`]+`")
 ARGUMENT = r"(?:\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}| *(\\[a-zA-Z]+|[^\s{\\]))"  # of a macro in a formula
 FORMULA = re.compile(r"(\${1,2})[^$]+\1")
 RECORD = "application/papermill.record/"
@@ -96,9 +98,8 @@ def replace(sources, book, offered):
 
 def library_zip(path):
     """Write ``lib/`` as an archive, the same bytes for the same files, and return its hash."""
-    files = [file for file in Path("lib").rglob("*") if file.is_file() and "__pycache__" not in file.parts]
     with zipfile.ZipFile(path, "w") as archive:
-        for file in sorted(files):
+        for file in library():
             archive.writestr(zipfile.ZipInfo(file.as_posix()), file.read_bytes(), zipfile.ZIP_DEFLATED)
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -128,12 +129,14 @@ def labels(pages):
     return found
 
 
-def labelled(cell):
-    """Yield kind, label and title of what has a label in a cell, also in boxes inside others."""
+def labelled(cell, text=None):
+    """Yield kind, label and title of what has a label in a cell, or in the text of a box there."""
     if cell.cell_type == "markdown":
-        for match in re.finditer(OPENING, cell.source, re.MULTILINE):
-            if label := LABEL.search(match["options"]):
-                yield match["kind"].rpartition(":")[2], label[1], match["title"]
+        for fence, options, body in parts(cell.source if text is None else text):
+            if label := LABEL.search(options):
+                yield fence["kind"].rpartition(":")[2], label[1], fence["title"]
+            if fence and fence["kind"] not in LITERAL:
+                yield from labelled(cell, body)
     elif "figure" in (options := cell.metadata.get("mystnb", {})):
         yield "figure", options["figure"]["name"], ""
 
@@ -205,30 +208,69 @@ def imported(text):
     return names | {node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
 
 
+def parts(text):
+    """Yield prose, after None and no options, and blocks: the match of the first line, the options and the rest."""
+    lines, prose = iter(text.split("\n")), ""
+    for line in lines:
+        if fence := FENCE.fullmatch(line):
+            yield None, "", prose
+            body, prose = "".join(inside(fence, lines)), ""
+            options = OPTIONS.match(body)[0] if fence["kind"] else ""
+            yield fence, options, body.removeprefix(options)
+        else:
+            prose += line + "\n"
+    yield None, "", prose
+
+
+def inside(first, lines):
+    """Yield the lines of a block up to the one that closes it, also where a block in it has as long a fence."""
+    fences = [first]
+    for line in lines:
+        mark = fences[-1]["fence"]
+        if re.fullmatch(f" *{mark}{mark[0]}* *", line):
+            fences.pop()
+            if not fences:
+                return
+        elif fences[-1]["kind"] not in LITERAL and (fence := FENCE.fullmatch(line)):
+            fences.append(fence)
+        yield line.removeprefix(first["indent"]) + "\n"
+
+
 def plain(text, here):
     """Return Markdown that says the same without directives, roles, labels and macros."""
-    text = TARGET.sub("", DIRECTIVE.sub(lambda match: directive(match, here), text))
-    text = ROLE.sub(lambda match: role(match, here) if match["kind"] else match[0], text)
+    return "".join(block(*part, here) if part[0] else inline(part[2], here) for part in parts(text)).strip("\n")
+
+
+def inline(text, here):
+    """Return prose or a formula without roles, labels and macros; in a quotation each formula is on one line."""
+    text = ROLE.sub(lambda match: role(match, here) if match["kind"] else match[0], TARGET.sub("", text))
     for name, (meaning, _) in here["macros"].items():
         macro = re.compile(rf"\\{name}(?![a-zA-Z]){ARGUMENT}")
         while macro.search(text):
             text = macro.sub(lambda match, meaning=meaning: meaning.replace("#1", match[1] or match[2]), text)
-    return text.strip("\n")
+    # because Jupyter takes a > at the start of the next line for part of the formula
+    return FORMULA.sub(lambda match: " ".join(match[0].split()), text) if here.get("quoted") else text
 
 
-def directive(match, here):
-    """Return a formula with its number, or any other box as a quotation under its title."""
-    if match["kind"] == "glue:":
-        return "*The table is shown by one of the last cells.*"
-    body, label = plain(match["body"], here), LABEL.search(match["options"])
+def block(fence, options, body, here):
+    """Return code as it is, a formula with its number, and any other directive as a quotation under its title."""
+    kind, title, label = fence["kind"], fence["title"].strip(), LABEL.search(options)
     name = here["labels"][label[1]][2] if label else ""
-    if match["kind"] == "math":
-        return f"$$\n{body}" + f" \\tag{{{name.strip('()')}}}" * bool(name) + "\n$$"
-    if not match["kind"].endswith("figure"):
-        name = match["title"] or match["kind"].rpartition(":")[2].capitalize()
-    # on one line, because Jupyter takes a > at the start of the next one for part of the formula
-    body = FORMULA.sub(lambda match: " ".join(match[0].split()), body)
-    return "\n".join(f"> {line}".rstrip() for line in [f"**{name}**", "", *body.splitlines()])
+    if kind == "math":
+        tag = f" \\tag{{{name.strip('()')}}}" if name else ""
+        shown = inline(f"$$\n{body.strip()}{tag}\n$$", here)
+    elif kind in LITERAL:
+        ticks = max(["``", *re.findall("`{3,}", body)], key=len) + "`"
+        shown = f"{ticks}{title}\n{body.rstrip()}\n{ticks}"
+    elif kind == "glue:":
+        shown = "*The table is shown by one of the last cells.*"
+    elif kind == "include":
+        shown = f"*The site shows a table here: {linked(*here['labels'][here['page']], here)}.*"
+    else:
+        name = name or "Figure" if kind.endswith("figure") else title or kind.rpartition(":")[2].capitalize()
+        quoted = plain(body, here | {"quoted": True}).splitlines()
+        shown = "\n".join(f"> {line}".rstrip() for line in [f"**{inline(name, here)}**", "", *quoted])
+    return "".join(f"{fence['indent']}{line}\n" for line in shown.split("\n"))
 
 
 def role(match, here):

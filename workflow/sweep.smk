@@ -40,8 +40,7 @@ rule one:
         lambda wildcards: CODE[wildcards.chapter],
         lambda wildcards: LIBRARY[wildcards.chapter],
         "requirements.lock",
-        run=[os.path.join(workflow.basedir, name + ".py")
-             for name in ("chapter", "chapters", "claims", "execution", "parameters", "variables")],
+        run=book.script("chapter"),
     output:
         "build/sweep/{chapter}/{label}.json",
     wildcard_constraints:
