@@ -28,7 +28,7 @@ def main(stamp=None):
     os.environ.update(LEVEL | os.environ)  # numba looks when it is imported
     started = time.monotonic()
     print("compiling the kernels, once:", end=" ", flush=True)
-    sys.path[0] = ""  # lib is the one of this folder, as for a chapter
+    sys.path.insert(0, "")  # lib is that of this folder; processes that start anew find this module, too
     files = [path for path in sorted(Path("lib").glob("*.py")) if "\ndef compile_all(" in path.read_text("utf-8")]
     files.sort(key=lambda path: -path.stat().st_size)  # the longest takes as long as all others
     tasks = [(compile_module, f"lib.{path.stem}") for path in files]
