@@ -219,8 +219,8 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     """Solve ``min |theta|_p`` s.t. rows theta >= required for many sets of rows; infeasible ones marked, not raised.
 
     Infeasible are rows that a change by 1e-12 of their lengths makes so, whatever these are: the certificate proves it,
-    to rounding. Where it cannot be told, as for some solutions longer than 1e9 (largest required margin) / (longest row),
-    there is an error.
+    to rounding. Where it cannot be told there is an error, as for some solutions longer than 1e9 (largest required
+    margin) / (longest row).
     Euclid by a dual active-set method; other norms from there by an interior-point method, to a gap below 1e-10 (1e-8
     for p = 1 and infinity, linear programs) unless the solution is longer than 1e5 / (longest row) or p is above 20 or
     below 1.02. The norm is what the gap bounds: entries and multipliers whose share of it is below rounding, as a

@@ -586,6 +586,13 @@ def test_a_power_of_two_changes_no_digit(scale):
     assert torch.equal(there.gap, here.gap)
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.uint64])
+def test_selected_may_be_whole_numbers_of_any_type(dtype):
+    problem = random_problem(3, n=2, T=3, d=8)
+    selected = torch.tensor([2, 0], dtype=dtype)
+    assert torch.equal(att_svm(problem, selected).theta, att_svm(problem, [2, 0]).theta)
+
+
 # --- rows of very different size
 
 every_norm = st.sampled_from([1.0, 1.1, 1.5, 2.0, 3.0, math.inf, "spectral", "nuclear"])
