@@ -17,6 +17,7 @@ import torch
 from ._compiled import compiled, in_threads
 
 ROUNDING = 16 * 2.0**-52  # part of |row| |theta| that a margin may lack
+PROVEN = 1e-12  # part of the lengths of rows that a certificate may leave: what rounding can, and a margin for it
 DEPENDENT = 1e-14  # part of a row outside the span of the active ones at which it counts as inside
 NEAR = 256  # rows that lack most, which are tried before all are looked at again
 TINIEST = 1e-300  # length of a row that is zero
@@ -34,7 +35,7 @@ def least_distance(rows, required, longest):
     required : Tensor, shape (batch, m)
         None below zero, one above in each of the batch.
     longest : float
-        A theta longer than this times (largest required margin) / (longest row) counts as none.
+        Of a theta longer than this times (largest required margin) / (longest row) it is asked whether there is none.
 
     Returns
     -------
@@ -44,6 +45,7 @@ def least_distance(rows, required, longest):
         Multipliers of ``min |theta|^2 / 2``, none below zero; zero where there is no theta.
     certificate : Tensor, shape (batch, m)
         Where there is no theta: weights >= 0 with certificate @ rows = 0 and certificate @ required = 1. Else zero.
+        What is left of that combination is at most 1e-12 of the lengths of rows in it that must have a margin.
     """
     answer = rows.new_zeros(rows[:, 0].shape), torch.zeros_like(required), torch.zeros_like(required)
     in_threads(_solve_each, rows, required, *answer, torch.full((len(rows),), longest, dtype=rows.dtype))
@@ -193,13 +195,18 @@ def _worst(rows, among, required, sizes, theta, lacks):
 
 
 @compiled()
-def _proves(rows, required, active, weights, limit, certificate):
-    """Write weights of the active rows as a certificate if they prove that theta, if any, is too long."""
-    total, combined = 0.0, np.zeros(rows.shape[1])
+def _proves(rows, required, active, weights, certificate):
+    """Write weights of the active rows as a certificate if they prove, to rounding, that there is no theta.
+
+    They do if rows with a margin to have need not change by more than a part of 1e-12 for them to cancel.
+    """
+    total, lengths, combined = 0.0, 0.0, np.zeros(rows.shape[1])
     for i in range(len(weights)):
-        total += max(weights[i], 0.0) * required[active[i]]
-        _add(combined, max(weights[i], 0.0), rows[active[i]])
-    if total <= 0 or math.sqrt(_dot(combined, combined)) * limit > total:
+        row, margin, weight = rows[active[i]], required[active[i]], max(weights[i], 0.0)
+        total += weight * margin
+        lengths += weight * math.sqrt(_dot(row, row)) if margin > 0 else 0.0
+        _add(combined, weight, row)
+    if total <= 0 or math.sqrt(_dot(combined, combined)) > PROVEN * lengths:
         return False
     for i in range(len(weights)):
         certificate[active[i]] = max(weights[i], 0.0) / total
@@ -219,7 +226,7 @@ def _solve(rows, required, longest, theta, all_duals, certificate):
     limit = longest * required.max() / sizes.max()
     near, near_rows, k, polished = every[:NEAR], rows[:NEAR], 0, False
     for _ in range(STEPS * (m + size)):
-        if math.sqrt(_dot(theta, theta)) > limit and _proves(rows, required, active, duals[:k], limit, certificate):
+        if math.sqrt(_dot(theta, theta)) > limit and _proves(rows, required, active, duals[:k], certificate):
             theta[:] = 0.0
             return
         row, lack = _worst(near_rows, near, required, sizes, theta, lacks)
@@ -233,7 +240,7 @@ def _solve(rows, required, longest, theta, all_duals, certificate):
                 active[k - 1], duals[k - 1], polished = row, own, False
                 continue
             active[k], turn[k] = row, -1.0
-            if _proves(rows, required, active, -turn[: k + 1], limit, certificate):
+            if _proves(rows, required, active, -turn[: k + 1], certificate):
                 theta[:] = 0.0
                 return
         if polished:

@@ -7,6 +7,7 @@ The search is in float64 on the CPU; the path has the dtype and device of the pr
 """
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,10 @@ from .logspace import LogScaled, excess_risk, gradient, ordered
 from .problem import check_selected, difference_rows
 
 FEWEST = 4  # angles of a grid
+MOST = 10**8  # logits on one circle: more than a gigabyte for each of several arrays
+TIES = 4096  # of two tokens in the plane: arcs between them are searched, unless there are more
+NARROW = 1e-9  # part of a cone below which two angles are one
+GOLDEN = (5**0.5 - 1) / 2
 REFINED = 6  # lowest local minima of a grid of angles that are refined
 HALVINGS = 5  # of the spacing of the radii around a minimiser inside the disc
 CORRECTIONS = 10_000  # of a perceptron: enough for cosines of 0.01 to the rows
@@ -44,10 +49,11 @@ class Path(NamedTuple):
 def regularization_path(problem, loss, radii, cone=None, angles=1440, norm=2.0):
     """Regularisation path in the plane, globally minimal: all angles are searched, the lowest local minima refined.
 
-    On each circle the risk is compared at ``angles`` directions, and its local minima are refined to zeros of the
-    tangential gradient, each between two of these directions. A minimiser inside the disc lies on a smaller circle;
-    where the risk has a minimum between three radii, circles are added between them, so its length is known to a
-    thirtieth of their spacing.
+    On each circle the risk is compared at ``angles`` directions, in a cone also where two tokens of an input tie and
+    between any two ties, however close: there attention turns to other tokens, of lower risk it may be. Its local
+    minima are refined to zeros of the tangential gradient, each between two of these directions. A minimiser inside the
+    disc lies on a smaller circle; where the risk has a minimum between three radii, circles are added between them, so
+    its length is known to a thirtieth of their spacing.
 
     Parameters
     ----------
@@ -59,7 +65,7 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440, norm=2.0):
     cone : (Tensor of shape (..., 2), float or Tensor of shape (...)), optional
         Axis and largest 1 - cos to it: the path of Theorem 4, equation (9). One cone, or one for each problem.
     angles : int
-        Raise it where minima lie closer together than 2 pi / ``angles``.
+        Raise it where minima lie closer together than 2 pi / ``angles``, or where ties are more than 4,096.
     norm : float
         p of the norm in which lengths and radii are measured, 1 < p < inf; the cone's angle is Euclid's.
 
@@ -71,7 +77,8 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440, norm=2.0):
     Raises
     ------
     ValueError
-        If the parameter is not in the plane, the radii do not increase, or every direction ties two tokens.
+        If the parameter is not in the plane, the radii do not increase, the axis is zero, every direction ties two
+        tokens, or the logits of all problems at all angles are more than 10^8.
 
     Examples
     --------
@@ -88,10 +95,15 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440, norm=2.0):
     angles = checks.whole("angles", angles, FEWEST)
     if problem.parameter_size != 2:
         raise ValueError(f"the parameter has {problem.parameter_size} entries: use multistart_path above the plane")
+    if (logits := angles * problem.scores.shape[-2:].numel() * problem.batch_shape.numel()) > MOST:
+        raise ValueError(f"angles is {angles}, which makes {logits:.1g} logits on a circle: {MOST:.0e} fit; give fewer")
     radii = _increasing(radii)
     middle, half = _arc(cone)
     fractions = torch.linspace(-1, 1, angles + 1, dtype=torch.float64).reshape(-1, *[1] * len(problem.batch_shape))
-    places = (middle + half * fractions).expand(-1, *problem.batch_shape)
+    fractions = fractions.expand(-1, *problem.batch_shape)
+    if cone is not None:
+        fractions = _with_ties(fractions, problem, middle, half)
+    places = middle + half * fractions
     selected = _best_limit(problem, loss, on_circle(places, 1.0))
     theta = _circle_minima(problem, loss, radii, places, selected, norm)
     every = radii
@@ -183,10 +195,36 @@ def _arc(cone):
     axis = checks.tensor("axis", cone[0], "d").double() if pair else torch.empty(0)
     if axis.shape[-1] != 2:
         raise ValueError(f"cone is {checks.shown(cone)}: give (axis, opening), the axis in the plane")
+    if (axis == 0).all(-1).any():
+        raise ValueError("the cone's axis is zero: give a direction")
     opening = checks.positive("opening", cone[1]).double()
     if (opening > 2).any():
         raise ValueError(f"the cone's opening is {opening.max():g}: 1 - cos is at most 2")
     return torch.atan2(axis[..., 1], axis[..., 0]), (1 - opening).arccos()
+
+
+def _with_ties(fractions, problem, middle, half):
+    """Fractions of the arc (angles, ...), in order, with those at ties of two tokens and between each two of them."""
+    inputs, tokens = problem.scores.shape[-2:]
+    if inputs * tokens * (tokens - 1) > TIES:
+        return fractions
+    selections = torch.arange(tokens).reshape(-1, *[1] * len(problem.batch_shape), 1)
+    selections = selections.expand(*selections.shape[:-1], inputs)
+    rows = difference_rows(replace(problem, mask=None), selections)  # all pairs, both ways: a tie has two sides
+    across = torch.atan2(rows[..., 0], -rows[..., 1]) - torch.as_tensor(middle)[..., None]
+    ties = (across + math.pi).remainder(2 * math.pi) - math.pi
+    ties = ties.movedim(-1, 0).flatten(0, 1).div(half).expand(-1, *problem.batch_shape)
+    ties = _apart(torch.cat([fractions[:1], torch.where(ties.abs() < 1, ties, -1.0), fractions[-1:]]))
+    return _apart(torch.cat([fractions, ties, (ties[:-1] + ties[1:]) / 2]))
+
+
+def _apart(fractions):
+    """Fractions in order, those that are one with the one before replaced by any others of the arc."""
+    fractions = fractions.sort(0).values
+    others = (GOLDEN * torch.arange(1, len(fractions), dtype=torch.float64)).remainder(1.0).mul(2).sub(1)
+    others = others.reshape(-1, *[1] * (fractions.ndim - 1))
+    rest = torch.where(fractions.diff(dim=0) > NARROW, fractions[1:], others)
+    return torch.cat([fractions[:1], rest]).sort(0).values
 
 
 def _best_limit(problem, loss, directions):

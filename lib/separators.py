@@ -16,11 +16,16 @@ from . import checks, geometry
 from ._least_norm import least_norm
 from .problem import Problem, difference_rows
 
-LONGEST = 1e9  # length of theta, times (longest row) / (largest required margin), above which it counts as none
+LONGEST = 1e9  # length of theta, times (longest row) / (largest required margin), above which it may be none
 MODERATE = 64  # powers of 2 between which the largest entry of rows leaves room for squares and products
+TOP = 2048  # power of 2 above all of the floats
+WIDE = 20  # powers of 2 between the largest and smallest row above which each is scaled by its own
+CERTAIN = 1e-10  # part of |row| |theta| that a margin is raised to where it is less: rounding would hide it
+SURE = 2.0**-50  # and to be known as one above zero
 TINIEST = 1e-300  # size of rows below which they are not made larger: the power of 2 would leave the floats
 ROUNDING = 1e-15  # a gap below which nothing is known
 LARGEST_GAP = 1e-6  # that is let pass; ten decades above what is common
+CLARABEL = 1e-6  # part of the lengths of rows that a certificate of cvxpy's may leave
 LARGEST_MATRIX_GAP = 1e-8  # of the spectral and nuclear norm; a hundred times what is common
 
 
@@ -213,7 +218,9 @@ def _all_feasible(separator, failure, remedy):
 def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     """Solve ``min |theta|_p`` s.t. rows theta >= required for many sets of rows; infeasible ones marked, not raised.
 
-    A solution longer than 1e9 (largest required margin) / (longest row) in the Euclidean norm counts as infeasible.
+    Infeasible are rows that a change by 1e-12 of their lengths makes so, whatever these are: the certificate proves it,
+    to rounding. Where it cannot be told there is an error, as for some solutions longer than 1e9 (largest required
+    margin) / (longest row).
     Euclid by a dual active-set method; other norms from there by an interior-point method, to a gap below 1e-10 (1e-8
     for p = 1 and infinity, linear programs) unless the solution is longer than 1e5 / (longest row) or p is above 20 or
     below 1.02. The norm is what the gap bounds: entries and multipliers whose share of it is below rounding, as a
@@ -242,9 +249,9 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     Raises
     ------
     RuntimeError
-        If rounding, or p, keeps the gap of a solution above that.
+        If rounding, or p, keeps the gap of a solution above that, or it cannot be told whether there is one.
     ValueError
-        If arrays do not fit, or are so small that theta leaves the floats.
+        If arrays do not fit, or are so small, or of so different sizes, that theta or its margins leave the floats.
 
     Examples
     --------
@@ -259,26 +266,22 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     checks.any_norm(norm, shape, rows.shape[-1])
     if largest_gap is not None:
         checks.positive("largest_gap", largest_gap)
-    rows, scale = _scaled(rows)
-    theta, duals, certificate = _euclidean(rows, required)
+    rows, required, powers = _scaled(rows, required)
+    theta, duals, certificate, asked = _beyond_rounding(rows, required)
     feasible = (certificate == 0).all(-1)
     if norm != 2 and feasible.any():
-        parts = (part[feasible] for part in (rows, required, theta, duals))
+        parts = (part[feasible] for part in (rows, asked, theta, duals))
         solve = _least_matrices if isinstance(norm, str) else least_norm
         theta[feasible], duals[feasible] = solve(*parts, norm, *[shape] * isinstance(norm, str))
     separator = _certified(rows, required, theta, duals, certificate, norm, shape)
-    largest = separator.gap.nan_to_num().max()
+    largest = torch.where(separator.feasible, separator.gap, 0.0).nan_to_num(nan=torch.inf).max()
     if largest > (largest_gap or (LARGEST_MATRIX_GAP if isinstance(norm, str) else LARGEST_GAP)):
         name = norm if isinstance(norm, str) else f"l_{norm:g}"
         raise RuntimeError(
             f"the SVM in the {name} norm is solved to a relative gap of {largest:.1g} only: rescale the rows"
             + ", or take a norm closer to 2" * (norm != 2)
         )
-    theta, duals = separator.theta * scale, separator.duals * scale * scale
-    if not torch.isfinite(theta).all():
-        size = (rows / scale[..., None]).abs().max()
-        raise ValueError(f"difference rows are at most {size:.2g}: rescale them, theta leaves the floats")
-    return replace(separator, theta=theta, duals=duals)
+    return separator if powers is None else _unscaled(separator, *powers)
 
 
 def _least_matrices(rows, required, start, duals, norm, shape):
@@ -291,14 +294,69 @@ def _least_matrices(rows, required, start, duals, norm, shape):
     return theta, duals / combined * ((required * duals).sum(-1, keepdim=True) / combined)
 
 
-def _scaled(rows):
-    """Rows times a power of 2, exactly, where sets of them have entries of about 2^64 or 2^-64; the powers (..., 1)."""
+def _scaled(rows, required):
+    """Rows and required margins times powers of 2, where they are of about 2^64 or 2^-64 or differ by 2^20 in size.
+
+    Exactly, and with the same solutions up to a factor: also the powers (..., m) of rows and (..., 1) of theta, as the
+    exponents, or None where all are 0. Each row has its own where they differ, all of a set the same where they do not.
+    """
     smallest, largest = rows.aminmax(dim=-1)
-    largest = torch.maximum(largest, -smallest).amax(-1).clamp(min=TINIEST)
-    exponent = torch.frexp(largest)[1]
-    exponent = torch.where(exponent.abs() > MODERATE, exponent, 0)
-    scale = 2.0 ** -exponent.to(rows)[..., None]
-    return rows * scale[..., None] if exponent.any() else rows, scale
+    largest = torch.maximum(largest, -smallest)
+    exponent = torch.frexp(largest.clamp(min=TINIEST))[1]
+    top = exponent.amax(-1, keepdim=True)
+    exponent = torch.where(largest > 0, exponent, top)
+    wide = top - exponent.amin(-1, keepdim=True) > WIDE
+    exponent = torch.where(wide, exponent, torch.where(top.abs() > MODERATE, top, 0))
+    if not exponent.any():
+        return rows, required, None
+    power = torch.where(required > 0, -exponent, -TOP).amax(-1, keepdim=True)
+    required = torch.where(required > 0, (required * _power(-exponent - power)).clamp(min=TINIEST), 0.0)
+    return rows * _power(-exponent)[..., None], required, (-exponent, power)
+
+
+def _power(exponent):
+    """2^exponent in float64."""
+    return 2.0 ** exponent.double()
+
+
+def _unscaled(separator, row, theta):
+    """The separator of the rows as they were before :func:`_scaled`, whose exponents are those of rows and theta."""
+    back = replace(
+        separator,
+        theta=separator.theta * _power(theta),
+        duals=separator.duals * _power(row) * _power(theta),
+        margins=separator.margins * _power(theta - row),
+        certificate=separator.certificate * _power(row - theta),
+        doubt=separator.doubt * _power(theta - row),
+    )
+    if not (torch.isfinite(back.theta).all() and torch.isfinite(back.margins).all()):
+        least, most = _power(-row.max()), _power(-row.min())
+        raise ValueError(
+            f"difference rows go from about {least:.2g} to {most:.2g}: rescale them, margins leave the floats"
+        )
+    return back
+
+
+def _beyond_rounding(rows, required):
+    """Theta, duals and certificate for p = 2, and the required margins that were asked for.
+
+    A margin that rounding could hide, of a row far longer than others, is raised to one that it cannot.
+    """
+    theta, duals, certificate = _euclidean(rows, required)
+    size = _sizes(rows, theta)
+    most = torch.where(required > 0, required / size, 0.0).amax(-1, keepdim=True)
+    least = (2.0**-WIDE * most).clamp(max=CERTAIN) * size
+    hidden = (required > 0) & (required < least)
+    again = hidden.any(-1)
+    if again.any():
+        required = torch.where(hidden, least, required)
+        theta[again], duals[again], certificate[again] = _euclidean(rows[again], required[again])
+    return theta, duals, certificate, required
+
+
+def _sizes(rows, theta):
+    """|row| |theta|, shape (..., m)."""
+    return torch.linalg.vector_norm(rows, dim=-1) * torch.linalg.vector_norm(theta, dim=-1)[..., None]
 
 
 def _euclidean(rows, required):
@@ -336,7 +394,7 @@ def hard_margin_cvxpy(rows, norm=2.0, required=None):
     InfeasibleError
         If the solver says so (the certificate is its dual ray).
     RuntimeError
-        If the solver gives up.
+        If the solver gives up, or its certificate leaves more than 1e-6 of the lengths of rows.
     """
     import cvxpy
 
@@ -349,6 +407,10 @@ def hard_margin_cvxpy(rows, norm=2.0, required=None):
     problem.solve(solver=cvxpy.CLARABEL)
     if problem.status in ("infeasible", "infeasible_inaccurate"):
         ray = torch.as_tensor(separated.dual_value).clamp(min=0)
+        lengths = torch.linalg.vector_norm(rows, dim=-1)
+        lengths = torch.where(lengths > 0, lengths, lengths.max()) * (required > 0)
+        if torch.linalg.vector_norm(ray @ rows) > CLARABEL * (ray @ lengths):
+            raise RuntimeError("cvxpy: infeasible, it says, by weights that are no proof: rescale the rows")
         raise InfeasibleError("cvxpy: the SVM is infeasible; select other tokens", ray / (ray @ required))
     if problem.status != "optimal":
         raise RuntimeError(f"cvxpy ended with status {problem.status!r}: rescale the rows, or use hard_margin")
@@ -361,10 +423,11 @@ def _certified(rows, required, theta, duals, certificate, norm, shape=None):
     feasible = (certificate == 0).all(-1)
     margins = torch.einsum("...md,...d->...m", rows, theta)
     smallest = torch.where(required > 0, margins / required, torch.inf).amin(-1).where(feasible, 1.0)
-    size = torch.linalg.vector_norm(rows, dim=-1) * torch.linalg.vector_norm(theta, dim=-1)[..., None]
-    if (smallest <= 0).any() or (margins < -1e-6 * size).any():
+    size = _sizes(rows, theta)
+    if (smallest <= 0).any() or (margins < torch.where(required > 0, SURE, -1e-6) * size).any():
         raise RuntimeError(
-            "the solver's direction does not separate the rows: rescale them, their sizes differ too much"
+            "the solver's direction does not separate the rows, nor is there a proof that none does, so it cannot be"
+            " told: rescale the rows"
         )
     theta, margins = theta / smallest[..., None], margins / smallest[..., None]
     combined = torch.einsum("...md,...m->...d", rows, duals)

@@ -89,7 +89,7 @@ def verify(rows, required, separator, gap=1e-9):
         proof = separator.certificate
         assert (proof >= 0).all()
         assert proof @ required == pytest.approx(1, abs=1e-12)
-        assert (proof @ rows).norm() <= 1.01e-9 * longest / most
+        assert (proof @ rows).norm() <= 1.01e-12 * proof @ (rows.norm(dim=-1) * (required > 0))
         assert (separator.theta == 0).all()
         assert (separator.duals == 0).all()
         return
@@ -116,11 +116,15 @@ def length_by_nnls(rows, required):
 @given(seed=seeds, size=st.integers(0, 1000), required=st.booleans())
 def test_conditions_of_optimality_or_a_proof(kind, seed, size, required):
     rows, required = drawn(kind, seed, size, required)
-    separator = hard_margin(rows, required=required)
-    verify(rows, required, separator)
     expected = length_by_nnls(rows, required)
+    try:
+        separator = hard_margin(rows, required=required)
+    except RuntimeError:  # it cannot be told
+        assert expected > 1e8
+        return
+    verify(rows, required, separator)
     length = norm(separator.theta).item() * rows.norm(dim=-1).max().item() / required.max().item()
-    if 1e8 < expected < math.inf:
+    if 1e8 < expected < math.inf or length > 1e8:
         return  # NNLS itself knows its residual to a tenth only
     assert separator.feasible == (expected < math.inf)
     assert length == pytest.approx(expected if separator.feasible else 0.0, rel=1e-8 + 1e-8 * expected**0.5)
@@ -155,7 +159,7 @@ def test_what_is_infeasible_by_construction_is_proved_to_be(kind, seed, size):
 @given(seed=seeds, size=st.integers(0, 1000), factor=st.sampled_from([1e-30, 1e-3, 1e30]))
 def test_scaling_one_row_and_its_margin_changes_nothing(kind, seed, size, factor):
     rows, required = drawn(kind, seed, size)
-    there, here = hard_margin(factor * rows, required=factor * required), hard_margin(rows, required=required)
+    there, here = (hard_margin(f * rows, required=f * required, largest_gap=1e-3) for f in (factor, 1.0))
     assert there.feasible == here.feasible
     length = norm(here.theta).item()
     torch.testing.assert_close(there.theta, here.theta, rtol=0, atol=length * (1e-9 + 1e-13 * length))
@@ -165,7 +169,7 @@ def test_scaling_one_row_and_its_margin_changes_nothing(kind, seed, size, factor
 def test_weights_are_a_certificate_only_if_they_prove_it(leftover, right):
     rows = torch.tensor([[1.0, leftover], [5.0, 5.0], [-2.0, 0.0]]).numpy()
     certificate, weights, active = np.zeros(3), np.array([2.0, 1.0, -1e-17]), np.array([0, 2, 1])
-    assert _least_distance._proves(rows, np.ones(3), active, weights, 1e9, certificate) == right
+    assert _least_distance._proves(rows, np.ones(3), active, weights, certificate) == right
     assert certificate.tolist() == ([2 / 3, 0.0, 1 / 3] if right else [0.0, 0.0, 0.0])
 
 

@@ -1,10 +1,11 @@
 """Regularisation paths: closed forms, brute force over the disc, and a second method above the plane."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
-from problems import seeded
+from problems import refuses, seeded
 
 from lib import losses
 from lib.geometry import (
@@ -160,6 +161,29 @@ def test_each_problem_its_own_cone():
         torch.testing.assert_close(together.theta[:, k], alone.theta, rtol=1e-6, atol=1e-6)
 
 
+def test_a_window_between_two_ties_is_searched_in_a_cone():
+    # The lowest risk is in a window of 0.003 between two ties; 60 angles of the cone are 0.015 apart.
+    keys = [
+        [[-0.0332, -1.7386], [1.0237, 0.0959], [-1.5863, 2.0818]],
+        [[-0.6612, -0.2696], [0.8546, 0.3484], [0.7402, 0.1513]],
+    ]
+    problem = Problem(keys, [[0.1694, -0.6390, -1.1668], [-0.3542, 1.6174, -0.5634]])
+    axis, opening, radii = torch.tensor([0.8649, -0.5019]), 0.1, torch.logspace(-1, 6, 4)
+    path = regularization_path(problem, losses.logistic, radii, cone=(axis, opening), angles=60)
+    middle, half = math.atan2(axis[1], axis[0]), math.acos(1 - opening)
+    everywhere = on_circle(torch.linspace(middle - half, middle + half, 100_001), 1.0)
+    lowest = problem.risk(losses.logistic, radii[:, None, None] * everywhere).min()
+    assert problem.risk(losses.logistic, path.theta[-1]) <= lowest + 1e-9
+
+
+def test_equal_keys_and_hidden_tokens_in_a_cone():
+    problem = Problem([[[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]] * 2, [[1.0, 0.0, 0.0]] * 2)
+    hidden = replace(problem, mask=[[True, True, True], [True, True, False]])
+    for one in (problem, hidden, problem[None]):
+        path = regularization_path(one, losses.logistic, RADII, cone=(torch.tensor([1.0, 0.2]), 0.1), angles=20)
+        assert one_minus_cosine(path.theta[-1], torch.tensor([1.0, 0.0])).max() < 1e-12
+
+
 # --- above the plane
 
 
@@ -298,3 +322,9 @@ def test_multistart_agrees_with_the_global_search_in_another_norm(order, seed):
 
 
 # --- refusals
+
+
+def test_a_cone_without_an_axis_and_too_many_angles_are_refused():
+    problem = in_the_plane(0)
+    refuses(lambda: regularization_path(problem, losses.logistic, RADII, (torch.zeros(2), 0.1)), "axis is zero: give a")
+    refuses(lambda: regularization_path(problem, losses.logistic, RADII, angles=10**8), "angles is 100000000, which")

@@ -1,14 +1,18 @@
 """Hard-margin SVMs: closed forms, certificates, and cvxpy as the second opinion."""
 
 import math
+from fractions import Fraction
 
 import cvxpy
 import numpy as np
 import pytest
 import torch
-from problems import random_problem, seeded
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from problems import random_problem, seeded, seeds
+from scipy.optimize import linprog
 
-from lib import separators
+from lib import _least_norm, separators
 from lib.datasets import figure_1, figure_3
 from lib.geometry import norm
 from lib.problem import Problem, difference_rows, from_tokens
@@ -221,12 +225,13 @@ def test_scaling_the_rows_scales_the_solution(factor):
     torch.testing.assert_close(att_svm(factor * rows).theta, att_svm(rows).theta / factor, rtol=1e-9, atol=0)
 
 
-def test_longer_than_the_documented_limit_counts_as_infeasible():
+def test_nearly_opposed_rows_are_infeasible_only_where_rounding_makes_them_so():
     def rows(length):
         return torch.tensor([[1.0, 1 / length], [-1.0, 1 / length]])
 
     assert hard_margin(rows(1e8)).feasible
-    assert not hard_margin(rows(1e11)).feasible
+    assert hard_margin(rows(3e11), largest_gap=1.0).feasible
+    assert not hard_margin(rows(1e14)).feasible
 
 
 # --- other norms
@@ -581,6 +586,87 @@ def test_a_power_of_two_changes_no_digit(scale):
     assert torch.equal(there.gap, here.gap)
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.uint64])
+def test_selected_may_be_whole_numbers_of_any_type(dtype):
+    problem = random_problem(3, n=2, T=3, d=8)
+    selected = torch.tensor([2, 0], dtype=dtype)
+    assert torch.equal(att_svm(problem, selected).theta, att_svm(problem, [2, 0]).theta)
+
+
+# --- rows of very different size
+
+every_norm = st.sampled_from([1.0, 1.1, 1.5, 2.0, 3.0, math.inf, "spectral", "nuclear"])
+powers = st.lists(st.integers(-500, 500), min_size=8, max_size=8)  # of 2: exact, and no quotient leaves the floats
+
+
+def margin_by_linprog(rows):
+    """The largest t for which some theta within the cube gives all rows, scaled to length 1, the margin t."""
+    unit, (m, d) = rows.numpy() / np.linalg.norm(rows.numpy(), axis=-1, keepdims=True), rows.shape
+    within = [(-1, 1)] * d + [(None, 1)]
+    return -linprog(np.eye(d + 1)[d] * -1, np.hstack([-unit, np.ones((m, 1))]), np.zeros(m), bounds=within).fun
+
+
+def exact_margins(rows, theta):
+    theta = [Fraction(entry) for entry in theta.tolist()]
+    return [sum(Fraction(a) * b for a, b in zip(row, theta, strict=True)) for row in rows.tolist()]
+
+
+def told(rows, order):
+    """The separator of rows of six entries, None where it cannot be told; its promises are checked."""
+    try:
+        separator = hard_margin(rows, order, shape=(2, 3))
+    except RuntimeError:
+        return None
+    if separator.feasible:
+        assert min(exact_margins(rows, separator.theta)) > 0
+        assert separator.margins.min() == pytest.approx(1)
+    else:
+        weights = separator.certificate * rows.norm(dim=-1)
+        assert (weights / weights.sum() @ (rows / rows.norm(dim=-1, keepdim=True))).norm() < 1.1e-12
+    return separator
+
+
+@settings(max_examples=150)
+@given(seed=seeds, powers=powers, order=every_norm)
+@example(seed=0, powers=[0, 0, 0, 30, 0, 0, 0, 0], order=2.0)
+def test_rows_scaled_apart_are_separated_or_it_cannot_be_told(seed, powers, order):
+    rows = torch.randn(8, 6, generator=seeded(seed)) + 0.7 * torch.randn(6, generator=seeded(seed + 1))
+    margin = margin_by_linprog(rows)
+    separator = told(rows * 2.0 ** torch.tensor(powers)[:, None], order)
+    if separator is not None and (margin < 1e-13 or margin > 1e-6):
+        assert separator.feasible == (margin > 1e-6)
+
+
+@settings(max_examples=100)
+@given(seed=seeds, powers=powers, order=every_norm)
+def test_infeasible_rows_scaled_apart_never_have_a_separator(seed, powers, order):
+    rows = torch.randint(-4, 5, (7, 6), generator=seeded(seed)).double()
+    rows = torch.cat([rows, -torch.randint(1, 5, (1, 7), generator=seeded(seed + 1)).double() @ rows])
+    rows[rows.norm(dim=-1) == 0] = 1.0  # no matter where: the others still oppose each other, or it is one of them
+    if rows[-1].eq(1).all() or rows[:-1].eq(1).all(-1).any():
+        return
+    separator = told(rows * 2.0 ** torch.tensor(powers)[:, None], order)
+    assert separator is None or not separator.feasible
+
+
+@pytest.mark.parametrize("order", [1.0, 1.5, 2.0, 3.0, math.inf])
+@pytest.mark.parametrize("scale", [1e8, 1e9, 1e12, 1e100, 1e300])
+@pytest.mark.parametrize("token", [0, 1])
+def test_one_token_may_be_of_any_size(token, scale, order):
+    problem = random_problem(3, n=2, T=3, d=8)
+    keys = problem.keys.clone()
+    keys[0, token] *= scale
+    separator = att_svm(Problem(keys, problem.scores), [0, 0], norm=order)
+    rows = difference_rows(Problem(keys, problem.scores), [0, 0])
+    assert min(exact_margins(rows, separator.theta)) > 0.999
+    assert separator.gap < 1e-6
+
+
+def test_rows_whose_sizes_no_float_can_join_are_refused():
+    with pytest.raises(ValueError, match=r"rows go from about 1.3e-200 to 1.5e\+200: rescale them"):
+        hard_margin([[1e-200, 0.0], [1e200, 1e200]])
+
+
 def test_labels_that_cannot_be_separated_are_refused_with_the_certificate():
     with pytest.raises(InfeasibleError, match=r"no head has every label right.*use other features") as refusal:
         label_svm([[1.0, 2.0], [2.0, 4.0]], [1.0, -1.0])
@@ -667,11 +753,11 @@ def test_answer_of_a_solver_that_is_not_optimal_is_refused(monkeypatch):
 
 
 def test_a_gap_that_is_too_wide_passes_where_it_is_let_pass(monkeypatch):
-    rows = torch.eye(6).repeat(2, 1) + 0.1 * torch.arange(72.0).reshape(12, 6).sin()
-    monkeypatch.setattr(separators, "LARGEST_GAP", 1e-20)
+    rows = torch.tensor([[3.0, -4.0]])
+    monkeypatch.setattr(_least_norm, "_few", lambda rows, required, start, duals, norm: (start, duals))
     with pytest.raises(RuntimeError, match="relative gap of"):
         hard_margin(rows, norm=3)
-    assert 0 < hard_margin(rows, norm=3, largest_gap=1e-6).gap < 1e-6
+    assert 1e-3 < hard_margin(rows, norm=3, largest_gap=0.5).gap < 0.5  # Euclid's solution
     with pytest.raises(ValueError, match="largest_gap is -1"):
         hard_margin(rows, largest_gap=-1)
 
