@@ -220,7 +220,8 @@ def run(problem, loss, start, rule, iterations, record=None, norm=2.0):
     Raises
     ------
     ValueError
-        If ``start`` does not fit, or a number of iterations is out of range.
+        If ``start`` does not fit, a number of iterations is out of range, the record would take above 32 GiB, a step
+        has another shape than theta, or ``rule`` is Polyak's step of another problem or loss.
     FloatingPointError
         If an iterate is no longer finite; the message has the iteration.
 

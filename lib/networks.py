@@ -244,7 +244,7 @@ class Readers(NamedTuple):
     """Record of readers and of their training; all but the weights have the shape (len(at), members).
 
     at : list of int, numbers of steps.
-    losses : mean logistic loss on all rows of a member; what was reached last, once a member has stopped.
+    losses : mean logistic loss on all rows of a member; NaN, as all else, at looks after a member has stopped.
     paths : lengths of the gradients of all steps so far, together.
     tokens : soft sparsity of the attention, mean over rows and heads.
     weights : dict of Tensor, at the end: ``table`` (members, words, width), both others (members, heads, width).

@@ -1116,7 +1116,10 @@ NAMED = {
     # what a tensor may be that holds no numbers
     "sparse keys": (lambda: Problem(KEYS.to_sparse(), SCORES), "keys is a sparse tensor"),
     "meta keys": (lambda: Problem(KEYS.to("meta"), SCORES), "keys is a meta tensor"),
-    "nested keys": (lambda: Problem(torch.nested.nested_tensor([*KEYS], layout=torch.jagged), SCORES), "keys is a nested tensor"),
+    "nested keys": (
+        lambda: Problem(torch.nested.nested_tensor([*KEYS], layout=torch.jagged), SCORES),
+        "keys is a nested tensor",
+    ),
     "quantised keys": (
         lambda: Problem(torch.quantize_per_tensor(KEYS.float(), 0.1, 0, torch.qint8), SCORES),
         "keys is a quantised tensor",
