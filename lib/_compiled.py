@@ -5,15 +5,39 @@ where NUMBA_CACHE_DIR says. It looks for changes in the file of a function only:
 in the same file, and after a change in this one the ``*.nbi`` in ``__pycache__`` have to go.
 """
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import torch
 from numba import njit
+from numba.core import event
+
+LOG = logging.getLogger(__name__)
+
+
+class _Compiling(event.Listener):
+    """Log a warning when numba starts to compile; loading from the cache is no such event."""
+
+    def on_start(self, event):
+        _announce()
+
+    def on_end(self, event):
+        pass
+
+
+@cache  # once in a process
+def _announce():
+    LOG.warning(
+        "compiling the loops of the library, a minute or two of one core; later processes load them, if there is a"
+        " folder where numba can keep them (NUMBA_CACHE_DIR)"
+    )
 
 
 def compiled(*signatures, **options):
     """Return ``numba.njit`` for functions that are cached where that is possible and run without the GIL.
 
+    The first function of a process that is compiled here, not loaded, logs a warning, because the caller has to wait.
     A division by zero gives an infinity or a NaN, as NumPy's does.
 
     Parameters
@@ -30,10 +54,11 @@ def compiled(*signatures, **options):
     """
 
     def decorate(function):
-        try:
-            return njit(*signatures, cache=True, nogil=True, error_model="numpy", **options)(function)
-        except RuntimeError:  # no folder for a cache can be written
-            return njit(*signatures, nogil=True, error_model="numpy", **options)(function)
+        with event.install_listener("numba:compile", _Compiling()):
+            try:
+                return njit(*signatures, cache=True, nogil=True, error_model="numpy", **options)(function)
+            except RuntimeError:  # no folder for a cache can be written
+                return njit(*signatures, nogil=True, error_model="numpy", **options)(function)
 
     return decorate
 

@@ -64,10 +64,12 @@ def double(name, value, *trailing, more=False):
 def floating(name, value, like=None):
     """Return ``value`` as a tensor of float32 or float64, by the rule above, or raise ValueError."""
     array, follows = value, not hasattr(value, "__array__")
-    if not isinstance(value, Tensor):
+    if isinstance(value, Tensor):
+        dense(name, value)
+    else:
         try:
             array = torch.as_tensor(value, dtype=torch.float64) if follows else torch.as_tensor(np.asarray(value))
-        except (TypeError, ValueError, RuntimeError):
+        except (TypeError, ValueError, RuntimeError, OverflowError):
             raise ValueError(
                 f"{name} is {shown(value)}: give an array of real numbers, all rows of one length"
             ) from None
@@ -79,6 +81,14 @@ def floating(name, value, like=None):
     if array.dtype not in FLOATS:
         raise ValueError(f"{name} has dtype {array.dtype}: give float32 or float64, such as {name}.float()")
     return array
+
+
+def dense(name, array):
+    """Raise ValueError unless a tensor has its values one by one: sparse, meta, nested, quantised ones do not."""
+    kinds = {"nested": array.is_nested, "meta": array.is_meta, "quantised": array.is_quantized}
+    for kind, found in (kinds | {"sparse": array.layout != torch.strided}).items():
+        if found:
+            raise ValueError(f"{name} is a {kind} tensor: give an ordinary one that has all its values")
 
 
 def tensors(*optional, **given):
@@ -180,26 +190,71 @@ def positive(name, value, like=None):
 
 def shown(value):
     """A value in one line, as far as that goes."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except (ValueError, NotImplementedError):  # an integer of more than 4300 digits, a tensor without values
+        text = f"a value of type {type(value).__name__} that cannot be printed"
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def whole(name, value, least=1):
-    """Return ``value`` as an int, or raise ValueError unless it is a whole number (no bool) of at least ``least``."""
+    """Return ``value`` as an int, or raise ValueError unless it is a whole number (no bool) of at least ``least``.
+
+    Nor may it leave 64 bits, as compiled code and generators have them.
+    """
     try:
         number = least - 1 if isinstance(value, bool) else index(value)
     except TypeError:
         number = least - 1
     if number < least:
         raise ValueError(f"{name} is {shown(value)}: give a whole number of at least {least}")
+    if number >= 2**63:
+        raise ValueError(f"{name} is {shown(value)}: give a whole number below 2^63")
     return number
 
 
 def number(name, value, fits, remedy):
-    """Return ``value``, or raise ValueError with the remedy unless it is a real number for which ``fits`` is true."""
-    if not isinstance(value, Real) or not fits(value):
+    """Return ``value``, or raise ValueError with the remedy unless it is a real number for which ``fits`` is true.
+
+    A bool is none, and neither is an integer beyond the floats.
+    """
+    try:
+        good = isinstance(value, Real) and not isinstance(value, bool) and fits(float(value))
+    except OverflowError:
+        good = False
+    if not good:
         raise ValueError(f"{name} is {shown(value)}: {remedy}")
     return value
+
+
+def flag(name, value):
+    """Return ``value``, or raise ValueError unless it is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} is {shown(value)}: give True or False")
+    return bool(value)
+
+
+def indices(name, value, size, *trailing):
+    """Return ``value`` as a tensor of int64 from 0 to ``size - 1`` with the dimensions ``trailing``, or ValueError."""
+    array = as_tensor(name, value, "whole numbers")
+    wanted = f"whole numbers from 0 {f'to {size - 1}' if size else 'on'}, shape ({', '.join(trailing)})"
+    if array.is_floating_point() or array.is_complex() or array.dtype == torch.bool:
+        raise ValueError(f"{name} has type {array.dtype}: give {wanted}")
+    if array.ndim != len(trailing) or not array.numel():
+        raise ValueError(f"{name} has shape {tuple(array.shape)}: give {wanted}")
+    array = array.long()
+    outside = (array < 0) | (array >= (size or 2**62))
+    if outside.any():
+        raise ValueError(f"{name} contains {array[outside][0].item()}: give {wanted}")
+    return array
+
+
+def seeds(value):
+    """Return seeds, one for each member, as a list of int, or raise ValueError."""
+    numbers = list(value) if hasattr(value, "__iter__") else []
+    if not numbers:
+        raise ValueError(f"seeds is {shown(value)}: give one whole number for each member")
+    return [whole("seed", seed, 0) for seed in numbers]
 
 
 def norm(value):
@@ -228,9 +283,11 @@ def potential(value):
 def as_tensor(name, value, wanted):
     """Return ``value``, whatever its dtype, as a tensor, or raise ValueError that says what is wanted."""
     try:
-        return torch.as_tensor(value)
-    except (TypeError, ValueError, RuntimeError):
+        array = torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise ValueError(f"{name} is {shown(value)}: give {wanted}") from None
+    dense(name, array)
+    return array
 
 
 def able(name, value, part, remedy):
@@ -268,6 +325,14 @@ def loss(value):
 def rule(value, name="rule"):
     """Raise TypeError unless this is a step rule."""
     able(name, value, "__call__", "a step rule, such as constant(0.1)")
+    try:
+        signature(value).bind("grad", "theta", "k")
+    except TypeError:
+        raise TypeError(
+            f"{name} is {shown(value)}: a step rule takes the gradient, theta and the number of steps before"
+        ) from None
+    except ValueError:  # one without a signature, not written in Python
+        pass
 
 
 def generator(value):

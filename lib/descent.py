@@ -3,6 +3,9 @@
 A step rule is a function ``rule(grad, theta, k)``: from the gradient at the iterate theta, and the number k of steps
 that were taken before, it makes the step, of the shape of theta. In a geometry other than Euclid's the step is one of
 the mirror variable, and descent is mirror descent: l_p-AttGD of arXiv:2410.14581.
+
+A rule with memory has a method ``fresh()``, which returns the same rule with an empty memory. Each run, and each part
+of a joint run, calls it, so that nothing passes from one to another.
 """
 
 import math
@@ -17,7 +20,9 @@ from torch import Tensor
 from . import checks, geometry
 from .geometry import inverse_mirror_map, mirror_map
 from .logspace import excess_risk, gradient
-from .problem import check_selected
+from .problem import check_selected, same_problem
+
+LARGEST = 2**35  # bytes of a record
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +112,7 @@ def decaying(rule, power):
     def decayed(grad, theta, k):
         return rule(grad, theta, k) * (k + 1.0) ** -power
 
+    decayed.fresh = lambda: decaying(fresh(rule), power)
     if known := getattr(rule, "known", None):
         decayed.known = known._replace(power=known.power + power)
     return decayed
@@ -153,6 +159,31 @@ def polyak(problem, loss, selected):
     return rule
 
 
+def fresh(rule):
+    """Return the rule for one run: with an empty memory, if it has one."""
+    return rule.fresh() if hasattr(rule, "fresh") else rule
+
+
+def taken(rule, grad, theta, k):
+    """Return the step of a rule; ValueError unless it is a tensor of the shape of theta."""
+    step = rule(grad, theta, k)
+    if not isinstance(step, Tensor) or step.shape != theta.shape:
+        found = f"a tensor of shape {tuple(step.shape)}" if isinstance(step, Tensor) else checks.shown(step)
+        raise ValueError(f"the rule's step is {found}: return a tensor of theta's shape {tuple(theta.shape)}")
+    return step
+
+
+def check_own(rule, problem=None, loss=None):
+    """Raise ValueError if a rule is Polyak's step, which knows an optimum, of another problem or loss than these."""
+    known = getattr(rule, "known", None)
+    if known is None or known.problem is None:
+        return
+    if problem is None or known.loss is not loss or not same_problem(known.problem, problem):
+        raise ValueError(
+            "rule is Polyak's step of another problem or loss, whose optimum is another: make it of those of the run"
+        )
+
+
 def _check_step_size(step_size, batch):
     if checks.broadcastable(step_size=step_size.shape, run=batch) != batch:
         raise ValueError(
@@ -189,7 +220,8 @@ def run(problem, loss, start, rule, iterations, record=None, norm=2.0):
     Raises
     ------
     ValueError
-        If ``start`` does not fit, or a number of iterations is out of range.
+        If ``start`` does not fit, a number of iterations is out of range, the record would take above 32 GiB, a step
+        has another shape than theta, or ``rule`` is Polyak's step of another problem or loss.
     FloatingPointError
         If an iterate is no longer finite; the message has the iteration.
 
@@ -209,6 +241,7 @@ def run(problem, loss, start, rule, iterations, record=None, norm=2.0):
     checks.problem(problem)
     checks.loss(loss)
     checks.rule(rule)
+    check_own(rule, problem, loss)
     theta = checks.tensor("start", start, "parameter", like=problem.keys)
     theta = checks.common(start=theta, problem=problem.keys)["start"]
     batch = checks.broadcastable(problem=problem.batch_shape, start=theta.shape[:-1])
@@ -217,10 +250,10 @@ def run(problem, loss, start, rule, iterations, record=None, norm=2.0):
     if compiled(problem, loss, theta, [rule]):
         from .kernels import trajectories  # imports numba
 
-        kept, norm = kept_iterations(iterations, record), checks.potential(norm)
+        kept, norm = kept_iterations(iterations, record, theta), checks.potential(norm)
         return Trajectory(trajectories(problem, loss, theta, rule.known, kept, norm), torch.tensor(list(kept)))
-    grad = gradient_near(problem, loss, theta)
-    return iterate(lambda theta, k: rule(grad(theta), theta, k), theta, iterations, record, norm)
+    grad, rule = gradient_near(problem, loss, theta), fresh(rule)
+    return iterate(lambda theta, k: taken(rule, grad(theta), theta, k), theta, iterations, record, norm)
 
 
 def gradient_near(problem, loss, theta):
@@ -262,8 +295,8 @@ def compiled(problem, loss, theta, rules=()):
     return own and in_float64 and problem.alike
 
 
-def kept_iterations(iterations, record):
-    """Return the iterations to keep, in order; ValueError if one is out of range."""
+def kept_iterations(iterations, record, theta):
+    """Return the iterations to keep, in order; ValueError if one is out of range, or thetas like this are too many."""
     kept = range(checks.whole("iterations", iterations) + 1)
     if record is not None:
         try:
@@ -274,12 +307,18 @@ def kept_iterations(iterations, record):
         raise ValueError(
             f"record is {checks.shown(record)}: keep at least one of the iterations 0 to {iterations}, and no other"
         )
+    size = theta.numel() * theta.element_size() * (iterations + 1 if record is None else len(kept))
+    if size > LARGEST:
+        raise ValueError(
+            f"iterations is {iterations}, and a record of them takes {size / 2**30:.0f} GiB: keep fewer, for example by"
+            " record=log_spaced(iterations, 100)"
+        )
     return kept
 
 
 def iterate(step, theta, iterations, record=None, norm=2.0):
     """Add ``step(theta, k)`` to theta, or to its mirror variable, k = 0, ..., iterations - 1; as :func:`run` does."""
-    kept = kept_iterations(iterations, record)
+    kept = kept_iterations(iterations, record, theta)
     wanted, records, mirrored = set(kept), [], mirror_map(theta, norm)
     for k in range(kept[-1] + 1):
         if k in wanted:

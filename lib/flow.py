@@ -33,7 +33,7 @@ def log_time_flow(problem, loss, start, log_times, accuracy=1e-9, norm=2.0):
     log_times : array_like, shape (records,)
         Increasing values of log(1 + t), none below zero.
     accuracy : float
-        Relative and absolute tolerance of the solver.
+        Relative and absolute tolerance of the solver, at most 0.01.
     norm : float
         p of the potential ``|x|_p^p / p``: the flow is that of mirror descent, dM/dt = -grad L with the mirror variable
         M in place of theta everywhere above. For p above 2 theta has an infinite slope in M where an entry is zero.
@@ -59,7 +59,7 @@ def log_time_flow(problem, loss, start, log_times, accuracy=1e-9, norm=2.0):
     """
     checks.problem(problem)
     checks.loss(loss)
-    checks.number("accuracy", accuracy, lambda part: 0 < part < 1, "give a number above 0 and below 1")
+    checks.number("accuracy", accuracy, lambda part: 0 < part <= 0.01, "give a number above 0, at most 0.01")
     times = checks.tensor("log_times", log_times, "records").double()
     if times.ndim != 1 or times[0] < 0 or (times.diff() <= 0).any():
         raise ValueError(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from . import checks, geometry
-from .descent import Trajectory, compiled, iterate, kept_iterations
+from .descent import Trajectory, check_own, compiled, fresh, iterate, kept_iterations, taken
 from .logspace import LogScaled, gradient
 from .problem import Batch, Problem, check_selected
 from .selection import every_selection
@@ -246,7 +246,8 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, no
     head_rule : callable, or None
         Step rule of the head, for example ``normalised(0.1)`` of :mod:`lib.descent`.
     rule : callable
-        Step rule of theta or, if there is no ``head_rule``, of the head and theta together.
+        Step rule of theta or, if there is no ``head_rule``, of the head and theta together. It may be the head's, too:
+        each part has a memory of its own.
     iterations : int
     record : sequence of int, optional
         Iterations to keep, 0 being the start; all of them when left out.
@@ -276,9 +277,9 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, no
     """
     checks.joint_problem(problem)
     checks.loss(loss)
-    checks.rule(rule)
-    if head_rule is not None:
-        checks.rule(head_rule, "head_rule")
+    for name, one in (("rule", rule), ("head_rule", rule if head_rule is None else head_rule)):
+        checks.rule(one, name)
+        check_own(one)
     head = checks.tensor("head", head, "c", like=problem.keys)
     theta = checks.tensor("theta", theta, "d", like=problem.keys)
     head, theta, _ = checks.common(head=head, theta=theta, problem=problem.keys).values()
@@ -290,18 +291,20 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, no
     if compiled(problem, loss, start, [rule] if head_rule is None else [head_rule, rule]):
         from .kernels import joint_trajectories  # imports numba
 
-        kept, norm = kept_iterations(iterations, record), checks.potential(norm)
+        kept, norm = kept_iterations(iterations, record, start), checks.potential(norm)
         known = None if head_rule is None else head_rule.known
         both = joint_trajectories(problem, loss, start, known, rule.known, kept, norm)
         times = torch.tensor(list(kept))
         return Trajectory(both[..., :size], times), Trajectory(both[..., size:], times)
 
+    head_rule, rule = fresh(head_rule), fresh(rule)
+
     def step(both, k):
         head, theta = both[..., :size], both[..., size:]
         if head_rule is None:
-            return rule(joint_gradient(problem, loss, head, theta), both, k)
+            return taken(rule, joint_gradient(problem, loss, head, theta), both, k)
         of_head, of_theta = _both_gradients(problem, loss, head, theta)
-        return torch.cat([head_rule(of_head, head, k), rule(of_theta, theta, k)], dim=-1)
+        return torch.cat([taken(head_rule, of_head, head, k), taken(rule, of_theta, theta, k)], dim=-1)
 
     both = iterate(step, start, iterations, record, norm)
     return Trajectory(both.theta[..., :size], both.times), Trajectory(both.theta[..., size:], both.times)

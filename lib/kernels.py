@@ -9,8 +9,11 @@ Shapes are those of one trial: keys (n, T, d); queries (n, e), (n, 0) with a pro
 A loss is its ``code``, a pair: which of the formulas, and the centre of the cubic one.
 """
 
+import logging
 import math
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from time import monotonic
 
 import numpy as np
 import torch
@@ -22,6 +25,7 @@ from numba.extending import intrinsic
 from ._compiled import compiled
 from .logspace import LogScaled
 
+LOG = logging.getLogger(__name__)
 LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC, SIGMOID = range(5)  # as in lib.losses: the cache sees no constant change
 TINY = 1e-16  # likewise
 ROOT = 2.0**-26  # the square root of a rounding error
@@ -31,6 +35,8 @@ ANGLE = 2.0**-51  # half the width of a bracket that is narrow enough; the round
 STEEP = 300.0  # margin at which a slope is given by its logarithm
 FAINT = 1e-100  # part of attention whose logarithm is taken out: products of three still are floats
 LANES = 8  # trials that go abreast
+CHUNK = 2**16  # examples that a reader is trained on from one call to the next
+PAUSE = 10.0  # seconds at least from one line of the log to the next
 KEPT = 2**23  # numbers of problems that stand side by side from one gradient to the next
 LOWEST = -600.0  # what has a lower logarithm counts as zero: numbers near the smallest of all slow the processor down
 LOG_2_HIGH, LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # the first has its last 20 bits at zero
@@ -1157,36 +1163,35 @@ def _move_rows(weights, slopes, used, normalised, size, norm):
     return length
 
 
-@compiled(
-    "i8(i8[:,:,::1], f8[:,:,::1], f8[::1], i8[::1], i8, i8, f8[:,::1], i8, b1, f8, f8, b1, f8, i8[::1], f8[:,::1])"
-)
+@compiled("UniTuple(f8, 2)(i8[:,:,::1], f8[:,:,::1], f8[::1], i8[::1], f8[:,::1], i8)")
+def _look_at_reader(places, values, labels, rows, weights, heads):
+    """Return a reader's mean loss on its rows, and the mean number of tokens that it attends to."""
+    cut, count, loss, attended = len(weights) - 2 * heads, places.shape[1], 0.0, 0.0
+    table, queries, head = weights[:cut], weights[cut : cut + heads], weights[cut + heads :]
+    tokens, attention, read = np.empty((count, LANES)), np.empty((heads, count)), np.empty((heads, LANES))
+    for i in rows:
+        margin = labels[i] * _read(places[i], values[i], table, queries, head, tokens, attention, read)
+        loss += math.log1p(math.exp(-margin)) if margin > -STEEP else -margin
+        for h in range(heads):
+            attended += 1.0 / (attention[h] ** 2).sum()
+    return loss / len(rows), attended / (len(rows) * heads)
+
+
+@compiled("f8(i8[:,:,::1], f8[:,:,::1], f8[::1], i8[:,::1], i8, i8, i8, f8[:,::1], i8, b1, f8, f8, b1, f8)")
 def _train_reader(
-    places, values, labels, rows, batch, seed, weights, heads, normalised, size, norm, still, until, kept, out
+    places, values, labels, orders, batch, first, last, weights, heads, normalised, size, norm, still, path
 ):
-    """Train one reader; fill in loss, path and tokens attended to at the iterations ``kept``, and return how many."""
+    """Train one reader from the step ``first`` to before ``last``; return the path, longer by these steps.
+
+    ``orders`` has the rows of each epoch in their order, from the epoch of the first step on.
+    """
     cut, count, slopes = len(weights) - 2 * heads, places.shape[1], np.zeros(weights.shape)
     table, queries, head = weights[:cut], weights[cut : cut + heads], weights[cut + heads :]
     of_table, of_queries, of_head = slopes[:cut], slopes[cut : cut + heads], slopes[cut + heads :]
     tokens, of_tokens, used = np.empty((count, LANES)), np.empty((count, LANES)), np.empty(len(weights), np.bool_)
-    attention, read, order = np.empty((heads, count)), np.empty((heads, LANES)), rows.copy()
-    each, path, record = len(rows) // batch, 0.0, 0
-    np.random.seed(seed)  # noqa: NPY002  compiled code has a generator of its own
-    for step in range(kept[-1] + 1):
-        if step == kept[record]:
-            loss, attended = 0.0, 0.0
-            for i in rows:
-                margin = labels[i] * _read(places[i], values[i], table, queries, head, tokens, attention, read)
-                loss += math.log1p(math.exp(-margin)) if margin > -STEEP else -margin
-                for h in range(heads):
-                    attended += 1.0 / (attention[h] ** 2).sum()
-            out[record] = loss / len(rows), path, attended / (len(rows) * heads)
-            record += 1
-            if record == len(kept) or not until < out[record - 1, 0] < np.inf:
-                return record
-        if step % each == 0:
-            for i in range(len(order) - 1, 0, -1):
-                j = np.random.randint(i + 1)  # noqa: NPY002
-                order[i], order[j] = order[j], order[i]
+    attention, read, each = np.empty((heads, count)), np.empty((heads, LANES)), orders.shape[1] // batch
+    for step in range(first, last):
+        order = orders[step // each - first // each]
         used[:cut], used[cut:] = False, True
         for i in order[step % each * batch : (step % each + 1) * batch]:
             output = _read(places[i], values[i], table, queries, head, tokens, attention, read)
@@ -1198,7 +1203,7 @@ def _train_reader(
         if still:
             of_queries[:] = 0.0
         path += _move_rows(weights, slopes, used, normalised, size, norm)
-    return record
+    return path
 
 
 @compiled("void(f8[:,:,::1], f8[:,::1], f8[:,::1], i8, f8, f8[::1], f8, f8[::1])")
@@ -1370,14 +1375,37 @@ def readers(places, values, labels, rows, seeds, weights, steps, *, heads, batch
     Tensor, shape (len(at), members, 3)
         Loss, path and tokens attended to; NaN after a member has stopped.
     """
-    out, kept = np.full((len(seeds), len(at), 3), np.nan), np.array(at, dtype=np.int64)
-    places, values, labels, rows = (np.ascontiguousarray(one.numpy()) for one in (places, values, labels, rows))
+    out, since = np.full((len(seeds), len(at), 3), np.nan), monotonic()
+    data = [np.ascontiguousarray(one.numpy()) for one in (places, values, labels)]
+    each, most = rows.shape[1] // batch, max(1, CHUNK // rows.shape[1])  # steps of an epoch, epochs of a call
     for k, seed in enumerate(seeds):
-        _train_reader(
-            places, values, labels, rows[k], batch, seed, weights[k].numpy(), heads, normalised, steps[k], norm, still,
-            until, kept, out[k],
-        )  # fmt: skip
+        own, own_weights, step, path = np.ascontiguousarray(rows[k].numpy()), weights[k].numpy(), 0, 0.0
+        epochs, orders = _epochs(own, seed), []
+        for look, goal in enumerate(at):
+            while step < goal:
+                last = min(goal, (step // each + most) * each)
+                count = (last - 1) // each - (step - 1) // each
+                orders = np.stack([*(orders[-1:] if step % each else []), *islice(epochs, count)])
+                path = _train_reader(
+                    *data, orders, batch, step, last, own_weights, heads, normalised, steps[k], norm, still, path
+                )
+                step = last
+                if monotonic() - since > PAUSE:
+                    LOG.info("reader %d of %d, step %d of %d", k + 1, len(seeds), step, at[-1])
+                    since = monotonic()
+            loss, attended = _look_at_reader(*data, own, own_weights, heads)
+            out[k, look] = loss, path, attended
+            if not until < loss < np.inf:
+                break
     return torch.from_numpy(out).transpose(0, 1)
+
+
+def _epochs(rows, seed):
+    """Yield the rows in the order of each epoch, one array for each."""
+    generator, order = np.random.RandomState(seed % 2**32), rows.copy()  # numbers of the lock are of its stream
+    while True:
+        generator.shuffle(order)
+        yield order.copy()
 
 
 def velocity(problem, loss, norm=2.0):

@@ -47,6 +47,11 @@ class Loss:
     constants: Callable[[Tensor], tuple[Tensor, Tensor]]
     code: tuple[int, float] | None = None
 
+    def __post_init__(self):
+        margins = torch.linspace(-5, 5, 21, dtype=torch.float64)
+        if (self.value(margins).diff() > 0).any():
+            raise ValueError(f"loss {self.name!r} increases with the margin: give one that decreases, such as of -u")
+
     def slope(self, margins):
         """loss'(u), elementwise: not above zero."""
         return -self.log_slope(margins).exp()

@@ -102,13 +102,10 @@ def ensemble(seeds, *, device="cpu", **settings):
     parameters : dict of Tensor
         Each with the members first.
     """
-    dtype, numbers = precision(device), list(seeds) if hasattr(seeds, "__iter__") else []
-    if not numbers:
-        raise ValueError(f"seeds is {checks.shown(seeds)}: give one whole number for each member")
-    members = []
+    dtype, numbers, members = precision(device), checks.seeds(seeds), []
     with torch.random.fork_rng():
         for seed in numbers:
-            torch.manual_seed(checks.whole("seed", seed, 0))
+            torch.manual_seed(seed)
             members.append(Transformer(**settings))
     parameters, _ = stack_module_state(members)
     return members[0].to(device, dtype), {
@@ -247,7 +244,7 @@ class Readers(NamedTuple):
     """Record of readers and of their training; all but the weights have the shape (len(at), members).
 
     at : list of int, numbers of steps.
-    losses : mean logistic loss on all rows of a member; what was reached last, once a member has stopped.
+    losses : mean logistic loss on all rows of a member; NaN, as all else, at looks after a member has stopped.
     paths : lengths of the gradients of all steps so far, together.
     tokens : soft sparsity of the attention, mean over rows and heads.
     weights : dict of Tensor, at the end: ``table`` (members, words, width), both others (members, heads, width).
@@ -292,6 +289,8 @@ def train_readers(
     until : float
         Loss at which a member stops, at a look. One that is no longer finite stops, too.
 
+    Long runs log their progress every ten seconds, at level INFO.
+
     Returns
     -------
     Readers
@@ -299,29 +298,36 @@ def train_readers(
     Raises
     ------
     ValueError
-        If shapes do not fit, a label is neither +1 nor -1, or a word is unknown.
+        If shapes do not fit, an entry is out of range or not finite, or a label is neither +1 nor -1.
     """
     normalised, norm = rule == "normalised", _order("sgd" if rule == "normalised" else rule)
     if attention not in ("trained", "never", "alike"):
         raise ValueError(f"attention is {attention!r}: use trained, never or alike")
+    places = checks.indices("places", places, None, "N", "T", "k")
+    values, labels = checks.tensor("values", values), checks.labels(labels)
     checks.last("values", values, *places.shape)
-    checks.last("labels", checks.labels(labels), len(places))
+    checks.last("labels", labels, len(places))
+    rows, seeds = checks.indices("rows", rows, len(places), "members", "examples"), checks.seeds(seeds)
     checks.last("rows", rows, len(seeds), rows.shape[1])
+    checks.whole("heads", heads)
+    checks.number("until", until, lambda loss: loss >= 0, "give a loss at which to stop, from 0 on")
     if not 0 < checks.whole("batch", batch) <= rows.shape[1]:
         raise ValueError(f"batch is {batch}, each member has {rows.shape[1]} examples: choose at most so many")
     from .kernels import LANES, readers  # imports numba
 
     shapes = {"table": (int(places.max()) + 1, LANES), "queries": (heads, LANES), "head": (heads, LANES)}
+    looks = sorted({checks.whole("at", k, 0) for k in at}) if hasattr(at, "__iter__") else []
+    if not looks:
+        raise ValueError(f"at is {checks.shown(at)}: give the numbers of steps after which to look")
     weights = torch.stack([_drawn(shapes, seed, attention) for seed in seeds])
-    at = sorted({checks.whole("at", k, 0) for k in at})
-    sizes = torch.as_tensor(step_size, dtype=torch.float64).expand(len(seeds)).tolist()
+    sizes = _sizes(step_size, len(seeds)).expand(len(seeds)).tolist()
 
     found = readers(
         places, values.double(), labels.double(), rows, seeds, weights, sizes, heads=heads, batch=batch,
-        normalised=normalised, norm=norm, still=attention != "trained", until=until, at=at,
+        normalised=normalised, norm=norm, still=attention != "trained", until=until, at=looks,
     )  # fmt: skip
     parts = weights.split([rows for rows, _ in shapes.values()], dim=1)
-    return Readers(at, *found.unbind(-1), dict(zip(shapes, parts, strict=True)))
+    return Readers(looks, *found.unbind(-1), dict(zip(shapes, parts, strict=True)))
 
 
 def patch_places(images, size):
@@ -406,18 +412,23 @@ def optimiser(name, parameters, step_size):
         If the name is none of these, a p is not above 1, or a step size is below 0 or not finite.
     """
     parameters = list(parameters.values())
-    one = checks.as_tensor("step_size", step_size, "a finite number, not below 0, or one for each member")
-    sizes = one.tolist() if one.ndim else [step_size]
-    for size in sizes:
-        checks.number("step_size", size, lambda size: 0 <= size < math.inf, "give a finite number, not below 0")
-    if one.ndim:
-        checks.last("step_size", one, len(parameters[0]))
-        step_size = one.to(parameters[0])
+    sizes = _sizes(step_size, len(parameters[0]))
+    step_size = sizes.to(parameters[0]) if sizes.ndim else step_size
     if name == "adam":
         return Adam(parameters, step_size)
     if name == "normalised":
         return MirrorDescent(parameters, step_size, normalised=True)
     return MirrorDescent(parameters, step_size, _order(name))
+
+
+def _sizes(step_size, members):
+    """Step sizes as a tensor, of shape () or (members,); ValueError if one is below 0 or not finite."""
+    sizes = checks.as_tensor("step_size", step_size, "a finite number, not below 0, or one for each member").double()
+    for size in sizes.tolist() if sizes.ndim else [step_size]:
+        checks.number("step_size", size, lambda size: 0 <= size < math.inf, "give a finite number, not below 0")
+    if sizes.ndim:
+        checks.last("step_size", sizes, members)
+    return sizes
 
 
 class Training(NamedTuple):
@@ -481,12 +492,13 @@ def train(
     ValueError
         If the batch is larger than the number of examples.
     """
+    rows, seeds = checks.indices("rows", rows, len(inputs), "members", "examples"), checks.seeds(seeds)
+    labels = checks.indices("labels", labels, network.head.out_features, *["members", "N"][-labels.ndim :])
     examples = rows.shape[1]
     checks.whole("epochs", epochs)
     checks.last("rows", rows, len(seeds), examples)
     checks.last("labels", labels, len(inputs))
-    if labels.is_floating_point():
-        raise ValueError(f"labels has type {labels.dtype}: give whole numbers, the places of the classes")
+    checks.finite("inputs", inputs)
     if checks.whole("batch", batch) > examples:
         raise ValueError(f"batch is {batch}, each member has {examples} examples: choose a batch from 1 to {examples}")
     each = examples // batch

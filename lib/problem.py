@@ -347,7 +347,8 @@ def from_tokens(tokens, labels, head, key_matrix=None, queries=None, mask=None):
     Parameters
     ----------
     tokens : array_like, shape (..., n, T, d)
-        X_i.
+        X_i: inputs first, then the tokens of an input. Arrays (T, n, d), which torch's modules take unless they are
+        ``batch_first``, have to be transposed; where T = n nothing tells them apart.
     labels : array_like, shape (..., n)
         y_i, +1 or -1.
     head : array_like of shape (..., d), or callable
@@ -390,25 +391,49 @@ def from_tokens(tokens, labels, head, key_matrix=None, queries=None, mask=None):
     if key_matrix is not None:
         keys = torch.einsum("...kd,...ntd->...ntk", checks.fitting("key_matrix", data["key_matrix"], tokens), tokens)
     if callable(head):
-        values = head(tokens)
-        if values.shape != tokens.shape[:-1]:
-            raise ValueError(
-                f"the head maps shape {tuple(tokens.shape)} to {tuple(values.shape)}: it must return one number for"
-                f" each token, shape {tuple(tokens.shape[:-1])}"
-            )
-        return Problem(keys, labels[..., None] * values, queries, tokens, labels, head, mask)
+        return Problem(keys, labels[..., None] * applied(head, tokens), queries, tokens, labels, head, mask)
     vector = checks.fitting("head", data["head"], tokens)
     return Problem(keys, labels[..., None] * torch.einsum("...ntd,...d->...nt", tokens, vector), queries, mask=mask)
+
+
+def applied(head, features):
+    """Return psi at features of shape (..., c), shape (...); ValueError if the head does not make numbers of them."""
+    given = f"features of shape {tuple(features.shape)} in {features.dtype}"
+    try:
+        values = head(features)
+    except (RuntimeError, TypeError) as error:
+        said = str(error).partition("\n")[0]
+        raise ValueError(
+            f"head {checks.shown(head)} fails on {given} ({said}): give a function, or a module of that type, that"
+            " returns one number for each token"
+        ) from error
+    if not isinstance(values, Tensor) or values.shape != features.shape[:-1]:
+        found = tuple(values.shape) if isinstance(values, Tensor) else checks.shown(values)
+        raise ValueError(
+            f"the head maps shape {tuple(features.shape)} to {found}: it must return one number for each token, shape"
+            f" {tuple(features.shape[:-1])}"
+        )
+    return values
 
 
 def value_and_slope(head, features):
     """psi and its gradient at features of shape (..., c): shapes (...) and (..., c)."""
     with torch.enable_grad():
         features = features.detach().requires_grad_()
-        values = head(features)
+        values = applied(head, features)
         if not values.requires_grad:
             raise ValueError("the head has no gradient: write it in torch, without detach or NumPy")
         return values.detach(), torch.autograd.grad(values.sum(), features)[0]
+
+
+def same_problem(first, second):
+    """Whether two problems have the same arrays and the same head."""
+    mine, theirs = first._tensors(), second._tensors()
+    return first is second or (
+        mine.keys() == theirs.keys()
+        and getattr(first, "head", None) is getattr(second, "head", None)
+        and all(one.dtype == theirs[name].dtype and torch.equal(one, theirs[name]) for name, one in mine.items())
+    )
 
 
 def check_selected(problem, selected):

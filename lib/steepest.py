@@ -1,15 +1,16 @@
 """Steepest descent in any norm, with momentum; Adam, Muon and factored weights: step rules for :mod:`lib.descent`.
 
 Everything that can underflow is a logarithm, so each rule is exact at any saturation of attention. Rules with memory
-start afresh at step 0, so one of them serves one run at a time.
+have an empty one in each run; called by hand, without a run, they forget at step 0 and take steps in their order.
 """
 
 import math
+from functools import partial
 
 import torch
 
 from . import checks, geometry
-from .descent import Trajectory, iterate
+from .descent import Trajectory, check_own, fresh, iterate, taken
 from .logspace import LogScaled, gradient
 
 QUINTIC = (3.4445, -4.7750, 2.0315)  # coefficients of Muon's Newton-Schulz steps, as published (K. Jordan, 2024)
@@ -112,17 +113,18 @@ def momentum(rule, beta, nesterov=False):
         Unless 0 <= beta < 1.
     """
     checks.rule(rule)
-    log_beta, memory = _log(_check_beta("beta", beta)), {}
+    checks.flag("nesterov", nesterov)
+    log_beta = _log(_check_beta("beta", beta))
 
-    def averaged(grad, theta, k):
+    def averaged(memory, own, grad, theta, k):
         now = _entries(grad)
         memory["m"] = _add(_shifted(_remembered(memory, "m", k, now), log_beta), now)
         used = _add(_shifted(memory["m"], log_beta), now) if nesterov else memory["m"]
         scale = used[1].amax(-1)
         scale = torch.where(torch.isneginf(scale), 0.0, scale)
-        return rule(LogScaled(used[0] * (used[1] - scale[..., None]).exp(), scale), theta, k)
+        return own(LogScaled(used[0] * (used[1] - scale[..., None]).exp(), scale), theta, k)
 
-    return averaged
+    return _remembering(lambda: partial(averaged, {}, fresh(rule)))
 
 
 def muon(step_size, shape, beta=0.95, steps=5):
@@ -159,9 +161,9 @@ def adam(step_size, betas=(0.9, 0.999), epsilon=1e-8, corrected=True):
     betas = [_check_beta("beta", beta) for beta in betas]
     remedy = "it is added to a length, so it must be a finite number from 0 on"
     log_epsilon = _log(checks.number("epsilon", epsilon, lambda one: 0 <= one < math.inf, remedy))
-    memory = {}
+    checks.flag("corrected", corrected)
 
-    def rule(grad, theta, k):
+    def rule(memory, grad, theta, k):
         now = _entries(grad)
         squares = torch.ones_like(now[0]), 2 * now[1]
         for name, new, beta in (("m", now, betas[0]), ("v", squares, betas[1])):
@@ -176,7 +178,7 @@ def adam(step_size, betas=(0.9, 0.999), epsilon=1e-8, corrected=True):
         ratio = torch.where(torch.isneginf(log_mean), 0.0, (log_mean - divisor).exp())
         return -step_size.to(theta)[..., None] * sign * ratio
 
-    return rule
+    return _remembering(lambda: partial(rule, {}))
 
 
 def factored_run(problem, loss, keys, queries, rule, iterations, record=None):
@@ -199,6 +201,7 @@ def factored_run(problem, loss, keys, queries, rule, iterations, record=None):
     """
     checks.problem(problem)
     checks.rule(rule)
+    check_own(rule)
     factors = checks.tensors(keys=(keys, "d", "r"), queries=(queries, "e", "r"))
     keys, queries = factors["keys"], factors["queries"]
     if problem.queries is None:
@@ -209,6 +212,7 @@ def factored_run(problem, loss, keys, queries, rule, iterations, record=None):
             f"keys have shape {tuple(keys.shape)}, queries {tuple(queries.shape)}: give (..., {wanted[0]}, r) and"
             f" (..., {wanted[1]}, r)"
         )
+    rule = fresh(rule)
     rank, batch = keys.shape[-1], checks.broadcastable(problem=problem.batch_shape, keys=keys.shape[:-2])
 
     def parts(theta):
@@ -220,12 +224,19 @@ def factored_run(problem, loss, keys, queries, rule, iterations, record=None):
         slope, log_scale = gradient(problem, loss, (first @ second.mT).flatten(-2))
         slope = slope.unflatten(-1, wanted)
         both = torch.cat([(slope @ second).flatten(-2), (slope.mT @ first).flatten(-2)], -1)
-        return rule(LogScaled(both, log_scale), theta, k)
+        return taken(rule, LogScaled(both, log_scale), theta, k)
 
     start = torch.cat([keys.flatten(-2), queries.flatten(-2)], -1)
     path = iterate(step, start.expand(*batch, -1), iterations, record)
     first, second = parts(path.theta)
     return Trajectory((first @ second.mT).flatten(-2), path.times)
+
+
+def _remembering(make):
+    """Return the rule that ``make`` makes, with an empty memory; so does its method ``fresh``, again and again."""
+    rule = make()
+    rule.fresh = partial(_remembering, make)
+    return rule
 
 
 def _check_beta(name, beta):
@@ -254,9 +265,12 @@ def _add(first, second):
 
 
 def _remembered(memory, name, k, like):
-    """What a rule remembers; nothing before step 0."""
-    if k == 0:
-        return torch.zeros_like(like[0]), torch.full_like(like[1], -math.inf)
-    if name not in memory:
-        raise ValueError(f"the first step of a rule with memory is number {k}: begin with step 0")
-    return memory[name]
+    """What a rule remembers; nothing before step 0. ValueError if a step is left out or taken twice."""
+    steps = memory.setdefault("steps", {})
+    if k != 0 and steps.get(name) != k - 1:
+        raise ValueError(
+            f"a rule with memory takes step {k} after step {steps.get(name)}: begin with step 0, go on one by one, and"
+            " give each run a rule of its own"
+        )
+    steps[name] = k
+    return (torch.zeros_like(like[0]), torch.full_like(like[1], -math.inf)) if k == 0 else memory[name]

@@ -41,15 +41,15 @@ def folder(tmp_path):
     return tmp_path
 
 
-def run(folder, code, **variables):
-    """What code prints in a process of its own that can import from the folder's package."""
+def run(folder, code, stream="stdout", **variables):
+    """What code prints, or logs, in a process of its own that can import from the folder's package."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_"))}
     kept |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{folder / 'package'}", "HOME": os.devnull} | variables
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, env=kept, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return getattr(done, stream)
 
 
 def caches_of(folder, **variables):
@@ -83,6 +83,13 @@ def test_where_the_folder_cannot_be_written_another_keeps_it(folder, variable):
 def test_where_none_can_be_written_it_compiles_without(folder):
     lock(folder)
     assert caches_of(folder) == caches_of(folder) == [[0, 1, None]] * 2
+
+
+def test_who_waits_for_the_compiler_is_told_once(folder):
+    more = KERNELS + KERNELS.partition("\n\n")[2].replace("half", "again")
+    (folder / "package/kernels.py").write_text(more)
+    assert run(folder, "import kernels", "stderr").count("compiling the loops of the library") == 1
+    assert run(folder, "import kernels", "stderr") == ""
 
 
 def test_an_error_of_the_code_itself_is_shown(folder):

@@ -2,12 +2,13 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib import datasets, networks
+from lib import datasets, kernels, networks
 from lib.geometry import inverse_mirror_map, mirror_map, norm
 
 SMALL = {"length": 4, "classes": 3, "features": 2, "width": 8, "hidden": 12}
@@ -311,3 +312,27 @@ def test_places_of_patches_hold_the_pixels_and_the_place():
     tokens = (values[..., None] * table[places]).sum(2)
     torch.testing.assert_close(tokens[..., :4], networks.patches(images, 2).double())
     torch.testing.assert_close(tokens[..., 4:], torch.eye(4, dtype=torch.float64).expand(2, 4, 4))
+
+
+def test_readers_leave_the_generators_of_compiled_code_as_they_were(marked):
+    numba = pytest.importorskip("numba")
+    seed = numba.njit(lambda number: np.random.seed(number))  # noqa: NPY002
+    draw = numba.njit(lambda: np.random.random())  # noqa: NPY002
+    seed(3)
+    expected = draw()
+    seed(3)
+    networks.train_readers(*marked, [4, 5, 6], 1.0, batch=3, at=[5])
+    assert draw() == expected
+
+
+def test_a_long_training_of_readers_tells_how_far_it_is_and_is_the_same_in_pieces(marked, monkeypatch, caplog):
+    about = {"batch": 5, "at": [0, 3, 40], "heads": 2}
+    whole = networks.train_readers(*marked, [4, 5, 6], 1.0, **about)
+    monkeypatch.setattr(kernels, "CHUNK", 1)
+    monkeypatch.setattr(kernels, "PAUSE", 0.0)
+    with caplog.at_level("INFO", "lib"):
+        pieces = networks.train_readers(*marked, [4, 5, 6], 1.0, **about)
+    assert "reader 3 of 3, step 40 of 40" in caplog.text
+    for one, other in zip(whole[1:4], pieces[1:4], strict=True):
+        assert torch.equal(one, other)
+    assert torch.equal(whole.weights["table"], pieces.weights["table"])

@@ -736,8 +736,8 @@ REFUSED = {
     "log time below zero": (lambda: flow([-1.0, 0.5]), "log_times is [-1.0, 0.5]: values of log(1 + t) must increase"),
     "table of log times": (lambda: flow([[0.0, 0.5]]), "log_times is [[0.0, 0.5]]: values of log(1 + t) must increase"),
     "infinite log time": (lambda: flow([1.0, math.inf]), "log_times has the entry inf at index (1,): all"),
-    "accuracy of a flow": (lambda: flow(accuracy=0.0), "accuracy is 0.0: give a number above 0 and below 1"),
-    "text for accuracy": (lambda: flow(accuracy="high"), "accuracy is 'high': give a number above 0 and below 1"),
+    "accuracy of a flow": (lambda: flow(accuracy=0.0), "accuracy is 0.0: give a number above 0, at most 0.01"),
+    "text for accuracy": (lambda: flow(accuracy="high"), "accuracy is 'high': give a number above 0, at most 0.01"),
     "iterations that fall": (lambda: descent.log_spaced(10, 3, 20), "go from 20 to 10: give 0 < first <= last"),
     "iterations from zero": (lambda: descent.log_spaced(10, 3, 0), "go from 0 to 10: give 0 < first <= last"),
     "text for the last iteration": (lambda: descent.log_spaced("10", 3), "last is '10': give a whole number of at"),
@@ -924,7 +924,7 @@ REFUSED = {
     ),
     "labels that are no classes": (
         lambda: train(labels=(0.0, 0.0, 0.0, 0.0)),
-        "labels has type torch.float64: give whole numbers, the places of the classes",
+        "labels has type torch.float64: give whole numbers from 0 to 2, shape (N)",
     ),
     "measurement after the end": (lambda: train(at=[7]), "at is [7]: give numbers of steps from 0 to 2"),
     "layer": (lambda: key_query_norm(5), "layer is 5: there are 2, from -2 to 1"),
@@ -1040,7 +1040,7 @@ REFUSED = {
     "momentum of no rule": (lambda: steepest.momentum(0.1, 0.9), "rule is 0.1: give"),
     "memory that begins late": (
         lambda: steepest.adam(0.1)(logspace.gradient(PROBLEM, logistic, START), START, 3),
-        "the first step of a rule with memory is number 3: begin with step 0",
+        "a rule with memory takes step 3 after step None: begin with step 0",
     ),
     "beta of Adam": (lambda: steepest.adam(0.1, (0.9, 1.0)), "beta is 1.0: momentum is from 0 on and below 1"),
     "one beta of Adam": (lambda: steepest.adam(0.1, 0.9), "betas is 0.9: give two, of the mean and of the squares"),
@@ -1084,3 +1084,133 @@ def test_bad_input_is_one_sentence_with_value_and_remedy(act, words):
         act()
     value, remedy = words.rsplit(": ", 1)
     assert re.fullmatch(f".*{re.escape(value)}.*: .*{re.escape(remedy)}.*", str(refusal.value))
+
+
+class Own:
+    """Which class a caller gives in place of one of its objects."""
+
+
+def rule(step):
+    return lambda grad, theta, k: step(theta)
+
+
+def readers(rows=((0, 1), (1, 0)), places=((0, 1), (2, 3)), values=((1.0, 1.0), (1.0, 1.0)), labels=(1, -1), **about):
+    """Train two readers on two inputs of two words."""
+    words = torch.tensor(places)[..., None], torch.tensor(values)[..., None]
+    about = {"seeds": [0, 1], "step_size": 0.1, "at": [2]} | about
+    return networks.train_readers(*words, torch.tensor(labels), torch.as_tensor(rows), **about)
+
+
+def trained(**change):
+    """Train a network on inputs that are spoiled."""
+    network, parameters = networks.ensemble([0], **NETWORK)
+    given = {"inputs": torch.zeros(4, 4, 2), "labels": torch.zeros(4).long(), "rows": torch.arange(4)[None]}
+    given |= {"seeds": [0]} | change
+    return networks.train(
+        network, parameters, networks.optimiser("sgd", parameters, 0.1), **given, epochs=1, batch=2
+    )  # fmt: skip
+
+
+HUGE = 10**400
+NAMED = {
+    # what a tensor may be that holds no numbers
+    "sparse keys": (lambda: Problem(KEYS.to_sparse(), SCORES), "keys is a sparse tensor"),
+    "meta keys": (lambda: Problem(KEYS.to("meta"), SCORES), "keys is a meta tensor"),
+    "nested keys": (
+        lambda: Problem(torch.nested.nested_tensor([*KEYS], layout=torch.jagged), SCORES),
+        "keys is a nested tensor",
+    ),
+    "quantised keys": (
+        lambda: Problem(torch.quantize_per_tensor(KEYS.float(), 0.1, 0, torch.qint8), SCORES),
+        "keys is a quantised tensor",
+    ),
+    "sparse choice": (lambda: separators.att_svm(PROBLEM, torch.ones(2).long().to_sparse()), "selected is a sparse"),
+    "huge entries": (lambda: Problem([[[HUGE], [1]]], [[1.0, 0.0]]), "keys is [[[1000"),
+    "huge choice": (lambda: separators.att_svm(PROBLEM, [HUGE, 0]), "selected is [1000"),
+    "huge gap": (lambda: run(iterations=HUGE), "iterations is 1000"),
+    "huge number": (lambda: steepest.momentum(descent.constant(0.1), HUGE), "beta is 1000"),
+    "huge unprintable": (lambda: run(iterations=10**5000), "iterations is a value of type int"),
+    "bool for a norm": (lambda: geometry.norm(KEYS, True), "norm is True"),
+    # heads and losses
+    "class of heads": (lambda: from_tokens(TOKENS, LABELS, torch.nn.Linear), "head <class 'torch.nn"),
+    "class of nothing": (lambda: from_tokens(TOKENS, LABELS, Own), "head <class"),
+    "head in float32": (lambda: from_tokens(TOKENS.double(), LABELS, torch.nn.Linear(4, 1).float()), "head Linear("),
+    "head of text": (lambda: from_tokens(TOKENS, LABELS, lambda tokens: "1"), "to '1'"),
+    "loss that increases": (
+        lambda: losses.Loss("rising", lambda u: u, None, None, None),
+        "loss 'rising' increases",
+    ),
+    # runs
+    "rule without a step": (lambda: run(rule=rule(lambda theta: None)), "step is None"),
+    "rule of a number": (lambda: run(rule=rule(lambda theta: 0.1)), "step is 0.1"),
+    "rule of one number": (lambda: run(rule=rule(lambda theta: theta.sum())), "shape ()"),
+    "rule of another shape": (lambda: run(rule=rule(lambda theta: theta[:-1])), "shape (3,)"),
+    "rule of one argument": (lambda: run(rule=lambda grad: grad), "rule is <function"),
+    "head's rule of one argument": (lambda: joint_run(head_rule=lambda grad: grad), "head_rule is <function"),
+    "head's rule without a step": (lambda: joint_run(head_rule=rule(lambda theta: None)), "step is None"),
+    "factors' rule of a number": (
+        lambda: steepest.factored_run(ASKED, logistic, FACTORS, FACTORS[:3], rule(lambda theta: 0.1), 3),
+        "step is 0.1",
+    ),
+    "Polyak's step of another problem": (
+        lambda: run(rule=descent.polyak(Problem(2 * KEYS, SCORES), logistic, [0, 0])),
+        "another problem or loss",
+    ),
+    "Polyak's step of another loss": (
+        lambda: run(rule=descent.decaying(descent.polyak(PROBLEM, losses.exponential, [0, 0]), 1.0)),
+        "another problem or loss",
+    ),
+    "Polyak's step of a joint run": (
+        lambda: joint_run(rule=descent.polyak(PROBLEM, logistic, [0, 0])),
+        "another problem or loss",
+    ),
+    "endless record": (lambda: run(iterations=10**12), "iterations is 1000000000000"),
+    "endless joint record": (lambda: joint_run(iterations=10**12), "record=log_spaced"),
+    "endless record by tensors": (lambda: run(rule=steepest.adam(0.1), iterations=10**12), "record=log_spaced"),
+    "coarse flow": (lambda: flow(accuracy=0.99), "accuracy is 0.99"),
+    "words for nesterov": (lambda: steepest.momentum(descent.constant(0.1), 0.9, "no"), "nesterov is 'no'"),
+    "words for a correction": (lambda: steepest.adam(0.1, corrected="no"), "corrected is 'no'"),
+    # readers
+    "float rows": (lambda: readers(rows=((0.0, 1.0), (1.0, 0.0))), "rows has type torch.float"),
+    "rows of nothing": (lambda: readers(rows=((0, 2), (1, 0))), "rows contains 2"),
+    "rows from the end": (lambda: readers(rows=((0, -1), (1, 0))), "rows contains -1"),
+    "one row": (lambda: readers(rows=(0, 1)), "rows has shape (2,)"),
+    "float places": (lambda: readers(places=((0.5, 1.0), (2.0, 3.0))), "places has type torch.float"),
+    "place below zero": (lambda: readers(places=((-1, 1), (2, 3))), "places contains -1"),
+    "values of NaN": (lambda: readers(values=((1.0, math.nan), (1.0, 1.0))), "values has the entry nan"),
+    "no heads of a reader": (lambda: readers(heads=0), "heads is 0"),
+    "fraction of a reader's heads": (lambda: readers(heads=1.5), "heads is 1.5"),
+    "fewer heads than none": (lambda: readers(heads=-1), "heads is -1"),
+    "huge seed": (lambda: readers(seeds=[10**23, 1]), "seed is 1000"),
+    "seed below zero": (lambda: readers(seeds=[-1, 1]), "seed is -1"),
+    "a seed for a list": (lambda: readers(seeds=3), "seeds is 3"),
+    "negative step": (lambda: readers(step_size=-0.1), "step_size is -0.1"),
+    "step of NaN": (lambda: readers(step_size=[0.1, math.nan]), "step_size is nan"),
+    "no look": (lambda: readers(at=[]), "at is []"),
+    "one look for a list": (lambda: readers(at=5), "at is 5"),
+    "until NaN": (lambda: readers(until=math.nan), "until is nan"),
+    # networks
+    "class of no network": (lambda: trained(labels=torch.tensor([0, 1, 2, 3])), "labels contains 3"),
+    "label below zero": (lambda: trained(labels=torch.tensor([0, -1, 2, 1])), "labels contains -1"),
+    "row of no input": (lambda: trained(rows=torch.tensor([[0, 1, 2, 4]])), "rows contains 4"),
+    "inputs of NaN": (lambda: trained(inputs=torch.full((4, 4, 2), math.nan)), "inputs has the entry nan"),
+    "huge seed of a training": (lambda: trained(seeds=[10**23]), "seed is 1000"),
+    "huge seed of an ensemble": (lambda: networks.ensemble([10**23], **NETWORK), "seed is 1000"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize")
+@pytest.mark.parametrize(("act", "name"), NAMED.values(), ids=NAMED)
+def test_what_cannot_be_right_is_refused_by_its_name(act, name):
+    with pytest.raises((ValueError, TypeError)) as refusal:
+        act()
+    assert name in str(refusal.value)
+    assert ": " in str(refusal.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.uint64])
+def test_whole_numbers_of_any_type_are_welcome(dtype):
+    chosen = torch.tensor([1, 0]).to(dtype)
+    assert torch.equal(problem.difference_rows(PROBLEM, chosen), problem.difference_rows(PROBLEM, [1, 0]))
+    rows = torch.tensor([[0, 1], [1, 0]]).to(dtype)
+    assert torch.equal(readers().losses, readers(rows).losses)

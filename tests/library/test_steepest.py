@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import random_problem, random_theta, seeded
 
-from lib import geometry, losses, steepest
-from lib.descent import constant, normalised, run
+from lib import geometry, joint, losses, steepest
+from lib.descent import constant, decaying, normalised, run
 from lib.logspace import LogScaled, gradient
 from lib.problem import Problem
 
@@ -120,3 +120,52 @@ def with_queries():
     generator = seeded(7)
     keys, scores, queries = (torch.randn(shape, generator=generator).double() for shape in ((2, 3, 3), (2, 3), (2, 2)))
     return Problem(keys, scores, queries)
+
+
+def own_rule_with_memory(memory=None):
+    memory = [] if memory is None else memory
+
+    def rule(grad, theta, k):
+        memory.append(grad.direction)
+        return -0.1 * sum(memory)
+
+    rule.fresh = own_rule_with_memory
+    return rule
+
+
+WITH_MEMORY = {
+    "adam": lambda: steepest.adam(0.1),
+    "momentum": lambda: steepest.momentum(constant(0.1), 0.9),
+    "of Adam": lambda: steepest.momentum(steepest.adam(0.1), 0.9),
+    "decaying": lambda: decaying(steepest.adam(0.1), 0.5),
+    "muon": lambda: steepest.muon(0.1, (2, 1)),
+    "own": own_rule_with_memory,
+}
+
+
+@pytest.mark.parametrize("make", WITH_MEMORY.values(), ids=WITH_MEMORY)
+def test_the_memory_of_a_rule_is_that_of_a_run_and_of_a_part(make):
+    tokens = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0.5]]], dtype=torch.float64)
+    problem = joint.JointProblem(tokens, torch.tensor([1, -1], dtype=torch.float64))
+    start = torch.zeros(2, dtype=torch.float64), torch.tensor([0.3, -0.2], dtype=torch.float64)
+
+    def ends(head_rule, rule):
+        return [path.theta for path in joint.run(problem, losses.logistic, *start, head_rule, rule, 50)]
+
+    expected, one = ends(make(), make()), make()
+    for _ in range(2):
+        torch.testing.assert_close(ends(one, one), expected, rtol=0, atol=0)
+    fixed = problem.fixed_head(start[1])
+    runs = [run(fixed, losses.logistic, start[0], rule, 5).theta for rule in (one, one, make())]
+    assert torch.equal(runs[0], runs[2])
+    assert torch.equal(runs[1], runs[2])
+
+
+def test_a_rule_with_memory_that_two_wrappers_share_is_refused():
+    problem = random_problem(1, n=2, T=3, d=3)
+    adam = steepest.adam(0.1)
+    head, theta = (lambda grad, theta, k: adam(grad, theta, k) for _ in range(2))
+    both = joint.JointProblem(problem.keys, torch.ones(2).double())
+    zero = torch.zeros(3).double()
+    with pytest.raises(ValueError, match=r"takes step 1 after step 1: begin .* a rule of its own"):
+        joint.run(both, losses.logistic, zero, zero, head, theta, 3)
