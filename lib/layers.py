@@ -227,6 +227,7 @@ def record(module, run):
         torch.backends.mha.set_fastpath_enabled(False)  # in it an encoder does not call its layers
         with torch.inference_mode(False), torch.enable_grad():
             answers = run()
+            total = answers.sum() if isinstance(answers, Tensor) else None
     finally:
         hook.remove()
         torch.backends.mha.set_fastpath_enabled(fast)
@@ -236,8 +237,8 @@ def record(module, run):
         raise ValueError("the run draws random numbers, so that slopes differ from call to call: take model.eval()")
     tokens, output = calls[0]
     slopes = None
-    if getattr(answers, "requires_grad", False):
-        (slopes,) = torch.autograd.grad(answers.sum(), output, allow_unused=True)
+    if total is not None and total.requires_grad:
+        (slopes,) = torch.autograd.grad(total, output, allow_unused=True)
     if slopes is None:
         raise ValueError("the answers do not depend on the module's output: run without detach and no_grad")
     return tokens.detach(), slopes

@@ -189,7 +189,6 @@ REFUSED = {
     "no path": (lambda f: None, {}, {}, "None is no file here: give its path"),
     "a path of bytes": (lambda f: b"mine.safetensors", {}, {}, "b'mine.safetensors' is no file here: give its path"),
     "a stack that is not there": (None, {}, {"prefix": "encoder."}, "prefix is 'encoder.': "),
-    "a word for a flag": (None, {}, {"causal": "no"}, "causal is 'no': give True or False"),
     "another attention": (None, {"attention": np.eye(N, T)}, {}, "attention on input 1 differs from what is computed"),
     "attention of all heads": (None, {"attention": np.ones((N, 2, T, T))}, {}, "attention has shape (4, 2, 5, 5)"),
     "tokens of text": (None, {"tokens": np.full((N, T, D), "x")}, {}, "tokens has the type <U1, not numbers"),
