@@ -279,7 +279,7 @@ def recorded_problem(keys, logits, scores, queries=None, mask=None, attention=No
     checks.last("logits", logits, *scores.shape)
     logits = torch.where(mask, logits, 0.0)
     checks.finite("logits", logits)
-    share = mask / mask.sum(-1, keepdim=True)
+    share = mask.double() / mask.sum(-1, keepdim=True)
     centred = torch.where(mask[..., None], keys - torch.einsum("nt,ntd->nd", share, keys)[:, None], 0.0)
     shifted = torch.where(mask, logits - (share * logits).sum(-1, keepdim=True), 0.0)
     about = Problem(centred, scores, queries)
