@@ -14,6 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from . import checks
+
 CIFAR10 = "cifar-10-binary.tar.gz"
 IMDB = "aclImdb_v1.tar.gz"
 MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
@@ -190,7 +192,7 @@ def _local(file, folder, fetch):
     """Path of a published archive in the folder, which is fetched if it is not there and ``fetch`` is true."""
     path, (address, md5) = folder / file, SOURCES[file]
     if not path.is_file():
-        if not fetch:
+        if not checks.flag("fetch", fetch):
             raise FileNotFoundError(
                 f"{file} is not in the folder {folder}: put it there from {address}, or pass"
                 " fetch=True, which fetches it, as `make data` does"

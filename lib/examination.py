@@ -249,6 +249,7 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     checks.single(problem)
     checks.loss(loss)
     checks.whole("iterations", iterations, 0)
+    settle, all_choices = checks.flag("settle", settle), checks.flag("all_choices", all_choices)
     theta = checks.tensor("theta", theta, "parameter", like=problem.keys)
     problem.check_parameter(theta)
     if theta.ndim > 1 or not theta.any():

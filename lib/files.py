@@ -6,9 +6,12 @@ A state dict that was pickled is read by torch's own list of harmless types; obj
 import difflib
 import json
 import math
+import os
 import pickle
 import re
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,8 +27,22 @@ TYPES = {  # of safetensors
     "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
     "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2,
 }  # fmt: skip
-NEEDED, OPTIONAL = ("tokens", "labels", "readout"), ("query", "mask")
-HEADS = ("num_attention_heads", "n_head", "num_heads", "encoder_attention_heads")  # in the configs of Hugging Face
+NEEDED, OPTIONAL = ("tokens", "labels", "readout"), ("query", "mask", "queries", "attention")
+SMALL, RATIO = 2**28, 100  # bytes that an npz may unpack to in any case, and beyond them how many times its size
+# Settings of Hugging Face: the number of heads, and what changes logits if it is there, if it is true, or if it is so
+HEADS = ("num_attention_heads", "n_head", "num_heads", "attention_heads")
+TURNED = re.compile(r"(?<![a-z])(rope|rotary)(?![a-z])")
+CHANGED = re.compile(
+    r"alibi|relative_(att|pos)|rel_pos|soft_?cap|query_pre_attn|scale_attn_by|qk_?(layer)?_?norm|clip_qkv"
+    r"|attention_multiplier"
+)
+PLAIN = {
+    "position_embedding_type": ("absolute", None), "position_embeddings_type": ("absolute", None),
+    "scale_attn_weights": (True,), "attention_type": ("original_full", None),
+}  # fmt: skip
+WINDOWS = ("sliding_window", "attention_window", "window_size")
+KINDS = ("roformer", "nystromformer", "yoso", "mra", "canine")  # whose layers have the names of BERT, and other logits
+RECORD = "which changes its logits, or what it sees: record logits, and use lib.layers.recorded_problem"
 
 
 class Safetensors(Mapping):
@@ -46,18 +63,18 @@ class Safetensors(Mapping):
                     f"{path} has {size} bytes, its header needs {8 + length}: it is cut, or no safetensors"
                 )
             try:
-                entries = json.loads(file.read(length))
+                entries = json.loads(file.read(length), object_pairs_hook=_once)
                 entries.pop("__metadata__", None)
-                self.entries = {
-                    name: (entry["dtype"], tuple(entry["shape"]), *map(int, entry["data_offsets"]))
-                    for name, entry in entries.items()
-                }
-                self.start = 8 + length
-                end = max((entry[3] for entry in self.entries.values()), default=0)
-            except (ValueError, TypeError, KeyError, AttributeError, IndexError):
+                self.entries = {name: _entry(**entry) for name, entry in entries.items()}
+            except (ValueError, TypeError, AttributeError, RecursionError):
                 raise ValueError(f"{path} has a header that is not that of safetensors: save it again") from None
-        if self.start + end > size:
-            raise ValueError(f"{path} has {size} bytes, its tensors need {self.start + end}: it is cut, copy it again")
+        self.start, places = 8 + length, sorted(entry[2:] for entry in self.entries.values())
+        begins, ends = [begin for begin, _ in places], [0, *(end for _, end in places)]
+        if self.start + ends[-1] > size:
+            needed = self.start + ends[-1]
+            raise ValueError(f"{path} has {size} bytes, its tensors need {needed}: it is cut, copy it again")
+        if begins != ends[:-1] or self.start + ends[-1] < size:
+            raise ValueError(f"{path} has tensors that overlap, or bytes that are no tensor's: save it again")
 
     def __getitem__(self, name):
         kind, shape, begin, end = self.entries[name]
@@ -70,6 +87,9 @@ class Safetensors(Mapping):
             file.seek(self.start + begin)
             content = bytearray(file.read(end - begin))
         return torch.frombuffer(content, dtype=dtype).view(shape) if content else torch.empty(shape, dtype=dtype)
+
+    def __contains__(self, name):
+        return name in self.entries
 
     def __iter__(self):
         return iter(self.entries)
@@ -85,7 +105,7 @@ def read_state(path):
     ----------
     path : path
         Ending in ``.safetensors`` or ``.npz``; another ending is taken for torch's. A checkpoint with the state dict
-        under ``state_dict`` or ``model`` will do.
+        under ``state_dict``, ``model_state_dict`` or ``model`` will do.
 
     Returns
     -------
@@ -116,19 +136,22 @@ def read_state(path):
         raise ValueError(
             f"{path} has more than tensors, which is not executed ({_named(error)}): save layer.state_dict()"
         ) from None
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError, IndexError, TypeError, UnicodeError):
+    except (RuntimeError, EOFError, OSError, ValueError, LookupError, TypeError, MemoryError, struct.error):
         raise ValueError(f"{path} is cut, or not by torch.save: copy or save it again") from None
-    for inner in ("state_dict", "model"):
+    for inner in ("state_dict", "model_state_dict", "model"):
         state = state[inner] if isinstance(state, dict) and isinstance(state.get(inner), dict) else state
-    if not isinstance(state, dict) or not all(isinstance(one, torch.Tensor) for one in state.values()):
+    if not isinstance(state, dict) or not all(
+        isinstance(name, str) and isinstance(one, torch.Tensor) for name, one in state.items()
+    ):
         raise ValueError(f"{path} has a {type(state).__name__}, not tensors by name: save layer.state_dict()")
     return state
 
 
 def read_tokens(path):
-    """What a head is examined on, from an npz: ``tokens``, ``labels``, ``readout``, and ``query`` and ``mask``.
+    """What a head is examined on, from an npz: ``tokens``, ``labels`` and ``readout``, and what else there may be.
 
-    As :func:`lib.layers.head_problem` takes them.
+    As :func:`lib.layers.head_problem` takes them: ``query`` and ``mask``, ``queries`` of cross-attention, and
+    ``attention``, with which that of the head is compared.
 
     Returns
     -------
@@ -179,21 +202,26 @@ def layer_prefixes(state):
     return sorted(found, key=found.get)
 
 
-def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False):
+def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""):
     """One head of a layer in a file as a problem, on tokens in an npz: :func:`lib.layers.head_problem` from files.
+
+    What ``config.json`` beside the file, and the names of its tensors, say of the logits is heeded or refused: rotary
+    and relative positions, norms of queries and keys, other scales, windows shorter than the inputs.
 
     Parameters
     ----------
     path : path
         Of :func:`read_state`.
     tokens : path
-        Of :func:`read_tokens`.
+        Of :func:`read_tokens`, best with the model's own ``attention``, against which that of the head is checked.
     layer, head : int
         From 0.
     heads : int
-        That the layer has; when 0, as ``config.json`` beside the file says.
+        That the layer has; when 0, as ``config.json`` says.
     causal : bool
         No token after the one that asks may be seen.
+    prefix : str
+        With which the names of one of several stacks of layers begin, such as ``"decoder.layers.*.self_attn."``.
 
     Returns
     -------
@@ -202,46 +230,143 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False):
     Raises
     ------
     ValueError
-        As :func:`read_state`, :func:`read_tokens` and :func:`lib.layers.head_problem`, and if there is no such layer.
+        As :func:`read_state`, :func:`read_tokens` and :func:`lib.layers.head_problem`, if there is no such layer or
+        several stacks have one, and if its logits are others than those of products of queries and keys.
     """
     state, data = read_state(path), read_tokens(tokens)
-    prefixes = layer_prefixes(state)
+    prefixes = _stack(layer_prefixes(state), prefix, path)
     if checks.whole("layer", layer, 0) >= len(prefixes):
         raise ValueError(f"layer is {layer}: {path} has {len(prefixes)}, {_listed(prefixes)}")
-    heads, groups = (heads, None) if heads else _heads_beside(path)
-    weights = state_weights(state, heads, prefixes[layer], groups=groups)
+    start, length = prefixes[layer], data["tokens"].shape[1] if data["tokens"].ndim > 1 else 0
+    settings = _settings(path, start)
+    _check_settings(settings, length)
+    if start + "o_proj.weight" in state and "attention" not in data and not any("pos" in name for name in state):
+        raise ValueError(
+            f"{path} has layers named as those of Llama, and no positions, so that they are taken for rotary: record"
+            " logits, and use lib.layers.recorded_problem; or give attention, if they are not"
+        )
+    if re.search(r"encoder_attn|multihead_attn|cross_?att", start) and "queries" not in data:
+        raise ValueError(f"{start} is cross-attention, whose queries are no tokens of {tokens}: give queries there")
+    heads = _heads(settings, start, checks.whole("heads", heads, 0), path)
+    scale = 1.0 if settings.get("model_type") == "gpt_neo" else None
+    weights = state_weights(state, heads, start, groups=settings.get("num_key_value_heads"), scale=scale)
     query = data.pop("query", np.array(0))
     return head_problem(weights, head=head, query=torch.from_numpy(query), causal=causal, **data)
 
 
-def _heads_beside(path):
-    """Heads, and groups or None, as the file of settings beside a file of weights says."""
+def _stack(prefixes, wanted, path):
+    """Those prefixes that begin as is wanted, with a number or * for one; ValueError unless they differ by it alone."""
+    stems = {one: re.sub(r"\d+", "*", one) for one in prefixes}
+    found = [one for one, stem in stems.items() if one.startswith(wanted) or stem.startswith(wanted)]
+    if len({stems[one] for one in found}) != 1:
+        listed = _listed(dict.fromkeys(stems.values()))
+        raise ValueError(f"prefix is {wanted!r}: {path} has the stacks of layers {listed}, give one of them")
+    return found
+
+
+def _settings(path, start):
+    """Settings beside a file of weights, those of the named part if a model has several; {} where there are none."""
+    beside = Path(path).with_name("config.json")
+    if not beside.is_file():
+        return {}
     try:
-        settings = json.loads(Path(path).with_name("config.json").read_text("utf-8"))
-        heads = next(settings[name] for name in HEADS if name in settings)
-    except (OSError, ValueError, TypeError, StopIteration):
-        raise ValueError(f"heads is 0, and no config.json beside {path} says how many: give heads") from None
-    return heads, settings.get("num_key_value_heads")
+        settings = json.loads(beside.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise ValueError(f"{beside} cannot be read as settings: mend it, or take it away and give heads")
+    parts = {name.removesuffix("_config"): one for name, one in settings.items() if isinstance(one, dict)}
+    return next((one for name, one in parts.items() if name in start), settings)
+
+
+def _check_settings(settings, length):
+    """Raise ValueError if logits are others than those of products, or some of so many tokens may not be seen."""
+    absolute = settings.get("position_embedding_type") == "absolute"  # and then the settings of rotary ones are idle
+    left = list(settings.items())
+    for name, value in left:
+        if isinstance(value, dict):
+            left += value.items()
+        window = value if isinstance(value, list) else [value]
+        if (
+            (TURNED.search(name) and value is not False and not absolute)
+            or (CHANGED.search(name) and value and value != -1)
+            or (name in PLAIN and value not in PLAIN[name])
+            or (name == "model_type" and value in KINDS)
+            or (name in WINDOWS and any(isinstance(one, int) and 0 < one < length for one in window))
+        ):  # fmt: skip
+            raise ValueError(f"config.json has {name}: {checks.shown(value)}, {RECORD}")
+
+
+def _heads(settings, start, heads, path):
+    """Heads as given, or as settings say; ValueError if neither does, or they differ."""
+    of_part = "decoder_attention_heads" if "decoder" in start else "encoder_attention_heads"
+    told = next((settings[name] for name in (*HEADS, of_part) if name in settings), heads)
+    if not told:
+        raise ValueError(f"heads is 0, and no config.json beside {path} says how many: give heads")
+    if heads not in (0, told):
+        raise ValueError(f"heads is {heads}, config.json beside {path} says {told}: leave heads out, or mend it")
+    return told
+
+
+def _once(pairs):
+    """An object of JSON, in which no name stands twice."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name stands twice")
+    return dict(pairs)
+
+
+def _entry(dtype, shape, data_offsets):
+    """Type, shape, begin and end of a tensor of safetensors; ValueError or TypeError where they are none."""
+    begin, end = data_offsets
+    if not isinstance(dtype, str) or not isinstance(shape, list) or begin > end:
+        raise ValueError("no tensor")
+    if not all(type(one) is int and one >= 0 for one in (*shape, begin, end)):
+        raise ValueError("no tensor")
+    return dtype, tuple(shape), begin, end
 
 
 def _there(path):
-    path = Path(path)
-    if not path.is_file():
+    if not isinstance(path, str | os.PathLike) or not Path(path).is_file():
         raise ValueError(f"{path} is no file here: give its path from {Path.cwd().name}/")
-    return path
+    return Path(path)
 
 
 def _arrays(path):
     """Arrays of an npz by name; ValueError where it is none, is cut, or has objects."""
     try:
+        with zipfile.ZipFile(path) as archive:
+            _check_members(path, archive.infolist())
         with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (zipfile.BadZipFile, EOFError, OSError, KeyError, AttributeError):
+            return {name: _numbers(name, file[name]) for name in file.files}
+    except (
+        zipfile.BadZipFile, zlib.error, EOFError, OSError, LookupError, AttributeError, TypeError, MemoryError,
+        RuntimeError, struct.error,
+    ):  # fmt: skip
         raise ValueError(f"{path} is cut, or no npz: save it again by numpy.savez") from None
     except ValueError as error:
         if "pickle" not in str(error).lower():
-            raise ValueError(f"{path} cannot be read ({error}): save it again by numpy.savez") from None
+            why = " ".join(str(error).split())[:200]
+            raise ValueError(f"{path} cannot be read ({why}): save it again by numpy.savez") from None
         raise ValueError(f"{path} has objects, not numbers, which are not executed: save arrays of numbers") from None
+
+
+def _check_members(path, members):
+    """Raise ValueError unless all may be unpacked."""
+    size, total = path.stat().st_size, sum(member.file_size for member in members)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if total > min(memory, max(SMALL, RATIO * size)):
+        raise ValueError(f"{size} bytes that unpack to {total}")
+    if any(member.flag_bits & 1 or member.compress_type not in (0, 8) for member in members):
+        raise ValueError("encrypted, or compressed in another way than numpy does")
+    if len({member.filename.removesuffix(".npy") for member in members}) < len(members):
+        raise ValueError("one name for several arrays")
+
+
+def _numbers(name, array):
+    """An array of numbers that torch has, in the order of bytes of this machine."""
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise ValueError(f"{name} has the type {array.dtype}, not numbers of at most 64 bits")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _named(error):

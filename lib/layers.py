@@ -18,6 +18,8 @@ from .problem import Problem
 from .span import from_span, in_span, span_coordinates
 from .weights import layer_weights
 
+ALIKE = 1e-3  # share of attention that may lie on other tokens than the model says
+
 
 class Head(NamedTuple):
     """One head of a layer.
@@ -45,14 +47,18 @@ class Recorded(NamedTuple):
     misfit: float
 
 
-def head_problem(weights, tokens, labels, readout, head=0, query=0, values=None, queries=None, mask=None, causal=False):
+def head_problem(
+    weights, tokens, labels, readout, head=0, query=0, values=None, queries=None, mask=None, causal=False,
+    attention=None,
+):  # fmt: skip
     """One head as a problem: among which tokens one token of each input chooses, and what each would answer.
 
     Parameters
     ----------
     weights : lib.weights.Weights
     tokens : array_like, shape (n, T, d)
-        As the layer receives them, after the LayerNorm before it.
+        As the layer receives them, after the LayerNorm before it; inputs first, so of a layer without ``batch_first``
+        transposed, which nothing here can tell where n = T.
     labels : array_like, shape (n,)
         +1 or -1; one class against the rest where there are more.
     readout : array_like of shape (m,) or (n, m), or callable
@@ -70,6 +76,8 @@ def head_problem(weights, tokens, labels, readout, head=0, query=0, values=None,
         True where a token may be seen.
     causal : bool
         No token after the one that asks may be seen.
+    attention : array_like, shape (n, T), optional
+        Of this head at the token that asks, as the model itself says, in single precision at least.
 
     Returns
     -------
@@ -78,7 +86,8 @@ def head_problem(weights, tokens, labels, readout, head=0, query=0, values=None,
     Raises
     ------
     ValueError
-        If arrays do not fit the layer, or an input has fewer than two tokens to see.
+        If arrays do not fit the layer, an input has fewer than two tokens to see, or in one more than 0.001 of the
+        attention is on other tokens than the model says.
 
     Examples
     --------
@@ -95,9 +104,8 @@ def head_problem(weights, tokens, labels, readout, head=0, query=0, values=None,
     tokens = checks.double("tokens", tokens, "n", "T", "d")
     values = tokens if values is None else checks.double("values", values, "n", "T", "c")
     labels = _two_classes(labels)
-    mask, places = _visible(tokens, mask), _places(tokens, query)
-    if causal:
-        mask = mask & (torch.arange(tokens.shape[1]) <= places[:, None])
+    places = _places(tokens, query)
+    mask = _visible(tokens, mask, places if checks.flag("causal", causal) else None)
     queries = tokens[torch.arange(len(tokens)), places] if queries is None else queries
     queries = checks.double("queries", queries, "n", "e")
     _check_sizes(weights, tokens, values, queries, labels)
@@ -108,6 +116,7 @@ def head_problem(weights, tokens, labels, readout, head=0, query=0, values=None,
         outputs = values @ value.mT + rest[:, None]
         answers = _answers(readout, outputs)
         problem = Problem(tokens, labels[:, None] * answers, queries, outputs, labels, readout, mask)
+        _check_attention(problem.attention(theta), attention)
         return Head(problem, theta, "exact")
     readout = checks.double("readout", readout, "m", more=True)
     if readout.shape not in (rest.shape[-1:], rest.shape):
@@ -118,6 +127,7 @@ def head_problem(weights, tokens, labels, readout, head=0, query=0, values=None,
     rows = readout.expand(rest.shape)
     answers = torch.einsum("ntc,nc->nt", values, rows @ value) + (rest * rows).sum(-1, keepdim=True)
     problem = Problem(tokens, labels[:, None] * answers, queries, mask=mask)
+    _check_attention(problem.attention(theta), attention)
     return Head(problem, theta, "exact" if readout.ndim == 1 else "first order")
 
 
@@ -131,7 +141,8 @@ def layer_problem(layer, tokens, labels, readout, head=0, query=0, **options):
         callable, reads from its output at the token that asks, behind its feed-forward part: scores are exact.
     tokens : array_like, shape (n, T, d), or (T, n, d) where the layer is not ``batch_first``
     **options
-        Of :func:`head_problem`, ``values`` in the order of the tokens.
+        Of :func:`head_problem`, ``values`` in the order of the tokens; of a TransformerEncoderLayer, whose values and
+        queries are its tokens, only ``mask``, ``causal`` and ``attention``.
 
     Returns
     -------
@@ -139,6 +150,9 @@ def layer_problem(layer, tokens, labels, readout, head=0, query=0, **options):
     """
     weights = layer_weights(layer)
     attention = getattr(layer, "self_attn", layer)
+    known = ("mask", "causal", "attention", *(("values", "queries") if attention is layer else ()))
+    if unknown := [name for name in options if name not in known]:
+        raise TypeError(f"{unknown[0]} is no option for a {type(layer).__name__}: give {', '.join(known)}")
     tokens = checks.double("tokens", tokens, "n", "T", "d")
     if not attention.batch_first:
         options = {name: checks.double(name, one, "T", "n", "c").transpose(0, 1) if name == "values" else one
@@ -178,7 +192,7 @@ def record(module, run):
     Returns
     -------
     tokens : Tensor
-        The first argument of the module.
+        The first argument of the module: of a layer without ``batch_first`` transpose it for :func:`head_problem`.
     slopes : Tensor
         Gradient of the answers in the module's output, of its shape; at the token that asks it is the ``readout`` of
         :func:`head_problem`.
@@ -186,7 +200,8 @@ def record(module, run):
     Raises
     ------
     ValueError
-        If the module is not called exactly once, or the answers do not depend on it.
+        If the module is not called exactly once, the answers do not depend on it, or the run draws random numbers, as
+        dropout does.
 
     Examples
     --------
@@ -198,25 +213,38 @@ def record(module, run):
     """
     calls = []
 
-    def keep(_, inputs, kwargs, output):
-        output = output[0] if isinstance(output, tuple) else output
+    def keep(_, inputs, kwargs, outputs):
+        output, *others = outputs if isinstance(outputs, tuple) else (outputs,)
+        if not output.requires_grad:  # all before it may be frozen
+            output = output.detach().requires_grad_()
         calls.append((inputs[0] if inputs else next(iter(kwargs.values())), output))
+        passed = output.clone()  # which the model may change in place
+        return (passed, *others) if isinstance(outputs, tuple) else passed
 
     hook = module.register_forward_hook(keep, with_kwargs=True)
+    fast, before = torch.backends.mha.get_fastpath_enabled(), _random_states()
     try:
-        with torch.enable_grad():
+        torch.backends.mha.set_fastpath_enabled(False)  # in it an encoder does not call its layers
+        with torch.inference_mode(False), torch.enable_grad():
             answers = run()
+            total = answers.sum() if isinstance(answers, Tensor) else None
     finally:
         hook.remove()
+        torch.backends.mha.set_fastpath_enabled(fast)
     if len(calls) != 1:
         raise ValueError(f"the module was called {len(calls)} times: give one that the run calls once")
+    if not all(map(torch.equal, before, _random_states())):
+        raise ValueError("the run draws random numbers, so that slopes differ from call to call: take model.eval()")
     tokens, output = calls[0]
-    if not output.requires_grad or not getattr(answers, "requires_grad", False):
+    slopes = None
+    if total is not None and total.requires_grad:
+        (slopes,) = torch.autograd.grad(total, output, allow_unused=True)
+    if slopes is None:
         raise ValueError("the answers do not depend on the module's output: run without detach and no_grad")
-    return tokens.detach(), torch.autograd.grad(answers.sum(), output)[0]
+    return tokens.detach(), slopes
 
 
-def recorded_problem(keys, logits, scores, queries=None, mask=None):
+def recorded_problem(keys, logits, scores, queries=None, mask=None, attention=None):
     """A black box, by what was recorded of it: rotary or relative positions, any attention with logits.
 
     Parameters
@@ -231,6 +259,8 @@ def recorded_problem(keys, logits, scores, queries=None, mask=None):
     queries : array_like, shape (n, e), optional
     mask : array_like of bool, shape (n, T), optional
         True where a token may be seen.
+    attention : array_like, shape (n, T), optional
+        As the model itself says, with which that of the logits is compared.
 
     Returns
     -------
@@ -239,7 +269,7 @@ def recorded_problem(keys, logits, scores, queries=None, mask=None):
     Raises
     ------
     ValueError
-        If arrays do not fit.
+        If arrays do not fit, or more than 0.001 of the attention is on other tokens than the model says.
     """
     keys, scores = checks.double("keys", keys, "n", "T", "d"), checks.double("scores", scores, "n", "T")
     mask = _visible(keys, mask)
@@ -249,13 +279,14 @@ def recorded_problem(keys, logits, scores, queries=None, mask=None):
     checks.last("logits", logits, *scores.shape)
     logits = torch.where(mask, logits, 0.0)
     checks.finite("logits", logits)
-    share = mask / mask.sum(-1, keepdim=True)
+    share = mask.double() / mask.sum(-1, keepdim=True)
     centred = torch.where(mask[..., None], keys - torch.einsum("nt,ntd->nd", share, keys)[:, None], 0.0)
     shifted = torch.where(mask, logits - (share * logits).sum(-1, keepdim=True), 0.0)
     about = Problem(centred, scores, queries)
     spanned = in_span(about)
     theta = from_span(about, spanned, span_coordinates(spanned, shifted))
     recorded = torch.where(mask, logits, -torch.inf).softmax(-1)
+    _check_attention(recorded, attention)
     return Recorded(problem, theta, (problem.attention(theta) - recorded).abs().max().item())
 
 
@@ -290,13 +321,42 @@ def _two_classes(labels):
     return checks.labels(labels).cpu().double()
 
 
-def _visible(tokens, mask):
-    """Mask (n, T), True where a token may be seen; ValueError if it does not fit."""
+def _visible(tokens, mask, last=None):
+    """Mask (n, T), True where a token may be seen, none of them after the ``last``; ValueError if it does not fit."""
     shape = tuple(tokens.shape[:2])
     mask = torch.ones(shape, dtype=torch.bool) if mask is None else checks.mask(mask, shape).cpu()
     if mask.ndim > 2:
         raise ValueError(f"mask has shape {tuple(mask.shape)}: give one for the token that asks, shape {shape}")
+    if last is not None:
+        mask = mask & (torch.arange(shape[1]) <= last[:, None])
+    if not mask.any(-1).all():
+        place = mask.any(-1).tolist().index(False)
+        raise ValueError(f"mask leaves input {place} no token: it must be True where a token may be seen")
     return mask
+
+
+def _check_attention(found, attention):
+    """Raise ValueError unless attention (n, T) is, but for a share, that of the model, which may not be given."""
+    if attention is None:
+        return
+    attention = checks.double("attention", attention, "n", "T")
+    if attention.shape != found.shape:
+        raise ValueError(
+            f"attention has shape {tuple(attention.shape)}: give that of the token that asks, shape"
+            f" {tuple(found.shape)}"
+        )
+    off = (found - attention).abs().sum(-1) / 2
+    if off.max() > ALIKE:
+        raise ValueError(
+            f"attention on input {off.argmax()} differs from what is computed by {off.max():.2g}: likely tokens from"
+            " before a layer norm, another number of heads, head, layer or place that asks, a mask that is True where a"
+            " token is hidden, or rotary or relative positions, for which recorded_problem is there"
+        )
+
+
+def _random_states():
+    """States of the generators from which a run may draw."""
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]
 
 
 def _places(tokens, query):

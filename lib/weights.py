@@ -1,6 +1,9 @@
 """Weights of an attention layer, head by head, from a layer of torch or a state dict with anybody's names for them."""
 
 import difflib
+import math
+import os
+import re
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -30,6 +33,14 @@ LAYOUTS = {  # names of the parts of a layer in a state dict, by who writes them
     "Llama": {"query": "q_proj.weight", "key": "k_proj.weight", "value": "v_proj.weight", "out": "o_proj.weight"},
 }  # fmt: skip
 TRANSPOSED = ("GPT-2",)  # whose matrices are (in, out)
+# Tensors that change logits wherever they stand: rotary and relative positions, norms of queries and keys.
+OTHERWISE = re.compile(
+    r"rotary|(?<![a-z])rope|inv_freq|rel_pos|relative_(pos|att)|distance_emb|bias_table|alibi"
+    r"|(?<![a-z])(q|k|query|key)_?(layer)?_?norm|bias_[kv]$"
+)
+# Tensors inside of an attention layer that change none: masks of GPT-2, and norms of its sum with the residual.
+HARMLESS = ("bias", "masked_bias", "output.LayerNorm.weight", "output.LayerNorm.bias", "LayerNorm.weight",
+            "LayerNorm.bias")  # fmt: skip
 
 
 class Weights(NamedTuple):
@@ -104,13 +115,18 @@ def state_weights(state, heads, prefix="", names=None, groups=None, scale=None):
     Raises
     ------
     ValueError
-        If names are unknown (the nearest are listed), shapes do not fit the heads, or an entry is not finite.
+        If names are unknown (the nearest are listed), shapes do not fit the heads, an entry is not finite, weights are
+        quantised, or, without ``names``, the layer has tensors that are not used here, such as a norm of its queries.
     """
     checks.whole("heads", heads)
     groups = heads if groups is None else checks.whole("groups", groups)
     if heads % groups:
         raise ValueError(f"heads is {heads}, groups is {groups}: give a number of groups that divides the heads")
+    if scale is not None:
+        checks.number("scale", scale, lambda one: one is not True and 0 < one < math.inf, "give a number above 0")
     layout, names = _layout(state, prefix, names)
+    if layout != "named":
+        _check_used(state, names)
     found = _parts(state, names, layout in TRANSPOSED, heads, groups)
     query, key, value = (_cut(part, *found[part], heads if part == "query" else groups) for part in PARTS[:3])
     key, value, value_bias = (one.repeat_interleave(heads // groups, 0) for one in (key[0], *value))
@@ -158,12 +174,27 @@ def _check_names(state, wanted):
             raise ValueError(f"the state dict has no {name!r}: the nearest names are {', '.join(near) or 'none'}")
 
 
+def _check_used(state, names):
+    """Raise ValueError if the layer has a tensor of which nothing here knows what it does."""
+    used = {*names.values(), *(_bias_name(names, part) for part in (*PARTS, "qkv"))}
+    scope = "".join(os.path.commonprefix(list(names.values())).rpartition(".")[:2])  # noqa: RUF071  of names
+    used |= {scope + name for name in HARMLESS}
+    for name in state:
+        inside = "att" in scope and name.startswith(scope) and name not in used
+        found = OTHERWISE.search(name)  # in the layer, or where all layers share it
+        if inside or (found and scope.startswith("".join(name[: found.start()].rpartition(".")[:2]))):
+            raise ValueError(
+                f"the layer has {name}, which is not used here and may change its logits: record these, and use"
+                " recorded_problem; or if it changes nothing, give names"
+            )
+
+
 def _parts(state, names, transposed, heads, groups):
     """Weight (out, in) and bias (out,) of each part, by part; a fused one cut in three."""
     found = {}
     fused = _bias(state, names, "qkv", None)
     for part in PARTS if "qkv" not in names else ("qkv", "out"):
-        weight = checks.double(names[part], state[names[part]], "out", "in")
+        weight = _floats(state, names[part], "out", "in")
         weight = weight.mT if transposed else weight
         found[part] = weight, _bias(state, names, part, weight)
     if "qkv" in found:
@@ -184,15 +215,29 @@ def _parts(state, names, transposed, heads, groups):
 
 def _bias(state, names, part, weight):
     """Bias of a part, zero where it has none; None for that of a fused part without weight."""
-    name = names.get(f"{part}_bias")
-    if name is None and part in names and names[part].endswith("weight"):
-        name = names[part].removesuffix("weight") + "bias"
+    name = _bias_name(names, part)
     if state.get(name) is None:
         return None if weight is None else weight.new_zeros(weight.shape[0])
-    bias = checks.double(name, state[name], "out")
+    bias = _floats(state, name, "out")
     if weight is not None and len(bias) != len(weight):
         raise ValueError(f"{name} has {len(bias)} entries, its weight {len(weight)} rows: they must agree")
     return bias
+
+
+def _bias_name(names, part):
+    """Name of the bias of a part, or None."""
+    name = names.get(f"{part}_bias")
+    if name is None and (names.get(part) or "").endswith("weight"):
+        return names[part].removesuffix("weight") + "bias"
+    return name
+
+
+def _floats(state, name, *trailing):
+    """A tensor of the state dict in float64; ValueError where it is quantised, and its scales would be needed."""
+    value = state[name]
+    if isinstance(value, Tensor) and not (value.is_floating_point() and value.itemsize > 1):
+        raise ValueError(f"{name} has dtype {value.dtype}, and no scales are applied: give floats of 16 bits or more")
+    return checks.double(name, value, *trailing)
 
 
 def _cut(part, weight, bias, heads):

@@ -204,6 +204,11 @@ def test_an_unknown_name_is_refused():
         images("cifar100")
 
 
+def test_a_word_is_not_taken_for_leave_to_fetch(tmp_path):
+    with pytest.raises(ValueError, match="fetch is 'no': give True or False"):
+        images("mnist", tmp_path, fetch="no")
+
+
 @pytest.mark.usefixtures("_no_network")
 @pytest.mark.parametrize(
     ("load", "file"),

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import zipfile
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 from problems import refuses, seeded
 from torch import nn
 
+from lib import files
 from lib.files import file_problem, layer_prefixes, read_state, read_tokens
 from lib.layers import layer_problem
 from lib.weights import layer_weights, state_weights
@@ -93,7 +95,7 @@ def test_safetensors_is_read_as_its_own_library_writes_it(tmp_path):
     assert all(torch.equal(found[name], one) for name, one in state.items())
 
 
-@pytest.mark.parametrize("inner", ["state_dict", "model"])
+@pytest.mark.parametrize("inner", ["state_dict", "model_state_dict", "model"])
 def test_a_checkpoint_has_the_state_dict_inside(tmp_path, inner):
     layer = nn.MultiheadAttention(D, 2)
     torch.save({inner: layer.state_dict(), "epoch": 3}, tmp_path / "x.pt")
@@ -111,6 +113,7 @@ def test_groups_stand_there_too(tmp_path, tokens):
     shapes = {"q": (8, D), "k": (4, D), "v": (4, D), "o": (D, 8)}
     state = {f"l.0.self_attn.{name}_proj.weight": torch.ones(*shape) for name, shape in shapes.items()}
     write_safetensors(tmp_path / "model.safetensors", state)
+    write_safetensors(tmp_path / "model.safetensors", state | {"embed_positions.weight": torch.ones(T, D)})
     (tmp_path / "config.json").write_text('{"num_attention_heads": 4, "num_key_value_heads": 2}')
     assert file_problem(tmp_path / "model.safetensors", tokens).theta.shape == (D * D,)
 
@@ -183,6 +186,14 @@ REFUSED = {
     ),
     "a readout of another width": (None, {"readout": np.ones(3)}, {}, "readout has shape (3,): give 8 numbers"),
     "a place that is none": (None, {"query": np.array(1.5)}, {}, "query is"),
+    "no path": (lambda f: None, {}, {}, "None is no file here: give its path"),
+    "a path of bytes": (lambda f: b"mine.safetensors", {}, {}, "b'mine.safetensors' is no file here: give its path"),
+    "a stack that is not there": (None, {}, {"prefix": "encoder."}, "prefix is 'encoder.': "),
+    "another attention": (None, {"attention": np.eye(N, T)}, {}, "attention on input 1 differs from what is computed"),
+    "attention of all heads": (None, {"attention": np.ones((N, 2, T, T))}, {}, "attention has shape (4, 2, 5, 5)"),
+    "tokens of text": (None, {"tokens": np.full((N, T, D), "x")}, {}, "tokens has the type <U1, not numbers"),
+    "structured tokens": (None, {"tokens": np.zeros(N, "f4,i4")}, {}, "not numbers of at most 64 bits"),
+    "longdouble": (None, {"tokens": np.ones((N, T, D), np.longdouble)}, {}, "not numbers of at most 64 bits"),
 }  # fmt: skip
 
 
@@ -207,21 +218,188 @@ def test_names_of_no_convention_are_listed(tmp_path, tokens):
         file_problem(tmp_path / "x.safetensors", tokens, heads=2)
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"dtype": "C64"}, "a has the type C64: save it as one of"),
-        ({"shape": [3, 3]}, r"a has shape \(3, 3\) and 48 bytes"),
-        ({"data_offsets": [0]}, "has a header that is not that of safetensors"),
-    ],
-)
-def test_a_header_that_lies_is_refused(tmp_path, changes, sentence):
-    write_safetensors(tmp_path / "x.safetensors", {"a": torch.ones(2, 3)}, **changes)
-    with pytest.raises(ValueError, match=sentence):
-        read_state(tmp_path / "x.safetensors")["a"]
+def test_numbers_of_another_machine_are_read(tmp_path, tokens):
+    path, data = save(encoder(), tmp_path / "x.pt"), read_tokens(tokens)
+    turned = write_tokens(tmp_path / "turned.npz", tokens=data["tokens"].astype(">f8"))
+    assert torch.equal(file_problem(path, turned, heads=2).problem.keys, torch.from_numpy(data["tokens"]).double())
 
 
-@pytest.mark.parametrize("saved", [[1, 2], {"epoch": 3}, torch.ones(2)])
+def projections(place="l.0.self_attn", out="out", dtype=None, **more):
+    """A layer by four matrices, and tensors beside it."""
+    return {f"{place}.{name}_proj.weight": torch.ones(D, D).to(dtype) for name in ("q", "k", "v", out)} | more
+
+
+def bert(**more):
+    parts = {f"self.{part}": torch.ones(D, D) for part in ("query", "key", "value")} | {
+        "output.dense": torch.ones(D, D)
+    }
+    return {f"l.0.attention.{name}.weight": one for name, one in parts.items()} | more
+
+
+GPT2 = {"h.0.attn.c_attn.weight": torch.ones(D, 3 * D), "h.0.attn.c_proj.weight": torch.ones(D, D)}
+SMALL = torch.ones(2)
+OTHERWISE = {  # tensors, settings, and what of them the refusal names
+    "rotary": (projections(), {"rope_theta": 1e4}, "rope_theta: 10000.0"),
+    "rotary in the text's settings": (projections(), {"text_config": {"rope_scaling": None}}, "rope_scaling: None"),
+    "rotary, GPT-J": (projections("h.0.attn"), {"rotary_dim": None}, "rotary_dim: None"),
+    "rotary, ESM": (bert(), {"position_embedding_type": "rotary"}, "position_embedding_type: 'rotary'"),
+    "rotary, by its kind": (bert(), {"model_type": "roformer"}, "model_type: 'roformer'"),
+    "rotary, by its names": (projections(out="o"), {}, "named as those of Llama, and no positions"),
+    "rotary, by a tensor": (projections(**{"l.0.self_attn.rotary_emb.inv_freq": SMALL}), {}, "rotary_emb.inv_freq"),
+    "rotary, one for all": (projections(**{"rotary_emb.inv_freq": SMALL}), {}, "the layer has rotary_emb.inv_freq"),
+    "relative": (bert(), {"position_embedding_type": "relative_key"}, "position_embedding_type: 'relative_key'"),
+    "relative, by a tensor": (bert(**{"l.0.attention.self.distance_embedding.weight": SMALL}), {}, "distance_emb"),
+    "a table of biases": (bert(**{"l.0.attention.self.relative_position_bias_table": SMALL}), {}, "bias_table"),
+    "a bias without its weight": (projections(**{"l.0.self_attn.q_bias": SMALL}), {}, "the layer has l.0.self_attn"),
+    "ALiBi": (projections(), {"attn_config": {"alibi": True}}, "alibi: True"),
+    "norms of queries": (projections(**{"l.0.self_attn.q_norm.weight": SMALL}), {}, "l.0.self_attn.q_norm.weight"),
+    "norms beside other layers": (projections("m", **{"m.other": SMALL, "m.k_norm.weight": SMALL}), {}, "m.k_norm"),
+    "adapters": (projections(**{"l.0.self_attn.q_proj.lora_A.weight": SMALL}), {}, "q_proj.lora_A.weight"),
+    "a scale": (projections(), {"query_pre_attn_scalar": 256}, "query_pre_attn_scalar: 256"),
+    "a scale by layer": (GPT2, {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx: True"),
+    "no scale": (GPT2, {"scale_attn_weights": False}, "scale_attn_weights: False"),
+    "a cap": (projections(), {"attn_logit_softcapping": 50.0}, "attn_logit_softcapping: 50.0"),
+    "a short window": (projections(), {"sliding_window": T - 1}, "sliding_window: 4"),
+    "settings that are nested": (projections(), "[" * 10**5, "config.json cannot be read as settings"),
+    "other heads": (projections(), {"num_attention_heads": 4}, "heads is 2, config.json beside"),
+    "integers of 8 bits": (projections(dtype=torch.int8), {}, "q_proj.weight has dtype torch.int8, and no scales"),
+    "floats of 8 bits": (projections(dtype=torch.float8_e4m3fn), {}, "q_proj.weight has dtype torch.float8_e4m3fn"),
+    "two stacks": (
+        projections("text.1.self_attn") | projections("image.1.self_attn"), {},
+        "prefix is '': {} has the stacks of layers image.*.self_attn., text.*.self_attn., give one of them",
+    ),
+    "cross-attention": (projections("l.0.encoder_attn"), {}, "l.0.encoder_attn. is cross-attention"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OTHERWISE)
+def test_logits_that_are_not_computed_are_refused(tmp_path, tokens, case):
+    state, settings, sentence = OTHERWISE[case]
+    torch.save(state, tmp_path / "x.pt")
+    if settings:
+        (tmp_path / "config.json").write_text(settings if isinstance(settings, str) else json.dumps(settings))
+    refuses(lambda: file_problem(tmp_path / "x.pt", tokens, heads=2), sentence.format(tmp_path / "x.pt"))
+
+
+HARMLESS = {
+    "masks of GPT-2": (GPT2 | {"h.0.attn.bias": SMALL, "h.0.attn.masked_bias": SMALL}, {}),
+    "a norm of the sum": (bert(**{"l.0.attention.output.LayerNorm.weight": SMALL}), {"attention_type": None}),
+    "other modules beside": (projections("m", **{"m.embedding.weight": SMALL}), {"attention_dropout": 0.1}),
+    "a long window": (projections(), {"window_size": [None, T], "rotary": False, "alibi": False}),
+    "idle settings of ESM": (bert(), {"position_embedding_type": "absolute", "rope_theta": 1e4}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HARMLESS)
+def test_what_changes_no_logit_is_let_pass(tmp_path, tokens, case):
+    state, settings = HARMLESS[case]
+    torch.save(state, tmp_path / "x.pt")
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    assert file_problem(tmp_path / "x.pt", tokens, heads=2).scores == "exact"
+
+
+def test_one_of_several_stacks(tmp_path, tokens):
+    torch.save(projections("text.1.self_attn") | projections("image.1.self_attn"), tmp_path / "x.pt")
+    parts = {"text_config": {"num_attention_heads": 2}, "image_config": {"num_attention_heads": 4}}
+    (tmp_path / "config.json").write_text(json.dumps(parts))
+    for prefix in ("image.", "image.*.self_attn.", "image.1."):
+        assert file_problem(tmp_path / "x.pt", tokens, head=3, prefix=prefix).scores == "exact"
+    refuses(lambda: file_problem(tmp_path / "x.pt", tokens, head=3, prefix="text."), "head is 3: the layer has 2")
+
+
+def test_queries_are_not_scaled_in_gpt_neo(tmp_path, tokens):
+    torch.save(projections("h.0.attn.attention"), tmp_path / "x.pt")
+    theta = file_problem(tmp_path / "x.pt", tokens, heads=2).theta
+    (tmp_path / "config.json").write_text('{"model_type": "gpt_neo"}')
+    torch.testing.assert_close(file_problem(tmp_path / "x.pt", tokens, heads=2).theta, 2 * theta)
+
+
+def header(text, content=24):
+    """A file of safetensors with a header as it is given, and so many bytes."""
+    text = text if isinstance(text, str) else json.dumps(text)
+    return len(text).to_bytes(8, "little") + text.encode() + bytes(content)
+
+
+def entry(**changes):
+    return {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]} | changes
+
+
+NONE = "has a header that is not that of safetensors: save it again"
+GAPS = "has tensors that overlap, or bytes that are no tensor's: save it again"
+HEADERS = {
+    "another type": (header({"a": entry(dtype="C64")}), "a has the type C64: save it as one of"),
+    "another shape": (header({"a": entry(shape=[3, 3])}), "a has shape (3, 3) and 24 bytes"),
+    "one offset": (header({"a": entry(data_offsets=[0])}), NONE),
+    "a negative offset": (header({"a": entry(data_offsets=[-24, 0])}), NONE),
+    "an infinite offset": (header({"a": entry(data_offsets=[0, float("inf")])}), NONE),
+    "offsets in the wrong order": (header({"a": entry(data_offsets=[24, 0])}), NONE),
+    "a shape of floats": (header({"a": entry(shape=[2.0, 3.0])}), NONE),
+    "a shape of text": (header({"a": entry(shape="23")}), NONE),
+    "a negative shape": (header({"a": entry(shape=[-2, -3])}), NONE),
+    "a list for a type": (header({"a": entry(dtype=["F32"])}), NONE),
+    "an entry too many": (header({"a": entry(stride=[3, 1])}), NONE),
+    "a list for a header": (header([entry()]), NONE),
+    "a name twice": (header(f'{{"a": {json.dumps(entry())}, "a": {json.dumps(entry())}}}'), NONE),
+    "depth": (header("[" * 10**5), NONE),
+    "overlap": (header({"a": entry(), "b": entry(data_offsets=[12, 36])}, 36), GAPS),
+    "one place for two": (header({"a": entry(), "b": entry()}), GAPS),
+    "a hole": (header({"a": entry(), "b": entry(data_offsets=[28, 52])}, 52), GAPS),
+    "bytes behind": (header({"a": entry()}, 25), GAPS),
+    "bytes missing": (header({"a": entry()}, 23), "it is cut, copy it again"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_a_header_that_lies_is_refused(tmp_path, case):
+    content, sentence = HEADERS[case]
+    (tmp_path / "x.safetensors").write_bytes(content)
+    refuses(lambda: read_state(tmp_path / "x.safetensors")["a"], sentence)
+
+
+def packed(path, how=zipfile.ZIP_DEFLATED, spoil=lambda content: content, arrays=None):
+    """An npz by hand, whose bytes may be spoilt."""
+    np.savez(path, **(arrays or {"a": np.arange(1000.0)}))
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    with zipfile.ZipFile(path, "w", how) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    path.write_bytes(spoil(path.read_bytes()))
+
+
+def encrypted(content):
+    """The flag of encryption in both headers of a zip."""
+    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = content.index(mark) + place
+        content = content[:at] + b"\x01" + content[at + 1 :]
+    return content
+
+
+def claims(content):
+    """The directory of a zip says that its member has 4 GB."""
+    at = content.index(b"PK\x01\x02") + 24
+    return content[:at] + b"\xf0\xff\xff\xff" + content[at + 4 :]
+
+
+ARCHIVES = {
+    "a bomb": ({"arrays": {"a": np.zeros(2**18)}}, "bytes that unpack to 209"),
+    "a size that lies": ({"spoil": claims}, "bytes that unpack to 4294967280"),
+    "encrypted": ({"spoil": encrypted}, "encrypted, or compressed in another way than numpy does"),
+    "another compression": ({"how": zipfile.ZIP_BZIP2}, "compressed in another way than numpy does"),
+    "a broken stream": ({"spoil": lambda one: one[:60] + b"\xff" * 40 + one[100:]}, "is cut, or no npz"),
+    "a bare array": ({"spoil": lambda _: b"\x93NUMPY\x01\x00"}, "is cut, or no npz"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ARCHIVES)
+def test_an_archive_that_cannot_be_read_is_refused(tmp_path, monkeypatch, case):
+    options, sentence = ARCHIVES[case]
+    monkeypatch.setattr(files, "SMALL", 2**20)
+    packed(tmp_path / "x.npz", **options)
+    refuses(lambda: read_state(tmp_path / "x.npz"), sentence)
+
+
+@pytest.mark.parametrize("saved", [[1, 2], {"epoch": 3}, torch.ones(2), {0: torch.ones(2)}])
 def test_what_is_no_state_dict_is_refused(tmp_path, saved):
     torch.save(saved, tmp_path / "x.pt")
     with pytest.raises(ValueError, match=r"not tensors by name: save layer.state_dict\(\)"):

@@ -233,6 +233,66 @@ def test_a_black_box_that_no_parameter_has_says_how_far_it_is():
     assert problem.mask is None
 
 
+def turned(x):
+    """Rotary positions: pairs of entries turn by an angle that grows with the place."""
+    first, second = x.chunk(2, -1)
+    angle = torch.arange(x.shape[-2])[:, None] / 10.0 ** torch.arange(first.shape[-1])
+    return torch.cat([first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()], -1)
+
+
+def attended(x, turn=lambda one: one, hidden=None):
+    """Attention of the first token in head 1 of a layer, by its definition."""
+    layer, hidden = attention_layer(), torch.zeros(N, T, dtype=torch.bool) if hidden is None else hidden
+    query, key, _ = (x @ layer.in_proj_weight.mT + layer.in_proj_bias).detach().chunk(3, -1)
+    query, key = turn(query[..., D // 2 :])[:, 3], turn(key[..., D // 2 :])
+    return (torch.einsum("nh,nth->nt", query, key) / (D // 2) ** 0.5).masked_fill(hidden, -torch.inf).softmax(-1)
+
+
+HIDDEN = torch.arange(T) >= torch.tensor([6, 4, 5, 4, 3])[:, None]
+MISTAKEN = {  # what the model attends to, and how the problem is made
+    "nothing": (attended(tokens(), hidden=HIDDEN), {"mask": ~HIDDEN}),
+    "a layer norm": (attended(nn.functional.layer_norm(tokens(), (D,))), {}),
+    "heads": (attended(tokens()), {"weights": state_weights(attention_layer().state_dict(), 4)}),
+    "mask": (attended(tokens(), hidden=HIDDEN[1].expand(N, T)), {"mask": HIDDEN[1].expand(N, T)}),
+    "rotary": (attended(tokens(), turned), {}),
+    "place": (attended(tokens()), {"query": 0}),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKEN)
+def test_attention_that_the_model_gives_shows_what_was_mistaken(case):
+    seen, changes = MISTAKEN[case]
+    given = {"weights": layer_weights(attention_layer()), "tokens": tokens(), "labels": LABELS, "readout": READOUT}
+    given |= {"head": 1, "query": 3, "attention": seen} | changes
+    if case == "nothing":
+        assert head_problem(**given).scores == "exact"
+        return
+    refuses(lambda: head_problem(**given), "differs from what is computed")
+    called = given | {"readout": lambda outputs: (outputs @ READOUT).tanh()}
+    refuses(lambda: head_problem(**called), case)
+
+
+def test_attention_of_recorded_logits():
+    x, seen = tokens(), attended(tokens(), turned)
+    assert recorded_problem(x, seen.log(), tokens(N, T), attention=seen).problem.mask is None
+    refuses(lambda: recorded_problem(x, seen.log() / 2, tokens(N, T), attention=seen), "differs from what is computed")
+
+
+def test_slopes_of_frozen_layers_are_those_of_others():
+    x, found = tokens(), []
+    for frozen in (False, True):
+        layer = nn.TransformerEncoder(encoder(), 2).eval().requires_grad_(not frozen)
+        with torch.inference_mode(frozen):
+            found.append(record(layer.layers[0].self_attn, lambda layer=layer: layer(x)[:, 0] @ READOUT))
+    same(found[1][0], found[0][0])
+    same(found[1][1], found[0][1])
+
+
+def test_slopes_are_those_of_the_output_though_it_is_changed_in_place():
+    layer, x = nn.Linear(D, D, dtype=torch.float64), tokens(N, D)
+    same(record(layer, lambda: layer(x).mul_(3) @ READOUT)[1], 3 * READOUT.expand(N, D))
+
+
 STATE, OUT = renamed(attention_layer(), "BERT"), "attention.output.dense"
 NAN = STATE | {"l.3.attention.self.key.weight": torch.full((D, D), torch.nan)}
 WEIGHTS = layer_weights(attention_layer())
@@ -319,6 +379,29 @@ REFUSED = {
         head(mask=lone()),
         "mask leaves an input 1 of 6 tokens: attention chooses among at least 2",
     ),
+    "a mask that leaves none": (
+        head(mask=torch.arange(N)[:, None].expand(N, T) != 2),
+        "mask leaves input 2 no token: it must be True where a token may be seen",
+    ),
+    "a word for a flag": (head(causal="no"), "causal is 'no': give True or False"),
+    "an unknown option": (
+        lambda: layer_problem(attention_layer(), tokens(), LABELS, READOUT, heads=2),
+        "heads is no option for a MultiheadAttention: give mask, causal, attention, values, queries",
+    ),
+    "queries of an encoder layer": (
+        lambda: layer_problem(encoder(), tokens(), LABELS, READOUT, queries=tokens(N, D)),
+        "queries is no option for a TransformerEncoderLayer: give mask, causal, attention",
+    ),
+    "a scale that is no number": (lambda: state_weights(STATE, 2, "l.3.", scale=float("nan")), "scale is nan: give a"),
+    "a scale of text": (lambda: state_weights(STATE, 2, "l.3.", scale="1"), "scale is '1': give a number above 0"),
+    "weights of whole numbers": (
+        lambda: state_weights(STATE | {f"l.3.{OUT}.weight": torch.ones(D, D, dtype=torch.int8)}, 2, "l.3."),
+        "has dtype torch.int8, and no scales are applied: give floats of 16 bits or more",
+    ),
+    "a norm of queries": (
+        lambda: state_weights(STATE | {"l.3.attention.self.q_norm.weight": torch.ones(4)}, 2, "l.3."),
+        "the layer has l.3.attention.self.q_norm.weight, which is not used here and may change its logits: record",
+    ),
     "the first token of a causal layer": (head(causal=True), "mask leaves an input 1 of 6 tokens"),
     "a readout of another width": (
         head(readout=torch.ones(3)),
@@ -336,6 +419,10 @@ REFUSED = {
     "a run without the module": (
         lambda: record(attention_layer(), lambda: torch.zeros(2)),
         "the module was called 0 times: give one that the run calls once",
+    ),
+    "a run with dropout": (
+        lambda: record(last := nn.Linear(2, 1), lambda: nn.functional.dropout(last(torch.ones(3, 2)))[:, 0]),
+        "the run draws random numbers, so that slopes differ from call to call: take model.eval()",
     ),
     "a run without gradient": (
         lambda: record(last := nn.Linear(2, 1), lambda: last(torch.ones(3, 2)).detach()),

@@ -52,7 +52,10 @@ def printed(code, folder, path=()):
     return done.stdout
 
 
-@pytest.mark.parametrize("section", ["A layer of PyTorch", "A layer inside a model"])
+PRINTED = ["A layer of PyTorch", "A layer inside a model", "Rotary positions and grouped queries"]
+
+
+@pytest.mark.parametrize("section", PRINTED)
 def test_lines_print_what_the_page_shows(section, tmp_path):
     assert printed(SECTIONS[section]["python"], tmp_path, [str(ROOT)]) == SECTIONS[section]["text"]
 

@@ -6,6 +6,7 @@ A head's attention must be what the model says it attends, and its margins must 
 import numpy as np
 import pytest
 import torch
+from problems import refuses
 
 from lib.files import file_problem, layer_prefixes
 from lib.layers import head_problem, record
@@ -34,6 +35,47 @@ MODELS = {  # class, config, from the base model to an attention layer, its part
         },
         "decoder.layers.1.self_attn", "q_proj", "out_proj",
     ),
+    "GPT-Neo": (
+        "GPTNeoModel", "GPTNeoConfig",
+        {
+            "hidden_size": WIDTH, "num_layers": 2, "num_heads": HEADS, "vocab_size": 50,
+            "attention_types": [[["global", "local"], 1]],
+        },
+        "h.1.attn.attention", "q_proj", "out_proj",
+    ),
+}  # fmt: skip
+CAUSAL, SCALES = ("GPT-2", "OPT", "GPT-Neo"), {"GPT-Neo": 1.0}
+GROUPED = {**COMMON, "vocab_size": 50, "num_key_value_heads": 2, "head_dim": WIDTH // HEADS}
+PATCHES = {**COMMON, "image_size": 8, "patch_size": 4}
+TOWERS = {"d_model": WIDTH, "vocab_size": 50, "pad_token_id": 0} | {
+    f"{part}_{name}": size
+    for part in ("encoder", "decoder")
+    for name, size in (("layers", LAYERS), ("attention_heads", HEADS), ("ffn_dim", 32))
+}
+OTHERWISE = {  # models whose logits are others, or which have several stacks: class, config, what the refusal names
+    "Llama": ("LlamaModel", "LlamaConfig", GROUPED, "rope"),
+    "Gemma 2": ("Gemma2Model", "Gemma2Config", GROUPED, "attn_logit_softcapping"),
+    "Qwen 3": ("Qwen3Model", "Qwen3Config", GROUPED, "rope"),
+    "GPT-J": ("GPTJModel", "GPTJConfig", MODELS["GPT-2"][2] | {"rotary_dim": 4}, "rotary_dim"),
+    "GPT-Neo": ("GPTNeoModel", "GPTNeoConfig", MODELS["GPT-Neo"][2] | {"window_size": 3}, "window_size"),
+    "ESM": (
+        "EsmModel", "EsmConfig",
+        {**COMMON, "vocab_size": 50, "pad_token_id": 1, "mask_token_id": 2, "position_embedding_type": "rotary"},
+        "position_embedding_type",
+    ),
+    "GPT-2": (
+        "GPT2Model", "GPT2Config", MODELS["GPT-2"][2] | {"scale_attn_by_inverse_layer_idx": True}, "inverse_layer_idx",
+    ),
+    "Swin": (
+        "SwinModel", "SwinConfig",
+        {"image_size": 16, "patch_size": 2, "embed_dim": WIDTH, "depths": [1, 1], "num_heads": [4, 4]}, "window_size",
+    ),
+    "BEiT": ("BeitModel", "BeitConfig", PATCHES | {"use_relative_position_bias": True}, "use_relative_position_bias"),
+    "BART": ("BartModel", "BartConfig", TOWERS, "decoder.layers.*.encoder_attn., decoder.layers.*.self_attn., enc"),
+    "CLIP": (
+        "CLIPModel", "CLIPConfig", {"text_config": {**COMMON, "vocab_size": 50}, "vision_config": PATCHES},
+        "text_model.encoder.layers.*.self_attn., vision_model.",
+    ),
 }  # fmt: skip
 
 
@@ -60,7 +102,7 @@ def run_of(model, style):
 @pytest.mark.parametrize("style", MODELS)
 def test_a_head_attends_as_the_model_says(style, head, tmp_path):
     model, (place, receives, answers) = model_of(style)
-    run, causal = run_of(model, style), style in ("GPT-2", "OPT")
+    run, causal = run_of(model, style), style in CAUSAL
     query = -1 if causal else 0
     layer = model.get_submodule(place)
     last = torch.randn(WIDTH, dtype=torch.float64)
@@ -72,13 +114,13 @@ def test_a_head_attends_as_the_model_says(style, head, tmp_path):
     _, slopes = record(layer.get_submodule(answers), answer)
     state = model.state_dict()
     (prefix,) = (one for one in layer_prefixes(state) if place.startswith(one.rstrip(".")))
-    weights = state_weights(state, HEADS, prefix)
+    weights = state_weights(state, HEADS, prefix, scale=SCALES.get(style))
     labels = [1.0, -1.0, 1.0, 1.0]
     problem, theta, _ = head_problem(weights, tokens, labels, slopes[:, query], head, query, causal=causal)
-    seen = run(output_attentions=True).attentions[1][:, head, query]
-    torch.testing.assert_close(problem.attention(theta), seen.detach())
+    seen = run(output_attentions=True).attentions[1][:, head, query].detach()
+    torch.testing.assert_close(problem.attention(theta), seen)
     model.save_pretrained(tmp_path)
-    data = {"tokens": tokens, "labels": labels, "readout": slopes[:, query], "query": query}
+    data = {"tokens": tokens, "labels": labels, "readout": slopes[:, query], "query": query, "attention": seen}
     np.savez(tmp_path / "data.npz", **data)
     found = file_problem(tmp_path / "model.safetensors", tmp_path / "data.npz", 1, head, causal=causal)
     torch.testing.assert_close(found.theta, theta)
@@ -87,7 +129,7 @@ def test_a_head_attends_as_the_model_says(style, head, tmp_path):
 @pytest.mark.parametrize("style", MODELS)
 def test_the_layer_answers_as_the_sum_of_what_its_heads_answer(style):
     model, (place, receives, answers) = model_of(style)
-    run, causal = run_of(model, style), style in ("GPT-2", "OPT")
+    run, causal = run_of(model, style), style in CAUSAL
     query = -1 if causal else 0
     layer, kept = model.get_submodule(place), {}
     layer.get_submodule(receives).register_forward_hook(lambda _, given, out: kept.update(tokens=given[0]))
@@ -96,8 +138,16 @@ def test_the_layer_answers_as_the_sum_of_what_its_heads_answer(style):
     readout = torch.randn(WIDTH, dtype=torch.float64)
     weights = state_weights(model.state_dict(), HEADS, next(
         one for one in layer_prefixes(model.state_dict()) if place.startswith(one.rstrip("."))
-    ))  # fmt: skip
+    ), scale=SCALES.get(style))  # fmt: skip
     problem, theta, scores = head_problem(weights, kept["tokens"].detach(), [1.0] * 4, readout, 2, query, causal=causal)
     margins = problem.margins(problem.attention(theta))[0]
     torch.testing.assert_close(margins, (kept["out"][:, query] @ readout).detach())
     assert scores == "exact"
+
+
+@pytest.mark.parametrize("style", OTHERWISE)
+def test_a_model_whose_logits_are_others_is_refused(style, tmp_path):
+    name, config, settings, sentence = OTHERWISE[style]
+    getattr(transformers, name)(getattr(transformers, config)(**settings)).save_pretrained(tmp_path)
+    np.savez(tmp_path / "x.npz", tokens=np.ones((2, 64, WIDTH)), labels=[1, -1], readout=np.ones(WIDTH))
+    refuses(lambda: file_problem(tmp_path / "model.safetensors", tmp_path / "x.npz", 1), sentence)
