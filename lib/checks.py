@@ -213,13 +213,6 @@ def whole(name, value, least=1):
     return number
 
 
-def flag(name, value):
-    """Return ``value`` as a bool, or raise ValueError unless it is True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} is {shown(value)}: give True or False")
-    return bool(value)
-
-
 def number(name, value, fits, remedy):
     """Return ``value``, or raise ValueError with the remedy unless it is a real number for which ``fits`` is true.
 
@@ -235,7 +228,7 @@ def number(name, value, fits, remedy):
 
 
 def flag(name, value):
-    """Return ``value``, or raise ValueError unless it is True or False."""
+    """Return ``value`` as a bool, or raise ValueError unless it is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} is {shown(value)}: give True or False")
     return bool(value)

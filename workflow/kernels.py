@@ -8,6 +8,7 @@ is made beside the longest module, which keeps only one core busy.
 """
 
 import compileall
+import logging
 import os
 import re
 import sys
@@ -53,7 +54,8 @@ def compile_installed():
 
 
 def compile_module(name):
-    """Compile a module's kernels."""
+    """Compile a module's kernels; the library need not say that it takes a while, this script has."""
+    logging.getLogger("lib").setLevel(logging.ERROR)
     import_module(name).compile_all()
 
 
