@@ -18,8 +18,20 @@ import drawings
 import front
 import parameters
 import record
-from chapters import BookError, chapters, hash_of, json_of, lines_of, pages, read, source, text_of, title
-from claims import HELD, LEDGER, PLURAL, commit, direct_dependencies, finished, register, reports, rows_of, tally
+from chapters import BookError, chapters, hash_of, json_of, lines_of, pages, read, source, text_of, title, yaml_of
+from claims import (
+    HELD,
+    LEDGER,
+    PLURAL,
+    commit,
+    direct_dependencies,
+    finished,
+    is_noise,
+    register,
+    reports,
+    rows_of,
+    tally,
+)
 
 SIGNS = {  # those of lib/ledger.py
     "reproduced": "✓",
@@ -35,6 +47,7 @@ SIGNS = {  # those of lib/ledger.py
 }
 RELATIONS = {"<=": "≤", ">=": "≥", "==": "="}
 ROBUSTNESS, MUTANTS = Path("book/robustness.json"), Path("book/mutants.json")
+REASONS = Path("book/roundings.yml")  # why rounding moves some numbers, where neither bound nor interval tells
 
 
 def styled(text, verdict):
@@ -285,6 +298,30 @@ def rows():
     return "\n".join(blocks)
 
 
+def rounded():
+    """Return a table of the numbers that another rounding moves by more than a tenth of their size, and why it does."""
+    moved = [row for row in ledger() if row["spread"] is not None and is_noise(row["measured"], row["spread"])]
+    if not moved:
+        return "Rounding moves none so far.\n"
+    rows = [(f"`{row['id']}`", f"{row['measured']:.2g}", f"{row['spread']:.2g}", why_moved(row)) for row in moved]
+    return table(("number", "measured", "moves by", "because"), rows, "rounded")
+
+
+def why_moved(row):
+    """Return why rounding moves a number so far: what its bound or its interval tells, or what somebody found out."""
+    width = (row["interval"][1] - row["interval"][0]) / 2 if row["interval"] else 0
+    if row["bound"] and max(abs(row["measured"]), row["spread"]) <= abs(row["bound"]) / 100:
+        return f"it is rounding error, far below its bound of {row['bound']:.2g}"
+    if row["spread"] <= width:
+        return f"it is the mean of a few trained networks, known to ± {width:.2g}"
+    found = yaml_of(REASONS) if REASONS.exists() else {}
+    if row["id"] not in found:
+        raise BookError(
+            f"rounding moves {row['id']} from {row['measured']:.3g} by {row['spread']:.3g}: say why in {REASONS}"
+        )
+    return found[row["id"]]
+
+
 PLACES = {"claim": "evidence", "control": "what-breaks-it"}
 
 
@@ -422,7 +459,10 @@ def records():
 
 
 MADE = {
-    **{make.__name__: make for make in (totals, scoreboard, rows, corrections, runs, cost, clone, edition, book_map)},
+    **{
+        make.__name__: make
+        for make in (totals, scoreboard, rows, rounded, corrections, runs, cost, clone, edition, book_map)
+    },
     **{make.__name__: make for make in (front.picture, front.ends, front.cite)},
     "findings": findings_told,
     "tokens": lambda: front.raw(drawings.tokens()),
