@@ -18,7 +18,7 @@ import parameters
 import robustness
 import variables
 from chapter import fit, label, places_of
-from chapters import BookError, chapters, find, hash_of, read, write_whole, yaml_of
+from chapters import BookError, chapters, find, read, recorded_hash, write_whole, yaml_of
 from claims import HELD
 from execution import FULL, time_limit
 
@@ -138,7 +138,7 @@ def tables(chapter, runs):
         apart.setdefault(label({name: run["values"][name] for name in run["values"] if name != "seed"}), []).append(run)
     return {
         "chapter": chapter,
-        "code": hash_of(chapter, {}),
+        "code": recorded_hash(chapter),
         "sets": [
             {
                 "set": name,
