@@ -22,6 +22,9 @@ import jupytext
 import yaml
 
 
+PART_PAGE = "book/part"  # the first page of a build of a part, `make book QUICK=1`
+
+
 class BookError(Exception):
     """Something in the book's sources is wrong; the message says what and where, in one line."""
 

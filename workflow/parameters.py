@@ -7,6 +7,7 @@ inputs * tokens``; of a list ``each whole, 2 to 100`` and ``1 to 20 of them``; o
 """
 
 import ast
+import copy
 import math
 import operator
 import re
@@ -26,12 +27,15 @@ CLAUSE = re.compile(
     rf"|(?<![\w.])(?P<low>{NUMBER}) to (?P<high>{BOUND}))(?P<many> of them)?"
 )
 CHOICES = re.compile(r"\bor ([\w.]+(?:, [\w.]+)*)(?=[;:]|$)")
-SEEDS = f"0 to {2**63 - 1}"  # what torch takes; a seed without a range of its own has this one
+LAST_SEED = 2**63 - 1  # that torch takes
+SEEDS = f"0 to {LAST_SEED}"  # the range of a seed that has none of its own
 
 
 def declared(notebook):
     """Read the cell tagged ``parameters`` of a notebook: name -> (type, default, comment)."""
-    assigned = _assigned(notebook)
+    assigned, notebook = _assigned(notebook), copy.deepcopy(notebook)
+    for cell in _tagged(notebook):
+        cell.source = cell.source.replace("\n#", " #")  # papermill reads one line a parameter
     with tempfile.NamedTemporaryFile("w", suffix=".ipynb", encoding="utf-8") as file:  # papermill reads files only
         nbformat.write(notebook, file)
         file.flush()
@@ -48,7 +52,7 @@ def declared(notebook):
                 f"its parameter {name} is declared as {kind} = {parameter['default']}: "
                 f"write a literal of one of the types {', '.join(TYPES)}"
             )
-        found[name] = (kind, default, parameter["help"])
+        found[name] = (kind, default, parameter["help"].replace(" # ", " "))
     if missed := assigned - set(found):
         raise BookError(
             f"its parameter {', '.join(sorted(missed))} could not be read: "
@@ -82,11 +86,14 @@ def _named(text):
     return {part for part in parts if not re.fullmatch(NUMBER, part)}
 
 
+def _tagged(notebook):
+    return [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+
+
 def _assigned(notebook):
     """Names that the cell tagged ``parameters`` sets; papermill passes over a line that it cannot parse."""
-    tagged = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", []))
     try:
-        body = [statement for cell in tagged for statement in ast.parse(cell.source).body]
+        body = [statement for cell in _tagged(notebook) for statement in ast.parse(cell.source).body]
     except SyntaxError as error:
         raise BookError(
             f"its cell of parameters does not parse ({error.msg}, line {error.lineno}): "

@@ -35,8 +35,11 @@ def seeds_of(text):
     if not text:
         return None
     first, colon, last = text.partition(":")
-    if not first.isdecimal() or (colon and not last.isdecimal()):
-        raise BookError(f"SEEDS is {text!r}: give whole numbers from 0, SEEDS=1000:1019, both ends included")
+    numbers = [first, last] if colon else [first]
+    if not all(variables.is_whole(number) and int(number) <= parameters.LAST_SEED for number in numbers):
+        raise BookError(
+            f"SEEDS is {text!r}: give whole numbers from 0 to 2^63 - 1, SEEDS=1000:1019, both ends included"
+        )
     seeds = range(int(first), int(last or first) + 1)
     if not seeds:
         raise BookError(f"SEEDS is {text!r}, which is empty: give the smaller seed first, SEEDS={last}:{first}")
