@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import chdir, contextmanager, nullcontext
 from pathlib import Path
 
 import chapters
@@ -24,12 +24,13 @@ LOCK = Path(".snakemake/one-at-a-time")
 RULES = "Snakefile"
 # What `make book QUICK=1` runs: one chapter of each part, of those that take seconds.
 QUICK = ("max-margin/figure-8", "rates/sparsification", "mirror-descent/lp-separator", "beyond/adam-epsilon")
+PAGES = ("notation", "rows", "bibliography")  # that chapters refer to
 PART = Path("build/quick")  # a book of these, with a build of its own
 LINKED = ("lib", "requirements.lock", "_config.yml", "CITATION.cff", "pyproject.toml")
 FIRST_PAGE = """# A part of the book
 
-`make book QUICK=1` has run one chapter of each part, to see that everything works here. `make book` runs all of them, and
-builds the whole site. Links to chapters that are not here are plain words.
+`make book QUICK=1` has run one chapter of each part, to show that everything works on this machine. `make book` runs
+all chapters and builds the whole site. Links to pages that are not in this part are plain words.
 """
 
 
@@ -92,17 +93,20 @@ def carry_out(lock, targets, **options):
 
 def quick():
     """Build the site of the chapters of `QUICK`, which touches nothing of the whole book; return the exit status."""
-    started = time.monotonic()
+    if os.environ.get("QUICK") != "1":
+        sys.exit(f"QUICK is {os.environ.get('QUICK')!r}: give QUICK=1, or leave it out")
     if os.environ.get("PARAMETERS"):
         os.environ["PARAMETERS"] = os.path.abspath(os.environ["PARAMETERS"])
-    lay_out_part()
-    home = os.getcwd()
-    os.chdir(PART)
-    status = main(["build/html/index.html"])
-    os.chdir(home)
+    started = time.monotonic()
+    try:
+        lay_out_part()
+    except chapters.BookError as error:
+        sys.exit(str(error))
+    with chdir(PART):
+        status = main(["build/html/index.html"])
     if not status:
-        took = f"{time.monotonic() - started:.0f} s"
-        print(f"A part of the book, {len(QUICK)} chapters ({took}): {PART}/build/html/index.html; make book builds it all")
+        took = f"{len(QUICK)} of {len(chapters.chapters())} chapters in {time.monotonic() - started:.0f} s"
+        print(f"This is a part of the book, {took}: {PART}/build/html/index.html\nmake book builds all of it")
     return status
 
 
@@ -111,7 +115,7 @@ def lay_out_part():
     toc, statements = chapters.yaml_of("_toc.yml"), chapters.yaml_of("book/statements.yml")
     toc["root"], parts = chapters.PART_PAGE, []
     for part in toc["parts"]:
-        if kept := [page for page in part["chapters"] if page["file"].removeprefix("book/") in (*QUICK, "rows")]:
+        if kept := [page for page in part["chapters"] if page["file"].removeprefix("book/") in QUICK + PAGES]:
             parts.append(part | {"chapters": kept})
     toc["parts"] = parts
     statements["finished"] = [name for name in statements["finished"] if name in QUICK]

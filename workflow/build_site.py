@@ -128,7 +128,7 @@ def main():
     if faults := [] if part else check_site.faults(built, STAGED, pages()):
         sys.exit("\n".join([*faults, f"site: {len(faults)} faults"]))
     os.replace(built, HTML)
-    print(f"site: {time.monotonic() - started:.1f} s, {HTML}/index.html", flush=True)
+    print(f"site: {time.monotonic() - started:.1f} s" + f", {HTML}/index.html" * (not part), flush=True)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,7 @@ from pathlib import Path
 import jupytext
 import yaml
 
-
-PART_PAGE = "book/part"  # the first page of a build of a part, `make book QUICK=1`
+PART_PAGE = "book/part"  # the first page of what `make book QUICK=1` builds
 
 
 class BookError(Exception):

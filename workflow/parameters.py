@@ -152,9 +152,11 @@ def check(values, known):
         kind, default, text = known[name]
         asked = range_of(kind, text) or SEEDS * (name == "seed")
         if not _within(value, default, asked, in_force):
-            others = "".join(f", with {other}={in_force[other]}" for other in sorted(_named(asked)))
+            others = " and ".join(f"{other}={in_force[other]}" for other in sorted(_named(asked)))
             said = f"{default} {asked}" if kind == "str" else asked.replace(SEEDS, "0 to 2^63 - 1")
-            raise BookError(f"parameter {name}={_shown(value)} is out of range: {said}{others}")
+            raise BookError(
+                f"parameter {name}={_shown(value)} is out of range: {said}" + f", with {others}" * bool(others)
+            )
     return checked
 
 
