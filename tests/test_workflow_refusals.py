@@ -131,8 +131,16 @@ REFUSED = {
         params("exact=[]"),
         "parameter exact=[] is out of range: each whole, 1 to 9, 1 to 2 of them",
     ),
-    "integer that is no float": (nothing, params(f"step=1{'0' * 400}"), "parameter step=inf is not a finite float"),
-    "brackets in brackets": (nothing, params(f"exact={'[' * 9999}"), f"parameter exact='{'[' * 59}... (10001 char"),
+    "integer that is no float": (
+        nothing,
+        params(f"step=1{'0' * 400}"),
+        "step=inf is not a finite float; parameters: seed",
+    ),
+    "brackets in brackets": (
+        nothing,
+        params(f"exact={'[' * 9999}"),
+        "... (10001 characters) is not of type bool; parameters: seed",
+    ),
     "bound that is no number": (
         swap("# of nothing", "# at least n"),
         CHAPTER,

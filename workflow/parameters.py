@@ -153,10 +153,9 @@ def check(values, known):
         asked = range_of(kind, text) or SEEDS * (name == "seed")
         if not _within(value, default, asked, in_force):
             others = " and ".join(f"{other}={in_force[other]}" for other in sorted(_named(asked)))
+            others = f", with {others}" * bool(others)
             said = f"{default} {asked}" if kind == "str" else asked.replace(SEEDS, "0 to 2^63 - 1")
-            raise BookError(
-                f"parameter {name}={_shown(value)} is out of range: {said}" + f", with {others}" * bool(others)
-            )
+            raise BookError(f"parameter {name}={_shown(value)} is out of range: {said}{others}")
     return checked
 
 
