@@ -134,7 +134,7 @@ REFUSED = {
     "integer that is no float": (
         nothing,
         params(f"step=1{'0' * 400}"),
-        "step=inf is not a finite float; parameters: seed",
+        "parameter step=inf is not a finite float; parameters: seed",
     ),
     "brackets in brackets": (
         nothing,

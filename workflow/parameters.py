@@ -24,7 +24,7 @@ NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 BOUND = rf"(?:{NUMBER}|[A-Za-z_]\w*)(?: \* \w+)*"
 CLAUSE = re.compile(
     rf"(?:\b(?P<each>each )(?P<whole>whole, )?)?(?:\b(?P<relation>{'|'.join(RELATIONS)}) (?P<bound>{BOUND})"
-    rf"|(?<![\w.])(?P<low>{NUMBER}) to (?P<high>{BOUND}))(?P<many> of them)?"
+    rf"|(?<![\w.])(?P<low>{NUMBER}) to (?P<high>{BOUND}))(?: of them)?"
 )
 CHOICES = re.compile(r"\bor ([\w.]+(?:, [\w.]+)*)(?=[;:]|$)")
 LAST_SEED = 2**63 - 1  # that torch takes
@@ -164,7 +164,7 @@ def _within(value, default, asked, in_force):
     if isinstance(value, str):
         return not asked or value in (default, *asked.removeprefix("or ").split(", "))
     for clause in CLAUSE.finditer(asked):
-        entries = value if clause["each"] else [len(value)] if clause["many"] else [value]
+        entries = [value] if type(value) is not list else value if clause["each"] else [len(value)]
         kinds = (int,) if clause["whole"] else (int, float)
         if not all(type(entry) in kinds and abs(entry) < math.inf for entry in entries):
             return False
