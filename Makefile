@@ -12,12 +12,16 @@ export NAME PARAMS PARAMETERS SEEDS JOBS PROFILE THREADS TIMEOUT QUICK ONLY RECO
 BUILD := $(BIN)/python workflow/build.py
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
+# What the first call of `make book` says, of two cores that have nothing else to do.
+RUNS := $(if $(QUICK),4 chapters and their site 2,44 chapters 8 to 12, the site 2)
+FIRST := The first time takes, in minutes: environment 2 to 5, compiling 1, $(RUNS). Interrupted, it goes on where it stopped.
+
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
 
-book: $(COMPILED) ## run every chapter and build the site (JOBS=4 THREADS=1 TIMEOUT=600 PARAMETERS=file.yml PROFILE=slurm)
-	@$(BUILD) all
-	@echo "The book is build/html/index.html, its verdicts are build/ledger.json"
+book: $(COMPILED) ## run every chapter, build the site (QUICK=1: a part; JOBS=4 THREADS=1 TIMEOUT=600 PARAMETERS=file.yml PROFILE=slurm)
+	@$(BUILD) $(if $(QUICK),quick,all)
+	@$(if $(QUICK),,echo "The book is build/html/index.html, its verdicts are build/ledger.json")
 
 check: $(COMPILED) ## check style and test the library alone
 	@$(BIN)/ruff check
@@ -60,7 +64,7 @@ page: $(COMPILED) ## show one page as its source is now, for looking: NAME=theor
 lab: $(COMPILED) ## open the chapters as notebooks in JupyterLab, edits go back into book/ (NAME=theorem-2 opens that one)
 	@$(BIN)/python workflow/lab.py "$$NAME"
 
-list: $(STAMP) ## list the chapters and what each reproduces
+list: $(STAMP) ## list the chapters, what each reproduces, and its parameters with their ranges
 	@$(BIN)/python workflow/fragments.py
 
 data: $(STAMP) ## fetch a published data set into data/: NAME=mnist, cifar10 or imdb
@@ -96,6 +100,7 @@ clean: ## remove what was built; the environment stays
 	@rm -rf build .snakemake
 
 $(STAMP): requirements.lock pyproject.toml
+	@$(if $(filter book,$(MAKECMDGOALS)),echo "$(FIRST)")
 	@$(PYTHON) workflow/environment.py $(VENV) $@
 
 $(COMPILED): $(STAMP) $(shell grep -ls '^def compile_all' lib/*.py)

@@ -11,15 +11,19 @@ import pytest
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "workflow"))
 
-import chapters  # noqa: E402 - these stand beside the scripts that the workflow calls
+import chapters  # noqa: E402
 import parameters  # noqa: E402
+
+import build  # noqa: E402 - these stand beside the scripts that the workflow calls
+
+BOOK = sorted((ROOT / "book").rglob("*.md"))
 
 LINE = re.compile(r"^make (?:chapter|record) (?P<rest>(?:[^\"\n\\]|\\\n)*(?:\"[^\"]*\")?[^\"\n]*)", re.MULTILINE)
 
 
 def printed():
     """Yield page and words of every line that is shown in a block of its own, some over several lines."""
-    for page in [*sorted((ROOT / "book").rglob("*.md")), ROOT / "README.md"]:
+    for page in [*BOOK, ROOT / "README.md"]:
         for match in LINE.finditer(page.read_text("utf-8")):
             words = dict(word.split("=", 1) for word in shlex.split(match["rest"].replace("\\\n", ""), comments=True))
             name = "_template" if page.stem == "_template" else words.get("NAME", "")
@@ -44,6 +48,34 @@ def test_printed_command_fits_its_chapter(name, words):
 def test_every_chapter_prints_one():
     pages = {case.values[0] for case in printed()}
     assert {chapter.rpartition("/")[2] for chapter in chapters.chapters()} <= pages
+
+
+FREE = {("max-margin/figure-6", "folder"), ("beyond/your-attention", "file"), ("beyond/your-attention", "tokens")}
+
+
+@pytest.mark.parametrize("name", [path.stem for path in BOOK if "[parameters" in path.read_text("utf-8")])
+def test_every_parameter_has_a_range_and_its_default_is_in_it(name):
+    chapter = name if name == "_template" else chapters.find(name)
+    declared = parameters.declared(chapters.read(chapter))
+    parameters.check({}, declared)
+    for own, (kind, _, text) in declared.items():
+        asked = parameters.range_of(kind, text)
+        if kind == "str":
+            assert asked or (chapter, own) in FREE
+        elif kind != "bool" and own != "seed":
+            assert re.search(" to |at least|above", asked), f"{own} has no lower bound"
+            assert re.search(" to |at most|below|of them", asked), f"{own} has no upper bound"
+
+
+def test_what_make_book_quick_runs_is_one_chapter_of_each_part(tmp_path, monkeypatch):
+    (tmp_path / "book").symlink_to(ROOT / "book")
+    (tmp_path / "_toc.yml").symlink_to(ROOT / "_toc.yml")
+    monkeypatch.chdir(tmp_path)
+    parts = list(dict.fromkeys(name.partition("/")[0] for name in chapters.chapters()))
+    build.lay_out_part()
+    monkeypatch.chdir(build.PART)
+    assert chapters.chapters() == list(build.QUICK)
+    assert [name.partition("/")[0] for name in build.QUICK] == parts
 
 
 def test_a_printed_command_runs_at_another_seed():

@@ -205,7 +205,7 @@ REFUSED = {
     "ONLY of another chapter": ({"ONLY": "other-*"}, "ONLY is 'other-*', of which no mutant names part/good: take"),
     "RECORD of some": ({"ONLY": "near", "RECORD": "1"}, "RECORD is 1 and ONLY is 'near': a record is of all mutants"),
     "bad RECORD": ({"RECORD": "yes"}, "RECORD is 'yes': give 1, or leave it out"),
-    "bad JOBS": ({"JOBS": "two"}, "JOBS is 'two': give a whole number of at least 1"),
+    "bad JOBS": ({"JOBS": "two"}, "JOBS is 'two': give a whole number from 1 to 10000"),
 }
 
 

@@ -502,10 +502,12 @@ def test_what_the_library_logs_is_shown_while_it_runs_and_not_kept_and_a_warning
 
 
 def test_list_says_what_a_chapter_reproduces_and_takes(book):
-    process = book.add("good").script("fragments")
+    page = book.add("good").folder / "book/part/good.md"
+    page.write_text(page.read_text().replace("# how far", "# how far, above 0, at most seed"))
+    process = book.script("fragments")
     assert process.stdout.splitlines() == [
         "part/good: Chapter good [Theorem 1]",
-        "    seed: int = 3, step: float = 0.5, loss: str = 'logistic', exact: bool = False",
+        "    seed: int = 3, step: float = 0.5 (above 0, at most seed), loss: str = 'logistic', exact: bool = False",
     ]
 
 
@@ -850,6 +852,29 @@ def test_a_page_without_a_run_is_told_so(inside):
 )  # fmt: skip
 def test_cells_that_show_what_came_out_are_known(code, does):
     assert chapters.presents(code) == does
+
+
+@pytest.mark.parametrize(
+    ("code", "left"),
+    [
+        ("a = 1  # one\nb = '# no'  # é", "a = 1\nb = '# no'"),
+        ("# first\nif a:\n    # then\n    b = f'{a} # {c}'", "if a:\n    b = f'{a} # {c}'"),
+        ('a = """\n# text  \n"""\n\n', 'a = """\n# text  \n"""\n\n'),
+        ("a = (  # open", "a = (  # open"),
+    ],
+)
+def test_what_a_record_notes_of_code_is_without_comments(code, left):
+    assert chapters.without_comments(code) == left
+
+
+def test_a_comment_changes_what_is_built_and_not_what_was_recorded(inside):
+    before, recorded = chapters.hash_of("part/good", {}), chapters.recorded_hash("part/good")
+    page = Path("book/part/good.md")
+    page.write_text(page.read_text().replace("# how far", "# how far, above 0"))
+    assert chapters.hash_of("part/good", {}) != before
+    assert chapters.recorded_hash("part/good") == recorded
+    page.write_text(page.read_text().replace("step: float = 0.5", "step: float = 0.6"))
+    assert chapters.recorded_hash("part/good") != recorded
 
 
 def test_the_scoreboard_names_the_least_certain_claim(inside):

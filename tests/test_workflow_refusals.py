@@ -95,6 +95,57 @@ REFUSED = {
         params("loss='a"),
         'parameters "loss=\'a" cannot be read (No closing quotation): write',
     ),
+    # ranges, which stand in the comments
+    "outside of a range": (
+        swap("# how far", "# how far, 0.1 to seed * 2"),
+        params("step=7"),
+        "parameter step=7.0 is out of range: 0.1 to seed * 2, with seed=3",
+    ),
+    "at a bound that is not meant": (
+        swap("# how far", "# how far, above 0"),
+        params("step=0"),
+        "parameter step=0.0 is out of range: above 0",
+    ),
+    "default that another value puts outside": (
+        swap("# of nothing", "# at most step * 6"),
+        params("step=.4"),
+        "parameter seed=3 is out of range: at most step * 6, with step=0.4",
+    ),
+    "seed that torch does not take": (
+        nothing,
+        params("seed=12345678901234567890123"),
+        "parameter seed=12345678901234567890123 is out of range: 0 to 2^63 - 1",
+    ),
+    "word that is no choice": (
+        swap('loss: str = "logistic"', 'loss: str = "logistic"  # or exponential, flat: of the loss'),
+        params("loss=hinge"),
+        "parameter loss='hinge' is out of range: logistic or exponential, flat",
+    ),
+    "entry of a list": (
+        swap("exact: bool = False", "exact: list = [1]  # each whole, 1 to 9,\n# 1 to 2 of them"),
+        params("exact=[1,2.5]"),
+        "parameter exact=[1, 2.5] is out of range: each whole, 1 to 9, 1 to 2 of them",
+    ),
+    "length of a list": (
+        swap("exact: bool = False", "exact: list = [1]  # each whole, 1 to 9,\n# 1 to 2 of them"),
+        params("exact=[]"),
+        "parameter exact=[] is out of range: each whole, 1 to 9, 1 to 2 of them",
+    ),
+    "integer that is no float": (
+        nothing,
+        params(f"step=1{'0' * 400}"),
+        "parameter step=inf is not a finite float; parameters: seed",
+    ),
+    "brackets in brackets": (
+        nothing,
+        params(f"exact={'[' * 9999}"),
+        "... (10001 characters) is not of type bool; parameters: seed",
+    ),
+    "bound that is no number": (
+        swap("# of nothing", "# at least n"),
+        CHAPTER,
+        "its parameter seed has the bound 'n': write a number, or such a parameter",
+    ),
     # the cell of parameters
     "equals sign in a comment": (
         swap("# of nothing", "# as in t = f(x)"),
@@ -269,11 +320,14 @@ VARIABLES = {
     ),
     "PARAMETERS in a list": ("book", {"PARAMETERS": "list.yml"}, "list.yml: write one block a chapter"),
     "PARAMETERS that are no YAML": ("book", {"PARAMETERS": "open.yml"}, "open.yml is not YAML: while parsing a flow"),
-    "JOBS": ("book", {"JOBS": "two"}, "JOBS is 'two': give a whole number of at least 1"),
-    "no JOBS at all": ("book", {"JOBS": "0"}, "JOBS is '0': give a whole number of at least 1"),
-    "THREADS": ("book", {"THREADS": "x"}, "THREADS is 'x': give a whole number of at least 1"),
-    "THREADS of a chapter": ("chapter", {"NAME": "good", "THREADS": "x"}, "THREADS is 'x': give a whole number of"),
-    "negative THREADS": ("chapter", {"NAME": "good", "THREADS": "-2"}, "THREADS is '-2': give a whole number of at"),
+    "JOBS": ("book", {"JOBS": "two"}, "JOBS is 'two': give a whole number from 1 to 10000"),
+    "no JOBS at all": ("book", {"JOBS": "0"}, "JOBS is '0': give a whole number from 1 to 10000"),
+    "THREADS": ("book", {"THREADS": "x"}, "THREADS is 'x': give a whole number from 1 to"),
+    "THREADS of a chapter": ("chapter", {"NAME": "good", "THREADS": "x"}, "THREADS is 'x': give a whole number from 1"),
+    "THREADS that end OpenMP": ("book", {"THREADS": "100000"}, "THREADS is '100000': give a whole number from 1"),
+    "JOBS in other digits": ("book", {"JOBS": "٣"}, "JOBS is '٣': give a whole number from 1 to 10000"),
+    "QUICK": ("book", {"QUICK": "yes"}, "QUICK is 'yes': give QUICK=1, or leave it out"),
+    "negative THREADS": ("chapter", {"NAME": "good", "THREADS": "-2"}, "THREADS is '-2': give a whole number from 1"),
     "TIMEOUT": ("book", {"TIMEOUT": "soon"}, "TIMEOUT is 'soon': give a number of seconds above 0"),
     "TIMEOUT of a chapter": ("chapter", {"NAME": "good", "TIMEOUT": "soon"}, "TIMEOUT is 'soon': give a number of"),
     "TIMEOUT below zero": ("chapter", {"NAME": "good", "TIMEOUT": "-1"}, "TIMEOUT is '-1': give a number of seconds"),

@@ -6,18 +6,32 @@ An interrupted build goes on where it stopped: no lock is left behind, half-writ
 import fcntl
 import os
 import re
+import shutil
 import subprocess
 import sys
-from contextlib import contextmanager, nullcontext
+import time
+from contextlib import chdir, contextmanager, nullcontext
 from pathlib import Path
 
+import chapters
 import variables
+import yaml
 from warm import warm_kernels
 
 SENTENCE = re.compile(r"^WorkflowError in file .*, line \d+:\n(.+)$", re.MULTILINE)  # of the Snakefile's own
 INTERRUPTED = 130
 LOCK = Path(".snakemake/one-at-a-time")
 RULES = "Snakefile"
+# What `make book QUICK=1` runs: one chapter of each part, of those that take seconds.
+QUICK = ("max-margin/figure-8", "rates/sparsification", "mirror-descent/lp-separator", "beyond/adam-epsilon")
+PAGES = ("notation", "rows", "bibliography")  # that chapters refer to
+PART = Path("build/quick")  # a book of these, with a build of its own
+LINKED = ("lib", "requirements.lock", "_config.yml", "CITATION.cff", "pyproject.toml")
+FIRST_PAGE = """# A part of the book
+
+`make book QUICK=1` has run one chapter of each part, to show that everything works on this machine. `make book` runs
+all chapters and builds the whole site. Links to pages that are not in this part are plain words.
+"""
 
 
 def snakemake(targets, *flags, rules=RULES, **config):
@@ -77,6 +91,45 @@ def carry_out(lock, targets, **options):
     return status, True
 
 
+def quick():
+    """Build the site of the chapters of `QUICK`, which touches nothing of the whole book; return the exit status."""
+    if os.environ.get("QUICK") != "1":
+        sys.exit(f"QUICK is {os.environ.get('QUICK')!r}: give QUICK=1, or leave it out")
+    if os.environ.get("PARAMETERS"):
+        os.environ["PARAMETERS"] = os.path.abspath(os.environ["PARAMETERS"])
+    started = time.monotonic()
+    try:
+        lay_out_part()
+    except chapters.BookError as error:
+        sys.exit(str(error))
+    with chdir(PART):
+        status = main(["build/html/index.html"])
+    if not status:
+        took = f"{len(QUICK)} of {len(chapters.chapters())} chapters in {time.monotonic() - started:.0f} s"
+        print(f"This is a part of the book, {took}: {PART}/build/html/index.html\nmake book builds all of it")
+    return status
+
+
+def lay_out_part():
+    """Write the book of the chapters of `QUICK`; a file that is there with the same content keeps its time."""
+    toc, statements = chapters.yaml_of("_toc.yml"), chapters.yaml_of("book/statements.yml")
+    toc["root"], parts = chapters.PART_PAGE, []
+    for part in toc["parts"]:
+        if kept := [page for page in part["chapters"] if page["file"].removeprefix("book/") in QUICK + PAGES]:
+            parts.append(part | {"chapters": kept})
+    toc["parts"] = parts
+    statements["finished"] = [name for name in statements["finished"] if name in QUICK]
+    written = {"_toc.yml": yaml.safe_dump(toc), f"{toc['root']}.md": FIRST_PAGE}
+    written["book/statements.yml"] = yaml.safe_dump(statements)
+    shutil.copytree("book", PART / "book", dirs_exist_ok=True, ignore=shutil.ignore_patterns("statements.yml"))
+    for name in LINKED:
+        if Path(name).exists() and not (PART / name).is_symlink():
+            (PART / name).symlink_to(Path(name).absolute())
+    for name, text in written.items():
+        if not (PART / name).exists() or (PART / name).read_text("utf-8") != text:
+            chapters.write_whole(PART / name, text)
+
+
 def main(targets):
     """Build; return the exit status."""
     variables.check()
@@ -86,4 +139,4 @@ def main(targets):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(quick() if sys.argv[1:] == ["quick"] else main(sys.argv[1:]))

@@ -8,16 +8,20 @@ import ast
 import copy
 import functools
 import hashlib
+import io
 import json
 import os
 import pickle
 import re
 import subprocess
 import tempfile
+import tokenize
 from pathlib import Path
 
 import jupytext
 import yaml
+
+PART_PAGE = "book/part"  # the first page of what `make book QUICK=1` builds
 
 
 class BookError(Exception):
@@ -182,22 +186,41 @@ def lines_of(notebook):
     return sum(bool(line.strip()) for text in code if not presents(text) for line in text.splitlines())
 
 
-def hash_of(chapter, values):
-    """Return a hash of a chapter's code and of values that differ from its own."""
+def hash_of(chapter, values, comments=True):
+    """Return a hash of a chapter's code, which has comments on its page, and of values that differ from its own."""
     try:
-        code = code_of(chapter)
+        code = [(text if comments else without_comments(text), marked) for text, marked in code_of(chapter)]
     except BookError:  # which the run will report
         code = source(chapter).read_text("utf-8", errors="replace")
     return hashlib.sha256(json.dumps([code, values], sort_keys=True).encode()).hexdigest()
 
 
+def recorded_hash(chapter):
+    """Return what a record notes of the code that ran: a comment that was changed since leaves it as it is."""
+    return hash_of(chapter, {}, comments=False)
+
+
+def without_comments(code):
+    """Return code without its comments, the blanks before them, and lines that have nothing else."""
+    lines = code.split("\n")
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(code).readline))
+    except (tokenize.TokenError, SyntaxError):  # a command of IPython, or code that will not run
+        return code
+    found = [token.start for token in tokens if token.type == tokenize.COMMENT]
+    for row, column in found:
+        lines[row - 1] = lines[row - 1][:column].rstrip()
+    alone = {row - 1 for row, _ in found if not lines[row - 1]}
+    return "\n".join(line for number, line in enumerate(lines) if number not in alone)
+
+
 def mark_code(chapter, values, folder="code"):
-    """Write that hash to a folder of ``build/``, only where it differs, and return the path.
+    """Write that hash to a folder of ``build/``, only where it differs, and below it the one without comments.
 
     As the input of a rule it makes a run depend on the code and not on the prose, also where Snakemake's own records
     are gone: then the file's time decides.
     """
-    return _mark(f"{folder}/{chapter}", hash_of(chapter, values))
+    return _mark(f"{folder}/{chapter}", "\n".join(hash_of(chapter, values, comments) for comments in (True, False)))
 
 
 def mark_commit():

@@ -18,7 +18,7 @@ import drawings
 import front
 import parameters
 import record
-from chapters import BookError, chapters, hash_of, json_of, lines_of, pages, read, source, text_of, title, yaml_of
+from chapters import BookError, chapters, json_of, lines_of, pages, read, recorded_hash, source, text_of, title, yaml_of
 from claims import (
     HELD,
     LEDGER,
@@ -152,7 +152,7 @@ def _held(path, _):
 def same_code(chapter, entry):
     """Tell whether a sweep or a mutant ran the code that this build ran."""
     mark = Path("build/code", chapter)
-    return mark.exists() and entry.get("code") == mark.read_text("utf-8").strip()
+    return mark.exists() and entry.get("code") == mark.read_text("utf-8").split()[-1]
 
 
 def seeds(row):
@@ -445,7 +445,7 @@ def recorded(path):
     usual = {name: default for name, (_, default, _) in parameters.declared(read(run["chapter"])).items()}
     values = " ".join(f"{key}={value}" for key, value in run["parameters"].items() if value != usual.get(key))
     machine = f"{run['gpu'] or run['cpu']}, {run['seconds']:.0f} s, on {run['date']}, commit {run['commit'].split()[0]}"
-    changed = "" if run["code"] == hash_of(run["chapter"], {}) else " The chapter's code has changed since."
+    changed = "" if run["code"] == recorded_hash(run["chapter"]) else " The chapter's code has changed since."
     return (
         f"*Recorded*, not computed in this build: `{values}`; {escaped(machine)}.{changed}\n\n"
         f"{table(('', 'What was checked', 'Measured'), lines, 'recorded')}"
@@ -477,15 +477,15 @@ def texts():
 
 
 def overview():
-    """Print the chapters, what each reproduces, and its parameters, from their sources alone."""
+    """Print the chapters, what each reproduces, and its parameters with their ranges, from their sources alone."""
     items = {}
     for paper in register():
         for entry in paper["items"]:
             items.setdefault(entry.get("chapter"), []).append(entry["item"])
     for chapter in chapters():
         print(f"{chapter}: {title(source(chapter))} [{', '.join(items.get(chapter, ['-']))}]")
-        known = parameters.declared(read(chapter)).items()
-        print("    " + ", ".join(f"{name}: {kind} = {default!r}" for name, (kind, default, _) in known))
+        known = parameters.declared(read(chapter))
+        print("    " + ", ".join(parameters.describe(known, parameters.range_of)))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ import alterations
 import bare
 import parameters
 import variables
-from chapters import BookError, code_of, find, hash_of, json_of, mark_commit, read, write_whole, yaml_of
+from chapters import BookError, code_of, find, json_of, mark_commit, read, recorded_hash, write_whole, yaml_of
 from claims import LOCK, commit
 from libraries import COMPILED, lay_out
 
@@ -254,7 +254,7 @@ def run_all(mutants, chosen, base, jobs, whole):
     A mutant goes from chapter to chapter until it turns a verdict, first to those where it did in the book's record;
     for the whole result one by hand goes through all of its.
     """
-    codes, before = {name: hash_of(name, {}) for name in chosen}, recorded()
+    codes, before = {name: recorded_hash(name) for name in chosen}, recorded()
 
     def order(one):
         there = [name for name in one.chapters if name in chosen]

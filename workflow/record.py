@@ -16,7 +16,7 @@ import chapter as runner
 import parameters
 import robustness
 import variables
-from chapters import BookError, find, hash_of, json_of, source, write_whole
+from chapters import BookError, find, json_of, recorded_hash, source, write_whole
 
 FOLDER = Path("book/recorded")
 
@@ -41,7 +41,7 @@ def record(chapter, asked):
     rows = [row | {"recorded": True} for row in summary["rows"]]
     entry = {key: summary[key] for key in ("chapter", "parameters", "seconds", "cpu", "threads")}
     entry |= {"gpu": gpu() if summary["parameters"].get("device") == "cuda" else None}
-    entry |= {"commit": commit, "code": hash_of(chapter, {}), "date": datetime.now(UTC).date().isoformat()}
+    entry |= {"commit": commit, "code": recorded_hash(chapter), "date": datetime.now(UTC).date().isoformat()}
     path = FOLDER / f"{source(chapter).stem}.json"
     text = json.dumps(entry | {"hash": hash_of_rows(rows), "rows": rows}, indent=1, ensure_ascii=False, allow_nan=False)
     write_whole(path, text + "\n")

@@ -7,7 +7,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from chapters import BookError, hash_of, json_of, write_whole
+from chapters import BookError, json_of, recorded_hash, write_whole
 
 FIRST = 1000  # of the seeds that may be recorded
 RECORD = Path("book/robustness.json")
@@ -46,10 +46,10 @@ def _spent(chapter, old, block):
     """Return why a block may not be recorded: it was seen, by other code or as a part of another block."""
     if not old or not old["block"] or block[0] > old["block"][1]:
         return None
-    if block == old["block"] and old["code"] == hash_of(chapter, {}):
+    if block == old["block"] and old["code"] == recorded_hash(chapter):
         return None
     (first, last), size = old["block"], block[1] - block[0] + 1
-    by = "" if old["code"] == hash_of(chapter, {}) else f" for other code (commit {old['commit']})"
+    by = "" if old["code"] == recorded_hash(chapter) else f" for other code (commit {old['commit']})"
     return f"{chapter}: seeds {first} to {last} are recorded{by}, and spent: take SEEDS={last + 1}:{last + size}"
 
 

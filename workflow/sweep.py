@@ -18,7 +18,7 @@ import parameters
 import robustness
 import variables
 from chapter import fit, label, places_of
-from chapters import BookError, chapters, find, hash_of, read, write_whole, yaml_of
+from chapters import BookError, chapters, find, read, recorded_hash, write_whole, yaml_of
 from claims import HELD
 from execution import FULL, time_limit
 
@@ -35,8 +35,11 @@ def seeds_of(text):
     if not text:
         return None
     first, colon, last = text.partition(":")
-    if not first.isdecimal() or (colon and not last.isdecimal()):
-        raise BookError(f"SEEDS is {text!r}: give whole numbers from 0, SEEDS=1000:1019, both ends included")
+    numbers = [first, last] if colon else [first]
+    if not all(variables.is_whole(number) and int(number) <= parameters.LAST_SEED for number in numbers):
+        raise BookError(
+            f"SEEDS is {text!r}: give whole numbers from 0 to 2^63 - 1, SEEDS=1000:1019, both ends included"
+        )
     seeds = range(int(first), int(last or first) + 1)
     if not seeds:
         raise BookError(f"SEEDS is {text!r}, which is empty: give the smaller seed first, SEEDS={last}:{first}")
@@ -138,7 +141,7 @@ def tables(chapter, runs):
         apart.setdefault(label({name: run["values"][name] for name in run["values"] if name != "seed"}), []).append(run)
     return {
         "chapter": chapter,
-        "code": hash_of(chapter, {}),
+        "code": recorded_hash(chapter),
         "sets": [
             {
                 "set": name,
