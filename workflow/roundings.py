@@ -91,7 +91,7 @@ def run(chapter, setting, path):
 
 def stamp(chapter):
     """Return a hash of all that a chapter's numbers depend on: its code, the library that it imports, the lock."""
-    found = hashlib.sha256(recorded_hash(chapter, {}).encode())
+    found = hashlib.sha256(recorded_hash(chapter).encode())
     for path in [*library_of(chapter), "requirements.lock"]:
         found.update(Path(path).read_bytes())
     return found.hexdigest()
@@ -125,7 +125,7 @@ def spreads(chapter, settings):
         turned = [setting for setting, other in others.items() if other["verdict"] != row["verdict"]]
         rows[name] = {"spread": max(moves.values()), "most": max(moves, key=moves.get)}
         rows[name] |= {"turned": turned} if turned else {}
-    return {"code": recorded_hash(chapter, {}), "cpu": cpu(), "settings": list(settings), "rows": rows}
+    return {"code": recorded_hash(chapter), "cpu": cpu(), "settings": list(settings), "rows": rows}
 
 
 def recorded():
