@@ -35,6 +35,8 @@ def _close_figures():
 @pytest.fixture(scope="session")
 def built():
     """Return the project after ``make book``: its site and ledger are those of the sources as they are now."""
+    if os.environ.get("BOOK_IS_BUILT") == "no":
+        pytest.skip("the book is not built here")
     if "BOOK_IS_BUILT" not in os.environ:  # which make test says, having seen to it
         done = subprocess.run(["make", "book"], cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
