@@ -46,7 +46,7 @@ test-cluster: $(COMPILED) ## sweep on a SLURM that is set up for it, as root on 
 chapter: $(COMPILED) ## run one chapter and print its verdicts: NAME=theorem-2 PARAMS="seed=7 iterations=5000"
 	@$(BIN)/python workflow/chapter.py "$$NAME" --params "$$PARAMS"
 
-mutants: $(COMPILED) ## put faults into the library, see which verdicts turn (NAME=theorem-2 ONLY="near gradient-*" RECORD=1)
+mutants: $(COMPILED) ## put faults into the library, see which verdicts turn (NAME=theorem-2 ONLY="gross gradient-*" RECORD=1)
 	@$(BIN)/python workflow/mutants.py
 
 sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:1019 (NAME=all, PARAMETERS=file.yml, RECORD=1)

@@ -13,7 +13,6 @@ import sys
 import warnings
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
-from pathlib import Path
 
 from chapters import BookError
 from claims import MIME
@@ -83,25 +82,3 @@ def _last_value(source, namespace):
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, "<cell>", "exec"), namespace)
     return eval(compile(ast.Expression(last.value), "<cell>", "eval"), namespace) if last else None
-
-
-def reached(library, call):
-    """Return what ``call()`` returns, and the functions of the library that it called: {(file, first line)}.
-
-    A line 0 stands for a module that was imported, a None for one of which any function was called.
-    """
-    inside, called = str(Path(library, "lib").absolute()), set()
-
-    def on_call(frame, event, argument):
-        code = frame.f_code
-        if code.co_filename.startswith(inside):
-            file = Path(code.co_filename).name
-            whole = code.co_name == "<module>"
-            called.update({(file, 0)} if whole else {(file, None), (file, code.co_firstlineno)})
-
-    sys.settrace(on_call)
-    try:
-        result = call()
-    finally:
-        sys.settrace(None)
-    return result, called
