@@ -67,7 +67,7 @@ lab: $(COMPILED) ## open the chapters as notebooks in JupyterLab, edits go back 
 list: $(STAMP) ## list the chapters, what each reproduces, and its parameters with their ranges
 	@$(BIN)/python workflow/fragments.py
 
-data: $(STAMP) ## fetch a published data set into data/: NAME=mnist, cifar10 or imdb
+data: $(STAMP) ## fetch a published data set into data/: NAME=mnist or cifar10
 	@$(BIN)/python workflow/data.py "$$NAME"
 
 serve: $(STAMP) ## show the built site on this machine (PORT=8000)

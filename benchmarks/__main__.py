@@ -19,58 +19,37 @@ BUILT = Path("build/benchmarks.json")
 RUNS, LIMIT = {True: 3, False: 5}, {True: 0.6, False: 12.0}  # runs of a case, and seconds that they may take
 
 
-def switch(name):
-    """Whether a variable of make is on; exit with one line if it says neither yes nor no."""
-    value = os.environ.get(name, "")
-    if value not in ("", "0", "1"):
-        sys.exit(f"{name} is {value!r}: give 1, or leave it out")
-    return value == "1"
-
-
-def writable(path):
-    """Return the path, its folder made; exit with one line if it cannot be written, before ten minutes are spent."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        is_new = not path.exists()
-        path.open("a").close()
-        if is_new:
-            path.unlink()
-    except OSError as error:
-        sys.exit(f"{path} cannot be written: {error.strerror.lower()}")
-    return path
-
-
 def line(row):
     """Return a row as one line of the terminal."""
     name = f"  {row['part']:34} {row['style']:10}"
     if "seconds" not in row:
         return f"{name} left out: {row['left_out']}"
-    seconds, runs = row["seconds"], row["runs"]
-    spread = f"({speed.shown(seconds['minimum'])} to {speed.shown(seconds['maximum'])}, {runs} runs)" * (runs > 1)
-    return f"{name} {speed.shown(seconds['median']):>9} {spread}".rstrip()
-
-
-def on_one_core():
-    """Let NumPy and torch, not imported yet, have one thread until they are told otherwise, and wait asleep."""
-    for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM"):
-        os.environ[f"{library}_NUM_THREADS"] = "1"
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait take cores away
+    least, median, most = (speed.shown(row["seconds"][part]) for part in ("minimum", "median", "maximum"))
+    return f"{name} {median:>9}" + f" ({least} to {most}, {row['runs']} runs)" * (row["runs"] > 1)
 
 
 def main():
     """Measure everything, print it as it goes, write it; exit with one line if a case failed."""
-    quick, record = switch("QUICK"), switch("RECORD")
-    paths = [writable(path) for path in (BUILT, speed.RECORDED)[: 2 if record else 1]]
+    given = {name: os.environ.get(name, "") for name in ("QUICK", "RECORD")}
+    for name, value in given.items():
+        if value not in ("", "0", "1"):
+            sys.exit(f"{name} is {value!r}: give 1, or leave it out")
+    quick, paths = given["QUICK"] == "1", [BUILT, speed.RECORDED][: 2 if given["RECORD"] == "1" else 1]
+    for path in paths:  # that it can be written is tried before ten minutes are spent
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.open("a").close()
+        except OSError as error:
+            sys.exit(f"{path} cannot be written: {error.strerror.lower()}")
     from . import floor, measure, works  # after what can be refused: torch and cvxpy take seconds to import
 
     reached, rows = floor.measured_speed(), []
     commit = Path(chapters.mark_commit()).read_text("utf-8").strip()
     found = measure.about(commit, cpu(), quick, reached) | {"works": works.WORKS, "rows": rows}
-    works.warm_up()
     for case in works.cases(quick):
         if not rows or rows[-1]["work"] != case.work:
             print(f"{works.WORKS[case.work]['title']}: time of one {works.WORKS[case.work]['unit']}", flush=True)
-        rows.append(measure.row(case, reached, RUNS[quick], LIMIT[quick], rows))
+        rows.append(measure.row(case, reached, RUNS[quick], LIMIT[quick]))
         print(line(rows[-1]), flush=True)
     for path in paths:
         path.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", "utf-8")
@@ -80,7 +59,8 @@ def main():
 
 
 if __name__ == "__main__":
-    on_one_core()
+    one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM")}
+    os.environ |= one_thread | {"OMP_WAIT_POLICY": "PASSIVE"}  # threads that spin while they wait take cores away
     try:
         main()
     except KeyboardInterrupt:

@@ -1,12 +1,7 @@
-"""Time what it takes to examine a head: ``python -m benchmarks.examination 2000x128x768``, or smaller by default.
+"""Time the examination of a head: ``python -m benchmarks.examination 2000x128x768``, inputs x tokens x width."""
 
-Inputs x tokens x width, Gaussian in float32; the first size is examined exactly, the others, as one of their sizes
-grows, without forming a row. Threads are torch's own, as ``OMP_NUM_THREADS`` says. ``QUICK=1`` takes two sizes.
-"""
-
-import os
 import sys
-import time
+import timeit
 
 import torch
 
@@ -15,32 +10,10 @@ from lib.problem import Problem
 
 from .measure import peak_memory
 
-SIZES = ("40x16x64", "200x32x192", "800x32x192", "200x128x192", "200x32x768")
-
-
-def drawn(inputs, tokens, width):
-    """Return a problem and a matrix."""
-    draw = torch.Generator().manual_seed(0)
-    sizes = (inputs, tokens, width), (inputs, tokens), (inputs, width), (width**2,)
-    keys, scores, queries, theta = (torch.randn(*size, generator=draw, dtype=torch.float32) for size in sizes)
-    return Problem(keys, scores, queries), theta
-
-
-def main():
-    """Time each size that the command line names: a line each, with the largest memory so far."""
-    print("Examination of a head: inputs x tokens x width")
-    for size in sys.argv[1:] or SIZES[: 2 if os.environ.get("QUICK") == "1" else None]:
-        problem, theta = drawn(*map(int, size.split("x")))
-        start = time.perf_counter(), time.process_time()
-        found = examine(problem, theta)
-        taken, busy = time.perf_counter() - start[0], time.process_time() - start[1]
-        print(
-            f"  {size:14} {taken:.2g} s on {torch.get_num_threads()} threads, {busy:.2g} s of processor, gap"
-            f" {found.separator.gap.item():.1g}, {peak_memory() / 2**30:.2f} GiB; 1 - cos {found.away:.3f}, locally"
-            f" optimal: {found.locally_optimal}",
-            flush=True,
-        )
-
-
-if __name__ == "__main__":
-    main()
+for size in sys.argv[1:] or ("40x16x64", "200x32x192"):  # examined exactly, and without forming a row
+    inputs, tokens, width = map(int, size.split("x"))
+    draw, shapes = torch.Generator().manual_seed(0), ((inputs, tokens, width), (inputs, tokens), (inputs, width))
+    problem = Problem(*(torch.randn(*shape, generator=draw, dtype=torch.float32) for shape in shapes))
+    theta = torch.randn(width**2, generator=draw, dtype=torch.float32)
+    seconds = timeit.timeit(lambda problem=problem, theta=theta: examine(problem, theta), number=1)
+    print(f"Examination of {size}: {seconds:.2g} s, at most {peak_memory() / 2**30:.2f} GiB", flush=True)

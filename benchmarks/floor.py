@@ -3,14 +3,14 @@
 No memory, no branches, no loop: a compiled program comes near it, and none goes below it with the same arithmetic.
 """
 
-import time
+import timeit
 from typing import NamedTuple
 
 import torch
 
 
 class Count(NamedTuple):
-    """Arithmetic of a work. A logarithm counts as an exponential, a power as two."""
+    """Arithmetic of a work, or what one core does in a second. A logarithm counts as an exponential, a power as two."""
 
     multiply_adds: float
     exponentials: float
@@ -19,40 +19,22 @@ class Count(NamedTuple):
         """Return the arithmetic of so many of it."""
         return Count(self.multiply_adds * factor, self.exponentials * factor)
 
-
-class Speed(NamedTuple):
-    """Operations that one core does in a second, in float64."""
-
-    multiply_adds: float
-    exponentials: float
-
-    def seconds(self, count):
-        """Return the time of a count."""
-        return count.multiply_adds / self.multiply_adds + count.exponentials / self.exponentials
+    def seconds(self, speed):
+        """Return its time at a speed."""
+        return self.multiply_adds / speed.multiply_adds + self.exponentials / speed.exponentials
 
 
 def measured_speed():
     """Measure the speed of one core: products of matrices and exponentials that lie in its cache, best of many."""
-    threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    matrix = torch.rand(256, 256, dtype=torch.float64)
-    numbers = -torch.rand(8192, dtype=torch.float64)
+    matrix, numbers = torch.rand(256, 256, dtype=torch.float64), -torch.rand(8192, dtype=torch.float64)
     products, powers = torch.empty_like(matrix), torch.empty_like(numbers)
-    speed = Speed(
-        256**3 / _shortest(lambda: torch.mm(matrix, matrix, out=products)),
-        8192 / _shortest(lambda: torch.exp(numbers, out=powers)),
-    )
-    torch.set_num_threads(threads)
-    return speed
+    of_product = _shortest(lambda: torch.mm(matrix, matrix, out=products))
+    return Count(256**3 / of_product, 8192 / _shortest(lambda: torch.exp(numbers, out=powers)))
 
 
-def _shortest(function, calls=300):
-    shortest = float("inf")
-    for _ in range(calls):
-        start = time.perf_counter()
-        function()
-        shortest = min(shortest, time.perf_counter() - start)
-    return shortest
+def _shortest(function):
+    return min(timeit.repeat(function, number=1, repeat=300))
 
 
 def step(n, T, d, e=0, norm=2.0):
@@ -62,11 +44,6 @@ def step(n, T, d, e=0, norm=2.0):
     """
     powers = 0 if norm == 2 else 2 * d * max(e, 1)
     return Count(2 * (n * T * d + n * d * e), n * T + n + 2 * powers)
-
-
-def joint_step(n, T, d):
-    """Arithmetic of one step of head and prompt together: logits, scores, features, and the way back."""
-    return Count(4 * n * T * d, n * T + n)
 
 
 def svm(rows, size, active):

@@ -1,7 +1,6 @@
-"""The published style written out: one autograd module a trial, in float32, and one cvxpy problem an SVM.
+"""The style of the authors' experiments: one autograd module a trial, in float32, and one cvxpy problem an SVM.
 
-So the authors' experiments are programmed, one trial after the other. Written here from the formulas, to be timed and
-to be compared with the library.
+Written here from the formulas, to be timed and to be compared with the library.
 """
 
 import warnings
@@ -17,14 +16,7 @@ EPSILON = 1e-8  # in the normaliser, against division by zero
 class Attention(torch.nn.Module):
     """One layer of one trial: f(X_i) = v . X_i^T softmax(X_i p), or softmax(X_i W z_i) with queries.
 
-    Parameters
-    ----------
-    tokens : Tensor, shape (n, T, d)
-    head : Tensor, shape (d,)
-        v, where it starts if it is trained.
-    theta : Tensor, shape (d,), with queries (d, e)
-        p or W, where it starts.
-    queries : Tensor, shape (n, e), optional
+    tokens (n, T, d), head (d,), theta (d,), or (d, e) with queries (n, e); head and theta as they start.
     """
 
     def __init__(self, tokens, head, theta, queries=None):
@@ -45,17 +37,7 @@ class Attention(torch.nn.Module):
 
 
 def descend(model, labels, step_size, iterations, norm=2.0, train_head=False):
-    """Train a module by normalised (mirror) descent on the logistic risk; returns the final theta and head.
-
-    Parameters
-    ----------
-    model : Attention
-    labels : Tensor, shape (n,)
-    norm : float
-        p of the potential |x|_p^p / p; the gradient is divided by its dual norm.
-    train_head : bool
-        Whether the head moves as well, by steps of the same length.
-    """
+    """Final head and theta of normalised (mirror) descent on the logistic risk; a trained head moves by equal steps."""
     trained = [model.theta, model.head] if train_head else [model.theta]
     model.head.requires_grad_(train_head)
     for _ in range(iterations):
@@ -65,7 +47,7 @@ def descend(model, labels, step_size, iterations, norm=2.0, train_head=False):
             for parameter in trained:
                 step = step_size * parameter.grad / (torch.linalg.vector_norm(parameter.grad, dual(norm)) + EPSILON)
                 parameter.copy_(_moved(parameter, step, norm))
-    return model.theta.detach(), model.head.detach()
+    return model.head.detach(), model.theta.detach()
 
 
 def _moved(parameter, step, norm):
@@ -76,10 +58,7 @@ def _moved(parameter, step, norm):
 
 
 def svm(rows, norm=2.0, time_limit=60.0):
-    """Shortest theta in the l_p norm with rows theta >= 1, rows of shape (m, D); None if there is none.
-
-    A solver that has not ended within ``time_limit`` seconds raises TimeoutError.
-    """
+    """Shortest theta in the l_p norm with rows theta >= 1, rows of shape (m, D); TimeoutError if it takes longer."""
     theta = cvxpy.Variable(rows.shape[-1])
     problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.norm(theta, norm)), [rows.numpy() @ theta >= 1])
     with warnings.catch_warnings():

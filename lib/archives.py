@@ -1,4 +1,4 @@
-"""Published data sets: the handwritten digits that scikit-learn carries, and archives of MNIST, CIFAR-10 and IMDb.
+"""Published data sets: the handwritten digits that scikit-learn carries, and archives of MNIST and CIFAR-10.
 
 Archives are read from a local folder, and only if they are the published files, by their MD5. They are read as streams:
 nothing is ever extracted to disk. Only ``fetch=True`` uses the network.
@@ -6,7 +6,6 @@ nothing is ever extracted to disk. Only ``fetch=True`` uses the network.
 
 import gzip
 import hashlib
-import re
 import tarfile
 from pathlib import Path
 from typing import NamedTuple
@@ -17,11 +16,9 @@ from torch import Tensor
 from . import checks
 
 CIFAR10 = "cifar-10-binary.tar.gz"
-IMDB = "aclImdb_v1.tar.gz"
 MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 SOURCES = {  # address and published MD5
     CIFAR10: ("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),
-    IMDB: ("https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz", "7c2ac02c03563afcf9b574c7e56c153a"),
     "train-images-idx3-ubyte.gz": (MNIST + "train-images-idx3-ubyte.gz", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
     "train-labels-idx1-ubyte.gz": (MNIST + "train-labels-idx1-ubyte.gz", "d53e105ee54ea40749a09fcbcd1e9432"),
     "t10k-images-idx3-ubyte.gz": (MNIST + "t10k-images-idx3-ubyte.gz", "9fb629c4189551a2d022fa330f9573f3"),
@@ -30,7 +27,6 @@ SOURCES = {  # address and published MD5
 FOLDER = "data"
 DIGITS = tuple("0123456789")
 RECORD = 1 + 3 * 32 * 32  # bytes of a CIFAR-10 image: its label, then its planes of red, green and blue
-REVIEW = re.compile(r"aclImdb/(train|test)/(neg|pos)/(\d+)_\d+\.txt")  # its number, and how many stars of ten it gave
 
 
 class LabelledImages(NamedTuple):
@@ -44,21 +40,6 @@ class LabelledImages(NamedTuple):
     train_images: Tensor
     train_labels: Tensor
     test_images: Tensor
-    test_labels: Tensor
-    classes: tuple[str, ...]
-
-
-class LabelledTexts(NamedTuple):
-    """Texts and their labels.
-
-    train_texts, test_texts : list of str.
-    train_labels, test_labels : int64, shape (N,), places in ``classes``.
-    classes : tuple of str.
-    """
-
-    train_texts: list[str]
-    train_labels: Tensor
-    test_texts: list[str]
     test_labels: Tensor
     classes: tuple[str, ...]
 
@@ -120,36 +101,6 @@ def digits():
     return LabelledImages(values[~test], labels[~test], values[test], labels[test], DIGITS)
 
 
-def reviews(folder=FOLDER, fetch=False):
-    """Film reviews from IMDb, negative and positive ones, with the markup (``<br />``) that they have.
-
-    Source: Maas et al., Learning word vectors for sentiment analysis (ACL 2011).
-
-    Parameters
-    ----------
-    folder, fetch
-        As in :func:`images`.
-
-    Returns
-    -------
-    LabelledTexts
-        25 000 in each part, in the order of the reviews' numbers, in which the classes alternate.
-
-    Raises
-    ------
-    ValueError, FileNotFoundError, ConnectionError
-        As in :func:`images`.
-    """
-    found = {"train": [], "test": []}
-    for name, content in _members(_local(IMDB, Path(folder), fetch), REVIEW):
-        part, side, number = REVIEW.fullmatch(name).groups()
-        found[part].append((int(number), int(side == "pos"), content.decode("utf-8")))
-    parts = []
-    for reviewed in (sorted(found["train"]), sorted(found["test"])):
-        parts += [[text for *_, text in reviewed], torch.tensor([k for _, k, _ in reviewed], dtype=torch.int64)]
-    return LabelledTexts(*parts, ("negative", "positive"))
-
-
 def _mnist(folder, fetch):
     """Files in the idx format: big-endian numbers (magic, count, and of images height and width), then all bytes."""
     parts = []
@@ -163,7 +114,8 @@ def _mnist(folder, fetch):
 
 
 def _cifar10(folder, fetch):
-    found = dict(_members(_local(CIFAR10, folder, fetch), re.compile(r"cifar-10-batches-bin/.*\.(bin|txt)")))
+    with tarfile.open(_local(CIFAR10, folder, fetch), "r|gz") as tar:
+        found = {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}
     parts = []
     for batches in ([f"data_batch_{k}" for k in range(1, 6)], ["test_batch"]):
         content = b"".join(found[f"cifar-10-batches-bin/{batch}.bin"] for batch in batches)
@@ -178,14 +130,6 @@ def _bytes(content):
 
 def _scaled(values):
     return values.to(torch.float32).div_(255)
-
-
-def _members(path, wanted):
-    """Yield (name, bytes) of the files of a tar.gz whose whole name the pattern ``wanted`` matches."""
-    with tarfile.open(path, "r|gz") as tar:
-        for member in tar:
-            if member.isfile() and wanted.fullmatch(member.name):
-                yield member.name, tar.extractfile(member).read()
 
 
 def _local(file, folder, fetch):

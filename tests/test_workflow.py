@@ -974,15 +974,16 @@ def test_faults_of_a_site_are_all_found(tmp_path):
 
 
 def test_data_set_is_fetched_on_request_and_counted(monkeypatch, capsys):
-    monkeypatch.setitem(data.SETS, "mnist", lambda: ([0] * 6, None, [0] * 2, None, ()))
+    found = data.archives.LabelledImages([0] * 6, [0] * 6, [0] * 2, [0] * 2, ())
+    monkeypatch.setattr(data.archives, "images", lambda name, fetch: found)
     data.main("mnist")
     assert capsys.readouterr().out == "mnist: 6 to train on, 2 to test on, in data/\n"
 
 
 def test_data_set_that_cannot_be_had_is_one_line(monkeypatch):
-    def unreachable():
+    def unreachable(name, fetch):
         raise ConnectionError("the host does not answer: try later")
 
-    monkeypatch.setitem(data.SETS, "imdb", unreachable)
-    with pytest.raises(SystemExit, match="imdb: the host does not answer"):
-        data.main("imdb")
+    monkeypatch.setattr(data.archives, "images", unreachable)
+    with pytest.raises(SystemExit, match="mnist: the host does not answer"):
+        data.main("mnist")

@@ -183,8 +183,8 @@ REFUSED = {
     "path of a chapter": (nothing, ["chapter", "../good"], "there is no chapter '../good'; chapters: part/good"),
     "unknown page": (nothing, ["page", "bad"], "there is no chapter 'bad'; chapters: part/good"),
     "unknown notebook": (nothing, ["lab", "bad"], "there is no chapter 'bad'; chapters: part/good"),
-    "unknown data": (nothing, ["data", "svhn"], "NAME is 'svhn': use one of mnist, cifar10, imdb"),
-    "no data": (nothing, ["data", ""], "NAME is '': use one of mnist, cifar10, imdb"),
+    "unknown data": (nothing, ["data", "svhn"], "NAME is 'svhn': use mnist or cifar10"),
+    "no data": (nothing, ["data", ""], "NAME is '': use mnist or cifar10"),
     "name of two chapters": (
         both(write("book/other/good.md", (ROOT / "book/_template.md").read_text()), write("_toc.yml", ANOTHER)),
         CHAPTER,
@@ -306,7 +306,7 @@ VARIABLES = {
     "NAME of a chapter": ("chapter", {"NAME": "bad"}, "there is no chapter 'bad'; chapters: part/good"),
     "no NAME": ("chapter", {}, "there is no chapter ''; chapters: part/good"),
     "NAME of a page": ("page", {"NAME": "bad"}, "there is no chapter 'bad'; chapters: part/good"),
-    "NAME of a data set": ("data", {"NAME": "svhn"}, "NAME is 'svhn': use one of mnist, cifar10, imdb"),
+    "NAME of a data set": ("data", {"NAME": "svhn"}, "NAME is 'svhn': use mnist or cifar10"),
     "PARAMS": ("chapter", {"NAME": "good", "PARAMS": "sed=7"}, "part/good: unknown parameter sed; parameters: seed"),
     "PARAMETERS that are not there": (
         "book",

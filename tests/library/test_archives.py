@@ -17,19 +17,10 @@ import torch
 from problems import seeded
 
 from lib import archives
-from lib.archives import CIFAR10, IMDB, digits, images, reviews
+from lib.archives import CIFAR10, digits, images
 
 CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 MNIST = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
-REVIEWS = {
-    "train/neg/0_3.txt": "Dull.<br />\r\nVery.",
-    "train/pos/0_9.txt": "Très bien: café 映画",
-    "train/neg/10_1.txt": "no",
-    "train/neg/2_4.txt": "meh",
-    "train/pos/7_7.txt": "",
-    "test/pos/0_10.txt": "superb",
-    "test/neg/0_2.txt": "awful",
-}
 
 
 def random_images(count, *shape, seed=0):
@@ -78,27 +69,22 @@ def mnist(publish):
     return arrays
 
 
-@pytest.fixture
-def cifar(publish):
+def cifar_archive():
     """A small CIFAR-10 archive with its members in no order, and (pixels, labels) of its parts."""
     batches = [random_images(2, 3, 32, 32, seed=10 * k) for k in range(6)]
     names = [*(f"data_batch_{k}.bin" for k in range(1, 6)), "test_batch.bin"]
     members = {"readme.html": b"<html>", "batches.meta.txt": ("\n".join(CLASSES) + "\n\n").encode()}
     for name, (pixels, labels) in reversed([*zip(names, batches, strict=True)]):
         members[name] = raw(torch.cat([labels[:, None], pixels.flatten(1)], dim=1))
-    publish(CIFAR10, tar({f"cifar-10-batches-bin/{name}": content for name, content in members.items()}))
-    return [torch.cat(part) for part in zip(*batches[:5], strict=True)], batches[5]
-
-
-def imdb_archive():
-    others = {"README": b"read me", "train/unsup/0_0.txt": b"\xff not read", "train/pos/._0_9.txt": b"\xff nor this"}
-    members = others | {name: text.encode() for name, text in REVIEWS.items()}
-    return tar({f"aclImdb/{name}": content for name, content in members.items()})
+    whole = tar({f"cifar-10-batches-bin/{name}": content for name, content in members.items()})
+    return whole, ([torch.cat(part) for part in zip(*batches[:5], strict=True)], batches[5])
 
 
 @pytest.fixture
-def imdb(publish):
-    return publish(IMDB, imdb_archive())
+def cifar(publish):
+    whole, parts = cifar_archive()
+    publish(CIFAR10, whole)
+    return parts
 
 
 def bytes_of(values):
@@ -175,24 +161,12 @@ def test_cifar10_comes_back(tmp_path, cifar):
     assert data.classes == tuple(CLASSES)
 
 
-@pytest.mark.usefixtures("_no_network", "imdb")
-def test_reviews_come_back_by_number(tmp_path):
-    data = reviews(tmp_path)
-    order = ["neg/0_3", "pos/0_9", "neg/2_4", "pos/7_7", "neg/10_1"]
-    assert data.train_texts == [REVIEWS[f"train/{name}.txt"] for name in order]
-    assert data.train_labels.tolist() == [0, 1, 0, 1, 0]
-    assert data.test_texts == ["awful", "superb"]
-    assert data.test_labels.tolist() == [0, 1]
-    assert data.train_labels.dtype == data.test_labels.dtype == torch.int64
-    assert data.classes == ("negative", "positive")
-
-
-@pytest.mark.usefixtures("mnist", "imdb")
+@pytest.mark.usefixtures("mnist", "cifar")
 def test_the_folder_is_data_in_the_current_one_and_stays_as_it_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path.parent)
     tmp_path = tmp_path.rename("data").absolute()
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    assert len(images("mnist").train_labels) == len(reviews().train_texts) == 5
+    assert [len(images(name).train_labels) for name in ("mnist", "cifar10")] == [5, 10]
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
@@ -210,21 +184,14 @@ def test_a_word_is_not_taken_for_leave_to_fetch(tmp_path):
 
 
 @pytest.mark.usefixtures("_no_network")
-@pytest.mark.parametrize(
-    ("load", "file"),
-    [
-        (lambda folder: images("mnist", folder), MNIST[0]),
-        (lambda folder: images("cifar10", folder), CIFAR10),
-        (reviews, IMDB),
-    ],
-)
-def test_what_is_missing_is_named_with_its_address(tmp_path, load, file):
+@pytest.mark.parametrize(("name", "file"), [("mnist", MNIST[0]), ("cifar10", CIFAR10)])
+def test_what_is_missing_is_named_with_its_address(tmp_path, name, file):
     folder = tmp_path / "none"
     sentence = f"{file} is not in the folder {folder}: put it there from {archives.SOURCES[file][0]}, or pass"
     with pytest.raises(
         FileNotFoundError, match="^" + re.escape(sentence) + " fetch=True, which fetches it, as `make data` does$"
     ):
-        load(folder)
+        images(name, folder)
     assert not folder.exists()
 
 
@@ -236,7 +203,7 @@ def test_each_missing_file_of_mnist_is_named(tmp_path, file):
         images("mnist", tmp_path)
 
 
-WHOLE = imdb_archive()
+WHOLE = cifar_archive()[0]
 FOREIGN = {
     "cut off": WHOLE[:-1],
     "empty": b"",
@@ -247,16 +214,16 @@ FOREIGN = {
 }
 
 
-@pytest.mark.usefixtures("_no_network", "imdb")
+@pytest.mark.usefixtures("_no_network", "cifar")
 @pytest.mark.parametrize("fetch", [False, True])
 @pytest.mark.parametrize("kind", FOREIGN)
 def test_another_file_is_refused_in_one_sentence_and_left_alone(tmp_path, kind, fetch):
-    path, (address, md5) = tmp_path / IMDB, archives.SOURCES[IMDB]
+    path, (address, md5) = tmp_path / CIFAR10, archives.SOURCES[CIFAR10]
     path.write_bytes(FOREIGN[kind])
     sentence = f"{path} is not the published file, its MD5 is {hashlib.md5(FOREIGN[kind]).hexdigest()} instead of {md5}"
     remedy = f": delete it and fetch it again, by fetch=True or from {address}"
     with pytest.raises(ValueError, match=f"^{re.escape(sentence + remedy)}$"):
-        reviews(tmp_path, fetch=fetch)
+        images("cifar10", tmp_path, fetch=fetch)
     assert path.read_bytes() == FOREIGN[kind]
 
 
@@ -318,15 +285,17 @@ def test_fetched_once_then_read_from_the_folder(tmp_path, server, mnist):
 
 def test_nothing_is_fetched_unless_asked(tmp_path, server):
     with pytest.raises(FileNotFoundError, match=server.address):
-        reviews(tmp_path)
+        images("cifar10", tmp_path)
     assert not server.asked
 
 
 def test_another_hash_is_refused_and_nothing_stays(tmp_path, server):
-    server.files[IMDB] = b"another"
-    sentence = f"{server.address}{IMDB} does not have the published MD5 {archives.SOURCES[IMDB][1]}, nothing was put"
+    server.files[CIFAR10] = b"another"
+    sentence = (
+        f"{server.address}{CIFAR10} does not have the published MD5 {archives.SOURCES[CIFAR10][1]}, nothing was put"
+    )
     with pytest.raises(ValueError, match="^" + re.escape(sentence) + ".*: try again, or fetch it yourself and put it"):
-        reviews(tmp_path, fetch=True)
+        images("cifar10", tmp_path, fetch=True)
     assert not list(tmp_path.iterdir())
 
 
@@ -341,34 +310,34 @@ def test_a_file_that_the_server_lacks(tmp_path, server):
 def test_a_server_that_does_not_answer(tmp_path, monkeypatch):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{free.getsockname()[1]}/{IMDB}"
+        address = f"http://127.0.0.1:{free.getsockname()[1]}/{CIFAR10}"
     monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.setitem(archives.SOURCES, IMDB, (address, "0" * 32))
+    monkeypatch.setitem(archives.SOURCES, CIFAR10, (address, "0" * 32))
     with pytest.raises(
         ConnectionError, match=rf"^{re.escape(address)} could not be fetched into .* \(ConnectionError\)"
     ):
-        reviews(tmp_path, fetch=True)
+        images("cifar10", tmp_path, fetch=True)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_connection_that_breaks_off_leaves_nothing(tmp_path, server):
-    server.files[IMDB], server.said = WHOLE[:100], len(WHOLE)
+    server.files[CIFAR10], server.said = WHOLE[:100], len(WHOLE)
     with pytest.raises(
         (ConnectionError, ValueError), match="try again, or fetch it yourself and put it into that folder"
     ):
-        reviews(tmp_path, fetch=True)
+        images("cifar10", tmp_path, fetch=True)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_cannot_be_made(tmp_path, server):
-    server.files[IMDB] = b"any"
+    server.files[CIFAR10] = b"any"
     (tmp_path / "file").touch()
     with pytest.raises(ConnectionError, match="could not be fetched into"):
-        reviews(tmp_path / "file" / "data", fetch=True)
+        images("cifar10", tmp_path / "file" / "data", fetch=True)
 
 
 def test_published_hashes_are_md5_of_https_addresses():
-    assert len(archives.SOURCES) == 6
+    assert len(archives.SOURCES) == 5
     for file, (address, md5) in archives.SOURCES.items():
         assert address.startswith("https://")
         assert address.endswith("/" + file)
