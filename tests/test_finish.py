@@ -50,21 +50,12 @@ def test_a_sign_does_not_leave_its_formula(tmp_path):
     assert all(tied in text for tied in ("</span>,</span> ", '<span class="tied">(<span', "</span>)</span> "))
 
 
-def test_code_keeps_its_text_and_loses_marks_without_a_colour(tmp_path):
-    code = '<span class="n">f</span><span class="p">(</span><span class="w"> </span><span class="mi">1</span>'
-    found = finish.lighter(f"<pre>{code}</pre>", tmp_path / "one.html")
-    assert found == '<pre><span class="n">f</span>( <span class="mi">1</span></pre>'
-
-
 @pytest.fixture
 def site(tmp_path):
     """A site of one page, its index of statements, and the redirection to the page."""
     (tmp_path / "book").mkdir()
-    (tmp_path / "_static/styles").mkdir(parents=True)
-    (tmp_path / "_static/scripts").mkdir()
+    (tmp_path / "_static/scripts").mkdir(parents=True)
     (tmp_path / "_static/scripts/fontawesome.js").write_text("icons")
-    css = '.fa-sun:before,.fa-day:before{content:"\\f185"}.fa-moon:before{content:"\\f186"}'
-    (tmp_path / "_static/styles/pydata-sphinx-theme.css").write_text(css)
     (tmp_path / "index.html").write_text('<meta http-equiv="Refresh" content="0; url=book/one.html" />\n')
     (tmp_path / "book/one.html").write_text(PAGE.format(title="One — The book"))
     (tmp_path / "book/one.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480))
@@ -86,13 +77,10 @@ def test_page_says_what_it_is_and_loads_no_more_than_it_needs(site):
 
 
 def test_page_with_an_address_says_where_it_is(site):
-    (site / "_static/scripts/theme.js").write_text("show('fa-day')")
     finish.write(site, ["book/one"], "The book", "https://x.org/y")
     text = (site / "book/one.html").read_text()
     assert '<meta property="og:url" content="https://x.org/y/book/one.html"/>' in text
     assert '<meta property="og:image" content="https://x.org/y/_static/figure-1a.png"/>' in text
-    css = (site / "_static/styles/pydata-sphinx-theme.css").read_text()
-    assert css == '.fa-sun:before,.fa-day:before{content:"\\f185"}'
 
 
 def test_all_statements_are_listed_by_page(site):

@@ -1,7 +1,7 @@
 """Finish a built site: what a page says of itself to others, an index of statements, sizes of pictures, less weight.
 
-Sphinx and its theme put on every page what none of ours needs: two thousand icons, an engine for live code, the index
-of the search, MathJax in all its forms. There is no setting for that, so it is taken out here.
+Sphinx and its theme put on every page what none of ours needs: icons as a script of a megabyte, an engine for live
+code, the index of the search, MathJax in all its forms. There is no setting for that, so it is taken out here.
 """
 
 import html
@@ -10,13 +10,8 @@ import re
 import shutil
 import struct
 import unicodedata
-from base64 import b64decode
-from pathlib import Path
 
-import nbformat
 from bs4 import BeautifulSoup
-from downloads import reduced
-from fontTools import subset, ttLib
 
 NEVER = re.compile(
     r"<script>const THEBE_JS_URL.*?</script>|<script[^>]*/sphinx-thebe\.js[^>]*></script>"
@@ -33,48 +28,24 @@ TIED = re.compile(rf"[(\[“‘]{SHORT}[-).,:;!?\]’”%°]*|{SHORT}[-).,:;!?\]
 BOX = re.compile(
     r'<div class="proof [\w ]*admonition" id="([^"]+)">\s*<p class="admonition-title">(.*?)</p>', re.DOTALL
 )
-PLAIN = re.compile(r'<span class="[pw]">([^<]*)</span>')  # of code: punctuation and spaces have the colour of the text
 BADGE = re.compile(r'<span class="badge.*?</span>')
+PICTURE = "_static/figure-1a.png"
 IMAGE = re.compile(r'<img\s((?:[\w-]+="[^"]*"\s*)+)/?>')
 # Files of _static/ that no page asks for; of MathJax the fonts, what a formula may load and speech in English stay.
 UNUSED = (
     *("**/*.map", "locales", "*macros.html", "images/logo_*", "sphinx-thebe*", "scripts/fontawesome.js*"),
-    *("file.png", "minus.png", "plus.png", "play-solid.svg", "vendor/**/*.woff2", "mathjax/**/*.js*"),
+    *("file.png", "minus.png", "plus.png", "play-solid.svg", "mathjax/**/*.js*"),
 )
 MATHJAX = ("tex-chtml.js", "input/tex/extensions/*", "a11y/*", "sre/mathmaps/base.json", "sre/mathmaps/en.json")
-ICON_NAME = re.compile(r"\bfa-([\w-]+)")
-ICON = re.compile(r'((?:\.fa-[\w-]+::?before,?)+)\{content:"[^"]*"\}')
-FONT = re.compile(r'(url\([^)]*)\.woff2\) format\("woff2"\),url\([^)]*\.ttf\) format\("truetype"\)')
-SIGNS = {"to": "→", "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "neq": "≠", "approx": "≈", "in": "∈", "subset": "⊂"}
-SIGNS = {name: f" {letter} " for name, letter in SIGNS.items()}  # as relations stand in a formula
-SIGNS |= {
-    "infty": "∞",
-    "cdot": "·",
-    "times": "×",
-    "ell": "ℓ",
-    "nabla": "∇",
-    "pm": "±",
-    "sum": "Σ",
-    "top": "T",
-    "mid": "|",
-}
-SIGNS |= {
-    "lVert": "‖",
-    "rVert": "‖",
-    "ldots": "…",
-    "dots": "…",
-    "sqrt": "√",
-    "propto": "∝",
-    "varepsilon": "ε",
-    "lambda": "λ",
-    "Lambda": "Λ",
-    "langle": "⟨",
-    "rangle": "⟩",
-    "otimes": " ⊗ ",
-    "perp": "⊥",
-    "sim": " ~ ",
-    "ne": " ≠ ",
-}
+SIGNS = {
+    "to": "→", "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "ne": "≠", "neq": "≠", "approx": "≈", "in": "∈",
+    "subset": "⊂", "otimes": "⊗", "sim": "~",
+}  # fmt: skip
+SIGNS = {name: f" {letter} " for name, letter in SIGNS.items()} | {  # the former have space around them
+    "infty": "∞", "cdot": "·", "times": "×", "ell": "ℓ", "nabla": "∇", "pm": "±", "sum": "Σ", "top": "T", "mid": "|",
+    "lVert": "‖", "rVert": "‖", "ldots": "…", "dots": "…", "sqrt": "√", "propto": "∝", "perp": "⊥", "varepsilon": "ε",
+    "lambda": "λ", "Lambda": "Λ", "langle": "⟨", "rangle": "⟩",
+}  # fmt: skip
 
 
 def write(site, order, title, address):
@@ -83,7 +54,7 @@ def write(site, order, title, address):
     pages = {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in paths}
     redirect = pages.pop("index.html")
     pages = {name: lighter(text, site / name) for name, text in pages.items()}
-    heads = {name: head(text, name, title, address, site) for name, text in pages.items()}
+    heads = {name: head(text, name, title, address) for name, text in pages.items()}
     pages = {name: text.replace("</head>", f"{heads[name]}</head>", 1) for name, text in pages.items()}
     if "prf-prf.html" in pages:
         pages = {name: footed(text, name) for name, text in pages.items()}
@@ -99,7 +70,7 @@ def write(site, order, title, address):
 
 def lighter(text, path):
     """Return the text of a page without what it does not need, with sizes of pictures and formulas in words."""
-    text = PLAIN.sub(r"\1", NEVER.sub("", text))
+    text = NEVER.sub("", text)
     if path.name != "search.html":
         text = SEARCH.sub("", text)
     text = text.replace(
@@ -155,12 +126,12 @@ def sign(name):
         return f"{name} "
 
 
-def head(text, name, title, address, site):
-    """Return what a page says of itself where people share it: its lead, and, given an address, that and a picture."""
+def head(text, name, title, address):
+    """Return what a page says of itself where people share it: its lead; given an address, that and a picture."""
     about, page = lead(text), html.escape(html.unescape(TITLE.search(text)[1]))
     said = {"og:type": "article", "og:site_name": html.escape(title), "og:title": page, "og:description": about}
     if address:
-        said |= {"og:url": f"{address}/{name}", "og:image": f"{address}/{picture(site, name)}"}
+        said |= {"og:url": f"{address}/{name}", "og:image": f"{address}/{PICTURE}"}
     tags = [f'<meta property="{key}" content="{value}"/>' for key, value in said.items() if value]
     tags += [f'<meta name="description" content="{about}"/>'] * bool(about)
     return "".join(tags + ['<meta name="twitter:card" content="summary_large_image"/>'] * bool(address))
@@ -182,27 +153,6 @@ def lead(text):
     return html.escape(said)
 
 
-def picture(site, name):
-    """Return the address, in the site, of a picture of a page: its first figure, or the book's."""
-    run = Path("build/executed", name.removeprefix("book/")).with_suffix(".ipynb")
-    if run.is_file() and (content := first_picture(nbformat.read(run, 4), name)):
-        path = site / "_images" / f"{run.stem}.png"
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(reduced(content))
-        return path.relative_to(site).as_posix()
-    return "_static/figure-1a.png"
-
-
-def first_picture(notebook, name):
-    """Return the picture that stands first on a page: what its first figure takes from a cell, or the first made."""
-    source = Path(name).with_suffix(".md")
-    key = re.search(r"\{glue:figure\} *(\S+)", source.read_text("utf-8")) if source.is_file() else None
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    found = [output for output in outputs if "image/png" in "".join(output.get("data", {}))]
-    found.sort(key=lambda output: not key or output.metadata.get("scrapbook", {}).get("name") != key[1])
-    return b64decode(next(value for kind, value in found[0].data.items() if "image/png" in kind)) if found else None
-
-
 def index(pages, order):
     """Return the page of all statements and definitions: by page, each under its own title."""
     lines = []
@@ -219,30 +169,10 @@ def index(pages, order):
 
 
 def thin(static, text):
-    """Delete files that no page asks for; keep of fonts and styles for icons what the pages show."""
+    """Delete files that no page asks for."""
     kept = {path for pattern in MATHJAX for path in static.glob(f"mathjax/{pattern}")}
     for path in {path for pattern in UNUSED for path in static.glob(pattern)} - kept:
         if path.is_dir():
             shutil.rmtree(path)
         elif path.name not in text:  # as the logo of a service is, where there is a button for it
             path.unlink()
-    used = set(ICON_NAME.findall(text + "".join(map(Path.read_text, static.glob("scripts/*.js")))))
-    style = static / "styles/pydata-sphinx-theme.css"
-    css = ICON.sub(lambda rule: rule[0] * bool(used & set(ICON_NAME.findall(rule[1]))), style.read_text("utf-8"))
-    style.write_text(FONT.sub(r'\1.woff) format("woff")', css), "utf-8")
-    styles = css + "".join(path.read_text("utf-8") for path in static.rglob("*.css"))
-    shown = {int(code, 16) for code in re.findall(r"\\([ef][0-9a-f]{3})\b", styles)}
-    shown |= {ord(letter) for letter in styles if "\ue000" <= letter <= "\uf8ff"}
-    for path in static.glob("vendor/fontawesome/webfonts/*.ttf"):
-        shorter(path, shown)
-
-
-def shorter(path, codes):
-    """Replace a font by one of these characters alone."""
-    with ttLib.TTFont(path, recalcTimestamp=False) as font:
-        tool = subset.Subsetter(subset.Options(layout_features=[], notdef_outline=False))
-        tool.populate(unicodes=codes)
-        tool.subset(font)
-        font.flavor = "woff"
-        font.save(path.with_suffix(".woff"))
-    path.unlink()

@@ -1,6 +1,5 @@
 """The interactive figures as a reader has them: pointer, touch and keys, on a desk and on a phone, from disk."""
 
-import gzip
 import re
 import sys
 from pathlib import Path
@@ -457,10 +456,6 @@ def test_built_pages_start_their_figure(visit, chapter):
 
 def test_a_built_page_without_a_figure_does_not_load_the_script(visit):
     assert not any("explore.js" in url for url in visit("book/scoreboard").requests)
-
-
-def test_script_is_small():
-    assert len(gzip.compress(explore.bundle(ROOT / explore.SOURCES).encode(), 9)) <= 25_000
 
 
 def test_end_of_a_path_is_where_the_library_ends(figure):

@@ -1,7 +1,8 @@
 // Attention in the plane: the arithmetic of the interactive figures, and nothing of a page.
 //
-// The same numbers as the library's, which tests/test_explore.py compares on a thousand problems: lib.kernels (gradient, step rules),
-// lib.separators, lib.selection, lib.joint_paths and lib.published. A problem is {keys, scores}: keys[i][t] = [x, y], scores[i][t] a number.
+// The same numbers as the library's, which tests/explore/test_engine.py compares on a thousand problems: lib.kernels (gradient,
+// step rules), lib.separators, lib.selection, lib.joint_paths and lib.published.
+// A problem is {keys, scores}: keys[i][t] = [x, y], scores[i][t] a number.
 
 const STEEP = 300; // margin at which a slope is given by its logarithm
 const FAINT = 1e-100; // pull of the scores below which its logarithm is taken out
@@ -143,7 +144,8 @@ function gradientIn(room, loss, anew = true) {
       }
     }
     pull /= total;
-    const margin = own[i] + (shift === 0 ? pull : pull * Math.exp(shift)), log = shift + logSlope(loss, margin), part = log === scale ? 1 : Math.exp(-Math.abs(log - scale));
+    const margin = own[i] + (shift === 0 ? pull : pull * Math.exp(shift)), log = shift + logSlope(loss, margin);
+    const part = log === scale ? 1 : Math.exp(-Math.abs(log - scale));
     let factor = -slope(loss, margin) / total;
     if (log < scale) factor *= part;
     else {
@@ -181,7 +183,8 @@ export function attention({ keys }, p) {
 /**
  * Descend from a start: the iterates 0, ..., iterations as x0, y0, x1, y1, ...
  *
- * rule: {kind: "normalised" | "constant", size}. With a norm other than 2 by mirror descent, the normalised step in the dual norm. Where the numbers end, the last iterate is repeated.
+ * rule: {kind: "normalised" | "constant", size}. With a norm other than 2 by mirror descent, the normalised step in the dual norm.
+ * Where the numbers end, the last iterate is repeated.
  */
 export function descend(problem, loss, start, rule, iterations, norm = 2, every = 1) {
   const room = workspace(problem, start), path = new Float64Array(2 * (Math.floor(iterations / every) + 1));
@@ -226,7 +229,8 @@ export const endOf = (path) => at(path, path.length / 2 - 1);
  * A flow that rests at a point takes ever shorter steps, and ends there before its time.
  */
 export function flow(problem, loss, start, last) {
-  const room = workspace(problem, [...start, 0]), { p, found } = room, now = p.slice(), speeds = new Float64Array(12), path = [...start], times = [0]; // four speeds
+  const room = workspace(problem, [...start, 0]), { p, found } = room, now = p.slice(), path = [...start], times = [0];
+  const speeds = new Float64Array(12); // four
   let h = 0.1;
   const moved = (c, a, b, d, e = 0) => h * (a * speeds[c] + b * speeds[c + 3] + d * speeds[c + 6] + e * speeds[c + 9]);
   const ahead = (to, a, b, d) => {
@@ -418,9 +422,12 @@ export function locallyOptimal(problem) {
 
 /** Offset of the limit from the ray of a separator, which has one row or two with a multiplier: {across: vector, along: in lengths of theta}. */
 export function limitOffset({ keys, scores }, loss, selected, solution) {
-  const pulls = keys.flatMap((tokens, i) => tokens.flatMap((_, t) => (t === selected[i] ? [] : [logPull(loss, scores[i][selected[i]], scores[i][selected[i]] - scores[i][t])])));
+  const pullOf = (own, score) => logPull(loss, own, own - score);
+  const pulls = keys.flatMap((tokens, i) =>
+    tokens.flatMap((_, t) => (t === selected[i] ? [] : [pullOf(scores[i][selected[i]], scores[i][t])])));
   const rows = differenceRows({ keys }, selected), largest = Math.max(...solution.duals), theta = unit(solution.theta), side = [-theta[1], theta[0]];
-  const [a, b] = [...solution.duals.keys()].filter((k) => solution.duals[k] > 1e-9 * largest).map((k) => [dot(rows[k], side), pulls[k] - Math.log(solution.duals[k])]);
+  const [a, b] = [...solution.duals.keys()].filter((k) => solution.duals[k] > 1e-9 * largest)
+    .map((k) => [dot(rows[k], side), pulls[k] - Math.log(solution.duals[k])]);
   const part = b && Math.abs(a[0] - b[0]) > 1e-9 ? (a[1] - b[1]) / (a[0] - b[0]) : 0; // across, where a[0] part + along = a[1], and the same for b
   return { across: times(part, side), along: a[1] - a[0] * part - Math.log(keys.length) };
 }
@@ -438,7 +445,8 @@ function logPull(loss, gamma, gap) {
  */
 export function border({ keys, scores }, loss) {
   if (keys.length !== 2 || keys[0].length !== 2) return null;
-  const best = optimalTokens({ scores }), rows = differenceRows({ keys }, best), along = rows.map((row) => dot(row, row) + dot(...rows)), kept = along.findIndex((x) => x < 0);
+  const best = optimalTokens({ scores }), rows = differenceRows({ keys }, best);
+  const along = rows.map((row) => dot(row, row) + dot(...rows)), kept = along.findIndex((x) => x < 0);
   if (kept < 0) return null;
   const [high, low] = [0, 1].map((which) => scores.map((row, i) => row[which ? 1 - best[i] : best[i]])), lost = 1 - kept;
   const level = logPull(loss, high[kept], (high[kept] - low[kept]) * -along[kept]) - logPull(loss, low[lost], (high[lost] - low[lost]) * along[lost]);
@@ -470,7 +478,8 @@ export function jointLimit(features, rows, ratio) {
 
 /** The unit u that maximises the least u . row + lift, with no u . row below 0; middle is one with all above 0. The least falls to both sides. */
 function widest(rows, lifts, middle) {
-  const heading = (angle) => [Math.cos(angle), Math.sin(angle)], least = (angle, raised) => Math.min(...rows.map((row, k) => dot(row, heading(angle)) + raised * lifts[k]));
+  const heading = (angle) => [Math.cos(angle), Math.sin(angle)];
+  const least = (angle, raised) => Math.min(...rows.map((row, k) => dot(row, heading(angle)) + raised * lifts[k]));
   const value = (angle) => Math.min(least(angle, 0), 0) * 1e9 || least(angle, 1);
   let low = Math.atan2(middle[1], middle[0]) - Math.PI / 2, high = low + Math.PI;
   for (let k = 0; k < 100; k++) {

@@ -22,7 +22,8 @@ function surrounding(rows) {
   let best = null, least = Infinity;
   for (let i = 0; i < all.length; i++) for (let j = 0; j < i; j++) for (let k = 0; k < j; k++) {
     const three = [i, j, k], [a, b, c] = three.map((row) => all[row]), turns = [cross(b, c), cross(c, a), cross(a, b)];
-    const size = turns.map((turn, at) => Math.abs(turn) * (length([a, b, c][at]) || 1)), total = size[0] + size[1] + size[2], sign = Math.sign(turns[size.indexOf(Math.max(...size))]);
+    const size = turns.map((turn, at) => Math.abs(turn) * (length([a, b, c][at]) || 1)), total = size[0] + size[1] + size[2];
+    const sign = Math.sign(turns[size.indexOf(Math.max(...size))]);
     if (turns.some((turn, at) => size[at] > tiny * total && (turn * sign < 0 || three[at] >= rows.length))) continue;
     const spread = (dot(a, a) + dot(b, b) + dot(c, c)) / (total || 0);
     if (spread < least) [best, least] = [rows.map((_, row) => Math.abs(turns[three.indexOf(row)] ?? 0)), spread];
