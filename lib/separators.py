@@ -266,6 +266,7 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     checks.any_norm(norm, shape, rows.shape[-1])
     if largest_gap is not None:
         checks.positive("largest_gap", largest_gap)
+    sizes = rows.abs().amax(-1)
     rows, required, powers = _scaled(rows, required)
     theta, duals, certificate, asked = _beyond_rounding(rows, required)
     feasible = (certificate == 0).all(-1)
@@ -281,7 +282,7 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
             f"the SVM in the {name} norm is solved to a relative gap of {largest:.1g} only: rescale the rows"
             + ", or take a norm closer to 2" * (norm != 2)
         )
-    return separator if powers is None else _unscaled(separator, *powers)
+    return separator if powers is None else _unscaled(separator, *powers, sizes)
 
 
 def _least_matrices(rows, required, start, duals, norm, shape):
@@ -319,8 +320,8 @@ def _power(exponent):
     return 2.0 ** exponent.double()
 
 
-def _unscaled(separator, row, theta):
-    """The separator of the rows as they were before :func:`_scaled`, whose exponents are those of rows and theta."""
+def _unscaled(separator, row, theta, sizes):
+    """The separator of rows of these sizes, as they were before :func:`_scaled` with these exponents."""
     back = replace(
         separator,
         theta=separator.theta * _power(theta),
@@ -330,9 +331,9 @@ def _unscaled(separator, row, theta):
         doubt=separator.doubt * _power(theta - row),
     )
     if not (torch.isfinite(back.theta).all() and torch.isfinite(back.margins).all()):
-        least, most = _power(-row.max()), _power(-row.min())
         raise ValueError(
-            f"difference rows go from about {least:.2g} to {most:.2g}: rescale them, margins leave the floats"
+            f"difference rows are at most {sizes.max():.2g}, the least {sizes.min():.2g}: rescale them, margins leave"
+            " the floats"
         )
     return back
 

@@ -663,7 +663,7 @@ def test_one_token_may_be_of_any_size(token, scale, order):
 
 
 def test_rows_whose_sizes_no_float_can_join_are_refused():
-    with pytest.raises(ValueError, match=r"rows go from about 1.3e-200 to 1.5e\+200: rescale them"):
+    with pytest.raises(ValueError, match=r"rows are at most 1.*e\+200, the least 1.*e-200: rescale them"):
         hard_margin([[1e-200, 0.0], [1e200, 1e200]])
 
 
