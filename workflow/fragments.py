@@ -310,8 +310,8 @@ def rounded():
 def why_moved(row):
     """Return why rounding moves a number so far: what its bound or its interval tells, or what somebody found out."""
     width = (row["interval"][1] - row["interval"][0]) / 2 if row["interval"] else 0
-    if row["bound"] and max(abs(row["measured"]), row["spread"]) <= abs(row["bound"]) / 100:
-        return f"it is rounding error, far below its bound of {row['bound']:.2g}"
+    if row["bound"] and max(abs(row["measured"]), row["spread"]) <= min(1e-6, abs(row["bound"]) / 10):
+        return f"it is rounding error, below its bound of {row['bound']:.2g}"
     if row["spread"] <= width:
         return f"it is the mean of a few trained networks, known to ± {width:.2g}"
     found = yaml_of(REASONS) if REASONS.exists() else {}
