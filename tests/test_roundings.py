@@ -1,0 +1,73 @@
+"""How far numbers move under other roundings: the settings, the last bits, and the reasons that a page gives."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "workflow"))
+import fragments  # noqa: E402
+import roundings  # noqa: E402
+from chapters import BookError  # noqa: E402
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_changed_last_bit_is_a_neighbour_of_the_number_that_was_drawn(dtype):
+    def draws():
+        generator = torch.Generator().manual_seed(0)
+        return (
+            torch.randn(1000, dtype=dtype, generator=generator),
+            torch.empty(1000, dtype=dtype).uniform_(generator=generator),
+            torch.randint(9, (1000,), generator=generator),
+        )
+
+    plain = draws()
+    with roundings.changed_last_bit():
+        changed = draws()
+    for before, after in zip(plain[:2], changed[:2], strict=True):
+        up, down = (torch.nextafter(before, torch.full_like(before, end)) for end in (torch.inf, -torch.inf))
+        assert ((after == before) | (after == up) | (after == down)).all()
+        assert all((after == one).any() for one in (before, up, down))
+    assert torch.equal(plain[2], changed[2])
+    assert all(map(torch.equal, plain, draws())), "nothing is left behind"
+
+
+def test_a_setting_that_the_processor_lacks_is_passed_over_by_name(monkeypatch, capsys):
+    monkeypatch.setattr(roundings.platform, "machine", lambda: "arm64")
+    assert roundings.run_tests([sys.executable, "-c", ""]) == 0
+    told = capsys.readouterr().out
+    for name, (_, flag) in roundings.SETTINGS.items():
+        assert f"{name}: {'passed over, ' if flag else 'the tests pass'}" in told
+
+
+def test_settings_under_which_tests_fail_are_counted(monkeypatch, capsys):
+    monkeypatch.setattr(roundings, "lacking", lambda name: "")
+    code = "import os, sys; sys.exit(os.environ.get('MKL_CBWR') == 'COMPATIBLE')"
+    assert roundings.run_tests([sys.executable, "-c", code]) == 1
+    assert "narrow vectors: the tests fail" in capsys.readouterr().out
+
+
+def moved(**about):
+    return {"id": "part/good/half", "measured": 1e-9, "spread": 1e-9, "bound": 1e-6, "interval": None} | about
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (moved(), "rounding error, below its bound of 1e-06"),
+        (moved(measured=-0.1, spread=0.05, bound=0.0, interval=[-0.3, 0.1]), "known to ± 0.2"),
+        (moved(measured=0.1, spread=0.05, bound=None), "somebody found out"),
+    ],
+)
+def test_a_page_says_why_rounding_moves_a_number(row, words, tmp_path, monkeypatch):
+    monkeypatch.setattr(fragments, "REASONS", tmp_path / "reasons.yml")
+    fragments.REASONS.write_text("part/good/half: somebody found out\n")
+    assert words in fragments.why_moved(row)
+
+
+def test_a_number_that_moves_for_no_reason_that_is_known_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(fragments, "REASONS", tmp_path / "reasons.yml")
+    with pytest.raises(BookError, match=r"rounding moves part/good/half from 0\.1 by 0\.05: say why in"):
+        fragments.why_moved(moved(measured=0.1, spread=0.05, bound=1.0))
