@@ -56,7 +56,6 @@ def moved(**about):
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        (moved(), "rounding error, below its bound of 1e-06"),
         (moved(measured=-0.1, spread=0.05, bound=0.0, interval=[-0.3, 0.1]), "known to ± 0.2"),
         (moved(measured=0.1, spread=0.05, bound=None), "somebody found out"),
     ],
@@ -65,6 +64,12 @@ def test_a_page_says_why_rounding_moves_a_number(row, words, tmp_path, monkeypat
     monkeypatch.setattr(fragments, "REASONS", tmp_path / "reasons.yml")
     fragments.REASONS.write_text("part/good/half: somebody found out\n")
     assert words in fragments.why_moved(row)
+
+
+def test_rounding_error_needs_no_reason():
+    assert fragments.is_rounding_error(moved())
+    assert not fragments.is_rounding_error(moved(spread=2e-7))
+    assert not fragments.is_rounding_error(moved(measured=1e-4, bound=1.0))
 
 
 def test_a_number_that_moves_for_no_reason_that_is_known_is_refused(tmp_path, monkeypatch):

@@ -47,7 +47,7 @@ SIGNS = {  # those of lib/ledger.py
 }
 RELATIONS = {"<=": "≤", ">=": "≥", "==": "="}
 ROBUSTNESS, MUTANTS = Path("book/robustness.json"), Path("book/mutants.json")
-REASONS = Path("book/roundings.yml")  # why rounding moves some numbers, where neither bound nor interval tells
+REASONS = Path("book/roundings.yml")  # why rounding moves some numbers, where neither size nor interval tells
 
 
 def styled(text, verdict):
@@ -299,21 +299,26 @@ def rows():
 
 
 def rounded():
-    """Return a table of the numbers that another rounding moves by more than a tenth of their size, and why it does."""
+    """Return a list of the numbers that another rounding moves by more than a tenth of their size, and why it does."""
     moved = [row for row in ledger() if row["spread"] is not None and is_noise(row["measured"], row["spread"])]
-    if not moved:
-        return "Rounding moves none so far.\n"
-    rows = [(f"`{row['id']}`", f"{row['measured']:.2g}", f"{row['spread']:.2g}", why_moved(row)) for row in moved]
-    return table(("number", "measured", "moves by", "because"), rows, "rounded")
+    noise = [f"`{row['id']}`" for row in moved if is_rounding_error(row)]
+    others = [row for row in moved if not is_rounding_error(row)]
+    lines = [f"- `{row['id']}`: {row['measured']:.2g} by {row['spread']:.2g}, {why_moved(row)}." for row in others]
+    many = f"{len(noise)} more are themselves rounding error, below their bounds: {', '.join(noise)}." if noise else ""
+    return "\n".join([*lines, "", many]) if moved else "Rounding moves none so far.\n"
+
+
+def is_rounding_error(row):
+    """Tell a number that is no more than the rounding of the run, and well below its bound."""
+    most = max(abs(row["measured"]), row["spread"])
+    return bool(row["bound"]) and most <= min(1e-6, abs(row["bound"]) / 10)
 
 
 def why_moved(row):
-    """Return why rounding moves a number so far: what its bound or its interval tells, or what somebody found out."""
+    """Return why rounding moves a number so far: what its interval tells, or what somebody found out."""
     width = (row["interval"][1] - row["interval"][0]) / 2 if row["interval"] else 0
-    if row["bound"] and max(abs(row["measured"]), row["spread"]) <= min(1e-6, abs(row["bound"]) / 10):
-        return f"it is rounding error, below its bound of {row['bound']:.2g}"
     if row["spread"] <= width:
-        return f"it is the mean of a few trained networks, known to ± {width:.2g}"
+        return f"a mean over few runs, known to ± {width:.2g}"
     found = yaml_of(REASONS) if REASONS.exists() else {}
     if row["id"] not in found:
         raise BookError(
