@@ -181,4 +181,4 @@ def test_search_shows_sentences_and_the_index_lists_every_statement(visit, site)
 
 
 def test_site_is_light(site):
-    assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < 25e6
+    assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < 30e6
