@@ -301,9 +301,10 @@ def rows():
 def rounded():
     """Return a list of the numbers that another rounding moves by more than a tenth of their size, and why it does."""
     moved = [row for row in ledger() if row["spread"] is not None and is_noise(row["measured"], row["spread"])]
-    noise = [f"`{row['id']}`" for row in moved if is_rounding_error(row)]
+    noise = [escaped(row["id"]) for row in moved if is_rounding_error(row)]
     others = [row for row in moved if not is_rounding_error(row)]
-    lines = [f"- `{row['id']}`: {row['measured']:.2g} by {row['spread']:.2g}, {why_moved(row)}." for row in others]
+    said = "- {}: {:.2g} by {:.2g}, {}."
+    lines = [said.format(escaped(row["id"]), row["measured"], row["spread"], why_moved(row)) for row in others]
     many = f"{len(noise)} more are themselves rounding error, below their bounds: {', '.join(noise)}." if noise else ""
     return "\n".join([*lines, "", many]) if moved else "Rounding moves none so far.\n"
 
