@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 COMPILED := lib/__pycache__/compiled
 
 export NAME PARAMS PARAMETERS SEEDS JOBS PROFILE THREADS TIMEOUT QUICK ONLY RECORD
-BUILD := $(BIN)/python workflow/build.py
+BUILD := $(BIN)/python -m workflow.commands.build
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
 # What the first call of `make book` says, of two cores that have nothing else to do.
@@ -38,37 +38,34 @@ test-all: test ## the same, and build the whole book again with other threads
 	@BOOK_IS_BUILT=1 $(BIN)/python -m pytest -m again tests
 
 test-roundings: test ## run the tests again where arithmetic rounds otherwise, as far as this processor can
-	@BOOK_IS_BUILT=1 $(BIN)/python workflow/roundings.py --tests $(TEST) -m "not again" tests
-
-test-cluster: $(COMPILED) ## sweep on a SLURM that is set up for it, as root on Debian, some minutes
-	@$(BIN)/python tests/cluster/slurm.py $(BIN)/python -m pytest tests/cluster
+	@BOOK_IS_BUILT=1 $(BIN)/python -m workflow.commands.roundings --tests $(TEST) -m "not again" tests
 
 chapter: $(COMPILED) ## run one chapter and print its verdicts: NAME=theorem-2 PARAMS="seed=7 iterations=5000"
-	@$(BIN)/python workflow/chapter.py "$$NAME" --params "$$PARAMS"
+	@$(BIN)/python -m workflow.commands.chapter "$$NAME" --params "$$PARAMS"
 
 mutants: $(COMPILED) ## put faults into the library, see which verdicts turn (NAME=theorem-2 ONLY="gross gradient-*" RECORD=1)
-	@$(BIN)/python workflow/mutants.py
+	@$(BIN)/python -m workflow.commands.mutants
 
 sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:1019 (NAME=all, PARAMETERS=file.yml, RECORD=1)
-	@$(BIN)/python workflow/sweep.py
+	@$(BIN)/python -m workflow.commands.sweep
 
 roundings: $(COMPILED) ## see how far numbers move where arithmetic rounds otherwise: NAME=theorem-2 (NAME=all, RECORD=1)
-	@$(BIN)/python workflow/roundings.py
+	@$(BIN)/python -m workflow.commands.roundings
 
 record: $(COMPILED) ## keep the rows of a run that no build can make, in book/recorded: NAME=figure-6 PARAMS="device=cuda"
-	@$(BIN)/python workflow/record.py
+	@$(BIN)/python -m workflow.commands.record
 
 page: $(COMPILED) ## show one page as its source is now, for looking: NAME=theorem-2
-	@$(BIN)/python workflow/page.py "$$NAME"
+	@$(BIN)/python -m workflow.commands.page "$$NAME"
 
 lab: $(COMPILED) ## open the chapters as notebooks in JupyterLab, edits go back into book/ (NAME=theorem-2 opens that one)
-	@$(BIN)/python workflow/lab.py "$$NAME"
+	@$(BIN)/python -m workflow.commands.lab "$$NAME"
 
 list: $(STAMP) ## list the chapters, what each reproduces, and its parameters with their ranges
-	@$(BIN)/python workflow/fragments.py
+	@$(BIN)/python -m workflow.commands.list
 
 data: $(STAMP) ## fetch a published data set into data/: NAME=mnist or cifar10
-	@$(BIN)/python workflow/data.py "$$NAME"
+	@$(BIN)/python -m workflow.commands.data "$$NAME"
 
 serve: $(STAMP) ## show the built site on this machine (PORT=8000)
 	@[ "$(PORT)" -ge 1 ] 2>/dev/null && [ "$(PORT)" -le 65535 ] || \
@@ -82,7 +79,7 @@ bench: $(COMPILED) ## time the library beside the published style and the floor,
 
 accept: $(COMPILED) ## accept the measured values of this build: book/ledger.lock.json
 	@$(BUILD) build/ledger.json
-	@$(BIN)/python workflow/claims.py accept
+	@$(BIN)/python -m workflow.commands.ledger accept
 
 wheel: $(STAMP) ## build the library as a package of its own, attention_selects, into build/wheel
 	@rm -rf build/wheel && mkdir -p build/wheel/source
@@ -104,9 +101,9 @@ clean: ## remove what was built; the environment stays
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(if $(filter book,$(MAKECMDGOALS)),echo "$(FIRST)")
-	@$(PYTHON) workflow/environment.py $(VENV) $@
+	@$(PYTHON) -m workflow.setup.install $(VENV) $@
 
 $(COMPILED): $(STAMP) $(shell grep -ls '^def compile_all' lib/*.py)
-	@$(BIN)/python workflow/kernels.py $@
+	@$(BIN)/python -m workflow.setup.compile $@
 
-.PHONY: help book check test test-all test-roundings test-cluster chapter mutants sweep roundings record page lab list data serve bench accept wheel lock clean
+.PHONY: help book check test test-all test-roundings chapter mutants sweep roundings record page lab list data serve bench accept wheel lock clean

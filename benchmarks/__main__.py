@@ -11,9 +11,9 @@ from pathlib import Path
 
 sys.path.insert(0, "workflow")
 
-import chapters
-import speed
-from chapter import cpu
+from workflow.book import dependencies
+from workflow.run.chapter import cpu
+from workflow.site import speed
 
 BUILT = Path("build/benchmarks.json")
 RUNS, LIMIT = {True: 3, False: 5}, {True: 0.6, False: 12.0}  # runs of a case, and seconds that they may take
@@ -44,7 +44,7 @@ def main():
     from . import floor, measure, works  # after what can be refused: torch and cvxpy take seconds to import
 
     reached, rows = floor.measured_speed(), []
-    commit = Path(chapters.mark_commit()).read_text("utf-8").strip()
+    commit = Path(dependencies.mark_commit()).read_text("utf-8").strip()
     found = measure.about(commit, cpu(), quick, reached) | {"works": works.WORKS, "rows": rows}
     for case in works.cases(quick):
         if not rows or rows[-1]["work"] != case.work:

@@ -2,17 +2,15 @@
 
 import ast
 import re
-import sys
 from pathlib import Path
 
 import jupytext
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
+from workflow.book.catalogue import lines_of
 
-from chapters import lines_of  # noqa: E402
+ROOT = Path(__file__).parents[1]
 
 SECTIONS = [
     "Statement", "Why it is true", "Evidence", "What breaks it", "Experiment", "Against the paper", "Turn the knobs",

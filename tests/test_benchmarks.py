@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import benchmarks.__main__ as command
 from benchmarks import floor, measure, published, tensors, works
 from lib import joint
 from lib.datasets import on_sphere, one_best
@@ -17,14 +18,10 @@ from lib.geometry import one_minus_cosine
 from lib.losses import logistic
 from lib.problem import Problem
 from lib.separators import hard_margin
+from workflow.book.catalogue import BookError, json_of
+from workflow.site import speed
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
-
-import speed  # noqa: E402 - it stands beside the scripts that the workflow calls
-from chapters import BookError, json_of  # noqa: E402
-
-import benchmarks.__main__ as command  # noqa: E402
 
 FLOAT32 = 1e-4  # part of the parameter that some steps in single precision may be off by; steps are a tenth or more
 

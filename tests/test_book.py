@@ -72,7 +72,7 @@ def test_second_build_with_four_threads_agrees_within_the_tolerances(built, tmp_
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, tmp_path / name)
     flags = {"THREADS": "4", "JOBS": str(4 * os.cpu_count())}  # as many chapters at a time as there are cores
-    command = [sys.executable, "workflow/build.py", "build/ledger.json"]
+    command = [sys.executable, "-m", "workflow.commands.build", "build/ledger.json"]
     done = subprocess.run(command, cwd=tmp_path, env=os.environ | flags, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     first, second = (
@@ -94,7 +94,7 @@ def test_template_runs(tmp_path):
     (tmp_path / "book/intro.md").write_text("# Intro\n")
     (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: book/intro\nchapters:\n  - file: book/template\n")
     done = subprocess.run(
-        [sys.executable, "workflow/chapter.py", "template"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "workflow.commands.chapter", "template"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 holds, 1 control fails as it must" in done.stdout

@@ -11,7 +11,7 @@ from bs4 import BeautifulSoup
 
 ROOT = Path(__file__).parents[1]
 CONF = """
-extensions = ["myst_nb", "sphinx_design", "sphinx_proof", "anatomy"]
+extensions = ["myst_nb", "sphinx_design", "sphinx_proof", "workflow.sphinx_ext.chapter_layout"]
 nb_execution_mode, proof_title_format, numfig, root_doc = "off", "%t", True, "book/intro"
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 numfig_format, suppress_warnings = {"figure": "Figure %s"}, ["config.cache"]
@@ -122,7 +122,7 @@ def pages(tmp_path_factory):
         nbformat.write(chapter(name, f"Chapter {name}", tags), folder / f"book/part/{name}.ipynb")
         (folder / f"book/_generated/about/part/{name}.json").write_text(json.dumps(NOTED))
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", folder, folder / "html"]
-    path = {"PYTHONPATH": str(ROOT / "workflow"), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    path = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
     done = subprocess.run(command, env=path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return {name: BeautifulSoup((folder / f"html/book/part/{name}.html").read_text(), "html.parser") for name in "ab"}

@@ -2,20 +2,15 @@
 
 Runs on a cluster are tested in `tests/cluster`, by `make test-cluster`.
 """
-# ruff: noqa: E402 (the scripts of the workflow are no package; they are found by path)
 
-import sys
 from pathlib import Path
 
 import pytest
 from test_workflow import Book
 
+from workflow.run import cluster, snakemake
+
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
-
-import cluster
-
-import build
 
 
 @pytest.fixture
@@ -52,11 +47,11 @@ def test_gpu_is_for_runs_on_one():
 def test_number_of_jobs_at_once_is_that_of_the_profile_or_of_jobs(monkeypatch):
     monkeypatch.setenv("PROFILE", "slurm")
     monkeypatch.delenv("JOBS", raising=False)
-    command = build.snakemake(["all"], rules="sweep.smk")
+    command = snakemake.snakemake(["all"], rules="sweep.smk")
     assert not {"--cores", "--jobs"} & {*command}
     assert command[command.index("--slurm-jobname-prefix") + 1] == "sweep"
     monkeypatch.setenv("JOBS", "7")
-    command = build.snakemake(["all"])
+    command = snakemake.snakemake(["all"])
     assert command[command.index("--jobs") + 1] == "7"
     assert "--cores" not in command
 

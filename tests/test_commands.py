@@ -8,13 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from workflow.book import catalogue, parameters
+from workflow.commands import build
+
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
-
-import chapters  # noqa: E402
-import parameters  # noqa: E402
-
-import build  # noqa: E402 - these stand beside the scripts that the workflow calls
 
 BOOK = sorted((ROOT / "book").rglob("*.md"))
 
@@ -39,15 +36,15 @@ def _here(monkeypatch):
 def test_printed_command_fits_its_chapter(name, words):
     assert words.keys() <= {"NAME", "PARAMS", "TIMEOUT", "THREADS"}
     assert float(words.get("TIMEOUT", 1)) > 0
-    chapter = name if name == "_template" else chapters.find(name)
-    declared = parameters.declared(chapters.read(chapter))
+    chapter = name if name == "_template" else catalogue.find(name)
+    declared = parameters.declared(catalogue.read(chapter))
     values = parameters.check(parameters.parse(words.get("PARAMS", "")), declared)
     assert not values or any(value != declared[name][1] for name, value in values.items()), "it changes nothing"
 
 
 def test_every_chapter_prints_one():
     pages = {case.values[0] for case in printed()}
-    assert {chapter.rpartition("/")[2] for chapter in chapters.chapters()} <= pages
+    assert {chapter.rpartition("/")[2] for chapter in catalogue.chapters()} <= pages
 
 
 FREE = {("max-margin/figure-6", "folder"), ("beyond/your-attention", "file"), ("beyond/your-attention", "tokens")}
@@ -55,8 +52,8 @@ FREE = {("max-margin/figure-6", "folder"), ("beyond/your-attention", "file"), ("
 
 @pytest.mark.parametrize("name", [path.stem for path in BOOK if "[parameters" in path.read_text("utf-8")])
 def test_every_parameter_has_a_range_and_its_default_is_in_it(name):
-    chapter = name if name == "_template" else chapters.find(name)
-    declared = parameters.declared(chapters.read(chapter))
+    chapter = name if name == "_template" else catalogue.find(name)
+    declared = parameters.declared(catalogue.read(chapter))
     parameters.check({}, declared)
     for own, (kind, _, text) in declared.items():
         asked = parameters.range_of(kind, text)
@@ -71,10 +68,10 @@ def test_what_make_book_quick_runs_is_one_chapter_of_each_part(tmp_path, monkeyp
     (tmp_path / "book").symlink_to(ROOT / "book")
     (tmp_path / "_toc.yml").symlink_to(ROOT / "_toc.yml")
     monkeypatch.chdir(tmp_path)
-    parts = list(dict.fromkeys(name.partition("/")[0] for name in chapters.chapters()))
+    parts = list(dict.fromkeys(name.partition("/")[0] for name in catalogue.chapters()))
     build.lay_out_part()
     monkeypatch.chdir(build.PART)
-    assert chapters.chapters() == list(build.QUICK)
+    assert catalogue.chapters() == list(build.QUICK)
     assert [name.partition("/")[0] for name in build.QUICK] == parts
 
 
@@ -82,7 +79,7 @@ def test_a_printed_command_runs_at_another_seed():
     words = next(case.values[1] for case in printed() if case.values[0] == "lemma-3")
     params = words["PARAMS"].replace("seed=7", "seed=8")
     assert params != words["PARAMS"]
-    command = [sys.executable, "workflow/chapter.py", words["NAME"], "--params", params]  # as make does
+    command = [sys.executable, "-m", "workflow.commands.chapter", words["NAME"], "--params", params]  # as make does
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "seed=8" in done.stdout

@@ -89,30 +89,29 @@ def test_where_lib_cannot_be_written_it_is_kept_elsewhere(folder, tmp_path):
 @pytest.mark.parametrize("target", ["book", "check", "test", "chapter", "page", "lab", "bench", "sweep"])
 def test_it_is_compiled_before_the_work_begins(folder, target):
     first, second, *_ = said(make(folder, "-n", target)).splitlines()
-    assert first == f".venv/bin/python workflow/kernels.py {STAMP}"
-    assert "kernels" not in second
+    assert first == f".venv/bin/python -m workflow.setup.compile {STAMP}"
+    assert "compile" not in second
 
 
 def test_binder_compiles_after_the_environment():
     lines = [line.split("#")[0].split() for line in (ROOT / "postBuild").read_text("utf-8").splitlines()]
-    called = [words[1] for words in lines if words[:1] == ["python"]]
-    assert called == ["workflow/environment.py", "workflow/kernels.py"]
+    called = [words[2] for words in lines if words[:2] == ["python", "-m"]]
+    assert called == ["workflow.setup.install", "workflow.setup.compile"]
     assert ["set", "-e"] in lines
 
 
 def test_new_packages_are_compiled_to_bytecode_once(folder, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "workflow")
-    import kernels
+    from workflow.setup import compile
 
     packages = tmp_path / "packages"
     packages.mkdir()
     (packages / "one.py").write_text("x = 1")
     (packages / "template.py").write_text("{{ no Python }}")
-    monkeypatch.setattr(kernels.sys, "prefix", str(tmp_path))
-    monkeypatch.setattr(kernels.sysconfig, "get_path", lambda name: str(packages))
-    kernels.compile_installed()
+    monkeypatch.setattr(compile.sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(compile.sysconfig, "get_path", lambda name: str(packages))
+    compile.compile_installed()
     assert not (packages / "__pycache__").exists()
-    (tmp_path / kernels.UNREAD).touch()
-    kernels.compile_installed()
+    (tmp_path / compile.UNREAD).touch()
+    compile.compile_installed()
     assert [path.name.partition(".")[0] for path in (packages / "__pycache__").iterdir()] == ["one"]
-    assert not (tmp_path / kernels.UNREAD).exists()
+    assert not (tmp_path / compile.UNREAD).exists()

@@ -13,10 +13,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
+from workflow.site import downloads, plain_markdown, settings
 
-import downloads  # noqa: E402 - stands beside the scripts that the workflow calls
+ROOT = Path(__file__).parents[1]
 
 RAW = re.compile(r"\{[a-z][\w:-]*\}`|^[`:]{3,} *\{|^\([\w-]+\)=|^:::|^:[\w-]+: |\\norm\b", re.MULTILINE)
 HERE = {
@@ -77,7 +76,7 @@ HERE = {
     ],
 )  # fmt: skip
 def test_markup_becomes_plain_markdown(source, shown):
-    assert downloads.plain(source, HERE) == shown
+    assert plain_markdown.plain(source, HERE) == shown
 
 
 def boxed(inner, mark, longer):
@@ -104,7 +103,7 @@ LEAVES = st.sampled_from([
 @given(boxes(st.recursive(LEAVES, boxes, max_leaves=6)))
 def test_boxes_in_boxes_become_quotations_in_quotations(pair):
     source, shown = pair
-    assert downloads.plain(f"Before\n\n{source}\n\nAfter", HERE) == f"Before\n\n{shown}\n\nAfter"
+    assert plain_markdown.plain(f"Before\n\n{source}\n\nAfter", HERE) == f"Before\n\n{shown}\n\nAfter"
 
 
 def test_formulas_are_numbered_from_top_to_bottom_also_in_boxes_and_none_in_code():
@@ -116,7 +115,7 @@ def test_formulas_are_numbered_from_top_to_bottom_also_in_boxes_and_none_in_code
 
 
 def test_without_an_address_references_are_names():
-    assert downloads.plain("{prf:ref}`def`", HERE | {"site": None}) == "Log time"
+    assert plain_markdown.plain("{prf:ref}`def`", HERE | {"site": None}) == "Log time"
 
 
 def first_cell(folder, site=None, digest=None):
@@ -209,7 +208,7 @@ def test_downloaded_notebook_runs_in_an_empty_folder(built, tmp_path):
 
 @pytest.mark.parametrize("url", ["", "https://github.com/someone/selects"])
 def test_links_to_repository_site_binder_and_colab_are_there_with_an_address(url, tmp_path):
-    config = downloads.settings((ROOT / "_config.yml").read_text("utf-8").replace('url: ""', f'url: "{url}"'))
+    config = settings.settings((ROOT / "_config.yml").read_text("utf-8").replace('url: ""', f'url: "{url}"'))
     (tmp_path / "book").mkdir()
     shutil.copytree(ROOT / "book/_static", tmp_path / "book/_static")
     shutil.copy(ROOT / "book/references.bib", tmp_path / "book")
@@ -220,7 +219,7 @@ def test_links_to_repository_site_binder_and_colab_are_there_with_an_address(url
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}, "language_info": {"name": "python"}}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), tmp_path / "book/one.ipynb")
     tool = Path(sys.executable).with_name("jupyter-book")
-    ours = os.environ | {"PYTHONPATH": str(ROOT / "workflow")}  # our extensions
+    ours = os.environ | {"PYTHONPATH": str(ROOT)}  # our extensions
     done = subprocess.run(
         [tool, "build", ".", "-W", "-n"], cwd=tmp_path, env=ours, capture_output=True, text=True, check=False
     )
@@ -235,4 +234,4 @@ def test_links_to_repository_site_binder_and_colab_are_there_with_an_address(url
         "https://mybinder.org/v2/gh/someone/selects/gh-pages?urlpath=lab/tree/_sources/book/one.ipynb",
         "https://colab.research.google.com/github/someone/selects/blob/gh-pages/_sources/book/one.ipynb",
     ]
-    assert downloads.site_of(config) == ("https://someone.github.io/selects" if url else None)
+    assert settings.site_of(config) == ("https://someone.github.io/selects" if url else None)

@@ -1,4 +1,4 @@
-"""The lock, pyproject.toml, environment.yml, GitHub's workflows and what is installed belong together."""
+"""The lock, pyproject.toml, install.yml, GitHub's workflows and what is installed belong together."""
 
 import re
 import subprocess
@@ -13,9 +13,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from workflow.setup import install
+
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
-import environment  # noqa: E402
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 GROUPS = PROJECT["optional-dependencies"]
@@ -25,7 +25,7 @@ LOCK = [
     for line in (ROOT / "requirements.lock").read_text("utf-8").splitlines()
     if not line.startswith("#")
 ]
-PYTHONS = [f"3.{minor}" for minor in range(environment.OLDEST[1], environment.NEWEST[1] + 1)]
+PYTHONS = [f"3.{minor}" for minor in range(install.OLDEST[1], install.NEWEST[1] + 1)]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 
 
@@ -122,7 +122,7 @@ REMEDIES = {
 }
 
 
-@pytest.mark.parametrize("version", [(3, 9, 18), (3, environment.NEWEST[1] + 1, 0)])
+@pytest.mark.parametrize("version", [(3, 9, 18), (3, install.NEWEST[1] + 1, 0)])
 @pytest.mark.parametrize("at_hand", REMEDIES)
 def test_python_that_is_too_old_or_too_new_is_refused_with_a_remedy_at_hand(version, at_hand, tmp_path, monkeypatch):
     for name, status in {at_hand: 0, "python3.13": 127}.items():  # the second is a link that leads nowhere
@@ -133,7 +133,7 @@ def test_python_that_is_too_old_or_too_new_is_refused_with_a_remedy_at_hand(vers
     monkeypatch.setattr(sys, "version_info", version)
     said = f"Python {PYTHONS[0]} to {PYTHONS[-1]} is needed; {sys.executable} is 3.{version[1]}. {REMEDIES[at_hand]}"
     with pytest.raises(SystemExit, match=f"^{re.escape(said)}"):
-        environment.main("nowhere", "nowhere/stamp")
+        install.main("nowhere", "nowhere/stamp")
 
 
 def test_the_same_pythons_are_promised_and_tested():
@@ -166,14 +166,14 @@ def test_uv_looks_where_pip_does():
         "global.timeout='60'",
         "freeze.index-url='https://five.example/simple'",
     ]
-    options, variables = environment.as_pip_does("\n".join(listed))
+    options, variables = install.as_pip_does("\n".join(listed))
     assert options[2:] == [
         *("--index-url", "https://four.example/simple"),
         *("--extra-index-url", "https://one.example/simple", "--extra-index-url", "file:///two"),
         *("--find-links", "/wheels"),
     ]
     assert variables == {"SSL_CERT_FILE": "/certificates.crt"}
-    assert "--no-index" in environment.as_pip_does("global.no-index='true'")[0]
+    assert "--no-index" in install.as_pip_does("global.no-index='true'")[0]
 
 
 INSTALLER = """#!{python}
@@ -198,11 +198,11 @@ def test_pip_installs_where_uv_fails_and_a_failure_names_the_log(tmp_path, monke
         (tmp_path / name).chmod(0o755)
     monkeypatch.chdir(ROOT)
     if last:
-        environment.install(str(tmp_path / "python"), str(log))
+        install.install(str(tmp_path / "python"), str(log))
         called = calls.read_text().splitlines()[-1]
         assert called.startswith(last)
         assert "-c requirements.lock" in called
         assert ("pip takes its place" in capsys.readouterr().out) == bool(failing)
     else:
         with pytest.raises(SystemExit, match=f"environment: pip failed, see {log}"):
-            environment.install(str(tmp_path / "python"), str(log))
+            install.install(str(tmp_path / "python"), str(log))

@@ -3,18 +3,15 @@
 import base64
 import io
 import struct
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
+from workflow.site import downloads, postprocess
 
-import downloads  # noqa: E402 - stands beside the scripts that the workflow calls
-import finish  # noqa: E402
+ROOT = Path(__file__).parents[1]
 
 PAGE = """<html><head><title>{title}</title>
 <script defer="" src="../_static/scripts/fontawesome.js?digest=1"></script>
@@ -39,13 +36,13 @@ PAGE = """<html><head><title>{title}</title>
     ],
 )
 def test_formulas_in_words(formula, said):
-    assert finish.words(formula) == said
+    assert postprocess.words(formula) == said
 
 
 def test_a_sign_does_not_leave_its_formula(tmp_path):
     formula = '<span class="math notranslate nohighlight">\\({}\\)</span>'
     short, long = formula.format("p"), formula.format("p_1 + p_2" * 9)
-    text = finish.lighter(f"<p>{short}, ({short}) {short} {long}.</p>", tmp_path / "one.html")
+    text = postprocess.lighter(f"<p>{short}, ({short}) {short} {long}.</p>", tmp_path / "one.html")
     assert text.count('<span class="tied">') == 2
     assert all(tied in text for tied in ("</span>,</span> ", '<span class="tied">(<span', "</span>)</span> "))
 
@@ -63,7 +60,7 @@ def site(tmp_path):
 
 
 def test_page_says_what_it_is_and_loads_no_more_than_it_needs(site):
-    finish.write(site, ["book/one"], "The book", None)
+    postprocess.write(site, ["book/one"], "The book", None)
     text = (site / "book/one.html").read_text()
     assert '<meta name="description" content="Length ‖p_mm‖ &lt; 2 is &quot;it&quot;."/>' in text
     assert '<meta property="og:title" content="One"/>' in text
@@ -77,7 +74,7 @@ def test_page_says_what_it_is_and_loads_no_more_than_it_needs(site):
 
 
 def test_page_with_an_address_says_where_it_is(site):
-    finish.write(site, ["book/one"], "The book", "https://x.org/y")
+    postprocess.write(site, ["book/one"], "The book", "https://x.org/y")
     text = (site / "book/one.html").read_text()
     assert '<meta property="og:url" content="https://x.org/y/book/one.html"/>' in text
     assert '<meta property="og:image" content="https://x.org/y/_static/figure-1a.png"/>' in text
@@ -90,7 +87,7 @@ def test_all_statements_are_listed_by_page(site):
     page = site / "book/one.html"
     page.write_text(page.read_text().replace("<section>", f"{boxes}<section>"))
     (site / "prf-prf.html").write_text(PAGE.format(title="Proof Index — The book"))
-    finish.write(site, ["book/one"], "The book", None)
+    postprocess.write(site, ["book/one"], "The book", None)
     text = (site / "prf-prf.html").read_text()
     listed = [f'<li><a href="book/one.html#thm-{k}">Theorem {k}</a></li>' for k in (1, 2)]
     assert f'<h2><a href="book/one.html">One</a></h2><ul class="statements">{"".join(listed)}</ul>' in text
@@ -99,15 +96,15 @@ def test_all_statements_are_listed_by_page(site):
 
 def test_first_page_has_its_title_once(site):
     (site / "book/one.html").write_text(PAGE.format(title="The book — The book"))
-    finish.write(site, ["book/one"], "The book", None)
+    postprocess.write(site, ["book/one"], "The book", None)
     assert "<title>The book</title>" in (site / "book/one.html").read_text()
 
 
 def test_long_lead_ends_with_a_sentence():
     page = "<article><h1>One</h1><p>{}</p><h2>Two</h2></article>"
-    assert finish.lead(page.format("A sentence of some length. " * 20)).endswith("some length.")
-    assert len(finish.lead(page.format("word " * 200))) <= 300
-    assert finish.lead(page.format("One.</p><table><tr><td><p>2</p></td></tr></table><p>Three.")) == "One. Three."
+    assert postprocess.lead(page.format("A sentence of some length. " * 20)).endswith("some length.")
+    assert len(postprocess.lead(page.format("word " * 200))) <= 300
+    assert postprocess.lead(page.format("One.</p><table><tr><td><p>2</p></td></tr></table><p>Three.")) == "One. Three."
 
 
 def test_picture_of_a_notebook_is_shown_once_and_with_few_colours():

@@ -41,7 +41,7 @@ def book(tmp_path):
 
 
 def pair(book):
-    code = f"import sys; sys.path.insert(0, {str(ROOT / 'workflow')!r}); import lab; lab.pair()"
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from workflow.commands import lab; lab.pair()"
     done = subprocess.run([sys.executable, "-c", code], cwd=book, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return book / "book/part/one.md", book / "build/lab/part/one.ipynb"

@@ -1,5 +1,4 @@
 """Libraries with one changed file: what of them is compiled anew, and that the change is what runs."""
-# ruff: noqa: E402 (the scripts of the workflow are no package; they are found by path)
 
 import os
 import shutil
@@ -9,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
+from workflow.run.libraries import affected, lay_out
 
-from libraries import affected, lay_out
+ROOT = Path(__file__).parents[1]
 
 TEXT = """
 from ._compiled import compiled

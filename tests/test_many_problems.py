@@ -1,16 +1,14 @@
 """Figure 9 has the same problems and the same outcomes whatever the chunk and the number of threads."""
 
 import logging
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
+from workflow.book import catalogue
 
-import chapters  # noqa: E402 - these stand beside the scripts that the workflow calls
+ROOT = Path(__file__).parents[1]
 
 
 def studied(monkeypatch, **changed):
@@ -18,7 +16,7 @@ def studied(monkeypatch, **changed):
     monkeypatch.chdir(ROOT)
     few = {"widths": [2, 30], "trials": 1100, "plane": 2300, "iterations": 5, "step_size": 20.0, "saturation": 0.1}
     names = {}
-    for cell in chapters.read("max-margin/figure-9").cells:
+    for cell in catalogue.read("max-margin/figure-9").cells:
         if cell.cell_type == "code":
             exec(cell.source, names)
             if "parameters" in cell.metadata.get("tags", []):

@@ -1,5 +1,4 @@
 """Mutants over a small book: what turns, survives, crashes or never ends, what is refused; the lists of the book."""
-# ruff: noqa: E402 (the scripts of the workflow are no package; they are found by path)
 
 import fcntl
 import json
@@ -13,11 +12,10 @@ from pathlib import Path
 import pytest
 from test_workflow import Book
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
+from workflow.book.catalogue import BookError
+from workflow.commands import mutants
 
-import mutants
-from chapters import BookError
+ROOT = Path(__file__).parents[1]
 
 LIBRARY = """
 import os, time
@@ -155,11 +153,11 @@ def test_rows_are_those_of_the_notebook(book):
     assert not book.script("chapter", "good", "--params", "seed=1 step=0.25").returncode
     (claims,) = (book.folder / "build/runs/part/good").glob("*.json")
     code = (
-        "import json, bare, mutants; bare.warm();"
+        "import json; from workflow.commands import mutants; from workflow.run import headless; headless.warm();"
         f"run = mutants.Run('part/good', {values}, None, 60);"
         "(_, outcome), = mutants.outcomes([[run]], 1); print(json.dumps(list(outcome['rows'].values())))"
     )
-    done = book._run([sys.executable, "-c", code], {"PYTHONPATH": str(ROOT / "workflow")})
+    done = book._run([sys.executable, "-c", code], {})
     assert json.loads(done.stdout) == json.loads(claims.read_text())["rows"]
 
 
@@ -233,8 +231,8 @@ def test_two_at_once_are_refused(book):
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_it_leaves_no_process_and_the_record_as_it_was(book, how):
     record = (book.folder / "book/mutants.json").read_bytes() if book.has("book/mutants.json") else None
-    script = [sys.executable, str(ROOT / "workflow/mutants.py")]
-    env = os.environ | {"ONLY": "asleep", "TIMEOUT": "600"}
+    script = [sys.executable, "-m", "workflow.commands.mutants"]
+    env = os.environ | {"ONLY": "asleep", "TIMEOUT": "600", "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(script, cwd=book.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
         assert command.stdout.readline().startswith(b"part/good: 2 rows")  # the mutant's run comes next
         children = Path(f"/proc/{command.pid}/task/{command.pid}/children")

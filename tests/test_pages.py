@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import re
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -13,15 +12,11 @@ import pytest
 import torch
 import yaml
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
+from workflow.book.catalogue import BookError, chapters, pages
+from workflow.site import corrections, drawings, generated_pages, landing_page, markup
+from workflow.sphinx_ext import statement_index
 
-import boxes  # noqa: E402
-import corrections  # noqa: E402
-import drawings  # noqa: E402
-import fragments  # noqa: E402
-import front  # noqa: E402
-from chapters import BookError, chapters, pages  # noqa: E402
+ROOT = Path(__file__).parents[1]
 
 SVG = "http://www.w3.org/2000/svg"
 LIBRARY = sorted((ROOT / "book/library").glob("*.md"))
@@ -73,10 +68,10 @@ class TestWords:
     )
     def test_a_row_is_told_by_the_name_of_its_item(self, item, name):
         arxiv = {"R": "2402.05738", "M": "2410.14581", "T": "2306.13596"}[item[0]]
-        assert fragments.called({"paper": arxiv, "item": item}) == name
+        assert markup.called({"paper": arxiv, "item": item}) == name
 
     def test_a_row_of_no_paper_keeps_its_item(self):
-        assert fragments.called({"paper": None, "item": "rounding"}) == "rounding"
+        assert markup.called({"paper": None, "item": "rounding"}) == "rounding"
 
     def test_nothing_grows_for_ever(self):
         assert "for ever" not in (ROOT / "book/intro.md").read_text("utf-8")
@@ -96,25 +91,26 @@ class TestWords:
     ],
 )
 def test_a_box_is_indexed_by_each_statement_that_it_names(title, names):
-    assert boxes.names(title) == names
+    assert statement_index.names(title) == names
 
 
 class TestFindings:
     """The lines of the first page."""
 
     def test_each_number_is_that_of_the_ledger(self, rows):
-        text = front.findings(rows)
+        text = landing_page.findings(rows)
         found = {row["id"]: row["measured"] for row in rows}
-        told = front.Number(found["max-margin/theorem-2/direction"])
+        told = landing_page.Number(found["max-margin/theorem-2/direction"])
         assert f"${told:tex}$" not in text  # it stands inside a formula
         assert f"{told:tex}" in text
         moved = [row | {"measured": 3e-4} if row["id"] == "max-margin/theorem-2/direction" else row for row in rows]
-        assert "3.0 \\cdot 10^{-4}" in front.findings(moved)
+        assert "3.0 \\cdot 10^{-4}" in landing_page.findings(moved)
 
     def test_a_verdict_that_turns_turns_the_sign(self, rows):
         bad = [row | {"verdict": "not reproduced"} if row["id"] == "rates/step-rules/exponent" else row for row in rows]
         before, after = (
-            next(line for line in front.findings(some).splitlines() if "exponentially" in line) for some in (rows, bad)
+            next(line for line in landing_page.findings(some).splitlines() if "exponentially" in line)
+            for some in (rows, bad)
         )
         assert before.startswith("- [✓]{.verdict .reproduced}")
         assert after.startswith("- [✗]{.verdict .not-reproduced}")
@@ -122,12 +118,12 @@ class TestFindings:
     def test_a_row_that_is_gone_is_refused_by_name(self, rows):
         left = [row for row in rows if row["id"] != "rates/step-rules/exponent"]
         with pytest.raises(BookError, match="tells of rates/step-rules/exponent, which is no row"):
-            front.findings(left)
+            landing_page.findings(left)
 
     def test_printed_sentences_are_counted_once(self, rows):
         rows = [row | {"verdict": "reproduced"} for row in rows]
         rows += [corrected("One.", id="a"), corrected("One.", id="b"), corrected("Two.", id="c")]
-        assert "**2 printed sentences" in front.findings(rows)
+        assert "**2 printed sentences" in landing_page.findings(rows)
 
 
 class TestEnds:
@@ -145,14 +141,14 @@ class TestEnds:
         nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / f"build/executed/{self.CHAPTER}.ipynb")
         (tmp_path / "book").symlink_to(ROOT / "book")
         monkeypatch.chdir(tmp_path)
-        text = front.ends()
+        text = landing_page.ends()
         assert 'viewBox="0 0 7 5"' in text
         assert 'aria-label="Six square grids' in text
         assert f'href="{self.CHAPTER}.html"' in text
 
     def test_there_is_none_before_the_chapter_has_run(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        assert front.ends() == ""
+        assert landing_page.ends() == ""
 
 
 class TestMap:
@@ -160,7 +156,7 @@ class TestMap:
 
     def test_chapters_rest_on_those_above_them(self):
         above = set()
-        for entry in front.entries():
+        for entry in landing_page.entries():
             if entry["chapter"] in chapters():
                 assert set(entry.get("from", ())) & set(chapters()) <= above, entry
                 above.add(entry["chapter"])
@@ -170,15 +166,15 @@ class TestMap:
         assert {entry["chapter"] for entry in told} <= set(chapters())
 
     def test_every_chapter_has_a_row_and_a_link(self, rows):
-        drawn = front.book_map(rows)
-        assert re.findall(r'<a href="([\w/-]+)\.html"', drawn) == [entry["chapter"] for entry in front.entries()]
-        assert {entry["chapter"] for entry in front.entries()} == set(chapters())
+        drawn = landing_page.book_map(rows)
+        assert re.findall(r'<a href="([\w/-]+)\.html"', drawn) == [entry["chapter"] for entry in landing_page.entries()]
+        assert {entry["chapter"] for entry in landing_page.entries()} == set(chapters())
 
     def test_a_chapter_that_the_map_does_not_know_stands_at_the_end_of_its_part(self, monkeypatch):
-        known = front._front()["map"]
+        known = landing_page._front()["map"]
         left = [entry for entry in known if entry["chapter"] != "max-margin/lemma-2"]
-        monkeypatch.setattr(front, "_front", lambda: {"map": left})
-        names = [entry["chapter"] for entry in front.entries()]
+        monkeypatch.setattr(landing_page, "_front", lambda: {"map": left})
+        names = [entry["chapter"] for entry in landing_page.entries()]
         assert names.index("max-margin/lemma-2") == sum(name.startswith("max-margin/") for name in names) - 1
 
     @pytest.mark.parametrize(
@@ -194,7 +190,7 @@ class TestMap:
     def test_the_dot_says_how_the_papers_claims_fare(self, verdicts, kind):
         about = {"chapter": "a/b", "kind": "claim", "of": "paper"}
         others = [about | {"of": "book", "verdict": "fails"}, about | {"chapter": "a/c", "verdict": "not reproduced"}]
-        assert front.standing("a/b", [*others, *(about | {"verdict": verdict} for verdict in verdicts)]) == kind
+        assert landing_page.standing("a/b", [*others, *(about | {"verdict": verdict} for verdict in verdicts)]) == kind
 
 
 class TestCorrections:
@@ -309,16 +305,16 @@ class TestFragments:
         (tmp_path / "book/intro.md").write_text("# One\n\n```{include} _generated/tokens.md\n```\n")
         (tmp_path / "build/ledger.json").write_text("{}")
         monkeypatch.chdir(tmp_path)
-        assert fragments.texts().keys() == {"tokens.md", "ledger.json"}
+        assert generated_pages.texts().keys() == {"tokens.md", "ledger.json"}
 
     def test_every_fragment_is_on_a_page_and_every_page_has_its_fragments(self):
         texts = "".join((ROOT / f"{page}.md").read_text("utf-8") for page in pages())
         asked = set(re.findall(r"_generated/(\w+)\.md", texts)) - {"speed"}
-        assert asked == set(fragments.MADE)
+        assert asked == set(generated_pages.MADE)
 
     def test_a_citation_has_the_books_own_names(self):
         about = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
-        text = front.cite()
+        text = landing_page.cite()
         assert about["title"] in text
         assert about["version"] in text
         for name in ("tarzanagh2023maxmargin", "vasudeva2024implicit", "julistiono2024mirror"):

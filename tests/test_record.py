@@ -1,20 +1,17 @@
 """Recorded runs: what a record holds, and that an edited one is refused."""
-# ruff: noqa: E402 (the scripts of the workflow are no package; they are found by path)
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from test_sweep import SEED, git
 from test_workflow import Book
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
+from workflow.book.catalogue import BookError, source
+from workflow.commands import record
+from workflow.site import markup, runs
 
-import fragments
-import record
-from chapters import BookError, source
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
@@ -45,14 +42,14 @@ def test_a_record_holds_rows_and_what_they_came_from(committed):
 def test_a_page_shows_a_record_as_one(committed, monkeypatch):
     assert committed.script("record", NAME="good", PARAMS="seed=5").returncode == 0
     monkeypatch.chdir(committed.folder)
-    shown = fragments.records()["recorded/good.md"]
+    shown = runs.records()["recorded/good.md"]
     row = next(row for row in record.read(record.FOLDER / "good.json")["rows"] if row["verdict"])
     assert "*Recorded*, not computed in this build: `seed=5`" in shown
-    assert fragments.escaped(row["statement"]) in shown
+    assert markup.escaped(row["statement"]) in shown
     assert "has changed since" not in shown
     path = source("part/good")
     path.write_text(path.read_text() + "\n```{code-cell} ipython3\nmore = 1\n```\n")
-    assert "has changed since" in fragments.records()["recorded/good.md"]
+    assert "has changed since" in runs.records()["recorded/good.md"]
 
 
 def test_a_parameter_that_is_not_there_is_refused(committed):

@@ -1,5 +1,4 @@
 """What a change of the real book runs again: asked of Snakemake over the real sources, without running any of it."""
-# ruff: noqa: E402 (the scripts of the workflow are no package; they are found by path)
 
 import contextlib
 import json
@@ -7,18 +6,15 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from workflow.book import catalogue, dependencies
+from workflow.commands import build as builder
+
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
-
-import chapters
-
-import build as builder
 
 SOURCES = ("book", "lib", "workflow", "_toc.yml", "_config.yml", "requirements.lock", "pyproject.toml", "CITATION.cff")
 NETWORKS = [
@@ -35,10 +31,10 @@ def passing(tmp_path_factory):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, folder / name)
     with contextlib.chdir(folder):
-        listed = chapters.chapters()
-        places = [Path(chapters.mark_code(chapter, {})) for chapter in listed]
-        chapters.mark_code("max-margin/theorem-2", {}, "plans/code")
-        chapters.mark_commit()
+        listed = catalogue.chapters()
+        places = [Path(dependencies.mark_code(chapter, {})) for chapter in listed]
+        dependencies.mark_code("max-margin/theorem-2", {}, "plans/code")
+        dependencies.mark_commit()
         Path("plan.json").write_text(json.dumps({"max-margin/theorem-2": [{"label": "seed=1", "values": {"seed": 1}}]}))
         for chapter in listed:
             places += [Path(f"build/executed/{chapter}.ipynb"), Path(f"build/claims/{chapter}.json")]
@@ -83,36 +79,41 @@ def test_nothing_is_stale_at_first_nor_by_a_stray_file_in_the_library(book):
 
 @pytest.mark.parametrize(
     "path",
-    ["workflow/front.py", "workflow/drawings.py", "workflow/corrections.py", "workflow/new.py", "CITATION.cff",
-     "pyproject.toml"],
-)  # fmt: skip
+    [
+        "workflow/site/landing_page.py",
+        "workflow/sphinx_ext/explore.py",
+        "workflow/site/new.py",
+        "CITATION.cff",
+        "pyproject.toml",
+    ],
+)
 def test_what_pages_show_rebuilds_the_site_and_reruns_no_chapter(book, path):
     Path(path).touch()
     assert jobs(dry_run()) - {"ledger"} == {"site", "accepted"}
 
 
-@pytest.mark.parametrize("name", ["chapter", "execution", "warm"])
+@pytest.mark.parametrize("name", ["commands/chapter", "run/notebook", "book/parameters"])
 def test_module_that_runs_chapters_reruns_them_in_book_and_sweep_alike(book, name):
     Path(f"workflow/{name}.py").touch()
-    assert stale() == sorted(chapters.chapters())
+    assert stale() == sorted(catalogue.chapters())
     assert jobs(dry_run("sweep.smk", plan="plan.json")) == {"one"}
 
 
 def test_module_reruns_the_chapters_that_import_it(book):
-    assert len(chapters.chapters()) > 30
+    assert len(catalogue.chapters()) > 30
     Path("lib/networks.py").touch()
     assert stale() == NETWORKS
 
 
 def test_no_chapter_depends_on_all_modules(book):
     modules = {str(path) for path in Path("lib").glob("*.py")}
-    for chapter in chapters.chapters():
-        assert set(chapters.library_of(chapter)) < modules, chapter
+    for chapter in catalogue.chapters():
+        assert set(dependencies.library_of(chapter)) < modules, chapter
 
 
 def test_sentence_caption_or_tag_reruns_no_chapter(book):
-    for chapter in chapters.chapters():
-        path = chapters.source(chapter)
+    for chapter in catalogue.chapters():
+        path = catalogue.source(chapter)
         text = path.read_text("utf-8").replace("\n## Why it is true\n", "\n## Why it is true\n\nA new sentence.\n")
         text = text.replace("    caption: |\n", "    caption: |\n      A new opening. ").replace(
             "hide-input", "hide-cell"
@@ -123,6 +124,6 @@ def test_sentence_caption_or_tag_reruns_no_chapter(book):
 
 
 def test_changed_cell_reruns_its_chapter(book):
-    path = chapters.source("max-margin/theorem-2")
+    path = catalogue.source("max-margin/theorem-2")
     path.write_text(path.read_text("utf-8").replace("seed: int = 0", "seed: int = 1"), "utf-8")
     assert stale() == ["max-margin/theorem-2"]

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from workflow.book.catalogue import BookError
+from workflow.commands import roundings
+from workflow.site import generated_pages, rows
+
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
-import fragments  # noqa: E402
-import roundings  # noqa: E402
-from chapters import BookError  # noqa: E402
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -61,18 +61,18 @@ def moved(**about):
     ],
 )
 def test_a_page_says_why_rounding_moves_a_number(row, words, tmp_path, monkeypatch):
-    monkeypatch.setattr(fragments, "REASONS", tmp_path / "reasons.yml")
-    fragments.REASONS.write_text("part/good/half: somebody found out\n")
-    assert words in fragments.why_moved(row)
+    monkeypatch.setattr(generated_pages, "REASONS", tmp_path / "reasons.yml")
+    rows.REASONS.write_text("part/good/half: somebody found out\n")
+    assert words in rows.why_moved(row)
 
 
 def test_rounding_error_needs_no_reason():
-    assert fragments.is_rounding_error(moved())
-    assert not fragments.is_rounding_error(moved(spread=2e-7))
-    assert not fragments.is_rounding_error(moved(measured=1e-4, bound=1.0))
+    assert rows.is_rounding_error(moved())
+    assert not rows.is_rounding_error(moved(spread=2e-7))
+    assert not rows.is_rounding_error(moved(measured=1e-4, bound=1.0))
 
 
 def test_a_number_that_moves_for_no_reason_that_is_known_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(fragments, "REASONS", tmp_path / "reasons.yml")
+    monkeypatch.setattr(generated_pages, "REASONS", tmp_path / "reasons.yml")
     with pytest.raises(BookError, match=r"rounding moves part/good/half from 0\.1 by 0\.05: say why in"):
-        fragments.why_moved(moved(measured=0.1, spread=0.05, bound=1.0))
+        rows.why_moved(moved(measured=0.1, spread=0.05, bound=1.0))

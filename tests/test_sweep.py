@@ -1,5 +1,4 @@
 """Sweeps over small books: what they leave, what they run again, what they refuse, and what may be recorded."""
-# ruff: noqa: E402 (the scripts of the workflow are no package; they are found by path)
 
 import csv
 import json
@@ -15,11 +14,10 @@ from pathlib import Path
 import pytest
 from test_workflow import Book
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
+from workflow.book import fresh_seeds
+from workflow.commands import sweep
 
-import robustness
-import sweep
+ROOT = Path(__file__).parents[1]
 
 SEED = "seed: int = 3  # of nothing\n"
 
@@ -31,7 +29,7 @@ def book(tmp_path):
 
 def command():
     """Return the call that `make sweep` makes."""
-    return [sys.executable, ROOT / "workflow/sweep.py"]
+    return [sys.executable, "-m", "workflow.commands.sweep"]
 
 
 def swept(book, name="good", seeds="", **env):
@@ -219,8 +217,8 @@ def test_values_of_a_file_are_combined_with_the_seeds_and_told_apart(book):
 def test_full_disk_is_one_sentence_a_run_and_the_others_go_on(book):
     book.add("good", 'if seed == 2: print("x" * 2_000_000)')
     limit = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6)); sys.argv.pop(0); "
-    code = limit + "sys.path.insert(0, sys.argv[0].rpartition('/')[0]); runpy.run_path(sys.argv[0], {}, '__main__')"
-    process = book._run([sys.executable, "-c", code, command()[1]], {"NAME": "good", "SEEDS": "1:2", "JOBS": "2"})
+    code = limit + "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+    process = book._run([sys.executable, "-c", code, command()[2]], {"NAME": "good", "SEEDS": "1:2", "JOBS": "2"})
     assert process.returncode == 1
     assert "Traceback" not in process.stderr
     last = process.stderr.splitlines()[-1]
@@ -296,7 +294,7 @@ def test_bad_input_is_one_sentence_and_nothing_runs(tmp_path, monkeypatch, varia
     Book(tmp_path).add("good")
     for name, text in FILES.items():
         Path(name).write_text(text)
-    robustness.RECORD.write_text(json.dumps({"part/good": RECORDED}))
+    fresh_seeds.RECORD.write_text(json.dumps({"part/good": RECORDED}))
     for name, value in ({"NAME": "good", "SEEDS": "1:2", "PARAMETERS": "", "RECORD": ""} | variables).items():
         monkeypatch.setenv(name, value)
     with pytest.raises(sweep.BookError) as refusal:

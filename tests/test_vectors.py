@@ -2,9 +2,7 @@
 
 import io
 import re
-import sys
 import xml.etree.ElementTree as ET
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,35 +10,33 @@ import pytest
 from sphinx.application import Sphinx
 
 from lib import figures
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "workflow"))
-import vectors
+from workflow.sphinx_ext import inline_svg
 
 GROUNDS = {"light": "#ffffff", "dark": "#121212"}
 
 
 def contrast(colour, ground):
-    low, high = sorted(vectors.linear(each) @ [0.2126, 0.7152, 0.0722] + 0.05 for each in (colour, ground))
+    low, high = sorted(inline_svg.linear(each) @ [0.2126, 0.7152, 0.0722] + 0.05 for each in (colour, ground))
     return high / low
 
 
 @pytest.mark.parametrize("colour", [*figures.PALETTE, figures.MUTED])
 def test_a_name_can_be_read_on_both_grounds(colour):
     assert contrast(colour, GROUNDS["light"]) >= 4.5
-    assert contrast(vectors.dark(colour), GROUNDS["dark"]) >= 4.5
+    assert contrast(inline_svg.dark(colour), GROUNDS["dark"]) >= 4.5
 
 
 def test_shades_for_the_dark_stay_apart_and_keep_their_hue():
-    shades = [vectors.dark(colour) for colour in figures.PALETTE]
+    shades = [inline_svg.dark(colour) for colour in figures.PALETTE]
     assert len(set(shades)) == len(shades)
     for colour, shade in zip(figures.PALETTE, shades, strict=True):
-        light, night = vectors.linear(colour), vectors.linear(shade)
+        light, night = inline_svg.linear(colour), inline_svg.linear(shade)
         assert light.argmax() == night.argmax()
         assert light.argmin() == night.argmin()
 
 
 def test_grey_stays_grey_and_turns_around():
-    shades = [vectors.dark(f"#{k:02x}{k:02x}{k:02x}") for k in (30, 90, 160, 224)]
+    shades = [inline_svg.dark(f"#{k:02x}{k:02x}{k:02x}") for k in (30, 90, 160, 224)]
     parts = [[int(shade[k : k + 2], 16) for k in (1, 3, 5)] for shade in shades]
     assert max(np.ptp(part) for part in parts) <= 1
     assert [part[0] for part in parts] == sorted((part[0] for part in parts), reverse=True)
@@ -66,7 +62,7 @@ def house_style():
 
 
 def test_a_drawing_has_the_colours_of_the_page():
-    made = vectors.inlined(drawing(GD=figures.BLUE, own="#8855aa"), "Two lines & more.", "drawing-a")
+    made = inline_svg.inlined(drawing(GD=figures.BLUE, own="#8855aa"), "Two lines & more.", "drawing-a")
     root = ET.fromstring(made)
     assert (root.get("role"), root.get("aria-label"), root.get("class")) == ("img", "Two lines & more.", "drawing")
     style = root.find("style").text
@@ -75,24 +71,24 @@ def test_a_drawing_has_the_colours_of_the_page():
     assert "currentColor" in body
     for colour in (figures.BLUE, "#8855aa"):
         variable = re.search(rf"(--\w+):{colour}", style)[1]
-        assert f"{variable}:{vectors.dark(colour)}" in style.partition("data-theme=dark")[2]
+        assert f"{variable}:{inline_svg.dark(colour)}" in style.partition("data-theme=dark")[2]
         assert f"stroke: var({variable})" in body
 
 
 def test_a_drawing_has_no_ground_of_its_own():
-    made = vectors.inlined(drawing(GD=figures.BLUE), "A line.", "drawing-a")
+    made = inline_svg.inlined(drawing(GD=figures.BLUE), "A line.", "drawing-a")
     fills = re.findall(r"<path d=\"([^\"]*)\" style=\"fill: var\(--pst-color-background", made)
     assert all(len(path) < 60 for path in fills)
 
 
 def test_the_library_and_the_page_agree_on_ink_and_paper():
-    assert set(vectors.PAGE) == {figures.INK, figures.PAPER, figures.LIGHT}
-    assert f"stroke: {figures.LIGHT}" in vectors.inlined(drawing(GD=figures.LIGHT), "A line.", "drawing-a")
+    assert set(inline_svg.PAGE) == {figures.INK, figures.PAPER, figures.LIGHT}
+    assert f"stroke: {figures.LIGHT}" in inline_svg.inlined(drawing(GD=figures.LIGHT), "A line.", "drawing-a")
 
 
 def test_two_drawings_on_a_page_share_no_id_and_miss_none():
     text = drawing(GD=figures.BLUE)
-    made = [ET.fromstring(vectors.inlined(text, "A line.", name)) for name in ("drawing-a", "drawing-b")]
+    made = [ET.fromstring(inline_svg.inlined(text, "A line.", name)) for name in ("drawing-a", "drawing-b")]
     ids = [{element.get("id") for element in root.iter()} - {None} for root in made]
     assert not ids[0] & ids[1]
     for root, own in zip(made, ids, strict=True):
@@ -104,7 +100,7 @@ def test_two_drawings_on_a_page_share_no_id_and_miss_none():
 
 def test_a_drawing_is_smaller_and_looks_the_same():
     text = drawing(GD=figures.BLUE, flow=figures.VIOLET)
-    made = vectors.inlined(text, "Lines.", "drawing-a")
+    made = inline_svg.inlined(text, "Lines.", "drawing-a")
     assert len(made) < 0.85 * len(text)
     numbers = [
         [float(k) for path in re.findall(r' d="([^"]*)"', part) for k in re.findall(r"-?\d+\.?\d*", path)]
@@ -116,7 +112,7 @@ def test_a_drawing_is_smaller_and_looks_the_same():
 def test_only_drawings_of_matplotlib_are_put_into_the_page(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
-    (source / "conf.py").write_text("extensions = ['vectors', 'myst_parser']\n")
+    (source / "conf.py").write_text("extensions = ['workflow.sphinx_ext.inline_svg', 'myst_parser']\n")
     (source / "ours.svg").write_text(drawing(GD=figures.BLUE))
     (source / "other.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
     (source / "index.md").write_text(

@@ -1,5 +1,4 @@
 """The workflow over small books: what runs, what does not run again, and what a failure looks like."""
-# ruff: noqa: E402 (the scripts of the workflow are no package; they are found by path)
 
 import dataclasses
 import json
@@ -14,18 +13,14 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from lib import ledger
+from lib import ledger as table
 
 # pytest-xdist gives each class below to one worker, and the rest to another.
+from workflow.book import catalogue, dependencies, ledger
+from workflow.commands import data
+from workflow.site import check, chips, generated_pages, markup, rows, runs, scoreboard
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "workflow"))
-
-import chapters
-import check_site
-import claims
-import data
-import fragments
 
 CAPTION = """---
 mystnb: {figure: {caption: Something to see}}
@@ -95,7 +90,7 @@ class Book:
 
     def command(self, *targets):
         """Return the call that `make book` makes."""
-        return [sys.executable, ROOT / "workflow/build.py", *targets]
+        return [sys.executable, "-m", "workflow.commands.build", *targets]
 
     def build(self, target="build/ledger.json", parameters="", **env):
         """Run the workflow; return the finished process."""
@@ -103,11 +98,11 @@ class Book:
 
     def script(self, name, *arguments, **env):
         """Run one script of the workflow, as make does."""
-        return self._run([sys.executable, ROOT / f"workflow/{name}.py", *arguments], env)
+        return self._run([sys.executable, "-m", f"workflow.commands.{name}", *arguments], env)
 
     def _run(self, command, env):
         return subprocess.run(
-            command, cwd=self.folder, env=os.environ | env, capture_output=True, text=True, timeout=240, check=False
+            command, cwd=self.folder, env=os.environ | {"PYTHONPATH": str(ROOT)} | env, capture_output=True, text=True, timeout=240, check=False
         )
 
     def running(self):
@@ -138,12 +133,12 @@ def inside(tmp_path, monkeypatch):
 
 
 def test_words_shared_with_the_library_are_the_same():
-    assert claims.MIME == ledger.MIME
-    assert list(claims.PLURAL) == list(ledger.VERDICTS) == list(fragments.SIGNS)
-    assert fragments.SIGNS == ledger.VERDICTS
-    assert fragments.RELATIONS == ledger.RELATIONS
-    assert {*claims.FIELDS, "name"} == {field.name for field in dataclasses.fields(ledger.Row)}
-    assert set(claims.HELD) == {verdict for verdict, sign in ledger.VERDICTS.items() if sign in "✓✎"}
+    assert ledger.MIME == table.MIME
+    assert list(ledger.PLURAL) == list(table.VERDICTS) == list(markup.SIGNS)
+    assert markup.SIGNS == table.VERDICTS
+    assert markup.RELATIONS == table.RELATIONS
+    assert {*ledger.FIELDS, "name"} == {field.name for field in dataclasses.fields(table.Row)}
+    assert set(ledger.HELD) == {verdict for verdict, sign in table.VERDICTS.items() if sign in "✓✎"}
 
 
 class TestWholeBook:
@@ -183,7 +178,7 @@ class TestWholeBook:
         for path in (book.folder / "build/html").rglob("*.*"):
             assert str(book.folder).encode() not in path.read_bytes(), f"{path} names this machine"
 
-        assert book.script("claims", "accept").returncode == 0
+        assert book.script("ledger", "accept").returncode == 0
         second = book.build("all")
         assert second.returncode == 0, second.stderr
         assert "site:" not in second.stdout, "the site is not built again to compare"
@@ -221,31 +216,6 @@ def alive(process):
     except ProcessLookupError:
         return False
     return True
-
-
-class TestWarmKernels:
-    """Kernels that are forked from a process that has the imports behind it."""
-
-    def test_warm_kernels_leave_what_cold_ones_leave(self, book):
-        names = "first", "second", "third", "fourth"
-        for name in names:
-            book.add(name, PICTURE)
-        done = book.build(JOBS="1")
-        assert done.returncode == 0
-        assert "kernel" not in done.stdout + done.stderr
-        modules = list(map(int, (book.folder / "kernels.txt").read_text().split()))
-        assert max(modules) > min(modules) + 500, "the last have what they did not ask for"
-        for name in names:
-            assert book.script("chapter", name).returncode == 0
-            published = (book.folder / f"build/executed/part/{name}.ipynb").read_bytes()
-            assert b"image/png" in published
-            assert b"image/svg+xml" in published
-            assert published == (book.folder / f"build/runs/part/{name}/defaults.ipynb").read_bytes()
-
-    def test_kernel_starts_cold_where_nobody_answers(self, book):
-        book.add("good")
-        done = book.script("chapter", "good", WARM_KERNELS=str(book.folder / "nobody"))
-        assert done.returncode == 0, done.stderr
 
 
 FAILING = {
@@ -423,7 +393,7 @@ class TestSeveralAtOnce:
 
     def test_two_seeds_of_one_chapter(self, book):
         book.add("good", "time.sleep(1)")
-        command = [sys.executable, ROOT / "workflow/chapter.py", "good", "--params"]
+        command = [sys.executable, "-m", "workflow.commands.chapter", "good", "--params"]
         looks = [self.begin(book, [*command, f"seed={seed}"]) for seed in (1, 2)]
         for look in looks:
             assert look.wait(timeout=60) == 0, look.stderr.read()
@@ -451,8 +421,8 @@ def test_full_disk_is_one_sentence_and_what_was_there_stays(book):
     before = (book.folder / "build/executed/part/good.ipynb").read_bytes()
     book.add("good", 'print("x" * 2_000_000)')
     limit = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6)); sys.argv.pop(0); "
-    command = limit + "sys.path.insert(0, sys.argv[0].rpartition('/')[0]); runpy.run_path(sys.argv[0], {}, '__main__')"
-    process = book._run([sys.executable, "-c", command, ROOT / "workflow/chapter.py", "good", "--publish"], {})
+    command = limit + "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+    process = book._run([sys.executable, "-c", command, "workflow.commands.chapter", "good", "--publish"], {})
     assert process.returncode == 1
     assert "Traceback" not in process.stderr
     (line,) = process.stderr.splitlines()
@@ -504,7 +474,7 @@ def test_what_the_library_logs_is_shown_while_it_runs_and_not_kept_and_a_warning
 def test_list_says_what_a_chapter_reproduces_and_takes(book):
     page = book.add("good").folder / "book/part/good.md"
     page.write_text(page.read_text().replace("# how far", "# how far, above 0, at most seed"))
-    process = book.script("fragments")
+    process = book.script("list")
     assert process.stdout.splitlines() == [
         "part/good: Chapter good [Theorem 1]",
         "    seed: int = 3, step: float = 0.5 (above 0, at most seed), loss: str = 'logistic', exact: bool = False",
@@ -516,9 +486,9 @@ def test_name_of_two_chapters_is_ambiguous(inside):
     shutil.copy("book/part/good.md", "book/other/good.md")
     with open("_toc.yml", "a") as toc:
         toc.write("  - file: book/other/good\n")
-    with pytest.raises(chapters.BookError, match="'good' may be any of part/good, other/good"):
-        chapters.find("good")
-    assert chapters.find("other/good") == "other/good"
+    with pytest.raises(catalogue.BookError, match="'good' may be any of part/good, other/good"):
+        catalogue.find("good")
+    assert catalogue.find("other/good") == "other/good"
 
 
 @pytest.mark.parametrize(
@@ -537,10 +507,10 @@ def test_library_files_of_a_chapter(inside, code, expected):
     Path("book/part/good.md").write_text(HEADER.format(name="good", code=code, extra=""))
     Path("lib/notes.txt").touch()
     files = {f"lib/{name}.py" for name in expected | {"__init__", "ledger"}}  # which the chapter above has anyway
-    assert chapters.library_of("part/good") == sorted(files)
+    assert dependencies.library_of("part/good") == sorted(files)
     Path("lib/table.csv").touch()
     Path("lib/unused.py").write_text('TABLE = "table.csv"\n')  # whatever module names a file, any may read it
-    assert chapters.library_of("part/good") == sorted([*files, "lib/table.csv"])
+    assert dependencies.library_of("part/good") == sorted([*files, "lib/table.csv"])
 
 
 # The ledger.
@@ -552,7 +522,7 @@ def collected(*rows, changed=None):
     report |= {"threads": 1, "cpu": "Some CPU"}
     Path("build/claims/part").mkdir(parents=True, exist_ok=True)
     Path("build/claims/part/good.json").write_text(json.dumps(report))
-    claims.collect()
+    ledger.collect()
 
 
 def row(name="half", measured=1e-3, item="Theorem 1", bound=1e-2, kind="claim", **about):
@@ -566,9 +536,9 @@ def row(name="half", measured=1e-3, item="Theorem 1", bound=1e-2, kind="claim", 
 
 def test_ledger_holds_what_the_lock_accepted(inside):
     collected(row(), row("null", kind="baseline"))
-    claims.accept()
-    claims.compare()
-    assert json.loads(claims.LOCK.read_text()) == {
+    ledger.accept()
+    ledger.compare()
+    assert json.loads(ledger.LOCK.read_text()) == {
         "part/good/half": {"verdict": "reproduced", "measured": 1e-3, "tolerance": row()["tolerance"]},
         "part/good/null": {"verdict": None, "measured": 1e-3, "tolerance": row(kind="baseline")["tolerance"]},
     }
@@ -576,7 +546,7 @@ def test_ledger_holds_what_the_lock_accepted(inside):
 
 def test_ledger_has_the_fields_of_the_contract(inside):
     collected(row())
-    (entry,) = json.loads(claims.LEDGER.read_text())["claims"]
+    (entry,) = json.loads(ledger.LEDGER.read_text())["claims"]
     fields = (
         "id paper item statement quote kind of source set measured interval bound relation tolerance smallest_effect "
         "recorded verdict chapter parameters note"
@@ -599,34 +569,34 @@ def test_ledger_has_the_fields_of_the_contract(inside):
 )
 def test_ledger_that_left_the_lock_fails_until_accepted(inside, rows, line):
     collected(row())
-    claims.accept()
+    ledger.accept()
     collected(*rows)
-    with pytest.raises(claims.BookError) as failure:
-        claims.compare()
+    with pytest.raises(ledger.BookError) as failure:
+        ledger.compare()
     assert f"part/good/{line}" in str(failure.value)
     assert "make accept" in str(failure.value)
-    claims.accept()
-    claims.compare()
+    ledger.accept()
+    ledger.compare()
 
 
 def test_measured_value_may_move_by_its_tolerance(inside):
     collected(row())
-    claims.accept()
+    ledger.accept()
     collected(row(measured=1e-3 + 0.9 * row()["tolerance"]))
-    claims.compare()
+    ledger.compare()
 
 
 def rounded(spread, **more):
     """Write that other roundings moved a row so far."""
     entry = {"rows": {"half": {"spread": spread} | more}}
-    claims.SPREADS.write_text(json.dumps({"part/good": entry}))
+    ledger.SPREADS.write_text(json.dumps({"part/good": entry}))
 
 
 @pytest.mark.parametrize(
     ("measured", "spread", "tolerance"),
     [
         (1e-3, 1e-5, 1e-4),  # what the library gives every row
-        (1e-3, 9e-5, claims.FACTOR * 9e-5),
+        (1e-3, 9e-5, ledger.FACTOR * 9e-5),
         (1e-3, 1e-2, 9e-3),  # as far as its bound
         (1e-9, 1e-9, 1e-4),  # rounding error, of which the bound is what counts
         (9.9e-3, 1e-2, 1e-4),
@@ -635,51 +605,51 @@ def rounded(spread, **more):
 def test_a_number_may_move_by_a_multiple_of_its_spread_but_not_past_its_bound(inside, measured, spread, tolerance):
     rounded(spread)
     collected(row(measured=measured))
-    claims.accept()
-    assert json.loads(claims.LOCK.read_text())["part/good/half"]["tolerance"] == pytest.approx(tolerance, rel=1e-4)
+    ledger.accept()
+    assert json.loads(ledger.LOCK.read_text())["part/good/half"]["tolerance"] == pytest.approx(tolerance, rel=1e-4)
     for way in (-0.99, 0.99):
         collected(row(measured=measured + way * tolerance))
-        claims.compare()
+        ledger.compare()
     collected(row(measured=measured - 1.01 * tolerance))
-    with pytest.raises(claims.BookError, match="half: measured"):
-        claims.compare()
+    with pytest.raises(ledger.BookError, match="half: measured"):
+        ledger.compare()
 
 
 def test_a_row_that_a_measured_rounding_turned_may_turn_again(inside):
     rounded(1e-2, turned=["two threads"])
     collected(row())
-    claims.accept()
+    ledger.accept()
     collected(row(measured=2e-2))
-    claims.compare()
+    ledger.compare()
     collected(row(measured=1e-1))
-    with pytest.raises(claims.BookError, match="half: measured"):
-        claims.compare()
+    with pytest.raises(ledger.BookError, match="half: measured"):
+        ledger.compare()
 
 
 def test_rows_without_a_measured_spread_are_named(inside, capsys):
     collected(row())
-    claims.accept()
+    ledger.accept()
     assert 'make roundings RECORD=1 NAME="part/good"' in capsys.readouterr().out
 
 
 def test_rows_of_changed_parameters_are_not_compared_and_not_accepted(inside):
     collected(row())
-    claims.accept()
-    accepted = claims.LOCK.read_text()
+    ledger.accept()
+    accepted = ledger.LOCK.read_text()
     collected(row(measured=1), changed={"seed": 1})
-    claims.compare()
-    claims.accept()
-    assert claims.LOCK.read_text() == accepted
+    ledger.compare()
+    ledger.accept()
+    assert ledger.LOCK.read_text() == accepted
 
 
 def test_two_rows_of_one_name_are_refused(inside):
-    with pytest.raises(claims.BookError, match="part/good/half: two rows of this chapter have the name 'half'"):
+    with pytest.raises(ledger.BookError, match="part/good/half: two rows of this chapter have the name 'half'"):
         collected(row(), row())
 
 
 def test_item_that_no_paper_has_is_refused(inside):
     with pytest.raises(
-        claims.BookError, match=r"part/good/half: 'Theorem 9' of 2306.13596 is not in book/statements.yml"
+        ledger.BookError, match=r"part/good/half: 'Theorem 9' of 2306.13596 is not in book/statements.yml"
     ):
         collected(row(item="Theorem 9"))
     collected(row(item="Theorem 9", of="book") | {"paper": None})
@@ -687,7 +657,7 @@ def test_item_that_no_paper_has_is_refused(inside):
 
 def test_a_control_of_what_the_chapter_does_not_claim_is_refused(inside):
     with pytest.raises(
-        claims.BookError, match="part/good/broken: a control of 'Theorem 2', of which this chapter claims nothing"
+        ledger.BookError, match="part/good/broken: a control of 'Theorem 2', of which this chapter claims nothing"
     ):
         collected(row(), row("broken", kind="control", item="Theorem 2"))
 
@@ -711,24 +681,24 @@ STANDING = {
 @pytest.mark.parametrize("standing", STANDING)
 def test_an_item_stands_where_all_its_rows_put_it(inside, standing):
     collected(*STANDING[standing])
-    (_, (first, second)) = fragments.papers()[0]
+    (_, (first, second)) = scoreboard.papers()[0]
     assert (first.standing(), second.standing()) == (standing, "not tested")
-    for where in fragments.STANDINGS:
+    for where in scoreboard.STANDINGS:
         count = (standing == where) + (where == "not tested")
-        assert f"| {where} | {count} | {count} |" in fragments.totals()
-    assert "| **statements** | 2 | 2 |" in fragments.totals()
+        assert f"| {where} | {count} | {count} |" in scoreboard.totals()
+    assert "| **statements** | 2 | 2 |" in scoreboard.totals()
 
 
 def test_totals_count_statements_once_and_not_rows_controls_or_findings(inside):
     collected(row())
-    few = [line for line in fragments.totals().splitlines() if line.startswith("|")]
+    few = [line for line in scoreboard.totals().splitlines() if line.startswith("|")]
     collected(
         *(row(f"more-{k}") for k in range(5)), row("ours", of="book", measured=1), row("null", kind="baseline"),
         *(row(f"broken-{k}", kind="control", measured=1) for k in range(2)),
     )  # fmt: skip
-    assert [line for line in fragments.totals().splitlines() if line.startswith("|")] == few
-    assert "which no paper states, 1 fails. Of all controls: 2 controls fail as they must." in fragments.totals()
-    assert "Another 1 numbers are baselines" in fragments.totals()
+    assert [line for line in scoreboard.totals().splitlines() if line.startswith("|")] == few
+    assert "which no paper states, 1 fails. Of all controls: 2 controls fail as they must." in scoreboard.totals()
+    assert "Another 1 numbers are baselines" in scoreboard.totals()
 
 
 def test_scoreboard_says_what_failed_and_what_was_corrected(inside):
@@ -736,7 +706,7 @@ def test_scoreboard_says_what_failed_and_what_was_corrected(inside):
         row(), row("worse", measured=1), row("changed", **QUOTED), row("broken", measured=1, kind="control"),
         row("ours", of="book", measured=2), row("null", kind="baseline"),
     )  # fmt: skip
-    text = fragments.scoreboard()
+    text = scoreboard.scoreboard()
     line = line_of("Theorem 1", text)
     assert line.startswith("| {doc}`Theorem 1 <part/good>`: A \\| b (printed; restored)<br>")
     assert "[✗]{.verdict .not-reproduced} It is so: 1, asked ≤&nbsp;0.01" in line
@@ -748,23 +718,23 @@ def test_scoreboard_says_what_failed_and_what_was_corrected(inside):
     assert "| [▮]{.verdict .fails-as-it-must} 1&nbsp;✓ | not yet swept | not yet tried |" in line
     (own,) = (line for line in text.splitlines() if line.startswith("| {doc}`Chapter good <part/good>`"))
     assert "[✗]{.verdict .fails} It is so: 2, asked ≤&nbsp;0.01 | [▮]{.verdict .fails} 1&nbsp;✗ | – |" in own
-    assert "> It \\*always\\* holds." in fragments.corrections()
-    assert fragments.corrections().count("> ") == 1
-    assert fragments.rows().count("\n| ") == 2 + 6
-    assert "{doc}`Chapter good <part/good>` | Theorem 1 | 1.0 s |" in fragments.runs()
+    assert "> It \\*always\\* holds." in generated_pages.corrections()
+    assert generated_pages.corrections().count("> ") == 1
+    assert rows.rows().count("\n| ") == 2 + 6
+    assert "{doc}`Chapter good <part/good>` | Theorem 1 | 1.0 s |" in runs.runs()
 
 
 def test_chapters_that_were_not_read_row_by_row_are_provisional(inside):
     collected(row(set="before"))
-    assert "In 0 of 1 chapters every row was read anew" in fragments.scoreboard()
-    assert "Provisional" in fragments.rows()
+    assert "In 0 of 1 chapters every row was read anew" in scoreboard.scoreboard()
+    assert "Provisional" in rows.rows()
     Path("book/statements.yml").write_text("finished: [part/good]\n" + Path("book/statements.yml").read_text())
-    assert "In 1 of 1 chapters every row was read anew" in fragments.totals()
-    assert "1 bounds were set before." in fragments.totals()
-    assert "Provisional" not in fragments.rows()
+    assert "In 1 of 1 chapters every row was read anew" in scoreboard.totals()
+    assert "1 bounds were set before." in scoreboard.totals()
+    assert "Provisional" not in rows.rows()
     Path("book/statements.yml").write_text("finished: [part/bad]\n" + STATEMENTS)
-    with pytest.raises(claims.BookError, match="calls 'part/bad' finished: name one of part/good"):
-        fragments.totals()
+    with pytest.raises(ledger.BookError, match="calls 'part/bad' finished: name one of part/good"):
+        scoreboard.totals()
 
 
 def swept(held=19, of=20, code="a1", name="half", block=(1000, 1019), **more):
@@ -792,19 +762,19 @@ def swept(held=19, of=20, code="a1", name="half", block=(1000, 1019), **more):
 )
 def test_fresh_seeds_are_shown_where_the_code_is_the_same(inside, given, text):
     collected(row())
-    assert "| not yet swept |" in fragments.rows()
+    assert "| not yet swept |" in rows.rows()
     swept(**given)
-    assert f"| {text} |" in fragments.rows()
-    assert text in line_of("Theorem 1", fragments.scoreboard())
-    assert "{download}`robustness.json <robustness.json>` (fresh seeds)" in fragments.scoreboard()
+    assert f"| {text} |" in rows.rows()
+    assert text in line_of("Theorem 1", scoreboard.scoreboard())
+    assert "{download}`robustness.json <robustness.json>` (fresh seeds)" in scoreboard.scoreboard()
 
 
 def noted(*rows, code="computed = 1\n\nmore = 2"):
     """Return what the page of the chapter is told of a run with these rows."""
-    shown = nbformat.v4.new_output("display_data", {claims.MIME: list(rows)})
+    shown = nbformat.v4.new_output("display_data", {ledger.MIME: list(rows)})
     cells = [nbformat.v4.new_code_cell(text) for text in (code, "tell('good', n=1)", "show('tab-good', verdict())")]
     cells[-1].outputs = [shown]
-    return fragments.about("part/good", nbformat.v4.new_notebook(cells=cells))
+    return chips.about("part/good", nbformat.v4.new_notebook(cells=cells))
 
 
 def test_a_page_is_told_its_verdicts_where_they_stand_and_what_the_run_costs(inside):
@@ -851,7 +821,7 @@ def test_a_page_without_a_run_is_told_so(inside):
     ],
 )  # fmt: skip
 def test_cells_that_show_what_came_out_are_known(code, does):
-    assert chapters.presents(code) == does
+    assert catalogue.presents(code) == does
 
 
 @pytest.mark.parametrize(
@@ -864,24 +834,24 @@ def test_cells_that_show_what_came_out_are_known(code, does):
     ],
 )
 def test_what_a_record_notes_of_code_is_without_comments(code, left):
-    assert chapters.without_comments(code) == left
+    assert dependencies.without_comments(code) == left
 
 
 def test_a_comment_changes_what_is_built_and_not_what_was_recorded(inside):
-    before, recorded = chapters.hash_of("part/good", {}), chapters.recorded_hash("part/good")
+    before, recorded = dependencies.hash_of("part/good", {}), dependencies.recorded_hash("part/good")
     page = Path("book/part/good.md")
     page.write_text(page.read_text().replace("# how far", "# how far, above 0"))
-    assert chapters.hash_of("part/good", {}) != before
-    assert chapters.recorded_hash("part/good") == recorded
+    assert dependencies.hash_of("part/good", {}) != before
+    assert dependencies.recorded_hash("part/good") == recorded
     page.write_text(page.read_text().replace("step: float = 0.5", "step: float = 0.6"))
-    assert chapters.recorded_hash("part/good") != recorded
+    assert dependencies.recorded_hash("part/good") != recorded
 
 
 def test_the_scoreboard_names_the_least_certain_claim(inside):
     collected(row(), row("other"))
     swept(held=3)
     assert "| least: 3 of 20 (0.05 to 0.36, seeds 1000 to 1019); 1 not |" in line_of(
-        "Theorem 1", fragments.scoreboard()
+        "Theorem 1", scoreboard.scoreboard()
     )
 
 
@@ -900,9 +870,9 @@ def test_mutants_are_shown_where_the_code_is_the_same(inside, code, turned, text
     mutant = {"near": True, "what": "a sign", "chapters": tried}
     gross = {"near": False, "what": "no step", "chapters": {"part/other": tried["part/good"]}}
     Path("book/mutants.json").write_text(json.dumps({"commit": "c", "mutants": {"sign": mutant, "step": gross}}))
-    assert f"| {text} |" in fragments.rows()
-    assert f"| {items} |" in line_of("Theorem 1", fragments.scoreboard())
-    assert "{download}`mutants.json <mutants.json>`" in fragments.scoreboard()
+    assert f"| {text} |" in rows.rows()
+    assert f"| {items} |" in line_of("Theorem 1", scoreboard.scoreboard())
+    assert "{download}`mutants.json <mutants.json>`" in scoreboard.scoreboard()
 
 
 # The built site.
@@ -919,7 +889,7 @@ FIGURE = '<div class="cell_output"><figure><img src="a.png" alt="Two paths"><fig
     ],
 )
 def test_sound_page_has_no_fault(body):
-    assert check_site.page_faults(f"<article>{body}</article>") == []
+    assert check.page_faults(f"<article>{body}</article>") == []
 
 
 @pytest.mark.parametrize(
@@ -948,7 +918,7 @@ def test_sound_page_has_no_fault(body):
     ],
 )
 def test_fault_of_a_page_is_found(body, fault):
-    (found,) = check_site.page_faults(f"<article>{body}</article>")
+    (found,) = check.page_faults(f"<article>{body}</article>")
     assert fault in found
 
 
@@ -961,7 +931,7 @@ def test_faults_of_a_site_are_all_found(tmp_path):
     (staged / "raw.md").write_text("```{code-cell}\n1\n```\n")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 + 1", id="a")])
     nbformat.write(notebook, staged / "stale.ipynb")
-    assert check_site.faults(html, staged, ["there", "missing"]) == [
+    assert check.faults(html, staged, ["there", "missing"]) == [
         "missing: in _toc.yml, but not in the site",
         "stale.ipynb: code cell 1 was not run",
         "stale.ipynb: no code cell has an output",

@@ -71,7 +71,7 @@ def claims_of(text):
     return write("build/claims/part/good.json", text)
 
 
-CHAPTER, LIST, COLLECT = ["chapter", "good"], ["fragments"], ["claims", "collect"]
+CHAPTER, LIST, COLLECT = ["chapter", "good"], ["list"], ["ledger", "collect"]
 LEDGER = write("build/ledger.json", '{"claims": []}')
 REFUSED = {
     # parameters of a chapter
@@ -261,18 +261,18 @@ REFUSED = {
     ),
     "half a ledger": (
         write("build/ledger.json", '{"cl'),
-        ["claims", "compare"],
+        ["ledger", "compare"],
         "build/ledger.json is half written: delete it and run it again",
     ),
-    "no ledger": (nothing, ["claims", "accept"], "there is no build/ledger.json: run make book"),
+    "no ledger": (nothing, ["ledger", "accept"], "there is no build/ledger.json: run make book"),
     "lock with a conflict": (
         both(LEDGER, write("book/ledger.lock.json", "<<<<<<< HEAD\n{}\n")),
-        ["claims", "compare"],
+        ["ledger", "compare"],
         "book/ledger.lock.json is not JSON (Expecting value: mend it by hand, or take that of git",
     ),
     "lock that is a list": (
         both(LEDGER, write("book/ledger.lock.json", "[]")),
-        ["claims", "compare"],
+        ["ledger", "compare"],
         "book/ledger.lock.json is not JSON (no object): mend it by hand, or take that of git",
     ),
 }
@@ -281,12 +281,10 @@ REFUSED = {
 def line_of(command):
     """Run a script of the workflow in this process, as make does in another; the line that it ends with."""
     name, *arguments = command
-    script = str(ROOT / f"workflow/{name}.py")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", [script, *arguments])
-        patch.syspath_prepend(ROOT / "workflow")
+        patch.setattr(sys, "argv", [name, *arguments])
         with pytest.raises(SystemExit) as end:
-            runpy.run_path(script, run_name="__main__")
+            runpy.run_module(f"workflow.commands.{name}", run_name="__main__")
     return end.value.code
 
 

@@ -9,15 +9,15 @@ import re
 import sys
 from pathlib import Path
 
-sys.path.insert(0, workflow.basedir)
-import chapters as book
-import cluster
+sys.path.insert(0, str(Path(workflow.basedir).parent))
+from workflow.book import dependencies
+from workflow.run import cluster
 
 PYTHON = sys.executable
 PLAN = {chapter: {run["label"]: run["values"] for run in runs}
         for chapter, runs in json.loads(Path(config["plan"]).read_text("utf-8")).items()}
-CODE = {chapter: book.mark_code(chapter, {}, "plans/code") for chapter in PLAN}
-LIBRARY = {chapter: book.library_of(chapter) for chapter in PLAN}
+CODE = {chapter: dependencies.mark_code(chapter, {}, "plans/code") for chapter in PLAN}
+LIBRARY = {chapter: dependencies.library_of(chapter) for chapter in PLAN}
 
 
 localrules: all
@@ -40,7 +40,7 @@ rule one:
         lambda wildcards: CODE[wildcards.chapter],
         lambda wildcards: LIBRARY[wildcards.chapter],
         "requirements.lock",
-        run=book.script("chapter"),
+        dependencies.workflow_of("chapter"),
     output:
         "build/sweep/{chapter}/{label}.json",
     wildcard_constraints:
@@ -54,4 +54,4 @@ rule one:
         runtime=lambda wildcards: cluster.minutes(wildcards.chapter),
         gpu=lambda wildcards: cluster.gpus(PLAN[wildcards.chapter][wildcards.label]),
     shell:
-        "{PYTHON:q} {input.run[0]:q} {wildcards.chapter:q} --values {params.values:q} --sweep"
+        "{PYTHON:q} -m workflow.commands.chapter {wildcards.chapter:q} --values {params.values:q} --sweep"

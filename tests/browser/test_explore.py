@@ -1,7 +1,6 @@
 """The interactive figures as a reader has them: pointer, touch and keys, on a desk and on a phone, from disk."""
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,9 @@ from lib.geometry import one_minus_cosine
 from lib.losses import by_name
 from lib.problem import Problem
 from lib.selection import optimal_tokens, selected_tokens
+from workflow.sphinx_ext import explore
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "workflow"))
-import explore  # noqa: E402
 
 NAMES = ("playground", "rounding", "road", "dial", "ball")
 WIDTHS = (390, 1280)

@@ -21,10 +21,9 @@ from lib.logspace import gradient
 from lib.problem import Problem, difference_rows
 from lib.selection import limit_offset, locally_optimal_selections, optimal_tokens, selected_tokens
 from lib.separators import InfeasibleError, hard_margin
+from workflow.sphinx_ext import explore
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "workflow"))
-import explore  # noqa: E402
 
 PROOF = (ROOT / explore.SOURCES / "proof.js").read_text("utf-8")
 SOURCE = (ROOT / explore.SOURCES / explore.ENGINE).read_text("utf-8") + PROOF

@@ -4,7 +4,6 @@ import contextlib
 import io
 import math
 import re
-import sys
 from pathlib import Path
 
 import javascript
@@ -15,10 +14,9 @@ from lib.datasets import figure_1
 from lib.geometry import directional_bregman_divergence, norm, one_minus_cosine
 from lib.selection import selected_tokens
 from lib.separators import hard_margin
+from workflow.sphinx_ext import explore
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "workflow"))
-import explore  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not javascript.engines(), reason="no node and no chromium on this machine")
 

@@ -1,0 +1,196 @@
+"""Read the sources of the book: pages of the table of contents, which of them are chapters, and what their cells hold.
+
+All paths are relative to the directory that holds ``_toc.yml``, ``book/`` and ``lib/``, so that the same code runs over
+the book and over the small books of the tests. A chapter is known by its path below ``book/``: ``max-margin/lemma-1``.
+"""
+
+import ast
+import copy
+import functools
+import json
+import os
+import pickle
+import re
+import tempfile
+from pathlib import Path
+
+import jupytext
+import yaml
+
+PART_PAGE = "book/part"  # the first page of what `make book QUICK=1` builds
+
+
+class BookError(Exception):
+    """Something in the book's sources is wrong; the message says what and where, in one line."""
+
+
+def text_of(path):
+    """Return the text of a source of the book."""
+    try:
+        return Path(path).read_text("utf-8")
+    except FileNotFoundError:
+        raise BookError(f"there is no {path} here: run make from the folder that has it") from None
+    except UnicodeDecodeError as error:
+        raise BookError(f"{path} is not text in UTF-8 (byte {error.start}): save it so") from None
+    except OSError as error:
+        raise BookError(f"{path} cannot be read: {error.strerror.lower()}") from None
+
+
+class Once(yaml.SafeLoader):
+    """YAML in which no key stands twice: the first would be lost."""
+
+
+def _once(loader, node):
+    names = [loader.construct_object(key) for key, _ in node.value]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise yaml.constructor.ConstructorError(None, None, f"{twice[0]!r} stands there twice", node.start_mark)
+    return loader.construct_mapping(node, deep=True)
+
+
+Once.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _once)
+
+
+def yaml_of(path, text=None):
+    """Return what a YAML file of the book holds, or the text of one; BookError also where a key stands twice."""
+    try:
+        return pickle.loads(_pickled(text_of(path) if text is None else text))
+    except yaml.YAMLError as error:
+        raise BookError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+
+
+@functools.cache
+def _pickled(text):
+    """Return what a text in YAML holds, to be unpickled: reading it again takes a hundred times as long as that."""
+    return pickle.dumps(yaml.load(text, Once))
+
+
+def json_of(path):
+    """Return the object that a run left in a file."""
+    try:
+        return json.loads(Path(path).read_text("utf-8"))
+    except FileNotFoundError:
+        raise BookError(f"there is no {path}: run make book") from None
+    except ValueError:
+        raise BookError(f"{path} is half written: delete it and run it again") from None
+
+
+def pages():
+    """Return every page of ``_toc.yml``, in reading order, as a path below the project without suffix."""
+    toc = yaml_of("_toc.yml")
+    found = []
+
+    def walk(node):
+        if isinstance(node, list):
+            for child in node:
+                walk(child)
+        elif isinstance(node, dict):
+            found.extend(node[key] for key in ("root", "file") if key in node)
+            for key in ("parts", "chapters", "sections", "subtrees", "entries"):
+                walk(node.get(key))
+
+    walk(toc)
+    found = [str(page).removesuffix(".md") for page in found]
+    for page in found:
+        if not Path(page + ".md").is_file():
+            raise BookError(f"_toc.yml names {page}, but there is no {page}.md: write it, or take it out")
+    return found
+
+
+def header(path):
+    """Return the YAML front matter of a page; empty when it has none."""
+    parts = re.split(r"^---\s*$", text_of(path), maxsplit=2, flags=re.MULTILINE)
+    if len(parts) < 3 or parts[0].strip():
+        return {}
+    found = yaml_of(f"{path}: the header", parts[1]) or {}
+    if not isinstance(found, dict):
+        raise BookError(f"{path}: the header is {found!r}: write lines of the form 'name: value'")
+    return found
+
+
+def is_chapter(path):
+    """Tell a page with code to run (its jupytext header names a kernel) from prose."""
+    return "kernelspec" in header(path)
+
+
+def chapters():
+    """Return the chapters, in reading order."""
+    return [page.removeprefix("book/") for page in pages() if is_chapter(page + ".md")]
+
+
+def source(chapter):
+    """Return the path of a chapter's source."""
+    return Path("book", chapter + ".md")
+
+
+def find(name):
+    """Return the chapter called ``name``: its whole id, or the last part of it where only one chapter has that."""
+    known = chapters()
+    matches = [chapter for chapter in known if name == chapter] or [
+        chapter for chapter in known if name == chapter.rpartition("/")[2]
+    ]
+    if len(matches) == 1:
+        return matches[0]
+    problem = f"{name!r} may be any of {', '.join(matches)}" if matches else f"there is no chapter {name!r}"
+    raise BookError(f"{problem}; chapters: {', '.join(known)}")
+
+
+def title(page):
+    """Return the first heading of a page."""
+    heading = re.search(r"^# +(.+?) *$", Path(page).read_text("utf-8"), re.MULTILINE)
+    return heading[1] if heading else Path(page).stem
+
+
+def read(chapter):
+    """Return a chapter as a notebook; a code cell's id counts code cells only, so that prose does not change it."""
+    try:
+        notebook = copy.deepcopy(_parsed(source(chapter).read_text("utf-8")))
+    except Exception as error:  # jupytext passes on whatever its YAML and Markdown parsers raise
+        raise BookError(f"{source(chapter)} cannot be read: {' '.join(str(error).split())[:300]}") from None
+    stem, counts = source(chapter).stem, {}
+    for cell in notebook.cells:
+        number = counts[cell.cell_type] = counts.get(cell.cell_type, 0) + 1
+        cell["id"] = f"{stem}-{number}" if cell.cell_type == "code" else f"{stem}-text-{number}"
+    return notebook
+
+
+@functools.cache
+def _parsed(text):
+    return jupytext.reads(text, "md")
+
+
+def code_of(chapter):
+    """Return what a run of a chapter depends on in its source: the code of its cells, and which one has parameters."""
+    cells = (cell for cell in read(chapter).cells if cell.cell_type == "code")
+    return [(cell.source, "parameters" in cell.metadata.get("tags", [])) for cell in cells]
+
+
+def presents(code):
+    """Return "tell" for a cell that only gives numbers to the prose, "show" for one that shows, lists or names rows."""
+    values = [getattr(node, "value", None) for node in ast.parse(code).body]
+    names = [getattr(getattr(value, "func", None), "id", "") for value in values]
+    if names and set(names) == {"tell"}:
+        return "tell"
+    named = zip(values, names, strict=True)
+    words = "source" in names and all(isinstance(v, ast.Constant | ast.JoinedStr) or n == "source" for v, n in named)
+    listed = len(values) == 1 and isinstance(values[0], ast.List) and re.search(r"\.(claim|control|baseline)\b", code)
+    return "show" if names[-1:] == ["show"] or listed or words else ""
+
+
+def lines_of(notebook):
+    """Return how many lines of code an experiment has, without the cells that show what it gave."""
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    return sum(bool(line.strip()) for text in code if not presents(text) for line in text.splitlines())
+
+
+def write_whole(path, text):
+    """Write a file whole or not at all: a disk may be full, a process may be killed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", encoding="utf-8", delete=False) as file:
+        try:
+            file.write(text)
+            file.flush()
+            os.chmod(file.name, 0o644)
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise

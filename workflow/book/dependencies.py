@@ -1,0 +1,148 @@
+"""Find what a run depends on: the chapter's code and its parameters, the library that it imports, our own modules.
+
+Prose is no part of it. All paths are relative to the directory that holds ``_toc.yml``, ``book/`` and ``lib/``.
+"""
+
+import ast
+import functools
+import hashlib
+import io
+import json
+import subprocess
+import tokenize
+from pathlib import Path
+
+from workflow.book.catalogue import BookError, code_of, source
+
+PROJECT = Path(__file__).parents[2]
+
+
+def hash_of(chapter, values, comments=True):
+    """Return a hash of a chapter's code, which has comments on its page, and of values that differ from its own."""
+    try:
+        code = [(text if comments else without_comments(text), marked) for text, marked in code_of(chapter)]
+    except BookError:  # which the run will report
+        code = source(chapter).read_text("utf-8", errors="replace")
+    return hashlib.sha256(json.dumps([code, values], sort_keys=True).encode()).hexdigest()
+
+
+def recorded_hash(chapter):
+    """Return what a record notes of the code that ran: a comment that was changed since leaves it as it is."""
+    return hash_of(chapter, {}, comments=False)
+
+
+def without_comments(code):
+    """Return code without its comments, the blanks before them, and lines that have nothing else."""
+    lines = code.split("\n")
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(code).readline))
+    except (tokenize.TokenError, SyntaxError):  # a command of IPython, or code that will not run
+        return code
+    found = [token.start for token in tokens if token.type == tokenize.COMMENT]
+    for row, column in found:
+        lines[row - 1] = lines[row - 1][:column].rstrip()
+    alone = {row - 1 for row, _ in found if not lines[row - 1]}
+    return "\n".join(line for number, line in enumerate(lines) if number not in alone)
+
+
+def mark_code(chapter, values, folder="code"):
+    """Write that hash to a folder of ``build/``, only where it differs, and below it the one without comments.
+
+    As the input of a rule it makes a run depend on the code and not on the prose, also where Snakemake's own records
+    are gone: then the file's time decides.
+    """
+    return _mark(f"{folder}/{chapter}", "\n".join(hash_of(chapter, values, comments) for comments in (True, False)))
+
+
+def mark_commit():
+    """Write the commit of the sources to ``build/commit``, only where it differs, and return the path.
+
+    Its hash and day, and whether anything else than it is built; "unknown" where there is no git.
+    """
+    git = ["git", "-c", "core.quotepath=off"]
+    shown = subprocess.run([*git, "show", "-s", "--format=%h %cs"], capture_output=True, text=True, check=False)
+    status = subprocess.run([*git, "status", "--porcelain", "."], capture_output=True, text=True, check=False)
+    changed = " with changes" if status.stdout.strip() else ""
+    return _mark("commit", "unknown" if shown.returncode else shown.stdout.strip() + changed)
+
+
+def _mark(name, text):
+    path = Path("build", name)
+    if not path.exists() or path.read_text("utf-8") != text + "\n":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n", "utf-8")
+    return str(path)
+
+
+def library():
+    """Return the files of ``lib/``: its modules, and what one of them names in quotes, since it may read that file.
+
+    Any other file there is nobody's: a note, or what an editor leaves.
+    """
+    files = [path for path in sorted(Path("lib").rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+    code = "".join(path.read_text("utf-8") for path in files if path.suffix == ".py")
+    return [path for path in files if path.suffix == ".py" or f'{path.name}"' in code]
+
+
+def library_of(chapter):
+    """Return the files of ``lib/`` that a chapter's result can depend on.
+
+    These are the modules that it imports, those that they import, and every file that is not Python, since any module
+    may read it. Code that cannot be parsed is taken to depend on everything: better one run too many than an old number
+    published.
+    """
+    files = set(library())
+    modules = {path for path in files if path.suffix == ".py"}
+    try:
+        lines = (line for code, _ in code_of(chapter) for line in code.splitlines())
+        code = "\n".join(line for line in lines if not line.startswith(("%", "!")))
+        needed = _reached(_imports(code, (), modules), modules)
+    except (BookError, SyntaxError):
+        needed = modules
+    return sorted(map(str, needed | (files - modules)))
+
+
+def workflow_of(command):
+    """Return the files of the workflow that a command consists of: its module, and all that it imports."""
+    modules = {path.relative_to(PROJECT) for path in Path(PROJECT, "workflow").rglob("*.py")}
+    reached = _reached({Path("workflow/commands", f"{command}.py")}, modules, PROJECT)
+    return sorted(str(PROJECT / path) for path in reached)
+
+
+def workflow_files():
+    """Return all files of the workflow: any of them may change the ledger or the site."""
+    folder = PROJECT / "workflow"
+    return sorted(str(path) for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+
+
+def _reached(queue, modules, folder="."):
+    """Return the files in ``queue`` and those among ``modules`` that they import, also at one remove."""
+    needed = set()
+    while queue:
+        path = queue.pop()
+        needed.add(path)
+        queue |= _imports(Path(folder, path).read_text("utf-8"), path.parts[:-1], modules) - needed
+    return needed
+
+
+def _imports(code, package, modules):
+    """Return the files among ``modules`` that ``code``, standing in ``package``, imports."""
+    found = set()
+    for name in _imported_names(code, package):  # importing a.b.c also runs a and a.b
+        for end in range(1, len(name) + 1):
+            stem = Path(*name[:end])
+            found |= {stem.with_suffix(".py"), stem / "__init__.py"} & modules
+    return found
+
+
+@functools.cache
+def _imported_names(code, package):
+    names = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            names |= {tuple(alias.name.split(".")) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            base += tuple(node.module.split(".")) if node.module else ()
+            names |= {base} | {(*base, alias.name) for alias in node.names}
+    return names

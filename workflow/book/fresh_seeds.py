@@ -1,0 +1,88 @@
+"""``book/robustness.json``: on how many fresh seeds the rows of each chapter held, and for which code.
+
+Seeds below 1000 are for development. A block of seeds that was seen is spent: other code takes the next one.
+"""
+
+import json
+import subprocess
+from pathlib import Path
+
+from workflow.book.catalogue import BookError, json_of, write_whole
+from workflow.book.dependencies import recorded_hash
+
+FIRST = 1000  # of the seeds that may be recorded
+RECORD = Path("book/robustness.json")
+KEPT = ("held", "undecided", "errors", "of", "median", "low", "high")  # of a row of a sweep
+
+
+def recorded():
+    """Return what was recorded, by chapter."""
+    return json_of(RECORD) if RECORD.exists() else {}
+
+
+def block_of(seeds, values, asked):
+    """Return the first and last seed to record; None where nobody asked for it."""
+    if not asked:
+        return None
+    if asked != "1":
+        raise BookError(f"RECORD is {asked!r}: give RECORD=1, or leave it out")
+    if values:
+        raise BookError(f"PARAMETERS is {values!r}: leave it out, only the chapters' own values are recorded")
+    if not seeds or seeds[0] < FIRST:
+        shown = f"{seeds[0]}:{seeds[-1]}" if seeds else ""
+        raise BookError(f"SEEDS is {shown!r}, and seeds below {FIRST} are for development: record {FIRST}:{FIRST + 19}")
+    return [seeds[0], seeds[-1]]
+
+
+def ready(planned, block):
+    """Return the commit whose numbers may be recorded, or say what stands against it, before anything runs."""
+    known = recorded()
+    spent = [_spent(chapter, known.get(chapter), block) for chapter in planned]
+    if spent := [line for line in spent if line]:
+        raise BookError("\n".join(spent))
+    return commit()
+
+
+def _spent(chapter, old, block):
+    """Return why a block may not be recorded: it was seen, by other code or as a part of another block."""
+    if not old or not old["block"] or block[0] > old["block"][1]:
+        return None
+    if block == old["block"] and old["code"] == recorded_hash(chapter):
+        return None
+    (first, last), size = old["block"], block[1] - block[0] + 1
+    by = "" if old["code"] == recorded_hash(chapter) else f" for other code (commit {old['commit']})"
+    return f"{chapter}: seeds {first} to {last} are recorded{by}, and spent: take SEEDS={last + 1}:{last + size}"
+
+
+def commit():
+    """Return the commit of the sources, all of which must be in it but the record itself."""
+    git = ["git", "-c", "core.quotepath=off"]
+    shown = subprocess.run([*git, "show", "-s", "--format=%h %cs"], capture_output=True, text=True, check=False)
+    status = subprocess.run([*git, "status", "--porcelain", "."], capture_output=True, text=True, check=False)
+    changed = [line[3:] for line in status.stdout.splitlines() if not line.endswith(RECORD.as_posix())]
+    if shown.returncode or status.returncode:
+        raise BookError("there is no commit here to name in the record: commit first, or leave RECORD out")
+    if changed:
+        raise BookError(f"{changed[0]} differs from the last commit: commit first, or leave RECORD out")
+    return shown.stdout.strip()
+
+
+def record(found, runs, block, noted):
+    """Write what a sweep found of a chapter into the record; return the sentence that says so, or why not."""
+    chapter, (part,) = found["chapter"], found["sets"]
+    if cut := [name for name, error in part["errors"].items() if error["cut_off"]]:
+        return f"{chapter}: not recorded, {', '.join(cut)} did not end: run it again"
+    if commit() != noted:
+        raise BookError(f"{chapter}: not recorded, the sources changed meanwhile (commit {noted}): run it again")
+    seeded = {run["label"]: str(run["parameters"]["seed"]) for run in runs if "seed" in run["parameters"]}
+    entry = {
+        "block": block if seeded else None,
+        "commit": noted,
+        "code": found["code"],
+        "parameters": part["parameters"],
+        "rows": {name: {key: row[key] for key in KEPT} for name, row in part["rows"].items()},
+        "errors": {seeded.get(name, name): error["sentence"] for name, error in part["errors"].items()},
+    }
+    entries = dict(sorted((recorded() | {chapter: entry}).items()))
+    write_whole(RECORD, json.dumps(entries, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    return f"{chapter}: recorded in {RECORD}, commit it"

@@ -1,0 +1,243 @@
+"""The ledger: collect what every chapter claims, compare it with the accepted values, accept new ones."""
+
+import json
+import math
+import tomllib
+from collections import Counter
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from platform import python_version
+
+from packaging.requirements import Requirement
+
+from workflow.book.catalogue import BookError, chapters, json_of, yaml_of
+from workflow.book.dependencies import PROJECT
+
+# Also in lib/ledger.py, which writes it; importing that here would load torch for every chapter only to read a word.
+MIME = "application/vnd.what-attention-selects.claims+json"
+FIELDS = (
+    "paper", "item", "statement", "quote", "kind", "of", "source", "set", "measured", "interval", "bound", "relation",
+    "tolerance", "smallest_effect", "recorded", "verdict", "breaks", "plants", "needs", "note",
+)  # fmt: skip
+REPORT = ("chapter", "parameters", "changed", "threads", "cpu", "rows")  # what a run must have left
+PLURAL = {  # of each verdict, best first; one of them and several
+    "reproduced": ("reproduced", "reproduced"),
+    "corrected": ("corrected", "corrected"),
+    "holds": ("holds", "hold"),
+    "fails as it must": ("control fails as it must", "controls fail as they must"),
+    "effect found": ("planted effect found", "planted effects found"),
+    "undecided": ("undecided", "undecided"),
+    "not reproduced": ("not reproduced", "not reproduced"),
+    "fails": ("fails", "fail"),
+    "did not fail": ("control did not fail", "controls did not fail"),
+    "effect missed": ("planted effect missed", "planted effects missed"),
+}
+HELD = ("reproduced", "corrected", "holds", "fails as it must", "effect found")
+STATEMENTS = "book/statements.yml"
+LEDGER, LOCK = Path("build/ledger.json"), Path("book/ledger.lock.json")
+SPREADS = Path("book/roundings.json")  # how far each number moved when the arithmetic rounded otherwise: roundings.py
+FACTOR = 5  # times its measured spread, a number may move on another machine
+
+
+def rows_of(notebook):
+    """Return the rows that an executed notebook carries in its outputs."""
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
+    return [row for output in outputs for row in output.get("data", {}).get(MIME, [])]
+
+
+def tally(rows):
+    """Return verdicts in words: ``4 reproduced, 1 not reproduced``; a dash for nothing."""
+    counts = Counter(row["verdict"] for row in rows)
+    words = [(counts[verdict], several if counts[verdict] > 1 else one) for verdict, (one, several) in PLURAL.items()]
+    return ", ".join(f"{count} {word}" for count, word in words if count) or "–"
+
+
+def spreads():
+    """Return the measured spread of each row, by id, and whether another rounding turned its verdict."""
+    found = json_of(SPREADS) if SPREADS.exists() else {}
+    return {
+        f"{chapter}/{name}": (row["spread"], "turned" in row)
+        for chapter, entry in found.items()
+        for name, row in entry["rows"].items()
+    }
+
+
+def is_noise(measured, spread):
+    """Tell a number that rounding moves by more than a tenth of it."""
+    return spread > abs(measured) / 10
+
+
+def tolerance(row, spread=0.0, turned=False):
+    """Return how far a row's number may move on another machine before the build fails.
+
+    A multiple of its measured spread, at least what the library gives every row, and of a number that is mere rounding
+    error a hundredth of its bound; never past the bound, unless a measured rounding went past it, too.
+    """
+    wide = max(row["tolerance"], FACTOR * spread)
+    if row["bound"] is not None and is_noise(row["measured"], spread):
+        wide = max(wide, abs(row["bound"]) / 100)
+    return wide if turned else min(wide, _distance(row["measured"], row["bound"]))
+
+
+def _distance(measured, bound):
+    return math.inf if bound is None else abs(measured - bound)
+
+
+def finished():
+    """Return the chapters whose rows were read one by one, as ``book/statements.yml`` lists them."""
+    found = yaml_of(STATEMENTS)
+    listed = found.get("finished") or [] if isinstance(found, dict) else []
+    if unknown := [name for name in listed if name not in chapters()]:
+        raise BookError(f"{STATEMENTS} calls {unknown[0]!r} finished: name one of {', '.join(chapters())}")
+    return listed
+
+
+def register():
+    """Return the papers of ``book/statements.yml``."""
+    path = STATEMENTS
+    found = yaml_of(path)
+    papers = found.get("papers") if isinstance(found, dict) else None
+    if not isinstance(papers, list):
+        raise BookError(
+            f"{path} is {str(found)[:60]}: write `papers:`, a list with arxiv, title, short and items of each"
+        )
+    for k, paper in enumerate(papers, 1):
+        _complete(f"paper {k} of {path}", paper, ("arxiv", "title", "short", "items"), "write")
+        for j, item in enumerate(paper["items"], 1):
+            _complete(f"item {j} of paper {k} in {path}", item, ("item", "title"), "write")
+    return papers
+
+
+def _complete(what, entry, fields, remedy):
+    if missing := [field for field in fields if not isinstance(entry, dict) or field not in entry]:
+        raise BookError(f"{what} lacks {' and '.join(missing)}: {remedy} {' and '.join(fields)}")
+
+
+def ledger():
+    """Return the rows of the ledger of this build."""
+    return json_of(LEDGER)["claims"]
+
+
+def reports():
+    """Return what each chapter's run left for the ledger, in reading order."""
+    found = [json_of(Path("build/claims", chapter + ".json")) for chapter in chapters()]
+    for chapter, report in zip(chapters(), found, strict=True):
+        _complete(f"build/claims/{chapter}.json", report, REPORT, "delete it and run it again, it must have")
+    return found
+
+
+def direct_dependencies():
+    """Return the distributions that pyproject.toml names for the library and the book, sorted."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
+    groups = project["optional-dependencies"]
+    listed = sum((groups[name] for name in ("figures", "data", "check", "book")), project["dependencies"])
+    return sorted(Requirement(line).name for line in listed)
+
+
+def environment(runs):
+    """Return what the numbers came from: sources, day, machine and versions."""
+    return {
+        "commit": commit(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "cpu": ", ".join(sorted({run["cpu"] for run in runs})),
+        "threads": max((run["threads"] for run in runs), default=1),
+        "python": python_version(),
+    } | {name: version(name) for name in direct_dependencies()}
+
+
+def commit():
+    """Return commit and day of the sources as the workflow has noted them, ``a1b2c3d 2026-01-31 with changes``."""
+    noted = Path("build/commit")
+    return noted.read_text("utf-8").strip() if noted.exists() else "unknown"
+
+
+def collect():
+    """Write the ledger, or say which rows cannot stand in it."""
+    runs, claims, faults, moved = reports(), {}, [], spreads()
+    known = {(paper["arxiv"], item["item"]) for paper in register() for item in paper["items"]}
+    for run in runs:
+        claimed = {(row["paper"], row["item"]) for row in run["rows"] if row["kind"] == "claim"}
+        for row in run["rows"]:
+            name, about = f"{run['chapter']}/{row['name']}", (row["paper"], row["item"])
+            if name in claims:
+                faults.append(f"{name}: two rows of this chapter have the name {row['name']!r}")
+            if row["paper"] and about not in known:
+                faults.append(f"{name}: {row['item']!r} of {row['paper']} is not in {STATEMENTS}")
+            if row["kind"] == "control" and about not in claimed:
+                faults.append(f"{name}: a control of {row['item']!r}, of which this chapter claims nothing")
+            spread, turned = moved.get(name, (None, False))
+            entry = {"id": name} | {field: row[field] for field in FIELDS}
+            entry |= {"tolerance": tolerance(row, spread or 0.0, turned), "spread": spread}
+            claims[name] = entry | {"chapter": run["chapter"], "parameters": run["parameters"]}
+    if faults:
+        raise BookError("\n".join(faults))
+    ledger = {"environment": environment(runs), "claims": list(claims.values())}
+    if changed := [run["chapter"] for run in runs if run["changed"]]:
+        ledger["changed_parameters"] = changed  # run with other values than the book's own: not to be compared
+    LEDGER.write_text(json.dumps(ledger, indent=1, allow_nan=False, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _accepted():
+    try:
+        accepted = json.loads(LOCK.read_text("utf-8")) if LOCK.exists() else {}
+    except ValueError as error:
+        raise BookError(f"{LOCK} is not JSON ({error}): mend it by hand, or take that of git") from None
+    if not isinstance(accepted, dict):
+        raise BookError(f"{LOCK} is not JSON (no object): mend it by hand, or take that of git")
+    return accepted
+
+
+def _measured():
+    """Return the ledger's rows by id, and whether an id belongs to a chapter that ran with changed parameters."""
+    ledger = json_of(LEDGER)
+    changed = set(ledger.get("changed_parameters", ()))
+    rows = {row["id"]: row for row in ledger["claims"] if row["chapter"] not in changed}
+    return rows, lambda name: name.rpartition("/")[0] in changed
+
+
+def _word(row):
+    return row["verdict"] or "baseline"
+
+
+def differences():
+    """Return a line for each row that left its accepted value or verdict, is new or vanished."""
+    rows, skipped = _measured()
+    accepted, turned, lines = _accepted(), {name for name, (_, turned) in spreads().items() if turned}, []
+    for name in sorted(rows.keys() | accepted.keys()):
+        new, old = rows.get(name), accepted.get(name)
+        if skipped(name):
+            continue
+        if old is None:
+            lines.append(f"{name}: new, {_word(new)}, {new['measured']:.6g}")
+        elif new is None:
+            lines.append(f"{name}: vanished; was {_word(old)}, {old['measured']:.6g}")
+        elif new["verdict"] != old["verdict"] and name not in turned:
+            bound = "no bound" if new["bound"] is None else f"bound {new['bound']:.6g}"
+            numbers = f"({old['measured']:.6g} -> {new['measured']:.6g}, {bound})"
+            lines.append(f"{name}: {_word(old)} -> {_word(new)} {numbers}")
+        elif not math.isclose(new["measured"], old["measured"], rel_tol=0, abs_tol=old["tolerance"]):
+            moved = f"{old['measured']:.6g} -> {new['measured']:.6g}"
+            lines.append(f"{name}: measured {moved}, may move by {old['tolerance']:.3g}")
+        elif name not in turned and old["tolerance"] > _distance(old["measured"], new["bound"]) * (1 + 1e-9):
+            lines.append(f"{name}: may move by {old['tolerance']:.3g}, past its bound {new['bound']:.6g}")
+    return lines
+
+
+def compare():
+    """Fail with a readable difference if the ledger left the accepted values."""
+    if lines := differences():
+        raise BookError("\n".join([f"The ledger left {LOCK} (to accept it: make accept)", *("  " + x for x in lines)]))
+
+
+def accept():
+    """Write the measured values as the accepted ones, and say what that changes and which spreads are not measured."""
+    rows, skipped = _measured()
+    lines = differences()
+    kept = {name: row for name, row in _accepted().items() if skipped(name)}
+    fields = ("verdict", "measured", "tolerance")
+    new = kept | {name: {field: row[field] for field in fields} for name, row in rows.items()}
+    LOCK.write_text(json.dumps(dict(sorted(new.items())), indent=1) + "\n", "utf-8")
+    print("\n".join(lines or ["nothing left its accepted value"]))
+    if unmeasured := sorted({row["chapter"] for row in rows.values() if row["spread"] is None}):
+        print(f'of some rows no spread is measured: make roundings RECORD=1 NAME="{" ".join(unmeasured)}"')

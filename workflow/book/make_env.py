@@ -1,0 +1,36 @@
+"""Check the variables of make that are numbers or name a profile; refuse a bad one in one line."""
+
+import math
+import os
+import sys
+from pathlib import Path
+
+PROFILES = Path(__file__).parents[1] / "profiles"
+THREADS = max(256, 4 * os.cpu_count())  # libgomp dies of many more
+MOST = {"JOBS": 10_000, "THREADS": THREADS, "OMP_NUM_THREADS": THREADS}
+
+
+def check():
+    """Exit with one line if a variable that the workflow reads has no sense; an empty one counts as not given."""
+    given = {name: value for name, value in os.environ.items() if value}
+    for name, most in MOST.items():
+        if name in given and not (is_whole(given[name]) and 1 <= int(given[name]) <= most):
+            sys.exit(f"{name} is {given[name]!r}: give a whole number from 1 to {most}")
+    if not is_time(given.get("TIMEOUT", 1)):
+        sys.exit(f"TIMEOUT is {given['TIMEOUT']!r}: give a number of seconds above 0")
+    profiles = sorted(path.name for path in PROFILES.iterdir())
+    if given.get("PROFILE", profiles[0]) not in profiles:
+        sys.exit(f"PROFILE is {given['PROFILE']!r}: use one of {', '.join(profiles)}")
+
+
+def is_whole(text):
+    """Tell a whole number that is written in the digits 0 to 9, few enough for Python to read."""
+    return text.isascii() and text.isdecimal() and len(text) <= 20
+
+
+def is_time(value):
+    """Tell a number of seconds from anything else."""
+    try:
+        return 0 < float(value) < math.inf
+    except (TypeError, ValueError):
+        return False

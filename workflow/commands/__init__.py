@@ -1,0 +1,1 @@
+"""What make calls, a module for each command: python -m workflow.commands.build."""

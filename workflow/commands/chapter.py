@@ -1,0 +1,89 @@
+"""Run one chapter and print its verdicts. Snakemake also calls it, for the book and for sweeps."""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from workflow.book import make_env, parameters
+from workflow.book.catalogue import BookError, find, source, title
+from workflow.book.ledger import tally
+from workflow.run.chapter import attempt, label, leave_failure, places_of, values_of
+from workflow.run.notebook import FULL, CutOff, time_limit
+
+RUNNING = Path("build/running")
+
+
+def show(chapter, notebook, summary):
+    """Print the rows of a single run."""
+    print(f"\n{title(source(chapter))}")
+    print(", ".join(f"{name}={value!r}" for name, value in summary["parameters"].items()) or "no parameters")
+    for row in summary["rows"]:
+        bound = "" if row["bound"] is None else f"{row['relation']} {row['bound']:.3g}"
+        verdict = f"{row['verdict'] or row['kind']:<16} {row['measured']:10.3g} {bound:<11}"
+        print(f"  {verdict} {row['item']}: {row['statement']}")
+    print(f"notebook: {notebook}\n")
+
+
+def counted():
+    """Return ``" (7 of 34)"`` where the build has said how many chapters it runs."""
+    if not (count := os.environ.get("CHAPTERS_TO_RUN")):
+        return ""
+    with open(os.environ["CHAPTERS_FINISHED"], "a+b") as file:  # a byte a chapter: appending is atomic
+        file.write(b".")
+        return f" ({file.tell()} of {count})"
+
+
+def main():
+    """Run the chapter that the command line names."""
+    cli = argparse.ArgumentParser(description=__doc__)
+    cli.add_argument("name", help="a chapter: max-margin/lemma-1, or lemma-1")
+    cli.add_argument("--params", default="", help='"seed=7 iterations=5000"')
+    cli.add_argument("--values", type=json.loads, default={}, help="the same as JSON, from the workflow")
+    kinds = cli.add_mutually_exclusive_group()
+    kinds.add_argument("--publish", action="store_true", help="for the book, not for a look")
+    kinds.add_argument("--sweep", action="store_true", help="one run of a sweep")
+    arguments = cli.parse_args()
+    make_env.check()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{arguments.name}: stopped"))
+    try:
+        chapter = find(arguments.name)
+    except BookError as error:
+        sys.exit(str(error))
+    folder, places, name = None, {}, chapter
+    quiet = arguments.publish or arguments.sweep
+    try:
+        asked = arguments.values | parameters.parse(arguments.params)
+        changed = values_of(chapter, asked)[1]
+        time_limit(chapter)
+        places = places_of(chapter, None if arguments.publish else label(changed), arguments.sweep)
+        name += f" {label(changed)}" * arguments.sweep
+        RUNNING.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=source(chapter).stem + "-", dir=RUNNING))
+        print(f"{name}: running", flush=True)
+        summary = attempt(chapter, asked, folder, places, None if quiet else sys.stderr)
+        if not quiet:
+            show(chapter, places["notebook"], summary)
+        print(f"{name}: {summary['seconds']:.1f} s, {tally(summary['rows'])}{counted()}", flush=True)
+    except BookError as error:
+        leave_failure(folder, places, str(error), isinstance(error, CutOff))
+        sys.exit(f"{name}: {error}")
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        full = f"{error.strerror.lower()} at {error.filename or 'build'}: make room and run it again"
+        leave_failure(folder, places, full, cut_off=True)
+        sys.exit(f"{name}: {full}")
+    except KeyboardInterrupt:
+        sys.exit(f"{name}: interrupted")
+    finally:
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Open the chapters as notebooks in JupyterLab: what is saved there goes back into their sources.
+
+Each chapter is paired by jupytext with a notebook under ``build/lab``, which keeps the outputs; those of the last build
+are there already. The .md itself could be opened too, but its outputs would end with the tab, and JupyterLab would open
+the pages of prose as notebooks as well and put a header on them when they are saved.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from workflow.book.catalogue import BookError, chapters, find, source
+
+BIN = Path(sys.executable).parent
+
+
+def install():
+    """Install JupyterLab, which nothing else here needs, if this is the first call."""
+    if not (BIN / "jupyter-lab").exists():
+        print("environment: installing JupyterLab", flush=True)
+        extra = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]["lab"]
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", "requirements.lock"]
+        subprocess.run([*pip, *extra], check=True)
+
+
+def pair():
+    """Make the notebooks anew from the sources; a cell whose code is the same keeps its outputs."""
+    for chapter in chapters():
+        notebook, run = (Path("build", folder, chapter + ".ipynb") for folder in ("lab", "executed"))
+        if run.exists() and not notebook.exists():
+            notebook.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(run, notebook)
+        if notebook.exists():
+            os.utime(notebook, (0, 0))  # jupytext takes the younger one: here always the source
+    subprocess.run([BIN / "jupytext", "--quiet", "--sync", *map(source, chapters())], check=True)
+
+
+def main():
+    """Open the chapter that the command line names, or the folder of all of them."""
+    try:
+        opened = find(sys.argv[1]) + ".ipynb" if sys.argv[1:] and sys.argv[1] else ""
+        install()
+        pair()
+    except BookError as error:
+        sys.exit(str(error))
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"JupyterLab was not started: {Path(error.cmd[0]).name} ended with status {error.returncode}")
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
+        [str(Path(__file__).parents[1] / "jupyter"), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
+    )
+    os.execv(BIN / "jupyter-lab", ["jupyter-lab", str(Path("build/lab", opened)), *sys.argv[2:]])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+"""Mutants: small faults put into the library, one at a time, and which verdicts of the finished chapters see them.
+
+A row that no near mutant turns holds, or fails, by construction. Near and gross mutants are written by hand in
+``tests/mutants``, each with the chapters whose verdicts it should turn. A crash, or a run that does not end, turns no
+verdict: they are apart. A run that ended is not made again while its chapter, the library and its mutant are the same.
+"""
+
+import ast
+import fcntl
+import fnmatch
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from workflow.book import catalogue, dependencies, make_env, parameters
+from workflow.book.catalogue import BookError
+from workflow.book.ledger import LOCK, commit
+from workflow.run import headless
+from workflow.run.libraries import COMPILED
+from workflow.run.mutant_runs import FOLDER, Mutant, Run, outcomes
+
+LISTS = Path("tests/mutants")
+FINISHED = LISTS / "finished.yml"
+REPORT, RECORD = Path("build/mutants.json"), Path("book/mutants.json")
+KINDS = ("near", "gross")
+FATES = ("turned", "crashed", "endless", "survived")
+FIELDS = {"what", "file", "old", "new", "chapters"}
+MOST_CHAPTERS = 3
+ENOUGH = 0.95  # part of the near mutants that turn a verdict, and of the claims that one of them turns
+SLOWER, LONGER, COMPILING = 3, 10, 30  # a run may compute so many times as long, so many seconds more, if it compiles
+LONGEST = 1800.0  # seconds without a mutant
+
+
+def written(*kinds):
+    """Return the mutants of these lists; whatever of them does not fit the library is refused."""
+    found = {}
+    for kind in kinds:
+        path = LISTS / f"{kind}.yml"
+        entries = catalogue.yaml_of(path) or {}
+        if not isinstance(entries, dict):
+            raise BookError(f"{path} is {str(entries)[:60]}: write a name, and below it {', '.join(sorted(FIELDS))}")
+        if twice := found.keys() & entries.keys():
+            raise BookError(f"two mutants are called {', '.join(sorted(twice))}: names are unique in {LISTS}")
+        found |= {name: _mutant(kind, name, entry, f"{name} of {path}") for name, entry in entries.items()}
+    return list(found.values())
+
+
+def _mutant(kind, name, entry, where):
+    if not isinstance(entry, dict) or not FIELDS <= entry.keys() <= FIELDS | {"survives"}:
+        raise BookError(f"{where} is {str(entry)[:60]}: write {', '.join(sorted(FIELDS))} and, if need be, survives")
+    path, named = Path("lib", entry["file"]), entry["chapters"]
+    if not isinstance(named, list) or not 0 < len(named) <= MOST_CHAPTERS:
+        raise BookError(f"the chapters of {where} are {named!r}: name one to {MOST_CHAPTERS}, as a list")
+    try:
+        text = path.read_text("utf-8")
+        if (count := text.count(entry["old"])) != 1:
+            raise BookError(f"its old text stands in {path} {count} times")
+        new = text.replace(entry["old"], entry["new"])
+        ast.parse(new, path)
+        known = tuple(catalogue.find(str(one)) for one in named)
+    except (OSError, SyntaxError, BookError) as error:
+        raise BookError(f"{where} does not fit the book and its library, renew it: {error}") from None
+    return Mutant(name, kind, entry["what"], entry["file"], new, known, entry.get("survives", ""))
+
+
+def unchanged(chosen, jobs):
+    """Run the chapters with the library as it is; their rows and seconds.
+
+    BookError where a chapter fails, or has other verdicts than those that are accepted.
+    """
+    runs = [[Run(name, values, None, LONGEST)] for name, values in chosen.items()]
+    found, known = {}, catalogue.json_of(LOCK) if LOCK.exists() else {}
+    for run, outcome in outcomes(runs, jobs):
+        rows = outcome.get("rows")
+        if rows is None:
+            why = outcome.get("crashed") or f"it was still running after {run.limit:g} s"
+            raise BookError(f"{run.chapter} fails without any mutant ({why}): mend it first")
+        accepted = {name: known.get(f"{run.chapter}/{name}", row)["verdict"] for name, row in rows.items()}
+        if other := [name for name, row in rows.items() if row["verdict"] != accepted[name]]:
+            raise BookError(
+                f"at the size in {FINISHED} {run.chapter} has not the verdict in {LOCK} of {', '.join(other)}:"
+                " take another size, or make accept"
+            )
+        found[run.chapter] = outcome
+        print(f"{run.chapter}: {len(rows)} rows in {outcome['seconds']:.1f} s", flush=True)
+    return found
+
+
+def compare(outcome, rows, code):
+    """Return the entry of one chapter under one mutant: rows turned, and what became of a run that left none."""
+    entry = {"turned": [], "crashed": outcome.get("crashed"), "endless": outcome.get("endless"), "code": code}
+    if "rows" in outcome:
+        if lost := rows.keys() - outcome["rows"].keys():
+            entry["crashed"] = f"it leaves no row {', '.join(sorted(lost))}"
+        both = (name for name in rows if name in outcome["rows"])
+        entry["turned"] = [name for name in both if outcome["rows"][name]["verdict"] != rows[name]["verdict"]]
+    return entry
+
+
+def run_all(mutants, chosen, base, jobs):
+    """Run mutants against those of the chosen chapters that they name; {name: {near, what, chapters}}, in order."""
+    limits = {name: float(os.environ.get("TIMEOUT") or SLOWER * base[name]["seconds"] + LONGER) for name in base}
+    groups = []
+    for one in mutants:
+        more = COMPILING * (COMPILED in one.text)
+        groups.append([Run(name, chosen[name], one, limits[name] + more) for name in one.chapters if name in chosen])
+    found = {one.name: {"near": one.kind == "near", "what": one.what, "chapters": {}} for one in mutants}
+    found = {one.name: found[one.name] | ({"survives": one.survives} if one.survives else {}) for one in mutants}
+    left = sum(map(len, groups))
+    for run, outcome in outcomes(groups, jobs):
+        name, left = run.mutant.name, left - 1
+        entry = compare(outcome, base[run.chapter]["rows"], dependencies.recorded_hash(run.chapter))
+        found[name]["chapters"][run.chapter] = entry
+        said = ", ".join(entry["turned"]) or entry["crashed"] or (entry["endless"] and "endless") or "survived"
+        print(f"{name}: {run.chapter}: {said[:150]}  ({left} to go)", flush=True)
+    return found
+
+
+def fate(tried):
+    """Return in one word what became of a mutant: turned, survived, crashed or endless."""
+    return next((word for word in FATES[:3] if any(one[word] for one in tried.values())), FATES[3])
+
+
+def show(mutants, found):
+    """Print what became of each kind, and those that turned nothing; return how many near ones turned, and of all."""
+    counted = {}
+    for kind in KINDS:
+        tried = [one for one in mutants if one.kind == kind and found[one.name]["chapters"]]
+        fates = [fate(found[one.name]["chapters"]) for one in tried]
+        counted[kind] = fates.count("turned"), len(fates)
+        print(f"\n{kind}: {len(fates)} mutants: {', '.join(f'{fates.count(word)} {word}' for word in FATES)}")
+        for one, word in zip(tried, fates, strict=True):
+            if word != "turned":
+                reason = f" ({one.survives})" * bool(one.survives)
+                print(f"  {word}: {one.name}: {one.what}, in {', '.join(found[one.name]['chapters'])}{reason}")
+    return counted["near"]
+
+
+def unturned(found, base):
+    """Return the claims, by chapter, of which no near mutant turned the verdict."""
+    near = [mutant["chapters"] for mutant in found.values() if mutant["near"]]
+    turned = {(chapter, row) for tried in near for chapter, entry in tried.items() for row in entry["turned"]}
+    claims = {chapter: [row for row in one["rows"].values() if row["kind"] == "claim"] for chapter, one in base.items()}
+    return {
+        chapter: [row["name"] for row in rows if (chapter, row["name"]) not in turned]
+        for chapter, rows in claims.items()
+    }
+
+
+def show_claims(rows, base):
+    """Print the claims that no near mutant turns; return how many one turns, and of all."""
+    claims = sum(row["kind"] == "claim" for one in base.values() for row in one["rows"].values())
+    missed = sum(map(len, rows.values()))
+    print(f"\nclaims that no near mutant turns: {missed} of {claims}")
+    print("".join(f"  {chapter}: {', '.join(names)}\n" for chapter, names in rows.items() if names), end="")
+    return claims - missed, claims
+
+
+def chosen_chapters(name):
+    """Return the finished chapters, or the one called ``name``, with the parameters at which they meet the mutants."""
+    asked = parameters.read(FINISHED)
+    if name and (chapter := catalogue.find(name)) not in asked:
+        raise BookError(f"NAME is {name!r}, which {FINISHED} does not list: use one of {', '.join(asked)}")
+    names = [chapter] if name else asked
+    return {one: parameters.check(asked[one], parameters.declared(catalogue.read(one))) for one in names}
+
+
+def chosen_mutants(only, mutants):
+    """Return the mutants whose kind or name is in ``only``, or whose name fits a pattern there; all for nothing."""
+    found = set()
+    for pattern in only.split() or ["*"]:
+        fits = {one for one in mutants if pattern == one.kind or fnmatch.fnmatchcase(one.name, pattern)}
+        if not fits:
+            asked = f"{', '.join(KINDS)}, names of {LISTS}, or patterns as 'gradient-*'"
+            raise BookError(f"ONLY is {pattern!r}, which fits no mutant: use {asked}")
+        found |= fits
+    return [one for one in mutants if one in found]
+
+
+def write(report, path, chosen=()):
+    """Write a report; of the book's record the entries of chapters that were not run stay."""
+    old = catalogue.json_of(path) if chosen and path.exists() else {"mutants": {}, "unturned": {}}
+    for name, entry in report["mutants"].items():
+        before = old["mutants"].get(name, {})
+        kept = before["chapters"] if before.get("what") == entry["what"] else {}
+        entry["chapters"] = {one: kept[one] for one in kept if one not in chosen} | entry["chapters"]
+    kept = {name: rows for name, rows in old["unturned"].items() if name not in chosen}
+    report["unturned"] = kept | report["unturned"]
+    catalogue.write_whole(path, json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def try_out(chosen, only, jobs):
+    """Run the chosen chapters without and with the mutants; print and return a report, and what is too few."""
+    mutants = chosen_mutants(only, written(*KINDS))
+    named = {name for one in mutants for name in one.chapters}
+    if not named & chosen.keys():
+        raise BookError(f"ONLY is {only!r}, of which no mutant names {' or '.join(chosen)}: take others, or no NAME")
+    if only:
+        chosen = {name: values for name, values in chosen.items() if name in named}
+    headless.warm()
+    base = unchanged(chosen, jobs)
+    found = run_all(mutants, chosen, base, jobs)
+    counts, rows = {"near mutants turn a verdict": show(mutants, found)}, {}
+    if not only:
+        rows = unturned(found, base)
+        counts["claims are turned by one"] = show_claims(rows, base)
+    few = {what: count for what, count in counts.items() if count[0] < ENOUGH * count[1] and not only}
+    dependencies.mark_commit()
+    faults = [f"{count} of {of} {what}, and {ENOUGH:.0%} must" for what, (count, of) in few.items()]
+    return {"commit": commit(), "mutants": found, "unturned": rows}, faults
+
+
+def main():
+    """Run the mutants that the variables of make name, and report."""
+    make_env.check()
+    name, only, record = (os.environ.get(one, "").strip() for one in ("NAME", "ONLY", "RECORD"))
+    if record not in ("", "1"):
+        raise BookError(f"RECORD is {record!r}: give 1, or leave it out")
+    if record and only:
+        raise BookError(f"RECORD is 1 and ONLY is {only!r}: a record is of all mutants of a chapter, leave ONLY out")
+    chosen, started = chosen_chapters(name), time.monotonic()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with Path(FOLDER, "one-at-a-time").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two would mix their libraries
+        except BlockingIOError:
+            raise BookError(f"another make mutants has {FOLDER}: wait until it ends") from None
+        report, faults = try_out(chosen, only, int(os.environ.get("JOBS") or os.cpu_count()))
+        write(report, REPORT)
+        if record:
+            write(report, RECORD, chosen)
+    print(f"{time.monotonic() - started:.0f} s; all of it: {REPORT}")
+    if faults:
+        raise BookError(f"{'; '.join(faults)}: see the survivors above")
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutants: stopped"))
+    try:
+        main()
+    except BookError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit("mutants: interrupted")

@@ -1,0 +1,70 @@
+"""Show one page as it is now, for looking: its sentences, its numbers where its code has run. `make page NAME=`.
+
+Sphinx reads again only what changed, in a tree of its own, so no build is disturbed. It may miss a label that is used
+elsewhere: `make book` builds from an empty tree and finds it.
+"""
+
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from workflow.book import make_env
+from workflow.book.catalogue import BookError, chapters, find, pages, read
+from workflow.run import chapter as runner
+from workflow.site.jupyter_book import jupyter_book
+from workflow.site.stage import merged, outcome, stage
+
+FOLDER = Path("build/page")
+
+
+def found(name):
+    """Return the page called ``name``, a chapter by its short name or any page of the book."""
+    others = [page for page in pages() if page.removeprefix("book/") not in chapters()]
+    return f"book/{name}" if f"book/{name}" in others else f"book/{find(name)}"
+
+
+def as_it_is(chapter):
+    """Return a chapter with the outputs of its last run, for the book or a look, or None if its code has changed."""
+    for run in (Path("build/executed", chapter + ".ipynb"), kept(chapter)):
+        try:
+            return merged(chapter, outcome(run))
+        except BookError:
+            continue
+    return None
+
+
+def kept(chapter):
+    """Return where the last run for a look stays."""
+    return FOLDER / "executed" / (chapter + ".ipynb")
+
+
+def run_now(chapter):
+    """Run a chapter whose code has not run; the book is not touched."""
+    with tempfile.TemporaryDirectory() as folder:
+        runner.run(chapter, {}, Path(folder), sys.stderr)
+        kept(chapter).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(Path(folder, "executed.ipynb"), kept(chapter))
+
+
+def main(name):
+    """Build the page and say where it is."""
+    started, page = time.monotonic(), found(name)
+    if (wanted := page.removeprefix("book/")) in chapters() and as_it_is(wanted) is None:
+        run_now(wanted)
+    staged, output = FOLDER / "staged", FOLDER / "sphinx"
+    stage(staged, lambda chapter: as_it_is(chapter) or read(chapter))
+    lines = jupyter_book(staged, output, FOLDER / "page.log", "-n", "--keep-going")
+    built = output / "_build/html" / f"{page}.html"
+    if not built.exists():
+        sys.exit("\n".join([*lines, f"{name}: no page was built, see {FOLDER}/page.log"]))
+    print(f"{name}: {time.monotonic() - started:.1f} s, {built}")
+
+
+if __name__ == "__main__":
+    make_env.check()
+    try:
+        main(sys.argv[1])
+    except BookError as error:
+        sys.exit(str(error))

@@ -1,0 +1,194 @@
+"""Measure how far each number of a chapter moves when its arithmetic rounds otherwise, and keep it. Called by make.
+
+A chapter runs as in a build, then under each of ``SETTINGS``: other instruction sets of torch, MKL and OpenBLAS, two
+threads, and random data of which every number is off by at most its last bit. The largest move of a row is its spread;
+``book/roundings.json`` keeps it, and ``workflow/claims.py`` makes of it how far the row may move on another machine.
+What was measured is not measured again while the chapter's code and the library that it imports stay the same.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from workflow.book import make_env
+from workflow.book.catalogue import BookError, chapters, code_of, find, json_of, write_whole
+from workflow.book.dependencies import library_of, recorded_hash
+from workflow.run.chapter import cpu
+from workflow.run.notebook import one_line, time_limit
+from workflow.run.snakemake import LOCK, alone, carry_out
+
+RUNS, RECORD = Path("build/roundings"), Path("book/roundings.json")
+# Variables that libraries read as they are imported, and the flag of the processor without which a setting is no other.
+# An x86 processor has the first; Prescott stands for one without vectors wider than two numbers.
+SETTINGS = {
+    "narrow vectors": (
+        {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "OPENBLAS_CORETYPE": "Prescott"},
+        "sse2",
+    ),
+    "wide vectors": (
+        {"ATEN_CPU_CAPABILITY": "avx512", "MKL_CBWR": "AVX512", "OPENBLAS_CORETYPE": "SkylakeX"},
+        "avx512f",
+    ),
+    "two threads": (
+        {"THREADS": "2", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"},
+        None,
+    ),
+}
+LAST_BIT = "last bit"
+DRAWS = ("rand", "randn", "rand_like", "randn_like", "normal", "normal_", "uniform_", "exponential_")
+
+
+def lacking(name):
+    """Return why this processor cannot take a setting, an empty text where it can."""
+    flag = SETTINGS[name][1] if name in SETTINGS else None
+    if flag is None:
+        return ""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return f"its variables mean nothing to a processor {platform.machine()}"
+    try:
+        known = Path("/proc/cpuinfo").read_text("utf-8").split()
+    except OSError:
+        return "" if flag == "sse2" else "the system does not tell what its processor has"
+    return "" if flag in known else f"the processor has no {flag}"
+
+
+def changed_last_bit():
+    """Return a context in which each number that torch draws moves to one of its two neighbours, or stays."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    generator = torch.Generator().manual_seed(1)
+
+    class Neighbours(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            drawn = function(*args, **(kwargs or {}))
+            if getattr(function, "__name__", "") not in DRAWS or not drawn.is_floating_point():
+                return drawn
+            ways = torch.randint(-1, 2, drawn.shape, generator=generator).to(drawn) * torch.inf
+            with torch.no_grad():
+                return drawn.copy_(torch.where(ways.isnan(), drawn, torch.nextafter(drawn, ways)))
+
+    return Neighbours()
+
+
+def run(chapter, setting, path):
+    """Run a chapter under a setting, whose variables this process has, and write what its rows measure to a file."""
+    from contextlib import nullcontext
+
+    from workflow.run import headless
+
+    headless.warm()
+    with changed_last_bit() if setting == LAST_BIT else nullcontext():
+        rows = headless.rows(code_of(chapter), {}, Path.cwd())
+    kept = {name: {"measured": row["measured"], "verdict": row["verdict"]} for name, row in rows.items()}
+    write_whole(Path(path), json.dumps({"of": stamp(chapter), "rows": kept}))
+
+
+def stamp(chapter):
+    """Return a hash of all that a chapter's numbers depend on: its code, the library that it imports, the lock."""
+    found = hashlib.sha256(recorded_hash(chapter).encode())
+    for path in [*library_of(chapter), "requirements.lock"]:
+        found.update(Path(path).read_bytes())
+    return found.hexdigest()
+
+
+def measure(chapter, setting):
+    """Return what a chapter's rows measure under a setting, from an earlier run where that still holds."""
+    path = RUNS / chapter / f"{setting.replace(' ', '-')}.json"
+    if path.exists() and (found := json_of(path))["of"] == stamp(chapter):
+        return found["rows"]
+    command = [sys.executable, "-m", "workflow.commands.roundings", chapter, setting, path]
+    env = os.environ | SETTINGS.get(setting, ({},))[0]
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=10 * time_limit(chapter))
+    except subprocess.TimeoutExpired:
+        raise BookError(f"{chapter}, {setting}: still running after {10 * time_limit(chapter):g} s") from None
+    if done.returncode:
+        raise BookError(f"{chapter}, {setting}: {one_line(done.stderr.strip().rpartition(chr(10))[2])}")
+    print(f"{chapter}: measured with {setting}", flush=True)
+    return json_of(path)["rows"]
+
+
+def spreads(chapter, settings):
+    """Return what is recorded of a chapter: settings, and of each row its largest move and other verdicts, if any."""
+    built = {row["name"]: row for row in json_of(Path("build/claims", chapter + ".json"))["rows"]}
+    found = {setting: measure(chapter, setting) for setting in settings}
+    rows = {}
+    for name, row in built.items():
+        others = {setting: run[name] for setting, run in found.items() if name in run}
+        moves = {setting: abs(other["measured"] - row["measured"]) for setting, other in others.items()}
+        turned = [setting for setting, other in others.items() if other["verdict"] != row["verdict"]]
+        rows[name] = {"spread": max(moves.values()), "most": max(moves, key=moves.get)}
+        rows[name] |= {"turned": turned} if turned else {}
+    return {"code": recorded_hash(chapter), "cpu": cpu(), "settings": list(settings), "rows": rows}
+
+
+def recorded():
+    """Return what was recorded, by chapter."""
+    return json_of(RECORD) if RECORD.exists() else {}
+
+
+def record(chapter, found):
+    """Keep the spreads of a chapter."""
+    entries = dict(sorted((recorded() | {chapter: found}).items()))
+    write_whole(RECORD, json.dumps(entries, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def show(chapter, found):
+    """Print how far the rows of a chapter moved, relative to what they measure."""
+    built = {row["name"]: row["measured"] for row in json_of(Path("build/claims", chapter + ".json"))["rows"]}
+    print(f"\n{chapter}, {len(found['settings'])} settings")
+    for name, row in found["rows"].items():
+        turned = f"; another verdict with {', '.join(row['turned'])}" if "turned" in row else ""
+        print(f"  {name:<24} {built[name]:12.5g} moves by {row['spread']:.2g} ({row['most']}){turned}")
+
+
+def run_tests(command):
+    """Run the tests under each setting that this processor can take; return how many settings fail."""
+    failed = 0
+    for name, (variables_of_it, _) in SETTINGS.items():
+        if why := lacking(name):
+            print(f"{name}: passed over, {why}", flush=True)
+            continue
+        print(f"{name}: {' '.join(f'{key}={value}' for key, value in variables_of_it.items())}", flush=True)
+        status = subprocess.run(command, env=os.environ | variables_of_it, check=False).returncode
+        print(f"{name}: {'the tests fail' if status else 'the tests pass'}", flush=True)
+        failed += bool(status)
+    return failed
+
+
+def main():
+    """Measure the chapters that NAME means, as the variables of make say; return the exit status."""
+    make_env.check()
+    asked = os.environ.get("NAME", "").split()
+    wanted = chapters() if asked == ["all"] else [find(name) for name in asked or [""]]
+    missing = {name: why for name in SETTINGS if (why := lacking(name))}
+    for name, why in missing.items():
+        print(f"{name}: passed over, {why}", flush=True)
+    settings = [name for name in (*SETTINGS, LAST_BIT) if name not in missing]
+    with alone(LOCK, "build") as lock:
+        status, _ = carry_out(lock, [f"build/claims/{chapter}.json" for chapter in wanted])
+    if status:
+        return status
+    with ThreadPoolExecutor(int(os.environ.get("JOBS") or os.cpu_count())) as pool:
+        for chapter in wanted:
+            list(pool.map(lambda setting, chapter=chapter: measure(chapter, setting), settings))
+            found = spreads(chapter, settings)
+            show(chapter, found)
+            if os.environ.get("RECORD"):
+                record(chapter, found)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        if sys.argv[1:2] == ["--tests"]:
+            sys.exit(run_tests(sys.argv[2:]))
+        sys.exit(run(*sys.argv[1:]) if sys.argv[1:] else main())
+    except BookError as error:
+        sys.exit(str(error))

@@ -1,0 +1,45 @@
+"""Build the site: lay out the pages, run Jupyter Book on them, check what it made, put it into place.
+
+Always from an empty tree: Sphinx repeats no warning about a page that it does not read again, so that a second build
+would pass where the first one failed. A build that fails leaves no site, not half of one.
+"""
+
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from workflow.book.catalogue import PART_PAGE, BookError, pages
+from workflow.site import check, downloads, postprocess
+from workflow.site.jupyter_book import jupyter_book
+from workflow.site.stage import executed, stage
+
+STAGED, OUTPUT, HTML, LOG = (Path("build", name) for name in ("staged", "sphinx", "html", "logs/site.log"))
+
+
+def main():
+    """Build the site into ``build/html``."""
+    started = time.monotonic()
+    for folder in (STAGED, OUTPUT, HTML):
+        shutil.rmtree(folder, ignore_errors=True)
+    stage(STAGED, executed)
+    print(f"site: building {len(pages())} pages", flush=True)
+    part = pages()[0] == PART_PAGE  # whose references lead to pages that it lacks
+    if lines := jupyter_book(STAGED, OUTPUT, LOG, *() if part else ("-W", "-n", "--keep-going")):
+        sys.exit("\n".join([*lines, f"site: jupyter-book failed, see {LOG}"]))
+    built = OUTPUT / "_build/html"
+    downloads.write(built)
+    config = downloads.settings(Path("_config.yml").read_text("utf-8"))
+    postprocess.write(built, pages(), config["title"], downloads.site_of(config))
+    if faults := [] if part else check.faults(built, STAGED, pages()):
+        sys.exit("\n".join([*faults, f"site: {len(faults)} faults"]))
+    os.replace(built, HTML)
+    print(f"site: {time.monotonic() - started:.1f} s" + f", {HTML}/index.html" * (not part), flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BookError as error:
+        sys.exit(str(error))

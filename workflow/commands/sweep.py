@@ -1,0 +1,230 @@
+"""Run chapters over seeds or parameters, by Snakemake, and count on how many of them each row holds. Called by make.
+
+A sweep that was interrupted goes on where it stopped, and a run that failed does not stop the others. Results are
+``build/sweep/<chapter>/<values>.json``, one a run, and a table a chapter, ``build/sweep/<chapter>.json`` and ``.csv``.
+"""
+
+import csv
+import hashlib
+import io
+import itertools
+import json
+import os
+import statistics
+import sys
+from pathlib import Path
+
+from workflow.book import fresh_seeds, make_env, parameters
+from workflow.book.catalogue import BookError, chapters, find, read, write_whole, yaml_of
+from workflow.book.dependencies import recorded_hash
+from workflow.book.ledger import HELD
+from workflow.run.chapter import fit, label, places_of
+from workflow.run.notebook import FULL, time_limit
+from workflow.run.snakemake import INTERRUPTED, alone, carry_out
+
+LOCK = Path(".snakemake/one-sweep-at-a-time")
+MOST = 100_000  # runs of one sweep
+COLUMNS = ("held", "of", "undecided", "errors", "median", "low", "high", "wilson_low", "wilson_high")
+LOST = "it was stopped before it could say why: run the same command again"
+
+
+def seeds_of(text):
+    """Return the seeds that ``1000:1019`` names, both ends included; None where nothing is asked for."""
+    if not text:
+        return None
+    first, colon, last = text.partition(":")
+    numbers = [first, last] if colon else [first]
+    if not all(make_env.is_whole(number) and int(number) <= parameters.LAST_SEED for number in numbers):
+        raise BookError(
+            f"SEEDS is {text!r}: give whole numbers from 0 to 2^63 - 1, SEEDS=1000:1019, both ends included"
+        )
+    seeds = range(int(first), int(last or first) + 1)
+    if not seeds:
+        raise BookError(f"SEEDS is {text!r}, which is empty: give the smaller seed first, SEEDS={last}:{first}")
+    return seeds
+
+
+def sets_of(path):
+    """Return the sets of values in a file: a list of sets, or a list of values for each parameter, all combined."""
+    if not path:
+        return [{}]
+    found = yaml_of(path)
+    if isinstance(found, dict) and found and all(isinstance(values, list) and values for values in found.values()):
+        return [dict(zip(found, values, strict=True)) for values in itertools.product(*found.values())]
+    if isinstance(found, list) and found and all(isinstance(values, dict) and values for values in found):
+        return found
+    raise BookError(f"{path}: write a list of values for each parameter, `step: [0.1, 0.5]`, or a list of sets of them")
+
+
+def chapters_of(names):
+    """Return the chapters that NAME means: one, several, or all."""
+    asked = names.split()
+    found = chapters() if asked == ["all"] else [find(name) for name in asked or [""]]
+    return list(dict.fromkeys(found))
+
+
+def runs_of(chapter, seeds, sets):
+    """Return the runs of one chapter: label, all values in force, and those that differ from the chapter's own."""
+    known = parameters.declared(read(chapter))
+    time_limit(chapter)
+    if seeds and any("seed" in values for values in sets):
+        raise BookError("seed is given twice: by SEEDS or by PARAMETERS")
+    if seeds and "seed" not in known:
+        print(f"{chapter}: it has no parameter seed and nothing random, so it runs once", flush=True)
+    each = [{"seed": seed} for seed in seeds] if seeds and "seed" in known else [{}]
+    found = {}
+    for values, seed in itertools.product(sets, each):
+        in_force, changed = fit(known, values | seed)
+        found[label(changed)] = {"label": label(changed), "values": changed, "parameters": in_force}
+    return list(found.values())
+
+
+def plan(names, seeds, sets):
+    """Return the runs of each chapter; what does not fit is refused before anything runs."""
+    if not seeds and sets == [{}]:
+        raise BookError("nothing varies: give SEEDS=1000:1019, or PARAMETERS=file.yml")
+    asked = chapters_of(names)
+    if len(seeds or [0]) * len(sets) > MOST:
+        raise BookError(f"{len(seeds or [0]) * len(sets)} runs of a chapter: take at most {MOST}")
+    planned = {}
+    for chapter in asked:
+        try:
+            planned[chapter] = runs_of(chapter, seeds, sets)
+        except BookError as error:
+            raise BookError(f"{chapter}: {error}") from None
+    return planned
+
+
+def results(chapter, runs):
+    """Return the rows of each run that ended, and the failure of each other one, by label."""
+    ended, failed = {}, {}
+    for run in runs:
+        places = places_of(chapter, run["label"], sweep=True)
+        for kind, found in (("claims", ended), ("failure", failed)):
+            if places[kind].exists():
+                found[run["label"]] = json.loads(places[kind].read_text("utf-8"))
+                break
+        else:
+            failed[run["label"]] = {"sentence": LOST, "cut_off": True}
+    return {name: report["rows"] for name, report in ended.items()}, failed
+
+
+def table_of(runs, ended, failed):
+    """Return what each row did over some runs: name -> held, of, undecided, errors, median, range, interval."""
+    by_name = {}
+    for run in runs:
+        for row in ended.get(run["label"], []):
+            if row["verdict"]:  # a baseline has none
+                by_name.setdefault(row["name"], []).append(row)
+    errors = sum(run["label"] in failed for run in runs)
+    return {name: _summary(rows, len(runs), errors) for name, rows in by_name.items()}
+
+
+def _summary(rows, count, errors):
+    from scipy.stats import binomtest  # slow to import
+
+    held = sum(row["verdict"] in HELD for row in rows)  # an honest "not reproduced" holds on no seed
+    measured = [row["measured"] for row in rows]
+    interval = binomtest(held, count).proportion_ci(0.95, "wilson")
+    undecided = sum(row["verdict"] == "undecided" for row in rows)
+    numbers = (held, count, undecided, errors, statistics.median(measured), min(measured), max(measured))
+    return dict(zip(COLUMNS, (*numbers, interval.low, interval.high), strict=True))
+
+
+def tables(chapter, runs):
+    """Return all that is known of a chapter's sweep: one table for each set of values other than the seed."""
+    ended, failed = results(chapter, runs)
+    apart = {}
+    for run in runs:
+        apart.setdefault(label({name: run["values"][name] for name in run["values"] if name != "seed"}), []).append(run)
+    return {
+        "chapter": chapter,
+        "code": recorded_hash(chapter),
+        "sets": [
+            {
+                "set": name,
+                "parameters": {key: value for key, value in part[0]["parameters"].items() if key != "seed"},
+                "runs": [run["label"] for run in part],
+                "rows": table_of(part, ended, failed),
+                "errors": {run["label"]: failed[run["label"]] for run in part if run["label"] in failed},
+            }
+            for name, part in apart.items()
+        ],
+    }
+
+
+def keep(found):
+    """Write a chapter's tables beside its runs, for other programs."""
+    path = Path("build/sweep", found["chapter"] + ".json")
+    write_whole(path, json.dumps(found, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(["set", "row", *COLUMNS])
+    for part in found["sets"]:
+        lines.writerows([part["set"], name, *row.values()] for name, row in part["rows"].items())
+    write_whole(path.with_suffix(".csv"), text.getvalue())
+
+
+def show(found):
+    """Print a chapter's tables."""
+    for part in found["sets"]:
+        print(f"\n{found['chapter']}, {part['set']}: {len(part['runs'])} runs, {len(part['errors'])} failed")
+        width = max(map(len, part["rows"]), default=0)
+        for name, row in part["rows"].items():
+            share = f"{row['held']} of {row['of']} [{row['wilson_low']:.2f}, {row['wilson_high']:.2f}]"
+            undecided = f", {row['undecided']} undecided" if row["undecided"] else ""
+            numbers = f"median {row['median']:.3g}, {row['low']:.3g} to {row['high']:.3g}"
+            print(f"  {name:<{width}}  held {share:<24} {numbers}{undecided}")
+
+
+def sweep(planned):
+    """Run what is not up to date; return the status, and what is known of each chapter, if Snakemake came so far."""
+    text = json.dumps(planned, sort_keys=True)
+    path = Path("build/plans", hashlib.sha256(text.encode()).hexdigest()[:16] + ".json")
+    with alone(LOCK, "sweep") as lock:
+        write_whole(path, text)  # by its content: jobs of an older plan may still be waiting on a cluster
+        for chapter, runs in planned.items():
+            for run in runs:
+                places_of(chapter, run["label"], sweep=True)["failure"].unlink(missing_ok=True)
+        status, ran = carry_out(lock, ["all"], rules="sweep.smk", plan=path)
+        found = [tables(chapter, runs) for chapter, runs in planned.items()] if ran else []
+        for one in found:
+            keep(one)
+    return status, found
+
+
+def main():
+    """Sweep as the variables of make say; return the exit status."""
+    make_env.check()
+    asked = {name: os.environ.get(name, "") for name in ("NAME", "SEEDS", "PARAMETERS", "RECORD")}
+    seeds = seeds_of(asked["SEEDS"])
+    planned = plan(asked["NAME"], seeds, sets_of(asked["PARAMETERS"]))
+    block = fresh_seeds.block_of(seeds, asked["PARAMETERS"], asked["RECORD"])
+    commit = fresh_seeds.ready(planned, block) if block else None
+    status, found = sweep(planned)
+    for one in found:
+        show(one)
+    failures = [(one, part) for one in found for part in one["sets"] if part["errors"]]
+    for one, part in failures:
+        print(
+            f"\n{one['chapter']}, {part['set']}: {len(part['errors'])} of {len(part['runs'])} runs failed",
+            file=sys.stderr,
+        )
+        for name, error in part["errors"].items():
+            print(f"  {name}: {error['sentence']}", file=sys.stderr)
+    if status == INTERRUPTED:
+        print("interrupted: the same command goes on where it stopped", file=sys.stderr)
+    for one in found if block else []:
+        print(fresh_seeds.record(one, planned[one["chapter"]], block, commit))
+    return status or int(bool(failures))
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BookError as error:
+        sys.exit(str(error))
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        sys.exit(f"{error.strerror.lower()} at {error.filename or 'build'}: make room and run it again")

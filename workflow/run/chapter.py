@@ -1,0 +1,129 @@
+"""Run one chapter: MyST Markdown -> notebook with stable cell ids -> papermill -> executed notebook and its claims.
+
+Every run has a folder of its own, so that none disturbs another. Either everything of a run is kept or nothing: files
+move into place only after the last cell. A failure is one line that names the cell, and the notebook up to there stays.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import platform
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import nbformat
+
+from workflow.book import parameters
+from workflow.book.catalogue import BookError, read
+from workflow.book.ledger import rows_of
+from workflow.run.notebook import execute, tidy
+
+
+def values_of(chapter, asked):
+    """Return all values in force and those that differ from the chapter's own; what does not fit is refused."""
+    return fit(parameters.declared(read(chapter)), asked)
+
+
+def fit(known, asked):
+    """Return the same from the parameters that a chapter declares."""
+    own = {name: default for name, (_, default, _) in known.items()}
+    values = own | parameters.check(asked, known)
+    return values, {name: value for name, value in values.items() if value != own[name]}
+
+
+def label(changed):
+    """Return the name of a run's results, from the values that differ from the chapter's own: ``seed=7+step=0.1``.
+
+    It has no comma: Snakemake, which sends it to the machines of a cluster as a wildcard, would cut it there.
+    """
+    name = "+".join(f"{key}={changed[key]}" for key in sorted(changed)) or "defaults"
+    plain = "".join(letter if letter.isalnum() or letter in "=.+-_" else "_" for letter in name)
+    if plain == name and len(name) < 100:
+        return name
+    return f"{plain[:80]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def run(chapter, asked, folder, stderr=None):
+    """Run a chapter in ``folder``; return what the ledger needs of it. The notebook is ``folder/executed.ipynb``."""
+    plain, done = folder / "source.ipynb", folder / "executed.ipynb"
+    values, changed = values_of(chapter, asked)
+    nbformat.write(read(chapter), plain)
+    started = time.monotonic()
+    execute(chapter, plain, done, changed, stderr)
+    rows = rows_of(tidy(done, chapter))
+    if not rows:
+        raise BookError("it leaves no claims: end it with lib.ledger.verdict(...) of a source's claims and controls")
+    return {
+        "chapter": chapter,
+        "seconds": round(time.monotonic() - started, 1),
+        "threads": int(os.environ["OMP_NUM_THREADS"]),
+        "cpu": cpu(),
+        "parameters": values,
+        "changed": changed,
+        "rows": rows,
+    }
+
+
+def cpu():
+    """Return the name of this machine's processor, as far as the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, None) or platform.processor() or platform.machine()
+
+
+def move(path, to):
+    """Put a finished file into place, whole or not at all."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(path, to)
+
+
+def attempt(chapter, asked, folder, places, stderr):
+    """Run a chapter and move notebook, claims and log to ``places``; a failed run leaves its notebook as evidence."""
+    places["evidence"].unlink(missing_ok=True)  # that of an earlier run: no longer true
+    log = folder / "run.log"
+    logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(message)s")
+    logging.raiseExceptions = False  # a log that cannot be written is not what went wrong
+    try:
+        summary = run(chapter, asked, folder, stderr)
+        (folder / "claims.json").write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n", "utf-8")
+    except BookError as error:
+        if not (folder / "executed.ipynb").exists():
+            raise
+        move(folder / "executed.ipynb", places["evidence"])
+        raise type(error)(f"{error}; evidence: {places['evidence']}") from None
+    finally:
+        move(log, places["log"])
+    move(folder / "claims.json", places["claims"])
+    if "notebook" in places:
+        move(folder / "executed.ipynb", places["notebook"])
+    return summary
+
+
+def leave_failure(folder, places, sentence, cut_off):
+    """Leave why a run of a sweep failed beside the results of the others; others leave a notebook alone."""
+    if folder and "failure" in places:
+        with suppress(OSError):  # the sentence is printed, too
+            (folder / "failed.json").write_text(json.dumps({"sentence": sentence, "cut_off": cut_off}), "utf-8")
+            move(folder / "failed.json", places["failure"])
+
+
+def places_of(chapter, kept, sweep=False):
+    """Return where the parts of a run go: into the book, or under ``build/runs/`` by the name ``kept``.
+
+    Those of a sweep go under ``build/sweep/``, and only failed runs leave a notebook.
+    """
+    if sweep:
+        chapter = f"sweep/{chapter}/{kept}"
+        kinds = {"claims": "{}.json", "log": "{}.log", "evidence": "{}.failed.ipynb", "failure": "{}.failed.json"}
+    elif not kept:
+        kinds = {"notebook": "executed/{}.ipynb", "claims": "claims/{}.json", "log": "logs/{}.log"}
+        kinds["evidence"] = "evidence/{}.ipynb"
+    else:
+        chapter = f"runs/{chapter}/{kept}"
+        kinds = {"notebook": "{}.ipynb", "claims": "{}.json", "log": "{}.log", "evidence": "{}.failed.ipynb"}
+    return {kind: Path("build", place.format(chapter)) for kind, place in kinds.items()}

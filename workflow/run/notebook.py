@@ -1,0 +1,212 @@
+"""Run a notebook with papermill, so that a failure is one line: which cell, where it stands in the source, and why."""
+
+import errno
+import io
+import json
+import logging
+import os
+import platform
+import re
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import jupytext
+import nbformat
+import papermill
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from papermill.exceptions import PapermillExecutionError
+from traitlets.config import Config
+
+from workflow.book.catalogue import BookError, header, source
+from workflow.book.make_env import is_time
+
+TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… or `timeout:` in the chapter's header change it
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+# Run by IPython as the kernel starts: what the library logs goes to the runner, and nothing of it into the notebook.
+STARTUP = """
+import logging
+logging.getLogger("lib").addHandler(logging.StreamHandler(open({pipe!r}, "w", buffering=1)))
+logging.getLogger("lib").setLevel(logging.INFO)
+del logging
+"""
+# Read by IPython before it makes the kernel. Nobody asks for a debugger here, and importing one takes longer than that.
+# Figures are drawings for the page and pictures for all else, of the size that they ask for, and the same in each run.
+SETTINGS = """
+import sys
+sys.modules["debugpy"] = None
+c = get_config()
+c.InlineBackend.figure_formats = {"svg", "png"}
+c.InlineBackend.print_figure_kwargs = {"bbox_inches": None, "metadata": {"Date": None}}
+"""
+# Sums in wider registers round otherwise, and a chaotic run amplifies it: the same on every Intel machine, as accepted.
+# numba needs no such word: without fastmath its code rounds alike whatever processor it is compiled for (tested).
+INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
+END = b"\0\n"
+PAUSE = 10  # seconds between two lines of progress
+
+
+class CutOff(BookError):
+    """A run that something outside the chapter ended: its time, a kernel that was killed, the machine."""
+
+
+def execute(chapter, plain, done, values, stderr=None):
+    """Run the notebook ``plain`` into ``done``; raise `BookError` naming the cell that failed.
+
+    What the library logs is printed as it comes; what cells write to standard error goes to the file ``stderr``, too.
+    """
+    limit = time_limit(chapter)
+    running = {}  # a dead kernel's error does not say which cell killed it
+
+    def left(cell):
+        return max(running.setdefault("deadline", time.monotonic() + limit) - time.monotonic(), 0.001)
+
+    config = Config()
+    with tempfile.TemporaryDirectory(prefix="chapter-") as private:
+        environment(private)
+        # Sockets in a private folder: TCP ports collide between parallel chapters, and so does ipc's default folder.
+        config.KernelManager.transport, config.KernelManager.ip = "ipc", os.path.join(private, "k")
+        try:
+            with progress_of(chapter, private):
+                papermill.execute_notebook(
+                    str(plain),
+                    str(done),
+                    parameters=values,
+                    kernel_name="python3",
+                    progress_bar=False,
+                    stderr_file=stderr,
+                    config=config,
+                    timeout_func=left,
+                    on_cell_execute=lambda cell, cell_index: running.update(cell=cell),
+                    iopub_timeout=60,
+                    shutdown_kernel="immediate",
+                )
+            return
+        except PapermillExecutionError as error:
+            kind, (place, problem) = BookError, raised(chapter, done, error)
+        except DeadKernelError:
+            kind = CutOff
+            place, problem = where(chapter, running["cell"]["id"]), "the kernel died (killed, or out of memory)"
+        except CellTimeoutError as error:
+            kind = CutOff
+            place = where(chapter, running["cell"]["id"])
+            problem = (
+                f"the chapter was still running after {limit:g} s"
+                if time.monotonic() > running["deadline"] - 1
+                else error
+            )
+        except Exception as error:
+            if getattr(error, "errno", None) in FULL:
+                raise
+            logging.exception("papermill failed")
+            kind = CutOff
+            place, problem = "the run", f"{type(error).__name__}: {error}"
+    note(done, message := f"{place} failed: {one_line(problem)}")
+    raise kind(message)
+
+
+@contextmanager
+def progress_of(chapter, private):
+    """Print what the kernel's library logs, at most a line every few seconds, while the block runs."""
+    pipe = os.path.join(private, "progress")
+    os.mkfifo(pipe)
+    profile = Path(private, "profile_default")
+    (profile / "startup").mkdir(parents=True)
+    (profile / "ipython_kernel_config.py").write_text(SETTINGS, "utf-8")
+    (profile / "startup/progress.py").write_text(STARTUP.format(pipe=pipe), "utf-8")
+    with open(pipe, "r+b", buffering=0) as ours:  # both ends, so that neither side waits for the other to open it
+
+        def follow():
+            shown = -PAUSE
+            for line in iter(io.BufferedReader(ours).readline, END):
+                if line.strip() and time.monotonic() - shown >= PAUSE:
+                    shown = time.monotonic()
+                    print(f"{chapter}: {line.decode(errors='replace').strip()}", flush=True)
+
+        reader = threading.Thread(target=follow)
+        reader.start()
+        try:
+            yield
+        finally:
+            ours.write(b"\n" + END)  # the kernel may have died in the middle of a line
+            reader.join()
+
+
+def raised(chapter, done, error):
+    """Return where in the source a cell raised, and what."""
+    cell = json.loads(done.read_text("utf-8"))["cells"][error.cell_index + 2]  # papermill put two notes before it
+    text = ANSI.sub("", "\n".join(error.traceback))
+    inside = re.search(rf"Cell In\[{error.exec_count}\], line (\d+)", text)
+    place = where(chapter, cell["id"], int(inside[1]) if inside else 1)
+    return place, f"{error.ename}: {error.evalue}" if error.evalue else error.ename
+
+
+def time_limit(chapter):
+    """Return how many seconds a chapter may take."""
+    own = header(source(chapter)).get("timeout", TIMEOUT)
+    if not is_time(own):
+        raise BookError(f"timeout in the header is {own!r}: give a number of seconds above 0")
+    return float(os.environ.get("TIMEOUT") or own)
+
+
+def surroundings():
+    """Return the variables that libraries read as they are imported."""
+    threads = os.environ.get("THREADS") or os.environ.get("OMP_NUM_THREADS") or "1"
+    found = {f"{library}_NUM_THREADS": threads for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM")}
+    if platform.machine() in ("x86_64", "AMD64"):
+        found |= {name: os.environ.get(name, value) for name, value in INSTRUCTIONS.items()}
+    # Threads that wait spin by default: with four of them on a busy machine a chapter of 5 s took 85 s, asleep 6 s.
+    return found | {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"), "PYTHONHASHSEED": "0"}
+
+
+def environment(private):
+    """Give the kernel the same surroundings on every machine, whatever the user's own settings."""
+    os.environ |= surroundings() | {"IPYTHONDIR": private, "JUPYTER_PREFER_ENV_PATH": "1"}
+    os.environ.pop("MPLBACKEND", None)  # any other backend than the notebook's loses the figures
+
+
+def where(chapter, cell_id, line=1):
+    """Return ``cell 5 (book/x.md:87, "flow = ...")`` for a line of a cell."""
+    stem, _, number = cell_id.rpartition("-")
+    if stem != source(chapter).stem:  # papermill gives the cell that it adds an id of its own
+        return "the cell of injected parameters"
+    text = source(chapter).read_text("utf-8")
+    notebook = jupytext.myst.myst_to_notebook(text, add_source_map=True)
+    placed = zip(notebook.cells, notebook.metadata.source_map, strict=True)
+    cell, start = [pair for pair in placed if pair[0].cell_type == "code"][int(number) - 1]
+    code, lines = cell.source.splitlines() or [""], text.splitlines()
+    first = lines.index(code[0], start) + 1  # after the fence and the cell's options
+    return f'cell {number} ({source(chapter)}:{first + line - 1}, "{code[min(line, len(code)) - 1].strip()[:60]}")'
+
+
+def tidy(path, chapter):
+    """Take out of an executed notebook what names this machine or differs between runs; check that every cell ran."""
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if "injected-parameters" in cell.metadata.get("tags", []):
+            cell["id"] = f"{source(chapter).stem}-parameters"
+        if cell.cell_type == "code" and cell.source.strip() and cell.execution_count is None:
+            raise BookError(f"{where(chapter, cell['id'])} did not run: a cell before it left the kernel")
+        cell.metadata.pop("papermill", None)
+        cell.metadata.pop("execution", None)
+    record = notebook.metadata.papermill
+    notebook.metadata.papermill = {key: record[key] for key in ("parameters", "version") if key in record}
+    nbformat.write(notebook, path)
+    return notebook
+
+
+def note(path, message):
+    """Write on top of a failed notebook why it failed: papermill does so for exceptions, not for a dead kernel."""
+    if path.exists():
+        notebook = nbformat.read(path, as_version=4)
+        notebook.cells.insert(0, nbformat.v4.new_markdown_cell(f"**{message}**", id="failure"))
+        nbformat.write(notebook, path)
+
+
+def one_line(problem):
+    """Return the first line of an error, of bearable length."""
+    text = ANSI.sub("", str(problem)).strip() or type(problem).__name__
+    return text.splitlines()[0][:300]

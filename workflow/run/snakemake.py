@@ -1,0 +1,64 @@
+"""Call Snakemake, one call at a time: two would write the same files. The variables of make say how.
+
+An interrupted call goes on where it stopped: no lock is left behind, half-written outputs are made again.
+"""
+
+import fcntl
+import os
+import re
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+SENTENCE = re.compile(r"^WorkflowError in file .*, line \d+:\n(.+)$", re.MULTILINE)  # of the Snakefile's own
+INTERRUPTED = 130
+LOCK = Path(".snakemake/one-at-a-time")
+RULES = "Snakefile"
+
+
+def snakemake(targets, *flags, rules=RULES, **config):
+    """Return the command that calls Snakemake, from the variables of make."""
+    folder, asked = Path(__file__).parents[1], os.environ.get
+    command = [Path(sys.executable).with_name("snakemake"), "--snakefile", folder / rules]
+    command += ["--keep-going", "--nolock", "--rerun-incomplete", *flags]
+    if asked("PROFILE"):
+        command += ["--profile", folder / "profiles" / asked("PROFILE"), "--slurm-jobname-prefix", Path(rules).stem]
+        command += ["--jobs", asked("JOBS")] if asked("JOBS") else []
+    else:
+        command += ["--cores", asked("JOBS") or "all"]
+    command += ["--config", *(f"{name}={value}" for name, value in config.items())] if config else []
+    return [*command, "--", *targets]
+
+
+@contextmanager
+def alone(path, what):
+    """Wait until no other process holds the lock ``path``, and hold it."""
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"another {what} is under way: waiting until it ends", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock
+
+
+def carry_out(lock, targets, **options):
+    """Run Snakemake; return its status, and whether it came to start scripts. Those report for themselves."""
+    # Snakemake holds the lock, too, and keeps it should this process be killed alone.
+    with subprocess.Popen(snakemake(targets, "--quiet", "all", **options), pass_fds=[lock.fileno()]) as build:
+        try:
+            status = build.wait()
+        except KeyboardInterrupt:
+            build.wait()
+            return INTERRUPTED, False
+    if not status:
+        return status, True
+    # A dry run says why Snakemake stopped before it started any script, if it did.
+    dry = snakemake(targets, "--dry-run", "--quiet", "rules", "progress", "host", "reason", **options)
+    why = subprocess.run(dry, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if why.returncode:
+        said = SENTENCE.search(why.stdout)
+        print(said[1] if said else why.stdout.rstrip(), file=sys.stderr)
+    return status, not why.returncode

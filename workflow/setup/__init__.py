@@ -1,0 +1,1 @@
+"""Make the environment, and compile what the library compiles."""

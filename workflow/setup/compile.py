@@ -1,0 +1,63 @@
+"""Compile what the library compiles, once: otherwise the first chapters, side by side, would each do it for themselves.
+
+`make` calls it after the environment is made and when a file with compiled code has changed, ``postBuild`` after the
+environment. Where numba keeps the result is its choice (``lib/_compiled.py``). A call that finds all there takes a
+second or two; two calls at once do the same work twice. LLVM's first level of optimisation gives the same bits as the
+third, which numba takes by itself, and code that is as fast, in four fifths of the time. A new environment's bytecode
+is made beside the longest module, which keeps only one core busy.
+"""
+
+import compileall
+import logging
+import os
+import re
+import sys
+import sysconfig
+import time
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+from workflow.setup.install import UNREAD
+
+LEVEL = {"NUMBA_OPT": "1"}
+
+
+def main(stamp=None):
+    """Compile, and write the file ``stamp`` for make; without one where lib cannot be written, make calls again."""
+    os.environ.update(LEVEL | os.environ)  # numba looks when it is imported
+    started = time.monotonic()
+    print("compiling the kernels, once:", end=" ", flush=True)
+    sys.path.insert(0, "")  # lib is that of this folder; processes that start anew find this module, too
+    files = [path for path in sorted(Path("lib").glob("*.py")) if "\ndef compile_all(" in path.read_text("utf-8")]
+    files.sort(key=lambda path: -path.stat().st_size)  # the longest takes as long as all others
+    tasks = [(compile_module, f"lib.{path.stem}") for path in files]
+    tasks.insert(1, (compile_installed,))
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for one in [pool.submit(*task) for task in tasks]:
+            one.result()
+    print(f"{time.monotonic() - started:.0f} s", flush=True)
+    if stamp:
+        with suppress(OSError):
+            Path(stamp).touch()
+
+
+def compile_installed():
+    """Compile to bytecode what was installed but now, but its tests; what it compiles is not kept where it may not."""
+    unread = Path(sys.prefix, UNREAD)
+    if unread.exists():
+        # A package may bring templates that do not compile; pip lets them be, too.
+        folder, tests = sysconfig.get_path("purelib"), re.compile(r"[/\\](tests?|testing)[/\\]")
+        compileall.compile_dir(folder, quiet=2, rx=tests)
+        unread.unlink(missing_ok=True)
+
+
+def compile_module(name):
+    """Compile a module's kernels; the library need not say that it takes a while, this script has."""
+    logging.getLogger("lib").setLevel(logging.ERROR)
+    import_module(name).compile_all()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,100 @@
+"""Make the virtual environment from the lock file, called by make before anything is installed.
+
+Without arguments: let the Python that runs this, of conda or Binder for instance, find ``lib``.
+
+Newer syntax than Python 3.6 would hide the one clear line that refuses an old Python.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+OLDEST, NEWEST = (3, 11), (3, 14)  # the lock has packages without wheels for others
+UNREAD = (
+    "no-bytecode-yet"  # in the environment's folder, until workflow/setup/compile.py has compiled what is installed
+)
+GROUPS = ("figures", "data", "check", "book", "test")  # the others are installed when they are first asked for
+# Of packages without a wheel for the newest Python: nobody should need a compiler.
+STAND_INS = ["./workflow/stand-ins/immutables"] * (sys.version_info >= (3, 14))
+
+
+def main(folder, stamp):
+    """Make or mend the environment in ``folder``; write ``stamp`` last: an interrupted run must not pass for done."""
+    if not OLDEST <= sys.version_info[:2] <= NEWEST:
+        have, oldest, newest = (".".join(map(str, version[:2])) for version in (sys.version_info, OLDEST, NEWEST))
+        sys.exit(f"Python {oldest} to {newest} is needed; {sys.executable} is {have}. {remedy(newest)}")
+    python = os.path.join(folder, "bin", "python")
+    if os.path.exists(stamp):
+        os.remove(stamp)
+    if not works(python):
+        print(f"environment: making {folder} with {sys.executable}", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+    install(python, os.path.join(folder, "install.log"))
+    subprocess.run([python, __file__], check=True)
+    for path in (os.path.join(folder, UNREAD), stamp):
+        with open(path, "w", encoding="utf-8"):
+            pass
+    print("environment: ready", flush=True)
+
+
+def remedy(newest):
+    """Return how to get a Python that fits, by what is on this machine."""
+    for minor in range(NEWEST[1], OLDEST[1] - 1, -1):
+        name = f"python3.{minor}"
+        if shutil.which(name) and subprocess.run([name, "-c", ""], stderr=subprocess.DEVNULL).returncode == 0:
+            return f"Name another one: make PYTHON={name}"
+    if shutil.which("uv"):
+        return f"uv brings one: uv python install {newest} && make PYTHON=$(uv python find {newest})"
+    for conda in ("conda", "mamba", "micromamba"):
+        if shutil.which(conda):
+            return f"{conda} brings one: {conda} create -n book python={newest} && {conda} run -n book make"
+    return f"Install Python {newest}; where the system has none, uv brings one: uv python install {newest}"
+
+
+def works(python):
+    """Tell whether an earlier call left an environment with pip in it, and its Python is still on the machine."""
+    command = [python, "-c", f"import pip, sys; sys.exit(not {OLDEST} <= sys.version_info[:2] <= {NEWEST})"]
+    return os.path.exists(python) and subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def install(python, log):
+    """Install what pyproject.toml asks for, in the versions of the lock."""
+    print("environment: installing, which takes some minutes the first time", flush=True)
+    pip = [python, "-m", "pip", "install", "--no-compile", "--progress-bar", "off"]  # bytecode: setup/compile.py
+    with open(log, "w", encoding="utf-8") as file:
+        if follow([*pip, "-c", "requirements.lock", *requirements()], file):
+            sys.exit(f"environment: pip failed, see {log}")
+
+
+def follow(command, log):
+    """Run a command, whose output goes to ``log`` and whose steps go to the terminal; return its exit status."""
+    steps = re.compile(r" *(Downloading .*MB\)|Installing collected|ERROR)")  # what is small takes no time
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        for line in process.stdout:
+            log.write(line)
+            if steps.match(line):
+                print(f"environment: {line.strip()[:110]}", flush=True)
+    return process.returncode
+
+
+def requirements():
+    """Return the requirements of the library and of ``GROUPS``."""
+    import tomllib  # new in Python 3.11: an older one must get as far as the line that refuses it
+
+    with open("pyproject.toml", "rb") as file:
+        project = tomllib.load(file)["project"]
+    return sum((project["optional-dependencies"][group] for group in GROUPS), project["dependencies"] + STAND_INS)
+
+
+def link():
+    """Write the .pth file by which this Python finds ``lib``, wherever a notebook stands."""
+    path = os.path.join(sysconfig.get_path("purelib"), "what-attention-selects.pth")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(os.getcwd() + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:]) if sys.argv[1:] else link()

@@ -1,0 +1,1 @@
+"""Make the pages of the site around the chapters, build it with Jupyter Book, and check it."""

@@ -1,0 +1,104 @@
+"""Check what Sphinx does not: pages never run, figures without words, anything loaded from another machine."""
+
+import json
+import re
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from bs4 import BeautifulSoup
+
+EXTERNAL = re.compile(r"\s*(https?:)?//", re.IGNORECASE)
+CSS_EXTERNAL = re.compile(r"""(?:url\(|@import)\s*['"]?\s*((?:https?:)?//[^'")\s;]+)""", re.IGNORECASE)
+FILE_NAME = re.compile(r"\S+\.(png|svg|jpe?g|gif|webp)", re.IGNORECASE)
+DRAWING = re.compile(r'(<svg [^>]*class="drawing"[^>]*>)(.*?)</svg>', re.DOTALL)
+ADDRESS = re.compile(r"""\s(?:href|src)="\s*((?:https?:)?//[^"]*)""", re.IGNORECASE)
+# What a browser fetches by itself. A link that a reader may follow is not among these.
+LOADED = [
+    ("script", "src"),
+    ("img", "src"),
+    ("img", "srcset"),
+    ("iframe", "src"),
+    ("source", "src"),
+    ("source", "srcset"),
+    ("video", "src"),
+    ("video", "poster"),
+    ("audio", "src"),
+    ("embed", "src"),
+    ("object", "data"),
+    ("image", "href"),
+    ("use", "href"),
+    ("link", "href"),
+]
+NOT_LOADED = {"canonical", "author", "license", "next", "prev", "search", "index", "help", "alternate"}
+
+
+def faults(html, staged, pages):
+    """Return one line for each fault of a built site, given the tree it was built from and the pages of its TOC."""
+    found = []
+    for page in pages:
+        if not (html / (page + ".html")).is_file():
+            found.append(f"{page}: in _toc.yml, but not in the site")
+    for path in sorted(staged.rglob("*.ipynb")):
+        found += [
+            f"{path.relative_to(staged)}: {fault}" for fault in notebook_faults(json.loads(path.read_text("utf-8")))
+        ]
+    for path in sorted(staged.rglob("*.md")):
+        if "{code-cell}" in path.read_text("utf-8"):
+            found.append(
+                f"{path.relative_to(staged)}: has code cells that nobody ran; is its kernelspec header missing?"
+            )
+    paths = sorted(html.rglob("*.html"))
+    with ProcessPoolExecutor() as pool:
+        for path, of_page in zip(paths, pool.map(faults_of, paths), strict=True):
+            found += [f"{path.relative_to(html)}: {fault}" for fault in of_page]
+    for path in sorted(html.rglob("*.css")):
+        loaded = CSS_EXTERNAL.findall(path.read_text("utf-8", errors="replace"))
+        found += [f"{path.relative_to(html)}: loads {address}" for address in loaded]
+    return found
+
+
+def notebook_faults(notebook):
+    """Return what a chapter's notebook lacks: cells that did not run, outputs."""
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code" and "".join(cell["source"]).strip()]
+    found = [f"code cell {k + 1} was not run" for k, cell in enumerate(cells) if cell["execution_count"] is None]
+    return found + ["no code cell has an output"] * (not any(cell["outputs"] for cell in cells))
+
+
+def faults_of(path):
+    """Return what is wrong on the page in this file."""
+    return page_faults(path.read_text("utf-8"))
+
+
+def page_faults(text):
+    """Return what is wrong on one page."""
+    inside = " ".join(match[2] for match in DRAWING.finditer(text))  # most of a page, and nothing to take apart
+    found = [f"a drawing loads {address}" for one in (ADDRESS, CSS_EXTERNAL) for address in one.findall(inside)]
+    soup = BeautifulSoup(DRAWING.sub(r"\1</svg>", text), "html.parser")
+    tags = {}
+    for tag in soup.find_all(True):
+        tags.setdefault(tag.name, []).append(tag)
+    for name, attribute in LOADED:
+        for tag in tags.get(name, []):
+            if name == "link" and NOT_LOADED.intersection(tag.get("rel", [])):
+                continue
+            address = tag.get(attribute, "")
+            addresses = address.split(",") if attribute == "srcset" else [address]
+            found += [f"<{name}> loads {address.strip()}" for address in addresses if EXTERNAL.match(address)]
+    styles = [tag.get_text() for tag in tags.get("style", [])]
+    styles += [tag["style"] for alike in tags.values() for tag in alike if tag.get("style")]
+    found += [f"a style loads {address}" for style in styles for address in CSS_EXTERNAL.findall(style)]
+    images = [image for image in tags.get("img", []) if image.find_parent(["article", "main"])]
+    drawings = [drawing for drawing in tags.get("svg", []) if "drawing" in drawing.get("class", [])]
+    for image in images:
+        alt = image.get("alt", "").strip()
+        if not alt or FILE_NAME.fullmatch(alt) or Path(alt).name == Path(image.get("src", "")).name:
+            found.append(f"image {image.get('src', '')[-60:]} has no alt text (alt={alt[-60:]!r})")
+    for drawing in drawings:
+        if len(drawing.get("aria-label", "").strip()) < 2:
+            found.append(f"drawing {drawing['id']} has no alt text")
+    for image in [*images, *drawings]:
+        figure = image.find_parent("figure")
+        caption = figure and figure.find("figcaption")
+        if image.find_parent("div", class_="cell_output") and not (caption and caption.get_text(strip=True).strip("#")):
+            found.append(f"image {(image.get('src') or image.get('id', ''))[-60:]} of a cell has no caption")
+    return found

@@ -1,0 +1,179 @@
+"""Write what a reader downloads from the site: the library, and notebooks that run on their own."""
+
+import ast
+import base64
+import hashlib
+import io
+import re
+import shutil
+import sys
+import zipfile
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
+from pathlib import Path
+
+import nbformat
+from PIL import Image
+from pybtex.database import parse_file
+
+from workflow.book.dependencies import library
+from workflow.site.plain_markdown import LABEL, LITERAL, TARGET, linked, parts, plain
+from workflow.site.settings import settings, site_of
+
+RECORD = "application/papermill.record/"
+GLUED = f"{RECORD}text/plain"
+START = """\
+# Not for reading: finds the library of the book, in this environment, in lib.zip near this notebook, or on the site.
+import hashlib, importlib.util, io, sys, urllib.request, zipfile
+from pathlib import Path
+
+SITE, SHA256 = {site!r}, {digest!r}
+try:
+    missing = importlib.util.find_spec("lib.ledger") is None
+except ModuleNotFoundError:
+    missing = True
+if missing:
+    near = [folder / name for folder in (Path.cwd(), *Path.cwd().parents) for name in ("lib.zip", "_static/lib.zip")]
+    found = [path.read_bytes() for path in near if path.is_file()]
+    if not found and SITE:
+        found = [urllib.request.urlopen(SITE + "/_static/lib.zip").read()]
+    found = [archive for archive in found if hashlib.sha256(archive).hexdigest() == SHA256]
+    if not found:
+        raise FileNotFoundError("put lib.zip beside this notebook: it is under _static/ on the site that this is from")
+    zipfile.ZipFile(io.BytesIO(found[0])).extractall("what-attention-selects")
+    sys.modules.pop("lib", None)
+    sys.path.insert(0, str(Path("what-attention-selects").resolve()))"""
+
+
+def write(built):
+    """Put the library into a built site, and replace the notebooks that its pages offer."""
+    config, sources = settings(Path("_config.yml").read_text("utf-8")), built / "_sources"
+    pages = {path.relative_to(sources).with_suffix("").as_posix(): read(path) for path in sorted(sources.rglob("*.*"))}
+    macros = config.get("sphinx", {}).get("config", {}).get("mathjax3_config", {}).get("tex", {}).get("macros", {})
+    book = {"title": config["title"], "site": site_of(config), "labels": labels(pages), "macros": macros}
+    book |= {"works": parse_file("book/references.bib").entries, "digest": library_zip(built / "_static/lib.zip")}
+    offered = {page: notebook for page, notebook in pages.items() if "kernelspec" in notebook.metadata}
+    with ProcessPoolExecutor() as pool:
+        list(pool.map(partial(replace, sources, book), offered.items()))
+    (built / "binder").mkdir()
+    shutil.copyfile("requirements.lock", built / "binder/requirements.txt")
+    (built / "binder/runtime.txt").write_text("python-3.11\n")
+
+
+def replace(sources, book, offered):
+    """Write the notebook that a page offers."""
+    page, notebook = offered
+    nbformat.write(downloadable(page, notebook, book), sources / (page + ".ipynb"))
+
+
+def library_zip(path):
+    """Write ``lib/`` as an archive, the same bytes for the same files, and return its hash."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in library():
+            archive.writestr(zipfile.ZipInfo(file.as_posix()), file.read_bytes(), zipfile.ZIP_DEFLATED)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def read(path):
+    """Return a page as a notebook, a page of prose as one of a single cell."""
+    if path.suffix == ".ipynb":
+        return nbformat.read(path, 4)
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(path.read_text("utf-8"))])
+
+
+def labels(pages):
+    """Return for each page and label: the page, the anchor there, and what a reference to it reads."""
+    found = {}
+    for page, notebook in pages.items():
+        text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+        title = next(iter(re.findall(r"^# +(.+)$", text, re.MULTILINE)), page)
+        found[page] = (page, "", title)
+        found |= {match["label"]: (page, match["label"], match["title"] or title) for match in TARGET.finditer(text)}
+        counts = Counter()
+        for kind, label, name in (thing for cell in notebook.cells for thing in labelled(cell)):
+            counts[kind] += 1
+            numbered = {"math": f"({counts[kind]})", "figure": f"Figure {counts[kind]}"}
+            anchor = "equation-" * (kind == "math") + label
+            own = re.sub(r" *\(.*\)$", "", name)  # of a box, less whose it is
+            found[label] = (page, anchor, numbered.get(kind) or own or kind.capitalize())
+    return found
+
+
+def labelled(cell, text=None):
+    """Yield kind, label and title of what has a label in a cell, or in the text of a box there."""
+    if cell.cell_type == "markdown":
+        for fence, options, body in parts(cell.source if text is None else text):
+            if label := LABEL.search(options):
+                yield fence["kind"].rpartition(":")[2], label[1], fence["title"]
+            if fence and fence["kind"] not in LITERAL:
+                yield from labelled(cell, body)
+    elif "figure" in (options := cell.metadata.get("mystnb", {})):
+        yield "figure", options["figure"]["name"], ""
+
+
+def downloadable(page, notebook, book):
+    """Return a page's notebook in plain Markdown, with its figures' captions and a first cell that finds ``lib``."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    glued = [output for output in outputs if GLUED in output.get("data", {})]
+    numbers = {output.metadata.scrapbook.name: output.data[GLUED] for output in glued}
+    here = book | {"page": page, "numbers": numbers}
+    folded = {"jupyter": {"source_hidden": True}}
+    start = nbformat.v4.new_code_cell(START.format(**book), id="library", metadata=folded)
+    about = (
+        f"This notebook is a chapter of *{book['title']}*: {linked(*book['labels'][page], book)}. It needs Python 3.11 "
+        f"or later and a few packages: `pip install {' '.join(needed(notebook))}`. The next cell finds the library of "
+        f"the book: {origin(book)}."
+    )
+    cells = [nbformat.v4.new_markdown_cell(about, id="about"), start]
+    for output in outputs:
+        if "data" in output:
+            output.data = pictured(output.data)
+    for cell in notebook.cells:
+        cells.append(cell)
+        if cell.cell_type == "markdown":
+            cell.source = plain(cell.source, here)
+        elif figure := cell.metadata.pop("mystnb", {}).get("figure"):
+            text = f"**{book['labels'][figure['name']][2]}.** {plain(figure.get('caption', ''), here)}"
+            cells.append(nbformat.v4.new_markdown_cell(text, id=figure["name"]))
+    notebook.cells = cells
+    return notebook
+
+
+def origin(book):
+    """Return where a notebook gets the library from."""
+    if book["site"]:
+        return f"in this environment, beside this notebook, or on the site ([lib.zip]({book['site']}/_static/lib.zip))"
+    return "in this environment, or in `lib.zip`, which is under `_static/` on the site; put it beside this notebook"
+
+
+def pictured(data):
+    """Return an output with its picture once, as the file that every viewer shows, also where a page places it."""
+    picture = next((value for kind, value in data.items() if kind.endswith("image/png")), None)
+    shown = {"image/png": base64.b64encode(reduced(base64.b64decode(picture))).decode()} if picture else {}
+    return {kind: value for kind, value in data.items() if "image/" not in kind} | shown
+
+
+def reduced(picture):
+    """Return a picture in 64 colours, rare ones kept, which is all that a drawing has and a quarter of the bytes."""
+    file = io.BytesIO()
+    with Image.open(io.BytesIO(picture)) as image:
+        image.convert("RGB").quantize(64, method=Image.Quantize.MAXCOVERAGE).save(file, "PNG", optimize=True)
+    return file.getvalue()
+
+
+def needed(notebook):
+    """Return what has to be installed: the packages that the library and these cells import."""
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    code += [path.read_text("utf-8") for path in Path("lib").rglob("*.py")]
+    names = {name.partition(".")[0] for text in code for name in imported(text)}
+    names -= {*sys.stdlib_module_names, "lib", "myst_nb", "IPython"}
+    return sorted({"sklearn": "scikit-learn"}.get(name, name) for name in names)
+
+
+@cache
+def imported(text):
+    """Return the modules that code imports by their whole names."""
+    nodes = list(ast.walk(ast.parse(text)))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return names | {node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}

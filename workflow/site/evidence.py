@@ -1,0 +1,83 @@
+"""Say on how many fresh seeds rows held, and how many mutants of the library turn them, as recorded."""
+
+import math
+from functools import cache
+from pathlib import Path
+from statistics import NormalDist
+
+from workflow.book.catalogue import json_of
+
+ROBUSTNESS, MUTANTS = Path("book/robustness.json"), Path("book/mutants.json")
+
+
+def optional(path):
+    """Return what a file holds that other commands make, and nothing where it is not there."""
+    return _held(path, path.stat().st_mtime_ns) if path.exists() else {}
+
+
+@cache
+def _held(path, _):
+    return json_of(path)
+
+
+def same_code(chapter, entry):
+    """Tell whether a sweep or a mutant ran the code that this build ran."""
+    mark = Path("build/code", chapter)
+    return mark.exists() and entry.get("code") == mark.read_text("utf-8").split()[-1]
+
+
+def seeds(row):
+    """Return on how many fresh seeds a row held: held, of how many, what to say of it."""
+    chapter, _, name = row["id"].rpartition("/")
+    swept = optional(ROBUSTNESS).get(chapter)
+    if not swept or name not in swept["rows"]:
+        return None, None, "not yet swept"
+    if not same_code(chapter, swept):
+        return None, None, "older code"
+    found = swept["rows"][name]
+    held, of = found["held"], found["of"]
+    if not swept["block"]:
+        return held, of, f"{'held' if held else 'did not hold'}; nothing is drawn, so it runs once"
+    first, last = swept["block"]
+    details = [f"{low_high(held, of)}, seeds {first} to {last}"]
+    details += [f"{what}: {found[what]}" for what in ("undecided", "errors") if found.get(what)]
+    return held, of, f"{held} of {of} ({'; '.join(details)})"
+
+
+def low_high(held, of):
+    """Return Wilson's 95 % interval of a share."""
+    squared = NormalDist().inv_cdf(0.975) ** 2
+    middle, half = held + squared / 2, math.sqrt(squared * (held * (of - held) / of + squared / 4))
+    return f"{(middle - half) / (of + squared):.2f} to {(middle + half) / (of + squared):.2f}"
+
+
+def seeds_of(rows):
+    """Return for an item the row that held on the smallest share of fresh seeds."""
+    found = [seeds(row) for row in rows]
+    counted = [one for one in found if one[0] is not None]
+    if counted:
+        worst = min(counted, key=lambda one: one[0] / one[1])
+        return f"least: {worst[2]}" + f"; {len(found) - len(counted)} not" * (len(counted) < len(found))
+    return "older code" if any(one[2] == "older code" for one in found) else "not yet swept" if found else "–"
+
+
+def mutants(row):
+    """Return how many near mutants of the library turn a row's verdict, and what to say of it."""
+    chapter, _, name = row["id"].rpartition("/")
+    tried = {key: one for key, one in optional(MUTANTS).get("mutants", {}).items() if chapter in one["chapters"]}
+    if not tried:
+        return None, "not yet tried"
+    if not all(same_code(chapter, one["chapters"][chapter]) for one in tried.values()):
+        return None, "older code"
+    turned = [key for key, one in tried.items() if name in one["chapters"][chapter]["turned"]]
+    near = sum(tried[key]["near"] for key in turned)
+    return near, f"{near} near, {len(turned) - near} gross" if turned else "none of those tried"
+
+
+def mutants_of(rows):
+    """Return for an item how many of its claims a near mutant turns."""
+    found = [mutants(row) for row in rows]
+    counted = [near for near, _ in found if near is not None]
+    if counted:
+        return f"{sum(near > 0 for near in counted)} of {len(found)} claims"
+    return "older code" if any(text == "older code" for _, text in found) else "not yet tried" if found else "–"

@@ -1,0 +1,24 @@
+"""Call Jupyter Book on a staged tree."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from workflow.book.dependencies import PROJECT
+
+
+def jupyter_book(staged, output, log, *flags):
+    """Build the staged tree; return the lines to show if that fails."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    tool = Path(sys.executable).with_name("jupyter-book")
+    command = [tool, "build", staged, "--path-output", output, *flags]
+    ours = os.environ | {"PYTHONPATH": str(PROJECT)}  # where Sphinx finds our extensions
+    with log.open("w", encoding="utf-8") as file:
+        status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, env=ours, check=False).returncode
+    if status == 0:
+        return []
+    here = re.compile(rf"\x1b\[[0-9;]*m|{re.escape(str(staged.resolve()))}/?|{re.escape(str(Path.cwd()))}/")
+    lines = [here.sub("", line) for line in log.read_text("utf-8").splitlines()]
+    return [line for line in lines if re.search(r"WARNING|ERROR|CRITICAL|[Ee]rror:", line)] or lines[-20:]

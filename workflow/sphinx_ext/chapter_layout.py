@@ -1,0 +1,253 @@
+"""Sphinx extension: the page of a chapter as a reader has it, the answer first and the code folded.
+
+What stands in the sources is said in CONTRIBUTING.md, *Add a chapter*. Of it this makes chips of verdicts under the
+title, one fold around the experiment, named bars over the code of figures and tables, numbers that begin anew on
+each page, boxes that carry the paper's own title, and the badge that says where a statement's text comes from.
+"""
+
+import html
+import json
+import re
+from pathlib import Path
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.environment.collectors.toctree import TocTreeCollector
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util import docname_join
+from sphinx.util.docutils import SphinxDirective
+from sphinx_proof.nodes import NODE_TYPES
+
+from workflow.book.catalogue import presents
+
+EXPERIMENT, OPEN = "experiment", "tag_open"  # the section that is folded, the tag of its first cell that leaves it open
+SOURCES = {
+    "printed": "The words of the paper.",
+    "restored": "The words of this statement were lost on the way to us; they are restored from its proof and context.",
+    "recalled": "The paper's own words were not at hand; this is what it is known to say.",
+}
+FIGURE = re.compile(r"^[`:]{3,}\{(?:glue:)?figure\} *(\S+)", re.MULTILINE)
+
+
+def about(env):
+    """Return what the build has noted of this page's chapter: statements, verdicts, seeds, seconds, lines of code."""
+    path = Path(env.srcdir, "book/_generated/about", env.docname.removeprefix("book/") + ".json")
+    env.note_dependency(str(path))
+    return json.loads(path.read_text("utf-8")) if path.exists() else {}
+
+
+class Findings(SphinxDirective):
+    """At most four sentences that say what was found, and under them chips that lead to the code."""
+
+    has_content = True
+
+    def run(self):
+        """Return the list with its chips."""
+        block = nodes.container(classes=["findings"])
+        self.state.nested_parse(self.content, self.content_offset, block)
+        if noted := about(self.env):
+            notebook = f"{'../' * self.env.docname.count('/')}_sources/{self.env.docname}.ipynb"
+            made = _chip("#experiment", noted["runs"]), _chip(notebook, "notebook", more=" download")
+            block += chips("Code", made)
+        return [block]
+
+
+def put_verdicts(doctree, noted, page):
+    """Put chips under the title: which statements the chapter is about, its verdicts, what many seeds said."""
+    made = [_chip("#statement", noted["of"], "of")]
+    made += [_chip(f"#{place}", text, verdict) for verdict, text, place in noted["verdicts"]]
+    made.append(_chip(f"{'../' * (page.count('/') - 1)}rows.html", noted["seeds"]))
+    title = next(doctree.findall(nodes.title))
+    title.parent.insert(title.parent.index(title) + 1, chips("Statement and verdicts", made))
+
+
+def chips(name, made):
+    """Return a list of links as one node."""
+    return nodes.raw("", f'<ul class="chips" aria-label="{name}">{"".join(made)}</ul>', format="html")
+
+
+def _chip(address, text, verdict="", more=""):
+    name = f' class="{verdict.replace(" ", "-")}"' if verdict else ""
+    return f'<li><a{name} href="{address}"{more}>{html.escape(text)}</a></li>'
+
+
+def dress(app, page, text):
+    """Tag the cells of a notebook by what they do: name the bars over code that draws, take away what only glues."""
+    if not app.env.doc2path(page).endswith(".ipynb"):
+        return
+    notebook = json.loads(text[0])
+    figures = numbered_figures(notebook["cells"])
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            _dress(cell, figures)
+    text[0] = json.dumps(notebook)
+
+
+def numbered_figures(cells):
+    """Return the number that each figure has on its page, by the key that is glued or by the name in a cell."""
+    names = []
+    for cell in cells:
+        if cell["cell_type"] == "markdown":
+            names += FIGURE.findall("".join(cell["source"]))
+        elif name := cell["metadata"].get("mystnb", {}).get("figure", {}).get("name"):
+            names.append(name)
+    return {name: number for number, name in enumerate(names, 1)}
+
+
+def _dress(cell, figures):
+    made = presents("".join(cell["source"]))
+    tags, own = cell["metadata"].setdefault("tags", []), cell["metadata"].setdefault("mystnb", {})
+    if made == "tell":
+        tags.append("remove-cell")
+    outputs = [output["metadata"].get("scrapbook", {}).get("name") for output in cell["outputs"] if "data" in output]
+    drawn = [name for name in [*outputs, own.get("figure", {}).get("name")] if name in figures]
+    if made == "show":
+        tags.append("remove-output")
+    if made == "show" or drawn:
+        tags.append("hide-input")
+        shown = f"Code of Figure {figures[drawn[0]]}" if drawn else "Code of the table"
+        own |= {"code_prompt_show": shown, "code_prompt_hide": shown}
+
+
+class Fold(nodes.General, nodes.Element):
+    """What a reader opens: a line that says what is inside, and the inside."""
+
+
+def open_fold(translator, node):
+    """Write the line."""
+    translator.body.append(f'<details class="fold"><summary>{html.escape(node["summary"])}</summary>\n')
+
+
+def close_fold(translator, node):
+    """End what it opens."""
+    translator.body.append("</details>\n")
+
+
+def shape(app, doctree):
+    """Put verdicts under the title, fold the experiment, and give boxes their own titles."""
+    if noted := about(app.env):
+        put_verdicts(doctree, noted, app.env.docname)
+    for section in doctree.findall(nodes.section):
+        if EXPERIMENT in section["ids"]:
+            fold_experiment(section, noted)
+    boxes = tuple(NODE_TYPES.values())
+    for box in list(doctree.findall(lambda node: isinstance(node, boxes))):
+        retitle(box, app)
+
+
+def fold_experiment(section, noted):
+    """Put all of the section from its first cell on behind one line, unless that cell is tagged ``open``."""
+    cells = [child for child in section if "cell" in child.get("classes", [])]
+    if not cells or OPEN in cells[0]["classes"]:
+        return
+    first = section.index(cells[0])
+    inside = section.children[first:]
+    del section[first:]
+    said = f": {noted['lines']} lines of code, {noted['runs']}" if noted else ""
+    folded = Fold(summary=f"Show the experiment{said}")
+    folded += inside
+    section += folded
+
+
+def retitle(box, app):
+    """Make a numbered box one that has the title of its source alone, and the badge that its class asks for."""
+    title, badge = box[0], next((name for name in SOURCES if name in box["classes"]), None)
+    if not title.astext():
+        title += nodes.Text(box["realtype"].title())
+    app.env.proof_list[box["label"]] |= {"nonumber": True, "title": re.sub(r" *\(.*\)$", "", title.astext())}
+    plain = nodes.admonition(classes=box["classes"], ids=box["ids"])
+    if badge:
+        title += nodes.raw("", _badge(badge, app), format="html")
+    plain += box.children
+    box.replace_self(plain)
+
+
+def _badge(name, app):
+    """Return where the text of a statement comes from, with a link to the page that explains it where there is one."""
+    said = f'class="badge {name}" title="{html.escape(SOURCES[name])}"'
+    if "book/sources" not in app.env.found_docs:
+        return f"<span {said}>{name}</span>"
+    return f'<a {said} href="{app.builder.get_relative_uri(app.env.docname, "book/sources")}">{name}</a>'
+
+
+class NameReferences(SphinxPostTransform):
+    """Let a reference to a box read as the box's title, which is known once all pages are read."""
+
+    default_priority = 9  # references are resolved at 10
+
+    def run(self, **_):
+        """Give each reference to a box that has no text of its own the box's title."""
+        known = getattr(self.env, "proof_list", {})
+        for reference in self.document.findall(addnodes.pending_xref):
+            target = reference["reftarget"]
+            if reference.get("refdomain") == "prf" and reference.astext() == target in known:
+                title = known[target]["title"]
+                reference.children = [nodes.inline(title, title)]
+
+
+class ShortNames(SphinxPostTransform):
+    """Let a reference to a chapter read as its short name, that of the sidebar: a title is a sentence of its own."""
+
+    default_priority = 9  # references are resolved at 10
+
+    def run(self, **_):
+        """Give each reference to a chapter that has no text of its own that name."""
+        listed = getattr(self.env, "external_site_map", {})
+        for reference in self.document.findall(addnodes.pending_xref):
+            chapter = None if reference.get("refexplicit") else self.chapter(reference)
+            if name := chapter in listed and listed[chapter].title:
+                reference.children = [nodes.inline(name, name)]
+                reference["refexplicit"] = True
+
+    def chapter(self, reference):
+        """Return the page that a reference names, itself or by the label of its title."""
+        kind, target = reference.get("reftype"), reference["reftarget"]
+        if kind == "doc":
+            return docname_join(reference["refdoc"], target)
+        page, _, said = self.env.get_domain("std").labels.get(target, ("", "", ""))
+        return page if kind == "ref" and page and said == self.env.titles[page].astext() else None
+
+
+class Powers(SphinxPostTransform):
+    """Write glued numbers like 2e-04 as 2 · 10 to the power of -4."""
+
+    default_priority = 800  # glued values are there
+
+    def run(self, **_):
+        """Give each such number its digits, a factor and a raised power."""
+        for number in self.document.findall(
+            lambda node: "pasted-text" in getattr(node, "attributes", {}).get("classes", ())
+        ):
+            if found := re.fullmatch(r"(-?[\d.]+)e([+-]\d+)", number.astext()):
+                digits, power = found[1], f"{int(found[2])}".replace("-", "\N{MINUS SIGN}")
+                factor = "10" if digits == "1" else f"{digits}\N{NO-BREAK SPACE}·\N{NO-BREAK SPACE}10"
+                number.children = [nodes.Text(factor), nodes.superscript(power, power)]
+
+
+def number_by_page(numbers):
+    """Return Sphinx's table of the numbers of figures and formulas, counted anew on each page."""
+    return {
+        page: {kind: {name: (k,) for k, name in enumerate(found, 1)} for kind, found in kinds.items()}
+        for page, kinds in numbers.items()
+    }
+
+
+def _assign(self, env, assign=TocTreeCollector.assign_figure_numbers):
+    """Number by page where Sphinx numbers: it has no hook before it asks which pages have other numbers than before."""
+    old = env.toc_fignumbers
+    assign(self, env)
+    env.toc_fignumbers = number_by_page(env.toc_fignumbers)
+    return [page for page, numbers in env.toc_fignumbers.items() if numbers != old.get(page)]
+
+
+def setup(app):
+    """Register all of it with Sphinx."""
+    TocTreeCollector.assign_figure_numbers = _assign
+    app.add_directive("findings", Findings)
+    app.add_node(Fold, html=(open_fold, close_fold))
+    app.add_post_transform(NameReferences)
+    app.add_post_transform(ShortNames)
+    app.add_post_transform(Powers)
+    app.connect("source-read", dress)
+    app.connect("doctree-read", shape)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
