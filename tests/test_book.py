@@ -94,7 +94,11 @@ def test_template_runs(tmp_path):
     (tmp_path / "book/intro.md").write_text("# Intro\n")
     (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: book/intro\nchapters:\n  - file: book/template\n")
     done = subprocess.run(
-        [sys.executable, "-m", "workflow.commands.chapter", "template"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "workflow.commands.chapter", "template"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 holds, 1 control fails as it must" in done.stdout

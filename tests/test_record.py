@@ -7,8 +7,8 @@ import pytest
 from test_sweep import SEED, git
 from test_workflow import Book
 
+from workflow.book import recorded
 from workflow.book.catalogue import BookError, source
-from workflow.commands import record
 from workflow.site import markup, runs
 
 ROOT = Path(__file__).parents[1]
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture
 def committed(tmp_path):
     book = Book(tmp_path).add("good", extra=SEED)
-    (book.folder / ".gitignore").write_text("build/\n.snakemake/\nruns.txt\n")
+    (book.folder / ".gitignore").write_text("build/\n.snakemake/\n__pycache__/\nruns.txt\n")
     git(book, "init", "-q")
     git(book, "add", "-A")
     git(book, "commit", "-qm", "all")
@@ -28,7 +28,7 @@ def test_a_record_holds_rows_and_what_they_came_from(committed):
     done = committed.script("record", NAME="good", PARAMS="seed=5")
     assert done.returncode == 0, done.stderr
     path = committed.folder / "book/recorded/good.json"
-    found = record.read(path)
+    found = recorded.read(path)
     assert found["parameters"]["seed"] == 5
     assert found["rows"]
     assert all(row["recorded"] for row in found["rows"])
@@ -36,14 +36,14 @@ def test_a_record_holds_rows_and_what_they_came_from(committed):
     found["rows"][0]["measured"] += 1
     path.write_text(json.dumps(found))
     with pytest.raises(BookError, match="was edited"):
-        record.read(path)
+        recorded.read(path)
 
 
 def test_a_page_shows_a_record_as_one(committed, monkeypatch):
     assert committed.script("record", NAME="good", PARAMS="seed=5").returncode == 0
     monkeypatch.chdir(committed.folder)
     shown = runs.records()["recorded/good.md"]
-    row = next(row for row in record.read(record.FOLDER / "good.json")["rows"] if row["verdict"])
+    row = next(row for row in recorded.read(recorded.FOLDER / "good.json")["rows"] if row["verdict"])
     assert "*Recorded*, not computed in this build: `seed=5`" in shown
     assert markup.escaped(row["statement"]) in shown
     assert "has changed since" not in shown

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from workflow.book import catalogue, dependencies
-from workflow.commands import build as builder
+from workflow.run.snakemake import snakemake
 
 ROOT = Path(__file__).parents[1]
 
@@ -55,7 +55,7 @@ def book(passing, tmp_path, monkeypatch):
 
 def dry_run(rules="Snakefile", **config):
     """Return what Snakemake would do by the rules of the copy."""
-    command = builder.snakemake(["all"], "--dry-run", rules=Path.cwd() / "workflow" / rules, **config)
+    command = snakemake(["all"], "--dry-run", rules=Path.cwd() / "workflow" / rules, **config)
     plan = subprocess.run(command, env=os.environ | {"JOBS": "1"}, capture_output=True, text=True, check=False)
     assert plan.returncode == 0, plan.stderr
     return plan.stdout + plan.stderr

@@ -8,7 +8,7 @@ import torch
 
 from workflow.book.catalogue import BookError
 from workflow.commands import roundings
-from workflow.site import generated_pages, rows
+from workflow.site import rows
 
 ROOT = Path(__file__).parents[1]
 
@@ -61,7 +61,7 @@ def moved(**about):
     ],
 )
 def test_a_page_says_why_rounding_moves_a_number(row, words, tmp_path, monkeypatch):
-    monkeypatch.setattr(generated_pages, "REASONS", tmp_path / "reasons.yml")
+    monkeypatch.setattr(rows, "REASONS", tmp_path / "reasons.yml")
     rows.REASONS.write_text("part/good/half: somebody found out\n")
     assert words in rows.why_moved(row)
 
@@ -73,6 +73,6 @@ def test_rounding_error_needs_no_reason():
 
 
 def test_a_number_that_moves_for_no_reason_that_is_known_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(generated_pages, "REASONS", tmp_path / "reasons.yml")
+    monkeypatch.setattr(rows, "REASONS", tmp_path / "reasons.yml")
     with pytest.raises(BookError, match=r"rounding moves part/good/half from 0\.1 by 0\.05: say why in"):
         rows.why_moved(moved(measured=0.1, spread=0.05, bound=1.0))

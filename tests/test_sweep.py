@@ -320,7 +320,7 @@ def committed(tmp_path_factory):
     """A book in a repository of its own, of a chapter that fails at one seed and one that has none."""
     book = Book(tmp_path_factory.mktemp("recorded")).add("good", 'assert seed != 1001, "no"')
     without_chance(book, "plain")
-    (book.folder / ".gitignore").write_text("build/\n.snakemake/\nruns.txt\n")
+    (book.folder / ".gitignore").write_text("build/\n.snakemake/\n__pycache__/\nruns.txt\n")
     git(book, "init", "-q")
     commit(book)
     return book

@@ -18,7 +18,7 @@ from lib import ledger as table
 # pytest-xdist gives each class below to one worker, and the rest to another.
 from workflow.book import catalogue, dependencies, ledger
 from workflow.commands import data
-from workflow.site import check, chips, generated_pages, markup, rows, runs, scoreboard
+from workflow.site import check, chips, corrections, markup, rows, runs, scoreboard
 
 ROOT = Path(__file__).parents[1]
 
@@ -102,7 +102,7 @@ class Book:
 
     def _run(self, command, env):
         return subprocess.run(
-            command, cwd=self.folder, env=os.environ | {"PYTHONPATH": str(ROOT)} | env, capture_output=True, text=True, timeout=240, check=False
+            command, cwd=self.folder, env=os.environ | env, capture_output=True, text=True, timeout=240, check=False
         )
 
     def running(self):
@@ -526,11 +526,11 @@ def collected(*rows, changed=None):
 
 
 def row(name="half", measured=1e-3, item="Theorem 1", bound=1e-2, kind="claim", **about):
-    of = ledger.source("2306.13596", item, "restored", set="after")
+    of = table.source("2306.13596", item, "restored", set="after")
     judged = [] if kind == "baseline" else ["<=", bound]
     about |= {"breaks": "One input"} if kind == "control" else {}
     outcome = getattr(of, kind)(name, "It is so", measured, *judged, **about)
-    (data,) = ledger.verdict(outcome)._repr_mimebundle_()[ledger.MIME]
+    (data,) = table.verdict(outcome)._repr_mimebundle_()[ledger.MIME]
     return data
 
 
@@ -718,8 +718,8 @@ def test_scoreboard_says_what_failed_and_what_was_corrected(inside):
     assert "| [▮]{.verdict .fails-as-it-must} 1&nbsp;✓ | not yet swept | not yet tried |" in line
     (own,) = (line for line in text.splitlines() if line.startswith("| {doc}`Chapter good <part/good>`"))
     assert "[✗]{.verdict .fails} It is so: 2, asked ≤&nbsp;0.01 | [▮]{.verdict .fails} 1&nbsp;✗ | – |" in own
-    assert "> It \\*always\\* holds." in generated_pages.corrections()
-    assert generated_pages.corrections().count("> ") == 1
+    assert "> It \\*always\\* holds." in corrections.sections(ledger.ledger())
+    assert corrections.sections(ledger.ledger()).count("> ") == 1
     assert rows.rows().count("\n| ") == 2 + 6
     assert "{doc}`Chapter good <part/good>` | Theorem 1 | 1.0 s |" in runs.runs()
 

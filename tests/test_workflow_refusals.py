@@ -245,7 +245,7 @@ REFUSED = {
     # what earlier runs left
     "half a notebook": (
         half_written,
-        ["build_site"],
+        ["site"],
         "build/executed/part/good.ipynb is half written: delete it and run",
     ),
     "half the claims of a run": (

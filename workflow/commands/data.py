@@ -1,8 +1,6 @@
-"""Fetch a published data set into the folder ``data``, where chapters look for it: `make data NAME=cifar10`."""
+"""Fetch a published data set into the folder ``data``, where chapters look for it."""
 
 import sys
-
-from lib import archives
 
 SETS = ("mnist", "cifar10")
 
@@ -11,6 +9,8 @@ def main(name):
     """Fetch what is not there, read it, and say what there is."""
     if name not in SETS:
         sys.exit(f"NAME is {name!r}: use {' or '.join(SETS)}")
+    from lib import archives  # slow
+
     try:
         data = archives.images(name, fetch=True)
     except (ValueError, OSError) as error:

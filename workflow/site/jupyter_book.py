@@ -1,12 +1,9 @@
 """Call Jupyter Book on a staged tree."""
 
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-
-from workflow.book.dependencies import PROJECT
 
 
 def jupyter_book(staged, output, log, *flags):
@@ -14,9 +11,8 @@ def jupyter_book(staged, output, log, *flags):
     log.parent.mkdir(parents=True, exist_ok=True)
     tool = Path(sys.executable).with_name("jupyter-book")
     command = [tool, "build", staged, "--path-output", output, *flags]
-    ours = os.environ | {"PYTHONPATH": str(PROJECT)}  # where Sphinx finds our extensions
     with log.open("w", encoding="utf-8") as file:
-        status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, env=ours, check=False).returncode
+        status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False).returncode
     if status == 0:
         return []
     here = re.compile(rf"\x1b\[[0-9;]*m|{re.escape(str(staged.resolve()))}/?|{re.escape(str(Path.cwd()))}/")
