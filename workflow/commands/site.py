@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from workflow.book.catalogue import PART_PAGE, BookError, pages
-from workflow.site import check, downloads, postprocess
+from workflow.site import check, downloads
 from workflow.site.jupyter_book import jupyter_book
 from workflow.site.stage import executed, stage
 
@@ -30,8 +30,6 @@ def main():
         sys.exit("\n".join([*lines, f"site: jupyter-book failed, see {LOG}"]))
     built = OUTPUT / "_build/html"
     downloads.write(built)
-    config = downloads.settings(Path("_config.yml").read_text("utf-8"))
-    postprocess.write(built, pages(), config["title"], downloads.site_of(config))
     if faults := [] if part else check.faults(built, STAGED, pages()):
         sys.exit("\n".join([*faults, f"site: {len(faults)} faults"]))
     os.replace(built, HTML)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from docutils import nodes
 from sphinx import addnodes
-from sphinx.environment.collectors.toctree import TocTreeCollector
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import docname_join
 from sphinx.util.docutils import SphinxDirective
@@ -26,6 +25,7 @@ SOURCES = {
     "restored": "The words of this statement were lost on the way to us; they are restored from its proof and context.",
     "recalled": "The paper's own words were not at hand; this is what it is known to say.",
 }
+SHORT = 30  # letters of a formula that need not break
 FIGURE = re.compile(r"^[`:]{3,}\{(?:glue:)?figure\} *(\S+)", re.MULTILINE)
 
 
@@ -224,6 +224,41 @@ class Powers(SphinxPostTransform):
                 number.children = [nodes.Text(factor), nodes.superscript(power, power)]
 
 
+class TieSigns(SphinxPostTransform):
+    """Keep a short formula and the sign right before or after it on one line, where a browser would break it."""
+
+    default_priority = 850
+
+    def run(self, **_):
+        """Put the formula and its signs into one element."""
+        for formula in list(self.document.findall(nodes.math)):
+            place, parent = formula.parent.index(formula), formula.parent
+            before, after = parent.children[max(place - 1, 0)], parent.children[min(place + 1, len(parent) - 1)]
+            opening = re.search(r"[(\[“‘]$", before) if isinstance(before, nodes.Text) else None
+            closing = re.match(r"[-).,:;!?\]’”%°]+", after) if isinstance(after, nodes.Text) else None
+            if len(formula.astext()) > SHORT or not (opening or closing):
+                continue
+            parts = [nodes.Text(opening[0])] if opening else []
+            parts += [formula.deepcopy()] + ([nodes.Text(closing[0])] if closing else [])
+            tied = nodes.inline("", "", *parts, classes=["tied"])
+            if closing:
+                parent.replace(after, nodes.Text(after[closing.end() :]))
+            if opening:
+                parent.replace(before, nodes.Text(before[: opening.start()]))
+            parent.replace(formula, tied)
+
+
+def drop_live_code(app, page, template, context, doctree):
+    """Take the scripts of sphinx-thebe, which Jupyter Book always adds, off a page: no code runs on ours."""
+    for kind in ("script_files", "css_files"):
+        context[kind] = [one for one in context.get(kind, ()) if "thebe" not in _said(one)]
+
+
+def _said(asset):
+    """Return the address of a script or style, and its text where it stands on the page."""
+    return f"{getattr(asset, 'filename', asset)} {getattr(asset, 'attributes', {}).get('body', '')}"
+
+
 def number_by_page(numbers):
     """Return Sphinx's table of the numbers of figures and formulas, counted anew on each page."""
     return {
@@ -232,22 +267,30 @@ def number_by_page(numbers):
     }
 
 
-def _assign(self, env, assign=TocTreeCollector.assign_figure_numbers):
-    """Number by page where Sphinx numbers: it has no hook before it asks which pages have other numbers than before."""
-    old = env.toc_fignumbers
-    assign(self, env)
+def put_back_numbers(app, env):
+    """Give Sphinx the numbers that it made, with which it compares those that it makes now."""
+    env.toc_fignumbers = getattr(env, "numbers_of_sphinx", env.toc_fignumbers)
+    return ()
+
+
+def renumber(app, env):
+    """Number by page, after Sphinx has numbered; the pages whose numbers differ are those that Sphinx writes again."""
+    env.numbers_of_sphinx = env.toc_fignumbers
     env.toc_fignumbers = number_by_page(env.toc_fignumbers)
-    return [page for page, numbers in env.toc_fignumbers.items() if numbers != old.get(page)]
+    return ()
 
 
 def setup(app):
     """Register all of it with Sphinx."""
-    TocTreeCollector.assign_figure_numbers = _assign
     app.add_directive("findings", Findings)
     app.add_node(Fold, html=(open_fold, close_fold))
     app.add_post_transform(NameReferences)
     app.add_post_transform(ShortNames)
     app.add_post_transform(Powers)
+    app.add_post_transform(TieSigns)
     app.connect("source-read", dress)
     app.connect("doctree-read", shape)
+    app.connect("env-get-updated", put_back_numbers, priority=100)
+    app.connect("env-get-updated", renumber, priority=900)
+    app.connect("html-page-context", drop_live_code, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

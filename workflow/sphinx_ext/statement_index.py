@@ -1,5 +1,6 @@
-"""A Sphinx extension: an entry of the index for each statement in a box; a search for its name then finds it first."""
+"""Index the statements in boxes: an entry each in the index, which search finds first, and a page of all."""
 
+import html
 import re
 
 from docutils import nodes
@@ -7,6 +8,7 @@ from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
 KINDS = r"(Theorem|Lemma|Figure|Definition|Assumption|Proposition)"
+PAGE, TITLE = "statements", "All statements"
 
 
 def names(title):
@@ -22,7 +24,7 @@ def names(title):
     return found or [title.replace(";", ",")]
 
 
-class Indexed(SphinxTransform):
+class IndexEntries(SphinxTransform):
     """Puts the entries before the boxes, in time for Sphinx to collect them."""
 
     default_priority = 300
@@ -34,7 +36,22 @@ class Indexed(SphinxTransform):
             box.parent.insert(box.parent.index(box), addnodes.index(entries=entries))
 
 
+def list_statements(app):
+    """Yield the page that lists the boxes of each page of the book under its title."""
+    listed, known = {}, getattr(app.env, "proof_list", {})
+    for label, box in known.items():
+        listed.setdefault(box["docname"], []).append((label, box["title"]))
+    blocks = []
+    for page in filter(listed.get, getattr(app.env, "external_site_map", listed)):
+        address = app.builder.get_relative_uri(PAGE, page)
+        links = "".join(f'<li><a href="{address}#{label}">{html.escape(name)}</a></li>' for label, name in listed[page])
+        title = html.escape(app.env.titles[page].astext())
+        blocks.append(f'<h2><a href="{address}">{title}</a></h2><ul class="statements">{links}</ul>')
+    yield PAGE, {"title": TITLE, "body": f"<h1>{TITLE}</h1>{''.join(blocks)}"}, "page.html"
+
+
 def setup(app):
-    """Register the transform."""
-    app.add_transform(Indexed)
+    """Register the entries and the page."""
+    app.add_transform(IndexEntries)
+    app.connect("html-collect-pages", list_statements)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
