@@ -147,20 +147,6 @@ def test_the_library_itself_is_left_as_it_is(book, tried):
     assert (book.folder / "lib/alpha.py").read_text() == LIBRARY
 
 
-def test_rows_are_those_of_the_notebook(book):
-    """Numbers too, and at other values of the parameters."""
-    values = {"seed": 1, "step": 0.25}
-    assert not book.script("chapter", "good", "--params", "seed=1 step=0.25").returncode
-    (claims,) = (book.folder / "build/runs/part/good").glob("*.json")
-    code = (
-        "import json; from workflow.commands import mutants; from workflow.run import headless; headless.warm();"
-        f"run = mutants.Run('part/good', {values}, None, 60);"
-        "(_, outcome), = mutants.outcomes([[run]], 1); print(json.dumps(list(outcome['rows'].values())))"
-    )
-    done = book._run([sys.executable, "-c", code], {})
-    assert json.loads(done.stdout) == json.loads(claims.read_text())["rows"]
-
-
 REFUSED = {
     "unknown NAME": ({"NAME": "bad"}, "there is no chapter 'bad'; chapters: part/good, part/other"),
     "unfinished NAME": (
