@@ -112,7 +112,8 @@ def _run_one(run, folder, started):
     else:
         sentence = json_of(places["failure"])["sentence"] if places["failure"].exists() else NEVER
         outcome |= {"endless": run.limit} if ENDLESS in sentence else {"crashed": sentence.partition("; evidence")[0]}
-    write_whole(_place(run), json.dumps(outcome))
+    if "endless" not in outcome:  # which more time may end
+        write_whole(_place(run), json.dumps(outcome))
     return outcome
 
 
