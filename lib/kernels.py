@@ -3,7 +3,7 @@
 The same arithmetic as :mod:`lib.logspace`, :mod:`lib.descent` and :mod:`lib.joint`, which are the statement to read and
 the second opinion; those modules call this one by themselves for linear heads in float64 on the CPU. numba compiles it,
 because the loops below then stay Python and need no compiler on the machine. All that is compiled for attention is in
-this file: numba's cache does not see a change of a compiled function in another one.
+this file.
 
 Shapes are those of one trial: keys (n, T, d); queries (n, e), (n, 0) with a prompt; scores (n, T); theta (d) or (d e).
 A loss is its ``code``, a pair: which of the formulas, and the centre of the cubic one.
@@ -22,6 +22,7 @@ from numba import literal_unroll, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ._compiled import compile_all as compile_all
 from ._compiled import compiled
 from .logspace import LogScaled
 
@@ -1206,8 +1207,8 @@ def _train_reader(
     return path
 
 
-@compiled("void(f8[:,:,::1], f8[:,::1], f8[:,::1], i8, f8, f8[::1], f8, f8[::1])")
-def _velocity(keys, queries, scores, loss, centre, state, norm, out):
+@compiled()
+def _velocity_at(keys, queries, scores, loss, centre, state, norm, out):
     """Fill in the velocity of mirror variable and log time over sigma, as :mod:`lib.flow` states it."""
     inputs, tokens, size = keys.shape
     logits, weights, moved = np.empty((inputs, tokens)), np.empty((inputs, tokens)), np.empty(size)
@@ -1224,15 +1225,20 @@ def _velocity(keys, queries, scores, loss, centre, state, norm, out):
     out[-1] = rest / (1.0 + small)
 
 
+@compiled("void(f8[:,:,::1], f8[:,::1], f8[:,::1], i8, f8, f8[::1], f8, f8[::1])")
+def _velocity(keys, queries, scores, loss, centre, state, norm, out):
+    _velocity_at(keys, queries, scores, loss, centre, state, norm, out)
+
+
 @compiled("void(f8[:,:,::1], f8[:,::1], f8[:,::1], i8, f8, f8[::1], f8, f8[:,::1])")
 def _velocity_slopes(keys, queries, scores, loss, centre, state, norm, out):
     """Fill in the derivatives of the velocity in the state, by differences: row j has those in entry j."""
     here, moved = np.empty(len(state)), state.copy()
-    _velocity(keys, queries, scores, loss, centre, state, norm, here)
+    _velocity_at(keys, queries, scores, loss, centre, state, norm, here)
     for j in range(len(state)):
         moved[j] += ROOT * max(abs(state[j]), 1.0)
         width = moved[j] - state[j]
-        _velocity(keys, queries, scores, loss, centre, moved, norm, out[j])
+        _velocity_at(keys, queries, scores, loss, centre, moved, norm, out[j])
         for k in range(len(state)):
             out[j, k] = (out[j, k] - here[k]) / width
         moved[j] = state[j]
@@ -1426,10 +1432,6 @@ def velocity(problem, loss, norm=2.0):
         return out.T
 
     return speed, slopes
-
-
-def compile_all():
-    """Compile every kernel, or load it from the cache: both happen as this module is imported."""
 
 
 def _queries(problem):
