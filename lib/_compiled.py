@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 
 import torch
-from numba import config, njit
+from numba import config, njit, types
 from numba.core import event
 from numba.core.caching import InTreeCacheLocator, UserProvidedCacheLocator, UserWideCacheLocator
 
@@ -64,10 +64,11 @@ def compiled(*signature):
 
     Parameters
     ----------
-    *signature : str
-        At most one, as for ``njit``, of a function that Python calls: it is compiled or loaded at its first call, or by
-        :func:`compile_all`, and arguments of any other type are a TypeError. Without a signature compiled functions
-        call it, and numba compiles it for whatever types they give.
+    *signature : str, or numba types
+        Of a function that Python calls: as one string, or the type of each argument, which may be a named tuple whose
+        fields are annotated with such types. It is compiled or loaded at its first call, or by :func:`compile_all`, and
+        arguments of any other type are a TypeError. Without a signature compiled functions call it, and numba compiles
+        it for whatever types they give.
 
     Returns
     -------
@@ -83,7 +84,7 @@ def compiled(*signature):
         def ready():
             with LOCK, event.install_listener("numba:compile", _Compiling()):
                 if not dispatcher.overloads:
-                    dispatcher.compile(*signature)
+                    dispatcher.compile(signature[0] if isinstance(signature[0], str) else tuple(map(_type, signature)))
                     dispatcher.disable_compile()
 
         @wraps(dispatcher, updated=())
@@ -108,6 +109,13 @@ def _dispatcher(function):
         return njit(**options)(function)
     finally:
         config.CACHE_LOCATOR_CLASSES = others
+
+
+def _type(kind):
+    """Return numba's type of a named tuple by those of its fields, or the type itself."""
+    if isinstance(kind, types.Type):
+        return kind
+    return types.BaseTuple.from_types([_type(field) for field in kind.__annotations__.values()], kind)
 
 
 def compile_all():
