@@ -5,6 +5,7 @@ theta is (d) or (d e). ``places`` has, for each trial, the indices of its keys, 
 """
 
 import math
+from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
@@ -68,19 +69,9 @@ class Record(NamedTuple):
     failed: i8[::1]
 
 
-class State(NamedTuple):
-    """What a step changes, the lane last: theta, its mirror variable, the gradient's direction and its powers, (D).
-
-    Then (LANES): the direction's log_scales, the step sizes, and the steps.
-    """
-
-    theta: f8[:, ::1]
-    mirrored: f8[:, ::1]
-    direction: f8[:, ::1]
-    raised: f8[:, ::1]
-    log_scales: f8[::1]
-    sizes: f8[::1]
-    steps: f8[::1]
+# Theta, its mirror variable, the gradient's direction and its powers, (D, LANES); then (LANES): the direction's
+# log_scales, step sizes, and steps.
+State = namedtuple("State", "theta mirrored direction raised log_scales sizes steps")
 
 
 @compiled()

@@ -1,6 +1,7 @@
 """Joint descent of head and theta, one behind the other in one vector, eight trials at a time."""
 
 import math
+from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,6 @@ from numba import b1, f8, i8
 from .._compiled import compiled
 from .arrays import queries_of, rows_of
 from .descent import Record, Rule, State, begin, empty_state, keep, recorded, rule_of, take_step
-from .elementary import exp_nonpositive
 from .lanes import (
     dots,
     empty_lanes,
@@ -22,6 +22,7 @@ from .lanes import (
     multiples,
     odds_lanes,
     slopes_lanes,
+    to_one_scale,
     zero_excess,
 )
 from .llvm import LANES
@@ -47,16 +48,8 @@ class JointRules(NamedTuple):
     together: b1
 
 
-class HeadSpace(NamedTuple):
-    """Tokens (n, T, c), labels (n), features Y_i r_i (n, c), which attention passes on, and (n), the lane last."""
-
-    tokens: f8[:, :, :, ::1]
-    labels: f8[:, ::1]
-    features: f8[:, :, ::1]
-    margins: f8[:, ::1]
-    zeros: f8[:, ::1]
-    slopes: f8[:, ::1]
-    log_slopes: f8[:, ::1]
+# Tokens (n, T, c), labels (n), features Y_i r_i (n, c), which attention passes on; then (n); the lane last.
+HeadSpace = namedtuple("HeadSpace", "tokens labels features margins zeros slopes log_slopes")
 
 
 @compiled()
@@ -99,22 +92,10 @@ def head_gradient(head, loss, vector, direction, log_scales):
     inputs, size, _ = features.shape
     dots(features.reshape(1, inputs, size, LANES), vector.reshape(1, size, LANES), margins.reshape(1, inputs, LANES))
     slopes_lanes(loss, margins.reshape(-1), head.zeros.reshape(-1), slopes.reshape(-1), log_slopes.reshape(-1))
-    largest = np.zeros(LANES)
-    log_scales[:] = -np.inf
+    inverse = to_one_scale(slopes.reshape(inputs, 1, LANES), log_slopes, log_scales)
     for i in range(inputs):
         for lane in range(LANES):
-            log_scales[lane] = max(log_scales[lane], log_slopes[i, lane])
-    for i in range(inputs):
-        for lane in range(LANES):
-            if log_slopes[i, lane] != log_scales[lane]:
-                slopes[i, lane] *= exp_nonpositive(log_slopes[i, lane] - log_scales[lane])
-            largest[lane] = max(largest[lane], slopes[i, lane])
-    for lane in range(LANES):
-        log_scales[lane] += math.log(largest[lane] / inputs)
-        largest[lane] = -1.0 / largest[lane] if largest[lane] > 0.0 else 0.0
-    for i in range(inputs):
-        for lane in range(LANES):
-            slopes[i, lane] *= largest[lane]
+            slopes[i, lane] *= -inverse[lane]
     multiples(
         slopes.reshape(1, inputs, LANES), features.reshape(1, inputs, size, LANES), direction.reshape(1, size, LANES)
     )
@@ -130,7 +111,7 @@ def part_of(both, first, last):
 
 
 @compiled()
-def to_one_scale(both, head, theta):
+def scale_together(both, head, theta):
     """Give the two parts of each lane's direction one scale, the larger one."""
     for lane in range(LANES):
         log_scale = max(head.log_scales[lane], theta.log_scales[lane])
@@ -170,7 +151,7 @@ def descend_jointly(problems, thetas, rules, norm, record, first, last):
             scales = logit_gradient_lanes(logits, scores, loss, tops, sums, weights)
             gradient_lanes(keys, queries, weights, scales, moved, theta.direction, theta.log_scales)
             if rules.together:
-                to_one_scale(both, head, theta)
+                scale_together(both, head, theta)
                 lost = take_step(both, rules.theta, norm, k, nothing)
             else:
                 lost = take_step(head, rules.head, norm, k, nothing)

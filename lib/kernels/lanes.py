@@ -6,47 +6,22 @@ those of :mod:`lib.kernels.trial` do, where their names are alike.
 """
 
 import math
-from typing import NamedTuple
+from collections import namedtuple
 
 import numpy as np
-from numba import f8, i8
 
 from .._compiled import compiled
 from .elementary import SMALLEST, exp_nonpositive, exponentials
 from .llvm import LANES, add_dot
 from .losses import LOGISTIC, STEEP, log_change, slope_at
-from .trial import LOSS, logit_gradient_underflow
+from .trial import logit_gradient_underflow
 
-
-class Lanes(NamedTuple):
-    """Problems of a block of trials, keys (n, T, d), queries (n, e) and scores (n, T), the lane last; and the loss."""
-
-    keys: f8[:, :, :, ::1]
-    queries: f8[:, :, ::1]
-    scores: f8[:, :, ::1]
-    loss: LOSS
-
-
-class Space(NamedTuple):
-    """Arrays for the gradient of a block, the lane last: logits and weights (n, T), moved (n, d), which is W z_i.
-
-    Tops (n) are the tokens with the largest logits. Sums (5, n): their scores, the totals of the odds against them, the
-    drifts, which are totals of these times gaps of scores, slopes, and logarithms of what is taken out of weights.
-    """
-
-    logits: f8[:, :, ::1]
-    weights: f8[:, :, ::1]
-    moved: f8[:, :, ::1]
-    tops: i8[:, ::1]
-    sums: f8[:, :, ::1]
-
-
-class Excess(NamedTuple):
-    """Scores of selected tokens, signs and logarithms of what margins lack of them, (n, LANES); the risk's first."""
-
-    bests: f8[:, ::1]
-    signs: f8[:, ::1]
-    logarithms: f8[:, ::1]
+Lanes = namedtuple("Lanes", "keys queries scores loss")  # (n, T, d), (n, e), (n, T); the lane last, here and below
+# Logits and weights (n, T), moved (n, d) for W z_i, tops (n): tokens with the largest logits. Sums (5, n): scores of
+# these, totals of odds, drifts, which are totals of odds times gaps, slopes, and the logarithms taken out of weights.
+Space = namedtuple("Space", "logits weights moved tops sums")
+# Scores of selected tokens, signs and logarithms of what margins lack of them, all (n); those of the risk come first.
+Excess = namedtuple("Excess", "bests signs logarithms")
 
 
 @compiled()
@@ -222,8 +197,11 @@ def logit_gradient_lanes(logits, scores, loss, tops, sums, weights):
 
 
 @compiled()
-def gradient_lanes(keys, queries, weights, scales, moved, direction, log_scales):
-    """Fill in direction (D, LANES) and log_scales (LANES) of the gradient."""
+def to_one_scale(weights, scales, log_scales):
+    """Give a lane's weights (n, m) the largest of its scales (n); return 1 / the largest weight, or 0, for each lane.
+
+    The weights times it are of size 1, and log_scales get the logarithm of what is taken out of their mean over inputs.
+    """
     inputs, tokens, _ = weights.shape
     largest = np.zeros(LANES)
     log_scales[:] = -np.inf
@@ -237,13 +215,20 @@ def gradient_lanes(keys, queries, weights, scales, moved, direction, log_scales)
         for t in range(tokens):
             for lane in range(LANES):
                 largest[lane] = max(largest[lane], abs(weights[i, t, lane]))
-    pull_back_lanes(keys, queries, weights, moved, direction)
     for lane in range(LANES):
         log_scales[lane] += math.log(largest[lane] / inputs)
         largest[lane] = 1.0 / largest[lane] if largest[lane] > 0.0 else 0.0
+    return largest
+
+
+@compiled()
+def gradient_lanes(keys, queries, weights, scales, moved, direction, log_scales):
+    """Fill in direction (D, LANES) and log_scales (LANES) of the gradient."""
+    inverse = to_one_scale(weights, scales, log_scales)
+    pull_back_lanes(keys, queries, weights, moved, direction)
     for k in range(len(direction)):
         for lane in range(LANES):
-            direction[k, lane] *= largest[lane]
+            direction[k, lane] *= inverse[lane]
 
 
 @compiled()

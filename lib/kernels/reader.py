@@ -6,6 +6,7 @@ attention head.
 
 import logging
 import math
+from collections import namedtuple
 from itertools import islice
 from time import monotonic
 from typing import NamedTuple
@@ -42,21 +43,11 @@ class Training(NamedTuple):
     frozen: b1
 
 
-class Weights(NamedTuple):
-    """A reader's weights, or their gradient: rows (rows, LANES), queries and head (heads, LANES)."""
-
-    table: f8[:, ::1]
-    queries: f8[:, ::1]
-    head: f8[:, ::1]
-
-
-class Reading(NamedTuple):
-    """Tokens (T, LANES) of one input, attention (heads, T), what is read (heads, LANES), the tokens' gradient."""
-
-    tokens: f8[:, ::1]
-    attention: f8[:, ::1]
-    read: f8[:, ::1]
-    of_tokens: f8[:, ::1]
+Weights = namedtuple(
+    "Weights", "table queries head"
+)  # of a reader, or their gradient: (rows, LANES), (heads, LANES) twice
+# Tokens (T, LANES) of one input, attention (heads, T), what is read (heads, LANES), and the tokens' gradient.
+Reading = namedtuple("Reading", "tokens attention read of_tokens")
 
 
 @compiled()

@@ -4,6 +4,7 @@ Queries are (n, e), or (n, 0) with a prompt; theta is (d) or (d e).
 """
 
 import math
+from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
@@ -27,13 +28,7 @@ class Trial(NamedTuple):
     loss: LOSS
 
 
-class Space(NamedTuple):
-    """Arrays for the gradient of a trial: logits and weights (n, T), scales (n), moved (d), which is W z_i."""
-
-    logits: f8[:, ::1]
-    weights: f8[:, ::1]
-    scales: f8[::1]
-    moved: f8[::1]
+Space = namedtuple("Space", "logits weights scales moved")  # (n, T), (n, T), (n), and (d) for W z_i
 
 
 @compiled()
