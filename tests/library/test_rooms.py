@@ -15,18 +15,30 @@ FLOORS = [
     "files",
     "intervals", "ledger", "figures", "examination",
 ]  # fmt: skip
+KERNELS = [
+    "llvm",
+    "elementary",
+    "losses",
+    "arrays",
+    "trial",
+    "lanes",
+    "descent",
+    "joint",
+    "plane",
+    "reader",
+]  # likewise
 MODULES = sorted(path.stem for path in (ROOT / "lib").glob("*.py") if path.stem != "__init__")
 
 
-def imported(source):
-    """Modules of the library that a source imports; AssertionError where it names the package itself."""
+def imported(source, level=1):
+    """Modules that a source imports from its package, or one above; AssertionError where it names the library."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             assert all(alias.name.split(".")[0] != "lib" for alias in node.names), ast.unparse(node)
         if isinstance(node, ast.ImportFrom):
-            assert node.level == 1 or (node.module.split(".")[0] != "lib" and not node.level), ast.unparse(node)
-            if node.level:
+            assert node.level or (node.module.split(".")[0] != "lib" and not node.level), ast.unparse(node)
+            if node.level == level:
                 found |= {node.module.split(".")[0]} if node.module else {alias.name for alias in node.names}
     return found
 
@@ -35,6 +47,14 @@ def imported(source):
 def test_a_module_stands_on_those_above_it(module):
     below = FLOORS[FLOORS.index(module) :]
     assert imported((ROOT / f"lib/{module}.py").read_text("utf-8")).isdisjoint(below)
+
+
+@pytest.mark.parametrize("module", KERNELS)
+def test_a_module_of_the_kernels_stands_on_those_above_it(module):
+    source = (ROOT / f"lib/kernels/{module}.py").read_text("utf-8")
+    of_package, of_library = imported(source), imported(source, 2)
+    assert of_package.isdisjoint(KERNELS[KERNELS.index(module) :])
+    assert of_library.isdisjoint(FLOORS[FLOORS.index("kernels") :])
 
 
 @pytest.mark.parametrize("line", ["import lib.problem", "from lib import checks", "from lib.problem import Problem"])
@@ -54,4 +74,5 @@ def test_the_library_pages_have_the_public_modules_in_that_order():
 
 
 def test_every_module_has_its_floor():
-    assert sorted(FLOORS) == MODULES
+    assert sorted(FLOORS) == sorted([*MODULES, "kernels"])
+    assert sorted(KERNELS) == sorted(path.stem for path in (ROOT / "lib/kernels").glob("[!_]*.py"))
