@@ -93,7 +93,7 @@ def compiled(*signature):
                 ready()
             return dispatcher(*arguments)
 
-        ENTRIES.append(ready)
+        ENTRIES.append((function.__module__, ready))
         return entry
 
     return decorate
@@ -118,10 +118,11 @@ def _type(kind):
     return types.BaseTuple.from_types([_type(field) for field in kind.__annotations__.values()], kind)
 
 
-def compile_all():
-    """Compile, or load from the cache, every function with a signature in the modules that are imported."""
-    for ready in ENTRIES:
-        ready()
+def compile_all(module=None):
+    """Compile, or load from the cache, every function with a signature of a module, or of all that are imported."""
+    for name, ready in ENTRIES:
+        if module in (None, name):
+            ready()
 
 
 def in_threads(function, *tensors):
