@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from . import checks, geometry
-from ._least_norm import least_norm
+from . import checks, geometry, svm
 from .problem import Problem, difference_rows
 
 LONGEST = 1e9  # length of theta, times (longest row) / (largest required margin), above which it may be none
@@ -272,8 +271,7 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     feasible = (certificate == 0).all(-1)
     if norm != 2 and feasible.any():
         parts = (part[feasible] for part in (rows, asked, theta, duals))
-        solve = _least_matrices if isinstance(norm, str) else least_norm
-        theta[feasible], duals[feasible] = solve(*parts, norm, *[shape] * isinstance(norm, str))
+        theta[feasible], duals[feasible] = svm.shortest_in_norm(*parts, norm, shape)
     separator = _certified(rows, required, theta, duals, certificate, norm, shape)
     largest = torch.where(separator.feasible, separator.gap, 0.0).nan_to_num(nan=torch.inf).max()
     if largest > (largest_gap or (LARGEST_MATRIX_GAP if isinstance(norm, str) else LARGEST_GAP)):
@@ -283,16 +281,6 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
             + ", or take a norm closer to 2" * (norm != 2)
         )
     return separator if powers is None else _unscaled(separator, *powers, sizes)
-
-
-def _least_matrices(rows, required, start, duals, norm, shape):
-    """Theta and multipliers of a batch in the spectral or nuclear norm."""
-    from ._matrix_norms import least_matrix
-
-    solved = [least_matrix(*one, norm, shape) for one in zip(rows, required, start, strict=True)]
-    theta, duals = (torch.stack(part) for part in zip(*solved, strict=True))
-    combined = geometry.norm(torch.einsum("bmd,bm->bd", rows, duals), geometry.dual(norm), shape)[:, None]
-    return theta, duals / combined * ((required * duals).sum(-1, keepdim=True) / combined)
 
 
 def _scaled(rows, required):
@@ -343,7 +331,7 @@ def _beyond_rounding(rows, required):
 
     A margin that rounding could hide, of a row far longer than others, is raised to one that it cannot.
     """
-    theta, duals, certificate = _euclidean(rows, required)
+    theta, duals, certificate = svm.shortest(rows, required, LONGEST)
     size = _sizes(rows, theta)
     most = torch.where(required > 0, required / size, 0.0).amax(-1, keepdim=True)
     least = (2.0**-WIDE * most).clamp(max=CERTAIN) * size
@@ -351,21 +339,13 @@ def _beyond_rounding(rows, required):
     again = hidden.any(-1)
     if again.any():
         required = torch.where(hidden, least, required)
-        theta[again], duals[again], certificate[again] = _euclidean(rows[again], required[again])
+        theta[again], duals[again], certificate[again] = svm.shortest(rows[again], required[again], LONGEST)
     return theta, duals, certificate, required
 
 
 def _sizes(rows, theta):
     """|row| |theta|, shape (..., m)."""
     return torch.linalg.vector_norm(rows, dim=-1) * torch.linalg.vector_norm(theta, dim=-1)[..., None]
-
-
-def _euclidean(rows, required):
-    """Theta, duals and certificate for p = 2, zeros where they do not apply."""
-    from ._least_distance import least_distance  # numba takes as long to import as a fifth of torch
-
-    flat = rows.reshape(-1, *rows.shape[-2:]).contiguous(), required.reshape(-1, rows.shape[-2]).contiguous()
-    return tuple(part.reshape(*rows.shape[:-2], -1) for part in least_distance(*flat, LONGEST))
 
 
 def _with_required(rows, required):

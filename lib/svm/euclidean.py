@@ -1,6 +1,6 @@
-"""The shortest theta with D theta >= b in the Euclidean norm: the compiled solver behind :mod:`lib.separators`.
+"""Solve ``min |theta|_2`` s.t. D theta >= b by a compiled dual active-set method.
 
-The dual active-set method of Goldfarb and Idnani (Mathematical Programming 27, 1983). theta is the shortest vector on
+The method is that of Goldfarb and Idnani (Mathematical Programming 27, 1983). theta is the shortest vector on
 which the active rows have just the margins they must have; at first none is active and theta is zero. The row that
 lacks most becomes active, and rows whose multipliers would fall below zero on the way leave. theta grows with every row
 that enters, so this ends: with the solution, or with multipliers that prove that there is none. The active rows are
@@ -14,7 +14,7 @@ import math
 import numpy as np
 import torch
 
-from ._compiled import compiled, in_threads
+from .._compiled import compiled, in_threads
 
 ROUNDING = 16 * 2.0**-52  # part of |row| |theta| that a margin may lack
 PROVEN = 1e-12  # part of the lengths of rows that a certificate may leave: what rounding can, and a margin for it
@@ -35,7 +35,7 @@ def least_distance(rows, required, longest):
     required : Tensor, shape (batch, m)
         None below zero, one above in each of the batch.
     longest : float
-        Of a theta longer than this times (largest required margin) / (longest row) it is asked whether there is none.
+        Where theta becomes longer than this times (largest required margin) / (longest row), a certificate is tried.
 
     Returns
     -------
