@@ -112,9 +112,8 @@ def key_query_norm(layer):
     return networks.key_query_norm(parameters, network, layer)
 
 
-def claim(name="a", statement="b", measured=1.0, relation="<=", bound=1.0, **kwargs):
-    about = {"paper": "c", "item": "d", "of": "paper", "source": "printed", "set": "after"} | kwargs
-    return ledger.claim(name, statement, measured, relation, bound, **about)
+def claim(name="a", statement="b", measured=1.0, relation="<=", bound=1.0, paper="c", item="d", **about):
+    return ledger.source(paper, item, "printed", set="after").claim(name, statement, measured, relation, bound, **about)
 
 
 def plane(paths=(((0.0, 0.0),), ((1.0, 0.0),)), times=(0, 1), points=((1.0, 0.0), (0.0, 1.0)), **kwargs):
