@@ -13,9 +13,9 @@ FLOORS = [
     "svm", "separators", "factored", "selection", "descent", "steepest",
     "flow", "paths", "joint", "joint_paths", "published", "datasets", "archives", "networks", "weights", "layers",
     "files",
-    "intervals", "ledger", "figures", "examination",
+    "intervals", "_verdicts", "ledger", "figures", "examination",
 ]  # fmt: skip
-PRIVATE = ("checks", "_compiled", "svm")  # without a page
+PRIVATE = ("checks", "_compiled", "svm", "_verdicts")  # without a page
 FILES = sorted(
     path.relative_to(ROOT / "lib") for path in (ROOT / "lib").rglob("*.py") if path != ROOT / "lib/__init__.py"
 )
