@@ -9,13 +9,12 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 FLOORS = [
-    "checks", "_compiled", "losses", "geometry", "problem", "span", "logspace", "kernels",
+    "checks", "_compiled", "losses", "geometry", "_rows", "problem", "span", "logspace", "kernels",
     "svm", "separators", "factored", "selection", "descent", "steepest",
-    "flow", "paths", "joint", "joint_paths", "published", "datasets", "archives", "networks", "weights", "layers",
-    "files",
-    "intervals", "_verdicts", "ledger", "figures", "examination",
+    "flow", "paths", "joint", "joint_paths", "published", "_sentences", "datasets", "archives", "networks",
+    "weights", "layers", "files", "intervals", "_verdicts", "ledger", "figures", "examination",
 ]  # fmt: skip
-PRIVATE = ("checks", "_compiled", "svm", "_verdicts")  # without a page
+PRIVATE = ("checks", "_compiled", "_rows", "svm", "_sentences", "_verdicts")  # without a page
 FILES = sorted(
     path.relative_to(ROOT / "lib") for path in (ROOT / "lib").rglob("*.py") if path != ROOT / "lib/__init__.py"
 )
