@@ -97,8 +97,8 @@ class Examination:
     end: dict | None = None
 
     @property
-    def foretold(self):
-        """Tokens (n,) on which descent from here should end; None if that was not asked for, or there is none.
+    def predicted(self):
+        """Predict the tokens (n,) on which descent from here ends; None if that was not asked for, or there is none.
 
         Today's choice where that is examined and locally optimal, else that to which swaps lead, else the locally
         optimal one whose separator is nearest: rules of thumb, and no theorems.
@@ -122,7 +122,7 @@ class Examination:
             "choices": None if self.choices is None else self.choices.tolist(),
             "choices_away": None if self.choices is None else self.choices_away.tolist(),
             "settled": None if self.settled is None else self.settled.tolist(),
-            "foretold": None if self.foretold is None else self.foretold.tolist(), "end": end,
+            "predicted": None if self.predicted is None else self.predicted.tolist(), "end": end,
         }  # fmt: skip
         return _without_nan(found)
 
@@ -192,9 +192,9 @@ class Examination:
         chosen, away = self.end["selected"], self.end["away"]
         line = f"Descent of {self.end['iterations']} steps ends on {_some(chosen.tolist())}, "
         line += "which no direction separates" if away != away else f"1 - cos to its separator {away:.3g}"
-        if self.foretold is None:
-            return f"{line}; nothing was foretold."
-        return f"{line}; foretold for {(self.foretold == chosen).sum()} of {len(chosen)} inputs."
+        if self.predicted is None:
+            return f"{line}; nothing was predicted."
+        return f"{line}; predicted for {(self.predicted == chosen).sum()} of {len(chosen)} inputs."
 
 
 def examine(problem, theta, selected=None, iterations=0, all_choices=False, settle=False, loss=logistic):
@@ -242,7 +242,7 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     Examined: 0, 0, with attention from 0.731 to 0.998.
     Margin 0.316 of at most 0.894; 1 - cos to the separator 0.293.
     Locally optimal: no neighbour scores as high.
-    Descent of 5000 steps ends on 0, 0, 1 - cos to its separator 1.9e-06; foretold for 2 of 2 inputs.
+    Descent of 5000 steps ends on 0, 0, 1 - cos to its separator 1.9e-06; predicted for 2 of 2 inputs.
     """
     checks.problem(problem)
     checks.single(problem)

@@ -1,4 +1,4 @@
-"""The one problem of the three papers: logits linear in a parameter, softmax, a score per token, a loss.
+"""Define the one problem of the three papers: logits linear in a parameter, softmax, a score per token, a loss.
 
 logits_i = A_i theta, attention a_i = softmax(logits_i), margin u_i = gamma_i . a_i, risk L = mean_i loss(u_i).
 With a prompt p the parameter is p and the rows of A_i are the keys k_it; with queries z_i the parameter is
@@ -30,7 +30,7 @@ OWN = {  # dimensions of each array behind the leading ones
 
 
 class Batch:
-    """What a problem in theta and one in head and theta share: arrays whose leading dimensions go together."""
+    """Hold arrays whose leading dimensions broadcast: the base of problems in theta, and in head and theta."""
 
     mask = None  # no token is hidden
 
@@ -49,8 +49,8 @@ class Batch:
         return {name: value.expand(*batch, *value.shape[-len(OWN[name]) :]) for name, value in self._tensors().items()}
 
     @cached_property
-    def together(self):
-        """Which tokens of an input lie on one spot, bool (..., n, T, T); None where no two of them do.
+    def duplicate_keys(self):
+        """Which tokens of an input have the same key, bool (..., n, T, T); None where no two have.
 
         They have one logit at every theta, and so one share of the attention.
         """
@@ -62,13 +62,13 @@ class Batch:
         return same if same.sum() > same.diagonal(dim1=-2, dim2=-1).sum() else None
 
     @cached_property
-    def alike(self):
-        """Whether tokens of an input on one spot are one to the head, too."""
-        if self.together is None:
+    def duplicates_agree(self):
+        """Whether tokens of an input with the same key are the same to the head, too."""
+        if self.duplicate_keys is None:
             return True
         arrays = self._expanded()
         seen = arrays["scores"][..., None] if "scores" in arrays else arrays["tokens"]
-        return bool((_same(seen) | ~self.together).all())
+        return bool((_same(seen) | ~self.duplicate_keys).all())
 
     def __getitem__(self, index):
         """Return the problem at ``index`` of the leading batch dimensions."""
@@ -260,13 +260,13 @@ class Problem(Batch):
         away = tokens - tokens.gather(-2, top)
         return problem.labels * values, problem.labels[..., None] * torch.einsum("...ntc,...nc->...nt", away, slopes)
 
-    def by_spot(self, scores):
-        """Scores (..., n, T), each the mean over the tokens on its spot: the risk and its gradient know no other."""
-        if self.together is None:
+    def scores_merged(self, scores):
+        """Scores (..., n, T), each averaged over the tokens with its key: risk and gradient depend on no other."""
+        if self.duplicate_keys is None:
             return scores
         others = scores[..., None, :]
-        apart = (self.together & (others != scores[..., None])).any(-1)
-        means = torch.where(self.together, others, 0.0).sum(-1) / self.together.sum(-1).clamp(min=1)
+        apart = (self.duplicate_keys & (others != scores[..., None])).any(-1)
+        means = torch.where(self.duplicate_keys, others, 0.0).sum(-1) / self.duplicate_keys.sum(-1).clamp(min=1)
         return torch.where(apart, means, scores)
 
     def risk(self, loss, theta):

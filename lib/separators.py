@@ -59,7 +59,7 @@ class Separator:
     certificate : Tensor, shape (..., m)
         Where infeasible: weights >= 0 with certificate @ D = 0 and certificate @ required = 1 (so that they sum to 1
         where all margins are required to be 1). Zero elsewhere.
-    doubt : Tensor, shape (..., m)
+    margin_error : Tensor, shape (..., m)
         How far a margin of theta may be from that of the exact solution, which the gap bounds where that is unique.
         Zero for p = 2, where the method is finite, and in norms whose solution need not be unique.
     """
@@ -70,7 +70,7 @@ class Separator:
     gap: Tensor
     feasible: Tensor
     certificate: Tensor
-    doubt: Tensor
+    margin_error: Tensor
 
 
 def att_svm(problem, selected=None, norm=2.0, infeasible="raise"):
@@ -316,7 +316,7 @@ def _unscaled(separator, row, theta, sizes):
         duals=separator.duals * _power(row) * _power(theta),
         margins=separator.margins * _power(theta - row),
         certificate=separator.certificate * _power(row - theta),
-        doubt=separator.doubt * _power(theta - row),
+        margin_error=separator.margin_error * _power(theta - row),
     )
     if not (torch.isfinite(back.theta).all() and torch.isfinite(back.margins).all()):
         raise ValueError(
@@ -414,10 +414,10 @@ def _certified(rows, required, theta, duals, certificate, norm, shape=None):
     combined = torch.einsum("...md,...m->...d", rows, duals)
     bound = (duals * required).sum(-1) / geometry.norm(combined, geometry.dual(norm), shape)
     gap = 1 - bound / geometry.norm(theta, norm, shape)
-    doubt = torch.zeros_like(margins)
+    margin_error = torch.zeros_like(margins)
     if norm not in (1, 2, math.inf, *checks.MATRIX_NORMS):
-        doubt = torch.einsum("...md,...d->...m", rows.abs(), _entry_errors(theta, gap, norm))
-    return Separator(theta, duals, margins, gap, feasible, certificate, doubt)
+        margin_error = torch.einsum("...md,...d->...m", rows.abs(), _entry_errors(theta, gap, norm))
+    return Separator(theta, duals, margins, gap, feasible, certificate, margin_error)
 
 
 def _entry_errors(theta, gap, norm):
