@@ -1,4 +1,4 @@
-"""Difference rows of a selection: what its tokens must lead, for :mod:`lib.problem`."""
+"""Form the difference rows of a selection, for :mod:`lib.problem`."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Descent on the risk: a step rule, and a run that records.
+"""Descend on the risk by a step rule, and record the trajectory.
 
 A step rule is a function ``rule(grad, theta, k)``: from the gradient at the iterate theta, and the number k of steps
 that were taken before, it makes the step, of the shape of theta. In a geometry other than Euclid's the step is one of

@@ -1,4 +1,4 @@
-"""The gradient and the excess of the risk at any norm of theta: every factor that can underflow is a logarithm."""
+"""Compute gradient and excess of the risk at any norm of theta: every factor that can underflow is a logarithm."""
 
 import math
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Which tokens attention picks, and whether a pick can last: Definitions 1 and 2 of arXiv:2306.13596."""
+"""Decide which tokens attention selects and whether they are locally optimal (Definitions 1, 2, arXiv:2306.13596)."""
 
 import math
 from dataclasses import fields, replace

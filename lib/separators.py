@@ -1,4 +1,4 @@
-"""Hard-margin SVMs over difference rows: the directions that attention tends to.
+"""Solve hard-margin SVMs over difference rows: the directions that attention tends to.
 
 ``min |theta|`` subject to D theta >= 1 has no bias, so it is a least-distance problem: a dual active-set method solves
 it exactly in finitely many steps, gives the multipliers or, where nothing satisfies the constraints, the weights that

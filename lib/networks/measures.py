@@ -3,8 +3,6 @@
 import torch
 from torch import nn
 
-from .. import checks
-
 
 def cross_entropy(logits, labels):
     """Mean cross-entropy (members,) of logits (members, N, classes) at labels (members, N) or (N,)."""
@@ -18,16 +16,16 @@ def accuracy(logits, labels):
     return right.double().mean(-1)
 
 
-def linear_answers(features, labels, unseen, penalty=1.0):
-    """Classes (N',) that least squares with a penalty give to unseen features: the linear baseline of a network.
+def linear_answers(features, labels, unseen):
+    """Classes (N',) that ridge regression gives to unseen features: the linear baseline of a network.
+
+    Features are centred, and the penalty on the square of the weights is 1.
 
     Parameters
     ----------
     features : Tensor, shape (N, d)
     labels : Tensor of int, shape (N,)
     unseen : Tensor, shape (N', d)
-    penalty : float
-        On the square of the weights, of features that are centred.
 
     Examples
     --------
@@ -35,10 +33,9 @@ def linear_answers(features, labels, unseen, penalty=1.0):
     >>> linear_answers(features, torch.tensor([0, 0, 1, 1]), features + 0.5).tolist()
     [0, 0, 1, 1]
     """
-    checks.positive("penalty", penalty)
     middle = features.double().mean(0)
     rows, wanted = features.double() - middle, nn.functional.one_hot(labels).double()
-    gram = rows.mT @ rows + penalty * torch.eye(rows.shape[1], dtype=rows.dtype, device=rows.device)
+    gram = rows.mT @ rows + torch.eye(rows.shape[1], dtype=rows.dtype, device=rows.device)
     weights = torch.linalg.solve(gram, rows.mT @ (wanted - wanted.mean(0)))
     return ((unseen.double() - middle) @ weights + wanted.mean(0)).argmax(-1)
 

@@ -12,7 +12,7 @@ from .transformer import patches
 
 
 class Readers(NamedTuple):
-    """Record of readers and of their training; all but the weights have the shape (len(at), members).
+    """Record trained readers and their training; all but the weights have the shape (len(at), members).
 
     at : list of int, numbers of steps.
     losses : mean logistic loss on all rows of a member; NaN, as all else, at looks after a member has stopped.

@@ -8,7 +8,7 @@ from .. import checks
 
 
 class Transformer(nn.Module):
-    """Weights of a classifier that reads the token [CLS], put before the others; :func:`apply` runs it.
+    """Hold the weights of a classifier that reads the token [CLS], put before the others; :func:`apply` runs it.
 
     Its blocks are those of ``torch.nn.TransformerEncoderLayer``, layer norms first and GELU within.
 
