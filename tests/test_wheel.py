@@ -68,7 +68,7 @@ def test_wheel_names_nothing_but_attention_selects(wheel):
         "what_attention_selects",
     }
     modules = {name for name in names if name.startswith("attention_selects/")}
-    assert modules == {f"attention_selects/{path.name}" for path in (ROOT / "lib").glob("*.py")}
+    assert modules == {f"attention_selects/{path.relative_to(ROOT / 'lib')}" for path in (ROOT / "lib").rglob("*.py")}
     assert {Path(name).name for name in names} >= {"LICENSE", "LICENSE-TEXT"}
 
 

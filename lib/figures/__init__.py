@@ -36,7 +36,7 @@ from .style import (
     colour_of,
     panels,
     theme,
-)
+)  # fmt: skip
 
 __all__ = [
     "ATTENTION", "BLUE", "BROWN", "FAINT", "GREEN", "HEAT", "INK", "KINDS", "LIGHT", "METHODS", "MUTED", "ORDERS",
