@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-MODULES = sorted(path.stem for path in (Path(__file__).parents[2] / "lib").glob("*.py") if path.stem != "__init__")
+LIBRARY = Path(__file__).parents[2] / "lib"
+MODULES = sorted(
+    ".".join(path.relative_to(LIBRARY.parent).with_suffix("").parts) for path in LIBRARY.rglob("*.py")
+    if path.stem != "__init__"
+)  # fmt: skip
 ENTRY_POINTS = [
     "datasets.figure_1", "datasets.on_sphere", "descent.run", "flow.log_time_flow", "geometry.bregman_divergence",
     "geometry.mirror_map", "joint.JointProblem", "joint.run", "ledger.source", "logspace.gradient", "losses.by_name",
@@ -20,7 +24,7 @@ ENTRY_POINTS = [
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_come_out_as_shown(name, dtype):
-    module, before = importlib.import_module(f"lib.{name}"), torch.get_default_dtype()
+    module, before = importlib.import_module(name), torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
         assert doctest.testmod(module).failed == 0

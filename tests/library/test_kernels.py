@@ -51,7 +51,7 @@ def exact_problems(draw):
     queries = None if drawn.queries is None else on_a_grid(drawn.queries)
     scores = on_a_grid(drawn.scores, draw(st.sampled_from([2.0**-20, 1.0])))  # the coarse ones tie
     problem = Problem(on_a_grid(drawn.keys), scores, queries)
-    assume(problem.alike)
+    assume(problem.duplicates_agree)
     length = draw(st.sampled_from([0.0, 1.0, 30.0, 1000.0, 20000.0]))
     return problem, on_a_grid(random_theta(draw(seeds), problem, length=length))
 
