@@ -4,8 +4,9 @@ import html
 import re
 from pathlib import Path
 
+from lib.ledger import HELD
 from workflow.book.catalogue import BookError, chapters, source, title, yaml_of
-from workflow.book.ledger import HELD, commit, register
+from workflow.book.ledger import commit, register
 from workflow.site import drawings
 
 FRONT = Path("book/front.yml")
@@ -74,7 +75,7 @@ def ends():
 def findings(rows):
     """Return the findings of ``book/front.yml``, with the numbers and the verdicts of these rows of the ledger."""
     from workflow.site.corrections import sentences
-    from workflow.site.markup import SIGNS, link, styled
+    from workflow.site.markup import VERDICTS, link, styled
 
     known, lines = {row["id"]: row for row in rows}, []
     given = {"sentences": Number(len(sentences(rows)))}
@@ -88,7 +89,7 @@ def findings(rows):
         worst = next((verdict for verdict in verdicts if verdict not in HELD), verdicts[0])
         page = finding["read"]
         target = link(page) if page in chapters() else f"{{doc}}`{page}`"
-        lines.append(f"- {styled(SIGNS[worst], worst)} {said} {target}.")
+        lines.append(f"- {styled(VERDICTS[worst], worst)} {said} {target}.")
     return "\n".join(lines) + "\n"
 
 

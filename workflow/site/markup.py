@@ -2,22 +2,9 @@
 
 from collections import Counter
 
+from lib.ledger import PLURAL, RELATIONS, VERDICTS
 from workflow.book.catalogue import source, title
-from workflow.book.ledger import PLURAL, register
-
-SIGNS = {  # those of lib/ledger.py
-    "reproduced": "✓",
-    "corrected": "✎",
-    "holds": "✓",
-    "fails as it must": "✓",
-    "effect found": "✓",
-    "undecided": "?",
-    "not reproduced": "✗",
-    "fails": "✗",
-    "did not fail": "✗",
-    "effect missed": "✗",
-}
-RELATIONS = {"<=": "≤", ">=": "≥", "==": "="}
+from workflow.book.ledger import register
 
 
 def styled(text, verdict):
@@ -30,7 +17,7 @@ def bar(rows):
     counts = Counter(row["verdict"] for row in rows if row["verdict"])
     found = [verdict for verdict in PLURAL if counts[verdict]]
     blocks = "".join(styled("▮" * counts[verdict], verdict) for verdict in found)
-    return f"{blocks} {' '.join(f'{counts[verdict]}&nbsp;{SIGNS[verdict]}' for verdict in found)}" if found else "–"
+    return f"{blocks} {' '.join(f'{counts[verdict]}&nbsp;{VERDICTS[verdict]}' for verdict in found)}" if found else "–"
 
 
 def escaped(text):

@@ -6,8 +6,8 @@ from pathlib import Path
 import nbformat
 import yaml
 
+from lib.ledger import MIME
 from workflow.book.catalogue import BookError, chapters, is_chapter, json_of, read
-from workflow.book.ledger import MIME
 from workflow.site import chips, downloads, generated_pages, speed
 from workflow.sphinx_ext import explore
 
