@@ -100,21 +100,18 @@ def tokens():
 
 def flat_loss():
     """Draw a loss that is strictly decreasing and flat at one point."""
-    loss, flat = cubic(0.5), 0.5
-    u = torch.linspace(0, 1, 61, dtype=torch.float64)
+    u, flat = torch.linspace(0, 1, 61, dtype=torch.float64), 0.5
     figure, ax = plt.subplots(figsize=(WIDTH, 2.3))
-    ax.plot(u, loss.value(u), color=FIRST)
-    level = loss.value(torch.tensor(flat, dtype=torch.float64)).item()
-    ax.plot([flat - 0.2, flat + 0.2], [level, level], color=SECOND)
-    ax.plot(flat, level, "o", color=SECOND)
-    ax.annotate("slope 0: descent stops", (flat, level), (0, 9), textcoords="offset points", color=SECOND)
-    ax.set(xlabel="score reached, $u$", ylabel="loss", yticks=[level])
+    ax.plot(u, cubic(flat).value(u), color=FIRST)
+    ax.plot([flat - 0.2, flat, flat + 0.2], [0, 0, 0], "o-", markevery=[1], color=SECOND)
+    ax.annotate("slope 0: descent stops", (flat, 0), (0, 9), textcoords="offset points", color=SECOND)
+    ax.set(xlabel="score reached, $u$", ylabel="loss", yticks=[0])
     return figure, {}
 
 
 def opposite_inputs():
     """Draw two inputs whose constraints exclude each other: what helps one harms the other."""
-    figure, ax = plt.subplots(figsize=(WIDTH, 1.3))
+    figure, ax = plt.subplots(figsize=(WIDTH, 0.8))
     ax.plot(0, 0, "o", color=MUTED, ms=8, zorder=4)
     for key, name, colour in ((1, "input 1", FIRST), (-1, "input 2", SECOND)):
         ax.annotate("", (0.93 * key, 0), (0, 0), arrowprops=ARROW | {"color": colour})

@@ -13,7 +13,12 @@ from workflow.site.markup import SIGNS, Number, filled, link, styled
 FRONT = Path("book/front.yml")
 OPTIMISERS, ENDS = "beyond/optimiser-margins", "fig-optimiser-margins-ends"
 RUN = Path("build/executed", OPTIMISERS + ".ipynb")
-PARTS = {"max-margin": "Max-margin token selection", "rates": "Convergence rates", "mirror-descent": "Mirror descent"}
+PARTS = {
+    "max-margin": "Max-margin token selection",
+    "rates": "Convergence rates",
+    "mirror-descent": "Mirror descent",
+    "beyond": "Beyond the papers",
+}
 
 
 def ends():
@@ -63,7 +68,7 @@ def entries():
     for chapter in chapters():
         if chapter not in known:
             name, _, says = re.sub(r"[*$`]", "", title(source(chapter))).partition(":")
-            listed.append({"chapter": chapter, "name": name[:18], "says": says.strip()[:22]})
+            listed.append({"chapter": chapter, "name": name, "says": says.strip()})
     order = list(dict.fromkeys(chapter.partition("/")[0] for chapter in chapters()))
     return sorted(listed, key=lambda entry: order.index(entry["chapter"].partition("/")[0]))
 
@@ -100,18 +105,8 @@ def cite():
     path = Path("CITATION.cff")
     if not path.exists():
         return ""
-    about = yaml_of(path)
-    authors = " and ".join(_name(author) for author in about["authors"])
-    year = re.search(r"\d{4}(?=-\d\d-\d\d)", commit())
-    fields = {"title": "{" + about["title"] + "}", "author": "{" + authors + "}", "version": about["version"]}
-    fields |= {"year": year[0]} if year else {}
-    listed = ",\n".join(f"  {name:<8} = {{{value}}}" for name, value in fields.items())
-    papers = ", ".join(f"{{cite:t}}`{paper['key']}`" for paper in register() if "key" in paper)
-    return (
-        f"```bibtex\n@software{{what_attention_selects,\n{listed},\n}}\n```\n\n"
-        f"If you use a statement, please cite its paper as well: {papers}.\n"
-    )
-
-
-def _name(author):
-    return author["name"] if "name" in author else f"{author['family-names']}, {author['given-names']}"
+    about, year = yaml_of(path), re.search(r"\d{4}(?=-\d\d-\d\d)", commit())
+    names = [one.get("name") or f"{one['family-names']}, {one['given-names']}" for one in about["authors"]]
+    fields = {"title": "{" + about["title"] + "}", "author": "{" + " and ".join(names) + "}"}
+    fields |= {"version": about["version"]} | ({"year": year[0]} if year else {})
+    return filled("cite", fields=fields, keys=[paper["key"] for paper in register() if "key" in paper])
