@@ -12,7 +12,7 @@ import torch
 
 from lib.datasets import figure_1, figure_3
 from lib.descent import normalised, run
-from lib.figures import FAINT, INK, KINDS, MUTED, PALETTE, PAPER, WIDTH, dots, theme
+from lib.figures import BLUE, FAINT, INK, KINDS, MUTED, PAPER, VERMILION, WIDTH, dots, theme
 from lib.joint import JointProblem
 from lib.joint_paths import joint_limit
 from lib.losses import by_name, cubic
@@ -22,7 +22,6 @@ from lib.separators import att_svm
 from workflow.site import speed
 
 ARROW = {"arrowstyle": "-|>", "lw": 2, "shrinkA": 0, "shrinkB": 0}
-FIRST, SECOND = PALETTE[:2]
 BEST, LOCAL = KINDS["global"], KINDS["local"]
 
 
@@ -82,8 +81,8 @@ def tokens():
     for k, (key, foot) in enumerate(zip(keys, logits[:, None] * query / (query @ query), strict=True)):
         plane.plot(*torch.stack([key, foot]).T, color=MUTED, lw=0.8)
         plane.annotate(names[k], key.tolist(), (7, -11 if key[0] > 0 else 3), textcoords="offset points")
-    plane.annotate("", query.tolist(), (0, 0), arrowprops=ARROW | {"color": FIRST})
-    plane.annotate("$p$", query.tolist(), (4, 0), textcoords="offset points", color=FIRST)
+    plane.annotate("", query.tolist(), (0, 0), arrowprops=ARROW | {"color": BLUE})
+    plane.annotate("$p$", query.tolist(), (4, 0), textcoords="offset points", color=BLUE)
     plane.set(xlim=(-1.3, 2.3), ylim=(-1.3, 2.5), aspect="equal", title="keys, query")
     plane.set_axis_off()
     shown = {"logits": logits, "attention": logits.softmax(0), "scores": scores}
@@ -102,9 +101,9 @@ def flat_loss():
     """Draw a loss that is strictly decreasing and flat at one point."""
     u, flat = torch.linspace(0, 1, 61, dtype=torch.float64), 0.5
     figure, ax = plt.subplots(figsize=(WIDTH, 2.3))
-    ax.plot(u, cubic(flat).value(u), color=FIRST)
-    ax.plot([flat - 0.2, flat, flat + 0.2], [0, 0, 0], "o-", markevery=[1], color=SECOND)
-    ax.annotate("slope 0: descent stops", (flat, 0), (0, 9), textcoords="offset points", color=SECOND)
+    ax.plot(u, cubic(flat).value(u), color=BLUE)
+    ax.plot([flat - 0.2, flat, flat + 0.2], [0, 0, 0], "o-", markevery=[1], color=VERMILION)
+    ax.annotate("slope 0: descent stops", (flat, 0), (0, 9), textcoords="offset points", color=VERMILION)
     ax.set(xlabel="score reached, $u$", ylabel="loss", yticks=[0])
     return figure, {}
 
@@ -113,7 +112,7 @@ def opposite_inputs():
     """Draw two inputs whose constraints exclude each other: what helps one harms the other."""
     figure, ax = plt.subplots(figsize=(WIDTH, 0.8))
     ax.plot(0, 0, "o", color=MUTED, ms=8, zorder=4)
-    for key, name, colour in ((1, "input 1", FIRST), (-1, "input 2", SECOND)):
+    for key, name, colour in ((1, "input 1", BLUE), (-1, "input 2", VERMILION)):
         ax.annotate("", (0.93 * key, 0), (0, 0), arrowprops=ARROW | {"color": colour})
         ax.plot(key, 0, "o", color=colour, ms=8)
         ax.annotate(f"{name}: best key", (key, 0), (0, 12), textcoords="offset points", color=colour, ha="center")
@@ -133,8 +132,8 @@ def finite_end():
     p = torch.linspace(6, 18, 2, dtype=torch.float64)
     figure, ax = plt.subplots(figsize=(WIDTH, 2.6))
     for pull, name, colour, aside in (
-        (2 * (-2 * p).exp(), "input 1 pulls up", FIRST, (14, 0)),
-        (gap * (-p).exp(), "input 2 pulls down", SECOND, (6, -44)),
+        (2 * (-2 * p).exp(), "input 1 pulls up", BLUE, (14, 0)),
+        (gap * (-p).exp(), "input 2 pulls down", VERMILION, (6, -44)),
     ):
         ax.semilogy(p, pull, color=colour)
         ax.annotate(name, (p[0].item(), pull[0].item()), aside, textcoords="offset points", color=colour)
@@ -155,9 +154,9 @@ def ratio_turns():
     limits = [abs(angle - last) for angle in angles]
     threshold = float(joint_limit(problem, selected, 0.0).threshold)
     figure, ax = plt.subplots(figsize=(WIDTH, 2.6))
-    ax.plot(ratios, limits, color=FIRST)
-    ax.plot(threshold, 0, "o", color=SECOND)
-    ax.annotate(f"$c = {threshold:g}$", (threshold, 0), (4, 8), textcoords="offset points", color=SECOND)
+    ax.plot(ratios, limits, color=BLUE)
+    ax.plot(threshold, 0, "o", color=VERMILION)
+    ax.annotate(f"$c = {threshold:g}$", (threshold, 0), (4, 8), textcoords="offset points", color=VERMILION)
     ax.annotate(r"$p_{\mathrm{mm}}$", (ratios[0], limits[0]), (10, 0), textcoords="offset points")
     ax.annotate(r"$p_{\mathrm{rel}}$", (ratios[-1], limits[-1]), (-14, 8), textcoords="offset points")
     ax.set(xlabel="ratio $c$ of the radii, head to prompt", ylabel="angle to $p_{\\mathrm{rel}}$, degrees")
