@@ -1,10 +1,33 @@
 """Write the pieces that generated pages are made of, as MyST: tables, links, verdicts, numbers."""
 
 from collections import Counter
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from lib.ledger import PLURAL, RELATIONS, VERDICTS
 from workflow.book.catalogue import source, title
 from workflow.book.ledger import register
+
+TEMPLATES = Environment(  # Markdown needs no escapes of HTML
+    loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=False, undefined=StrictUndefined,
+    trim_blocks=True, lstrip_blocks=True,
+)  # fmt: skip
+
+
+class Number(float):
+    """A measured number, which the format ``tex`` writes with a power of ten."""
+
+    def __format__(self, spec):
+        if spec != "tex":
+            return float.__format__(self, spec)
+        digits, _, power = f"{float(self):.1e}".partition("e")
+        return f"{digits} \\cdot 10^{{{int(power)}}}"
+
+
+def filled(template, **data):
+    """Return a template with its data."""
+    return TEMPLATES.get_template(f"{template}.md").render(data) + "\n"
 
 
 def styled(text, verdict):
