@@ -1,7 +1,5 @@
 """The pages around the chapters: what they say is computed, and where it cannot be told they refuse or say less."""
 
-import contextlib
-import io
 import json
 import re
 import xml.etree.ElementTree as ElementTree
@@ -19,7 +17,6 @@ from workflow.sphinx_ext import statement_index
 ROOT = Path(__file__).parents[1]
 
 SVG = "http://www.w3.org/2000/svg"
-LIBRARY = sorted((ROOT / "book/library").glob("*.md"))
 APOLOGIES = r"[Tt]he document\b|our notes|summary (of the paper )?that we have|[Aa]t hand, a summary|recalled, not read"
 
 
@@ -275,24 +272,6 @@ class TestDrawings:
         _, told = drawings.ratio_turns()
         assert told["threshold"] == pytest.approx(1)
         assert told["angle"] == pytest.approx(11.31, abs=0.01)
-
-
-class TestLibrary:
-    """A page for each module, with an example that runs."""
-
-    @pytest.mark.parametrize("path", LIBRARY, ids=lambda path: path.stem)
-    def test_example_prints_what_it_says(self, path):
-        (code,) = re.findall(r"^```python\n(.*?)^```", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-        (shown,) = re.findall(r"^```text\n(.*?)^```", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-        assert max(map(len, code.splitlines())) < 80
-        before, out = torch.get_default_dtype(), io.StringIO()
-        torch.set_default_dtype(torch.float32)
-        try:
-            with contextlib.redirect_stdout(out):
-                exec(compile(code, path.name, "exec"), {"__name__": "example"})
-        finally:
-            torch.set_default_dtype(before)
-        assert out.getvalue() == shown
 
 
 class TestFragments:

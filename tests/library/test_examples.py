@@ -1,4 +1,4 @@
-"""The examples in docstrings: what they show is what comes out, whatever the default type of numbers is."""
+"""Examples in docstrings come out as shown, whatever the default type of numbers is; those of the pages in float32."""
 
 import doctest
 import importlib
@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-MODULES = sorted(path.stem for path in (Path(__file__).parents[2] / "lib").glob("*.py") if path.stem != "__init__")
+ROOT = Path(__file__).parents[2]
+MODULES = sorted(path.stem for path in (ROOT / "lib").glob("*.py") if path.stem != "__init__")
 ENTRY_POINTS = [
     "datasets.figure_1", "datasets.on_sphere", "descent.run", "flow.log_time_flow", "geometry.bregman_divergence",
     "geometry.mirror_map", "joint.JointProblem", "joint.run", "ledger.source", "logspace.gradient", "losses.by_name",
@@ -17,15 +18,25 @@ ENTRY_POINTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.fixture(params=[torch.float64, torch.float32], ids=str)
+def dtype(request):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(request.param)
+    yield request.param
+    torch.set_default_dtype(before)
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_come_out_as_shown(name, dtype):
-    module, before = importlib.import_module(f"lib.{name}"), torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        assert doctest.testmod(module).failed == 0
-    finally:
-        torch.set_default_dtype(before)
+    assert doctest.testmod(importlib.import_module(f"lib.{name}")).failed == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32], indirect=True)
+@pytest.mark.parametrize("path", sorted((ROOT / "book/library").glob("*.md")), ids=lambda path: path.stem)
+def test_examples_of_pages_come_out_as_shown(path, dtype):
+    text = path.read_text("utf-8").replace("```", "")  # the end of a block is not a part of what is printed
+    example = doctest.DocTestParser().get_doctest(text, {}, path.stem, str(path), 0)
+    assert doctest.DocTestRunner().run(example).failed == 0
 
 
 @pytest.mark.parametrize("path", ENTRY_POINTS)
