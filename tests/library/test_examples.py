@@ -9,13 +9,7 @@ import torch
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "lib").glob("*.py") if path.stem != "__init__")
-ENTRY_POINTS = [
-    "datasets.figure_1", "datasets.on_sphere", "descent.run", "flow.log_time_flow", "geometry.bregman_divergence",
-    "geometry.mirror_map", "joint.JointProblem", "joint.run", "ledger.source", "logspace.gradient", "losses.by_name",
-    "paths.regularization_path", "problem.Problem", "problem.from_tokens", "selection.locally_optimal_selections",
-    "selection.optimal_tokens", "selection.selected_tokens", "separators.att_svm", "separators.hard_margin",
-    "separators.label_svm",
-]  # fmt: skip
+WITHOUT = {"checks", "figures", "kernels"}  # the page of figures has theirs
 
 
 @pytest.fixture(params=[torch.float64, torch.float32], ids=str)
@@ -28,7 +22,9 @@ def dtype(request):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_come_out_as_shown(name, dtype):
-    assert doctest.testmod(importlib.import_module(f"lib.{name}")).failed == 0
+    failed, tried = doctest.testmod(importlib.import_module(f"lib.{name}"))
+    assert failed == 0
+    assert tried or name in WITHOUT or name.startswith("_")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32], indirect=True)
@@ -37,9 +33,3 @@ def test_examples_of_pages_come_out_as_shown(path, dtype):
     text = path.read_text("utf-8").replace("```", "")  # the end of a block is not a part of what is printed
     example = doctest.DocTestParser().get_doctest(text, {}, path.stem, str(path), 0)
     assert doctest.DocTestRunner().run(example).failed == 0
-
-
-@pytest.mark.parametrize("path", ENTRY_POINTS)
-def test_entry_point_has_an_example(path):
-    module, _, name = path.partition(".")
-    assert ">>> " in getattr(importlib.import_module(f"lib.{module}"), name).__doc__
