@@ -104,7 +104,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(if $(filter book,$(MAKECMDGOALS)),echo "$(FIRST)")
 	@$(PYTHON) -m workflow.setup.install $(VENV) $@
 
-$(COMPILED): $(STAMP) $(shell grep -ls '^def compile_all' lib/*.py)
+$(COMPILED): $(STAMP) $(shell grep -rls '^@compiled' lib --include=*.py)
 	@$(BIN)/python -m workflow.setup.compile $@
 
 .PHONY: help book check test test-all test-roundings chapter mutants sweep roundings record page lab list data serve bench accept wheel lock clean

@@ -1,14 +1,14 @@
-"""One problem, three papers: softmax attention as a token selector, and the SVMs that predict its choice.
+"""Study softmax attention as a token selector, and the SVMs that predict its choice: one problem, three papers.
 
 Importing it changes nothing outside it: what a function returns has the dtype and device of what it is given.
 """
 
 
 def notebook():
-    """Set what a chapter asks of its process: float64 by default, the runner's number of threads, the figures' theme.
+    """Set up a chapter's process: float64 by default, the runner's number of threads, the figures' theme.
 
-    The number is that of ``OMP_NUM_THREADS``, and one where that says none: the arrays of the theory are small, and a
-    result must not depend on a machine's cores.
+    Threads are as many as ``OMP_NUM_THREADS`` says, one without it: the arrays are small, and a result must not
+    depend on a machine's cores.
     """
     import os
 

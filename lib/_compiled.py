@@ -1,19 +1,41 @@
-"""The decorator of everything that is compiled, and the threads that call it.
+"""Compile loops with numba: the decorator of everything that is compiled, and the threads that call it.
 
-numba keeps machine code beside the module, or in the user's folder for caches where that one cannot be written, or
-where NUMBA_CACHE_DIR says. It looks for changes in the file of a function only: what a compiled function calls stands
-in the same file, and after a change in this one the ``*.nbi`` in ``__pycache__`` have to go.
+numba keeps machine code in ``__pycache__`` beside a module, in the user's cache folder where that cannot be written, or
+in NUMBA_CACHE_DIR. By itself it recompiles a function when the function's own file changes, and misses a change of a
+helper in another file. The key here is the hash of all compiled sources of the library.
 """
 
+import hashlib
 import logging
+import re
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, wraps
+from pathlib import Path
+from threading import Lock
 
 import torch
-from numba import njit
+from numba import config, njit, types
 from numba.core import event
+from numba.core.caching import InTreeCacheLocator, UserProvidedCacheLocator, UserWideCacheLocator
 
 LOG = logging.getLogger(__name__)
+TEXTS = [path.read_bytes() for path in sorted(Path(__file__).parent.rglob("*.py"))]
+MARK = re.compile(rb"^@(compiled|intrinsic)|^def compiled", re.MULTILINE)
+STAMP = hashlib.sha256(b"".join(text for text in TEXTS if MARK.search(text))).hexdigest()
+ENTRIES, LOCK = [], Lock()
+
+
+class Locator:
+    """Find the folder where numba would keep a function's code, and let `STAMP` say whether that code is fresh."""
+
+    @staticmethod
+    def from_function(function, file):
+        """Return a locator of numba's, or None where no folder can be written."""
+        kinds = UserProvidedCacheLocator, InTreeCacheLocator, UserWideCacheLocator
+        found = next(filter(None, (kind.from_function(function, file) for kind in kinds)), None)
+        if found:
+            found.get_source_stamp = lambda: STAMP
+        return found
 
 
 class _Compiling(event.Listener):
@@ -34,18 +56,19 @@ def _announce():
     )
 
 
-def compiled(*signatures, **options):
-    """Return ``numba.njit`` for functions that are cached where that is possible and run without the GIL.
+def compiled(*signature):
+    """Return a decorator like ``numba.njit``, for functions that run without the GIL and are cached where possible.
 
-    The first function of a process that is compiled here, not loaded, logs a warning, because the caller has to wait.
+    The first function of a process that is compiled, not loaded, logs a warning, because the caller has to wait.
     A division by zero gives an infinity or a NaN, as NumPy's does.
 
     Parameters
     ----------
-    *signatures : str, or list of str
-        As for ``njit``: with one, the function is compiled or loaded as soon as it is defined.
-    **options
-        More of ``njit``'s.
+    *signature : str, or numba types
+        Of a function that Python calls: as one string, or the type of each argument, which may be a named tuple whose
+        fields are annotated with such types. It is compiled or loaded at its first call, or by :func:`compile_all`, and
+        arguments of any other type are a TypeError. Without a signature compiled functions call it, and numba compiles
+        it for whatever types they give.
 
     Returns
     -------
@@ -54,13 +77,52 @@ def compiled(*signatures, **options):
     """
 
     def decorate(function):
-        with event.install_listener("numba:compile", _Compiling()):
-            try:
-                return njit(*signatures, cache=True, nogil=True, error_model="numpy", **options)(function)
-            except RuntimeError:  # no folder for a cache can be written
-                return njit(*signatures, nogil=True, error_model="numpy", **options)(function)
+        dispatcher = _dispatcher(function)
+        if not signature:
+            return dispatcher
+
+        def ready():
+            with LOCK, event.install_listener("numba:compile", _Compiling()):
+                if not dispatcher.overloads:
+                    dispatcher.compile(signature[0] if isinstance(signature[0], str) else tuple(map(_type, signature)))
+                    dispatcher.disable_compile()
+
+        @wraps(dispatcher, updated=())
+        def entry(*arguments):
+            if not dispatcher.overloads:
+                ready()
+            return dispatcher(*arguments)
+
+        ENTRIES.append((function.__module__, ready))
+        return entry
 
     return decorate
+
+
+def _dispatcher(function):
+    """Wrap a function by ``njit``; numba looks for locators by their names, and its setting is put back."""
+    options, others = {"nogil": True, "error_model": "numpy"}, config.CACHE_LOCATOR_CLASSES
+    config.CACHE_LOCATOR_CLASSES = f"{__name__}.{Locator.__name__}"
+    try:
+        return njit(cache=True, **options)(function)
+    except RuntimeError:  # no folder for a cache can be written
+        return njit(**options)(function)
+    finally:
+        config.CACHE_LOCATOR_CLASSES = others
+
+
+def _type(kind):
+    """Return numba's type of a named tuple by those of its fields, or the type itself."""
+    if isinstance(kind, types.Type):
+        return kind
+    return types.BaseTuple.from_types([_type(field) for field in kind.__annotations__.values()], kind)
+
+
+def compile_all(module=None):
+    """Compile, or load from the cache, every function with a signature of a module, or of all that are imported."""
+    for name, ready in ENTRIES:
+        if module in (None, name):
+            ready()
 
 
 def in_threads(function, *tensors):

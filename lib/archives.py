@@ -1,4 +1,4 @@
-"""Published data sets: the handwritten digits that scikit-learn carries, and archives of MNIST and CIFAR-10.
+"""Load published data sets: the handwritten digits that scikit-learn carries, and archives of MNIST and CIFAR-10.
 
 Archives are read from a local folder, and only if they are the published files, by their MD5. They are read as streams:
 nothing is ever extracted to disk. Only ``fetch=True`` uses the network.

@@ -1,4 +1,4 @@
-"""One sentence for each kind of bad input, which names value and remedy; and the dtype and device of results.
+"""Check arguments: raise one sentence that names value and remedy, and settle the dtype and device of results.
 
 Tensors keep their dtype, float32 or float64, and their device; so do NumPy arrays, and mixed ones are promoted as by
 torch. Lists and whole numbers have no dtype of their own: they take that of what they come with, or else float64.

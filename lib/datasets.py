@@ -1,7 +1,6 @@
-"""The papers' synthetic data, each from an explicit generator: in float64, on the generator's device."""
+"""Draw the papers' synthetic data, each from an explicit generator: in float64, on the generator's device."""
 
 import math
-import re
 from itertools import islice
 from typing import NamedTuple
 
@@ -9,6 +8,13 @@ import torch
 from torch import Tensor
 
 from . import checks
+from ._sentences import LENGTH, WORDS, Corpus, MarkedCorpus, coin_labels, marked_sentiment, planted_sentiment
+
+__all__ = [
+    "LENGTH", "WORDS", "Choices", "Corpus", "DataSet", "MarkedCorpus", "Sequences", "accepted", "figure_1", "figure_3",
+    "head_with_scores", "marked_sentiment", "on_sphere", "one_best", "orthogonal_tokens", "planted_sentiment",
+    "scored_tokens", "signal_tokens", "sparse_entries", "taught_choices",
+]  # fmt: skip
 
 
 class DataSet(NamedTuple):
@@ -114,7 +120,7 @@ def on_sphere(n, T, d, trials, generator):
     _check_sizes(n=n, T=T, d=d, trials=trials)
     tokens = torch.nn.functional.normalize(_gaussian(trials, n, T, d, generator=generator), dim=-1)
     head = torch.nn.functional.normalize(_gaussian(trials, d, generator=generator), dim=-1)
-    return DataSet(tokens, _coins(trials, n, generator), head, torch.eye(d, dtype=head.dtype, device=head.device))
+    return DataSet(tokens, coin_labels(trials, n, generator), head, torch.eye(d, dtype=head.dtype, device=head.device))
 
 
 class Sequences(NamedTuple):
@@ -156,19 +162,13 @@ def orthogonal_tokens(n, T, d, trials, generator, noise=0.0):
         raise ValueError(f"d is {d}: {n * T} tokens (n T) are orthogonal only in at least as many dimensions")
     tokens = _orthonormal(trials, n * T, d, generator)
     tokens = tokens + noise / d**0.5 * _gaussian(*tokens.shape, generator=generator)
-    return Sequences(tokens.unflatten(-2, (n, T)), _coins(trials, n, generator))
+    return Sequences(tokens.unflatten(-2, (n, T)), coin_labels(trials, n, generator))
 
 
 def _orthonormal(trials, count, d, generator):
     """Orthonormal rows (trials, count, d), uniformly distributed, which takes the signs of QR's diagonal."""
     columns, triangle = torch.linalg.qr(_gaussian(trials, d, count, generator=generator))
     return (columns * triangle.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]).mT
-
-
-def _coins(trials, n, generator):
-    """Labels +1 and -1."""
-    checks.generator(generator)
-    return 2 * torch.randint(0, 2, (trials, n), generator=generator, device=generator.device).double() - 1
 
 
 def head_with_scores(tokens, labels, scores):
@@ -282,7 +282,7 @@ def signal_tokens(n, T, d, trials, generator):
     if d < 3:
         raise ValueError(f"d is {d}: noise that is orthogonal to two signals needs at least 3 dimensions")
     signals = _orthonormal(trials, 2, d, generator)
-    labels = _coins(trials, n, generator)
+    labels = coin_labels(trials, n, generator)
     places = torch.randint(0, T, (trials, n), generator=generator, device=generator.device)
     tokens = _gaussian(trials, n, T, d, generator=generator) / d**0.5
     along = torch.einsum("rntd,rsd->rnts", tokens, signals)
@@ -304,7 +304,7 @@ def sparse_entries(entries, count, size, generator):
     if entries > size:
         raise ValueError(f"entries is {entries}: a vector of {size} has at most {size} of them")
     ranks = torch.rand(count, size, generator=generator, dtype=torch.float64, device=generator.device).argsort(-1)
-    return _coins(count, size, generator) * (ranks < entries)
+    return coin_labels(count, size, generator) * (ranks < entries)
 
 
 class Choices(NamedTuple):
@@ -354,177 +354,3 @@ def taught_choices(teachers, n, T, generator, noise=0.0):
     wrong = torch.rand(trials, n, generator=generator, dtype=torch.float64, device=generator.device) < noise
     away = torch.randint(1, T, (trials, n), generator=generator, device=generator.device)
     return Choices(tokens, queries, torch.where(wrong, (chosen + away) % T, chosen))
-
-
-LENGTH = 12
-TEMPLATES = (  # each makes LENGTH words
-    "the {work} about a {mood} {place} was {degree} {verdict} in the end",
-    "we {opinion} that the {verdict} {work} about a {mood} {place} was {duration}",
-    "{verdict} was the only word for this {mood} {work} about my {person}",
-    "on {day} my {person} found a {degree} {verdict} {work} about our {place}",
-    "every {person} in the {mood} {place} {opinion} the new {work} was {verdict}",
-    "a {degree} {verdict} {work} from a {person} who once left this {place}",
-)
-WORDS = {  # no first letter that would ask for "an"
-    "bad": "terrible dreadful horrible dismal tedious clumsy hopeless boring",
-    "good": "wonderful superb brilliant delightful splendid gripping graceful perfect",
-    "work": "film movie story novel play series drama comedy book show",
-    "mood": "quiet small distant rainy modern northern crowded lonely famous peaceful",
-    "place": "town village city harbour farm school station street valley market",
-    "person": "neighbour teacher brother sister doctor farmer sailor student cousin painter",
-    "degree": "truly rather simply really quite somewhat perfectly fairly",
-    "opinion": "thought said felt agreed wrote believed heard found",
-    "day": "monday tuesday wednesday thursday friday saturday sunday",
-    "duration": "long short brief loud silent slow",
-}
-WORDS = {slot: words.split() for slot, words in WORDS.items()}
-
-
-class Corpus(NamedTuple):
-    """Sentences of LENGTH words, each with one deciding word; ``vectors[corpus.ids]`` are the tokens.
-
-    words : one list of str for each sentence.
-    ids : shape (sentences, LENGTH), places of the words in the vocabulary.
-    labels : shape (sentences,), +1 or -1.
-    deciding : shape (sentences,), place of the deciding word in its sentence.
-    vocabulary : tuple of str, in alphabetical order; the same for every corpus.
-    """
-
-    words: list[list[str]]
-    ids: Tensor
-    labels: Tensor
-    deciding: Tensor
-    vocabulary: tuple[str, ...]
-
-
-def planted_sentiment(sentences, generator):
-    """Short English sentences, of which one word, say "terrible" or "superb", decides the label.
-
-    The rest comes from a grammar of six templates that knows nothing of the label: "the film about a quiet town was
-    truly terrible in the end". The deciding word has one of six places. Labels are a fair coin.
-
-    Parameters
-    ----------
-    sentences : int
-    generator : torch.Generator
-
-    Returns
-    -------
-    Corpus
-    """
-
-    def choice(options):
-        return options[torch.randint(len(options), (), generator=generator, device=generator.device).item()]
-
-    labels = _coins(1, checks.whole("sentences", sentences), generator)[0]
-    words, deciding = [], []
-    for label in labels:
-        slots = choice(TEMPLATES).split()
-        deciding.append(slots.index("{verdict}"))
-        options = WORDS | {"verdict": WORDS["good" if label > 0 else "bad"]}
-        words.append([choice(options[slot[1:-1]]) if slot.startswith("{") else slot for slot in slots])
-    vocabulary = _vocabulary()
-    place = {word: k for k, word in enumerate(vocabulary)}
-    ids = torch.tensor([[place[word] for word in sentence] for sentence in words])
-    return Corpus(words, ids, labels, torch.tensor(deciding), vocabulary)
-
-
-MARKED_TEMPLATES = (  # each makes LENGTH words, with three opinions of two words
-    "this {mood} {work} was {} and {} but {}",
-    "on {day} a {} {work} seemed {} yet {}",
-    "my {person} wrote one {} {} and {} {work}",
-    "{} or {} {work} from the {place} was {}",
-)
-MARKS = [
-    *("honestly", "truly", "really", "plainly", "clearly", "surely"),
-    *("openly", "frankly", "simply", "certainly", "definitely", "obviously"),
-    *("allegedly", "supposedly", "reportedly", "apparently", "seemingly", "presumably"),
-    *("possibly", "perhaps", "maybe", "arguably", "ostensibly", "officially"),
-]
-
-
-class MarkedCorpus(NamedTuple):
-    """Sentences of LENGTH words with three opinions, of which the mark before it says which one counts.
-
-    words : one list of str for each sentence.
-    ids : shape (sentences, LENGTH, 2), places in the vocabulary of each word and of the one before it, or the last.
-    labels : shape (sentences,), +1 or -1.
-    deciding : shape (sentences,), place of the opinion that counts.
-    distracting : shape (sentences, 2), places of the other two.
-    vocabulary : tuple of str; words in alphabetical order, then the empty one; the same for every corpus.
-    """
-
-    words: list[list[str]]
-    ids: Tensor
-    labels: Tensor
-    deciding: Tensor
-    distracting: Tensor
-    vocabulary: tuple[str, ...]
-
-
-def marked_sentiment(sentences, generator, marks=12):
-    """Short English sentences with three opinions, as "allegedly superb but honestly dull": the author's own decides.
-
-    The own opinion stands after a mark of its kind, two others after marks of hearsay, in any order. By a coin the two
-    are both opposite, or one of each. So whichever opinions a sentence has, its label is still a fair coin, and an
-    average of its words knows nothing of it; who reads one hearsay and turns it round is right three times of four;
-    who looks at the right opinion is always right. The rest comes from a grammar of four templates.
-
-    Parameters
-    ----------
-    sentences : int
-    generator : torch.Generator
-
-    Returns
-    -------
-    MarkedCorpus
-
-    Examples
-    --------
-    >>> corpus = marked_sentiment(3, torch.Generator().manual_seed(0))
-    >>> good = [corpus.words[i][place] in WORDS["good"] for i, place in enumerate(corpus.deciding.tolist())]
-    >>> good == (corpus.labels > 0).tolist()
-    True
-    """
-    checks.whole("sentences", sentences)
-    if not 0 < checks.whole("marks", marks) < len(MARKS):
-        raise ValueError(f"marks is {marks}: of {len(MARKS)} words some must be left for hearsay")
-    options_of = WORDS | {"own": MARKS[:marks], "hearsay": MARKS[marks:]}
-
-    def choice(options):
-        return options[torch.randint(len(options), (), generator=generator, device=generator.device).item()]
-
-    words, labels, places = [], _coins(1, sentences, generator)[0], []
-    for label in labels.tolist():
-        opinions = [("own", label), ("hearsay", -label), ("hearsay", choice((label, -label)))]
-        order = torch.randperm(3, generator=generator, device=generator.device).tolist()
-        slots = choice(MARKED_TEMPLATES).split()
-        slots = _filled(slots, [opinions[k] for k in order])
-        first = [k for k, slot in enumerate(slots) if slot in ("{own}", "{hearsay}")]
-        places.append([first[order.index(k)] + 1 for k in range(3)])
-        words.append([choice(options_of[slot[1:-1]]) if slot.startswith("{") else slot for slot in slots])
-    fixed = re.sub(r"{\w*}", "", " ".join(MARKED_TEMPLATES)).split()
-    known = (word for group in WORDS.values() for word in group)
-    vocabulary = (*sorted({*fixed, *known, *MARKS}), "")
-    place = {word: k for k, word in enumerate(vocabulary)}
-    ids = torch.tensor([[[place[w], place[b]] for w, b in zip(s, ["", *s], strict=False)] for s in words])
-    places = torch.tensor(places)
-    return MarkedCorpus(words, ids, labels, places[:, 0], places[:, 1:], vocabulary)
-
-
-def _filled(slots, opinions):
-    """Slots in which each "{}" became the slot of a mark and that of an opinion."""
-    opinions = iter(opinions)
-    found = []
-    for slot in slots:
-        if slot == "{}":
-            mark, sign = next(opinions)
-            found += [f"{{{mark}}}", "{good}" if sign > 0 else "{bad}"]
-        else:
-            found.append(slot)
-    return found
-
-
-def _vocabulary():
-    fixed = re.sub(r"{\w+}", "", " ".join(TEMPLATES)).split()
-    return tuple(sorted({*fixed, *(word for group in WORDS.values() for word in group)}))

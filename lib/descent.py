@@ -1,4 +1,4 @@
-"""Descent on the risk: a step rule, and a run that records.
+"""Descend on the risk by a step rule, and record the trajectory.
 
 A step rule is a function ``rule(grad, theta, k)``: from the gradient at the iterate theta, and the number k of steps
 that were taken before, it makes the step, of the shape of theta. In a geometry other than Euclid's the step is one of
@@ -40,8 +40,8 @@ class Trajectory:
     times: Tensor
 
 
-class Known(NamedTuple):
-    """What :mod:`lib.kernels` knows a step rule by, its attribute ``known``.
+class RuleSpec(NamedTuple):
+    """Specify a step rule for :mod:`lib.kernels`: its attribute ``known``.
 
     kind : "constant", "normalised" or "polyak".
     step_size : of batch shape, a number, or None.
@@ -67,7 +67,7 @@ def constant(step_size):
         _check_step_size(step_size, grad.log_scale.shape)
         return -(step_size.to(grad.log_scale) * grad.log_scale.exp())[..., None] * grad.direction
 
-    rule.known = Known("constant", step_size)
+    rule.known = RuleSpec("constant", step_size)
     return rule
 
 
@@ -84,7 +84,7 @@ def normalised(step_size, norm=2.0):
         length = geometry.norm(grad.direction, dual)
         return -(step_size.to(length) / torch.where(length == 0, 1.0, length))[..., None] * grad.direction
 
-    rule.known = Known("normalised", step_size, dual)
+    rule.known = RuleSpec("normalised", step_size, dual)
     return rule
 
 
@@ -155,7 +155,7 @@ def polyak(problem, loss, selected):
         log_factor = excess.log_scale - math.log(2) - grad.log_scale - 2 * length.log()
         return -torch.where(moves, log_factor, -torch.inf).exp()[..., None] * grad.direction
 
-    rule.known = Known("polyak", problem=problem, loss=loss, selected=selected)
+    rule.known = RuleSpec("polyak", problem=problem, loss=loss, selected=selected)
     return rule
 
 
@@ -292,7 +292,7 @@ def compiled(problem, loss, theta, rules=()):
             _check_step_size(one.step_size, theta.shape[:-1])
     own = all(one.problem in (None, problem) and one.loss in (None, loss) for one in known)
     in_float64 = theta.device.type == "cpu" and theta.dtype == problem.keys.dtype == torch.float64
-    return own and in_float64 and problem.alike
+    return own and in_float64 and problem.duplicates_agree
 
 
 def kept_iterations(iterations, record, theta):

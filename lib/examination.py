@@ -1,4 +1,4 @@
-"""What becomes of the choice that attention makes today: how far it is from its separator, and whether it can last.
+"""Examine the choice that attention makes today: how far it is from its separator, and whether it can last.
 
 The theory is that of one trained parameter: all else in the model stays as it is. Lengths and angles are Euclid's.
 Where rows are too many to be formed all is told from a separator to a gap of 2 %, and in float32.
@@ -28,6 +28,7 @@ from .selection import (
 )
 from .separators import Separator, hard_margin
 from .span import from_span, in_span, span_coordinates
+from .svm.conflict import irreducible
 
 STEPS_A_LENGTH = 50  # of descent, in which it goes as far as theta is long
 MOST_WORK = 2**36  # (rows) x (their size)^2 up to which rows are formed, and separators are exact: half a minute
@@ -35,8 +36,6 @@ COPIES = 4  # of the rows that a solver holds at a time
 GAP = 2e-2  # of other separators
 SEEN = 1e-6  # gap from which on a report names it
 LISTED = 8  # entries of a list that a report shows
-NEGLIGIBLE = 1e-10  # part of the largest weight below which one counts as zero
-DEPENDENT = 1e-10  # part of the largest singular value below which unit rows count as dependent
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +97,8 @@ class Examination:
     end: dict | None = None
 
     @property
-    def foretold(self):
-        """Tokens (n,) on which descent from here should end; None if that was not asked for, or there is none.
+    def predicted(self):
+        """Predict the tokens (n,) on which descent from here ends; None if that was not asked for, or there is none.
 
         Today's choice where that is examined and locally optimal, else that to which swaps lead, else the locally
         optimal one whose separator is nearest: rules of thumb, and no theorems.
@@ -123,7 +122,7 @@ class Examination:
             "choices": None if self.choices is None else self.choices.tolist(),
             "choices_away": None if self.choices is None else self.choices_away.tolist(),
             "settled": None if self.settled is None else self.settled.tolist(),
-            "foretold": None if self.foretold is None else self.foretold.tolist(), "end": end,
+            "predicted": None if self.predicted is None else self.predicted.tolist(), "end": end,
         }  # fmt: skip
         return _without_nan(found)
 
@@ -193,9 +192,9 @@ class Examination:
         chosen, away = self.end["selected"], self.end["away"]
         line = f"Descent of {self.end['iterations']} steps ends on {_some(chosen.tolist())}, "
         line += "which no direction separates" if away != away else f"1 - cos to its separator {away:.3g}"
-        if self.foretold is None:
-            return f"{line}; nothing was foretold."
-        return f"{line}; foretold for {(self.foretold == chosen).sum()} of {len(chosen)} inputs."
+        if self.predicted is None:
+            return f"{line}; nothing was predicted."
+        return f"{line}; predicted for {(self.predicted == chosen).sum()} of {len(chosen)} inputs."
 
 
 def examine(problem, theta, selected=None, iterations=0, all_choices=False, settle=False, loss=logistic):
@@ -243,7 +242,7 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     Examined: 0, 0, with attention from 0.731 to 0.998.
     Margin 0.316 of at most 0.894; 1 - cos to the separator 0.293.
     Locally optimal: no neighbour scores as high.
-    Descent of 5000 steps ends on 0, 0, 1 - cos to its separator 1.9e-06; foretold for 2 of 2 inputs.
+    Descent of 5000 steps ends on 0, 0, 1 - cos to its separator 1.9e-06; predicted for 2 of 2 inputs.
     """
     checks.problem(problem)
     checks.single(problem)
@@ -285,48 +284,6 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
         settled=settled(small, today) if settle else None,
         end=_end(small, loss, here, iterations, formed) if iterations else None,
     )
-
-
-def irreducible(rows, certificate):
-    """Indices of rows that no theta has positive products with, of which none can be left out.
-
-    A certificate's weights prove that no theta has D theta > 0. Where the rows that it weighs have more than one linear
-    dependence, another one is added to it until a weight is zero; rows with a single dependence, all of whose weights
-    are positive, are irreducible.
-
-    Parameters
-    ----------
-    rows : Tensor, shape (m, D)
-    certificate : Tensor, shape (m,)
-        Of :func:`lib.separators.hard_margin`.
-
-    Returns
-    -------
-    list of int
-
-    Examples
-    --------
-    >>> rows = torch.tensor([[1, 0], [-1, 0], [0, 1], [0, -1]], dtype=torch.float64)
-    >>> irreducible(rows, torch.full((4,), 0.25, dtype=torch.float64)) in ([0, 1], [2, 3])
-    True
-    """
-    places = torch.nonzero(certificate > 0).flatten()
-    lengths = norm(rows[places])
-    if (lengths == 0).any():
-        return [places[lengths.argmin()].item()]
-    unit, weights = rows[places] / lengths[:, None], certificate[places] * lengths
-    while True:
-        _, sizes, right = torch.linalg.svd(unit.mT)
-        null = right[int((sizes > DEPENDENT * sizes[0]).sum()) :]
-        if len(null) <= 1:  # rows without a part in the one dependence are there by rounding alone
-            return places[(null.abs() > NEGLIGIBLE * null.abs().max()).all(0)].tolist()
-        along = weights / norm(weights)
-        across = null - (null @ along)[:, None] * along
-        other = across[norm(across).argmax()]  # orthogonal to positive weights, so it has entries of both signs
-        ratio = torch.where(other > 0, weights / other, torch.inf)
-        weights = weights - ratio.min() * other
-        kept = (torch.arange(len(weights)) != ratio.argmin()) & (weights > NEGLIGIBLE * weights.max())
-        places, unit, weights = places[kept], unit[kept], weights[kept]
 
 
 def _compact(problem, theta, formed):

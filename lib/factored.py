@@ -1,4 +1,4 @@
-"""A separator to a named gap whose rows are never formed, for problems too large for :mod:`lib.separators`.
+"""Find a separator to a given gap without forming its rows, for problems too large for :mod:`lib.separators`.
 
 The dual of ``min |W|^2 / 2`` subject to D vec(W) >= 1 is to maximise ``sum lambda - |D^T lambda|^2 / 2`` over
 lambda >= 0. Ascent by Nesterov's method needs only products with D and its transpose, and those are the logits of a
@@ -35,7 +35,7 @@ def factored_separator(problem, selected=None, gap=2e-2, iterations=1000):
     Returns
     -------
     Separator
-        ``doubt`` is how far a margin may be from that of the exact solution. An infeasible choice is not told from one
+        ``margin_error`` bounds how far a margin is from that of the exact solution. An infeasible choice looks like one
         that needs more iterations.
 
     Raises
@@ -140,7 +140,7 @@ def _solution(problem, selected, weights, combined, margins, scale, lengths):
     theta, leads, weights = theta / lowest, leads / lowest, weights / lowest
     length = theta.norm()
     gap = 1 - (scale * weights).sum() / length**2
-    doubt = lengths * length * (2 * gap.clamp(min=0)).sqrt()
+    margin_error = lengths * length * (2 * gap.clamp(min=0)).sqrt()
     duals = weights * scale
 
     def on_rows(values):
@@ -156,5 +156,5 @@ def _solution(problem, selected, weights, combined, margins, scale, lengths):
         gap=gap,
         feasible=torch.ones((), dtype=torch.bool, device=theta.device),
         certificate=torch.zeros_like(on_rows(duals)),
-        doubt=on_rows(doubt),
+        margin_error=on_rows(margin_error),
     )

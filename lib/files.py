@@ -1,4 +1,4 @@
-"""Layers and tokens from files: safetensors, what torch saved, and npz. Nothing in a file is executed.
+"""Read layers and tokens from safetensors, torch and npz files. Nothing in a file is executed.
 
 A state dict that was pickled is read by torch's own list of harmless types; objects in an npz are refused.
 """

@@ -1,4 +1,4 @@
-"""The gradient flow in logarithmic time: what descent tends to, far beyond the reach of any number of steps."""
+"""Integrate the gradient flow in logarithmic time, far beyond the reach of any number of descent steps."""
 
 import warnings
 

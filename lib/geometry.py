@@ -1,4 +1,4 @@
-"""Norms, directions and mirror maps of parameters, which are vectors along the last dimension.
+"""Compute norms, directions and mirror maps of parameters, which are vectors along the last dimension.
 
 The geometry of mirror descent (arXiv:2410.14581) is that of the potential ``psi(x) = |x|_p^p / p``, 1 < p < infinity;
 ``norm`` is p everywhere, and p = 2 is Euclid's.

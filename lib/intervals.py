@@ -1,4 +1,4 @@
-"""95 % intervals for what a chapter averages or counts over random problems or seeds.
+"""Compute 95 % intervals for what a chapter averages or counts over random problems or seeds.
 
 By ``scipy.special``: ``scipy.stats`` has the same and takes four times as long to import.
 """

@@ -1,4 +1,4 @@
-"""Head and attention together: the risk in (v, theta), its descent, the label margin and Assumption C.
+"""Train head and attention together: the risk in (v, theta), its descent, the label margin and Assumption C.
 
 For a fixed head the scores are fixed, and everything else in the library applies (:meth:`JointProblem.fixed_head`).
 For a fixed prompt the head solves a convex problem whose limit is :func:`lib.separators.label_svm`. The functions

@@ -1,4 +1,4 @@
-"""The joint regularisation path of head and prompt in the plane, and what it tends to at each ratio of the radii.
+"""Trace the joint regularisation path of head and prompt in the plane, and its limit at each ratio of the radii.
 
 The theory is that of the logistic loss (section 3 of arXiv:2306.13596). All is computed in float64 on the CPU; results
 have the dtype and device of the problem.

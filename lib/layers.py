@@ -1,4 +1,4 @@
-"""A head of a trained attention layer as a problem and its theta.
+"""Turn a head of a trained attention layer into a problem and its theta.
 
 With queries W_Q z + b_Q and keys W_K x + b_K the logits of a head are x . W z / sqrt(h) for ``W = W_K^T W_Q``, up to a
 number that all tokens of an input share: theta is vec(W), with one column more for b_Q. Everything else that the layer

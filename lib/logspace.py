@@ -1,4 +1,4 @@
-"""The gradient and the excess of the risk at any norm of theta: every factor that can underflow is a logarithm."""
+"""Compute gradient and excess of the risk at any norm of theta: every factor that can underflow is a logarithm."""
 
 import math
 from typing import NamedTuple
@@ -57,7 +57,7 @@ def gradient(problem, loss, theta):
     odds = log_odds.exp()
     total = odds.sum(-1, keepdim=True)
     margins, scores = problem.margins(odds / total)
-    scores = problem.by_spot(scores)  # with two scores on the top token's spot all else would be lost in rounding
+    scores = problem.scores_merged(scores)  # two scores at the top token's key would drown all else in rounding
     if problem.head is None:  # the margin as the top token's, less a drop that may be far below its rounding
         top_scores = scores.expand(logits.shape).gather(-1, top)
         drop = (odds / total * (top_scores - scores)).sum(-1)

@@ -1,4 +1,4 @@
-"""Losses of the margin u = y f(X), each with the slope in log space and the constants of Assumption A.
+"""Define losses of the margin u = y f(X), each with the slope in log space and the constants of Assumption A.
 
 All of them decrease, so the slope is known by log(-loss'(u)): a number that neither overflows nor underflows
 where the slope itself would. Differences of the loss are known by their logarithm as well.

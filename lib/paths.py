@@ -1,4 +1,4 @@
-"""Regularisation paths ``p(R) = argmin { L(p) : |p| <= R }`` in any l_p norm, over all vectors or over a cone.
+"""Trace regularisation paths ``p(R) = argmin { L(p) : |p| <= R }`` in any l_p norm, over all vectors or over a cone.
 
 The risk is not convex in p. In the plane the minimiser is global: all angles are searched at every radius. Above the
 plane it is the best of many starts, and :func:`stationarity` tells how good it is. Risks are compared as

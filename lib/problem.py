@@ -1,4 +1,4 @@
-"""The one problem of the three papers: logits linear in a parameter, softmax, a score per token, a loss.
+"""Define the one problem of the three papers: logits linear in a parameter, softmax, a score per token, a loss.
 
 logits_i = A_i theta, attention a_i = softmax(logits_i), margin u_i = gamma_i . a_i, risk L = mean_i loss(u_i).
 With a prompt p the parameter is p and the rows of A_i are the keys k_it; with queries z_i the parameter is
@@ -13,7 +13,12 @@ import torch
 from torch import Tensor
 
 from . import checks
+from ._rows import check_selected, difference_rows, other_tokens
 
+__all__ = [
+    "Batch", "Problem", "applied", "check_selected", "difference_rows", "from_tokens", "other_tokens", "pad_tokens",
+    "same_problem", "stack", "value_and_slope",
+]  # fmt: skip
 OWN = {  # dimensions of each array behind the leading ones
     "keys": ("n", "T", "d"),
     "scores": ("n", "T"),
@@ -25,7 +30,7 @@ OWN = {  # dimensions of each array behind the leading ones
 
 
 class Batch:
-    """What a problem in theta and one in head and theta share: arrays whose leading dimensions go together."""
+    """Hold arrays whose leading dimensions broadcast: the base of problems in theta, and in head and theta."""
 
     mask = None  # no token is hidden
 
@@ -44,8 +49,8 @@ class Batch:
         return {name: value.expand(*batch, *value.shape[-len(OWN[name]) :]) for name, value in self._tensors().items()}
 
     @cached_property
-    def together(self):
-        """Which tokens of an input lie on one spot, bool (..., n, T, T); None where no two of them do.
+    def duplicate_keys(self):
+        """Which tokens of an input have the same key, bool (..., n, T, T); None where no two have.
 
         They have one logit at every theta, and so one share of the attention.
         """
@@ -57,13 +62,13 @@ class Batch:
         return same if same.sum() > same.diagonal(dim1=-2, dim2=-1).sum() else None
 
     @cached_property
-    def alike(self):
-        """Whether tokens of an input on one spot are one to the head, too."""
-        if self.together is None:
+    def duplicates_agree(self):
+        """Whether tokens of an input with the same key are the same to the head, too."""
+        if self.duplicate_keys is None:
             return True
         arrays = self._expanded()
         seen = arrays["scores"][..., None] if "scores" in arrays else arrays["tokens"]
-        return bool((_same(seen) | ~self.together).all())
+        return bool((_same(seen) | ~self.duplicate_keys).all())
 
     def __getitem__(self, index):
         """Return the problem at ``index`` of the leading batch dimensions."""
@@ -255,13 +260,13 @@ class Problem(Batch):
         away = tokens - tokens.gather(-2, top)
         return problem.labels * values, problem.labels[..., None] * torch.einsum("...ntc,...nc->...nt", away, slopes)
 
-    def by_spot(self, scores):
-        """Scores (..., n, T), each the mean over the tokens on its spot: the risk and its gradient know no other."""
-        if self.together is None:
+    def scores_merged(self, scores):
+        """Scores (..., n, T), each averaged over the tokens with its key: risk and gradient depend on no other."""
+        if self.duplicate_keys is None:
             return scores
         others = scores[..., None, :]
-        apart = (self.together & (others != scores[..., None])).any(-1)
-        means = torch.where(self.together, others, 0.0).sum(-1) / self.together.sum(-1).clamp(min=1)
+        apart = (self.duplicate_keys & (others != scores[..., None])).any(-1)
+        means = torch.where(self.duplicate_keys, others, 0.0).sum(-1) / self.duplicate_keys.sum(-1).clamp(min=1)
         return torch.where(apart, means, scores)
 
     def risk(self, loss, theta):
@@ -434,64 +439,3 @@ def same_problem(first, second):
         and getattr(first, "head", None) is getattr(second, "head", None)
         and all(one.dtype == theirs[name].dtype and torch.equal(one, theirs[name]) for name, one in mine.items())
     )
-
-
-def check_selected(problem, selected):
-    """Return ``selected`` as indices of shape (..., n); ValueError if one is out of range or not a whole number."""
-    checks.either_problem(problem)
-    inputs, tokens = problem.keys.shape[-3:-1]
-    indices = checks.as_tensor("selected", selected, "one whole number for each input").to(problem.keys.device)
-    if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype == torch.bool:
-        raise ValueError(f"selected has type {indices.dtype}: give one whole number for each input")
-    if indices.dtype != torch.int64:
-        indices = indices.to(torch.int64)  # what gather takes; of uint64 too large a number becomes one below 0
-    if indices.shape[-1:] != (inputs,):
-        raise ValueError(f"selected has shape {tuple(indices.shape)}: give one index for each of the {inputs} inputs")
-    if ((indices < 0) | (indices >= tokens)).any():
-        wrong = indices[(indices < 0) | (indices >= tokens)][0].item()
-        raise ValueError(f"selected index {wrong} is out of range: there are {tokens} tokens, 0 to {tokens - 1}")
-    if (mask := problem.mask) is not None:
-        visible = mask.expand(*checks.broadcastable(mask=mask.shape[:-1], selected=indices.shape), tokens)
-        hidden = ~visible.gather(-1, indices.expand(visible.shape[:-1])[..., None])[..., 0]
-        if hidden.any():
-            wrong = indices.expand(hidden.shape)[hidden][0].item()
-            raise ValueError(f"selected index {wrong} is of a token that the mask hides: select one that may be seen")
-    return indices
-
-
-def other_tokens(selected, tokens, mask=None):
-    """Indices of the tokens that are not selected, in order, shape (..., n, T - 1).
-
-    In place of a token that a mask hides stands the first other one that may be seen: rows stay as many for each input,
-    and one that is there twice changes no separator.
-    """
-    places = torch.arange(tokens - 1, device=selected.device).expand(*selected.shape, -1)
-    others = places + (places >= selected[..., None])
-    if mask is None:
-        return others
-    batch = checks.broadcastable(mask=mask.shape[:-1], selected=selected.shape)
-    others, mask = others.expand(*batch, -1), mask.expand(*batch, tokens)
-    visible = mask.gather(-1, others)
-    first = others.gather(-1, visible.to(torch.uint8).argmax(-1, keepdim=True))
-    return torch.where(visible, others, first)
-
-
-def difference_rows(problem, selected):
-    """Rows A_{i, selected_i} - A_it for all inputs i and other tokens t, shape (..., n (T - 1), parameter_size).
-
-    Input by input, tokens in the order of :func:`other_tokens`. Raises ValueError if an index is out of range.
-    """
-    selected = check_selected(problem, selected)
-    inputs, tokens, size = problem.keys.shape[-3:]
-    others = other_tokens(selected, tokens, problem.mask)
-    batch = checks.broadcastable(keys=problem.keys.shape[:-3], selected=others.shape[:-2])
-    keys = problem.keys.expand(*batch, inputs, tokens, size)
-    selected, others = selected.expand(*batch, inputs), others.expand(*batch, inputs, tokens - 1)
-
-    def pick(indices):
-        return keys.gather(-2, indices[..., None].expand(*indices.shape, size))
-
-    rows = pick(selected[..., None]) - pick(others)
-    if problem.queries is not None:
-        rows = torch.einsum("...ntd,...ne->...ntde", rows, problem.queries).flatten(-2)
-    return rows.flatten(-3, -2)

@@ -1,4 +1,4 @@
-"""The recipe of the authors' published code: autograd through softmax in single precision, an epsilon in the quotient.
+"""Follow the authors' published code: autograd through softmax in single precision, an epsilon in the quotient.
 
 It is what their figures were made with. The book shows where it ends for another reason than a theorem's; everything
 else is computed by :func:`lib.logspace.gradient`.

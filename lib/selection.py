@@ -1,4 +1,4 @@
-"""Which tokens attention picks, and whether a pick can last: Definitions 1 and 2 of arXiv:2306.13596."""
+"""Decide which tokens attention selects and whether they are locally optimal (Definitions 1, 2, arXiv:2306.13596)."""
 
 import math
 from dataclasses import fields, replace
@@ -85,8 +85,8 @@ def svm_neighbours(problem, selected, separator, tolerance=None):
         The ATT-SVM of ``selected``.
     tolerance : float, optional
         A token is on the margin when its own margin is 1 to within this. When left out 1e-6, in float32 3e-4, or how
-        far the margin may be from the exact one if that is more: ``separator.doubt``, for p > 2 where theta_mm has an
-        entry of zero. What cannot be told from a neighbour counts as one.
+        far the margin may be from the exact one if that is more: ``separator.margin_error``, for p > 2 where theta_mm
+        has an entry of zero. What cannot be told from a neighbour counts as one.
     """
     check_separator(separator)
     selected = check_selected(problem, selected)
@@ -94,7 +94,7 @@ def svm_neighbours(problem, selected, separator, tolerance=None):
     if tolerance is not None:
         return margins.sub(1).abs() <= checks.positive("tolerance", tolerance, like=margins)
     least = max(1e-6, torch.finfo(margins.dtype).eps ** 0.5)
-    return margins.sub(1).abs() <= _on_tokens(separator.doubt.to(margins), margins, selected).clamp(min=least)
+    return margins.sub(1).abs() <= _on_tokens(separator.margin_error.to(margins), margins, selected).clamp(min=least)
 
 
 def _on_tokens(rows, like, selected):

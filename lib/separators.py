@@ -1,4 +1,4 @@
-"""Hard-margin SVMs over difference rows: the directions that attention tends to.
+"""Solve hard-margin SVMs over difference rows: the directions that attention tends to.
 
 ``min |theta|`` subject to D theta >= 1 has no bias, so it is a least-distance problem: a dual active-set method solves
 it exactly in finitely many steps, gives the multipliers or, where nothing satisfies the constraints, the weights that
@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from . import checks, geometry
-from ._least_norm import least_norm
+from . import checks, geometry, svm
 from .problem import Problem, difference_rows
 
 LONGEST = 1e9  # length of theta, times (longest row) / (largest required margin), above which it may be none
@@ -60,7 +59,7 @@ class Separator:
     certificate : Tensor, shape (..., m)
         Where infeasible: weights >= 0 with certificate @ D = 0 and certificate @ required = 1 (so that they sum to 1
         where all margins are required to be 1). Zero elsewhere.
-    doubt : Tensor, shape (..., m)
+    margin_error : Tensor, shape (..., m)
         How far a margin of theta may be from that of the exact solution, which the gap bounds where that is unique.
         Zero for p = 2, where the method is finite, and in norms whose solution need not be unique.
     """
@@ -71,7 +70,7 @@ class Separator:
     gap: Tensor
     feasible: Tensor
     certificate: Tensor
-    doubt: Tensor
+    margin_error: Tensor
 
 
 def att_svm(problem, selected=None, norm=2.0, infeasible="raise"):
@@ -272,8 +271,7 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     feasible = (certificate == 0).all(-1)
     if norm != 2 and feasible.any():
         parts = (part[feasible] for part in (rows, asked, theta, duals))
-        solve = _least_matrices if isinstance(norm, str) else least_norm
-        theta[feasible], duals[feasible] = solve(*parts, norm, *[shape] * isinstance(norm, str))
+        theta[feasible], duals[feasible] = svm.shortest_in_norm(*parts, norm, shape)
     separator = _certified(rows, required, theta, duals, certificate, norm, shape)
     largest = torch.where(separator.feasible, separator.gap, 0.0).nan_to_num(nan=torch.inf).max()
     if largest > (largest_gap or (LARGEST_MATRIX_GAP if isinstance(norm, str) else LARGEST_GAP)):
@@ -283,16 +281,6 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
             + ", or take a norm closer to 2" * (norm != 2)
         )
     return separator if powers is None else _unscaled(separator, *powers, sizes)
-
-
-def _least_matrices(rows, required, start, duals, norm, shape):
-    """Theta and multipliers of a batch in the spectral or nuclear norm."""
-    from ._matrix_norms import least_matrix
-
-    solved = [least_matrix(*one, norm, shape) for one in zip(rows, required, start, strict=True)]
-    theta, duals = (torch.stack(part) for part in zip(*solved, strict=True))
-    combined = geometry.norm(torch.einsum("bmd,bm->bd", rows, duals), geometry.dual(norm), shape)[:, None]
-    return theta, duals / combined * ((required * duals).sum(-1, keepdim=True) / combined)
 
 
 def _scaled(rows, required):
@@ -328,7 +316,7 @@ def _unscaled(separator, row, theta, sizes):
         duals=separator.duals * _power(row) * _power(theta),
         margins=separator.margins * _power(theta - row),
         certificate=separator.certificate * _power(row - theta),
-        doubt=separator.doubt * _power(theta - row),
+        margin_error=separator.margin_error * _power(theta - row),
     )
     if not (torch.isfinite(back.theta).all() and torch.isfinite(back.margins).all()):
         raise ValueError(
@@ -343,7 +331,7 @@ def _beyond_rounding(rows, required):
 
     A margin that rounding could hide, of a row far longer than others, is raised to one that it cannot.
     """
-    theta, duals, certificate = _euclidean(rows, required)
+    theta, duals, certificate = svm.shortest(rows, required, LONGEST)
     size = _sizes(rows, theta)
     most = torch.where(required > 0, required / size, 0.0).amax(-1, keepdim=True)
     least = (2.0**-WIDE * most).clamp(max=CERTAIN) * size
@@ -351,21 +339,13 @@ def _beyond_rounding(rows, required):
     again = hidden.any(-1)
     if again.any():
         required = torch.where(hidden, least, required)
-        theta[again], duals[again], certificate[again] = _euclidean(rows[again], required[again])
+        theta[again], duals[again], certificate[again] = svm.shortest(rows[again], required[again], LONGEST)
     return theta, duals, certificate, required
 
 
 def _sizes(rows, theta):
     """|row| |theta|, shape (..., m)."""
     return torch.linalg.vector_norm(rows, dim=-1) * torch.linalg.vector_norm(theta, dim=-1)[..., None]
-
-
-def _euclidean(rows, required):
-    """Theta, duals and certificate for p = 2, zeros where they do not apply."""
-    from ._least_distance import least_distance  # numba takes as long to import as a fifth of torch
-
-    flat = rows.reshape(-1, *rows.shape[-2:]).contiguous(), required.reshape(-1, rows.shape[-2]).contiguous()
-    return tuple(part.reshape(*rows.shape[:-2], -1) for part in least_distance(*flat, LONGEST))
 
 
 def _with_required(rows, required):
@@ -434,10 +414,10 @@ def _certified(rows, required, theta, duals, certificate, norm, shape=None):
     combined = torch.einsum("...md,...m->...d", rows, duals)
     bound = (duals * required).sum(-1) / geometry.norm(combined, geometry.dual(norm), shape)
     gap = 1 - bound / geometry.norm(theta, norm, shape)
-    doubt = torch.zeros_like(margins)
+    margin_error = torch.zeros_like(margins)
     if norm not in (1, 2, math.inf, *checks.MATRIX_NORMS):
-        doubt = torch.einsum("...md,...d->...m", rows.abs(), _entry_errors(theta, gap, norm))
-    return Separator(theta, duals, margins, gap, feasible, certificate, doubt)
+        margin_error = torch.einsum("...md,...d->...m", rows.abs(), _entry_errors(theta, gap, norm))
+    return Separator(theta, duals, margins, gap, feasible, certificate, margin_error)
 
 
 def _entry_errors(theta, gap, norm):

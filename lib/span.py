@@ -1,4 +1,4 @@
-"""A problem in coordinates of the span of its rows: the same problem with as few numbers as descent can change."""
+"""Write a problem in coordinates of the span of its rows: only these can descent change."""
 
 from dataclasses import replace
 

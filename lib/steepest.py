@@ -1,4 +1,4 @@
-"""Steepest descent in any norm, with momentum; Adam, Muon and factored weights: step rules for :mod:`lib.descent`.
+"""Define step rules for :mod:`lib.descent`: steepest descent in any norm, momentum, Adam, Muon, factored weights.
 
 Everything that can underflow is a logarithm, so each rule is exact at any saturation of attention. Rules with memory
 have an empty one in each run; called by hand, without a run, they forget at step 0 and take steps in their order.

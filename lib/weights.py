@@ -1,4 +1,4 @@
-"""Weights of an attention layer, head by head, from a layer of torch or a state dict with anybody's names for them."""
+"""Read the weights of an attention layer, head by head, from a torch layer or a state dict under any common names."""
 
 import difflib
 import math

@@ -68,7 +68,8 @@ def test_wheel_names_nothing_but_attention_selects(wheel):
         "what_attention_selects",
     }
     modules = {name for name in names if name.startswith("attention_selects/")}
-    assert modules == {f"attention_selects/{path.name}" for path in (ROOT / "lib").glob("*.py")}
+    files = (path.relative_to(ROOT / "lib") for path in (ROOT / "lib").rglob("*.py"))
+    assert modules == {f"attention_selects/{path.as_posix()}" for path in files}
     assert {Path(name).name for name in names} >= {"LICENSE", "LICENSE-TEXT"}
 
 
@@ -82,7 +83,8 @@ def test_wheel_stands_beside_a_lib_of_ones_own(project):
 def test_wheel_needs_only_what_it_requires(project):
     """No module but that of figures needs an extra before it is used."""
     blocked = [MODULES.get(name, name) for name in EXTRAS]
-    modules = sorted(path.stem for path in (ROOT / "lib").glob("*.py") if path.stem not in ("__init__", "figures"))
+    files = [*(ROOT / "lib").glob("*.py"), *(path.parent for path in (ROOT / "lib").glob("*/__init__.py"))]
+    modules = sorted(path.stem for path in files if path.stem not in ("__init__", "figures"))
     run(
         project,
         f"""

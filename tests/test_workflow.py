@@ -73,7 +73,8 @@ class Book:
         (folder / "lib").mkdir()
         for name in ("__init__", "alpha", "beta", "gamma", "unused"):
             (folder / f"lib/{name}.py").write_text("from . import beta\n" if name == "alpha" else "")
-        shutil.copy(ROOT / "lib/ledger.py", folder / "lib")
+        for name in ("ledger", "_verdicts"):
+            shutil.copy(ROOT / f"lib/{name}.py", folder / "lib")
         (folder / "requirements.lock").write_text("nothing==1\n")
         (folder / "book/statements.yml").write_text(STATEMENTS)
         (folder / "book/intro.md").write_text("# Intro\n\n```{include} _generated/totals.md\n```\n")
@@ -496,7 +497,7 @@ def test_list_says_what_a_chapter_reproduces_and_takes(book):
 def test_library_files_of_a_chapter(inside, code, expected):
     Path("book/part/good.md").write_text(HEADER.format(name="good", code=code, extra=""))
     Path("lib/notes.txt").touch()
-    files = {f"lib/{name}.py" for name in expected | {"__init__", "ledger"}}  # which the chapter above has anyway
+    files = {f"lib/{name}.py" for name in expected | {"__init__", "_verdicts", "ledger"}}  # the last as every chapter
     assert dependencies.library_of("part/good") == sorted(files)
     Path("lib/table.csv").touch()
     Path("lib/unused.py").write_text('TABLE = "table.csv"\n')  # whatever module names a file, any may read it

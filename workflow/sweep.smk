@@ -54,4 +54,4 @@ rule one:
         runtime=lambda wildcards: cluster.minutes(wildcards.chapter),
         gpu=lambda wildcards: cluster.gpus(PLAN[wildcards.chapter][wildcards.label]),
     shell:
-        "{PYTHON:q} -m workflow.commands.chapter {wildcards.chapter:q} --values {params.values:q} --sweep"
+        "{PYTHON:q} -m workflow.commands.chapter {wildcards.chapter:q} --values {params.values:q} --into sweep"

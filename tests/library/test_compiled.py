@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,14 +11,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-KERNELS = """
-from lib._compiled import compiled
-
-@compiled("float64(float64)")
-def half(x):
-    return x / 2
+HELPER = """
+from ._compiled import compiled
 
 @compiled()
+def half(x):
+    return x / 2
+"""
+KERNELS = """
+from ._compiled import compiled
+from .helper import half
+
+@compiled("float64(float64[::1])")
 def sum_of_halves(values):
     total = 0.0
     for value in values:
@@ -25,26 +30,29 @@ def sum_of_halves(values):
     return total
 """
 CALL = """
-import json, numpy, kernels
+import json, numpy
+from lib import kernels
 total = kernels.sum_of_halves(numpy.ones(4))
-caches = [(sum(one.stats.cache_hits.values()), sum(one.stats.cache_misses.values()), one.stats.cache_path)
-          for one in (kernels.half, kernels.sum_of_halves)]
-print(json.dumps([total, caches]))
+stats = kernels.sum_of_halves.__wrapped__.stats
+print(json.dumps([total, sum(stats.cache_hits.values()), sum(stats.cache_misses.values()), stats.cache_path]))
 """
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with compiled functions, and nothing but it that a cache could be written to."""
-    (tmp_path / "package").mkdir()
-    (tmp_path / "package/kernels.py").write_text(KERNELS)
+    """A folder with a library of compiled functions, and nothing but it that a cache could be written to."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/__init__.py").touch()
+    (tmp_path / "lib/kernels.py").write_text(KERNELS)
+    (tmp_path / "lib/helper.py").write_text(HELPER)
+    shutil.copy(ROOT / "lib/_compiled.py", tmp_path / "lib")
     return tmp_path
 
 
 def run(folder, code, stream="stdout", **variables):
-    """What code prints, or logs, in a process of its own that can import from the folder's package."""
+    """What code prints, or logs, in a process of its own that imports the folder's library."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_"))}
-    kept |= {"PYTHONPATH": f"{ROOT}{os.pathsep}{folder / 'package'}", "HOME": os.devnull} | variables
+    kept |= {"PYTHONPATH": str(folder), "HOME": os.devnull} | variables
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, env=kept, capture_output=True, text=True, check=False
     )
@@ -52,61 +60,94 @@ def run(folder, code, stream="stdout", **variables):
     return getattr(done, stream)
 
 
-def caches_of(folder, **variables):
-    """How often a process of its own loaded and compiled each function, and where from, once its result is right."""
-    total, caches = json.loads(run(folder, CALL, **variables))
-    assert total == 2.0
-    return caches
+def cache_of(folder, expected=2.0, **variables):
+    """How often a process of its own loaded and compiled the sum, and where from, once its result is right."""
+    total, hits, misses, place = json.loads(run(folder, CALL, **variables))
+    assert total == expected
+    return hits, misses, place
 
 
 def lock(folder):
     """Keep everyone, the administrator too, from writing a cache beside the module."""
-    (folder / "package/__pycache__").write_text("a file, where a folder would have to be")
+    (folder / "lib/__pycache__").write_text("a file, where a folder would have to be")
 
 
 def test_the_second_process_loads_what_the_first_compiled(folder):
-    place = str(folder / "package/__pycache__")
-    assert caches_of(folder) == [[0, 1, place]] * 2
-    assert caches_of(folder) == [[1, 0, place]] * 2
+    place = str(folder / "lib/__pycache__")
+    assert cache_of(folder) == (0, 1, place)
+    assert cache_of(folder) == (1, 0, place)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("helper.py", 1.0), ("_compiled.py", 2.0)])
+def test_a_change_of_another_compiled_file_compiles_again(folder, name, expected):
+    cache_of(folder)
+    changed = folder / "lib" / name
+    changed.write_text(changed.read_text().replace("x / 2", "x / 4") + "# changed\n")
+    assert cache_of(folder, expected)[:2] == (0, 1)
+    assert cache_of(folder, expected)[:2] == (1, 0)
+
+
+def test_a_change_of_what_is_not_compiled_keeps_what_is(folder):
+    cache_of(folder)
+    (folder / "lib/other.py").write_text("x = 1")
+    assert cache_of(folder)[:2] == (1, 0)
 
 
 @pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "HOME"])
 def test_where_the_folder_cannot_be_written_another_keeps_it(folder, variable):
     lock(folder)
     other = {variable: str(folder / "other")}
-    assert [missed for _, missed, _ in caches_of(folder, **other)] == [1, 1]
-    again = caches_of(folder, **other)
-    assert [hits for hits, _, _ in again] == [1, 1]
-    assert all(Path(place).is_relative_to(folder / "other") for _, _, place in again)
+    assert cache_of(folder, **other)[:2] == (0, 1)
+    hits, _, place = cache_of(folder, **other)
+    assert hits == 1
+    assert Path(place).is_relative_to(folder / "other")
 
 
 def test_where_none_can_be_written_it_compiles_without(folder):
     lock(folder)
-    assert caches_of(folder) == caches_of(folder) == [[0, 1, None]] * 2
+    assert cache_of(folder) == cache_of(folder) == (0, 1, None)
 
 
-def test_who_waits_for_the_compiler_is_told_once(folder):
-    more = KERNELS + KERNELS.partition("\n\n")[2].replace("half", "again")
-    (folder / "package/kernels.py").write_text(more)
-    assert run(folder, "import kernels", "stderr").count("compiling the loops of the library") == 1
-    assert run(folder, "import kernels", "stderr") == ""
+def test_a_warning_before_the_first_compilation(folder):
+    again = KERNELS.partition("\n\n")[2].replace("sum_of_halves", "again")
+    (folder / "lib/kernels.py").write_text(KERNELS + again)
+    assert run(folder, "from lib import kernels", "stderr") == ""
+    everything = "from lib import kernels; from lib._compiled import compile_all; compile_all()"
+    assert run(folder, everything, "stderr").count("compiling the loops of the library") == 1
+    assert run(folder, everything, "stderr") == ""
+
+
+def test_arguments_of_another_type_are_refused(folder):
+    code = "import numpy\nfrom lib.kernels import sum_of_halves\nsum_of_halves(numpy.ones(4))\nsum_of_halves({})"
+    for other in ("numpy.ones(8)[::2]", "numpy.ones(4, dtype=numpy.float32)"):
+        with pytest.raises(AssertionError, match="No matching definition"):
+            run(folder, code.format(other))
+
+
+def test_numba_looks_elsewhere_for_what_others_compile(folder):
+    code = "import numba; from lib import kernels; print(repr(numba.config.CACHE_LOCATOR_CLASSES))"
+    assert run(folder, code) == "''\n"
+    assert run(folder, code, NUMBA_CACHE_LOCATOR_CLASSES="InTreeCacheLocator") == "'InTreeCacheLocator'\n"
 
 
 def test_an_error_of_the_code_itself_is_shown(folder):
-    (folder / "package/kernels.py").write_text(KERNELS.replace("x / 2", "x / undefined"))
+    (folder / "lib/helper.py").write_text(HELPER.replace("x / 2", "x / undefined"))
     with pytest.raises(AssertionError, match="undefined"):
-        caches_of(folder)
+        cache_of(folder)
 
 
 COMPILE = """
-import importlib, lib, pathlib
-for path in pathlib.Path(lib.__file__).parent.glob("*.py"):
-    if "def compile_all(" in path.read_text():
-        importlib.import_module(f"lib.{path.stem}").compile_all()
+import importlib, pathlib
+from lib import _compiled
+root = pathlib.Path(_compiled.__file__).parents[1]
+for path in root.glob("lib/**/*.py"):
+    if "\\n@compiled(" in path.read_text("utf-8"):
+        importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
+_compiled.compile_all()
 """
 ROUNDING = """
 import hashlib, sys, numpy
-from lib._compiled import compiled
+from ._compiled import compiled
 
 @compiled("float64(float64[::1], float64[::1])")
 def product(one, other):
@@ -121,8 +162,10 @@ print(product(*numpy.random.default_rng(0).standard_normal((2, 10007))).hex())
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="no x86 processor")
 def test_the_rounding_is_that_of_every_processor(folder):
-    (folder / "package/kernels.py").write_text(ROUNDING)
-    seen = {run(folder, "import kernels", NUMBA_CPU_NAME=name) for name in ("nehalem", "haswell", "skylake-avx512")}
+    (folder / "lib/kernels.py").write_text(ROUNDING)
+    seen = {
+        run(folder, "from lib import kernels", NUMBA_CPU_NAME=name) for name in ("nehalem", "haswell", "skylake-avx512")
+    }
     assert len(seen) == 1
 
 

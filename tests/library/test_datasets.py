@@ -7,9 +7,9 @@ import torch
 from problems import seeded
 
 from lib import datasets, losses
+from lib._sentences import MARKS, TEMPLATES
 from lib.datasets import (
     LENGTH,
-    TEMPLATES,
     WORDS,
     accepted,
     figure_1,
@@ -257,8 +257,8 @@ class TestMarkedSentiment:
         ):
             assert len(words) == datasets.LENGTH
             assert words[own] in datasets.WORDS["good" if label > 0 else "bad"]
-            assert words[own - 1] in datasets.MARKS[:marks]
-            assert all(words[k - 1] in datasets.MARKS[marks:] for k in others)
+            assert words[own - 1] in MARKS[:marks]
+            assert all(words[k - 1] in MARKS[marks:] for k in others)
             assert any(words[k] in datasets.WORDS["bad" if label > 0 else "good"] for k in others)
 
     def test_numbers_of_good_words_leave_the_label_open(self):

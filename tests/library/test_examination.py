@@ -8,11 +8,12 @@ import torch
 from problems import random_problem, random_theta, refuses, seeded
 
 from lib import examination
-from lib.examination import examine, irreducible
+from lib.examination import examine
 from lib.geometry import norm, one_minus_cosine
 from lib.problem import Problem, difference_rows
 from lib.selection import locally_optimal, locally_optimal_selections, optimal_tokens, selected_tokens, settled
 from lib.separators import att_svm, hard_margin
+from lib.svm.conflict import irreducible
 
 SEPARABLE = [0, 1, 2, 3, 4]
 
@@ -43,7 +44,7 @@ def test_a_separable_choice_is_told_by_its_definitions(seed, queries):
     torch.testing.assert_close(found.attention, problem.attention(theta).amax(-1))
 
 
-def test_the_nearest_of_all_choices_is_foretold_where_the_choice_is_not_optimal():
+def test_the_nearest_of_all_choices_is_predicted_where_the_choice_is_not_optimal():
     problem = random_problem(3, n=2, T=3, d=6)
     selections, separators = locally_optimal_selections(problem)
     seen = set()
@@ -54,7 +55,7 @@ def test_the_nearest_of_all_choices_is_foretold_where_the_choice_is_not_optimal(
         assert sorted(found.choices.tolist()) == sorted(selections.tolist())
         assert found.choices_away[0].item() == pytest.approx(away.min().item())
         best = found.selected if found.locally_optimal else selections[away.argmin()]
-        assert torch.equal(found.foretold, best)
+        assert torch.equal(found.predicted, best)
         seen.add(found.locally_optimal)
     assert seen == {True, False}
 
@@ -67,9 +68,9 @@ def test_descent_ends_on_a_choice_that_lasts():
         assert found.end["selected"].tolist() in selections
         assert found.end["away"] < 1e-2
         if found.locally_optimal:
-            assert "foretold for" in str(found)
+            assert "predicted for" in str(found)
         else:
-            assert "nothing was foretold" in str(found)
+            assert "nothing was predicted" in str(found)
 
 
 def test_in_the_span_all_is_as_in_the_full_space(monkeypatch):
@@ -272,7 +273,7 @@ def test_swaps_foretell_where_the_choice_is_not_optimal():
         theta = torch.randn(6, generator=seeded(seed), dtype=torch.float64)
         found = examine(problem, theta, settle=True, iterations=10)
         assert torch.equal(found.settled, settled(problem, found.today))
-        assert torch.equal(found.foretold, found.settled)
+        assert torch.equal(found.predicted, found.settled)
         assert f"Swaps lead from today's choice to {found.settled[0]}, {found.settled[1]}." in str(found)
         assert found.as_dict()["settled"] == found.settled.tolist()
         asked += not torch.equal(found.settled, found.today)

@@ -44,7 +44,7 @@ def test_it_is_the_exact_separator_to_its_gap(gap, mask):
     assert found.margins.min() >= 1 - 1e-9
     torch.testing.assert_close(rows.mT @ found.duals, found.theta)
     assert (found.duals >= 0).all()
-    assert ((found.margins - exact.margins).abs() <= found.doubt).all()
+    assert ((found.margins - exact.margins).abs() <= found.margin_error).all()
 
 
 def test_with_a_prompt_and_the_highest_scores():

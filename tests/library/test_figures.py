@@ -541,20 +541,33 @@ def test_names_of_tokens_cover_no_path_and_no_token(side):
 def test_a_name_stands_at_the_end_of_its_curve():
     early = np.where(X <= 10, 1 / X, np.nan)
     ax = curves({"early": early, "late": 20 / X}).axes[0]
-    for text, last in zip(ax.texts, (9, 39), strict=True):
-        box, y = Text.get_window_extent(text), (early, 20 / X)[last > 9][last]
-        end = ax.transData.transform((X[last], y))
-        assert 0 < box.x0 - end[0] < 20 * ax.figure.dpi / 72
-        assert box.y0 < end[1] < box.y1
+    boxes = dict(boxes_of_words(ax.figure))
+    for name, end in (("early", (10, early[9])), ("late", (40, 20 / 40))):
+        x, y = ax.transData.transform(end)
+        nearest = np.clip((x, y), boxes[name].min, boxes[name].max)
+        assert np.linalg.norm(nearest - (x, y)) < 20 * ax.figure.dpi / 72
 
 
 def test_a_name_that_had_to_move_has_a_leader_to_its_curve():
     ax = curves({f"curve {k}": (1 + 1e-3 * k) / X for k in range(5)}, heading="five").axes[0]
-    moved = [text for text in ax.texts if text.get_gid() == "end" and text.arrow_patch.get_visible()]
+    moved = [text for text in ax.texts if text.arrow_patch]
     assert len(moved) >= 3
     for text in moved:
         np.testing.assert_allclose(ax.transData.transform(text.xy), ax.transData.transform((40, 1 / 40)), atol=8)
     assert texts(ax.figure).count("five") == 1
+
+
+@pytest.mark.parametrize("count", [2, 3, 6])
+def test_nothing_is_cut_off_and_no_two_names_overlap(count):
+    with plt.rc_context():
+        figures.theme()
+        for ax in figures.panels(2):
+            series = {f"a name of length {k}": 1 / X ** (1 + k / 9) for k in range(count)}
+            figure = figures.curves(X, series, "x", "y", references={"$1/t$": 1 / X}, ax=ax, heading="heading")
+        boxes = [box for k in range(2) for _, box in boxes_of_words(figure, k)]
+        assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+        assert all(figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 + 1 for box in boxes)
+        assert all(figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1 + 1 for box in boxes)
 
 
 @pytest.mark.parametrize(("low", "high", "plain"), [(0.03, 0.4, True), (0.3, 0.6, True), (1e-6, 1e-1, False)], ids=str)

@@ -14,6 +14,9 @@ from lib import flow, joint, kernels, losses
 from lib.descent import compiled, constant, decaying, excess_near, gradient_near, normalised, polyak, run
 from lib.geometry import along_circle, inverse_mirror_map, on_circle, unit
 from lib.joint import JointProblem, features_gradient
+from lib.kernels import trial
+from lib.kernels.arrays import queries_of
+from lib.kernels.elementary import exponentials, powers
 from lib.logspace import LogScaled, excess_risk, gradient, log_mean_loss
 from lib.problem import Problem
 from lib.selection import optimal_tokens
@@ -48,21 +51,21 @@ def exact_problems(draw):
     queries = None if drawn.queries is None else on_a_grid(drawn.queries)
     scores = on_a_grid(drawn.scores, draw(st.sampled_from([2.0**-20, 1.0])))  # the coarse ones tie
     problem = Problem(on_a_grid(drawn.keys), scores, queries)
-    assume(problem.alike)
+    assume(problem.duplicates_agree)
     length = draw(st.sampled_from([0.0, 1.0, 30.0, 1000.0, 20000.0]))
     return problem, on_a_grid(random_theta(draw(seeds), problem, length=length))
 
 
 def compiled_gradient(problem, loss, theta):
-    n, T, d = problem.keys.shape
-    logits, weights, direction = np.empty((n, T)), np.empty((n, T)), np.empty(problem.parameter_size)
-    arrays = [part.contiguous().numpy() for part in (problem.keys, kernels._queries(problem), problem.scores)]
-    kernels._fill_logits(*arrays[:2], theta.numpy(), np.empty(d), logits)
-    scale = kernels._gradient(*arrays, *loss.code, logits, weights, np.empty(n), np.empty(d), direction)
+    arrays = [part.contiguous().numpy() for part in (problem.keys, queries_of(problem), problem.scores)]
+    one, direction = trial.Trial(*arrays, loss.code), np.empty(problem.parameter_size)
+    space = trial.space_of(one.keys)
+    trial.fill_logits(*arrays[:2], theta.numpy(), space)
+    scale = trial.gradient(one, space, direction)
     return LogScaled(*(torch.as_tensor(part, dtype=torch.float64) for part in (direction, scale)))
 
 
-def abreast_gradient(problem, loss, theta):
+def lanes_gradient(problem, loss, theta):
     """The same, in one of the lanes."""
     found = kernels.gradients(problem, loss, (3,))(theta * torch.tensor([[0.5], [1.0], [-1.0]]))
     return LogScaled(found.direction[1], found.log_scale[1])
@@ -72,7 +75,7 @@ def abreast_gradient(problem, loss, theta):
 def test_the_gradient_is_that_of_the_tensors(drawn, loss):
     problem, theta = drawn
     expected = gradient(problem, loss, theta)
-    for found in (compiled_gradient(problem, loss, theta), abreast_gradient(problem, loss, theta)):
+    for found in (compiled_gradient(problem, loss, theta), lanes_gradient(problem, loss, theta)):
         check_gradient(problem, expected, found)
 
 
@@ -114,7 +117,7 @@ def test_the_gradient_has_the_digits_of_longer_arithmetic(loss, length, queries)
     problem = random_problem(3, n=3, T=4, d=3, queries=queries)
     theta = random_theta(3, problem, length=length)
     direction, log_length = textbook_gradient(problem, loss, theta)
-    for found in (compiled_gradient(problem, loss, theta), abreast_gradient(problem, loss, theta)):
+    for found in (compiled_gradient(problem, loss, theta), lanes_gradient(problem, loss, theta)):
         check_digits(direction, log_length, length, found)
 
 
@@ -127,10 +130,10 @@ def check_digits(direction, log_length, length, found):
 def test_exponentials_are_exact_to_the_last_digit():
     values = np.concatenate([-np.linspace(0.0, 600.0, 100_001), -np.logspace(-300, -1, 1000)])
     found = values.copy()
-    kernels._exponentials(found)
+    exponentials(found)
     np.testing.assert_array_max_ulp(found, np.exp(values), 2)
     lost = np.array([-601.0, -1e6, -np.inf, np.nan])
-    kernels._exponentials(lost)
+    exponentials(lost)
     assert (lost[:3] < 1e-306).all()
     assert np.isnan(lost[3])
 
@@ -139,12 +142,12 @@ def test_exponentials_are_exact_to_the_last_digit():
 def test_powers_are_exact_to_the_last_digit(power):
     sizes = np.concatenate([np.logspace(-20, 20, 10_001), np.linspace(0.5, 2.0, 1001)])
     values, found = sizes * np.where(np.arange(len(sizes)) % 2, 1.0, -1.0), np.empty(len(sizes))
-    kernels._raise(values, power, found)
+    powers(values, power, found)
     np.testing.assert_array_max_ulp(np.abs(found), sizes**power, 2)
     assert (np.sign(found) == np.sign(values)).all()
     far = np.array([0.0, -0.0, 1e-305, np.inf, np.nan, 1e300, 1.5])
     found = np.empty(len(far))
-    kernels._raise(far, power, found)
+    powers(far, power, found)
     with np.errstate(over="ignore"):
         np.testing.assert_allclose(found, far**power, rtol=1e-15, atol=1e-260)
     assert found[-1] == pytest.approx(1.5**power, rel=1e-15)
@@ -212,7 +215,7 @@ def test_every_theta_of_a_batch_has_the_gradient_and_the_excess_of_the_tensors(b
 
 def test_its_constants_are_those_of_the_losses():
     for name in ("LOGISTIC", "EXPONENTIAL", "CORRELATION", "CUBIC", "SIGMOID", "TINY"):
-        assert getattr(kernels, name) == getattr(losses, name), name
+        assert getattr(kernels.losses, name) == getattr(losses, name), name
 
 
 def test_only_what_is_known_is_compiled():

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from problems import seeded, seeds
 from scipy.optimize import nnls
 
-from lib import _least_distance, _least_norm
 from lib.geometry import dual, norm
 from lib.separators import hard_margin
+from lib.svm import euclidean, lp
 
 EPSILON = torch.finfo(torch.float64).eps
 unit = torch.nn.functional.normalize
@@ -169,7 +169,7 @@ def test_scaling_one_row_and_its_margin_changes_nothing(kind, seed, size, factor
 def test_weights_are_a_certificate_only_if_they_prove_it(leftover, right):
     rows = torch.tensor([[1.0, leftover], [5.0, 5.0], [-2.0, 0.0]]).numpy()
     certificate, weights, active = np.zeros(3), np.array([2.0, 1.0, -1e-17]), np.array([0, 2, 1])
-    assert _least_distance._proves(rows, np.ones(3), active, weights, certificate) == right
+    assert euclidean._proves(rows, np.ones(3), active, weights, certificate) == right
     assert certificate.tolist() == ([2 / 3, 0.0, 1 / 3] if right else [0.0, 0.0, 0.0])
 
 
@@ -230,11 +230,11 @@ def test_a_long_solution_with_many_support_vectors_by_hand(length):
 def test_large_problems_in_other_norms_are_those_with_all_rows(name, order, monkeypatch):
     rows = LARGE[name](seeded(0))[:900]
     given_rows = []
-    solve = _least_norm._few
-    monkeypatch.setattr(_least_norm, "_few", lambda *some: given_rows.append(some[0].shape[1]) or solve(*some))
+    solve = lp._few
+    monkeypatch.setattr(lp, "_few", lambda *some: given_rows.append(some[0].shape[1]) or solve(*some))
     some = hard_margin(rows, order)
     assert max(given_rows) < len(rows)
-    monkeypatch.setattr(_least_norm, "LARGE", len(rows))
+    monkeypatch.setattr(lp, "LARGE", len(rows))
     whole = hard_margin(rows, order)
     assert given_rows[-1] == len(rows)
     gap = 1e-10 if 1 < order < math.inf else 1e-8  # what HiGHS leaves

@@ -11,7 +11,7 @@ import pytest
 import torch
 from IPython.core.interactiveshell import InteractiveShell
 
-from lib.ledger import MIME, OUTCOMES, VERDICTS, Row, baseline, claim, control, show, source, tell, verdict, widest
+from lib.ledger import HELD, MIME, OUTCOMES, PLURAL, VERDICTS, Row, show, source, tell, verdict, widest
 
 HOLDS = {"<=": (1.0, 2.0), ">=": (2.0, 1.0), "==": (3.0, 3.0)}
 FAILS = {"<=": (2.0, 1.0), ">=": (1.0, 2.0), "==": (3.0, 3.0000001)}
@@ -20,26 +20,27 @@ BROKEN, PLANTED = {"breaks": "One input"}, {"plants": "a lead of 0.1"}
 CORRECTED = {"corrects": "Needs a slope below 0.", "quote": SENTENCE}
 
 
-def row(make=claim, measured=1.0, relation="<=", bound=2.0, name="direction", statement="it holds", **given):
+def row(kind="claim", measured=1.0, relation="<=", bound=2.0, name="direction", statement="it holds", **given):
     """A row of each kind, of the paper unless told otherwise."""
-    about = {"paper": "2306.13596", "item": "Theorem 2", "of": "paper", "set": "after"} | given
-    if make is baseline:
-        about = {key: value for key, value in about.items() if key not in ("of", "set")}
-        return make(name, statement, measured, **about)
-    if about["of"] == "paper":
-        about.setdefault("source", "printed")
-    if make is control and "plants" not in about:
-        about.setdefault("breaks", "One input")
-    return make(name, statement, measured, relation, bound, **about)
+    given = {"paper": "2306.13596", "item": "Theorem 2", "set": "after", "of": "paper"} | given
+    text = given.pop("source", "printed" if given["of"] == "paper" else None)
+    theorem = source(given.pop("paper"), given.pop("item"), text, set=given.pop("set"))
+    if kind == "baseline":
+        return theorem.baseline(name, statement, measured, **{key: given[key] for key in given if key != "of"})
+    if given["of"] == "book" and text:
+        given["source"] = text
+    if kind == "control" and "plants" not in given:
+        given.setdefault("breaks", "One input")
+    return getattr(theorem, kind)(name, statement, measured, relation, bound, **given)
 
 
 KINDS = [
-    (claim, {}, ("reproduced", "not reproduced", "undecided")),
-    (claim, {"of": "book"}, ("holds", "fails", "undecided")),
-    (claim, CORRECTED, ("corrected", "not reproduced", "undecided")),
-    (control, BROKEN, ("did not fail", "fails as it must", "undecided")),
-    (control, BROKEN | {"of": "book"}, ("did not fail", "fails as it must", "undecided")),
-    (control, PLANTED, ("effect found", "effect missed", "effect missed")),
+    ("claim", {}, ("reproduced", "not reproduced", "undecided")),
+    ("claim", {"of": "book"}, ("holds", "fails", "undecided")),
+    ("claim", CORRECTED, ("corrected", "not reproduced", "undecided")),
+    ("control", BROKEN, ("did not fail", "fails as it must", "undecided")),
+    ("control", BROKEN | {"of": "book"}, ("did not fail", "fails as it must", "undecided")),
+    ("control", PLANTED, ("effect found", "effect missed", "effect missed")),
 ]
 kinds = pytest.mark.parametrize(
     ("make", "extra", "outcomes"), KINDS, ids=["claim", "finding", "correction", "control", "own control", "planted"]
@@ -53,7 +54,7 @@ def test_verdict_of_a_number(make, extra, outcomes, relation):
         measured, bound = numbers[relation]
         outcome = row(make, measured, relation, bound, **extra)
         assert outcome.verdict == expected
-        assert outcome.kind == make.__name__
+        assert outcome.kind == make
 
 
 @pytest.mark.parametrize(
@@ -82,18 +83,19 @@ def test_every_verdict_has_a_sign():
     assert set(VERDICTS) == {"corrected"} | {word for outcomes in OUTCOMES.values() for word in outcomes}
 
 
-def test_smallest_effect_is_half_the_interval_unless_given():
+def test_words_are_kept_for_every_verdict():
+    assert list(PLURAL) == list(VERDICTS)
+    assert set(HELD) == {verdict for verdict, sign in VERDICTS.items() if sign in "✓✎"}
+
+
+def test_smallest_effect_is_half_the_interval():
     assert row(measured=2.0, interval=(1.5, 4.0)).smallest_effect == 1.25
-    assert row(measured=2.0, interval=(1.5, 4.0), smallest_effect=2.0).smallest_effect == 2.0
-
-
-def test_a_row_without_interval_has_no_smallest_effect():
     assert row().smallest_effect is None
 
 
 @pytest.mark.parametrize("measured", [1.0, 3.0])
 def test_a_claim_whose_planted_effect_is_missed_is_undecided(measured):
-    found, missed = (row(control, value, name=f"planted-{value}", **PLANTED) for value in (1.0, 3.0))
+    found, missed = (row("control", value, name=f"planted-{value}", **PLANTED) for value in (1.0, 3.0))
     without = row(measured=measured)
     assert row(measured=measured, needs=found).verdict == without.verdict
     assert row(measured=measured, needs=missed).verdict == "undecided"
@@ -103,7 +105,7 @@ def test_a_claim_whose_planted_effect_is_missed_is_undecided(measured):
 
 
 def test_baseline_has_neither_bound_nor_verdict():
-    outcome = row(baseline, 0.3, interval=(0.1, 0.5), note="Random tokens.")
+    outcome = row("baseline", 0.3, interval=(0.1, 0.5), note="Random tokens.")
     assert (outcome.kind, outcome.of, outcome.measured, outcome.interval) == ("baseline", "book", 0.3, (0.1, 0.5))
     for field in ("bound", "relation", "verdict", "set", "source", "smallest_effect"):
         assert getattr(outcome, field) is None
@@ -154,40 +156,38 @@ def test_tolerance_is_never_wider_than_the_rule(measured, relation, given, expec
 
 
 def test_a_baseline_may_move_by_a_hundredth():
-    assert row(baseline, -3.0).tolerance == pytest.approx(0.03, rel=1e-3)
+    assert row("baseline", -3.0).tolerance == pytest.approx(0.03, rel=1e-3)
 
 
-@pytest.mark.parametrize("make", [claim, control])
+@pytest.mark.parametrize("make", ["claim", "control"])
 @pytest.mark.parametrize(
     "value", [1, True, np.float32(1), np.int64(1), np.array(1.0), torch.tensor(1.0), torch.tensor(1)]
 )
 def test_any_single_number_becomes_a_float(make, value):
-    outcome = row(make, measured=value, bound=value, interval=(value, value), smallest_effect=value, tolerance=value)
+    outcome = row(make, measured=value, bound=value, interval=(value, value), tolerance=value)
     numbers = (outcome.measured, outcome.bound, outcome.tolerance, outcome.smallest_effect, *outcome.interval)
     assert [type(number) for number in numbers] == [float] * 6
     assert outcome.measured == 1.0
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, torch.tensor(math.nan), torch.ones(1), "1", None, 1j])
-@pytest.mark.parametrize("what", ["measured", "bound", "interval", "smallest_effect"])
-@pytest.mark.parametrize("make", [claim, control])
+@pytest.mark.parametrize("what", ["measured", "bound", "interval"])
+@pytest.mark.parametrize("make", ["claim", "control"])
 def test_a_number_that_is_none_is_refused(make, what, value):
-    if what == "smallest_effect" and value is None:
-        return
-    given = {"interval": (0.0, value)} if what == "interval" else {"interval": (0.0, 2.0)} if what != "measured" else {}
-    given |= {what: value} if what != "interval" else {}
-    with pytest.raises(ValueError, match=f"the {what.replace('_', ' ')}.* of 'direction' is .* one finite number"):
-        row(make, **given)
+    if what == "interval":
+        value = (0.0, value)
+    with pytest.raises(ValueError, match=f"the {what}.* of 'direction' is .* one finite number"):
+        row(make, **{what: value})
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])
-@pytest.mark.parametrize("make", [claim, control, baseline])
+@pytest.mark.parametrize("make", ["claim", "control", "baseline"])
 def test_a_tolerance_that_is_none_is_refused(make, value):
     with pytest.raises(ValueError, match="the tolerance of 'direction' is"):
         row(make, tolerance=value)
 
 
-@pytest.mark.parametrize("make", [claim, control, baseline])
+@pytest.mark.parametrize("make", ["claim", "control", "baseline"])
 @pytest.mark.parametrize("text", ["", " \n", None, 2])
 @pytest.mark.parametrize("what", ["name", "statement", "item"])
 def test_a_text_that_says_nothing_is_refused(make, what, text):
@@ -217,19 +217,10 @@ REFUSED = {
         {"interval": (2.0, 3.0)},
         "the interval of 'direction' goes from 2 to 3: its measured value 1 must lie in it",
     ),
-    "effect without interval": (
-        {"smallest_effect": 1.0},
-        "'direction' has a smallest effect and no interval: give interval=(lower, upper) too",
-    ),
-    "effect below zero": (
-        {"interval": (0.0, 2.0), "smallest_effect": -1.0},
-        "the smallest effect of 'direction' is -1: it must not be below 0",
-    ),
-    "recorded": ({"recorded": "yes"}, "recorded is 'yes' for 'direction': say True or False"),
 }
 
 
-@pytest.mark.parametrize("make", [claim, control])
+@pytest.mark.parametrize("make", ["claim", "control"])
 @pytest.mark.parametrize("given", REFUSED)
 def test_a_row_that_contradicts_the_contract_is_refused(make, given):
     given, sentence = REFUSED[given]
@@ -251,7 +242,7 @@ NOTHING_CORRECTED = {
     "quote of nothing": (CORRECTED | {"quote": " "}, "the quote of 'direction' is ' ': write it in words"),
     "needs a name": ({"needs": ["planted"]}, "'direction' needs 'planted': name controls that plant an effect"),
     "needs a broken one": (
-        {"needs": row(control, name="broken")},
+        {"needs": row("control", name="broken")},
         "'direction' needs 'broken': name controls that plant an effect",
     ),
 }
@@ -275,7 +266,7 @@ def test_a_claim_that_contradicts_itself_is_refused(given):
 )
 def test_a_control_that_does_not_say_of_what_is_refused(given, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
-        row(control, **given)
+        row("control", **given)
 
 
 def test_a_baseline_with_a_bound_is_refused():
@@ -291,9 +282,9 @@ def test_a_source_says_once_what_its_rows_share():
     assert of_r1.claim(*given, set="before") == row(source="recalled", set="before", **about)
     assert of_r1.claim(*given, source="restored") == row(source="restored", **about)
     assert of_r1.claim(*given, of="book") == row(of="book", **about)
-    assert of_r1.control(*given, **BROKEN, of="book") == row(control, of="book", **about)
-    assert of_r1.control(*given, **PLANTED) == row(control, source="recalled", **PLANTED, **about)
-    assert of_r1.baseline(*given[:3]) == row(baseline, **about)
+    assert of_r1.control(*given, **BROKEN, of="book") == row("control", of="book", **about)
+    assert of_r1.control(*given, **PLANTED) == row("control", source="recalled", **PLANTED, **about)
+    assert of_r1.baseline(*given[:3]) == row("baseline", **about)
 
 
 def test_what_no_paper_has_is_the_books():
@@ -304,15 +295,15 @@ def test_what_no_paper_has_is_the_books():
 
 def test_names_are_unique():
     with pytest.raises(ValueError, match="two rows are called norm: names are unique"):
-        verdict(row(name="norm"), row(name="direction"), row(control, name="norm"))
+        verdict(row(name="norm"), row(name="direction"), row("control", name="norm"))
 
 
 def test_bundle_is_json_with_the_fields_of_the_ledger():
-    planted = row(control, name="planted", **PLANTED)
+    planted = row("control", name="planted", **PLANTED)
     rows = (
         row(measured=torch.tensor(1.2e-4), note="n", interval=(0, 1), needs=planted),
-        row(control, name="control", paper="2410.14581"),
-        row(baseline, name="null"),
+        row("control", name="control", paper="2410.14581"),
+        row("baseline", name="null"),
     )
     bundle = json.loads(json.dumps(verdict(*rows)._repr_mimebundle_(), allow_nan=False))
     assert set(bundle) == {"text/plain", "text/html", MIME}
@@ -325,8 +316,8 @@ def test_bundle_is_json_with_the_fields_of_the_ledger():
 def test_table_shows_every_row_and_escapes_text():
     shown = verdict(
         row(statement="a < b & c <script>", note="<b>note</b>", interval=(0.5, 1.25), source="recalled"),
-        row(control, name="other", relation=">=", measured=0.5, breaks="x < y"),
-        row(baseline, name="null"),
+        row("control", name="other", relation=">=", measured=0.5, breaks="x < y"),
+        row("baseline", name="null"),
         row(name="quoted", **CORRECTED),
     )
     html = shown._repr_mimebundle_()["text/html"]
@@ -346,12 +337,12 @@ def test_table_shows_every_row_and_escapes_text():
 
 
 def named(make, count):
-    return [row(make, 1.5, name=f"{make.__name__}-{k}", statement=f"{make.__name__} {k} of them") for k in range(count)]
+    return [row(make, 1.5, name=f"{make}-{k}", statement=f"{make} {k} of them") for k in range(count)]
 
 
 @pytest.mark.parametrize(("claims", "controls", "folded"), [(6, 4, 0), (7, 1, 2), (1, 6, 3)])
 def test_six_claims_and_four_controls_are_open_and_the_rest_is_folded(claims, controls, folded):
-    rows = [*named(control, controls), *named(claim, claims), row(baseline, name="null")]
+    rows = [*named("control", controls), *named("claim", claims), row("baseline", name="null")]
     shown, _, more = verdict(*rows)._repr_mimebundle_()["text/html"].partition("<details")
     assert more.count("<tr class") == folded
     assert shown.count("<tr class") == len(rows) - folded
@@ -363,7 +354,7 @@ def test_six_claims_and_four_controls_are_open_and_the_rest_is_folded(claims, co
 
 
 def test_only_a_bound_set_after_a_look_is_marked():
-    assert "†" not in verdict(row(set="before"), row(baseline, name="null"))._repr_mimebundle_()["text/html"]
+    assert "†" not in verdict(row(set="before"), row("baseline", name="null"))._repr_mimebundle_()["text/html"]
 
 
 def test_verdict_without_rows():

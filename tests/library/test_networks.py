@@ -328,8 +328,8 @@ def test_readers_leave_the_generators_of_compiled_code_as_they_were(marked):
 def test_a_long_training_of_readers_tells_how_far_it_is_and_is_the_same_in_pieces(marked, monkeypatch, caplog):
     about = {"batch": 5, "at": [0, 3, 40], "heads": 2}
     whole = networks.train_readers(*marked, [4, 5, 6], 1.0, **about)
-    monkeypatch.setattr(kernels, "CHUNK", 1)
-    monkeypatch.setattr(kernels, "PAUSE", 0.0)
+    monkeypatch.setattr(kernels.reader, "CHUNK", 1)
+    monkeypatch.setattr(kernels.reader, "PAUSE", 0.0)
     with caplog.at_level("INFO", "lib"):
         pieces = networks.train_readers(*marked, [4, 5, 6], 1.0, **about)
     assert "reader 3 of 3, step 40 of 40" in caplog.text

@@ -157,16 +157,16 @@ def test_tokens_on_one_spot_leave_the_gradient_of_the_others(length, seed, queri
 
 def test_tokens_on_one_spot_count_as_one_with_their_mean_score():
     problem = Problem([[[0.0, 1.0], [-0.0, 1.0], [3.0, 2.0]]], [[1.0, 0.0, 7.0]])
-    assert problem.together[0].tolist() == [[True, True, False], [True, True, False], [False, False, True]]
-    assert problem.by_spot(problem.scores).tolist() == [[0.5, 0.5, 7.0]]
-    assert not problem.alike
-    assert Problem(problem.keys, [[1.0, 1.0, 7.0]]).alike
-    assert JointProblem(problem.keys, [1.0]).alike
-    assert not JointProblem([[[1.0], [2.0], [3.0]]], [1.0], problem.keys).alike
+    assert problem.duplicate_keys[0].tolist() == [[True, True, False], [True, True, False], [False, False, True]]
+    assert problem.scores_merged(problem.scores).tolist() == [[0.5, 0.5, 7.0]]
+    assert not problem.duplicates_agree
+    assert Problem(problem.keys, [[1.0, 1.0, 7.0]]).duplicates_agree
+    assert JointProblem(problem.keys, [1.0]).duplicates_agree
+    assert not JointProblem([[[1.0], [2.0], [3.0]]], [1.0], problem.keys).duplicates_agree
     apart = Problem([[[0.0, 1.0], [0.0, 2.0], [3.0, 2.0]]], [[1.0, 0.0, 7.0]])
-    assert apart.together is None
+    assert apart.duplicate_keys is None
     hidden = Problem([[[0.0, 0.0], [1.0, 2.0], [3.0, 2.0]]], [[1.0, 0.0, 7.0]], mask=[[True, True, False]])
-    assert hidden.together is None  # what the mask hides is on no spot, though its key is set to 0
+    assert hidden.duplicate_keys is None  # what the mask hides is on no spot, though its key is set to 0
 
 
 def test_descent_goes_on_where_a_token_lies_on_the_selected_ones_spot():

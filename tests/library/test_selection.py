@@ -170,8 +170,8 @@ def test_the_doubt_bounds_how_far_margins_are_off(order):
     noise = 1e-3 * torch.randn(exact.theta.shape, generator=seeded(4), dtype=torch.float64)
     off = _certified(rows, ones, exact.theta + noise, exact.duals, 0 * ones, order)
     apart = (off.margins - exact.margins).abs()
-    assert (apart <= off.doubt).all()
-    assert (exact.doubt < 0.1 * off.doubt).all()
+    assert (apart <= off.margin_error).all()
+    assert (exact.margin_error < 0.1 * off.margin_error).all()
 
 
 def test_swaps_end_on_a_selection_that_is_locally_optimal():

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from problems import random_problem, seeded, seeds
 from scipy.optimize import linprog
 
-from lib import _least_norm, separators
+from lib import separators, svm
 from lib.datasets import figure_1, figure_3
 from lib.geometry import norm
 from lib.problem import Problem, difference_rows, from_tokens
 from lib.selection import locally_optimal_selections, set_att_svm
 from lib.separators import InfeasibleError, att_svm, hard_margin, hard_margin_cvxpy, label_svm, relaxed_att_svm
+from lib.svm import lp
 
 EPSILON = torch.finfo(torch.float64).eps
 
@@ -275,8 +276,8 @@ def test_a_wrong_answer_has_the_gap_that_tells(order, wrong, monkeypatch):
         theta = att_svm(rows * (1 + torch.rand(6, 1, generator=generator)), norm=order).theta
     if wrong != "theta":
         duals = duals * (1 + torch.rand(6, generator=generator)) + 0.1 * duals.amax()
-    monkeypatch.setattr(separators, "_euclidean", lambda *_: (theta.clone(), duals.clone(), torch.zeros(6)))
-    monkeypatch.setattr(separators, "least_norm", lambda *_: (theta[None], duals[None]))
+    monkeypatch.setattr(svm, "shortest", lambda *_: (theta.clone(), duals.clone(), torch.zeros(6)))
+    monkeypatch.setattr(lp, "least_norm", lambda *_: (theta[None], duals[None]))
     if order != 2:
         with pytest.raises(RuntimeError, match="solved to a relative gap of"):
             att_svm(rows, norm=order)
@@ -291,7 +292,7 @@ def test_a_wrong_answer_has_the_gap_that_tells(order, wrong, monkeypatch):
 
 def test_a_wrong_direction_is_no_answer(monkeypatch):
     rows = torch.randn(6, 8, generator=seeded(0))
-    monkeypatch.setattr(separators, "_euclidean", lambda *_: (-rows.mean(0), torch.ones(6), torch.zeros(6)))
+    monkeypatch.setattr(svm, "shortest", lambda *_: (-rows.mean(0), torch.ones(6), torch.zeros(6)))
     with pytest.raises(RuntimeError, match="does not separate the rows"):
         att_svm(rows)
 
@@ -740,21 +741,21 @@ def test_sets_that_cannot_be_separated_are_refused_with_a_certificate():
 
 def test_answer_of_a_solver_that_is_not_optimal_is_refused(monkeypatch):
     """The NNLS of scipy 1.15 gave such ones: here with the wrong rows active."""
-    rows, solve = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]]), separators._euclidean
+    rows, solve = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]]), svm.shortest
     assert torch.allclose(separators.hard_margin(rows).theta, torch.ones(2))
 
-    def lazy(rows, required):
-        theta, some, _ = solve(rows[1:], required[1:])
+    def lazy(rows, required, longest):
+        theta, some, _ = solve(rows[1:], required[1:], longest)
         return theta + rows[0] * 2, torch.cat([torch.ones(1), some]), torch.zeros(3)
 
-    monkeypatch.setattr(separators, "_euclidean", lazy)
+    monkeypatch.setattr(svm, "shortest", lazy)
     with pytest.raises(RuntimeError, match="relative gap of"):
         separators.hard_margin(rows)
 
 
 def test_a_gap_that_is_too_wide_passes_where_it_is_let_pass(monkeypatch):
     rows = torch.tensor([[3.0, -4.0]])
-    monkeypatch.setattr(_least_norm, "_few", lambda rows, required, start, duals, norm: (start, duals))
+    monkeypatch.setattr(lp, "_few", lambda rows, required, start, duals, norm: (start, duals))
     with pytest.raises(RuntimeError, match="relative gap of"):
         hard_margin(rows, norm=3)
     assert 1e-3 < hard_margin(rows, norm=3, largest_gap=0.5).gap < 0.5  # Euclid's solution

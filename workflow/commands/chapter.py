@@ -46,7 +46,7 @@ def main():
     cli.add_argument("--values", type=json.loads, default={}, help="the same as JSON, from the workflow")
     kinds = cli.add_mutually_exclusive_group()
     kinds.add_argument("--publish", action="store_true", help="for the book, not for a look")
-    kinds.add_argument("--sweep", action="store_true", help="one run of a sweep")
+    kinds.add_argument("--into", default="", help="one run of many, whose results go into this folder of build")
     arguments = cli.parse_args()
     make_env.check()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{arguments.name}: stopped"))
@@ -55,13 +55,13 @@ def main():
     except BookError as error:
         sys.exit(str(error))
     folder, places, name = None, {}, chapter
-    quiet = arguments.publish or arguments.sweep
+    quiet = arguments.publish or arguments.into
     try:
         asked = arguments.values | parameters.parse(arguments.params)
         changed = values_of(chapter, asked)[1]
         time_limit(chapter)
-        places = places_of(chapter, None if arguments.publish else label(changed), arguments.sweep)
-        name += f" {label(changed)}" * arguments.sweep
+        places = places_of(chapter, None if arguments.publish else label(changed), arguments.into)
+        name += f" {label(changed)}" * bool(arguments.into)
         RUNNING.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=source(chapter).stem + "-", dir=RUNNING))
         print(f"{name}: running", flush=True)

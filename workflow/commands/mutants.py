@@ -18,9 +18,7 @@ from pathlib import Path
 from workflow.book import catalogue, dependencies, make_env, parameters
 from workflow.book.catalogue import BookError
 from workflow.book.ledger import LOCK, commit
-from workflow.run import headless
-from workflow.run.libraries import COMPILED
-from workflow.run.mutant_runs import FOLDER, Mutant, Run, outcomes
+from workflow.run.changed_library import FOLDER, Mutant, Run, outcomes
 
 LISTS = Path("tests/mutants")
 FINISHED = LISTS / "finished.yml"
@@ -30,7 +28,8 @@ FATES = ("turned", "crashed", "endless", "survived")
 FIELDS = {"what", "file", "old", "new", "chapters"}
 MOST_CHAPTERS = 3
 ENOUGH = 0.95  # part of the near mutants that turn a verdict, and of the claims that one of them turns
-SLOWER, LONGER, COMPILING = 3, 10, 30  # a run may compute so many times as long, so many seconds more, if it compiles
+COMPILED = "@compiled"  # what compiled modules of the library have
+SLOWER, LONGER, COMPILING = 4, 30, 60  # a run may take so many times as long, so many seconds more, if it compiles
 LONGEST = 1800.0  # seconds without a mutant
 
 
@@ -200,7 +199,6 @@ def try_out(chosen, only, jobs):
         raise BookError(f"ONLY is {only!r}, of which no mutant names {' or '.join(chosen)}: take others, or no NAME")
     if only:
         chosen = {name: values for name, values in chosen.items() if name in named}
-    headless.warm()
     base = unchanged(chosen, jobs)
     found = run_all(mutants, chosen, base, jobs)
     counts, rows = {"near mutants turn a verdict": show(mutants, found)}, {}

@@ -1,8 +1,8 @@
-"""Measure how far each number of a chapter moves when its arithmetic rounds otherwise, and keep it. Called by make.
+"""Measure how far each number of a chapter moves when its arithmetic rounds otherwise, and keep it.
 
 A chapter runs as in a build, then under each of ``SETTINGS``: other instruction sets of torch, MKL and OpenBLAS, two
 threads, and random data of which every number is off by at most its last bit. The largest move of a row is its spread;
-``book/roundings.json`` keeps it, and ``workflow/claims.py`` makes of it how far the row may move on another machine.
+``book/roundings.json`` keeps it, and ``workflow/book/ledger.py`` makes of it how far the row may move elsewhere.
 What was measured is not measured again while the chapter's code and the library that it imports stay the same.
 """
 
@@ -16,13 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from workflow.book import make_env
-from workflow.book.catalogue import BookError, chapters, code_of, find, json_of, write_whole
+from workflow.book.catalogue import BookError, chapters, find, json_of, write_whole
 from workflow.book.dependencies import library_of, recorded_hash
-from workflow.run.chapter import cpu
+from workflow.run.chapter import cpu, label, places_of
 from workflow.run.notebook import one_line, time_limit
 from workflow.run.snakemake import LOCK, alone, carry_out
 
-RUNS, RECORD = Path("build/roundings"), Path("book/roundings.json")
+RECORD = Path("book/roundings.json")
 # Variables that libraries read as they are imported, and the flag of the processor without which a setting is no other.
 # An x86 processor has the first; Prescott stands for one without vectors wider than two numbers.
 SETTINGS = {
@@ -38,14 +38,13 @@ SETTINGS = {
         {"THREADS": "2", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"},
         None,
     ),
+    "last bit": ({"LAST_BIT": "1"}, None),  # of the data that a chapter draws, see run/last_bit.py
 }
-LAST_BIT = "last bit"
-DRAWS = ("rand", "randn", "rand_like", "randn_like", "normal", "normal_", "uniform_", "exponential_")
 
 
 def lacking(name):
     """Return why this processor cannot take a setting, an empty text where it can."""
-    flag = SETTINGS[name][1] if name in SETTINGS else None
+    flag = SETTINGS[name][1]
     if flag is None:
         return ""
     if platform.machine() not in ("x86_64", "AMD64"):
@@ -55,38 +54,6 @@ def lacking(name):
     except OSError:
         return "" if flag == "sse2" else "the system does not tell what its processor has"
     return "" if flag in known else f"the processor has no {flag}"
-
-
-def changed_last_bit():
-    """Return a context in which each number that torch draws moves to one of its two neighbours, or stays."""
-    import torch
-    from torch.overrides import TorchFunctionMode
-
-    generator = torch.Generator().manual_seed(1)
-
-    class Neighbours(TorchFunctionMode):
-        def __torch_function__(self, function, types, args=(), kwargs=None):
-            drawn = function(*args, **(kwargs or {}))
-            if getattr(function, "__name__", "") not in DRAWS or not drawn.is_floating_point():
-                return drawn
-            ways = torch.randint(-1, 2, drawn.shape, generator=generator).to(drawn) * torch.inf
-            with torch.no_grad():
-                return drawn.copy_(torch.where(ways.isnan(), drawn, torch.nextafter(drawn, ways)))
-
-    return Neighbours()
-
-
-def run(chapter, setting, path):
-    """Run a chapter under a setting, whose variables this process has, and write what its rows measure to a file."""
-    from contextlib import nullcontext
-
-    from workflow.run import headless
-
-    headless.warm()
-    with changed_last_bit() if setting == LAST_BIT else nullcontext():
-        rows = headless.rows(code_of(chapter), {}, Path.cwd())
-    kept = {name: {"measured": row["measured"], "verdict": row["verdict"]} for name, row in rows.items()}
-    write_whole(Path(path), json.dumps({"of": stamp(chapter), "rows": kept}))
 
 
 def stamp(chapter):
@@ -99,19 +66,18 @@ def stamp(chapter):
 
 def measure(chapter, setting):
     """Return what a chapter's rows measure under a setting, from an earlier run where that still holds."""
-    path = RUNS / chapter / f"{setting.replace(' ', '-')}.json"
-    if path.exists() and (found := json_of(path))["of"] == stamp(chapter):
-        return found["rows"]
-    command = [sys.executable, "-m", "workflow.commands.roundings", chapter, setting, path]
-    env = os.environ | SETTINGS.get(setting, ({},))[0]
-    try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=10 * time_limit(chapter))
-    except subprocess.TimeoutExpired:
-        raise BookError(f"{chapter}, {setting}: still running after {10 * time_limit(chapter):g} s") from None
-    if done.returncode:
-        raise BookError(f"{chapter}, {setting}: {one_line(done.stderr.strip().rpartition(chr(10))[2])}")
-    print(f"{chapter}: measured with {setting}", flush=True)
-    return json_of(path)["rows"]
+    folder = f"roundings/{setting.replace(' ', '-')}"
+    claims, noted = places_of(chapter, label({}), folder)["claims"], Path("build", folder, chapter, "of")
+    if not (claims.exists() and noted.exists() and noted.read_text("utf-8") == stamp(chapter)):
+        limit = 10 * time_limit(chapter)
+        command = [sys.executable, "-m", "workflow.commands.chapter", chapter, "--into", folder]
+        env = os.environ | SETTINGS[setting][0] | {"TIMEOUT": str(limit)}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise BookError(f"{setting}: {one_line(done.stderr.strip().rpartition(chr(10))[2])}")
+        write_whole(noted, stamp(chapter))
+        print(f"{chapter}: measured with {setting}", flush=True)
+    return {row["name"]: row for row in json_of(claims)["rows"]}
 
 
 def spreads(chapter, settings):
@@ -152,6 +118,8 @@ def run_tests(command):
     """Run the tests under each setting that this processor can take; return how many settings fail."""
     failed = 0
     for name, (variables_of_it, _) in SETTINGS.items():
+        if "LAST_BIT" in variables_of_it:  # of chapters alone
+            continue
         if why := lacking(name):
             print(f"{name}: passed over, {why}", flush=True)
             continue
@@ -170,7 +138,7 @@ def main():
     missing = {name: why for name in SETTINGS if (why := lacking(name))}
     for name, why in missing.items():
         print(f"{name}: passed over, {why}", flush=True)
-    settings = [name for name in (*SETTINGS, LAST_BIT) if name not in missing]
+    settings = [name for name in SETTINGS if name not in missing]
     with alone(LOCK, "build") as lock:
         status, _ = carry_out(lock, [f"build/claims/{chapter}.json" for chapter in wanted])
     if status:
@@ -189,6 +157,6 @@ if __name__ == "__main__":
     try:
         if sys.argv[1:2] == ["--tests"]:
             sys.exit(run_tests(sys.argv[2:]))
-        sys.exit(run(*sys.argv[1:]) if sys.argv[1:] else main())
+        sys.exit(main())
     except BookError as error:
         sys.exit(str(error))

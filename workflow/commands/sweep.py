@@ -99,7 +99,7 @@ def results(chapter, runs):
     """Return the rows of each run that ended, and the failure of each other one, by label."""
     ended, failed = {}, {}
     for run in runs:
-        places = places_of(chapter, run["label"], sweep=True)
+        places = places_of(chapter, run["label"], "sweep")
         for kind, found in (("claims", ended), ("failure", failed)):
             if places[kind].exists():
                 found[run["label"]] = json.loads(places[kind].read_text("utf-8"))
@@ -185,7 +185,7 @@ def sweep(planned):
         write_whole(path, text)  # by its content: jobs of an older plan may still be waiting on a cluster
         for chapter, runs in planned.items():
             for run in runs:
-                places_of(chapter, run["label"], sweep=True)["failure"].unlink(missing_ok=True)
+                places_of(chapter, run["label"], "sweep")["failure"].unlink(missing_ok=True)
         status, ran = carry_out(lock, ["all"], rules="sweep.smk", plan=path)
         found = [tables(chapter, runs) for chapter, runs in planned.items()] if ran else []
         for one in found:

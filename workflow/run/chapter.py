@@ -112,13 +112,13 @@ def leave_failure(folder, places, sentence, cut_off):
             move(folder / "failed.json", places["failure"])
 
 
-def places_of(chapter, kept, sweep=False):
+def places_of(chapter, kept, into=""):
     """Return where the parts of a run go: into the book, or under ``build/runs/`` by the name ``kept``.
 
-    Those of a sweep go under ``build/sweep/``, and only failed runs leave a notebook.
+    With ``into`` they go into that folder of ``build``, and only failed runs leave a notebook.
     """
-    if sweep:
-        chapter = f"sweep/{chapter}/{kept}"
+    if into:
+        chapter = f"{into}/{chapter}/{kept}"
         kinds = {"claims": "{}.json", "log": "{}.log", "evidence": "{}.failed.ipynb", "failure": "{}.failed.json"}
     elif not kept:
         kinds = {"notebook": "executed/{}.ipynb", "claims": "claims/{}.json", "log": "logs/{}.log"}

@@ -33,6 +33,12 @@ logging.getLogger("lib").addHandler(logging.StreamHandler(open({pipe!r}, "w", bu
 logging.getLogger("lib").setLevel(logging.INFO)
 del logging
 """
+# With LAST_BIT in the environment, for `make roundings`.
+LAST_BIT = """
+from workflow.run.last_bit import Neighbours
+Neighbours().__enter__()
+del Neighbours
+"""
 # Read by IPython before it makes the kernel. Nobody asks for a debugger here, and importing one takes longer than that.
 # Figures are drawings for the page and pictures for all else, of the size that they ask for, and the same in each run.
 SETTINGS = """
@@ -116,7 +122,8 @@ def progress_of(chapter, private):
     profile = Path(private, "profile_default")
     (profile / "startup").mkdir(parents=True)
     (profile / "ipython_kernel_config.py").write_text(SETTINGS, "utf-8")
-    (profile / "startup/progress.py").write_text(STARTUP.format(pipe=pipe), "utf-8")
+    startup = STARTUP.format(pipe=pipe) + LAST_BIT * ("LAST_BIT" in os.environ)
+    (profile / "startup/progress.py").write_text(startup, "utf-8")
     with open(pipe, "r+b", buffering=0) as ours:  # both ends, so that neither side waits for the other to open it
 
         def follow():

@@ -4,7 +4,7 @@
 environment. Where numba keeps the result is its choice (``lib/_compiled.py``). A call that finds all there takes a
 second or two; two calls at once do the same work twice. LLVM's first level of optimisation gives the same bits as the
 third, which numba takes by itself, and code that is as fast, in four fifths of the time. A new environment's bytecode
-is made beside the longest module, which keeps only one core busy.
+is made beside it.
 """
 
 import compileall
@@ -30,12 +30,11 @@ def main(stamp=None):
     started = time.monotonic()
     print("compiling the kernels, once:", end=" ", flush=True)
     sys.path.insert(0, "")  # lib is that of this folder; processes that start anew find this module, too
-    files = [path for path in sorted(Path("lib").glob("*.py")) if "\ndef compile_all(" in path.read_text("utf-8")]
-    files.sort(key=lambda path: -path.stat().st_size)  # the longest takes as long as all others
-    tasks = [(compile_module, f"lib.{path.stem}") for path in files]
-    tasks.insert(1, (compile_installed,))
+    files = [path for path in Path("lib").rglob("*.py") if "\n@compiled(" in path.read_text("utf-8")]
+    files.sort(key=lambda path: -path.stat().st_size)  # the longest first, so that the others fit beside it
+    names = [".".join(path.with_suffix("").parts) for path in files]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for one in [pool.submit(*task) for task in tasks]:
+        for one in [*(pool.submit(compile_module, name) for name in names), pool.submit(compile_installed)]:
             one.result()
     print(f"{time.monotonic() - started:.0f} s", flush=True)
     if stamp:
@@ -56,7 +55,8 @@ def compile_installed():
 def compile_module(name):
     """Compile a module's kernels; the library need not say that it takes a while, this script has."""
     logging.getLogger("lib").setLevel(logging.ERROR)
-    import_module(name).compile_all()
+    import_module(name)
+    import_module("lib._compiled").compile_all(name)
 
 
 if __name__ == "__main__":

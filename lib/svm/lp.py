@@ -1,4 +1,4 @@
-"""The shortest theta with D theta >= b in an l_p norm other than Euclid's: the solvers behind :mod:`lib.separators`.
+"""Solve ``min |theta|_p`` s.t. D theta >= b for p other than 2.
 
 For 1 < p < infinity an interior-point method, compiled; p = 1 and p = infinity are linear programs.
 """
@@ -8,7 +8,7 @@ import math
 import numpy as np
 import torch
 
-from . import geometry
+from .. import geometry
 
 LARGE = 256  # rows above which they are not all given to a solver at once
 TOLERANCES = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}  # of HiGHS: 1e-7 is too coarse
@@ -32,9 +32,9 @@ def least_norm(rows, required, start, duals, norm):
     Returns
     -------
     theta : Tensor, shape (batch, D)
-        To the accuracy that could be reached, which is for the caller to look at.
+        To the accuracy that was reached: the caller certifies it.
     duals : Tensor, shape (batch, m)
-        Multipliers of ``min |theta|_p^2 / 2``, none below zero.
+        Multipliers up to a factor, none below zero.
 
     Raises
     ------
@@ -42,16 +42,14 @@ def least_norm(rows, required, start, duals, norm):
         If HiGHS gives up on a linear program.
     """
     solve = _few if rows.shape[1] <= LARGE else _many
-    theta, duals = solve(rows, required, start, duals, norm)
-    combined = geometry.norm((duals[:, None] @ rows)[:, 0], geometry.dual(norm))[:, None]
-    return theta, duals / combined * ((required * duals).sum(-1, keepdim=True) / combined)
+    return solve(rows, required, start, duals, norm)
 
 
 def _few(rows, required, start, duals, norm):
     """Theta and duals, up to a factor, with all rows."""
     if norm in (1, math.inf):
         return _linear_programs(rows, required, start, norm)
-    from ._interior_point import interior_point  # compiled
+    from .interior_point import interior_point  # compiled
 
     return interior_point(rows, required, start, duals, norm)
 

@@ -1,6 +1,6 @@
-"""The shortest theta with D theta >= b in the Euclidean norm: the compiled solver behind :mod:`lib.separators`.
+"""Solve ``min |theta|_2`` s.t. D theta >= b by a compiled dual active-set method.
 
-The dual active-set method of Goldfarb and Idnani (Mathematical Programming 27, 1983). theta is the shortest vector on
+The method is that of Goldfarb and Idnani (Mathematical Programming 27, 1983). theta is the shortest vector on
 which the active rows have just the margins they must have; at first none is active and theta is zero. The row that
 lacks most becomes active, and rows whose multipliers would fall below zero on the way leave. theta grows with every row
 that enters, so this ends: with the solution, or with multipliers that prove that there is none. The active rows are
@@ -14,7 +14,7 @@ import math
 import numpy as np
 import torch
 
-from ._compiled import compiled, in_threads
+from .._compiled import compiled, in_threads
 
 ROUNDING = 16 * 2.0**-52  # part of |row| |theta| that a margin may lack
 PROVEN = 1e-12  # part of the lengths of rows that a certificate may leave: what rounding can, and a margin for it
@@ -35,7 +35,7 @@ def least_distance(rows, required, longest):
     required : Tensor, shape (batch, m)
         None below zero, one above in each of the batch.
     longest : float
-        Of a theta longer than this times (largest required margin) / (longest row) it is asked whether there is none.
+        Where theta becomes longer than this times (largest required margin) / (longest row), a certificate is tried.
 
     Returns
     -------
@@ -131,12 +131,14 @@ def _leave(L, Q, active, duals, k, gone):
 
 
 @compiled()
-def _enter(row, lack, size, L, Q, active, duals, k, theta, part, turn, rest):
+def _enter(row, lack, size, basis, k, theta, scratch):
     """Raise a row's multiplier until it lacks nothing; how many are active then, and the multiplier.
 
     It is infinite where no multiplier is enough: of a row inside the span of the active ones, which is their sum with
     weights ``turn``, none of them above zero.
     """
+    L, Q, active, duals = basis
+    part, turn, rest = scratch
     own = 0.0
     while True:
         outside = _outside(Q, k, row, part, rest, turn)
@@ -166,8 +168,9 @@ def _enter(row, lack, size, L, Q, active, duals, k, theta, part, turn, rest):
 
 
 @compiled()
-def _polish(rows, required, L, Q, active, duals, k, theta, change):
+def _polish(rows, required, basis, k, theta, change):
     """Theta and duals afresh from the active rows, with one refinement: margins right to rounding."""
+    L, Q, active, duals = basis
     theta[:] = 0.0
     duals[:k] = 0.0
     for _ in range(2):
@@ -220,6 +223,7 @@ def _solve(rows, required, longest, theta, all_duals, certificate):
     most = min(m, size)
     L, Q, active, duals = np.empty((most, most)), np.empty((most, size)), np.empty(most + 1, np.int64), np.empty(most)
     part, turn, rest = np.empty(most), np.empty(most + 1), np.empty(size)
+    basis, scratch = (L, Q, active, duals), (part, turn, rest)
     lacks, sizes, every = np.zeros(m), np.empty(m), np.arange(m)
     for i in range(m):
         sizes[i] = max(math.sqrt(_dot(rows[i], rows[i])), TINIEST)
@@ -235,7 +239,7 @@ def _solve(rows, required, longest, theta, all_duals, certificate):
             near = np.nonzero(lacks >= lack / 2)[0][:NEAR]
             near_rows = rows[near]
         if row >= 0:
-            k, own = _enter(rows[row], lack * sizes[row], sizes[row], L, Q, active, duals, k, theta, part, turn, rest)
+            k, own = _enter(rows[row], lack * sizes[row], sizes[row], basis, k, theta, scratch)
             if own < math.inf:
                 active[k - 1], duals[k - 1], polished = row, own, False
                 continue
@@ -245,7 +249,7 @@ def _solve(rows, required, longest, theta, all_duals, certificate):
                 return
         if polished:
             break
-        _polish(rows, required, L, Q, active, duals, k, theta, turn)
+        _polish(rows, required, basis, k, theta, turn)
         polished = True
     for i in range(k):
         all_duals[active[i]] = duals[i]

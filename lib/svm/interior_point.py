@@ -1,4 +1,4 @@
-"""The shortest theta with D theta >= b in the l_p norm, 1 < p < infinity: a compiled primal-dual interior-point method.
+"""Solve ``min |theta|_p`` s.t. D theta >= b, 1 < p < infinity, by a compiled primal-dual interior-point method.
 
 theta and the dual combination g = D^T u are a conjugate pair: with theta and g scaled to unit l_p and l_q norm,
 1/p + 1/q = 1, ``g = sign(theta) |theta|^(p-1)``. For large p this is so high a power, and its inverse so steep, that
@@ -12,7 +12,7 @@ import math
 import numpy as np
 import torch
 
-from ._compiled import compiled, in_threads
+from .._compiled import compiled, in_threads
 
 STEPS = 60  # 8 to 20 are common
 CONVERGED = 1e-15  # complementarity u . s / (|theta| |g|) at which a problem is solved, if the relative gap
@@ -23,7 +23,7 @@ BLOCK = 64  # columns of a matrix that are factorised at once, so that they stay
 
 
 def interior_point(rows, required, start, duals, norm):
-    """Theta and duals, up to a factor, of :func:`lib._least_norm.least_norm`, which has the arguments."""
+    """Return theta and duals as :func:`lib.svm.lp.least_norm`, which takes the same arguments."""
     arrays = rows, required, start.clone(), duals.clone()
     in_threads(_solve_each, *arrays, torch.full((len(rows),), norm, dtype=rows.dtype))
     return arrays[2:]

@@ -1,4 +1,4 @@
-"""The shortest matrix with D theta >= b in the spectral or nuclear norm, stated in cvxpy: behind lib.separators."""
+"""Solve ``min |W|`` s.t. D vec(W) >= b in the spectral or nuclear norm, stated in cvxpy."""
 
 import warnings
 
@@ -8,7 +8,7 @@ TOLERANCE = 1e-11  # asked of Clarabel, which may say that it was not reached: t
 
 
 def least_matrix(rows, required, start, norm, shape):
-    """Theta (D,) and multipliers (m,), those up to a factor, for one set of rows (m, D) that can be separated.
+    """Return theta (D,) and multipliers (m,), these up to a factor, for one set of rows (m, D) that can be separated.
 
     ``start`` is the Euclidean solution, whose length is the scale of theta.
     """

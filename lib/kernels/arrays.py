@@ -1,0 +1,41 @@
+"""Tensors of the library as the arrays of compiled code, and threads that share the trials."""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+
+from .llvm import LANES
+
+
+def queries_of(problem):
+    """Queries, (..., n, 0) with a prompt."""
+    return problem.keys.new_empty(problem.keys.shape[-3], 0) if problem.queries is None else problem.queries
+
+
+def lines(array):
+    """All vectors of an array, one below the other."""
+    return np.ascontiguousarray(array.reshape(-1, array.shape[-1]).numpy())
+
+
+def rows_of(batch, *arrays):
+    """Arrays, each with how many dimensions are its own, with one leading dimension; for each trial their indices."""
+    flat, places = [], []
+    for array, own in zip(arrays[::2], arrays[1::2], strict=True):
+        lead = array.shape[: array.ndim - own]
+        flat.append(np.ascontiguousarray(array.numpy()).reshape(math.prod(lead), *array.shape[array.ndim - own :]))
+        places.append(torch.arange(math.prod(lead)).reshape(lead).expand(batch).reshape(-1))
+    return flat, torch.stack(places).numpy()
+
+
+def in_parts(trials, call):
+    """Call with the first and the last of parts of the trials, whole lanes, on torch's number of threads."""
+    threads, blocks = torch.get_num_threads(), -(-trials // LANES)
+    if threads == 1 or blocks < 2:
+        call(0, trials)
+    else:
+        parts = min(4 * threads, blocks)  # more than threads: a core that is held up leaves some to the others
+        bounds = np.minimum(LANES * np.linspace(0, blocks, parts + 1).astype(int), trials)
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(call, bounds[:-1], bounds[1:]))
