@@ -23,9 +23,10 @@ book: $(COMPILED) ## run every chapter, build the site (QUICK=1: a part; JOBS=4 
 	@$(BUILD) $(if $(QUICK),quick,all)
 	@$(if $(QUICK),,echo "The book is build/html/index.html, its verdicts are build/ledger.json")
 
-check: $(COMPILED) ## check style and test the library alone
+check: $(COMPILED) ## check style and the anatomy of chapters, test the library alone
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
+	@$(BIN)/python -m workflow.commands.anatomy
 	@$(TEST) tests/library
 
 test: $(COMPILED) ## check style, bring the book up to date, run the tests

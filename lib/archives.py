@@ -88,6 +88,12 @@ def digits():
     Returns
     -------
     LabelledImages
+
+    Examples
+    --------
+    >>> images = digits()
+    >>> images.train_images.shape, images.test_images.shape
+    (torch.Size([1442, 1, 8, 8]), torch.Size([355, 1, 8, 8]))
     """
     from sklearn.datasets import load_digits  # here: it takes a second, and most who import this module need none
 

@@ -232,6 +232,17 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
     ValueError
         As :func:`read_state`, :func:`read_tokens` and :func:`lib.layers.head_problem`, if there is no such layer or
         several stacks have one, and if its logits are others than those of products of queries and keys.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> layer = torch.nn.MultiheadAttention(8, 2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     torch.save(layer.state_dict(), f"{folder}/mine.pt")
+    ...     np.savez(f"{folder}/mine.npz", tokens=torch.randn(4, 5, 8), labels=[1, -1, 1, -1], readout=torch.randn(8))
+    ...     problem, theta, scores = file_problem(f"{folder}/mine.pt", f"{folder}/mine.npz", head=1, heads=2)
+    >>> problem.scores.shape, theta.shape, scores
+    (torch.Size([4, 5]), torch.Size([64]), 'exact')
     """
     state, data = read_state(path), read_tokens(tokens)
     prefixes = _stack(layer_prefixes(state), prefix, path)

@@ -32,6 +32,11 @@ def mean_interval(values):
     ------
     ValueError
         If there are fewer, or one is not finite.
+
+    Examples
+    --------
+    >>> [round(end, 4) for end in mean_interval([0.1, 0.3, 0.2, 0.4, 0.2]).tolist()]
+    [0.0984, 0.3816]
     """
     values = _enough(values, 2, "mean")
     count = values.shape[-1]
@@ -80,6 +85,12 @@ def wilson(hits):
     ------
     ValueError
         If there are no trials, or an entry is neither 0 nor 1.
+
+    Examples
+    --------
+    >>> share, (low, high) = wilson([True] * 19 + [False])
+    >>> print(f"{share:.2f}, between {low:.2f} and {high:.2f}")
+    0.95, between 0.76 and 0.99
     """
     hits = checks.tensor("hits", hits, "trials")
     if (wrong := hits[(hits != 0) & (hits != 1)]).numel():

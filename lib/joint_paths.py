@@ -61,6 +61,17 @@ def joint_limit(problem, selected, ratio):
     ------
     InfeasibleError
         If the labels or the selected tokens cannot be separated.
+
+    Examples
+    --------
+    >>> from lib.datasets import figure_3
+    >>> from lib.joint import JointProblem
+    >>> problem = JointProblem(*figure_3("b"))
+    >>> for ratio in (0.0, 0.5, 1.0):
+    ...     print([round(entry, 4) for entry in joint_limit(problem, [1, 1, 1], ratio).prompt.tolist()])
+    [0.9806, 0.1961]
+    [0.9951, 0.099]
+    [1.0, 0.0]
     """
     checks.joint_problem(problem)
     checks.single(problem)

@@ -147,6 +147,14 @@ def layer_problem(layer, tokens, labels, readout, head=0, query=0, **options):
     Returns
     -------
     Head
+
+    Examples
+    --------
+    >>> layer, tokens = torch.nn.MultiheadAttention(8, 2, batch_first=True), torch.randn(4, 5, 8)
+    >>> problem, theta, scores = layer_problem(layer, tokens, [1, -1, 1, -1], readout=torch.randn(8), head=1)
+    >>> seen = layer(tokens, tokens, tokens, average_attn_weights=False)[1][:, 1, 0]
+    >>> torch.allclose(problem.attention(theta), seen.to(theta), atol=1e-6), scores
+    (True, 'exact')
     """
     weights = layer_weights(layer)
     attention = getattr(layer, "self_attn", layer)

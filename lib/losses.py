@@ -144,6 +144,8 @@ def by_name(name):
     >>> loss = by_name("logistic")
     >>> round(loss.value(torch.tensor(0, dtype=torch.float64)).item(), 4)
     0.6931
+    >>> loss.log_slope(torch.tensor(800.0)).item()  # where the slope itself is 0
+    -800.0
     """
     if name not in [*LOSSES]:
         raise ValueError(f"loss {name!r} is unknown: use one of {', '.join(LOSSES)}")

@@ -57,6 +57,14 @@ def descend(data, loss, start, step_size, iterations, epsilon, dtype=torch.float
     -------
     Tensor of float64, shape (iterations + 1, ..., d)
         The positions of p.
+
+    Examples
+    --------
+    >>> from lib.datasets import figure_1
+    >>> from lib.losses import by_name
+    >>> start = torch.tensor([[0.0, -1.5, 0.0]])
+    >>> descend(figure_1("b"), by_name("logistic"), start, 0.1, 100, 1e-9).shape
+    torch.Size([101, 1, 3])
     """
     path, epsilon = [start.to(dtype)], torch.as_tensor(epsilon, dtype=dtype, device=start.device)
     for _ in range(checks.whole("iterations", iterations)):

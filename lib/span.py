@@ -29,6 +29,14 @@ def in_span(problem):
         Its keys have m = min(n T, parameter_size) coordinates; scores, tokens, labels and head are the same. Where the
         rank is lower, as it may be in some of a batch, the first coordinates are zero: those of directions in which
         the rows extend less than about 1e-7 of what they do in the widest (the Gram matrix holds squares, in float64).
+
+    Examples
+    --------
+    >>> from lib.problem import Problem
+    >>> problem = Problem(torch.eye(500)[:6].reshape(2, 3, 500), scores=[[1, 0, 0], [1, 0, 0]])  # 6 of 500 dimensions
+    >>> small = in_span(problem)
+    >>> small.keys.shape, from_span(problem, small, torch.zeros(6)).shape
+    (torch.Size([2, 3, 6]), torch.Size([500]))
     """
     checks.either_problem(problem)
     keys = problem.keys.double().flatten(-3, -2)

@@ -117,6 +117,14 @@ def state_weights(state, heads, prefix="", names=None, groups=None, scale=None):
     ValueError
         If names are unknown (the nearest are listed), shapes do not fit the heads, an entry is not finite, weights are
         quantised, or, without ``names``, the layer has tensors that are not used here, such as a norm of its queries.
+
+    Examples
+    --------
+    >>> import torch
+    >>> names = {"query": "q.w", "key": "k.w", "value": "v.w", "out": "o.w"}
+    >>> weights = state_weights({name: torch.eye(8) for name in names.values()}, heads=2, names=names)
+    >>> weights.query.shape, weights.scale
+    (torch.Size([2, 4, 8]), 0.5)
     """
     checks.whole("heads", heads)
     groups = heads if groups is None else checks.whole("groups", groups)

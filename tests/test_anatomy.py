@@ -1,139 +1,64 @@
-"""What stands where in a chapter, read from its source: the answer first, the code last."""
+"""The anatomy of chapters: the book has no fault, and a fault of each kind is found, with its line."""
 
-import ast
-import re
 from pathlib import Path
 
-import jupytext
 import pytest
-import yaml
 
-from workflow.book.catalogue import lines_of
+from workflow.book.anatomy import faults
+from workflow.commands import anatomy
 
 ROOT = Path(__file__).parents[1]
-
-SECTIONS = [
-    "Statement", "Why it is true", "Evidence", "What breaks it", "Experiment", "Against the paper", "Turn the knobs",
-]  # fmt: skip
-SOURCES = {"printed", "restored", "recalled"}
-TEMPLATE = ROOT / "book/_template.md"
-CHAPTERS = sorted(path for path in (ROOT / "book").rglob("*.md") if path.read_text("utf-8").startswith("---\njupytext"))
-LISTED = yaml.safe_load((ROOT / "book/statements.yml").read_text("utf-8"))["finished"]
-FINISHED = [TEMPLATE, *(ROOT / f"book/{name}.md" for name in LISTED)]
-BLOCK = re.compile(r"^(?P<fence>[`:]{3,})\{glue:(?P<kind>\w*)\} (?P<key>\S+)\n(?P<body>(?:.*\n)*?)(?P=fence)$", re.M)
-
-every = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-finished = pytest.mark.parametrize("path", FINISHED, ids=lambda path: path.stem)
-
-
-def prose(path):
-    """Return a chapter's text without its header and its code cells."""
-    text = re.sub(r"\A---\n.*?\n---\n", "", path.read_text("utf-8"), flags=re.DOTALL)
-    return re.sub(r"^```\{code-cell\}.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
-
-
-def cells(path):
-    return [cell for cell in jupytext.read(path).cells if cell.cell_type == "code"]
-
-
-def shown(path):
-    """Yield the key and the name of the maker of each thing that a cell ends in showing."""
-    for cell in cells(path):
-        for node in ast.walk(ast.parse(cell.source)):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "show":
-                yield node.args[0].value, ast.unparse(node.args[1])
-
-
-@every
-def test_sections_stand_in_order(path):
-    outside = re.sub(r"^```.*?^```", "", prose(path), flags=re.MULTILINE | re.DOTALL)
-    assert re.findall(r"^## (.+)$", outside, flags=re.MULTILINE) == SECTIONS
+TEMPLATE = (ROOT / "book/_template.md").read_text("utf-8")
+PLANTED = {
+    "no lead": ("Copy this file to", "Copy.\n\n## Too early", "no {glue:figure} between the lead"),
+    "short lead": (
+        TEMPLATE.split("seconds\n")[0].split("fast\n")[1].split("```")[0],
+        "\n\nIt is.\n\n",
+        "no lead of more",
+    ),
+    "findings elsewhere": (":::{findings}", "Words.\n\n:::{findings}", "0 findings"),
+    "five findings": ("- The chips", "- a\n- b\n- c\n- The chips", "5 findings"),
+    "section out of order": ("## Evidence", "## Proof", "sections out of order"),
+    "no citation": ("{cite:t}", "{ref}", "the statement has no {cite:…}"),
+    "box against its rows": ('"Definition 2", "printed"', '"Proposition 0", "printed"', "is 'printed' for its rows"),
+    "unknown badge": (":class: restored", ":class: heard", ":class: of Proposition 0 is 'heard'"),
+    "box of nobody": (" (Authors et al.)", "", "Proposition 0 has no authors"),
+    "no block": ("```{glue:} tab-template-controls\n```\n", "", "tab-template-controls is shown, but"),
+    "no cell": ("{glue:} tab-template-controls", "{glue:} tab-template-other", "no cell shows tab-template-other"),
+    "rows as a figure": ("{glue:} tab-template-controls", "{glue:figure} tab-template-controls", "a table of rows in"),
+    "name of another": ("tab-template-controls", "tab-theorem-controls", "does not begin with tab-template"),
+    "no alt text": (":alt: Two falling curves", ":alt: Curves\n:width: 9", "lacks its :name: or an :alt:"),
+    "caption without a finding": ("**Along the", "Along the", "does not open with its finding in bold"),
+    "caption in a cell": (":tags: [parameters]", ":tags: [parameters]\n:alt: Curves", "other options than :tags:"),
+    "wide line": ("import torch\n", f"import torch  # {'x' * 70}\n", "more than 79 characters"),
+    "long cell": ("import torch\n", "import torch\n" * 20, "more than 25 lines"),
+    "verdict that is not shown": ('show("tab-template-evidence", verdict(', "dict(a=verdict(", "does not end in show"),
+    "no parameters": (":tags: [parameters]\n\n", "", "the first cell is not tagged"),
+    "parameter without a type": ("seed: int = 0 ", "seed = 0 ", "write `name: type = literal  # comment`"),
+    "no surroundings": ("lib.notebook()\n", "", "lib.notebook() is called once"),
+    "too many words": ("What was run", "word " * 1100, "words are read without opening a fold"),
+    "too much code": ("draw = torch", "x = 0\n" * 150 + "draw = torch", "lines of code for 1 statements"),
+}
 
 
-@every
-def test_key_figure_stands_under_the_lead_and_findings_under_it(path):
-    lead, _, findings, *_ = re.split(r"^(```\{glue:figure\}(?:.*\n)*?```)$", prose(path), maxsplit=1, flags=re.M)
-    assert "## " not in lead
-    assert len(lead.split("\n# ")[1].split()) > 20
-    assert findings.startswith("\n\n:::{findings}\n")
-    assert len(re.findall(r"^- ", findings.split("\n:::\n")[0], flags=re.M)) <= 4
+def test_book_has_no_fault(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    anatomy.main()
 
 
-@every
-def test_each_thing_that_is_shown_has_its_place(path):
-    blocks = {match["key"]: match["kind"] for match in BLOCK.finditer(prose(path))}
-    made = dict(shown(path))
-    assert sorted(blocks) == sorted(made)
-    for key, kind in blocks.items():
-        assert key.startswith(f"{'fig' if kind == 'figure' else 'tab'}-{path.stem.lstrip('_')}"), key
-        assert not (kind == "figure" and made[key].startswith("verdict(")), key
+@pytest.mark.parametrize(("old", "new", "words"), PLANTED.values(), ids=PLANTED)
+def test_planted_fault_is_found(tmp_path, old, new, words):
+    assert old in TEMPLATE
+    path = tmp_path / "template.md"
+    path.write_text(TEMPLATE.replace(old, new), "utf-8")
+    assert any(words in fault for fault in faults(path)), faults(path)
 
 
-@every
-def test_captions_and_alt_texts_stand_in_blocks(path):
-    assert all(set(cell.metadata) <= {"tags"} for cell in cells(path))
-    for match in BLOCK.finditer(prose(path)):
-        if match["kind"] == "figure":
-            assert f":name: {match['key']}\n" in match["body"]
-            assert len(re.search(r"^:alt: (.+)$", match["body"], flags=re.M)[1]) > 40
-
-
-@every
-def test_tables_of_rows_are_the_last_thing_of_their_cell(path):
-    for cell in cells(path):
-        if "verdict(" in cell.source:
-            last = ast.parse(cell.source).body[-1].value
-            assert last.func.id == "show"
-            assert last.args[1].func.id == "verdict"
-
-
-@every
-def test_code_is_narrow_and_cells_are_short(path):
-    for cell in cells(path):
-        assert max(map(len, cell.source.splitlines())) <= 79, cell.source
-        assert sum(bool(line.strip()) for line in cell.source.splitlines()) <= 25
-
-
-@every
-def test_box_says_whence_its_words_come_as_its_rows_do(path):
-    code = "\n".join(cell.source for cell in cells(path))
-    said = dict(re.findall(r'source\(\s*"[\d.]+", "([^"]+)", "(\w+)"', code))
-    box = r"^`+\{prf:\w+\} (?P<title>.+?)(?: \((?P<whose>.+)\))?\n(?P<options>(?::.*\n)*)"
-    for match in re.finditer(box, prose(path), flags=re.M):
-        badge = re.search(r"^:class: (\w+)$", match["options"], flags=re.M)
-        if match["title"] in said:
-            assert badge, match["title"]
-            assert badge[1] == said[match["title"]], match["title"]
-        if badge:
-            assert badge[1] in SOURCES
-            assert match["whose"], match["title"]
-
-
-@finished
-def test_captions_open_with_their_finding(path):
-    for match in BLOCK.finditer(prose(path)):
-        if match["kind"] == "figure":
-            assert re.match(r"(:.*\n)+\n\*\*.+?[.!?]\*\*", match["body"]), match["key"]
-
-
-@finished
-def test_findings_are_one_to_four(path):
-    inside = prose(path).split(":::{findings}\n")[1].split("\n:::\n")[0]
-    assert 1 <= len(re.findall(r"^- ", inside, flags=re.M)) <= 4
-
-
-def open_words(path):
-    """Return how many words are read without opening a fold, a formula counted as one."""
-    text = re.sub(r"\A---\n.*?\n---\n", "", path.read_text("utf-8"), flags=re.DOTALL)
-    text = re.sub(r"^(## Experiment\n.*?)^```\{code-cell\}.*?(?=^## )", r"\1", text, flags=re.MULTILINE | re.DOTALL)
-    for block in (r"^:::\{dropdown\}.*?^:::$", r"^```\{(?:math|code-cell)\}.*?^```$"):
-        text = re.sub(block, "", text, flags=re.MULTILINE | re.DOTALL)
-    text = re.sub(r"^(:\w+: .*|[`:]{3,}.*)$", "", text, flags=re.MULTILINE)
-    return len(re.sub(r"\$\$?[^$]+\$\$?", "x", text).split())
-
-
-@finished
-def test_chapter_is_read_in_five_minutes(path):
-    assert open_words(path) <= 1100
-    statements = len(re.findall(r"^:label: (?:thm|obs)-", prose(path), flags=re.MULTILINE))
-    assert lines_of(jupytext.read(path)) <= 150 * statements
+def test_fault_names_its_line_and_ends_the_command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book/_template.md").write_text(TEMPLATE.replace("## Evidence", "## Proof"), "utf-8")
+    (tmp_path / "_toc.yml").write_text("chapters: []\n")
+    line = TEMPLATE[: TEMPLATE.index("## Evidence")].count("\n") + 1
+    with pytest.raises(SystemExit, match=rf"^book/_template\.md:{line}: sections out of order"):
+        anatomy.main()

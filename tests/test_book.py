@@ -1,42 +1,18 @@
-"""The chapters: their anatomy, what they assert about themselves, and that a second build says the same."""
+"""The chapters: what they cover, and that a second build says the same; their anatomy is in test_anatomy.py."""
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import jupytext
 import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
 CHAPTERS = sorted(path for path in (ROOT / "book").rglob("*.md") if path.read_text("utf-8").startswith("---\njupytext"))
 REGISTER = yaml.safe_load((ROOT / "book/statements.yml").read_text("utf-8"))["papers"]
-
-
-@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-class TestAnatomy:
-    """What each chapter has; in which order, test_anatomy.py sees."""
-
-    def test_statement_is_numbered_as_in_the_paper_and_cited(self, path):
-        statement = path.read_text("utf-8").split("## Why it is true")[0]
-        assert "{prf:" in statement
-        assert "{cite:" in statement
-
-    def test_parameters_are_typed(self, path):
-        cells = [cell for cell in jupytext.read(path).cells if cell.cell_type == "code"]
-        parameters = next(cell.source for cell in cells if "parameters" in cell.metadata.get("tags", []))
-        for line in parameters.strip().splitlines():
-            assert line.startswith("# ") or re.fullmatch(r"\w+: (int|float|str|bool|list) += .+ +# .+", line), line
-
-    def test_surroundings_are_asked_for_once_where_the_imports_are(self, path):
-        parameters, imports, *others = [cell.source for cell in jupytext.read(path).cells if cell.cell_type == "code"]
-        assert "import" not in parameters
-        assert "\nlib.notebook()\n" in imports + "\n"
-        assert not any("lib.notebook()" in cell for cell in others)
 
 
 def test_register_names_the_chapter_of_each_item():

@@ -477,16 +477,6 @@ def test_list_says_what_a_chapter_reproduces_and_takes(book):
     ]
 
 
-def test_name_of_two_chapters_is_ambiguous(inside):
-    (inside.folder / "book/other").mkdir()
-    shutil.copy("book/part/good.md", "book/other/good.md")
-    with open("_toc.yml", "a") as toc:
-        toc.write("  - file: book/other/good\n")
-    with pytest.raises(catalogue.BookError, match="'good' may be any of part/good, other/good"):
-        catalogue.find("good")
-    assert catalogue.find("other/good") == "other/good"
-
-
 @pytest.mark.parametrize(
     ("code", "expected"),
     [

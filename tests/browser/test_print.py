@@ -67,17 +67,10 @@ def test_folded_rows_and_notes_are_printed_and_the_experiment_is_not(paper):
     assert found["code"] == 0
 
 
-def test_what_was_printed_is_as_before(paper):
-    page = paper("book/rates/step-rules")
-    page.evaluate("dispatchEvent(new Event('afterprint'))")
-    page.emulate_media(media="screen")
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
-    assert not page.locator("#evidence details[open]").count()
-
-
-def test_the_browser_says_when_it_prints(visit):
-    page = visit("book/max-margin/lemma-1", scheme="dark").page
+def test_browser_prints_by_day_and_leaves_the_page_as_it_was(visit):
+    page = visit("book/rates/step-rules", scheme="dark").page
     page.evaluate("addEventListener('beforeprint', () => { window.seen = document.documentElement.dataset.theme })")
     assert page.pdf(format="A4").startswith(b"%PDF")
     assert page.evaluate("window.seen") == "light"
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert not page.locator("#evidence details[open]").count()
