@@ -78,6 +78,12 @@ bench: $(COMPILED) ## time the library beside the published style and the floor,
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.examination
 
+publish-chapter: $(COMPILED) ## say what a new or changed chapter lacks, then confirm, measure and accept it: NAME=theorem-2
+	@$(BIN)/python -m workflow.commands.publish
+
+ledger: $(COMPILED) ## run what is not up to date and collect the ledger, without the site
+	@$(BUILD) build/ledger.json
+
 accept: $(COMPILED) ## accept the measured values of this build: book/ledger.lock.json
 	@$(BUILD) build/ledger.json
 	@$(BIN)/python -m workflow.commands.ledger accept
@@ -107,4 +113,4 @@ $(STAMP): requirements.lock pyproject.toml
 $(COMPILED): $(STAMP) $(shell grep -rls '^@compiled' lib --include=*.py)
 	@$(BIN)/python -m workflow.setup.compile $@
 
-.PHONY: help book check test test-all test-roundings chapter mutants sweep roundings record page lab list data serve bench accept wheel lock clean
+.PHONY: help book check test test-all test-roundings chapter mutants sweep roundings record page lab list data serve bench publish-chapter ledger accept wheel lock clean

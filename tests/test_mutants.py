@@ -33,7 +33,6 @@ CODE = "from lib.alpha import half, shown\nstep = half(step)\nshown(step)"
 NEAR = """
 doubled: {what: twice the step, file: alpha.py, old: step * 1.0, new: step * 2.0, chapters: [good]}
 another: {what: nobody calls it, file: alpha.py, old: step - 7, new: step + 7, chapters: [good], survives: not called}
-other-chapter: {what: for another, file: alpha.py, old: step - 7, new: step + 8, chapters: [other]}
 """
 GROSS = """
 crash: {what: it fails, file: alpha.py, old: step * 1.0, new: step / 0, chapters: [good]}
@@ -50,7 +49,7 @@ def book(tmp_path_factory):
     (made.folder / "lib/alpha.py").write_text(LIBRARY)
     lists = made.folder / "tests/mutants"
     lists.mkdir(parents=True)
-    for name, text in {"near": NEAR, "gross": GROSS, "finished": "good: {}"}.items():
+    for name, text in {"near": NEAR, "gross": GROSS}.items():
         (lists / f"{name}.yml").write_text(text)
     return made
 
@@ -90,18 +89,8 @@ def test_crashes_and_runs_without_end_turn_nothing_and_stand_apart(tried):
     assert not any(entry(report, name)["turned"] for name in ("crash", "death", "endless", "asleep"))
 
 
-def test_chapters_that_are_not_finished_meet_no_mutant(tried):
-    _, report = tried
-    assert report["mutants"]["other-chapter"]["chapters"] == {}
-
-
 def test_chapters_that_no_asked_mutant_names_are_not_run(book):
-    finished = book.folder / "tests/mutants/finished.yml"
-    finished.write_text("good: {}\nother: {}")
-    try:
-        done = book.script("mutants", ONLY="doubled")
-    finally:
-        finished.write_text("good: {}")
+    done = book.script("mutants", ONLY="doubled")
     assert "part/good: 2 rows" in done.stdout
     assert "part/other" not in done.stdout
 
@@ -152,12 +141,8 @@ def test_the_library_itself_is_left_as_it_is(book, tried):
 
 REFUSED = {
     "unknown NAME": ({"NAME": "bad"}, "there is no chapter 'bad'; chapters: part/good, part/other"),
-    "unfinished NAME": (
-        {"NAME": "other"},
-        "NAME is 'other', which tests/mutants/finished.yml does not list: use one of",
-    ),
+    "NAME of no mutant": ({"NAME": "other"}, "NAME is 'other', which no mutant in tests/mutants names: write one, or"),
     "unknown ONLY": ({"ONLY": "tripled"}, "ONLY is 'tripled', which fits no mutant: use near, gross, names of"),
-    "ONLY of another chapter": ({"ONLY": "other-*"}, "ONLY is 'other-*', of which no mutant names part/good: take"),
     "RECORD of some": ({"ONLY": "near", "RECORD": "1"}, "RECORD is 1 and ONLY is 'near': a record is of all mutants"),
     "bad RECORD": ({"RECORD": "yes"}, "RECORD is 'yes': give 1, or leave it out"),
     "bad JOBS": ({"JOBS": "two"}, "JOBS is 'two': give a whole number from 1 to 10000"),
@@ -241,11 +226,11 @@ def test_a_chapter_whose_verdicts_are_not_the_accepted_ones_is_refused(book):
     finally:
         lock.unlink()
     assert done.stderr.startswith(
-        "at the size in tests/mutants/finished.yml part/good has not the verdict in book/ledger.lock.json of half: take"
+        "at the size in tests/mutants/sizes.yml part/good has not the verdict in book/ledger.lock.json of half: take"
     )
 
 
 def test_the_lists_of_the_book_fit_its_library(monkeypatch):
     monkeypatch.chdir(ROOT)
     assert len(mutants.written("near", "gross")) >= 60
-    assert mutants.chosen_chapters("")
+    assert mutants.chosen_chapters("", mutants.written("near"))

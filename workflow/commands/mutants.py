@@ -1,4 +1,4 @@
-"""Mutants: small faults put into the library, one at a time, and which verdicts of the finished chapters see them.
+"""Mutants: small faults put into the library, one at a time, and which verdicts see them.
 
 A row that no near mutant turns holds, or fails, by construction. Near and gross mutants are written by hand in
 ``tests/mutants``, each with the chapters whose verdicts it should turn. A crash, or a run that does not end, turns no
@@ -21,7 +21,7 @@ from workflow.book.ledger import LOCK, commit
 from workflow.run.changed_library import FOLDER, Mutant, Run, outcomes
 
 LISTS = Path("tests/mutants")
-FINISHED = LISTS / "finished.yml"
+SIZES = LISTS / "sizes.yml"
 REPORT, RECORD = Path("build/mutants.json"), Path("book/mutants.json")
 KINDS = ("near", "gross")
 FATES = ("turned", "crashed", "endless", "survived")
@@ -80,7 +80,7 @@ def unchanged(chosen, jobs):
         accepted = {name: known.get(f"{run.chapter}/{name}", row)["verdict"] for name, row in rows.items()}
         if other := [name for name, row in rows.items() if row["verdict"] != accepted[name]]:
             raise BookError(
-                f"at the size in {FINISHED} {run.chapter} has not the verdict in {LOCK} of {', '.join(other)}:"
+                f"at the size in {SIZES} {run.chapter} has not the verdict in {LOCK} of {', '.join(other)}:"
                 " take another size, or make accept"
             )
         found[run.chapter] = outcome
@@ -158,13 +158,14 @@ def show_claims(rows, base):
     return claims - missed, claims
 
 
-def chosen_chapters(name):
-    """Return the finished chapters, or the one called ``name``, with the parameters at which they meet the mutants."""
-    asked = parameters.read(FINISHED)
-    if name and (chapter := catalogue.find(name)) not in asked:
-        raise BookError(f"NAME is {name!r}, which {FINISHED} does not list: use one of {', '.join(asked)}")
-    names = [chapter] if name else asked
-    return {one: parameters.check(asked[one], parameters.declared(catalogue.read(one))) for one in names}
+def chosen_chapters(name, mutants):
+    """Return the chapters that mutants name, or the one called ``name``, with the parameters at which they run."""
+    named = {one for mutant in mutants for one in mutant.chapters}
+    if name and (chapter := catalogue.find(name)) not in named:
+        raise BookError(f"NAME is {name!r}, which no mutant in {LISTS} names: write one, or use {', '.join(named)}")
+    sizes = parameters.read(SIZES) if SIZES.exists() else {}
+    names = [chapter] if name else [one for one in catalogue.chapters() if one in named]
+    return {one: parameters.check(sizes.get(one, {}), parameters.declared(catalogue.read(one))) for one in names}
 
 
 def chosen_mutants(only, mutants):
@@ -191,9 +192,9 @@ def write(report, path, chosen=()):
     catalogue.write_whole(path, json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def try_out(chosen, only, jobs):
+def try_out(mutants, chosen, only, jobs):
     """Run the chosen chapters without and with the mutants; print and return a report, and what is too few."""
-    mutants = chosen_mutants(only, written(*KINDS))
+    mutants = chosen_mutants(only, mutants)
     named = {name for one in mutants for name in one.chapters}
     if not named & chosen.keys():
         raise BookError(f"ONLY is {only!r}, of which no mutant names {' or '.join(chosen)}: take others, or no NAME")
@@ -219,14 +220,15 @@ def main():
         raise BookError(f"RECORD is {record!r}: give 1, or leave it out")
     if record and only:
         raise BookError(f"RECORD is 1 and ONLY is {only!r}: a record is of all mutants of a chapter, leave ONLY out")
-    chosen, started = chosen_chapters(name), time.monotonic()
+    mutants, started = written(*KINDS), time.monotonic()
+    chosen = chosen_chapters(name, mutants)
     FOLDER.mkdir(parents=True, exist_ok=True)
     with Path(FOLDER, "one-at-a-time").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two would mix their libraries
         except BlockingIOError:
             raise BookError(f"another make mutants has {FOLDER}: wait until it ends") from None
-        report, faults = try_out(chosen, only, int(os.environ.get("JOBS") or os.cpu_count()))
+        report, faults = try_out(mutants, chosen, only, int(os.environ.get("JOBS") or os.cpu_count()))
         write(report, REPORT)
         if record:
             write(report, RECORD, chosen)

@@ -1,0 +1,55 @@
+"""Publishing a chapter: what a person has yet to write is said first; then one command does the rest, in order."""
+
+from pathlib import Path
+
+import pytest
+from test_workflow import Book
+
+from workflow.book.catalogue import BookError
+from workflow.commands import publish
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """A small book with one chapter, and the calls of make that publishing it leads to."""
+    monkeypatch.chdir(tmp_path)
+    Book(tmp_path).add("good")
+    Path("CHANGELOG.md").write_text("# Changelog\n\n## [Unreleased]\n\n### Added\n\n- The book.\n")
+    Path("tests/mutants").mkdir(parents=True)
+    Path("tests/mutants/near.yml").write_text("{}\n")
+    calls = []
+    monkeypatch.setattr(publish, "make", lambda *words: calls.append(words))
+    monkeypatch.setattr(publish, "differences", lambda: ["part/good/half: new, reproduced, 0.5"])
+    monkeypatch.setenv("NAME", "good")
+    return calls
+
+
+def test_what_is_missing_is_said_and_nothing_runs(made):
+    with pytest.raises(BookError) as error:
+        publish.main()
+    lines = str(error.value).splitlines()
+    assert any(line.startswith("book/part/good.md:1: ") for line in lines)
+    assert "tests/mutants/near.yml: no mutant names part/good: write one for each of its claims" in lines
+    assert made == []
+
+
+def test_a_chapter_that_is_not_listed_is_said(made):
+    assert publish.missing("other")[0].startswith("_toc.yml: no chapter 'other'")
+
+
+def test_what_a_machine_writes_comes_in_its_order_and_into_the_changelog(made, monkeypatch):
+    monkeypatch.setattr(publish, "missing", lambda name: [])
+    for _ in range(2):
+        monkeypatch.setenv("NAME", "good")
+        publish.main()
+    assert [words[0] for words in made[:6]] == ["sweep", "roundings", "mutants", "ledger", "accept", "book"]
+    assert "SEEDS=1000:1019" in made[0]
+    text = Path("CHANGELOG.md").read_text()
+    assert "## [Unreleased]\n\n### Accepted values\n\n- part/good/half: new, reproduced, 0.5\n\n### Added" in text
+
+
+@pytest.mark.parametrize(("code", "seeds"), [(None, None), ("older", "1020:1039")])
+def test_seeds_are_those_that_nobody_has_seen(made, monkeypatch, code, seeds):
+    code = code or publish.recorded_hash("part/good")
+    monkeypatch.setattr(publish.fresh_seeds, "recorded", lambda: {"part/good": {"code": code, "block": [1000, 1019]}})
+    assert publish.block("part/good") == seeds

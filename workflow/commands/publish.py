@@ -1,0 +1,86 @@
+"""Publish a chapter: say what is missing, else write all that is made by machine, from fresh seeds to the changelog.
+
+A person writes the chapter, its line in ``_toc.yml``, its items in ``book/statements.yml``, and mutants that its rows
+should see. This command runs the chapter at fresh seeds, under other roundings and with the mutants, builds the book,
+accepts its values, and lists the new ones in ``CHANGELOG.md``.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from workflow.book import fresh_seeds, make_env
+from workflow.book.anatomy import faults
+from workflow.book.catalogue import BookError, chapters, find, source
+from workflow.book.dependencies import recorded_hash
+from workflow.book.ledger import differences, finished, register
+from workflow.commands.mutants import LISTS, written
+
+CHANGELOG, HEADING = Path("CHANGELOG.md"), "### Accepted values\n"
+SEEDS = 20
+
+
+def missing(name):
+    """Return a line for each thing that a person has to write before the chapter can be published."""
+    if not any(known.rpartition("/")[2] == name or known == name for known in chapters()):
+        return [f"_toc.yml: no chapter {name!r}: write it as book/<paper>/{name}.md and list it"]
+    chapter = find(name)
+    found = faults(source(chapter))
+    if not any(item.get("chapter") == chapter for paper in register() for item in paper["items"]):
+        found.append(f"book/statements.yml: no item has `chapter: {chapter}`")
+    if chapter not in finished():
+        found.append(f"book/statements.yml: `finished` does not list {chapter}")
+    if not any(chapter in mutant.chapters for mutant in written("near")):
+        found.append(f"{LISTS}/near.yml: no mutant names {chapter}: write one for each of its claims")
+    return found
+
+
+def block(chapter):
+    """Return the seeds to confirm a chapter with, ``1000:1019``; None where its code has been confirmed."""
+    old = fresh_seeds.recorded().get(chapter)
+    if old and old["code"] == recorded_hash(chapter):
+        return None
+    first = old["block"][1] + 1 if old and old["block"] else fresh_seeds.FIRST
+    return f"{first}:{first + SEEDS - 1}"
+
+
+def list_values(lines):
+    """Write lines on accepted values into the changelog, under a heading of their own in its first section."""
+    text = CHANGELOG.read_text("utf-8")
+    if HEADING not in text:
+        text = text.replace("## [Unreleased]\n", f"## [Unreleased]\n\n{HEADING}\n", 1)
+    listed = "".join(f"- {line}\n" for line in lines if line not in text)
+    CHANGELOG.write_text(text.replace(f"{HEADING}\n", f"{HEADING}\n{listed}", 1), "utf-8")
+
+
+def make(*words):
+    """Call make; end with its status where it fails."""
+    print(f"make {' '.join(words)}", flush=True)
+    if status := subprocess.run(["make", *words], check=False).returncode:
+        sys.exit(status)
+
+
+def main():
+    """Publish the chapter that NAME names."""
+    make_env.check()
+    name = os.environ.pop("NAME", "")
+    if lines := missing(name):
+        raise BookError("\n".join(lines))
+    chapter = find(name)
+    if seeds := block(chapter):
+        make("sweep", f"NAME={chapter}", f"SEEDS={seeds}", "RECORD=1")
+    make("roundings", f"NAME={chapter}", "RECORD=1")
+    make("mutants", f"NAME={chapter}", "RECORD=1")
+    make("ledger")
+    list_values(differences())
+    make("accept")
+    make("book")
+    print(f"{chapter} is published: look at its page, then commit what changed")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BookError as error:
+        sys.exit(str(error))
