@@ -18,7 +18,7 @@ from lib import ledger as table
 # pytest-xdist gives each class below to one worker, and the rest to another.
 from workflow.book import catalogue, dependencies, ledger
 from workflow.commands import data
-from workflow.site import check, chips, corrections, markup, rows, runs, scoreboard
+from workflow.site import check, chips, corrections, rows, runs, scoreboard
 
 ROOT = Path(__file__).parents[1]
 
@@ -133,13 +133,8 @@ def inside(tmp_path, monkeypatch):
     return Book(tmp_path).add("good")
 
 
-def test_words_shared_with_the_library_are_the_same():
-    assert ledger.MIME == table.MIME
-    assert list(ledger.PLURAL) == list(table.VERDICTS) == list(markup.SIGNS)
-    assert markup.SIGNS == table.VERDICTS
-    assert markup.RELATIONS == table.RELATIONS
+def test_fields_of_the_ledger_are_those_of_a_row():
     assert {*ledger.FIELDS, "name"} == {field.name for field in dataclasses.fields(table.Row)}
-    assert set(ledger.HELD) == {verdict for verdict, sign in table.VERDICTS.items() if sign in "✓✎"}
 
 
 class TestWholeBook:

@@ -11,29 +11,15 @@ from platform import python_version
 
 from packaging.requirements import Requirement
 
+from lib.ledger import MIME, PLURAL
 from workflow.book.catalogue import BookError, chapters, json_of, yaml_of
 from workflow.book.dependencies import PROJECT
 
-# Also in lib/ledger.py, which writes it; importing that here would load torch for every chapter only to read a word.
-MIME = "application/vnd.what-attention-selects.claims+json"
 FIELDS = (
     "paper", "item", "statement", "quote", "kind", "of", "source", "set", "measured", "interval", "bound", "relation",
     "tolerance", "smallest_effect", "recorded", "verdict", "breaks", "plants", "needs", "note",
 )  # fmt: skip
 REPORT = ("chapter", "parameters", "changed", "threads", "cpu", "rows")  # what a run must have left
-PLURAL = {  # of each verdict, best first; one of them and several
-    "reproduced": ("reproduced", "reproduced"),
-    "corrected": ("corrected", "corrected"),
-    "holds": ("holds", "hold"),
-    "fails as it must": ("control fails as it must", "controls fail as they must"),
-    "effect found": ("planted effect found", "planted effects found"),
-    "undecided": ("undecided", "undecided"),
-    "not reproduced": ("not reproduced", "not reproduced"),
-    "fails": ("fails", "fail"),
-    "did not fail": ("control did not fail", "controls did not fail"),
-    "effect missed": ("planted effect missed", "planted effects missed"),
-}
-HELD = ("reproduced", "corrected", "holds", "fails as it must", "effect found")
 STATEMENTS = "book/statements.yml"
 LEDGER, LOCK = Path("build/ledger.json"), Path("book/ledger.lock.json")
 SPREADS = Path("book/roundings.json")  # how far each number moved when the arithmetic rounded otherwise: roundings.py

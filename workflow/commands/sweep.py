@@ -14,10 +14,10 @@ import statistics
 import sys
 from pathlib import Path
 
+from lib.ledger import HELD
 from workflow.book import fresh_seeds, make_env, parameters
 from workflow.book.catalogue import BookError, chapters, find, read, write_whole, yaml_of
 from workflow.book.dependencies import recorded_hash
-from workflow.book.ledger import HELD
 from workflow.run.chapter import fit, label, places_of
 from workflow.run.notebook import FULL, time_limit
 from workflow.run.snakemake import INTERRUPTED, alone, carry_out

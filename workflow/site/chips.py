@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from lib.ledger import PLURAL
 from workflow.book.catalogue import json_of, lines_of
-from workflow.book.ledger import PLURAL, register, rows_of
+from workflow.book.ledger import register, rows_of
 from workflow.site.evidence import ROBUSTNESS, optional, seeds
-from workflow.site.markup import SIGNS
+from workflow.site.markup import VERDICTS
 
 PLACES = {"claim": "evidence", "control": "what-breaks-it"}
 
@@ -38,7 +39,7 @@ def _counted(rows):
         found = [row for row in rows if row["verdict"] == verdict]
         if found:
             words = several if len(found) > 1 else one
-            yield verdict, f"{SIGNS[verdict]} {len(found)} {words}", PLACES[found[0]["kind"]]
+            yield verdict, f"{VERDICTS[verdict]} {len(found)} {words}", PLACES[found[0]["kind"]]
 
 
 def seeds_in_short(chapter, rows):

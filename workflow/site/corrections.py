@@ -4,15 +4,9 @@ from pathlib import Path
 
 from workflow.book.catalogue import yaml_of
 from workflow.book.ledger import register
-from workflow.site import drawings, landing_page
+from workflow.site.markup import Number, called, escaped, filled, link, numbers
 
 PAGE = Path("book/corrections.yml")
-DRAWN = {
-    "flat_loss": lambda: (drawings.flat_loss(), {}),
-    "opposite_inputs": lambda: (drawings.opposite_inputs(), {}),
-    "finite_end": drawings.finite_end,
-    "ratio_turns": drawings.ratio_turns,
-}
 
 
 def sentences(rows):
@@ -26,37 +20,26 @@ def sentences(rows):
 
 def sections(rows):
     """Return a section for each printed sentence that needs a change."""
-    told = yaml_of(PAGE) if PAGE.exists() else []
+    entries = yaml_of(PAGE) if PAGE.exists() else []
     names = {paper["arxiv"]: paper["short"] for paper in register()}
-    blocks = []
-    for number, ((paper, quote), changed) in enumerate(sentences(rows).items(), 1):
-        entry = next((one for one in told if quote.startswith(one["begins"])), {})
-        blocks.append(_section(number, quote, names[paper], changed, entry))
-    return "\n".join(blocks) or "No printed sentence needs one.\n"
+    found = []
+    for (paper, quote), changed in sentences(rows).items():
+        entry = next((one for one in entries if quote.startswith(one["begins"])), {})
+        if entry:
+            from workflow.site.drawings import drawn  # with torch: seconds, which a page without drawings is spared
 
-
-def _section(number, quote, paper, rows, entry):
-    from workflow.site.markup import called, escaped, link, numbers
-
-    items = escaped(", ".join(dict.fromkeys(called(row) for row in rows)))
-    notes = " ".join(dict.fromkeys(escaped(row["note"]) for row in rows))
-    measured = "\n".join(f"- {escaped(row['statement'])}: {numbers(row)}." for row in rows)
-    blocks = [
-        f"## {number}. {entry.get('title', items)}",
-        f"{items}, *{escaped(paper)}*, as printed:",
-        f"> {escaped(quote)}",
-        f"**What it needs.** {entry.get('needs', notes)}",
-        *_example(number, entry),
-        f"**Measured** in {' and '.join(map(link, dict.fromkeys(row['chapter'] for row in rows)))}:",
-        measured,
-    ]
-    return "\n\n".join(blocks) + "\n"
-
-
-def _example(number, entry):
-    """Yield the smallest example and its drawing; nothing for a sentence that the page does not know yet."""
-    if entry:
-        drawing, told = DRAWN[entry["drawing"]]()
-        told = {name: landing_page.Number(value) for name, value in told.items()}
-        yield f"**The smallest example.** {entry['example'].format(**told)}"
-        yield landing_page.figure(drawing, entry["caption"].format(**told), f"fig-correction-{number}").rstrip()
+            told = {name: Number(value) for name, value in drawn(entry["drawing"])[1].items()}
+            entry |= {part: entry[part].format(**told) for part in ("example", "caption")}
+        items = escaped(", ".join(dict.fromkeys(map(called, changed))))
+        about = {
+            "title": items,
+            "needs": " ".join(dict.fromkeys(escaped(row["note"]) for row in changed)),
+            "drawing": None,
+            "called": items,
+            "paper": escaped(names[paper]),
+            "quote": escaped(quote),
+            "chapters": map(link, dict.fromkeys(row["chapter"] for row in changed)),
+            "measured": [f"{escaped(row['statement'])}: {numbers(row)}" for row in changed],
+        }
+        found.append(about | entry)
+    return filled("corrections", sections=found)

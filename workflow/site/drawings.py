@@ -1,273 +1,182 @@
-"""Drawings of the pages around the chapters: computed while the site is staged, as SVG in the colours of the page.
+"""Drawings of the pages around the chapters: matplotlib in the book's style, computed while the site is staged.
 
-Each returns one ``<svg>`` that is 360 units wide, so that its text is as large on a phone as the page's own; classes
-take their colours from ``book/_static/pages.css``, which has a light and a dark set.
+Each function returns a figure and the numbers that its caption states.
 """
 
-import html
+import io
 import math
-import sys
-from pathlib import Path
+from functools import cache
 
-WIDTH = 360
+import matplotlib.pyplot as plt
+import torch
 
+from lib.datasets import figure_1, figure_3
+from lib.descent import normalised, run
+from lib.figures import BLUE, FAINT, INK, KINDS, MUTED, PAPER, VERMILION, WIDTH, dots, theme
+from lib.joint import JointProblem
+from lib.joint_paths import joint_limit
+from lib.losses import by_name, cubic
+from lib.problem import from_tokens
+from lib.selection import optimal_tokens, selected_tokens
+from lib.separators import att_svm
+from workflow.site import speed
 
-def svg(height, label, *parts, width=WIDTH):
-    """Return a drawing with the words that stand for it where it cannot be seen."""
-    return (
-        f'<svg class="drawing" viewBox="0 0 {width} {height:g}" style="--width: {width}px" role="img" '
-        f'aria-label="{html.escape(label)}">{"".join(parts)}</svg>'
-    )
-
-
-def line(points, kind):
-    """Return a curve through points."""
-    through = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return f'<polyline class="{kind}" points="{through}"/>'
-
-
-def dot(x, y, radius, kind):
-    """Return a circle."""
-    return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}"/>'
+ARROW = {"arrowstyle": "-|>", "lw": 2, "shrinkA": 0, "shrinkB": 0}
+BEST, LOCAL = KINDS["global"], KINDS["local"]
 
 
-def box(x, y, width, height, kind):
-    """Return a bar."""
-    return (
-        f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{max(width, 0.8):.1f}" height="{max(height, 0.8):.1f}"/>'
-    )
-
-
-def words(x, y, text, kind="", anchor="start"):
-    """Return a label; ``a_b`` sets b as an index of a."""
-    name, _, index = text.partition("_")
-    low = f'<tspan dy="3" font-size="9">{html.escape(index)}</tspan>' if index else ""
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{html.escape(name)}{low}</text>'
-
-
-def arrow(start, end, kind):
-    """Return a line with a head."""
-    angle = math.atan2(end[1] - start[1], end[0] - start[0])
-    wings = [(end[0] - 8 * math.cos(angle + turn), end[1] - 8 * math.sin(angle + turn)) for turn in (0.4, -0.4)]
-    return line([start, end], kind) + line([wings[0], end, wings[1]], kind)
-
-
-def plane(left, right, bottom, top, x, y, width):
-    """Return the map from a window of the plane to a place of the drawing, both with equal scales, and its height."""
-    scale = width / (right - left)
-    return (lambda a, b: (x + (a - left) * scale, y + (top - b) * scale)), (top - bottom) * scale
-
-
-def inside(points, window):
-    """Return the first points of a path, as many as a curve needs, up to the one where it leaves the window."""
-    left, right, bottom, top = window
-    kept = []
-    for a, b in points:
-        kept.append((a, b))
-        if not (left <= a <= right and bottom <= b <= top):
-            break
-    every = max(1, len(kept) // 120)
-    return [*kept[:-1:every], kept[-1]]
-
-
-def library():
-    """Let this process import the library that stands beside the workflow."""
-    root = str(Path(__file__).parents[1])
-    if root not in sys.path:
-        sys.path.insert(0, root)
+@cache
+def drawn(name):
+    """Return a drawing as the text of an SVG file, and the numbers that its caption states."""
+    theme()
+    figure, told = DRAWINGS[name]()
+    file = io.StringIO()
+    figure.savefig(file, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    return file.getvalue(), told
 
 
 def selection():
-    """Return the picture of the first page with its numbers: one input, six starts, and what attention does."""
-    library()
-    import torch
-
-    from lib.datasets import figure_1
-    from lib.descent import normalised, run
-    from lib.losses import by_name
-    from lib.problem import from_tokens
-    from lib.selection import optimal_tokens, selected_tokens
-    from lib.separators import att_svm
-
+    """Draw one input and the runs from six starts, and attention along one of them."""
     problem = from_tokens(*figure_1("b"))
-    spots = torch.tensor([1.0, 0.5, 0.0, -0.5, -1.0, -1.5], dtype=problem.keys.dtype)
-    starts = torch.stack([torch.zeros_like(spots), spots, torch.zeros_like(spots)], dim=-1)
-    path = run(problem, by_name("logistic"), starts, normalised(0.1), 1000)
-    ends, best = selected_tokens(problem, path.theta[-1])[:, 0].tolist(), int(optimal_tokens(problem)[0])
-    rays = [att_svm(problem, torch.tensor([token])).theta[:2].tolist() for token in sorted(set(ends))]
-    steps, middle = [0, 20, 100], int(spots.abs().argmin())
-    shares = [problem.attention(path.theta[step, middle])[0].tolist() for step in steps]
-    tokens = list(zip(problem.keys[0, :, :2].tolist(), problem.scores[0].tolist(), strict=True))
-    above, height = _paths(tokens, path.theta[..., :2].transpose(0, 1).tolist(), ends, best, rays)
-    label = (
-        "The plane of keys with three tokens. Paths of a query from several starts bend onto one of two dashed rays. "
-        "Below, the attention on the three tokens along one path: first equal, in the end all on the best one."
-    )
-    drawing = svg(height + 100, label, *above, *_shares(shares, steps, best, height + 78))
-    numbers = {"starts": len(ends), "best": ends.count(best), "other": len(ends) - ends.count(best)}
-    return drawing, numbers | {"before": shares[0][best], "after": shares[-1][best], "steps": steps}
-
-
-def _paths(tokens, paths, ends, best, rays):
-    """Return the parts of the plane above, and its height."""
-    window = (-1.9, 5.1, -1.9, 4.2)
-    at, height = plane(*window, 0, 0, WIDTH)
-    parts = []
-    for x, y in rays:
-        end = inside([(0.06 * k * x, 0.06 * k * y) for k in range(101)], window)[-1]
-        parts.append(line([at(0, 0), at(*end)], "ray"))
-    for points, end in zip(paths, ends, strict=True):
-        parts.append(
-            line([at(*point) for point in inside(points, window)], "path best" if end == best else "path other")
-        )
-        parts.append(dot(*at(*points[0]), 3, "start"))
-    for k, (key, score) in enumerate(tokens):
-        x, y = at(*key)
-        parts.append(dot(x, y, 6, "token best" if k == best else "token other" if k in ends else "token"))
-        place = (x + 8, y + 17, "start") if key[1] == 0 < key[0] else (x - 10, y + 4, "end")
-        parts.append(words(*place[:2], f"score {score:.2g}", anchor=place[2]))
-    return parts, height
-
-
-def _shares(shares, steps, best, foot):
-    """Yield the bars of attention at each of three steps."""
-    for k, (step, row) in enumerate(zip(steps, shares, strict=True)):
-        yield words(60 + 120 * k, foot + 16, f"step {step}", anchor="middle")
-        for token, share in enumerate(row):
-            kind = "bar best" if token == best else "bar"
-            yield box(28 + 120 * k + 22 * token, foot - 56 * share, 18, 56 * share, kind)
+    heights = torch.tensor([1.0, 0.5, 0.0, -0.5, -1.0, -1.5], dtype=problem.keys.dtype)
+    starts = torch.stack([torch.zeros_like(heights), heights, torch.zeros_like(heights)], dim=-1)
+    path = run(problem, by_name("logistic"), starts, normalised(0.1), 1000).theta
+    ends, best = selected_tokens(problem, path[-1])[:, 0].tolist(), int(optimal_tokens(problem)[0])
+    figure, axes = plt.subplot_mosaic("aaa;bcd", figsize=(WIDTH, 4.9), height_ratios=(4, 1))
+    plane = axes["a"]
+    plane.set(xlim=(-1.9, 5.1), ylim=(-1.8, 3.6), aspect="equal")
+    plane.set_axis_off()
+    for token in sorted(set(ends)):
+        along = att_svm(problem, torch.tensor([token])).theta[:2].tolist()
+        plane.plot(*([0, 9 * part] for part in along), "--", color=INK, lw=1.4)
+    for points, end in zip(path[..., :2].unbind(1), ends, strict=True):
+        plane.plot(*points.T, color=BEST if end == best else LOCAL)
+    plane.scatter(*starts[:, :2].T, s=28, facecolor=PAPER, edgecolor=INK, lw=1.2, zorder=3)
+    for k, (key, score) in enumerate(zip(problem.keys[0, :, :2].tolist(), problem.scores[0].tolist(), strict=True)):
+        colour = BEST if k == best else LOCAL if k in ends else MUTED
+        plane.scatter(*key, s=190 if k == best else 70, marker="*" if k == best else "s", color=colour, zorder=4)
+        aside = {"xytext": (8, 8), "ha": "left"} if key[0] > 0 else {"xytext": (-11, -4), "ha": "right"}
+        plane.annotate(f"score {score:.2g}", key, textcoords="offset points", color=colour, **aside)
+    steps, middle = (0, 20, 100), int(heights.abs().argmin())
+    shares = [problem.attention(path[step, middle])[0].tolist() for step in steps]
+    for panel, step, share in zip("bcd", steps, shares, strict=True):
+        axes[panel].bar(range(len(share)), share, color=[BEST if k == best else MUTED for k in range(len(share))])
+        axes[panel].set(ylim=(0, 1), xlim=(-1.5, len(share) + 0.5), xticks=[], yticks=[], xlabel=f"step {step}")
+        axes[panel].spines["left"].set_visible(False)
+    told = {"starts": len(ends), "best": ends.count(best), "other": len(ends) - ends.count(best)}
+    return figure, told | {"before": shares[0][best], "after": shares[-1][best], "steps": steps}
 
 
 def tokens():
-    """Return the drawing of the page on notation: keys and query, logits, attention, scores, and the token selected."""
-    keys, query, scores = [(0.9, 1.3), (1.6, 0.3), (-0.6, 1.0), (-0.8, -0.5)], (1.6, 2.0), (1.0, 0.4, 0.4, 0.2)
-    logits = [a * query[0] + b * query[1] for a, b in keys]
-    weights = [math.exp(logit) for logit in logits]
-    attention = [weight / sum(weights) for weight in weights]
-    chosen = attention.index(max(attention))
-    at, height = plane(-1.3, 2.2, -1.1, 2.2, 0, 24, 152)
-    parts = [words(0, 14, "keys and query", "head")]
-    parts += [line([at(-1.3, 0), at(2.2, 0)], "axis"), line([at(0, -1.1), at(0, 2.2)], "axis")]
-    along = sum(part**2 for part in query)
-    for k, (key, logit) in enumerate(zip(keys, logits, strict=True)):
-        (x, y), kind = at(*key), "token best" if k == chosen else "token"
-        parts += [line([(x, y), at(query[0] * logit / along, query[1] * logit / along)], "thin"), dot(x, y, 6, kind)]
-        parts.append(words(x + 9, y + 12, f"k_{k + 1}"))
-    parts += [arrow(at(0, 0), at(*query), "query"), words(*at(query[0] + 0.12, query[1] - 0.1), "p", "query")]
-    for x, name, values, unit in (
-        (180, "logits", logits, 7),
-        (246, "attention", attention, 52),
-        (322, "scores", scores, 26),
-    ):
-        parts.append(words(x, 14, name, "head"))
-        parts += _bars(x + (16 if min(values) < 0 else 0), values, unit, chosen)
-    parts += [words(172, 48 + 32 * k, str(k + 1), "small", "end") for k in range(len(keys))]
-    below = max(24 + height, 38 + 32 * len(keys)) + 22
-    parts += [words(0, below, "attention selects"), words(110, below, f"token {chosen + 1}", "query")]
-    label = (
-        "Left: the plane with four keys and the query p; a key's logit is how far it reaches along p, times its "
-        "length. Right, a row for each token: logit, attention, score. The token with the largest logit has most "
-        "of the attention."
-    )
-    return svg(below + 8, label, *parts)
-
-
-def _bars(x, values, unit, chosen):
-    """Yield a column of bars with their numbers under them."""
-    for k, value in enumerate(values):
-        length, y = unit * abs(value), 38 + 32 * k
-        yield box(x - (length if value < 0 else 0), y, length, 11, "bar best" if k == chosen else "bar")
-        yield words(x, y + 23, f"{value:.2f}", "small")
-
-
-def chart(x, y, width, height, across, up):
-    """Return the map from numbers to a place of the drawing, and its two axes."""
-    (left, right), (bottom, top) = across, up
-
-    def at(a, b):
-        return x + width * (a - left) / (right - left), y + height * (top - b) / (top - bottom)
-
-    return at, line([(x, y), (x, y + height), (x + width, y + height)], "axis")
+    """Draw keys and query, logits, attention, scores, and the token that attention selects."""
+    keys, query = torch.tensor([(0.9, 1.3), (1.6, 0.3), (-0.6, 1.0), (-0.8, -0.5)]), torch.tensor((1.6, 2.0))
+    logits, scores = keys @ query, torch.tensor((1.0, 0.4, 0.4, 0.2))
+    chosen, names = int(logits.argmax()), [f"$k_{k + 1}$" for k in range(len(keys))]
+    colours = [BEST if k == chosen else MUTED for k in range(len(keys))]
+    figure, (plane, *columns) = plt.subplots(1, 4, figsize=(WIDTH, 2.5), width_ratios=(2.9, 1, 1, 1))
+    plane.axhline(0, color=FAINT, lw=1, zorder=0)
+    plane.axvline(0, color=FAINT, lw=1, zorder=0)
+    plane.scatter(*keys.T, s=70, color=colours, zorder=3)
+    for k, (key, foot) in enumerate(zip(keys, logits[:, None] * query / (query @ query), strict=True)):
+        plane.plot(*torch.stack([key, foot]).T, color=MUTED, lw=0.8)
+        plane.annotate(names[k], key.tolist(), (7, -11 if key[0] > 0 else 3), textcoords="offset points")
+    plane.annotate("", query.tolist(), (0, 0), arrowprops=ARROW | {"color": BLUE})
+    plane.annotate("$p$", query.tolist(), (4, 0), textcoords="offset points", color=BLUE)
+    plane.set(xlim=(-1.3, 2.3), ylim=(-1.3, 2.5), aspect="equal", title="keys, query")
+    plane.set_axis_off()
+    shown = {"logits": logits, "attention": logits.softmax(0), "scores": scores}
+    for ax, (name, values) in zip(columns, shown.items(), strict=True):
+        for k, value in enumerate(values.tolist()):
+            ax.barh(k, value, 0.35, color=colours[k])
+            ax.annotate(f"{value:.2f}", (0, k + 0.2), (0, -3), textcoords="offset points", va="top")
+        ax.set(ylim=(len(keys) - 0.2, -0.4), xticks=[], yticks=[], title=name)
+        ax.spines[:].set_visible(False)
+    columns[0].set_yticks(range(len(keys)), names)
+    columns[0].tick_params(length=0)
+    return figure, {"chosen": chosen + 1, "attention": logits.softmax(0)[chosen].item()}
 
 
 def flat_loss():
-    """Return a loss that is strictly decreasing and flat at one point: -(u - 1/2)^3."""
-    at, axes = chart(40, 12, 300, 140, (0, 1), (-0.13, 0.13))
-    curve = [(k / 60, -((k / 60 - 0.5) ** 3)) for k in range(61)]
-    parts = [axes, line([at(*point) for point in curve], "path best"), line([at(0.3, 0), at(0.7, 0)], "path other")]
-    parts += [dot(*at(0.5, 0), 5, "token other"), words(*at(0.46, 0.035), "slope 0: descent stops", "other")]
-    parts += [words(190, 170, "score reached, u", anchor="middle"), words(34, 20, "loss", anchor="end")]
-    return svg(178, "A curve that falls everywhere, and is level at its middle, where descent stops.", *parts)
+    """Draw a loss that is strictly decreasing and flat at one point."""
+    u, flat = torch.linspace(0, 1, 61, dtype=torch.float64), 0.5
+    figure, ax = plt.subplots(figsize=(WIDTH, 2.3))
+    ax.plot(u, cubic(flat).value(u), color=BLUE)
+    ax.plot([flat - 0.2, flat, flat + 0.2], [0, 0, 0], "o-", markevery=[1], color=VERMILION)
+    ax.annotate("slope 0: descent stops", (flat, 0), (0, 9), textcoords="offset points", color=VERMILION)
+    ax.set(xlabel="score reached, $u$", ylabel="loss", yticks=[0])
+    return figure, {}
 
 
 def opposite_inputs():
-    """Return two inputs whose constraints exclude each other: what helps one harms the other."""
-    at, height = plane(-1.8, 1.8, -0.8, 0.8, 0, 8, WIDTH)
-    parts = [line([at(0, -0.8), at(0, 0.8)], "ray"), dot(*at(0, 0), 5, "token")]
-    for side, name, kind in ((1, "input 1", "best"), (-1, "input 2", "other")):
-        parts += [arrow(at(0, 0), at(1.02 * side, 0), f"path {kind}"), dot(*at(1.1 * side, 0), 6, f"token {kind}")]
-        parts.append(words(*at(1.1 * side, 0.25), f"{name}: best key", kind, "middle"))
-    parts.append(words(180, height + 22, "no p is ahead on both: ATT-SVM has no solution", anchor="middle"))
-    return svg(
-        height + 32, "Two best keys on opposite sides of the origin, where the other token of each input lies.", *parts
-    )
+    """Draw two inputs whose constraints exclude each other: what helps one harms the other."""
+    figure, ax = plt.subplots(figsize=(WIDTH, 0.8))
+    ax.plot(0, 0, "o", color=MUTED, ms=8, zorder=4)
+    for key, name, colour in ((1, "input 1", BLUE), (-1, "input 2", VERMILION)):
+        ax.annotate("", (0.93 * key, 0), (0, 0), arrowprops=ARROW | {"color": colour})
+        ax.plot(key, 0, "o", color=colour, ms=8)
+        ax.annotate(f"{name}: best key", (key, 0), (0, 12), textcoords="offset points", color=colour, ha="center")
+    ax.annotate("other tokens", (0, 0), (0, -20), textcoords="offset points", color=MUTED, ha="center")
+    ax.set(xlim=(-1.6, 1.6), ylim=(-1, 1))
+    ax.set_axis_off()
+    return figure, {}
 
 
 def finite_end():
-    """Return two inputs whose pulls on p balance where attention is saturated, and the drawing of their sizes.
+    """Draw the pulls of two inputs on p, which balance where attention is saturated.
 
     Width one, exponential loss in the limit: input 1 pulls p upwards like 2 e^(-2p), input 2 downwards like g e^(-p).
     """
     gap = 1e-5
     balance = math.log(2 / gap)
-    at, axes = chart(46, 12, 290, 150, (6, 18), (-16, -4))
-    ends = (6, 18)
-    up = [(p, (math.log(2) - 2 * p) / math.log(10)) for p in ends]
-    down = [(p, (math.log(gap) - p) / math.log(10)) for p in ends]
-    y = (math.log(gap) - balance) / math.log(10)
-    parts = [axes, line([at(*point) for point in up], "path best"), line([at(*point) for point in down], "path other")]
-    parts += [line([at(balance, y), at(balance, -16)], "thin"), dot(*at(balance, y), 5, "token")]
-    parts += [words(*at(7.2, -5.6), "input 1 pulls up", "best"), words(*at(6.2, -10.2), "input 2 pulls down", "other")]
-    parts += [words(*at(balance + 0.3, y + 0.4), f"p stays at {balance:.1f}"), words(42, 24, "1e-4", "small", "end")]
-    parts += [words(42, 164, "1e-16", "small", "end"), words(190, 182, "p", anchor="middle")]
-    parts += [words(46, 176, "6", "small"), words(336, 176, "18", "small", "end")]
-    least = 1 / (1 + math.exp(-balance))
-    drawing = svg(
-        190,
-        "Two falling lines that cross: the pull of input 1 is the larger to the left, that of input 2 to the right.",
-        *parts,
-    )
-    return drawing, {"norm": balance, "attention": least}
+    p = torch.linspace(6, 18, 2, dtype=torch.float64)
+    figure, ax = plt.subplots(figsize=(WIDTH, 2.6))
+    for pull, name, colour, aside in (
+        (2 * (-2 * p).exp(), "input 1 pulls up", BLUE, (14, 0)),
+        (gap * (-p).exp(), "input 2 pulls down", VERMILION, (6, -44)),
+    ):
+        ax.semilogy(p, pull, color=colour)
+        ax.annotate(name, (p[0].item(), pull[0].item()), aside, textcoords="offset points", color=colour)
+    both = gap * math.exp(-balance)
+    ax.vlines(balance, 0, both, color=MUTED, lw=1)
+    ax.plot(balance, both, "o", color=INK)
+    ax.annotate(f"$p$ stays at {balance:.1f}", (balance, both), (6, 4), textcoords="offset points")
+    ax.set(xlabel="$p$", ylabel="pull")
+    return figure, {"norm": balance, "attention": 1 / (1 + math.exp(-balance))}
 
 
 def ratio_turns():
-    """Return how the limit of the prompt turns with the ratio of the two radii, on the data of Figure 3(b)."""
-    library()
-    from lib.datasets import figure_3
-    from lib.joint import JointProblem
-    from lib.joint_paths import joint_limit
-
+    """Draw how the limit of the prompt turns with the ratio of the two radii, on the data of Figure 3(b)."""
     problem, selected = JointProblem(*figure_3("b")), [1, 1, 1]
     ratios = [k / 20 for k in range(41)]
     prompts = [joint_limit(problem, selected, ratio).prompt.tolist() for ratio in [*ratios, math.inf]]
     *angles, last = [math.degrees(math.atan2(up, along)) for along, up in prompts]
     limits = [abs(angle - last) for angle in angles]
     threshold = float(joint_limit(problem, selected, 0.0).threshold)
-    top = max(limits)
-    at, axes = chart(46, 14, 290, 140, (0, 2), (0, 1.15 * top))
-    parts = [axes, line([at(*point) for point in zip(ratios, limits, strict=True)], "path best")]
-    parts += [
-        dot(*at(threshold, 0), 5, "token other"),
-        words(*at(threshold + 0.05, 0.07 * top), f"c = {threshold:g}", "other"),
-    ]
-    parts += [
-        words(*at(0.1, top), "p_mm"),
-        words(*at(1.7, 0.07 * top), "p_rel"),
-        words(42, 24, f"{top:.0f}°", "small", "end"),
-    ]
-    parts += [
-        words(42, 158, "0°", "small", "end"),
-        words(190, 174, "ratio c of the radii, head to prompt", anchor="middle"),
-    ]
-    drawing = svg(182, "The angle of the limit falls as the ratio grows, and is zero from a threshold on.", *parts)
-    return drawing, {"threshold": threshold, "angle": top}
+    figure, ax = plt.subplots(figsize=(WIDTH, 2.6))
+    ax.plot(ratios, limits, color=BLUE)
+    ax.plot(threshold, 0, "o", color=VERMILION)
+    ax.annotate(f"$c = {threshold:g}$", (threshold, 0), (4, 8), textcoords="offset points", color=VERMILION)
+    ax.annotate(r"$p_{\mathrm{mm}}$", (ratios[0], limits[0]), (10, 0), textcoords="offset points")
+    ax.annotate(r"$p_{\mathrm{rel}}$", (ratios[-1], limits[-1]), (-14, 8), textcoords="offset points")
+    ax.set(xlabel="ratio $c$ of the radii, head to prompt", ylabel="angle to $p_{\\mathrm{rel}}$, degrees")
+    return figure, {"threshold": threshold, "angle": max(limits)}
+
+
+def times():
+    """Draw the works of the page on speed, a line each, a mark for each style."""
+    works = speed.works(speed.recorded())
+    kinds = {style: name for style, name in speed.STYLES.items() if style != "all cores"}
+    series = {name: [one.get(style, math.nan) for one in works.values()] for style, name in kinds.items()}
+    figure = dots([""] * len(works), series, "seconds of a unit")
+    figure.set_size_inches(WIDTH, 0.55 * len(works) + 1.6)
+    ax = figure.axes[0]
+    for place, title in enumerate(works):  # too long to stand beside the line on a phone
+        ax.annotate(title, (0, place), (0, 8), xycoords=("axes fraction", "data"), textcoords="offset points")
+    ax.set(xscale="log", yticks=[], ylim=(len(works) - 0.6, -0.9))
+    ax.spines["left"].set_visible(False)
+    return figure, {}
+
+
+DRAWINGS = {draw.__name__: draw for draw in
+            (selection, tokens, flat_loss, opposite_inputs, finite_end, ratio_turns, times)}  # fmt: skip

@@ -5,7 +5,8 @@ import re
 
 from workflow.book.catalogue import json_of, pages, text_of
 from workflow.book.ledger import LEDGER, ledger
-from workflow.site import corrections, drawings, landing_page, rows, runs, scoreboard
+from workflow.site import corrections, landing_page, rows, runs, scoreboard, speed
+from workflow.site.markup import filled
 
 MADE = {
     "totals": scoreboard.totals,
@@ -18,16 +19,26 @@ MADE = {
     "clone": runs.clone,
     "edition": runs.edition,
     "book_map": lambda: landing_page.book_map(ledger()),
-    "picture": landing_page.picture,
+    "picture": lambda: filled("picture", **_drawn("selection")[1]),
     "ends": landing_page.ends,
     "cite": landing_page.cite,
     "findings": lambda: landing_page.findings(ledger()),
-    "tokens": lambda: landing_page.raw(drawings.tokens()),
+    "tokens": lambda: filled("tokens", **_drawn("tokens")[1]),
+    "speed": lambda: speed.page(speed.recorded()),
 }
 
 
 def texts():
-    """Return the texts that some page includes: name of the file -> text."""
+    """Return the texts that some page includes, and the drawings that these show: name of the file -> text."""
     asked = set(re.findall(r"_generated/(\w+)\.md", "".join(text_of(page + ".md") for page in pages())))
     made = {f"{name}.md": make() for name, make in MADE.items() if name in asked}
+    shown = set(re.findall(r"_generated/(\w+)\.svg", "".join(made.values())))
+    made |= {f"{name}.svg": landing_page.ends_drawing() if name == "ends" else _drawn(name)[0] for name in shown}
     return made | runs.records() | {LEDGER.name: json.dumps(json_of(LEDGER), ensure_ascii=False)}
+
+
+def _drawn(name):
+    """Return a drawing and its numbers, importing torch and matplotlib only where a page has one."""
+    from workflow.site.drawings import drawn
+
+    return drawn(name)

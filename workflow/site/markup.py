@@ -1,23 +1,33 @@
 """Write the pieces that generated pages are made of, as MyST: tables, links, verdicts, numbers."""
 
 from collections import Counter
+from pathlib import Path
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from lib.ledger import PLURAL, RELATIONS, VERDICTS
 from workflow.book.catalogue import source, title
-from workflow.book.ledger import PLURAL, register
+from workflow.book.ledger import register
 
-SIGNS = {  # those of lib/ledger.py
-    "reproduced": "✓",
-    "corrected": "✎",
-    "holds": "✓",
-    "fails as it must": "✓",
-    "effect found": "✓",
-    "undecided": "?",
-    "not reproduced": "✗",
-    "fails": "✗",
-    "did not fail": "✗",
-    "effect missed": "✗",
-}
-RELATIONS = {"<=": "≤", ">=": "≥", "==": "="}
+TEMPLATES = Environment(  # Markdown needs no escapes of HTML
+    loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=False, undefined=StrictUndefined,
+    trim_blocks=True, lstrip_blocks=True,
+)  # fmt: skip
+
+
+class Number(float):
+    """A measured number, which the format ``tex`` writes with a power of ten."""
+
+    def __format__(self, spec):
+        if spec != "tex":
+            return float.__format__(self, spec)
+        digits, _, power = f"{float(self):.1e}".partition("e")
+        return f"{digits} \\cdot 10^{{{int(power)}}}"
+
+
+def filled(template, **data):
+    """Return a template with its data."""
+    return TEMPLATES.get_template(f"{template}.md").render(data) + "\n"
 
 
 def styled(text, verdict):
@@ -30,7 +40,7 @@ def bar(rows):
     counts = Counter(row["verdict"] for row in rows if row["verdict"])
     found = [verdict for verdict in PLURAL if counts[verdict]]
     blocks = "".join(styled("▮" * counts[verdict], verdict) for verdict in found)
-    return f"{blocks} {' '.join(f'{counts[verdict]}&nbsp;{SIGNS[verdict]}' for verdict in found)}" if found else "–"
+    return f"{blocks} {' '.join(f'{counts[verdict]}&nbsp;{VERDICTS[verdict]}' for verdict in found)}" if found else "–"
 
 
 def escaped(text):

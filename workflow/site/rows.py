@@ -5,7 +5,7 @@ from pathlib import Path
 from workflow.book.catalogue import BookError, chapters, yaml_of
 from workflow.book.ledger import finished, is_noise, ledger
 from workflow.site.evidence import mutants, seeds
-from workflow.site.markup import SIGNS, called, escaped, link, numbers, styled, table
+from workflow.site.markup import VERDICTS, called, escaped, link, numbers, styled, table
 
 REASONS = Path("book/roundings.yml")  # why rounding moves some numbers, where neither size nor interval tells
 
@@ -22,7 +22,7 @@ def rows():
 
 
 def _row(row):
-    verdict = styled(f"{SIGNS[row['verdict']]} {row['verdict']}", row["verdict"]) if row["verdict"] else "baseline"
+    verdict = styled(f"{VERDICTS[row['verdict']]} {row['verdict']}", row["verdict"]) if row["verdict"] else "baseline"
     words = (called(row), row["source"], "of the book" if row["of"] == "book" and row["kind"] != "baseline" else "")
     about = "; ".join(filter(None, (*words, row["breaks"] and f"broken: {row['breaks']}", row["plants"])))
     name = row["id"].rpartition("/")[2]

@@ -3,10 +3,11 @@
 from collections import Counter
 from pathlib import Path
 
+from lib.ledger import HELD
 from workflow.book.catalogue import chapters
-from workflow.book.ledger import HELD, finished, ledger, register, tally
+from workflow.book.ledger import finished, ledger, register, tally
 from workflow.site.evidence import MUTANTS, ROBUSTNESS, mutants_of, seeds_of
-from workflow.site.markup import SIGNS, bar, escaped, link, numbers, styled, table
+from workflow.site.markup import VERDICTS, bar, escaped, link, numbers, styled, table
 
 STANDINGS = ("reproduced", "corrected", "in part", "not reproduced", "undecided", "not tested")
 
@@ -56,7 +57,7 @@ def remark(row):
     if row["verdict"] in ("reproduced", "holds"):
         return ""
     said = f"“{row['quote']}” {row['note']}" if row["verdict"] == "corrected" else f"{row['statement']}: {numbers(row)}"
-    return f"<br>{styled(SIGNS[row['verdict']], row['verdict'])} {escaped(said)}"
+    return f"<br>{styled(VERDICTS[row['verdict']], row['verdict'])} {escaped(said)}"
 
 
 def totals():

@@ -6,9 +6,9 @@ from pathlib import Path
 import nbformat
 import yaml
 
+from lib.ledger import MIME
 from workflow.book.catalogue import BookError, chapters, is_chapter, json_of, read
-from workflow.book.ledger import MIME
-from workflow.site import chips, downloads, generated_pages, speed
+from workflow.site import chips, downloads, generated_pages
 from workflow.sphinx_ext import explore
 
 
@@ -34,7 +34,6 @@ def stage(folder, notebook_of):
     put(folder / "_config.yml", yaml.safe_dump(downloads.settings(Path("_config.yml").read_text("utf-8"))).encode())
     for name, text in generated_pages.texts().items():
         put(folder / "book/_generated" / name, text.encode())
-    speed.stage(folder / "book/_generated")
 
 
 def put(path, content):
