@@ -148,6 +148,7 @@ class TestMap:
         listed = re.findall(r"^- \[.\]{[^}]+} {doc}`[^`]+ <([\w/-]+)>`", landing_page.book_map(rows), re.MULTILINE)
         assert listed == [entry["chapter"] for entry in landing_page.entries()]
         assert set(listed) == set(chapters())
+        assert {entry["chapter"] for entry in landing_page._front()["map"]} <= set(chapters())
 
     def test_a_row_tells_what_a_chapter_rests_on(self, rows):
         (line,) = (line for line in landing_page.book_map(rows).splitlines() if "} {doc}`Theorem 4 <" in line)
