@@ -211,7 +211,8 @@ class TestDrawings:
         text, _ = drawings.drawn(name)
         width, _ = map(float, ElementTree.fromstring(text).get("viewBox").split()[2:])
         assert width == 72 * figures.WIDTH
-        assert drawings.drawn.__wrapped__(name)[0] == text
+        unnamed = [re.sub(r'id="[^"]*"|#\w+', "", one) for one in (text, drawings.drawn.__wrapped__(name)[0])]
+        assert unnamed[0] == unnamed[1]  # ids of clipped parts are matplotlib's own
 
     def test_the_first_picture_shows_both_ends_and_a_choice(self):
         _, told = drawings.drawn("selection")

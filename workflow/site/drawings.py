@@ -178,5 +178,30 @@ def times():
     return figure, {}
 
 
+WAY = (  # what is made, where it lies, and what makes it of the line above
+    ("a chapter: prose, code, parameters", "book/<paper>/<name>.md", ""),
+    ("a notebook with cells that keep their names", "build/running/", "jupytext"),
+    ("the notebook with its outputs", "build/executed/", "papermill, in a folder of its own"),
+    ("its claims, controls and baselines", "build/claims/", "read from the outputs"),
+    ("the ledger of all chapters", "build/ledger.json", "collected; compared with the accepted values"),
+    ("pages: prose of today, outputs of the run", "build/staged/", "drawings, tables, scoreboard"),
+    ("the site", "build/html/", "Jupyter Book, then a check"),
+)
+
+
+def way():
+    """Draw the way from a chapter to the site: a box for each thing that is made, an arrow for what makes it."""
+    figure, ax = plt.subplots(figsize=(WIDTH, 0.84 * len(WAY)))
+    for place, (thing, folder, how) in enumerate(WAY):
+        box = {"boxstyle": "round,pad=0.45", "facecolor": "none", "edgecolor": BLUE}
+        ax.text(0, -place, f"{thing}\n{folder}", ha="center", va="center", bbox=box)
+        if how:
+            ax.annotate("", (0, 0.36 - place), (0, 0.64 - place), arrowprops=ARROW | {"color": MUTED})
+            ax.text(0.04, 0.5 - place, how, va="center", color=MUTED)
+    ax.set(xlim=(-1, 1), ylim=(0.5 - len(WAY), 0.5))
+    ax.set_axis_off()
+    return figure, {}
+
+
 DRAWINGS = {draw.__name__: draw for draw in
-            (selection, tokens, flat_loss, opposite_inputs, finite_end, ratio_turns, times)}  # fmt: skip
+            (selection, tokens, flat_loss, opposite_inputs, finite_end, ratio_turns, times, way)}  # fmt: skip

@@ -24,6 +24,7 @@ MADE = {
     "cite": landing_page.cite,
     "findings": lambda: landing_page.findings(ledger()),
     "tokens": lambda: filled("tokens", **_drawn("tokens")[1]),
+    "way": lambda: filled("way"),
     "speed": lambda: speed.page(speed.recorded()),
 }
 
