@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from . import checks
-from ._sentences import LENGTH, WORDS, Corpus, MarkedCorpus, coin_labels, marked_sentiment, planted_sentiment
+from ._sentences import LENGTH, MARKS, WORDS, Corpus, MarkedCorpus, coin_labels, marked_sentiment, planted_sentiment
 
 __all__ = [
-    "LENGTH", "WORDS", "Choices", "Corpus", "DataSet", "MarkedCorpus", "Sequences", "accepted", "figure_1", "figure_3",
-    "head_with_scores", "marked_sentiment", "on_sphere", "one_best", "orthogonal_tokens", "planted_sentiment",
-    "scored_tokens", "signal_tokens", "sparse_entries", "taught_choices",
+    "LENGTH", "MARKS", "WORDS", "Choices", "Corpus", "DataSet", "MarkedCorpus", "Sequences", "accepted",
+    "figure_1", "figure_3", "head_with_scores", "marked_sentiment", "on_sphere", "one_best", "orthogonal_tokens",
+    "planted_sentiment", "scored_tokens", "signal_tokens", "sparse_entries", "taught_choices",
 ]  # fmt: skip
 
 
