@@ -1,4 +1,4 @@
-"""The lock, pyproject.toml, install.yml, GitHub's workflows and what is installed belong together."""
+"""The lock, pyproject.toml, GitHub's workflows and what is installed belong together."""
 
 import re
 import subprocess
