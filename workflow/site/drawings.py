@@ -183,7 +183,7 @@ WAY = (  # what is made, where it lies, and what makes it of the line above
     ("a notebook with cells that keep their names", "build/running/", "jupytext"),
     ("the notebook with its outputs", "build/executed/", "papermill, in a folder of its own"),
     ("its claims, controls and baselines", "build/claims/", "read from the outputs"),
-    ("the ledger of all chapters", "build/ledger.json", "collected; compared with the accepted values"),
+    ("the ledger of all chapters", "build/ledger.json", "collected, compared with the lock"),
     ("pages: prose of today, outputs of the run", "build/staged/", "drawings, tables, scoreboard"),
     ("the site", "build/html/", "Jupyter Book, then a check"),
 )
@@ -191,14 +191,15 @@ WAY = (  # what is made, where it lies, and what makes it of the line above
 
 def way():
     """Draw the way from a chapter to the site: a box for each thing that is made, an arrow for what makes it."""
-    figure, ax = plt.subplots(figsize=(WIDTH, 0.84 * len(WAY)))
+    figure = plt.figure(figsize=(WIDTH, 0.84 * len(WAY)), layout="none")
+    ax = figure.add_axes((0, 0, 1, 1))  # all of it: text beside the arrows takes no room from the boxes
     for place, (thing, folder, how) in enumerate(WAY):
         box = {"boxstyle": "round,pad=0.45", "facecolor": "none", "edgecolor": BLUE}
         ax.text(0, -place, f"{thing}\n{folder}", ha="center", va="center", bbox=box)
         if how:
             ax.annotate("", (0, 0.36 - place), (0, 0.64 - place), arrowprops=ARROW | {"color": MUTED})
             ax.text(0.04, 0.5 - place, how, va="center", color=MUTED)
-    ax.set(xlim=(-1, 1), ylim=(0.5 - len(WAY), 0.5))
+    ax.set(xlim=(-0.82, 1.18), ylim=(0.5 - len(WAY), 0.5))
     ax.set_axis_off()
     return figure, {}
 
