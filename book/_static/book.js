@@ -23,6 +23,9 @@ function watch() {
   for (const button of document.querySelectorAll("button.copybtn")) button.setAttribute("aria-label", "Copy this code");
 }
 
+// The theme's folds of the list of pages have a sign and no name.
+for (const fold of document.querySelectorAll("summary:has(> .toctree-toggle)")) fold.setAttribute("aria-label", "More pages");
+
 addEventListener("load", () => Promise.resolve(window.MathJax?.startup?.promise).then(watch));
 
 // On paper there is no night, and nobody opens a fold: for as long as a page is printed it is day, and all is open.
