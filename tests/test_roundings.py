@@ -77,3 +77,14 @@ def test_a_number_that_moves_for_no_reason_that_is_known_is_refused(tmp_path, mo
     monkeypatch.setattr(rows, "REASONS", tmp_path / "reasons.yml")
     with pytest.raises(BookError, match=r"rounding moves part/good/half from 0\.1 by 0\.05: say why in"):
         rows.why_moved(moved(measured=0.1, spread=0.05, bound=1.0))
+
+
+def test_of_two_machines_the_larger_spread_is_kept_while_the_code_is_the_same():
+    def found(code, cpu, spread, **more):
+        rows = {"half": {"spread": spread, "most": cpu} | more}
+        return {"code": code, "cpu": cpu, "settings": [cpu], "rows": rows}
+
+    both = roundings.larger(found("a", "one", 2.0), found("a", "other", 1.0, turned=["other"]))
+    assert both["rows"]["half"] == {"spread": 2.0, "most": "one", "turned": ["other"]}
+    assert (both["cpu"], both["settings"]) == ("one, other", ["one", "other"])
+    assert roundings.larger(found("a", "one", 2.0), found("b", "other", 1.0))["rows"]["half"]["spread"] == 1.0

@@ -99,9 +99,23 @@ def recorded():
     return json_of(RECORD) if RECORD.exists() else {}
 
 
+def larger(old, new):
+    """Return what two machines found of one chapter together; the new alone where the chapter's code has changed."""
+    if not old or old["code"] != new["code"]:
+        return new
+    rows = {}
+    for name, row in new["rows"].items():
+        before = old["rows"].get(name, row)
+        turned = sorted({*before.get("turned", ()), *row.get("turned", ())})
+        rows[name] = max(before, row, key=lambda one: one["spread"]) | ({"turned": turned} if turned else {})
+    machines = ", ".join(dict.fromkeys([*old["cpu"].split(", "), new["cpu"]]))
+    return new | {"cpu": machines, "settings": list(dict.fromkeys(old["settings"] + new["settings"])), "rows": rows}
+
+
 def record(chapter, found):
-    """Keep the spreads of a chapter."""
-    entries = dict(sorted((recorded() | {chapter: found}).items()))
+    """Keep the spreads of a chapter; of the same code on several machines the largest."""
+    entries = recorded()
+    entries = dict(sorted((entries | {chapter: larger(entries.get(chapter), found)}).items()))
     write_whole(RECORD, json.dumps(entries, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
 
