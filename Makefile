@@ -72,6 +72,8 @@ serve: $(STAMP) ## show the built site on this machine (PORT=8000)
 	@[ "$(PORT)" -ge 1 ] 2>/dev/null && [ "$(PORT)" -le 65535 ] || \
 		{ echo "PORT is '$(PORT)': give a whole number from 1 to 65535" >&2; exit 1; }
 	@[ -f build/html/index.html ] || { echo "there is no build/html/index.html: run make book" >&2; exit 1; }
+	@$(BIN)/python -c 'import socket, sys; sys.exit(socket.socket().connect_ex(("127.0.0.1", $(PORT))) == 0)' || \
+		{ echo "port $(PORT) is in use: name another one, make serve PORT=8001" >&2; exit 1; }
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/html "$(PORT)"
 
 bench: $(COMPILED) ## time the library beside the published style and the floor, ten minutes (QUICK=1 one; RECORD=1 for the page)

@@ -1,27 +1,43 @@
-"""Show rows of the ledger: the words and signs of verdicts, and a table for the reader with the rows as data."""
+"""Show rows of the ledger: verdicts and their signs, numbers and formulas, and a table with the rows as data."""
 
 import html
 import re
 from dataclasses import asdict
 
 MIME = "application/vnd.what-attention-selects.claims+json"
-RELATIONS = {"<=": "≤", ">=": "≥", "==": "="}
-PLURAL = {  # the verdict of one row and of several, best first
-    "reproduced": ("reproduced", "reproduced"),
-    "corrected": ("corrected", "corrected"),
-    "holds": ("holds", "hold"),
-    "fails as it must": ("control fails as it must", "controls fail as they must"),
-    "effect found": ("planted effect found", "planted effects found"),
-    "undecided": ("undecided", "undecided"),
-    "not reproduced": ("not reproduced", "not reproduced"),
-    "fails": ("fails", "fail"),
-    "did not fail": ("control did not fail", "controls did not fail"),
-    "effect missed": ("planted effect missed", "planted effects missed"),
+RELATIONS = {"<=": "at most", ">=": "at least", "==": "exactly"}
+# Best first. A miniature is neither green nor red, and that an ablation breaks a claim is no success of anybody's.
+VERDICTS = {
+    "reproduced": "✓",
+    "corrected": "✎",
+    "made explicit": "✎",
+    "confirmed": "✓",
+    "seen in miniature": "◐",
+    "breaks the claim": "",
+    "effect found": "✓",
+    "undecided": "?",
+    "not seen in miniature": "○",
+    "not reproduced": "✗",
+    "refuted": "✗",
+    "does not break the claim": "✗",
+    "effect missed": "✗",
 }
-HELD = ("reproduced", "corrected", "holds", "fails as it must", "effect found")
-VERDICTS = {verdict: "✓" if verdict in HELD else "✗" for verdict in PLURAL} | {"corrected": "✎", "undecided": "?"}
+HELD = (
+    "reproduced", "corrected", "made explicit", "confirmed", "seen in miniature", "breaks the claim", "effect found",
+)  # fmt: skip
 OPEN_CLAIMS, OPEN_CONTROLS = 6, 4  # in a table; a reader sees no more at once
-AFTER = "† This bound was written, or changed, after a look at the numbers: what counts for it is seeds nobody had run."
+SCALES = {
+    "same data, smaller": "The paper's data set, a smaller network.",
+    "stand-in": "Other data than the paper's.",
+}
+POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+# Formulas as a terminal can show them; what is not here keeps its name.
+LETTERS = {
+    "ell": "ℓ", "eta": "η", "gamma": "γ", "lambda": "λ", "epsilon": "ε", "varepsilon": "ε", "beta": "β", "rho": "ρ",
+    "theta": "θ", "infty": "∞", "cdot": "·", "times": "×", "le": "≤", "ge": "≥", "to": "→", "sqrt": "√", "sum": "Σ",
+    "nabla": "∇", "langle": "⟨", "rangle": "⟩", "pi": "π", "mu": "μ", "alpha": "α", "delta": "δ", "neq": "≠",
+    "frac": "", "left": "", "right": "", ",": " ", "|": "‖",
+}  # fmt: skip
 
 
 class Verdict:
@@ -35,33 +51,81 @@ class Verdict:
 
     def __repr__(self):
         return "\n".join(
-            f"{_verdict(row):<18} {row.measured:10.3g} {_bound(row):<11} {row.item}: {row.statement}"
+            f"{signed(row.verdict):<24} {number(row.measured):>12}  {bound(row.relation, row.bound):<18} "
+            f"{named(row)}{plain(row.statement)}"
             for row in self.rows
         )
 
     def _html(self):
         shown, folded = _open_rows(self.rows)
-        after = f'<p class="verdicts">{AFTER}</p>' if any(row.set == "after" for row in self.rows) else ""
-        return _table(shown) + after + _more(folded)
+        return _table(shown) + _more(folded)
 
 
-def _verdict(row):
-    """Return the verdict with its sign; a baseline has none."""
-    return f"{VERDICTS[row.verdict]} {row.verdict}" if row.verdict else "· baseline"
+def signed(verdict):
+    """Return a verdict with its sign; a baseline, which has None, has no verdict."""
+    return f"{VERDICTS[verdict]} {verdict}".strip() if verdict else "baseline"
 
 
-def _bound(row):
-    return "" if row.bound is None else f"{row.relation} {row.bound:.3g}"
+def number(value):
+    """Return a number as one would write it: three digits, and a power of ten where it is very large or small."""
+    if value == 0 or (abs(value) < 1e6 and value == int(value)):
+        return f"{value:,.0f}".replace("-", "−")
+    if 1e-3 <= abs(value) < 1e5:
+        return (f"{value:.3g}" if abs(value) < 1e3 else f"{value:,.0f}").replace("-", "−")
+    digits, _, power = f"{value:.2e}".partition("e")
+    digits, power = digits.rstrip("0").rstrip(".").replace("-", "−"), str(int(power)).translate(POWERS)
+    return f"10{power}" if digits == "1" else f"{digits} × 10{power}"
 
 
-def _named(row):
-    """Return the paper's name for the item; the register's own ids, of results without one, are not for readers."""
-    return "" if re.fullmatch(r"[RM]\d", row.item) else f"{row.item}: "
+def bound(relation, value):
+    """Return a bound in words: "at most 0.001"; nothing for a baseline."""
+    return "" if value is None else f"{RELATIONS[relation]} {number(value)}"
+
+
+def between(interval):
+    """Return an interval in words; nothing where there is none."""
+    return f"{number(interval[0])} to {number(interval[1])}" if interval else ""
+
+
+def plain(text):
+    """Return a statement with its formulas as a terminal can show them."""
+    shown = re.sub(r"\\(?:mathrm|mathbf|operatorname|text)\{([^{}]*)\}", r"\1", text)
+    shown = re.sub(r"\\norm\{((?:[^{}]|\{[^{}]*\})*)\}", r"‖\1‖", shown)
+    shown = re.sub(r"\\([A-Za-z]+|[,|])", lambda found: LETTERS.get(found[1], found[1]), shown)
+    return re.sub(r"[${}]", "", shown)
+
+
+def formulas(text):
+    """Return a statement as HTML, with its formulas for MathJax, which a page of Sphinx and JupyterLab have."""
+    parts = html.escape(text).split("$")
+    formula = '<span class="math notranslate nohighlight">\\({}\\)</span>'
+    return "".join(formula.format(part) if k % 2 else part for k, part in enumerate(parts))
+
+
+def named(row):
+    """Return the paper's name for a row's item; our names, and the register's ids of results without one, go unsaid."""
+    return "" if not row.paper or re.fullmatch(r"[RM]\d", row.item) else f"{row.item}: "
+
+
+def remarks(row):
+    """Return what a reader must know beside a row's statement: a correction, a dropped hypothesis, other data."""
+    missed = row["needs"] and row["verdict"] == "undecided"
+    said = (
+        "The paper's words were not at hand." if row["source"] == "recalled" else "",
+        SCALES.get(row["scale"], ""),
+        f"Printed: “{row['quote']}”" if row["quote"] else "",
+        f"Dropped: {row['breaks']}." if row["breaks"] else "",
+        f"Planted: {row['plants']}." if row["plants"] else "",
+        "Its positive control missed the planted effect, or the interval reaches the bound." if missed else "",
+        row["note"],
+    )
+    return " ".join(filter(None, said))
 
 
 def _open_rows(rows):
     """Return the rows that are open, at most six claims and four controls, and those that are folded under them."""
-    claims, controls = ([row for row in rows if row.kind == kind] for kind in ("claim", "control"))
+    claims = [row for row in rows if row.kind == "claim"]
+    controls = [row for row in rows if row.kind in ("ablation", "positive control")]
     if len(claims) <= OPEN_CLAIMS and len(controls) <= OPEN_CONTROLS:
         return rows, []
     shown = [*claims[:OPEN_CLAIMS], *controls[:OPEN_CONTROLS]]
@@ -69,7 +133,7 @@ def _open_rows(rows):
 
 
 def _table(rows):
-    head = "<tr><th>Verdict</th><th>What was checked</th><th>Measured</th><th>Bound</th></tr>"
+    head = "<tr><th>Verdict</th><th>What was measured</th><th>Number</th><th>Bound</th></tr>"
     body = "".join(map(_html_row, rows))
     return f'<table class="verdicts"><thead>{head}</thead><tbody>{body}</tbody></table>'
 
@@ -82,19 +146,10 @@ def _more(rows):
 
 
 def _html_row(row):
-    words = {
-        "recalled": "The statement is recalled." if row.source == "recalled" else "",
-        "quote": f"Printed: “{row.quote}”" if row.quote else "",
-        "breaks": f"Broken: {row.breaks}." if row.breaks else "",
-        "plants": f"Planted: {row.plants}." if row.plants else "",
-        "needs": f"Undecided where missed: {', '.join(row.needs)}." if row.needs else "",
-        "note": row.note,
-    }
-    small = html.escape(" ".join(filter(None, words.values())))
-    between = "<small>{:.3g} to {:.3g}</small>".format(*row.interval) if row.interval else ""
-    bound = "–" if row.bound is None else f"{RELATIONS[row.relation]} {row.bound:.3g}{' †' * (row.set == 'after')}"
+    small, interval = formulas(remarks(asdict(row))), between(row.interval)
     return (
-        f'<tr class="{(row.verdict or row.kind).replace(" ", "-")}"><td>{_verdict(row)}</td>'
-        f"<td>{html.escape(_named(row) + row.statement)} {f'<small>{small}</small>' * bool(small)}</td>"
-        f"<td>{row.measured:.3g}{between}</td><td>{bound}</td></tr>"
+        f'<tr class="{(row.verdict or row.kind).replace(" ", "-")}"><td>{signed(row.verdict)}</td>'
+        f"<td>{formulas(named(row) + row.statement)} {f'<small>{small}</small>' * bool(small)}</td>"
+        f"<td>{number(row.measured)}{f'<small>{interval}</small>' * bool(interval)}</td>"
+        f"<td>{bound(row.relation, row.bound) or '–'}</td></tr>"
     )

@@ -61,23 +61,28 @@ def figure_1(panel, generator=None):
     ----------
     panel : {"a", "b", "c"}
         (a) one input, all non-optimal scores equal; (b) the same keys, unequal scores; (c) three inputs.
-    generator : torch.Generator
-        For the Gaussian positions of (c).
+    generator : torch.Generator, optional
+        For the Gaussian positions of (c); without one they are the authors' own draw, which Figure 4 shares.
 
     Examples
     --------
     >>> from lib.problem import from_tokens
     >>> from_tokens(*figure_1("b")).scores.argmax(-1).tolist()
     [0]
+    >>> [round(entry, 3) for entry in figure_1("c").tokens[0, 0].tolist()]
+    [0.775, -0.23, 1.0]
     """
     if panel in ("a", "b"):
         scores = [1.0, 0.9, 0.9 if panel == "a" else 0.0]
         return scored_tokens([[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]], [scores])
     if panel != "c":
         raise ValueError(f"panel {panel!r} is unknown: use a, b or c")
-    spread = _gaussian(3, 7, 2, generator=generator)
+    if generator is None:  # three coordinates in single precision, of which the last made room for the score
+        spread = torch.randn(3, 7, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float32)[..., :2]
+    else:
+        spread = _gaussian(3, 7, 2, generator=generator)
     centres = spread.new_tensor([[1.0, 0.0]] + 3 * [[-1.0, 1.0]] + 3 * [[-0.5, -0.5]])
-    return scored_tokens(centres + 0.2 * spread, 3 * [[1.0] + 6 * [0.5]])
+    return scored_tokens((centres + 0.2 * spread).double(), 3 * [[1.0] + 6 * [0.5]])
 
 
 def figure_3(panel):

@@ -44,6 +44,38 @@ def mean_interval(values):
     return torch.stack([values.mean(-1) + end * values.std(-1) / count**0.5 for end in (-quantile, quantile)])
 
 
+def correlation_interval(values):
+    """Interval of a correlation that was measured several times, along the last dimension, on Fisher's z scale.
+
+    Student's t gives the interval of the mean of z = artanh(correlation); its ends are taken back to correlations, so
+    that they stay between -1 and 1.
+
+    Parameters
+    ----------
+    values : array_like, shape (..., n)
+        At least two correlations, each strictly between -1 and 1.
+
+    Returns
+    -------
+    Tensor, shape (2, ...)
+        Lower and upper end.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer, or one is not strictly between -1 and 1.
+
+    Examples
+    --------
+    >>> [round(end, 4) for end in correlation_interval([-0.9, -0.6, -0.8]).tolist()]
+    [-0.9678, -0.1195]
+    """
+    values = _enough(values, 2, "correlation")
+    if (wrong := values[values.abs() >= 1]).numel():
+        raise ValueError(f"values contain {wrong[0]:g}: a correlation lies strictly between -1 and 1")
+    return mean_interval(values.atanh()).tanh()
+
+
 def median_interval(values):
     """Interval of the median along the last dimension, from one of the values to another: right for any distribution.
 

@@ -1,39 +1,44 @@
 """Judge what a chapter measured: rows of the ledger with a bound, whose statement it is, and the verdict.
 
-A chapter names a :func:`source`, makes rows by its ``claim``, ``control`` and ``baseline``, and shows them by
-:func:`verdict`. The executed notebook carries the rows as data beside the table for the reader; the workflow collects
-them. Numbers for the prose go through :func:`tell`. Importing this module loads nothing but the standard library.
+A chapter names a :func:`source`, makes rows by its ``claim``, ``ablation``, ``positive_control`` and ``baseline``, and
+shows them by :func:`verdict`. The executed notebook carries the rows as data beside the table for the reader; the
+workflow collects them. Numbers for the prose go through :func:`tell`. Importing this module loads nothing but the
+standard library.
 """
 
-import math
 from dataclasses import dataclass, replace
-from numbers import Real
 
-from ._verdicts import HELD, MIME, PLURAL, RELATIONS, VERDICTS, Verdict
+from ._glue import is_finite, scalar, show, tell
+from ._verdicts import HELD, MIME, RELATIONS, VERDICTS, Verdict, between, bound, formulas, number, plain, signed
 
 __all__ = [
-    "HELD", "MIME", "PLURAL", "RELATIONS", "VERDICTS", "Row", "Source", "Verdict", "show", "source", "tell", "verdict",
-    "widest",
+    "HELD", "MIME", "RELATIONS", "VERDICTS", "Row", "Source", "Verdict", "between", "bound", "formulas", "number",
+    "plain", "show", "signed", "source", "tell", "verdict", "widest",
 ]  # fmt: skip
-# The verdicts of each kind of row: inside the bound, outside, and where the interval crosses it.
+# The verdicts of a claim by what it was run on (None: a claim of the book), and of other rows by their kind: inside the
+# bound, outside, and where the interval crosses it.
 OUTCOMES = {
-    ("claim", "paper"): ("reproduced", "not reproduced", "undecided"),
-    ("claim", "book"): ("holds", "fails", "undecided"),
-    "broken": ("did not fail", "fails as it must", "undecided"),
-    "planted": ("effect found", "effect missed", "effect missed"),
+    "exact": ("reproduced", "not reproduced", "undecided"),
+    "same data, smaller": ("reproduced", "not seen in miniature", "undecided"),
+    "stand-in": ("seen in miniature", "not seen in miniature", "undecided"),
+    None: ("confirmed", "refuted", "undecided"),
+    "ablation": ("does not break the claim", "breaks the claim", "undecided"),
+    "positive control": ("effect found", "effect missed", "effect missed"),
 }
 OF = ("paper", "book")
 SOURCES = ("printed", "restored", "recalled")
+SCALES = ("exact", "same data, smaller", "stand-in")
 SETS = ("before", "after")
+OMISSION = "[…]"  # all that a quotation may have in brackets
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the ledger, made by :meth:`Source.claim`, :meth:`Source.control` or :meth:`Source.baseline`.
+    """One row of the ledger, made by the methods of :class:`Source`.
 
-    ``tolerance`` is how far ``measured`` may at least move from one machine to the next before a rebuild counts as
-    changed; ``smallest_effect`` is half the width of the interval. A baseline has neither ``bound``, ``relation``,
-    ``set`` nor ``verdict``: they are None.
+    ``kind`` is "claim", "ablation", "positive control" or "baseline". ``tolerance`` is how far ``measured`` may at
+    least move from one machine to the next before a rebuild counts as changed. A baseline has neither ``bound``,
+    ``relation``, ``set`` nor ``verdict``: they are None.
 
     Raises
     ------
@@ -50,12 +55,12 @@ class Row:
     measured: float
     tolerance: float | None
     source: str | None = None
+    scale: str | None = None
     quote: str | None = None
     set: str | None = None
     interval: tuple[float, float] | None = None
     relation: str | None = None
     bound: float | None = None
-    smallest_effect: float | None = None
     recorded: bool = False
     verdict: str | None = None
     breaks: str | None = None
@@ -66,11 +71,11 @@ class Row:
     def __post_init__(self):
         _check_texts(self)
         measured, bound = _finite(self.measured, "measured value", self.name), None
-        interval, half = _interval(self.name, measured, self.interval), None
         if self.kind != "baseline":
             _check_statement(self)
-            bound, half = _finite(self.bound, "bound", self.name), interval and (interval[1] - interval[0]) / 2
-        numbers = {"measured": measured, "bound": bound, "interval": interval, "smallest_effect": half}
+            bound = _finite(self.bound, "bound", self.name)
+        interval = _interval(self.name, measured, self.interval)
+        numbers = {"measured": measured, "bound": bound, "interval": interval}
         numbers["tolerance"] = _tolerance(self, measured, bound)
         for field, value in numbers.items():
             object.__setattr__(self, field, value)
@@ -81,15 +86,17 @@ class Source:
     """A statement of a paper, or a subject of the book's; made by :func:`source`.
 
     Rows take what it holds unless they say otherwise: ``theorem_2.claim(..., of="book")`` is what the book finds about
-    Theorem 2, ``set="before"`` a bound that follows from a formula on the page.
+    Theorem 2, ``set="before"`` a bound that follows from a formula on the page, ``scale="stand-in"`` that the row was
+    run on other data than the paper's.
     """
 
     paper: str | None
     item: str
     text: str | None = None
     set: str | None = None
+    scale: str = "exact"
 
-    def claim(self, name, statement, measured, relation, bound, *, corrects="", quote=None, needs=(), **about):
+    def claim(self, name, statement, measured, relation, bound, *, corrects="", explicit="", needs=(), **about):
         """State that ``measured relation bound`` holds, as the paper says or as the book finds.
 
         With an ``interval`` it holds where the whole interval lies inside the bound, fails where it lies wholly
@@ -100,20 +107,28 @@ class Source:
         name : str
             Short name, unique in the chapter, of the form ``direction`` or ``direction-n2``.
         statement : str
-            What was checked, one sentence of plain text.
+            What was measured, a sentence or a noun phrase; formulas between dollar signs.
         measured, bound : float
             Finite numbers on one scale.
         relation : {"<=", ">=", "=="}
         corrects : str
-            What the printed sentence needs; given, a holding row reads "corrected" instead of "reproduced".
-        quote : str
-            The printed sentence that is changed: given with ``corrects``, and only with it.
+            What the printed sentence needs; given, a row that holds reads "corrected". It comes with ``quote``, the
+            sentence as it was printed, and ``certified``.
+        certified : bool
+            Whether the counterexample to that sentence passed a check in exact arithmetic; otherwise the row is
+            undecided.
+        explicit : str
+            A hypothesis that the paper uses without writing it; given, a row that holds reads "made explicit".
         needs : Row or sequence of Row
-            Controls that plant the effect that is looked for: where one of them misses it, the claim is undecided.
+            Positive controls without which the absence that is claimed cannot be told from a lack of power: where one
+            of them misses its effect, a claim that would hold is undecided. One that lies wholly outside stays so.
         of : {"paper", "book"}
             Whose statement it is; the paper's where there is one.
         source : {"printed", "restored", "recalled"}
             Where a paper's statement comes from.
+        scale : {"exact", "same data, smaller", "stand-in"}
+            What a paper's experiment was run on: what the paper says (theorems and synthetic data too), its data with
+            a smaller network, or other data, of which nothing is ever called reproduced.
         set : {"before", "after"}
             "before" only if the bound follows from a formula on the page or stood in a commit before the first run.
         interval : pair of float, optional
@@ -133,44 +148,53 @@ class Source:
         ValueError
             If a number is not finite, a word is unknown or missing, or two arguments contradict each other.
         """
-        row = self._row("claim", name, statement, measured, relation=relation, bound=bound, quote=quote, **about)
-        _check_correction(row, corrects)
+        certified = about.pop("certified", None)
+        row = self._row("claim", name, statement, measured, relation=relation, bound=bound, **about)
+        _check_correction(row, corrects, explicit, certified)
         planted = [needs] if isinstance(needs, Row) else list(needs)
         for one in planted:
-            if not isinstance(one, Row) or not one.plants:
-                raise ValueError(f"{name!r} needs {getattr(one, 'name', one)!r}: name controls that plant an effect")
-        inside, outside, between = OUTCOMES["claim", row.of]
-        outcomes = ("corrected" if corrects else inside, outside, between)
-        if any(one.verdict != "effect found" for one in planted):
-            outcomes = ("undecided",) * 3
-        note = " ".join(filter(None, (corrects, row.note)))
-        return replace(row, verdict=outcomes[_place(row)], needs=tuple(one.name for one in planted), note=note)
+            if getattr(one, "kind", None) != "positive control":
+                raise ValueError(f"{name!r} needs {getattr(one, 'name', one)!r}: name positive controls")
+        verdict = OUTCOMES[row.scale][_place(row)]
+        if verdict in HELD:
+            verdict = "corrected" if corrects else "made explicit" if explicit else verdict
+            if certified is False or any(one.verdict != "effect found" for one in planted):
+                verdict = "undecided"
+        note = " ".join(filter(None, (corrects, explicit, row.note)))
+        return replace(row, verdict=verdict, needs=tuple(one.name for one in planted), note=note)
 
-    def control(self, name, statement, measured, relation, bound, *, breaks=None, plants=None, **about):
-        """State the *same* relation where it must not hold, or where an effect was planted that must be found.
+    def ablation(self, name, statement, measured, relation, bound, *, breaks, **about):
+        """State the *same* relation with one hypothesis of a claim dropped: it must not hold.
 
         Parameters
         ----------
         breaks : str
-            The hypothesis of the statement that is broken: "Assumption B: the scores differ". The verdict is "fails as
-            it must" when the relation is violated.
-        plants : str
-            Instead of it, the effect that was put in, and its size: "effect found" when the relation holds.
+            The hypothesis that is dropped: "Assumption B: the scores differ".
         **about
-            The other arguments, the result and the errors are those of :meth:`claim`, without ``corrects``, ``quote``
+            The other arguments, the result and the errors are those of :meth:`claim`, without those of a correction
             and ``needs``.
         """
-        for what, text in {"broken hypothesis": breaks, "planted effect": plants}.items():
-            if text is not None and not _is_text(text):
-                raise ValueError(f"the {what} of {name!r} is {text!r}: write it in words")
-        if bool(breaks) == bool(plants):
-            said = "both a broken hypothesis and a planted effect" if breaks else "no hypothesis that it breaks"
-            raise ValueError(
-                f"the control {name!r} names {said}: say breaks='...' or plants='...', or make it a baseline"
-            )
-        about |= {"relation": relation, "bound": bound, "breaks": breaks, "plants": plants}
-        row = self._row("control", name, statement, measured, **about)
-        return replace(row, verdict=OUTCOMES["planted" if plants else "broken"][_place(row)])
+        return self._control("ablation", name, statement, measured, relation, bound, breaks=breaks, **about)
+
+    def positive_control(self, name, statement, measured, relation, bound, *, plants, **about):
+        """State a relation that must hold, since the effect that is looked for was put in.
+
+        Parameters
+        ----------
+        plants : str
+            The effect that was put into the data or the network, and its size.
+        **about
+            The other arguments, the result and the errors are those of :meth:`claim`, without those of a correction
+            and ``needs``.
+        """
+        return self._control("positive control", name, statement, measured, relation, bound, plants=plants, **about)
+
+    def _control(self, kind, name, statement, measured, relation, bound, **about):
+        text = about.get("breaks", about.get("plants"))
+        if not _is_text(text):
+            raise ValueError(f"what the {kind} {name!r} drops or plants is {text!r}: write it in words")
+        row = self._row(kind, name, statement, measured, relation=relation, bound=bound, **about)
+        return replace(row, verdict=OUTCOMES[kind][_place(row)])
 
     def baseline(self, name, statement, measured, relation=None, bound=None, **about):
         """Show what a null or a rival prediction gives: a number without bound and verdict, which nothing counts.
@@ -184,7 +208,7 @@ class Source:
         """
         if relation is not None or bound is not None:
             raise ValueError(
-                f"the baseline {name!r} has the bound {relation or ''} {bound}: leave it out, or make the row a control"
+                f"the baseline {name!r} has the bound {relation or ''} {bound}: leave it out, or make the row a claim"
             )
         about = {"tolerance": None} | about
         return Row(name, self.paper, self.item, statement, "baseline", "book", measured, **about)
@@ -192,12 +216,12 @@ class Source:
     def _row(self, kind, name, statement, measured, **about):
         about = {"of": "paper" if self.paper else "book", "set": self.set, "tolerance": None} | about
         if about["of"] == "paper":
-            about.setdefault("source", self.text)
+            about = {"source": self.text, "scale": self.scale} | about
         return Row(name, self.paper, self.item, statement, kind, measured=measured, **about)
 
 
-def source(paper, item, text=None, *, set=None):
-    """Return a statement with the methods ``claim``, ``control`` and ``baseline`` for rows about it.
+def source(paper, item, text=None, *, set=None, scale="exact"):
+    """Return a statement with the methods ``claim``, ``ablation``, ``positive_control`` and ``baseline``.
 
     Parameters
     ----------
@@ -209,6 +233,8 @@ def source(paper, item, text=None, *, set=None):
         Where the statement's text comes from; of every paper's statement it must be said.
     set : {"before", "after"}, optional
         When the bounds were set: see :meth:`Source.claim`.
+    scale : {"exact", "same data, smaller", "stand-in"}
+        What a paper's experiment was run on: see :meth:`Source.claim`.
 
     Returns
     -------
@@ -220,14 +246,14 @@ def source(paper, item, text=None, *, set=None):
     >>> theorem_2.claim("direction", "1 - cos to the separator", 1e-6, "<=", 1e-5).verdict
     'reproduced'
     >>> theorem_2.claim("offset", "Error of the closed form", 1e-6, "<=", 1e-5, of="book", set="before").verdict
-    'holds'
+    'confirmed'
     >>> theorem_2.claim("gain", "Mean lead", 0.2, ">=", 0.1, interval=(0.0, 0.4)).verdict
     'undecided'
-    >>> theorem_2.control("two-inputs", "1 - cos, n = 2", 0.7, "<=", 1e-5, breaks="One input").verdict
-    'fails as it must'
+    >>> theorem_2.ablation("two-inputs", "1 - cos, n = 2", 0.7, "<=", 1e-5, breaks="One input").verdict
+    'breaks the claim'
     >>> theorem_2.baseline("random", "1 - cos of a random direction", 0.9).verdict
     """
-    return Source(paper, item, text, set)
+    return Source(paper, item, text, set, scale)
 
 
 def widest(measured, bound=None):
@@ -265,7 +291,7 @@ def _check_texts(row):
 
 
 def _check_statement(row):
-    """Raise ValueError unless a claim or control says whose statement it is, from where, and when its bound was set."""
+    """Raise ValueError unless a row says whose statement it is, from where, on what data, and when it was bounded."""
     name = row.name
     if row.of not in OF:
         raise ValueError(f"of {name!r} of is {row.of!r}: say one of {', '.join(OF)}")
@@ -273,6 +299,10 @@ def _check_statement(row):
         raise ValueError(f"{name!r} is of a paper that it does not name: give its arXiv number, or of='book'")
     if row.of == "paper" and row.source not in SOURCES:
         raise ValueError(f"of {name!r} source is {row.source!r}: say one of {', '.join(SOURCES)}")
+    if row.of == "paper" and row.scale not in SCALES:
+        raise ValueError(f"of {name!r} scale is {row.scale!r}: say one of {', '.join(map(repr, SCALES))}")
+    if row.of == "book" and row.scale:
+        raise ValueError(f"{name!r} is of the book and has the scale {row.scale!r}: only a paper's statement has one")
     if row.of == "book" and row.source:
         raise ValueError(f"{name!r} is of the book and has the source {row.source!r}: only a paper's statement has one")
     if row.set not in SETS:
@@ -283,20 +313,25 @@ def _check_statement(row):
         raise ValueError(f"relation {row.relation!r} of {name!r} is unknown: use one of {', '.join(RELATIONS)}")
 
 
-def _check_correction(row, corrects):
+def _check_correction(row, corrects, explicit, certified):
     name = row.name
-    for what, text in {"corrects": corrects, "quote": row.quote}.items():
+    for what, text in {"corrects": corrects, "explicit": explicit, "quote": row.quote}.items():
         if text and not _is_text(text):
             raise ValueError(f"the {what} of {name!r} is {text!r}: write it in words")
-    if corrects and (row.of, row.source) != ("paper", "printed"):
-        raise ValueError(
-            f"{name!r} corrects a sentence that no paper printed: say in its note what the statement needs"
-        )
+    if (corrects and explicit) or ((corrects or explicit) and row.of != "paper"):
+        raise ValueError(f"{name!r} corrects or makes explicit: one of the two, and of a paper's statement alone")
+    if not corrects and (row.quote or certified is not None):
+        raise ValueError(f"{name!r} has a quote or a certificate, and corrects nothing: say corrects='...'")
+    if corrects and row.source != "printed":
+        raise ValueError(f"{name!r} corrects a sentence that no paper printed: say explicit='...', or in its note")
     if corrects and not row.quote:
         raise ValueError(f"{name!r} corrects a sentence that it does not quote: give quote='...', as it was printed")
-    if row.quote and not corrects:
+    if corrects and "[" in row.quote.replace(OMISSION, ""):
+        raise ValueError(f"the quote of {name!r} has words in brackets: give what was printed, and {OMISSION} between")
+    if corrects and not isinstance(certified, bool):
         raise ValueError(
-            f"{name!r} quotes a sentence that it does not correct: leave the quote out, or say corrects='...'"
+            f"{name!r} corrects without a certificate: give certified=True where exact arithmetic confirmed the "
+            "counterexample"
         )
 
 
@@ -332,89 +367,10 @@ def _is_text(text):
 
 def _finite(value, what, name):
     """Return ``value`` as a Python float (also from a 0-d tensor or array), or say whose value it is not."""
-    value = _scalar(value)
-    if not _is_finite(value):
+    value = scalar(value)
+    if not is_finite(value):
         raise ValueError(f"the {what} of {name!r} is {value}: a row of the ledger needs one finite number")
     return float(value)
-
-
-def _scalar(value):
-    """Return the Python number in a 0-d tensor or array, anything else as it is."""
-    return value.item() if getattr(value, "ndim", None) == 0 else value
-
-
-def _is_finite(value):
-    return isinstance(value, Real) and math.isfinite(value)
-
-
-def tell(stem, **numbers):
-    """Give numbers of this run to the prose: ``tell("theorem-2", log_time=9.2)`` glues ``theorem-2-log-time``.
-
-    In a notebook of the book, that is; elsewhere nothing happens.
-
-    Parameters
-    ----------
-    stem : str
-        The chapter's name, with which all its keys begin.
-    **numbers : float or str
-        Finite numbers (0-d tensors and arrays too) or text. Underscores in names become hyphens.
-
-    Raises
-    ------
-    ValueError
-        If a value is neither.
-    """
-    if not stem or not isinstance(stem, str):
-        raise ValueError(f"stem is {stem!r}: give the chapter's name")
-    told = {f"{stem}-{name.replace('_', '-')}": _scalar(value) for name, value in numbers.items()}
-    for key, value in told.items():
-        if not (value.strip() if isinstance(value, str) else _is_finite(value)):
-            raise ValueError(f"{key} is {value!r}: prose can only show one finite number or text")
-    try:
-        from IPython import get_ipython
-        from myst_nb import glue
-    except ImportError:  # a notebook that was downloaded: no page takes the numbers
-        return
-    if get_ipython():
-        for key, value in told.items():
-            glue(key, value, display=False)
-
-
-def show(key, thing):
-    """Show a figure or a table, and let the page place it: ``show("fig-theorem-2-offset", figure)``.
-
-    A block of the page that has this key shows it where the block stands, which may be above the cell. Outside a
-    notebook the thing is returned: where it is the last line of its cell, a run without a notebook finds its rows.
-
-    Parameters
-    ----------
-    key : str
-        ``fig-`` or ``tab-``, the chapter's name, a hyphen, and a name for the thing.
-    thing : matplotlib.figure.Figure or Verdict or object
-        Whatever a notebook can show.
-
-    Returns
-    -------
-    object or None
-    """
-    try:
-        from IPython import get_ipython
-        from IPython.display import display
-    except ImportError:
-        return thing
-    if not get_ipython():
-        return thing
-    try:
-        from myst_nb import glue
-    except ImportError:  # a notebook that was downloaded: no page places it
-        display(thing)
-    else:
-        glue(key, thing)
-    if hasattr(thing, "savefig"):
-        from matplotlib.pyplot import close
-
-        close(thing)  # else the notebook shows it again when the cell ends
-    return None
 
 
 def verdict(*rows):
@@ -427,7 +383,7 @@ def verdict(*rows):
     """
     for row in rows:
         if not isinstance(row, Row):
-            raise TypeError(f"a row is {row!r}: make it by claim, control or baseline")
+            raise TypeError(f"a row is {row!r}: make it by claim, ablation, positive_control or baseline")
     names = [row.name for row in rows]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"two rows are called {', '.join(sorted(repeated))}: names are unique in a chapter")

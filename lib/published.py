@@ -40,18 +40,19 @@ def gradients(data, loss, p, dtype=torch.float32):
     return torch.autograd.grad(risk.sum(), (head, p))
 
 
-def descend(data, loss, start, step_size, iterations, epsilon, dtype=torch.float32, train_head=False):
+def descend(data, loss, start, step_size, iterations, epsilon, dtype=torch.float32, head_epsilon=None):
     """Normalised descent as published: ``p <- p - step_size * g / (|g| + epsilon)``, and so the head if it is trained.
 
     Parameters
     ----------
     data, loss, dtype
-        As in :func:`gradients`. The head of the data is where a trained one starts; then there is one p.
+        As in :func:`gradients`.
     start : Tensor, shape (..., d)
     step_size : float
     iterations : int
     epsilon : float or Tensor that broadcasts with p
-    train_head : bool
+    head_epsilon : float, optional
+        Given, the head is trained as well, from that of the data; then there is one p.
 
     Returns
     -------
@@ -68,8 +69,8 @@ def descend(data, loss, start, step_size, iterations, epsilon, dtype=torch.float
     """
     path, epsilon = [start.to(dtype)], torch.as_tensor(epsilon, dtype=dtype, device=start.device)
     for _ in range(checks.whole("iterations", iterations)):
-        steps = [step_size * g / (norm(g)[..., None] + epsilon) for g in gradients(data, loss, path[-1], dtype)]
-        path.append(path[-1] - steps[1])
-        if train_head:
-            data = data._replace(head=data.head.to(dtype) - steps[0])
+        of_head, of_p = gradients(data, loss, path[-1], dtype)
+        path.append(path[-1] - step_size * of_p / (norm(of_p)[..., None] + epsilon))
+        if head_epsilon is not None:
+            data = data._replace(head=data.head.to(dtype) - step_size * of_head / (norm(of_head) + head_epsilon))
     return torch.stack(path).double()

@@ -17,7 +17,7 @@ PLANTED = {
         "no lead of more",
     ),
     "findings elsewhere": (":::{findings}", "Words.\n\n:::{findings}", "0 findings"),
-    "five findings": ("- The chips", "- a\n- b\n- c\n- The chips", "5 findings"),
+    "five findings": ("- The build", "- a\n- b\n- c\n- The build", "5 findings"),
     "section out of order": ("## Evidence", "## Proof", "sections out of order"),
     "no citation": ("{cite:t}", "{ref}", "the statement has no {cite:…}"),
     "box against its rows": ('"Definition 2", "printed"', '"Proposition 0", "printed"', "is 'printed' for its rows"),
@@ -36,7 +36,7 @@ PLANTED = {
     "no parameters": (":tags: [parameters]\n\n", "", "the first cell is not tagged"),
     "parameter without a type": ("seed: int = 0 ", "seed = 0 ", "write `name: type = literal  # comment`"),
     "no surroundings": ("lib.notebook()\n", "", "lib.notebook() is called once"),
-    "too many words": ("What was run", "word " * 1100, "words are read without opening a fold"),
+    "too many words": ("Describe in two", "word " * 1100, "words are read without opening a fold"),
     "too much code": ("draw = torch", "x = 0\n" * 150 + "draw = torch", "lines of code for 1 statements"),
 }
 

@@ -11,7 +11,8 @@ from bs4 import BeautifulSoup
 
 ROOT = Path(__file__).parents[1]
 CONF = """
-extensions = ["myst_nb", "sphinx_design", "sphinx_proof", "workflow.sphinx_ext.chapter_layout"]
+extensions = ["myst_nb", "sphinx_design", "sphinx_proof"]
+extensions += ["workflow.sphinx_ext.chapter_layout", "workflow.sphinx_ext.typography"]
 nb_execution_mode, proof_title_format, numfig, root_doc = "off", "%t", True, "book/intro"
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 numfig_format, suppress_warnings = {"figure": "Figure %s"}, ["config.cache"]
@@ -76,8 +77,11 @@ What was run.
 POINT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 NOTED = {
     "of": "Theorem 2 · Some paper",
-    "verdicts": [["reproduced", "✓ 3 reproduced", "evidence"], ["did not fail", "✗ 1 control", "what-breaks-it"]],
-    "seeds": "on 20 fresh seeds 4 of 4 held", "runs": "runs in 7 s", "lines": 12,
+    "chips": [
+        {"text": "paper 3 ✓", "verdict": "reproduced", "means": "Three of the paper's.", "place": "evidence"},
+        {"text": "checks 1/2", "verdict": "refuted", "means": "One of two.", "place": "what-breaks-it"},
+    ],
+    "runs": "runs in 7 s", "lines": 12,
 }  # fmt: skip
 
 
@@ -161,17 +165,17 @@ def test_references_to_a_chapter_have_its_short_name(pages):
     assert [words(link) for link in links] == ["Short a", "Short a", "Evidence", "its words", "Rows"]
 
 
-def test_chips_lead_to_what_they_count(pages):
-    chips = {words(link): link for link in pages["a"].select("h1 + ul.chips a")}
-    assert {text: link["href"] for text, link in chips.items()} == {
-        "Theorem 2 · Some paper": "#statement", "✓ 3 reproduced": "#evidence", "✗ 1 control": "#what-breaks-it",
-        "on 20 fresh seeds 4 of 4 held": "../rows.html",
-    }  # fmt: skip
+def test_two_chips_open_what_they_mean_and_lead_to_the_rows(pages):
+    assert words(pages["a"].select_one("h1 + div.verdict-chips > span")) == "Theorem 2 · Some paper"
+    paper, checks = pages["a"].select("h1 + div.verdict-chips > details.chip")
+    assert (words(paper.summary), words(checks.summary)) == ("paper 3 ✓", "checks 1/2")
+    assert words(paper).startswith("paper 3 ✓ Three of the paper's.")
+    assert checks["class"] == ["chip", "refuted"]
+    for chip, place in ((paper, "#evidence"), (checks, "#what-breaks-it")):
+        assert [link["href"] for link in chip.select("a")] == [place, "../rows.html#rows-a"]
+        assert pages["a"].select_one(place)
     code = {words(link): link["href"] for link in pages["a"].select(".findings ul.chips a")}
     assert code == {"runs in 7 s": "#experiment", "notebook": "../../_sources/book/part/a.ipynb"}
-    assert chips["✗ 1 control"]["class"] == ["did-not-fail"]
-    for link in chips.values():
-        assert not link["href"].startswith("#") or pages["a"].select_one(link["href"])
 
 
 def test_experiment_is_folded_as_a_whole_behind_what_it_costs(pages):

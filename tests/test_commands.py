@@ -83,5 +83,5 @@ def test_a_printed_command_runs_at_another_seed():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "seed=8" in done.stdout
-    assert "fails as it must" in done.stdout
+    assert "breaks the claim" in done.stdout
     assert "not reproduced" not in done.stdout

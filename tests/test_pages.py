@@ -152,7 +152,7 @@ class TestMap:
 
     def test_a_row_tells_what_a_chapter_rests_on(self, rows):
         (line,) = (line for line in landing_page.book_map(rows).splitlines() if "} {doc}`Theorem 4 <" in line)
-        assert line.endswith("rests on {doc}`Theorem 1 <max-margin/theorem-1>`")
+        assert line.endswith("builds on {doc}`Theorem 1 <max-margin/theorem-1>`")
 
     def test_a_chapter_that_the_map_does_not_know_stands_at_the_end_of_its_part(self, monkeypatch):
         known = landing_page._front()["map"]
@@ -167,13 +167,15 @@ class TestMap:
             (["reproduced"], "reproduced"),
             (["reproduced", "corrected"], "corrected"),
             (["corrected", "not reproduced"], "not reproduced"),
+            (["reproduced", "made explicit"], "made explicit"),
+            (["seen in miniature", "reproduced"], "seen in miniature"),
             (["reproduced", "undecided"], "open"),
             ([], "open"),
         ],
     )
     def test_the_sign_says_how_the_papers_claims_fare(self, verdicts, kind):
         about = {"chapter": "a/b", "kind": "claim", "of": "paper"}
-        others = [about | {"of": "book", "verdict": "fails"}, about | {"chapter": "a/c", "verdict": "not reproduced"}]
+        others = [about | {"of": "book", "verdict": "refuted"}, about | {"chapter": "a/c", "verdict": "not reproduced"}]
         assert landing_page.standing("a/b", [*others, *(about | {"verdict": verdict} for verdict in verdicts)]) == kind
 
 
@@ -181,26 +183,28 @@ class TestCorrections:
     """The page of corrections."""
 
     def test_one_section_for_one_printed_sentence(self):
-        rows = [corrected("Over any bounded interval: (1) [the loss] is strictly decreasing."), corrected("Other.")]
+        rows = [corrected("Over any bounded interval: (1) […] is strictly decreasing."), corrected("Other.")]
         text = corrections.sections([*rows, rows[0] | {"statement": "Another length"}])
         assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["1. The loss must fall with a slope", "2. Theorem 1"]
         assert re.findall(r"_generated/(\w+)\.svg", text) == ["flat_loss"]
-        assert "- A length: 0.1, asked ≤&nbsp;0.2.\n- Another length" in text
+        assert "- A length: 0.1; bound: at most 0.2.\n- Another length" in text
 
     def test_a_sentence_that_the_page_does_not_know_has_the_note_of_its_row(self):
         assert "**What it needs.** It needs more." in corrections.sections([corrected("Other.")])
 
     def test_nothing_corrected_says_so(self):
         text = corrections.sections([corrected("One.", verdict="reproduced")])
-        assert text.strip() == "No printed sentence needs one."
+        assert text.strip() == "No printed sentence needs a correction."
 
     def test_each_entry_of_the_page_can_be_drawn(self):
         for entry in yaml.safe_load((ROOT / "book/corrections.yml").read_text("utf-8")):
-            text = corrections.sections([corrected(entry["begins"] + " and so on.")])
+            begins, verdict = entry.get("begins", "Other"), "corrected" if "begins" in entry else "made explicit"
+            item = entry.get("item", "Theorem 1")
+            text = corrections.sections([corrected(f"{begins} and so on.", verdict=verdict, item=item)])
             (alt, caption) = re.search(r":alt: (.+)\n\n(.+)\n```", text).groups()
             assert len(alt) > 40
             assert caption.startswith("**")
-            assert "{" not in caption, entry["begins"]
+            assert "{" not in caption, entry["title"]
 
 
 class TestDrawings:
@@ -275,3 +279,7 @@ class TestFragments:
         assert about["version"] in text
         for name in ("tarzanagh2023maxmargin", "vasudeva2024implicit", "julistiono2024mirror"):
             assert name in text
+
+
+def test_a_bar_in_a_formula_ends_no_cell_of_a_table():
+    assert markup.escaped(r"Error of $\|W\|$ in $|g|$ | end") == r"Error of $\Vert W\Vert $ in $\vert g\vert $ \| end"

@@ -229,7 +229,7 @@ def test_full_disk_is_one_sentence_a_run_and_the_others_go_on(book):
 
 
 def test_undecided_counts_apart_and_a_baseline_not_at_all():
-    verdicts = ["holds", "undecided", "fails", None]
+    verdicts = ["confirmed", "undecided", "refuted", None]
     rows = [[{"name": "row" if word else "null", "verdict": word, "measured": 1.0}] for word in verdicts]
     runs = [{"label": str(k)} for k in range(4)]
     table = sweep.table_of(runs, {str(k): one for k, one in enumerate(rows)}, {})

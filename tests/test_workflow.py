@@ -55,7 +55,7 @@ with open("runs.txt", "a") as file:
 ```{{code-cell}} ipython3
 theorem_1 = source("2306.13596", "Theorem 1", "printed", set="after")
 verdict(theorem_1.claim("half", "The step is a half", step, "==", 0.5),
-        theorem_1.control("seed", "The seed is small", seed, "<=", 2, breaks="A seed of 2"))
+        theorem_1.ablation("seed", "The seed is small", seed, "<=", 2, breaks="A seed of 2"))
 ```
 """
 STATEMENTS = """papers:
@@ -74,7 +74,7 @@ class Book:
         (folder / "lib").mkdir()
         for name in ("__init__", "alpha", "beta", "gamma", "unused"):
             (folder / f"lib/{name}.py").write_text("from . import beta\n" if name == "alpha" else "")
-        for name in ("ledger", "_verdicts"):
+        for name in ("ledger", "_glue", "_verdicts"):
             shutil.copy(ROOT / f"lib/{name}.py", folder / "lib")
         (folder / "requirements.lock").write_text("nothing==1\n")
         (folder / "book/statements.yml").write_text(STATEMENTS)
@@ -159,17 +159,18 @@ class TestWholeBook:
 
         rows = json.loads((book.folder / "build/ledger.json").read_text())
         assert rows["environment"].keys() >= {"python", "torch", "snakemake", "date", "cpu"}
-        assert (rows["environment"]["commit"], rows["environment"]["threads"]) == ("unknown", 1)
+        threads = int(os.environ.get("THREADS") or 1)  # more under a setting of `make test-roundings`
+        assert (rows["environment"]["commit"], rows["environment"]["threads"]) == ("unknown", threads)
         assert [row["id"] for row in rows["claims"]] == [
             f"part/{name}/{row}" for name in ("good", "twin") for row in ("half", "seed")
         ]
         half = rows["claims"][0]
         assert half["parameters"] == {"seed": 3, "step": 0.5, "loss": "logistic", "exact": False}
         assert (half["measured"], half["verdict"], half["chapter"]) == (0.5, "reproduced", "part/good")
-        assert rows["claims"][1]["verdict"] == "fails as it must"
+        assert rows["claims"][1]["verdict"] == "breaks the claim"
 
         page = (book.folder / "build/html/book/intro.html").read_text()
-        assert "In 0 of 2 chapters" in page
+        assert "statements" in page
         published = (book.folder / "build/html/_sources/book/part/good.ipynb").read_text()
         assert "seen" in published, "readers download the executed notebook"
         for path in (book.folder / "build/html").rglob("*.*"):
@@ -433,7 +434,7 @@ def test_one_chapter_with_parameters_prints_its_rows_and_keeps_out_of_the_book(b
     assert process.returncode == 0, process.stderr
     assert "seed=1, step=1.0, loss='4', exact=False" in process.stdout
     assert "not reproduced" in process.stdout
-    assert "control did not fail" in process.stdout
+    assert "does not break the claim" in process.stdout
     assert "build/runs/part/good/loss=4+seed=1+step=1.0.ipynb" in process.stdout
     assert not book.has("build/claims")
 
@@ -493,7 +494,8 @@ def test_list_says_what_a_chapter_reproduces_and_takes(book):
 def test_library_files_of_a_chapter(inside, code, expected):
     Path("book/part/good.md").write_text(HEADER.format(name="good", code=code, extra=""))
     Path("lib/notes.txt").touch()
-    files = {f"lib/{name}.py" for name in expected | {"__init__", "_verdicts", "ledger"}}  # the last as every chapter
+    always = {"__init__", "_glue", "_verdicts", "ledger"}  # what every chapter imports
+    files = {f"lib/{name}.py" for name in expected | always}
     assert dependencies.library_of("part/good") == sorted(files)
     Path("lib/table.csv").touch()
     Path("lib/unused.py").write_text('TABLE = "table.csv"\n')  # whatever module names a file, any may read it
@@ -515,7 +517,7 @@ def collected(*rows, changed=None):
 def row(name="half", measured=1e-3, item="Theorem 1", bound=1e-2, kind="claim", **about):
     of = table.source("2306.13596", item, "restored", set="after")
     judged = [] if kind == "baseline" else ["<=", bound]
-    about |= {"breaks": "One input"} if kind == "control" else {}
+    about |= {"breaks": "One input"} if kind == "ablation" else {}
     outcome = getattr(of, kind)(name, "It is so", measured, *judged, **about)
     (data,) = table.verdict(outcome)._repr_mimebundle_()[ledger.MIME]
     return data
@@ -535,7 +537,7 @@ def test_ledger_has_the_fields_of_the_contract(inside):
     collected(row())
     (entry,) = json.loads(ledger.LEDGER.read_text())["claims"]
     fields = (
-        "id paper item statement quote kind of source set measured interval bound relation tolerance smallest_effect "
+        "id paper item statement quote kind of source scale set measured interval bound relation tolerance "
         "recorded verdict chapter parameters note"
     )
     assert set(fields.split()) <= set(entry)
@@ -643,10 +645,9 @@ def test_item_that_no_paper_has_is_refused(inside):
 
 
 def test_a_control_of_what_the_chapter_does_not_claim_is_refused(inside):
-    with pytest.raises(
-        ledger.BookError, match="part/good/broken: a control of 'Theorem 2', of which this chapter claims nothing"
-    ):
-        collected(row(), row("broken", kind="control", item="Theorem 2"))
+    faults = "part/good/broken: checks a claim about 'Theorem 2', of which this chapter claims nothing"
+    with pytest.raises(ledger.BookError, match=faults):
+        collected(row(), row("broken", kind="ablation", item="Theorem 2"))
 
 
 def line_of(item, text):
@@ -654,12 +655,14 @@ def line_of(item, text):
     return line
 
 
-QUOTED = {"source": "printed", "corrects": "Needs B.", "quote": "It *always* holds."}
+QUOTED = {"source": "printed", "corrects": "Needs B.", "quote": "It *always* holds.", "certified": True}
 STANDING = {
     "reproduced": [row(), row("more")],
     "corrected": [row(), row("changed", **QUOTED)],
     "in part": [row(), row("changed", **QUOTED), row("worse", measured=1)],
     "not reproduced": [row(measured=1), row("open", interval=(0, 1))],
+    "made explicit": [row(), row("written", explicit="Feasible.")],
+    "in miniature": [row(), row("small", scale="stand-in")],
     "undecided": [row(interval=(0, 1))],
     "not tested": [row(of="book"), row("null", kind="baseline")],
 }
@@ -670,58 +673,58 @@ def test_an_item_stands_where_all_its_rows_put_it(inside, standing):
     collected(*STANDING[standing])
     (_, (first, second)) = scoreboard.papers()[0]
     assert (first.standing(), second.standing()) == (standing, "not tested")
-    for where in scoreboard.STANDINGS:
-        count = (standing == where) + (where == "not tested")
-        assert f"| {where} | {count} | {count} |" in scoreboard.totals()
-    assert "| **statements** | 2 | 2 |" in scoreboard.totals()
+    told = scoreboard.totals()
+    assert f"{scoreboard.STANDINGS[standing]} {standing}]" in told
+    assert "not tested]" in told
+    assert "| **statements** | 2 | 2 |" in told
 
 
-def test_totals_count_statements_once_and_not_rows_controls_or_findings(inside):
+def test_totals_count_statements_once_and_not_rows_checks_or_findings(inside):
     collected(row())
-    few = [line for line in scoreboard.totals().splitlines() if line.startswith("|")]
+    few = scoreboard.totals()
     collected(
         *(row(f"more-{k}") for k in range(5)), row("ours", of="book", measured=1), row("null", kind="baseline"),
-        *(row(f"broken-{k}", kind="control", measured=1) for k in range(2)),
+        *(row(f"broken-{k}", kind="ablation", measured=1) for k in range(2)),
     )  # fmt: skip
-    assert [line for line in scoreboard.totals().splitlines() if line.startswith("|")] == few
-    assert "which no paper states, 1 fails. Of all controls: 2 controls fail as they must." in scoreboard.totals()
-    assert "Another 1 numbers are baselines" in scoreboard.totals()
+    assert scoreboard.totals() == few
 
 
-def test_scoreboard_says_what_failed_and_what_was_corrected(inside):
+def test_scoreboard_says_in_numbers_what_it_rests_on(inside):
     collected(
-        row(), row("worse", measured=1), row("changed", **QUOTED), row("broken", measured=1, kind="control"),
+        row(), row("printed", source="printed", set="before"), row("small", scale="stand-in"),
+        row("ours", of="book", measured=1), row("null", kind="baseline"), row("kept", kind="ablation"),
+        row("broken", kind="ablation", measured=1),
+    )  # fmt: skip
+    told = scoreboard.basis()
+    assert "Of 3 claims that the papers make, 1 rest on text as printed, 2 rest on text restored" in told
+    assert "1 of them speak of experiments that we ran on other data or smaller: 1 seen in miniature." in told
+    assert "5 of 6 bounds were set after a first look at the numbers, 1 before." in told
+    assert "Of our own findings, 1 refuted. 1/2 ablations break their claim" in told
+    assert "1 baselines carry no verdict" in told
+
+
+def test_scoreboard_says_what_did_not_hold_and_what_was_corrected(inside):
+    collected(
+        row(), row("worse", measured=1), row("changed", **QUOTED), row("broken", measured=1, kind="ablation"),
         row("ours", of="book", measured=2), row("null", kind="baseline"),
     )  # fmt: skip
     text = scoreboard.scoreboard()
     line = line_of("Theorem 1", text)
-    assert line.startswith("| {doc}`Theorem 1 <part/good>`: A \\| b (printed; restored)<br>")
-    assert "[✗]{.verdict .not-reproduced} It is so: 1, asked ≤&nbsp;0.01" in line
-    assert "[✎]{.verdict .corrected} “It \\*always\\* holds.” Needs B." in line
-    assert (
-        "[▮]{.verdict .reproduced}[▮]{.verdict .corrected}[▮]{.verdict .not-reproduced} 1&nbsp;✓ 1&nbsp;✎ 1&nbsp;✗"
-        in line
-    )
-    assert "| [▮]{.verdict .fails-as-it-must} 1&nbsp;✓ | not yet swept | not yet tried |" in line
-    (own,) = (line for line in text.splitlines() if line.startswith("| {doc}`Chapter good <part/good>`"))
-    assert "[✗]{.verdict .fails} It is so: 2, asked ≤&nbsp;0.01 | [▮]{.verdict .fails} 1&nbsp;✗ | – |" in own
+    assert line.startswith("| {doc}`Theorem 1 <part/good>`: A \\| b (")
+    counted = "[1&nbsp;✓]{.verdict .reproduced} [1&nbsp;✎]{.verdict .corrected} [1&nbsp;✗]{.verdict .not-reproduced}"
+    assert f"| [◑ in part]{{.verdict .in-part}} | {counted} | 1/2 | not yet swept |" in line
+    worse, refuted = (text.index(f"**✗ {word}**") for word in ("not reproduced", "refuted"))
+    assert "- {doc}`part/good`: It is so: 1; bound: at most 0.01." in text[worse:refuted]
+    assert "- {doc}`part/good`: It is so: 2; bound: at most 0.01." in text[refuted:]
     assert "> It \\*always\\* holds." in corrections.sections(ledger.ledger())
     assert corrections.sections(ledger.ledger()).count("> ") == 1
     assert rows.rows().count("\n| ") == 2 + 6
     assert "{doc}`Chapter good <part/good>` | Theorem 1 | 1.0 s |" in runs.runs()
 
 
-def test_chapters_that_were_not_read_row_by_row_are_provisional(inside):
-    collected(row(set="before"))
-    assert "In 0 of 1 chapters every row was read anew" in scoreboard.scoreboard()
-    assert "Provisional" in rows.rows()
-    Path("book/statements.yml").write_text("finished: [part/good]\n" + Path("book/statements.yml").read_text())
-    assert "In 1 of 1 chapters every row was read anew" in scoreboard.totals()
-    assert "1 bounds were set before." in scoreboard.totals()
-    assert "Provisional" not in rows.rows()
-    Path("book/statements.yml").write_text("finished: [part/bad]\n" + STATEMENTS)
-    with pytest.raises(ledger.BookError, match="calls 'part/bad' finished: name one of part/good"):
-        scoreboard.totals()
+def test_a_bound_that_was_set_before_the_first_look_carries_the_mark(inside):
+    collected(row(set="before"), row("after"))
+    assert [line.count("●") for line in rows.rows().splitlines() if "It is so" in line] == [1, 0]
 
 
 def swept(held=19, of=20, code="a1", name="half", block=(1000, 1019), **more):
@@ -736,15 +739,13 @@ def swept(held=19, of=20, code="a1", name="half", block=(1000, 1019), **more):
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({}, "19 of 20 (0.76 to 0.99, seeds 1000 to 1019)"),
-        (
-            {"held": 18, "errors": 1, "undecided": 1},
-            "18 of 20 (0.70 to 0.97, seeds 1000 to 1019; undecided: 1; errors: 1)",
-        ),
+        ({"held": 20}, "20/20"),
+        ({}, "19/20 (0.76 to 0.99)"),
+        ({"held": 18, "errors": 1, "undecided": 1}, "18/20 (0.70 to 0.97, 1 undecided, 1 errors)"),
         ({"code": "b2"}, "older code"),
         ({"name": "other"}, "not yet swept"),
-        ({"held": 1, "of": 1, "block": None}, "held; nothing is drawn, so it runs once"),
-        ({"held": 0, "of": 1, "block": None}, "did not hold; nothing is drawn, so it runs once"),
+        ({"held": 1, "of": 1, "block": None}, "1/1, no seed"),
+        ({"held": 0, "of": 1, "block": None}, "0/1, no seed"),
     ],
 )
 def test_fresh_seeds_are_shown_where_the_code_is_the_same(inside, given, text):
@@ -764,38 +765,27 @@ def noted(*rows, code="computed = 1\n\nmore = 2"):
     return chips.about("part/good", nbformat.v4.new_notebook(cells=cells))
 
 
-def test_a_page_is_told_its_verdicts_where_they_stand_and_what_the_run_costs(inside):
-    rows = [row(), row("more"), row("worse", measured=1), row("broken", measured=1, kind="control")]
+def test_a_page_is_told_its_claims_and_checks_and_what_the_run_costs(inside):
+    rows = [row(), row("more"), row("worse", measured=1), row("broken", measured=1, kind="ablation")]
+    rows += [row("ours", of="book"), row("kept", kind="ablation")]
     collected(*rows)
-    assert noted(*rows) == {
-        "of": "Theorem 1 · Paper",
-        "verdicts": [
-            ("reproduced", "✓ 2 reproduced", "evidence"),
-            ("fails as it must", "✓ 1 control fails as it must", "what-breaks-it"),
-            ("not reproduced", "✗ 1 not reproduced", "evidence"),
-        ],
-        "seeds": "not yet run on fresh seeds", "runs": "runs in 1 s", "lines": 2,
-    }  # fmt: skip
+    told = noted(*rows)
+    assert (told["of"], told["runs"], told["lines"]) == ("Theorem 1 · Paper", "runs in 1 s", 2)
+    paper, checks = told["chips"]
+    assert (paper["text"], paper["verdict"]) == ("paper 2 ✓ 1 ✗", "not reproduced")
+    assert "2 reproduced, 1 not reproduced" in paper["means"]
+    assert (checks["text"], checks["verdict"]) == ("checks 2/3", "does not break the claim")
+    assert "1 of 1 of our own findings are confirmed; 1 of 2 ablations break the claim" in checks["means"]
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        ({"held": 18}, "on 20 fresh seeds 1 of 1 held"),
-        ({"held": 17}, "on 20 fresh seeds 0 of 1 held"),
-        ({"code": "b2"}, "fresh seeds: older code"),
-        ({"held": 1, "of": 1, "block": None}, "nothing is drawn"),
-    ],
-)
-def test_a_page_is_told_on_how_many_seeds_its_rows_held(inside, given, text):
-    collected(row())
-    swept(**given)
-    assert noted(row(), row("null", kind="baseline"))["seeds"] == text
+def test_a_chapter_without_claims_of_a_paper_has_one_chip(inside):
+    collected(row(of="book"))
+    assert [chip["text"] for chip in noted(row(of="book"))["chips"]] == ["checks 1/1"]
+    assert noted(row(of="book"), row("small", scale="stand-in"))["chips"][0]["text"] == "paper 1 ◐"
 
 
 def test_a_page_without_a_run_is_told_so(inside):
-    assert noted()["seeds"] == "no verdict yet"
-    assert noted()["runs"] == "not yet run"
+    assert (noted()["chips"], noted()["runs"]) == ([], "not yet run")
 
 
 @pytest.mark.parametrize(
@@ -814,17 +804,17 @@ def test_cells_that_show_what_came_out_are_known(code, does):
 @pytest.mark.parametrize(
     ("code", "left"),
     [
-        ("a = 1  # one\nb = '# no'  # é", "a = 1\nb = '# no'"),
-        ("# first\nif a:\n    # then\n    b = f'{a} # {c}'", "if a:\n    b = f'{a} # {c}'"),
-        ('a = """\n# text  \n"""\n\n', 'a = """\n# text  \n"""\n\n'),
+        ("a = 1  # one\nb = '# no'  # é", "a = 1\nb = ''"),
+        ("# first\nif a:\n    # then\n    b = f'{a} at {c}'", "if a:\n    b = f'{a}{c}'"),
+        ("row('gap', 'How far', a,\n    '<=', 1)", "row('gap', '', a, '<=', 1)"),
         ("a = (  # open", "a = (  # open"),
     ],
 )
-def test_what_a_record_notes_of_code_is_without_comments(code, left):
-    assert dependencies.without_comments(code) == left
+def test_what_a_record_notes_of_code_is_without_words(code, left):
+    assert dependencies.without_words(code) == left
 
 
-def test_a_comment_changes_what_is_built_and_not_what_was_recorded(inside):
+def test_words_change_what_is_built_and_not_what_was_recorded(inside):
     before, recorded = dependencies.hash_of("part/good", {}), dependencies.recorded_hash("part/good")
     page = Path("book/part/good.md")
     page.write_text(page.read_text().replace("# how far", "# how far, above 0"))
@@ -837,20 +827,14 @@ def test_a_comment_changes_what_is_built_and_not_what_was_recorded(inside):
 def test_the_scoreboard_names_the_least_certain_claim(inside):
     collected(row(), row("other"))
     swept(held=3)
-    assert "| least: 3 of 20 (0.05 to 0.36, seeds 1000 to 1019); 1 not |" in line_of(
-        "Theorem 1", scoreboard.scoreboard()
-    )
+    assert "| 3/20 (0.05 to 0.36) |" in line_of("Theorem 1", scoreboard.scoreboard())
 
 
 @pytest.mark.parametrize(
-    ("code", "turned", "text", "items"),
-    [
-        ("a1", ["half"], "1 near, 0 gross", "1 of 1 claims"),
-        ("a1", ["other"], "none of those tried", "0 of 1 claims"),
-        ("b2", ["half"], "older code", "older code"),
-    ],
+    ("code", "turned", "text"),
+    [("a1", ["half"], "1"), ("a1", ["other"], "none"), ("b2", ["half"], "older code")],
 )
-def test_mutants_are_shown_where_the_code_is_the_same(inside, code, turned, text, items):
+def test_mutants_are_shown_where_the_code_is_the_same(inside, code, turned, text):
     collected(row())
     swept()
     tried = {"part/good": {"turned": turned, "crashed": None, "code": code}}
@@ -858,7 +842,6 @@ def test_mutants_are_shown_where_the_code_is_the_same(inside, code, turned, text
     gross = {"near": False, "what": "no step", "chapters": {"part/other": tried["part/good"]}}
     Path("book/mutants.json").write_text(json.dumps({"commit": "c", "mutants": {"sign": mutant, "step": gross}}))
     assert f"| {text} |" in rows.rows()
-    assert f"| {items} |" in line_of("Theorem 1", scoreboard.scoreboard())
     assert "{download}`mutants.json <mutants.json>`" in scoreboard.scoreboard()
 
 

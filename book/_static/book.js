@@ -74,3 +74,13 @@ function sentences(page, keywords, anchor) {
 }
 
 if (typeof Search !== "undefined") Search.makeSearchSummary = sentences;
+
+// What opens over the page closes by Escape, and a chip also by a tap beside it.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  if (document.activeElement?.matches(".term")) document.activeElement.blur();
+  for (const chip of document.querySelectorAll("details.chip[open]")) chip.open = false;
+});
+document.addEventListener("click", (event) => {
+  for (const chip of document.querySelectorAll("details.chip[open]")) if (!chip.contains(event.target)) chip.open = false;
+});

@@ -25,7 +25,8 @@ PALETTE = (BLUE, VERMILION, GREEN, VIOLET, PINK, BROWN, TEAL)
 METHODS = {
     "GD": BLUE, "SGD": BLUE, "normalised GD": VERMILION, "NGD": VERMILION, "normalised": VERMILION,
     "normalised SGD": VERMILION, "NSGD": VERMILION, "Polyak": GREEN, "flow": VIOLET, "path": VIOLET, "Adam": PINK,
-    "own norms": VERMILION, "joint norm": GREEN,
+    "separate norms": VERMILION, "joint norm": GREEN,
+    "32 bits": VERMILION, "float32": VERMILION, "64 bits": BLUE, "float64": BLUE, "log space": GREEN, "exact": GREEN,
 }  # fmt: skip
 ORDERS = {1.1: BROWN, 1.5: PINK, 1.75: VERMILION, 2.0: BLUE, 3.0: GREEN, 10.0: VIOLET}
 # What a token is to the choice, or a choice to all choices.

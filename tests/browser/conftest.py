@@ -18,7 +18,7 @@ SEEN = """() => Promise.all([...document.images].map((image) => {
     image.loading = "eager";
     return image.complete || new Promise((done) => { image.onload = image.onerror = done; });
 }))"""
-PLACES = """() => ["figure :is(img, svg)", ".chips"].map((name) => {
+PLACES = """() => ["figure :is(img, svg)", ".findings"].map((name) => {
     const one = document.querySelector(`article ${name}`);
     return one && (one.getBoundingClientRect().top + scrollY) / innerHeight;
 })"""

@@ -16,7 +16,7 @@ from workflow.sphinx_ext import explore
 
 ROOT = Path(__file__).parents[2]
 
-NAMES = ("playground", "rounding", "road", "dial", "ball")
+NAMES = ("playground", "rounding", "road", "dial", "ball", "cone")
 WIDTHS = (390, 1280)
 PAGE = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><title>explore</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><body>
@@ -38,8 +38,9 @@ class Figure:
     """One figure in a page of its own."""
 
     def __init__(self, browser, address, **options):
-        phone = options.pop("width", 1280) < 600
-        size = {"width": 390 if phone else 1280, "height": 844 if phone else 900}
+        width = options.pop("width", 1280)
+        phone = width < 600
+        size = {"width": width, "height": 844 if phone else 900}
         self.context = browser.new_context(viewport=size, has_touch=phone, is_mobile=phone, **options)
         self.page = self.context.new_page()
         self.errors, self.requests = [], []
@@ -99,6 +100,11 @@ class Figure:
         self.page.get_by_role("button", name=name, exact=True).click()
         self.rest()
 
+    def more(self):
+        """Open the controls that are folded."""
+        self.page.locator(".explore-more > summary").click()
+        self.rest()
+
     def slide(self, label, value):
         """Set a slider as a reader's arrow keys do."""
         field = self.page.locator(".explore-controls label", has_text=label).locator("input").first
@@ -114,7 +120,7 @@ class Figure:
         dot = self.page.locator("circle.dot").nth(number)
         x, y = (float(dot.get_attribute(name)) for name in ("cx", "cy"))
         (x0, y0), (x1, _) = self.place("token 0 2"), self.place("token 0 1")
-        box = self.page.locator(".explore-plane").bounding_box()
+        box = self.page.locator(".explore-plane").first.bounding_box()
         found = torch.tensor([(box["x"] + x - x0) / (x1 - x0), (y0 - box["y"] - y) / (x1 - x0)]).double()
         assert one_minus_cosine(found, end) < 1e-4
         torch.testing.assert_close(found, end, rtol=0, atol=0.01)
@@ -192,7 +198,7 @@ def test_tokens_are_dragged_by_finger_and_the_page_by_the_plane(figure):
     assert x > 1
     assert y > 0.3
     assert shown.page.evaluate("scrollY") == before
-    box = shown.page.locator(".explore-plane").bounding_box()
+    box = shown.page.locator(".explore-plane").first.bounding_box()
     shown.swipe((box["x"] + 20, box["y"] + box["height"] - 20), (0, -200))
     assert shown.page.evaluate("scrollY") > before + 50
 
@@ -219,7 +225,7 @@ def test_handles_obey_the_keys(figure, width):
 
 def test_a_click_into_the_plane_adds_a_start(figure):
     shown = figure("playground")
-    box = shown.page.locator(".explore-plane").bounding_box()
+    box = shown.page.locator(".explore-plane").first.bounding_box()
     shown.page.mouse.click(box["x"] + 40, box["y"] + 40)
     assert shown.said.startswith("7 starts")
     shown.drag("start 6", (30, 30))
@@ -247,6 +253,8 @@ def test_presets(figure, width):
 
 def test_loss_step_and_numbers_of_things(figure):
     shown = figure("playground")
+    assert not shown.page.get_by_role("button", name="− token").is_visible(), "first one thing to do"
+    shown.more()
     for label, value in (("Loss", "correlation"), ("Step", "constant")):
         shown.page.locator(".explore-controls label", has_text=label).locator("select").select_option(value)
     assert "loss=correlation" in shown.spot
@@ -263,14 +271,15 @@ def test_loss_step_and_numbers_of_things(figure):
 
 def test_flow_in_log_time(figure):
     shown = figure("playground")
+    shown.more()
     shown.page.locator(".explore-controls label", has_text="Step").locator("select").select_option("flow")
     assert shown.said.startswith("6 starts → 4 to the best tokens (global), 2 to another")
     assert not shown.page.locator(".explore-controls label", has_text="Step size").is_visible()
     assert "log_time_flow" in shown.page.locator("pre code").text_content()
-    shown.slide("Iterations shown", 500)
+    shown.slide("Time", 50)
     assert "log t = 50" in shown.page.locator(".explore-bars").inner_text()
     problem = Problem(keys=[[[-0.1, 1], [1, 0], [0, 0]]], scores=[[1, 0.9, 0]])
-    shown.slide("Iterations shown", 30)
+    shown.slide("Time", 3)
     end = log_time_flow(problem, by_name("logistic"), torch.tensor([0.0, 0.0]), [3]).theta[-1]
     shown.dot_is_at(2, end)
 
@@ -283,7 +292,7 @@ def test_predicted_border_of_figure_8_and_the_shared_direction_that_makes_it(fig
     line = shown.page.locator(".explore-plane line.dashed").last
     ends = [[float(line.get_attribute(f"{axis}{k}")) for axis in "xy"] for k in (1, 2)]
     (x0, y0), (x1, _) = shown.place("token 0 1"), shown.place("token 0 0")
-    box, scale = shown.page.locator(".explore-plane").bounding_box(), x1 - x0
+    box, scale = shown.page.locator(".explore-plane").first.bounding_box(), x1 - x0
     for x, y in ends:  # y = x - z*
         assert (y0 - box["y"] - y) / scale - (box["x"] + x - x0) / scale == pytest.approx(-1.7187, abs=0.05)
     shown.slide("Shared direction", 0)
@@ -296,21 +305,116 @@ def test_each_input_has_its_separating_line(figure):
     shown = figure("playground")
     for name, count in {"1(a)": 1, "1(b)": 2, "1(c)": 3, "8": 4}.items():
         shown.press(name)
-        assert shown.page.locator(".explore-plane line.thin").count() == count
+        assert shown.page.locator(".explore-plane").first.locator("line.thin").count() == count
 
 
-def test_the_score_of_the_token_that_was_chosen_is_stepped(figure):
+def test_the_score_of_the_token_that_was_chosen_is_lowered_and_a_second_limit_is_announced(figure):
     shown = figure("playground", width=390)
     shown.press("1(a)")
     assert shown.page.locator("text", has_text="local").count() == 0
-    shown.handle("token 0 1").tap()
-    shown.page.get_by_role("button", name="Score of token 2").tap()
-    shown.rest()
-    assert shown.page.get_by_role("button", name="Score of token 3").is_visible()
-    shown.page.get_by_label("lower the score").tap()
-    shown.rest()
+    assert "limit exists" not in shown.said
+    shown.slide("Score of token 3", 0.85)
     assert shown.page.locator("text", has_text="local").count() == 1
+    assert "A second limit exists" in shown.said
     assert "score 0.85" in shown.handle("token 0 2").get_attribute("aria-label")
+
+
+def test_marks_say_what_to_do_first_and_next_and_go_away(figure):
+    shown = figure("playground", width=390)
+    shown.press("1(a)")
+    mark = shown.page.locator(".explore-coach")
+    assert "second limit appears" in mark.inner_text()
+    assert shown.page.locator("label.explore-pointed").inner_text().startswith("Score of token 3")
+    top = shown.page.locator(".explore-plane").first.bounding_box()["y"]
+    shown.slide("Score of token 3", 0.85)
+    assert mark.inner_text().startswith("2")
+    shown.slide("Score of token 3", 0)
+    assert not mark.is_visible()
+    assert shown.page.locator(".explore-pointed").count() == 0
+    assert shown.page.locator(".explore-plane").first.bounding_box()["y"] == pytest.approx(top, abs=30)
+    shown.press("1(b)")
+    assert not mark.is_visible(), "those who have done them see them no more"
+
+
+def test_marks_can_be_sent_away(figure):
+    shown = figure("playground")
+    for _ in range(2):
+        shown.press("Got it")
+    assert not shown.page.locator(".explore-coach").is_visible()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_questions_are_answered_after_a_choice_and_by_turning_the_figure(figure, name):
+    shown = figure(name)
+    groups = shown.page.locator(".explore-quiz [role=group]")
+    assert groups.count() == 2
+    for group in groups.all():
+        answer = group.locator(".explore-answer")
+        assert answer.inner_text() == ""
+        options = group.locator("button:visible")
+        assert 2 <= options.count() <= 3
+        options.first.focus()
+        shown.page.keyboard.press("Enter")
+        shown.rest()
+        show = group.get_by_role("button", name="Show me")
+        if show.is_visible():
+            assert answer.inner_text().startswith("Now try it")
+            show.click()
+            shown.rest()
+        assert answer.inner_text().startswith(("Right.", "It is “"))
+        assert group.locator("button.right").count() == 1
+
+
+def test_a_drag_answers_a_question(figure):
+    shown = figure("ball")
+    group = shown.page.locator(".explore-quiz [role=group]").first
+    group.get_by_role("button", name="about half").click()
+    shown.slide("p", 2.2)
+    assert "nearly as large" in group.locator(".explore-answer").inner_text()
+
+
+def test_every_run_ends_near_the_direction_that_was_predicted(figure):
+    shown = figure("playground")
+    chart = shown.page.locator(".explore-plane").nth(1)
+    assert chart.get_attribute("aria-label").startswith("Angle of each run")
+    trails = chart.locator("path.path")
+    hundred, one = (float(line.get_attribute("y1")) for line in chart.locator("line.axis").all()[:2])
+    ten = (hundred + one) / 2
+    assert trails.count() == 6
+    for trail in trails.all():
+        heights = [int(pair.split()[1]) for pair in re.findall(r"[ML](\d+ \d+)", trail.get_attribute("d"))]
+        assert heights[-1] / 10 > ten, "each ends below 10 degrees"
+
+
+OVERLAPS = """() => {
+  const places = ':is(.explore-controls, .explore-foot, .explore-coach, .explore-quiz)';
+  const parts = `${places} :is(p, span, input, output, select, button, summary, b)`;
+  const boxes = [...document.querySelectorAll(parts)]
+    .map((node) => [node, node.getBoundingClientRect()]).filter(([, box]) => box.width && box.height);
+  const found = [];
+  for (const [k, [a, one]] of boxes.entries()) for (const [b, other] of boxes.slice(k + 1)) {
+    if (a.contains(b) || b.contains(a)) continue;
+    const wide = Math.min(one.right, other.right) - Math.max(one.left, other.left);
+    const high = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
+    if (wide > 1 && high > 1) found.push([a.textContent || a.type, b.textContent || b.type, wide, high]);
+  }
+  const stage = document.querySelector('.explore-box').getBoundingClientRect();
+  const right = stage.right + 1;
+  for (const [node, box] of boxes) if (box.right > right) found.push(['outside', node.outerHTML.slice(0, 80)]);
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("width", [320, 390, 600, 768, 1024, 1440, 1920])
+@pytest.mark.parametrize("style", ["", "font-family: serif", "letter-spacing: .08em"])
+def test_controls_never_overlap(figure, width, style):
+    for name in NAMES:
+        shown = figure(name, width=width)
+        shown.page.add_style_tag(content=f".explore {{ {style} }}")
+        shown.page.evaluate("for (const one of document.querySelectorAll('.explore-more')) one.open = true")
+        shown.rest()
+        assert shown.page.evaluate(OVERLAPS) == [], (name, width, style)
+        assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_ball_shows_entries_and_plateaus(figure):
@@ -329,13 +433,41 @@ def test_ball_shows_entries_and_plateaus(figure):
     assert [text.split(",")[0] for text in told] == ["levels off at 0.0047", "levels off at 0.0047", "levels off at 0"]
 
 
+def test_path_leaves_the_cone_s_axis_when_a_neighbour_scores_higher(figure):
+    shown = figure("cone")
+    assert "settles on q: q is locally optimal" in shown.said
+    shown.slide("Score of token B", 0.7)
+    assert "stops growing" in shown.said
+    for key, down in (("other 0", -1), ("other 1", 1)):
+        shown.handle(key).focus()
+        for _ in range(12):
+            shown.page.keyboard.press("ArrowDown" if down < 0 else "ArrowUp")
+    assert "not in general position" in shown.said
+    shown.press("Reset")
+    shown.slide("Turn q away", 25)
+    assert "the edge of the cone" in shown.said
+
+
+def test_path_of_lowest_risk_is_shown_on_demand(figure):
+    shown = figure("ball")
+    charts = shown.page.locator(".explore-plane")
+    assert not charts.nth(1).is_visible()
+    shown.page.get_by_role("checkbox", name="The path of lowest risk").check()
+    shown.rest()
+    assert charts.nth(1).locator("path.path").count() == 1
+    shown.page.get_by_role("checkbox", name="The path of lowest risk").uncheck()
+    shown.rest()
+    assert not charts.nth(1).is_visible()
+
+
 def test_map_is_the_library_s(figure):
     shown = figure("playground")
     shown.press("8")
+    shown.more()
     shown.page.get_by_label("Colour every start").check()
     shown.page.wait_for_function("document.querySelector('canvas').dataset.level == 4", timeout=60_000)
     share = int(re.search(r"Of all starts in view (\d+) %", shown.said)[1])
-    box = shown.page.locator(".explore-plane").bounding_box()
+    box = shown.page.locator(".explore-plane").first.bounding_box()
     scale, rows = min(box["width"] / 7.4, box["height"] / 6.6), round(96 * box["height"] / box["width"])
     across, up = ((torch.arange(count) + 0.5) / count - 0.5 for count in (96, rows))
     side = 0.9 + box["width"] / scale * across, 1.1 - box["height"] / scale * up
@@ -395,6 +527,9 @@ def test_race_plays_and_stands_still_for_those_who_ask(figure):
     quiet.press("Play")
     assert "After 1000 steps" in quiet.said
     assert "32 bits have taken 2 over to the other side, 64 bits 0, log space 0" in quiet.said
+    shown.press("Play")
+    shown.page.emulate_media(reduced_motion="reduce")
+    assert "After 1000 steps" in shown.said, "who asks while it plays sees the end at once"
 
 
 def test_road_dial_and_ball_say_what_they_show(figure):

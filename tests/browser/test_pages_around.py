@@ -56,7 +56,7 @@ def test_the_map_leads_to_every_chapter(visit):
 
 
 class TestScoreboard:
-    """Find, filter and sort."""
+    """Find and filter."""
 
     def shown(self, page):
         rows = page.locator("table.scoreboard tbody tr")
@@ -69,25 +69,16 @@ class TestScoreboard:
         assert row.inner_text().startswith("Theorem 2:")
         assert page.get_by_role("status").inner_text().startswith("1 of ")
 
-    def test_a_kind_of_verdict_is_chosen(self, visit):
+    def test_a_standing_is_chosen(self, visit):
         page = visit("book/scoreboard").page
         everything = len(self.shown(page))
-        page.get_by_label("corrected").check()
+        page.get_by_label("Standing").select_option("✎ made explicit")
         kept = self.shown(page)
         assert 0 < len(kept) < everything
         for row in kept:
-            assert row.locator("td:nth-child(2) .corrected").count() > 0
-        page.get_by_label("corrected").uncheck()
+            assert row.locator("td:nth-child(2) .made-explicit").count() == 1
+        page.get_by_label("Standing").select_option("any")
         assert len(self.shown(page)) == everything
-
-    def test_what_held_least_comes_first(self, visit):
-        page = visit("book/scoreboard").page
-        page.get_by_label("Order").select_option("least held first")
-        first, *_ = page.locator("table.scoreboard").first.locator("tbody tr").all()
-        assert first.locator("td:nth-child(2) .not-reproduced").count() > 0
-        page.get_by_label("Order").select_option("reading order")
-        first, *_ = page.locator("table.scoreboard").first.locator("tbody tr").all()
-        assert first.inner_text().startswith("Theorem 1:")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from lib.geometry import directional_bregman_divergence, norm, one_minus_cosine
 from lib.joint import JointProblem
 from lib.joint_paths import joint_limit
 from lib.logspace import gradient
+from lib.paths import regularization_path
 from lib.problem import Problem, difference_rows
 from lib.selection import limit_offset, locally_optimal_selections, optimal_tokens, selected_tokens
 from lib.separators import InfeasibleError, hard_margin
@@ -406,7 +407,7 @@ MUTANTS = {  # text of the engine, what it becomes
     ),
     "a proof needs rows that are not there": (" || three[at] >= rows.length)", ")"),
     "a proof may have a row of the wrong side": ("turn * sign < 0 || ", ""),
-    "neighbours that tie do not count": ("> 0) found.push", ">= 0) found.push"),
+    "neighbours that tie do not count": ("solution.theta) > 0)", "solution.theta) >= 0)"),
     "neighbours are all tokens": ("Math.abs(margin - 1) <= TIGHT", "margin >= 1 - TIGHT"),
     "too many choices are left out early": (
         ">= -1e-9 * length(first) * length(row)",
@@ -424,6 +425,27 @@ def test_a_fault_of_the_engine_is_found(mutant):
         all_checks(found)
 
 
+def test_path_of_lowest_risk_is_the_library_s():
+    keys, scores = [[[1, 0], [0, 0.6], [-0.2, -0.7]]], [[0.5, 0.2, 0]]
+    axis, half = [1.0, 0.1], 0.3
+    radii = torch.logspace(0, 3, 16, dtype=torch.float64)
+    ask = """({problem, radii, axis, half, norm}) => engine.riskPath(problem, radii, axis, half, norm)"""
+    for p, better in ((2.0, 0.2), (3.0, 0.2), (2.0, 0.7)):
+        scores[0][1] = better
+        given = {"problem": {"keys": keys, "scores": scores}, "radii": radii.tolist(), "axis": axis, "half": half}
+        found = numbers(javascript.call(program(), ask, given | {"norm": p})).reshape(-1, 2)
+        cone = torch.tensor(axis, dtype=torch.float64), 1 - math.cos(half)
+        one = Problem(keys=keys, scores=scores)
+        expected = regularization_path(one, losses.logistic, radii, cone=cone, norm=p).theta
+        stopped = norm(expected[-1], p) < 0.9 * radii[-1]
+        assert bool(stopped) == (better > 0.5)
+        if stopped:
+            torch.testing.assert_close(norm(found[-1], p), norm(expected[-1], p), rtol=0.6, atol=0)
+        else:
+            torch.testing.assert_close(norm(found, p), radii, rtol=1e-9, atol=0)
+            assert one_minus_cosine(found, expected).max() < 1e-9
+
+
 ELSEWHERE = {  # text of the engine, what it becomes, which test sees it
     "an offset lies on the other side": ("times(part, side)", "times(-part, side)", "offset"),
     "an offset forgets how many inputs there are": ("* part - Math.log(keys.length)", "* part", "offset"),
@@ -436,9 +458,17 @@ ELSEWHERE = {  # text of the engine, what it becomes, which test sees it
     "a flow starts each step anew from its first speed": ("speeds.copyWithin(0, 9);", "", "flow"),
     "the steps of a flow are rough": ("const SMOOTH = 1e-5;", "const SMOOTH = 0.1;", "flow"),
     "a place between two points is the first one": ("part = place - k;", "part = 0;", "flow"),
-    "a border adds what it should compare": ("* -along[kept]) - logPull", "* -along[kept]) + logPull", "border"),
+    "a border adds what it should compare": ("* -along[kept]) -\n", "* -along[kept]) +\n", "border"),
     "a border forgets the scores": ("logPull(loss, low[lost]", "logPull(loss, high[lost]", "border"),
     "a border is that of the other input": ("along.findIndex((x) => x < 0)", "along.findIndex((x) => x > 0)", "border"),
+    "a path forgets what others change": (
+        "return a.sign > 0 ? a.log > b.log",
+        "return a.sign > 0 ? a.log < b.log",
+        "path",
+    ),
+    "a path takes the nearest other last": ("a.sign < 0 && a.log < b.log", "a.sign < 0 && a.log > b.log", "path"),
+    "a path grows whatever it costs": ("if (!best || above(highest, best)) [best", "[best", "path"),
+    "a path measures another length": ("Math.sin(middle + angle)], norm)", "Math.sin(middle + angle)], 2)", "path"),
     "a divergence forgets its norm": ("const at = unit(b, norm);", "const at = unit(b);", "divergence"),
 }
 TESTS = {
@@ -447,6 +477,7 @@ TESTS = {
     "recipe": test_published_recipe_is_the_library_s,
     "flow": test_flow_is_the_library_s,
     "border": test_border_parts_the_library_s_flows,
+    "path": test_path_of_lowest_risk_is_the_library_s,
     "divergence": test_divergence_is_the_library_s,
 }
 

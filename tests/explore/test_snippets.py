@@ -1,6 +1,7 @@
 """What the interactive figures say, and "the same in Python": the snippet of a state finds what the figure shows."""
 
 import contextlib
+import gzip
 import io
 import math
 import re
@@ -10,9 +11,14 @@ import javascript
 import pytest
 import torch
 
+from lib import figures
 from lib.datasets import figure_1
+from lib.descent import normalised, run
 from lib.geometry import directional_bregman_divergence, norm, one_minus_cosine
-from lib.selection import selected_tokens
+from lib.losses import logistic
+from lib.paths import regularization_path
+from lib.problem import Problem
+from lib.selection import locally_optimal_selections, selected_tokens
 from lib.separators import hard_margin
 from workflow.sphinx_ext import explore
 
@@ -236,3 +242,105 @@ def test_entries_are_the_chapter_s():
         sizes = hard_margin(rows, one["norm"]).theta.abs().sort(descending=True).values
         torch.testing.assert_close(torch.tensor(one["sizes"]).double(), sizes / sizes[0], rtol=0, atol=0.5 / 25 + 1e-6)
     assert [one["norm"] for one in found[::7]] == pytest.approx([1.05, 20])
+
+
+def test_sources_can_be_read_and_are_small():
+    folder = ROOT / explore.SOURCES
+    for path in [*folder.glob("*.js"), folder / explore.STYLE]:
+        long = [k for k, line in enumerate(path.read_text("utf-8").splitlines(), 1) if len(line) > 120]
+        assert not long, f"{path.name} has lines of more than 120 characters: {long}"
+    assert len(gzip.compress(explore.bundle(folder).encode())) < 60_000
+
+
+ANSWERS = """() => Object.entries(questionsModule.QUESTIONS).map(([id, one]) =>
+  [id, one.options, one.answer(), one.told(), one.seen(one.show()), Object.keys(one.show())])"""
+
+
+def test_every_question_has_an_answer_and_a_state_that_shows_it():
+    for name, options, answer, told, seen, keys in javascript.call(PROGRAM, ANSWERS, None):
+        assert answer in range(len(options)), name
+        assert len(told) > 20
+        assert not any(word in told for word in ("NaN", "undefined", "Infinity")), told
+        assert seen, f"what {name} shows does not answer it"
+        assert keys
+
+
+def test_answers_are_the_library_s():
+    found = {name: options[answer] for name, options, answer, *_ in javascript.call(PROGRAM, ANSWERS, None)}
+    keys = [[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]]
+    limits = [
+        len(locally_optimal_selections(Problem(keys=keys, scores=[[1, 0.9, score]]))[0]) for score in (0.9, 0.85, 0.0)
+    ]
+    assert limits == [1, 2, 2]
+    assert found["score"] == "as soon as it is below 0.9"
+    assert found["gone"] == "0.9, the score of token 2"
+    problem, starts = Problem(keys=keys, scores=[[1, 0.9, 0]]), [[0, y] for y in (1, 0.5, 0, -0.5, -1, -1.5)]
+    ends = run(problem, logistic, torch.tensor(starts).double(), normalised(0.1), 1000).theta[-1]
+    assert found["count"] == {0: "none", 2: "two", 6: "all six"}[int((selected_tokens(problem, ends) == 1).sum())]
+    rows = torch.tensor([[0.9, 0.5], [0.2, 1.6]]).double()
+    assert (rows @ hard_margin(rows, 1.05).theta).max() == pytest.approx(1)
+    assert found["corner"] == "at the corner"
+    entries = hard_margin(rows, 10.0).theta
+    assert entries.min() / entries.max() > 0.75
+    assert found["flat"] == "nearly as large"
+
+
+def test_every_chapter_that_has_a_figure_asks_two_questions():
+    asked = re.compile(r'data-explore="(\w+)"(?: data-preset="([^"]*)")?(?: data-ask="([^"]*)")?')
+    places = [
+        (page.name, *(part or None for part in place))
+        for page in (ROOT / "book").rglob("*.md")
+        for place in asked.findall(page.read_text("utf-8"))
+    ]
+    ask = "places => places.map(([, ...place]) => questionsModule.questionsOf(...place).map(one => one.ask))"
+    for (page, *_), questions in zip(places, javascript.call(PROGRAM, ask, places), strict=True):
+        assert len(set(questions)) == 2, page
+
+
+def test_cone_is_the_library_s():
+    first = {"others": [[0, 0.6], [0, -0.6]], "score": 0.2, "turn": 0, "opening": 15}
+    changes = (
+        {},
+        {"score": 0.7},
+        {"turn": 10},
+        {"turn": 25, "opening": 6},
+        {"others": [[0.1, 0.9], [-0.4, -0.3]], "score": -0.5},
+        {"score": 0.7, "others": [[0, 0], [0, 0]]},
+    )
+    states = [first | change for change in changes]
+    ask = "states => states.map(state => [coneModule.walk(state), coneModule.python(state)])"
+    for state, (found, lines) in zip(states, javascript.call(PROGRAM, ask, states), strict=True):
+        path = ran(lines)[0]["path"].theta
+        ours = torch.tensor(found["points"]).double()
+        reach = norm(path[-1]).item()
+        assert found["last"] == pytest.approx(reach, rel=0.1), state
+        assert found["bounded"] == (reach < 500)
+        if not found["bounded"]:
+            far = path[:, 0].isfinite() & (norm(path) > 5)
+            assert one_minus_cosine(ours[far], path[far]).max() < 1e-6, state
+
+
+def test_path_of_lowest_risk_is_the_library_s():
+    rows = [[0.9, 0.5], [0.2, 1.6]]
+    states = [{"rows": rows, "norm": p} for p in (1.5, 2.0, 3.0, 10.0)]
+    ask = "states => states.map(state => [...ballModule.lowest(state, ballModule.grow(state)).path])"
+    problem = Problem(keys=[[[0, 0], *([-x, -y] for x, y in rows)]], scores=[[1, 0, 0]])
+    for state, found in zip(states, javascript.call(PROGRAM, ask, states), strict=True):
+        p = state["norm"]
+        length = norm(hard_margin(torch.tensor(rows).double(), p).theta, p).item()
+        radii = length * torch.logspace(-1, 3, 41, dtype=torch.float64)
+        expected = regularization_path(problem, logistic, radii, norm=p).theta
+        ours = torch.tensor(found).double().reshape(-1, 2)
+        assert one_minus_cosine(ours, expected).max() < 1e-6
+
+
+def test_one_colour_means_one_thing_here_and_in_the_figures_that_stand_still():
+    style = (ROOT / explore.SOURCES / explore.STYLE).read_text("utf-8")
+    shades = dict(re.findall(r"--(x-\d): (#\w{6})", style.partition('[data-theme="dark"]')[0]))
+    classes = {
+        name: shades[shade] for name, shade in re.findall(r"\.explore \.([ci]\d) \{\s*--x: var\(--(x-\d)\)", style)
+    }
+    assert sorted(classes) == ["c0", "c1", "c2", "c3", "i0", "i1", "i2"]
+    assert set(classes.values()) == set(figures.PALETTE)
+    for name, look in javascript.call(PROGRAM, "() => viewModule.LOOKS", None).items():
+        assert classes[look] == figures.colour_of(name), name

@@ -5,7 +5,7 @@ import torch
 from problems import seeded
 from scipy.stats import binom, quantile_test
 
-from lib.intervals import mean_interval, median_interval, wilson
+from lib.intervals import correlation_interval, mean_interval, median_interval, wilson
 
 DRAWS = 4000
 
@@ -47,6 +47,17 @@ def test_the_mean_is_covered_as_often_as_is_said(count, of_paired, of_skewed):
     assert covers_as_often(mean_interval(normal(DRAWS, count)), 0, 0.95)
     assert covers_as_often(mean_interval(paired(DRAWS, count)), 0, of_paired)
     assert covers_as_often(mean_interval(exponential(DRAWS, count)), 1, of_skewed)
+
+
+@pytest.mark.parametrize("rho", [0.0, -0.9])
+def test_a_correlation_of_normal_pairs_is_covered_and_stays_between_its_ends(rho):
+    one, other = normal(2, DRAWS, 8, 200)
+    pairs = torch.stack((one, rho * one + (1 - rho**2) ** 0.5 * other))
+    centred = pairs - pairs.mean(-1, keepdim=True)
+    found = (centred[0] * centred[1]).sum(-1) / centred.norm(dim=-1).prod(0)
+    assert covers_as_often(correlation_interval(found), rho, 0.95)
+    low, high = correlation_interval([-0.999, -0.2, -0.9])
+    assert -1 < low < high < 0.999
 
 
 @pytest.mark.parametrize(

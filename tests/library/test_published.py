@@ -6,7 +6,7 @@ from problems import dense, random_data, random_theta, seeded
 
 from lib import losses, published
 from lib.datasets import DataSet, figure_1, figure_3
-from lib.descent import normalised, run
+from lib.descent import constant, normalised, run
 from lib.geometry import norm
 from lib.joint import JointProblem, head_gradient
 from lib.joint import run as joint_run
@@ -39,7 +39,14 @@ def test_a_trained_head_moves_beside_the_prompt():
     tokens, labels = figure_3("b")
     head, p = torch.tensor([-1.0, 0.0]), torch.tensor([0.0, -1.0])
     ours = published.descend(
-        DataSet(tokens, labels, head, torch.eye(2)), losses.logistic, p, 0.1, 20, 1e-300, torch.float64, train_head=True
+        DataSet(tokens, labels, head, torch.eye(2)),
+        losses.logistic,
+        p,
+        0.1,
+        20,
+        1e-300,
+        torch.float64,
+        head_epsilon=1e-300,
     )
     rule = normalised(0.1)
     exact = joint_run(JointProblem(tokens, labels), losses.logistic, head, p, rule, rule, 20)[1].theta
@@ -60,3 +67,16 @@ def test_in_single_precision_it_stalls_where_exact_descent_goes_on():
     assert norm(path[-1]) < 30
     assert norm(path[-1] - path[-2]) < 0.1
     assert norm(run(from_tokens(*data), losses.logistic, start, normalised(1.0), 300, [300]).theta[0]) > 200
+
+
+def test_the_authors_draw_gives_the_numbers_of_their_figures():
+    """Stars of Figure 1(c), norms of Figure 4's blue curve, and the iteration where 32 bits leave the exact path."""
+    data = figure_1("c")
+    stars = [[0.775, -0.231], [0.689, -0.068], [0.942, 0.011]]
+    torch.testing.assert_close(data.tokens[:, 0, :2], torch.tensor(stars), rtol=0, atol=1e-3, check_dtype=False)
+    problem, start = from_tokens(*data), torch.zeros(3)
+    steady = norm(run(problem, losses.logistic, start, constant(1.0), 200).theta)[[50, 100, 150, 199]]
+    torch.testing.assert_close(steady, torch.tensor([2.29, 3.16, 3.58, 3.85]), rtol=0, atol=0.01, check_dtype=False)
+    in_32_bits = published.descend(data, losses.logistic, start, 0.1, 200, 1e-12)
+    exact = run(problem, losses.logistic, start, normalised(0.1), 200).theta
+    assert 120 < (norm(in_32_bits - exact) > 0.1).double().argmax() < 160

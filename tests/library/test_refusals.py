@@ -291,7 +291,7 @@ REFUSED = [
     # data sets
     (lambda: datasets.figure_1("d"), "panel 'd' is unknown"),
     (lambda: datasets.figure_3("c"), "panel 'c' is unknown"),
-    (lambda: datasets.figure_1("c"), "generator is None"),
+    (lambda: datasets.on_sphere(4, 6, 10, 1, None), "generator is None"),
     (lambda: datasets.planted_sentiment(3, 0), "generator is 0"),
     (lambda: datasets.on_sphere(4, 6, 10, 0, GENERATOR), "trials is 0"),
     (lambda: datasets.planted_sentiment(0, GENERATOR), "sentences is 0"),

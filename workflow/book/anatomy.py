@@ -118,7 +118,7 @@ def _length(text, prose, cells):
     text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.S)
     text = re.sub(r"^(## Experiment\n.*?)^```\{code-cell\}.*?(?=^## )", r"\1", text, flags=re.M | re.S)
     text = re.sub(r"^:::\{dropdown\}.*?^:::$|^```\{(?:math|code-cell)\}.*?^```$", "", text, flags=re.M | re.S)
-    text = re.sub(r"^(:\w+: .*|[`:]{3,}.*)$", "", text, flags=re.M)
+    text = re.sub(r"^(:\w+: .*|[`:]{3,}.*)$|</?div[^<>]*>", "", text, flags=re.M)  # nor are tags read
     words = len(re.sub(r"\$\$?[^$]+\$\$?", "x", text).split())  # a formula counts as one
     statements = len(re.findall(r"^:label: (?:thm|obs)-", prose, re.M))
     lines = sum(bool(line.strip()) for cell in cells if not presents(cell["code"]) for line in cell["code"].split("\n"))

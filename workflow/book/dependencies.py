@@ -6,10 +6,8 @@ Prose is no part of it. All paths are relative to the directory that holds ``_to
 import ast
 import functools
 import hashlib
-import io
 import json
 import subprocess
-import tokenize
 from pathlib import Path
 
 from workflow.book.catalogue import BookError, code_of, source
@@ -17,41 +15,39 @@ from workflow.book.catalogue import BookError, code_of, source
 PROJECT = Path(__file__).parents[2]
 
 
-def hash_of(chapter, values, comments=True):
-    """Return a hash of a chapter's code, which has comments on its page, and of values that differ from its own."""
+def hash_of(chapter, values, words=True):
+    """Return a hash of a chapter's code, with the words that its page shows, and of values that differ from its own."""
     try:
-        code = [(text if comments else without_comments(text), marked) for text, marked in code_of(chapter)]
+        code = [(text if words else without_words(text), marked) for text, marked in code_of(chapter)]
     except BookError:  # which the run will report
         code = source(chapter).read_text("utf-8", errors="replace")
     return hashlib.sha256(json.dumps([code, values], sort_keys=True).encode()).hexdigest()
 
 
 def recorded_hash(chapter):
-    """Return what a record notes of the code that ran: a comment that was changed since leaves it as it is."""
-    return hash_of(chapter, {}, comments=False)
+    """Return what a record notes of the code that ran: no comment, layout or sentence changes what is measured."""
+    return hash_of(chapter, {}, words=False)
 
 
-def without_comments(code):
-    """Return code without its comments, the blanks before them, and lines that have nothing else."""
-    lines = code.split("\n")
+def without_words(code):
+    """Return code in one layout, without comments, and with nothing in the place of texts of more than one word."""
     try:
-        tokens = list(tokenize.generate_tokens(io.StringIO(code).readline))
-    except (tokenize.TokenError, SyntaxError):  # a command of IPython, or code that will not run
+        tree = ast.parse(code)
+    except SyntaxError:  # a command of IPython, or code that will not run
         return code
-    found = [token.start for token in tokens if token.type == tokenize.COMMENT]
-    for row, column in found:
-        lines[row - 1] = lines[row - 1][:column].rstrip()
-    alone = {row - 1 for row, _ in found if not lines[row - 1]}
-    return "\n".join(line for number, line in enumerate(lines) if number not in alone)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            node.value = ""
+    return ast.unparse(tree)
 
 
 def mark_code(chapter, values, folder="code"):
-    """Write that hash to a folder of ``build/``, only where it differs, and below it the one without comments.
+    """Write that hash to a folder of ``build/``, only where it differs, and below it the one without words.
 
     As the input of a rule it makes a run depend on the code and not on the prose, also where Snakemake's own records
     are gone: then the file's time decides.
     """
-    return _mark(f"{folder}/{chapter}", "\n".join(hash_of(chapter, values, comments) for comments in (True, False)))
+    return _mark(f"{folder}/{chapter}", "\n".join(hash_of(chapter, values, words) for words in (True, False)))
 
 
 def mark_commit():

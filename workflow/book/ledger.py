@@ -11,14 +11,20 @@ from platform import python_version
 
 from packaging.requirements import Requirement
 
-from lib.ledger import MIME, PLURAL
+from lib.ledger import MIME, VERDICTS
 from workflow.book.catalogue import BookError, chapters, json_of, yaml_of
 from workflow.book.dependencies import PROJECT
 
 FIELDS = (
-    "paper", "item", "statement", "quote", "kind", "of", "source", "set", "measured", "interval", "bound", "relation",
-    "tolerance", "smallest_effect", "recorded", "verdict", "breaks", "plants", "needs", "note",
+    "paper", "item", "statement", "quote", "kind", "of", "source", "scale", "set", "measured", "interval", "bound",
+    "relation", "tolerance", "recorded", "verdict", "breaks", "plants", "needs", "note",
 )  # fmt: skip
+MANY = {  # of verdicts that are verbs
+    "breaks the claim": "break the claim",
+    "does not break the claim": "do not break the claim",
+    "effect found": "effects found",
+    "effect missed": "effects missed",
+}
 REPORT = ("chapter", "parameters", "changed", "threads", "cpu", "rows")  # what a run must have left
 STATEMENTS = "book/statements.yml"
 LEDGER, LOCK = Path("build/ledger.json"), Path("book/ledger.lock.json")
@@ -35,8 +41,9 @@ def rows_of(notebook):
 def tally(rows):
     """Return verdicts in words: ``4 reproduced, 1 not reproduced``; a dash for nothing."""
     counts = Counter(row["verdict"] for row in rows)
-    words = [(counts[verdict], several if counts[verdict] > 1 else one) for verdict, (one, several) in PLURAL.items()]
-    return ", ".join(f"{count} {word}" for count, word in words if count) or "–"
+    several = {verdict: MANY.get(verdict, verdict) for verdict, count in counts.items() if count > 1}
+    words = [f"{counts[verdict]} {several.get(verdict, verdict)}" for verdict in VERDICTS if counts[verdict]]
+    return ", ".join(words) or "–"
 
 
 def spreads():
@@ -68,15 +75,6 @@ def tolerance(row, spread=0.0, turned=False):
 
 def _distance(measured, bound):
     return math.inf if bound is None else abs(measured - bound)
-
-
-def finished():
-    """Return the chapters whose rows were read one by one, as ``book/statements.yml`` lists them."""
-    found = yaml_of(STATEMENTS)
-    listed = found.get("finished") or [] if isinstance(found, dict) else []
-    if unknown := [name for name in listed if name not in chapters()]:
-        raise BookError(f"{STATEMENTS} calls {unknown[0]!r} finished: name one of {', '.join(chapters())}")
-    return listed
 
 
 def register():
@@ -150,8 +148,8 @@ def collect():
                 faults.append(f"{name}: two rows of this chapter have the name {row['name']!r}")
             if row["paper"] and about not in known:
                 faults.append(f"{name}: {row['item']!r} of {row['paper']} is not in {STATEMENTS}")
-            if row["kind"] == "control" and about not in claimed:
-                faults.append(f"{name}: a control of {row['item']!r}, of which this chapter claims nothing")
+            if row["kind"] in ("ablation", "positive control") and about not in claimed:
+                faults.append(f"{name}: checks a claim about {row['item']!r}, of which this chapter claims nothing")
             spread, turned = moved.get(name, (None, False))
             entry = {"id": name} | {field: row[field] for field in FIELDS}
             entry |= {"tolerance": tolerance(row, spread or 0.0, turned), "spread": spread}

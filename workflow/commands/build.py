@@ -45,16 +45,13 @@ def quick():
 
 def lay_out_part():
     """Write the book of the chapters of `QUICK`; a file that is there with the same content keeps its time."""
-    toc, statements = catalogue.yaml_of("_toc.yml"), catalogue.yaml_of("book/statements.yml")
-    toc["root"], parts = catalogue.PART_PAGE, []
+    toc, parts = catalogue.yaml_of("_toc.yml") | {"root": catalogue.PART_PAGE}, []
     for part in toc["parts"]:
         if kept := [page for page in part["chapters"] if page["file"].removeprefix("book/") in QUICK + PAGES]:
             parts.append(part | {"chapters": kept})
     toc["parts"] = parts
-    statements["finished"] = [name for name in statements["finished"] if name in QUICK]
     written = {"_toc.yml": yaml.safe_dump(toc), f"{toc['root']}.md": FIRST_PAGE}
-    written["book/statements.yml"] = yaml.safe_dump(statements)
-    shutil.copytree("book", PART / "book", dirs_exist_ok=True, ignore=shutil.ignore_patterns("statements.yml"))
+    shutil.copytree("book", PART / "book", dirs_exist_ok=True)
     for name in LINKED:
         if Path(name).exists() and not (PART / name).is_symlink():
             (PART / name).symlink_to(Path(name).absolute())

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from lib.ledger import bound, number, plain, signed
 from workflow.book import make_env, parameters
 from workflow.book.catalogue import BookError, find, source, title
 from workflow.book.ledger import tally
@@ -23,9 +24,8 @@ def show(chapter, notebook, summary):
     print(f"\n{title(source(chapter))}")
     print(", ".join(f"{name}={value!r}" for name, value in summary["parameters"].items()) or "no parameters")
     for row in summary["rows"]:
-        bound = "" if row["bound"] is None else f"{row['relation']} {row['bound']:.3g}"
-        verdict = f"{row['verdict'] or row['kind']:<16} {row['measured']:10.3g} {bound:<11}"
-        print(f"  {verdict} {row['item']}: {row['statement']}")
+        asked, said = bound(row["relation"], row["bound"]), signed(row["verdict"])
+        print(f"  {said:<24} {number(row['measured']):>12}  {asked:<20} {row['item']}: {plain(row['statement'])}")
     print(f"notebook: {notebook}\n")
 
 

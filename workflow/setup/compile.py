@@ -39,6 +39,7 @@ def main(stamp=None):
     print(f"{time.monotonic() - started:.0f} s", flush=True)
     if stamp:
         with suppress(OSError):
+            Path(stamp).parent.mkdir(exist_ok=True)  # Python makes it only where it may write bytecode
             Path(stamp).touch()
 
 

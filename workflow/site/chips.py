@@ -1,56 +1,84 @@
-"""Collect what a chapter's page shows under its title: verdicts, seeds, run time, lines of code."""
+"""Collect what a chapter's page shows under its title: the paper's claims and the checks, in two chips."""
 
+from collections import Counter
 from pathlib import Path
 
-from lib.ledger import PLURAL
+from lib.ledger import HELD, VERDICTS
 from workflow.book.catalogue import json_of, lines_of
-from workflow.book.ledger import register, rows_of
-from workflow.site.evidence import ROBUSTNESS, optional, seeds
-from workflow.site.markup import VERDICTS
-
-PLACES = {"claim": "evidence", "control": "what-breaks-it"}
+from workflow.book.ledger import register, rows_of, tally
+from workflow.site.evidence import seeds
+from workflow.site.scoreboard import is_check
 
 
 def about(chapter, notebook):
-    """Return what a chapter's page says of its run: verdicts and where they stand, seeds, time, lines of code."""
+    """Return what a chapter's page says of its run: subject, two chips, run time, lines of code."""
     claims = Path("build/claims", chapter + ".json")
     seconds = json_of(claims)["seconds"] if claims.exists() else None
-    rows_here = [row | {"id": f"{chapter}/{row['name']}"} for row in rows_of(notebook)]
+    rows = [{"id": f"{chapter}/{row['name']}"} | row for row in rows_of(notebook)]
     return {
-        "of": items_of(chapter),
-        "verdicts": list(_counted(rows_here)),
-        "seeds": seeds_in_short(chapter, rows_here),
+        "of": items_of(chapter, rows),
+        "chips": [chip for chip in (paper_chip(rows), checks_chip(rows)) if chip],
         "runs": "not yet run" if seconds is None else f"runs in {max(1, round(seconds))} s",
         "lines": lines_of(notebook),
     }
 
 
-def items_of(chapter):
+def items_of(chapter, rows):
     """Return in a few words which statements a chapter is about, and whose they are."""
+    claimed = {(row["paper"], row["item"]) for row in rows if (row["of"], row["kind"]) == ("paper", "claim")}
     for paper in register():
-        if here := [entry.get("called", entry["item"]) for entry in paper["items"] if entry.get("chapter") == chapter]:
+        here = [
+            entry.get("called", entry["item"])
+            for entry in paper["items"]
+            if entry.get("chapter") == chapter or (paper["arxiv"], entry["item"]) in claimed
+        ]
+        if here:
             return f"{', '.join(here)} · {paper.get('by', paper['short'])}"
-    return "the book's own question"
+    return "Beyond the papers"
 
 
-def _counted(rows):
-    """Yield for each verdict of a chapter: its name, how many rows have it, and the section where they stand."""
-    for verdict, (one, several) in PLURAL.items():
-        found = [row for row in rows if row["verdict"] == verdict]
-        if found:
-            words = several if len(found) > 1 else one
-            yield verdict, f"{VERDICTS[verdict]} {len(found)} {words}", PLACES[found[0]["kind"]]
+def paper_chip(rows):
+    """Return the chip of a chapter's claims of a paper: its text, its verdict, and what it means; none without any."""
+    claims = [row for row in rows if (row["of"], row["kind"]) == ("paper", "claim")]
+    if not claims:
+        return None
+    found = Counter(row["verdict"] for row in claims)
+    signs = " ".join(f"{found[verdict]} {sign}" for verdict, sign in VERDICTS.items() if found[verdict])
+    means = f"What the paper claims, on this page: {tally(claims)}."
+    if any(row["scale"] == "stand-in" for row in claims):
+        means += " In miniature: on other data than the paper's, which proves nothing about its experiment."
+    return {"text": f"paper {signs}", "verdict": worst(claims), "means": means + repeated(claims), "place": "evidence"}
 
 
-def seeds_in_short(chapter, rows):
-    """Return in a few words on how many fresh seeds a chapter's rows held."""
-    judged = [row for row in rows if row["verdict"]]
-    if not judged:
-        return "no verdict yet"
-    found = [seeds(row) for row in judged]
-    if words := next((text for held, _, text in found if held is None), None):
-        return {"not yet swept": "not yet run on fresh seeds", "older code": "fresh seeds: older code"}[words]
-    if not judged or not optional(ROBUSTNESS)[chapter]["block"]:
-        return "nothing is drawn"
-    held = sum(held >= 0.9 * of for held, of, _ in found)
-    return f"on {max(of for _, of, _ in found)} fresh seeds {held} of {len(judged)} held"
+def checks_chip(rows):
+    """Return the chip of our own findings, ablations and positive controls; none without any."""
+    checks = [row for row in rows if is_check(row)]
+    if not checks:
+        return None
+    kinds = {
+        "of our own findings are confirmed": [row for row in checks if row["kind"] == "claim"],
+        "ablations break the claim that lost a hypothesis": [row for row in checks if row["kind"] == "ablation"],
+        "positive controls find what was planted": [row for row in checks if row["kind"] == "positive control"],
+    }
+    held = {words: sum(row["verdict"] in HELD for row in found) for words, found in kinds.items()}
+    means = "; ".join(f"{held[words]} of {len(found)} {words}" for words, found in kinds.items() if found)
+    text = f"checks {sum(held.values())}/{len(checks)}"
+    return {"text": text, "verdict": worst(checks), "means": f"{means}.{repeated(checks)}", "place": "what-breaks-it"}
+
+
+def repeated(rows):
+    """Return a sentence on the rows that held here: whether they held at fresh seeds as well, and which did not."""
+    found = [(row, *seeds(row)) for row in rows if row["verdict"] in HELD]
+    if any(held is None for _, held, *_ in found):
+        return " Not all of this has been repeated at fresh seeds yet."
+    missed = [f"“{row['statement']}” on {held} of {of}" for row, held, of, _ in found if held < of]
+    if missed:
+        return f" At fresh seeds {len(missed)} of {len(found)} rows did not hold every time: {'; '.join(missed)}."
+    return " At fresh seeds all of it held every time." if any(of > 1 for _, _, of, _ in found) else ""
+
+
+def worst(rows):
+    """Return the verdict by whose colour a chip goes: the worst of its rows; that of a finding, where all is well."""
+    found = [row["verdict"] for row in rows]
+    order = [verdict for verdict in VERDICTS if verdict in found]
+    return "confirmed" if set(order) <= {"confirmed", "breaks the claim", "effect found"} else order[-1]

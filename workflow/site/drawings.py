@@ -64,6 +64,7 @@ def selection():
         axes[panel].bar(range(len(share)), share, color=[BEST if k == best else MUTED for k in range(len(share))])
         axes[panel].set(ylim=(0, 1), xlim=(-1.5, len(share) + 0.5), xticks=[], yticks=[], xlabel=f"step {step}")
         axes[panel].spines["left"].set_visible(False)
+    axes["b"].set_ylabel("attention")
     told = {"starts": len(ends), "best": ends.count(best), "other": len(ends) - ends.count(best)}
     return figure, told | {"before": shares[0][best], "after": shares[-1][best], "steps": steps}
 
@@ -168,7 +169,7 @@ def times():
     works = speed.works(speed.recorded())
     kinds = {style: name for style, name in speed.STYLES.items() if style != "all cores"}
     series = {name: [one.get(style, math.nan) for one in works.values()] for style, name in kinds.items()}
-    figure = dots([""] * len(works), series, "seconds of a unit")
+    figure = dots([""] * len(works), series, "seconds per unit")
     figure.set_size_inches(WIDTH, 0.55 * len(works) + 1.6)
     ax = figure.axes[0]
     for place, title in enumerate(works):  # too long to stand beside the line on a phone
@@ -181,10 +182,10 @@ def times():
 WAY = (  # what is made, where it lies, and what makes it of the line above
     ("a chapter: prose, code, parameters", "book/<paper>/<name>.md", ""),
     ("a notebook with cells that keep their names", "build/running/", "jupytext"),
-    ("the notebook with its outputs", "build/executed/", "papermill, in a folder of its own"),
-    ("its claims, controls and baselines", "build/claims/", "read from the outputs"),
-    ("the ledger of all chapters", "build/ledger.json", "collected, compared with the lock"),
-    ("pages: prose of today, outputs of the run", "build/staged/", "drawings, tables, scoreboard"),
+    ("the notebook with its outputs", "build/executed/", "papermill, in a separate folder"),
+    ("its claims, ablations and baselines", "build/claims/", "read from the outputs"),
+    ("the ledger of all chapters", "build/ledger.json", "collected, compared with accepted values"),
+    ("pages: current prose, outputs of the run", "build/staged/", "drawings, tables, scoreboard"),
     ("the site", "build/html/", "Jupyter Book, then a check"),
 )
 

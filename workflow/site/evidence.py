@@ -37,15 +37,14 @@ def seeds(row):
     found = swept["rows"][name]
     held, of = found["held"], found["of"]
     if not swept["block"]:
-        return held, of, f"{'held' if held else 'did not hold'}; nothing is drawn, so it runs once"
-    first, last = swept["block"]
-    details = [f"{low_high(held, of)}, seeds {first} to {last}"]
-    details += [f"{what}: {found[what]}" for what in ("undecided", "errors") if found.get(what)]
-    return held, of, f"{held} of {of} ({'; '.join(details)})"
+        return held, of, f"{held}/{of}, no seed"
+    details = [low_high(held, of)] * (held < of)
+    details += [f"{found[what]} {what}" for what in ("undecided", "errors") if found.get(what)]
+    return held, of, f"{held}/{of}" + f" ({', '.join(details)})" * bool(details)
 
 
 def low_high(held, of):
-    """Return Wilson's 95 % interval of a share."""
+    """Return Wilson's 95% interval of a share."""
     squared = NormalDist().inv_cdf(0.975) ** 2
     middle, half = held + squared / 2, math.sqrt(squared * (held * (of - held) / of + squared / 4))
     return f"{(middle - half) / (of + squared):.2f} to {(middle + half) / (of + squared):.2f}"
@@ -57,7 +56,7 @@ def seeds_of(rows):
     counted = [one for one in found if one[0] is not None]
     if counted:
         worst = min(counted, key=lambda one: one[0] / one[1])
-        return f"least: {worst[2]}" + f"; {len(found) - len(counted)} not" * (len(counted) < len(found))
+        return worst[2]
     return "older code" if any(one[2] == "older code" for one in found) else "not yet swept" if found else "–"
 
 
@@ -71,13 +70,4 @@ def mutants(row):
         return None, "older code"
     turned = [key for key, one in tried.items() if name in one["chapters"][chapter]["turned"]]
     near = sum(tried[key]["near"] for key in turned)
-    return near, f"{near} near, {len(turned) - near} gross" if turned else "none of those tried"
-
-
-def mutants_of(rows):
-    """Return for an item how many of its claims a near mutant turns."""
-    found = [mutants(row) for row in rows]
-    counted = [near for near, _ in found if near is not None]
-    if counted:
-        return f"{sum(near > 0 for near in counted)} of {len(found)} claims"
-    return "older code" if any(text == "older code" for _, text in found) else "not yet tried" if found else "–"
+    return near, f"{near}" if near else "none"

@@ -3,7 +3,7 @@
 import json
 import re
 
-from workflow.book.catalogue import json_of, pages, text_of
+from workflow.book.catalogue import json_of, pages, text_of, yaml_of
 from workflow.book.ledger import LEDGER, ledger
 from workflow.site import corrections, landing_page, rows, runs, scoreboard, speed
 from workflow.site.markup import filled
@@ -25,6 +25,7 @@ MADE = {
     "findings": lambda: landing_page.findings(ledger()),
     "tokens": lambda: filled("tokens", **_drawn("tokens")[1]),
     "way": lambda: filled("way"),
+    "glossary": lambda: filled("glossary", terms=yaml_of("book/glossary.yml")),
     "speed": lambda: speed.page(speed.recorded()),
 }
 

@@ -96,9 +96,10 @@ def standing(chapter, rows):
     verdicts = {row["verdict"] for row in rows if (row["kind"], row["of"], row["chapter"]) == about}
     if "not reproduced" in verdicts:
         return "not reproduced"
-    if not verdicts or "undecided" in verdicts:
+    if not verdicts or not verdicts <= set(HELD):
         return "open"
-    return "corrected" if "corrected" in verdicts else "reproduced"
+    changed = ("seen in miniature", "corrected", "made explicit")
+    return next((word for word in changed if word in verdicts), "reproduced")
 
 
 def cite():

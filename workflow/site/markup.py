@@ -5,7 +5,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from lib.ledger import PLURAL, RELATIONS, VERDICTS
+from lib.ledger import VERDICTS, between, bound, number
 from workflow.book.catalogue import source, title
 from workflow.book.ledger import register
 
@@ -35,17 +35,26 @@ def styled(text, verdict):
     return f"[{text}]{{.verdict .{verdict.replace(' ', '-')}}}"
 
 
-def bar(rows):
-    """Return a block for each row in the colour of its verdict, best first, and how many have which sign."""
-    counts = Counter(row["verdict"] for row in rows if row["verdict"])
-    found = [verdict for verdict in PLURAL if counts[verdict]]
-    blocks = "".join(styled("▮" * counts[verdict], verdict) for verdict in found)
-    return f"{blocks} {' '.join(f'{counts[verdict]}&nbsp;{VERDICTS[verdict]}' for verdict in found)}" if found else "–"
+def signed(verdict):
+    """Return a verdict with its sign, in its style; a baseline has none."""
+    return styled(f"{VERDICTS[verdict]} {verdict}".strip(), verdict) if verdict else "baseline"
+
+
+def counts(rows):
+    """Return how many rows have which verdict, by its sign and best first: ``5 ✓ 1 ✎``; a dash for none."""
+    found = Counter(row["verdict"] for row in rows)
+    said = [styled(f"{found[word]}&nbsp;{sign or word}", word) for word, sign in VERDICTS.items() if found[word]]
+    return " ".join(said) or "–"
 
 
 def escaped(text):
-    """Return plain text as Markdown that reads the same."""
-    return "".join("\\" + letter if letter in "\\`*_{}[]<>#$|~@" else letter for letter in text)
+    """Return a statement as Markdown that reads the same; its formulas stay formulas."""
+    parts = text.split("$")
+    parts[::2] = [
+        "".join("\\" + letter if letter in "\\`*_{}[]<>#|~@" else letter for letter in part) for part in parts[::2]
+    ]
+    parts[1::2] = [part.replace("\\|", "\\Vert ").replace("|", "\\vert ") for part in parts[1::2]]  # a bar ends a cell
+    return "$".join(parts)
 
 
 def table(head, rows, name=""):
@@ -61,9 +70,9 @@ def link(chapter, text=None):
 
 def numbers(row):
     """Return what was measured, its interval, and the bound."""
-    between = " ({:.3g} to {:.3g})".format(*row["interval"]) if row["interval"] else ""
-    bound = "" if row["bound"] is None else f", asked {RELATIONS[row['relation']]}&nbsp;{row['bound']:.3g}"
-    return f"{row['measured']:.3g}{between}{bound}"
+    interval = f" ({between(row['interval'])})" if row["interval"] else ""
+    asked = f"; bound: {bound(row['relation'], row['bound'])}" if row["bound"] is not None else ""
+    return f"{number(row['measured'])}{interval}{asked}"
 
 
 def called(row):

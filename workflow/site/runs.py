@@ -10,7 +10,7 @@ from workflow.book.catalogue import chapters, read, source
 from workflow.book.dependencies import PROJECT, recorded_hash
 from workflow.book.ledger import commit, direct_dependencies, reports
 from workflow.site import settings
-from workflow.site.markup import VERDICTS, escaped, link, numbers, styled, table
+from workflow.site.markup import escaped, link, numbers, signed, table
 
 
 def runs():
@@ -59,9 +59,7 @@ def recorded_rows(path):
     """Return the claims and controls of a recorded run as a table, and where the numbers are from."""
     run = recorded.read(path)
     said = [row for row in run["rows"] if row["verdict"]]
-    lines = [
-        (styled(VERDICTS[row["verdict"]], row["verdict"]), escaped(row["statement"]), numbers(row)) for row in said
-    ]
+    lines = [(signed(row["verdict"]), escaped(row["statement"]), numbers(row)) for row in said]
     usual = {name: default for name, (_, default, _) in parameters.declared(read(run["chapter"])).items()}
     values = " ".join(f"{key}={value}" for key, value in run["parameters"].items() if value != usual.get(key))
     machine = f"{run['gpu'] or run['cpu']}, {run['seconds']:.0f} s, on {run['date']}, commit {run['commit'].split()[0]}"

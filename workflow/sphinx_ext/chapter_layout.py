@@ -13,10 +13,10 @@ from pathlib import Path
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
-from sphinx.util import docname_join
 from sphinx.util.docutils import SphinxDirective
 from sphinx_proof.nodes import NODE_TYPES
 
+from lib.ledger import formulas
 from workflow.book.catalogue import presents
 
 EXPERIMENT, OPEN = "experiment", "tag_open"  # the section that is folded, the tag of its first cell that leaves it open
@@ -25,7 +25,6 @@ SOURCES = {
     "restored": "The words of this statement were lost on the way to us; they are restored from its proof and context.",
     "recalled": "The paper's own words were not at hand; this is what it is known to say.",
 }
-SHORT = 30  # letters of a formula that need not break
 FIGURE = re.compile(r"^[`:]{3,}\{(?:glue:)?figure\} *(\S+)", re.MULTILINE)
 
 
@@ -53,12 +52,22 @@ class Findings(SphinxDirective):
 
 
 def put_verdicts(doctree, noted, page):
-    """Put chips under the title: which statements the chapter is about, its verdicts, what many seeds said."""
-    made = [_chip("#statement", noted["of"], "of")]
-    made += [_chip(f"#{place}", text, verdict) for verdict, text, place in noted["verdicts"]]
-    made.append(_chip(f"{'../' * (page.count('/') - 1)}rows.html", noted["seeds"]))
+    """Put under the title which statements the chapter is about, and two chips that open what they mean."""
+    rows = f"{'../' * (page.count('/') - 1)}rows.html"
+    made = "".join(_verdict_chip(chip, f"{rows}#rows-{page.rpartition('/')[2]}") for chip in noted["chips"])
+    legend = f'<a href="{rows}">legend</a>'
+    said = f'<div class="verdict-chips"><span>{html.escape(noted["of"])}</span>{made}{legend}</div>'
     title = next(doctree.findall(nodes.title))
-    title.parent.insert(title.parent.index(title) + 1, chips("Statement and verdicts", made))
+    title.parent.insert(title.parent.index(title) + 1, nodes.raw("", said, format="html"))
+
+
+def _verdict_chip(chip, every):
+    """Return a chip that opens what it means, with links to the rows on this page and to all rows."""
+    links = f'<a href="#{chip["place"]}">The rows on this page</a>, <a href="{every}">all about each of them</a>'
+    return (
+        f'<details class="chip {chip["verdict"].replace(" ", "-")}"><summary>{html.escape(chip["text"])}</summary>'
+        f"<div>{formulas(chip['means'])} {links}.</div></details>"
+    )
 
 
 def chips(name, made):
@@ -185,69 +194,6 @@ class NameReferences(SphinxPostTransform):
                 reference.children = [nodes.inline(title, title)]
 
 
-class ShortNames(SphinxPostTransform):
-    """Let a reference to a chapter read as its short name, that of the sidebar: a title is a sentence of its own."""
-
-    default_priority = 9  # references are resolved at 10
-
-    def run(self, **_):
-        """Give each reference to a chapter that has no text of its own that name."""
-        listed = getattr(self.env, "external_site_map", {})
-        for reference in self.document.findall(addnodes.pending_xref):
-            chapter = None if reference.get("refexplicit") else self.chapter(reference)
-            if name := chapter in listed and listed[chapter].title:
-                reference.children = [nodes.inline(name, name)]
-                reference["refexplicit"] = True
-
-    def chapter(self, reference):
-        """Return the page that a reference names, itself or by the label of its title."""
-        kind, target = reference.get("reftype"), reference["reftarget"]
-        if kind == "doc":
-            return docname_join(reference["refdoc"], target)
-        page, _, said = self.env.get_domain("std").labels.get(target, ("", "", ""))
-        return page if kind == "ref" and page and said == self.env.titles[page].astext() else None
-
-
-class Powers(SphinxPostTransform):
-    """Write glued numbers like 2e-04 as 2 · 10 to the power of -4."""
-
-    default_priority = 800  # glued values are there
-
-    def run(self, **_):
-        """Give each such number its digits, a factor and a raised power."""
-        for number in self.document.findall(
-            lambda node: "pasted-text" in getattr(node, "attributes", {}).get("classes", ())
-        ):
-            if found := re.fullmatch(r"(-?[\d.]+)e([+-]\d+)", number.astext()):
-                digits, power = found[1], f"{int(found[2])}".replace("-", "\N{MINUS SIGN}")
-                factor = "10" if digits == "1" else f"{digits}\N{NO-BREAK SPACE}·\N{NO-BREAK SPACE}10"
-                number.children = [nodes.Text(factor), nodes.superscript(power, power)]
-
-
-class TieSigns(SphinxPostTransform):
-    """Keep a short formula and the sign right before or after it on one line, where a browser would break it."""
-
-    default_priority = 850
-
-    def run(self, **_):
-        """Put the formula and its signs into one element."""
-        for formula in list(self.document.findall(nodes.math)):
-            place, parent = formula.parent.index(formula), formula.parent
-            before, after = parent.children[max(place - 1, 0)], parent.children[min(place + 1, len(parent) - 1)]
-            opening = re.search(r"[(\[“‘]$", before) if isinstance(before, nodes.Text) else None
-            closing = re.match(r"[-).,:;!?\]’”%°]+", after) if isinstance(after, nodes.Text) else None
-            if len(formula.astext()) > SHORT or not (opening or closing):
-                continue
-            parts = [nodes.Text(opening[0])] if opening else []
-            parts += [formula.deepcopy()] + ([nodes.Text(closing[0])] if closing else [])
-            tied = nodes.inline("", "", *parts, classes=["tied"])
-            if closing:
-                parent.replace(after, nodes.Text(after[closing.end() :]))
-            if opening:
-                parent.replace(before, nodes.Text(before[: opening.start()]))
-            parent.replace(formula, tied)
-
-
 def drop_live_code(app, page, template, context, doctree):
     """Take the scripts of sphinx-thebe, which Jupyter Book always adds, off a page: no code runs on ours."""
     for kind in ("script_files", "css_files"):
@@ -285,9 +231,6 @@ def setup(app):
     app.add_directive("findings", Findings)
     app.add_node(Fold, html=(open_fold, close_fold))
     app.add_post_transform(NameReferences)
-    app.add_post_transform(ShortNames)
-    app.add_post_transform(Powers)
-    app.add_post_transform(TieSigns)
     app.connect("source-read", dress)
     app.connect("doctree-read", shape)
     app.connect("env-get-updated", put_back_numbers, priority=100)

@@ -1,8 +1,14 @@
 // The dial of Theorem 6: how fast the head grows, compared with the prompt, decides which direction the prompt takes.
-import { frame, needed, plane, py } from "./view.js";
+import { frame } from "./frame.js";
+import { plane } from "./plane.js";
+import { needed, py } from "./view.js";
 import * as engine from "./engine.js";
 
-const LABELS = [1, -1, 1], STARS = [[1, 1], [1, -1]]; // Figure 3; the third token is the one to drag, all others are at the origin
+const LABELS = [1, -1, 1],
+  STARS = [
+    [1, 1],
+    [1, -1],
+  ]; // Figure 3; the third token is the one to drag, all others are at the origin
 const FIRST = { third: [0.5, 1.5], ratio: 0 };
 const SPAN = [-1, 1]; // decades of the ratio
 const DIAMOND = "m0 -8l8 8l-8 8l-8 -8z";
@@ -12,33 +18,71 @@ const check = ({ third }) => needed(third.length === 2, "two coordinates of the 
 /** The limit for the ratio 10^log. */
 export function turned({ third }, log) {
   const tokens = [...STARS, third];
-  return engine.jointLimit(tokens.map((x, i) => x.map((part) => LABELS[i] * part)), tokens.map((x) => [x]), 10 ** log);
+  return engine.jointLimit(
+    tokens.map((x, i) => x.map((part) => LABELS[i] * part)),
+    tokens.map((x) => [x]),
+    10 ** log,
+  );
 }
 
 const degrees = (u) => (Math.atan2(u[1], u[0]) * 180) / Math.PI;
 
 function told({ ratio }, found) {
-  if (!found) return "No head separates the labels, or no prompt separates these tokens from the origin: there is no limit.";
-  const { prompt, relaxed, threshold } = found, gap = Math.abs(degrees(prompt) - degrees(relaxed.theta)), c = 10 ** ratio;
-  if (!(found.buffers[2] > 0)) return "The third input is on the label margin, like the others: every ratio has the same limit, the max-margin direction.";
-  if (threshold === 0) return "The relaxed direction gives the third input its margin anyway: every ratio has the same limit.";
-  const here = c < threshold ? `stands ${gap.toFixed(1)}° from the relaxed direction, and reaches it` : "has stopped on the relaxed direction, which it reaches";
-  return `The head grows ${c.toFixed(2)} times as fast as the prompt. The prompt ${here} at c* = ${threshold.toFixed(2)}.${Math.abs(threshold - 1) < 1e-3 ? " The paper's figure, with equal rates, sits exactly there." : ""}`;
+  if (!found)
+    return "No head separates the labels, or no prompt separates these tokens from the origin: there is no limit.";
+  const { prompt, relaxed, threshold } = found,
+    gap = Math.abs(degrees(prompt) - degrees(relaxed.theta)),
+    c = 10 ** ratio;
+  if (!(found.buffers[2] > 0))
+    return (
+      "The third input is on the label margin, like the others: every ratio has the same limit, " +
+      "the max-margin direction."
+    );
+  if (threshold === 0)
+    return "The relaxed direction gives the third input its margin anyway: every ratio has the same limit.";
+  const here =
+    c < threshold
+      ? `stands ${gap.toFixed(1)}° from the relaxed direction, and reaches it`
+      : "has stopped on the relaxed direction, which it reaches";
+  const there = Math.abs(threshold - 1) < 1e-3 ? " The paper's figure, with equal rates, sits exactly there." : "";
+  return (
+    `The head grows ${c.toFixed(2)} times as fast as the prompt. The prompt ${here} at c* = ` +
+    `${threshold.toFixed(2)}.${there}`
+  );
 }
 
 export function python({ third, ratio }) {
   return [
-    "import torch", "from lib.joint import JointProblem", "from lib.joint_paths import joint_limit", "",
-    `tokens = [[[0, 0], [1, 1]], [[0, 0], [1, -1]], [[0, 0], ${py(third)}]]`, "problem = JointProblem(torch.tensor(tokens, dtype=torch.float64), [1, -1, 1])",
-    `limit = joint_limit(problem, selected=[1, 1, 1], ratio=10 ** ${ratio})`, "print(limit.prompt, limit.threshold)",
+    "import torch",
+    "from lib.joint import JointProblem",
+    "from lib.joint_paths import joint_limit",
+    "",
+    `tokens = [[[0, 0], [1, 1]], [[0, 0], [1, -1]], [[0, 0], ${py(third)}]]`,
+    "problem = JointProblem(torch.tensor(tokens, dtype=torch.float64), [1, -1, 1])",
+    `limit = joint_limit(problem, selected=[1, 1, 1], ratio=10 ** ${ratio})`,
+    "print(limit.prompt, limit.threshold)",
   ];
 }
 
 export function dial(root, tag) {
-  const ui = frame(root, { tag, title: "Turn the dial.", hint: "How fast does the head grow, compared with the prompt? Drag the third token, too.", first: FIRST, check, python, render });
+  const ui = frame(root, {
+    tag,
+    title: "Turn the dial.",
+    hint: "How fast does the head grow, compared with the prompt? Drag the third token, too.",
+    first: FIRST,
+    check,
+    python,
+    render,
+  });
   const view = plane(ui.stage, { name: "Tokens, and the direction of the prompt", ratio: 0.5, ui });
   const chart = plane(ui.below(), { name: "Direction of the prompt against the ratio", ratio: 0.2, ui });
-  ui.slider("c = r / R, head to prompt", { key: "ratio", min: SPAN[0], max: SPAN[1], step: 0.01, show: (x) => (10 ** x).toFixed(2) });
+  ui.slider("c = r / R, head to prompt", {
+    key: "ratio",
+    min: SPAN[0],
+    max: SPAN[1],
+    step: 0.01,
+    show: (x) => (10 ** x).toFixed(2),
+  });
 
   function render(state) {
     const found = turned(state, state.ratio);
@@ -49,9 +93,18 @@ export function dial(root, tag) {
       const { prompt, tight, relaxed } = found;
       view.ray("tight", tight.theta, "dashed c1", "max-margin");
       view.ray("relaxed", relaxed.theta, "dotted c2", "relaxed");
-      const tip = prompt.map((part) => 2.2 * part), turn = degrees(prompt), wing = (a) => [0, 1].map((k) => tip[k] - 0.2 * Math.cos(((turn + a) * Math.PI) / 180 - (k * Math.PI) / 2));
+      const tip = prompt.map((part) => 2.2 * part),
+        turn = degrees(prompt),
+        wing = (a) => [0, 1].map((k) => tip[k] - 0.2 * Math.cos(((turn + a) * Math.PI) / 180 - (k * Math.PI) / 2));
       view.trail("prompt", [0, 0, ...tip, ...wing(25), ...tip, ...wing(-25)], "path wide c0");
-      view.beside("p", tip.map((part) => part / 2), 0, 18, "prompt", "c0");
+      view.beside(
+        "p",
+        tip.map((part) => part / 2),
+        0,
+        18,
+        "prompt",
+        "c0",
+      );
       curve(state, found);
     } else chart.tidy();
     [...STARS, [0, 0]].forEach((at, k) => {
@@ -59,16 +112,23 @@ export function dial(root, tag) {
       view.beside(`Y ${k}`, at, 10, k < 2 ? -6 : 18, k < 2 ? `Y = ${k ? "−1" : "+1"}` : "all others");
     });
     view.handle("third", state.third, {
-      name: "token of the third input, Y = +1", value: `at ${state.third}`, look: "chosen c3", draw: `M0 0${DIAMOND}`, done: ui.done, move: (third) => ui.change({ third }),
+      name: "token of the third input, Y = +1",
+      value: `at ${state.third}`,
+      look: "chosen c3",
+      draw: `M0 0${DIAMOND}`,
+      done: ui.done,
+      move: (third) => ui.change({ third }),
     });
     view.tidy();
   }
 
   /** Angle of the prompt above the relaxed direction, against the ratio; the pin is where the paper's figure is. */
   function curve(state, { relaxed }) {
-    const angle = (log) => Math.abs(degrees(turned(state, log).prompt) - degrees(relaxed.theta)), points = [];
+    const angle = (log) => Math.abs(degrees(turned(state, log).prompt) - degrees(relaxed.theta)),
+      points = [];
     for (let log = SPAN[0]; log <= SPAN[1] + 1e-9; log += 0.05) points.push(log, angle(log));
-    const most = Math.max(...points.filter((_, k) => k % 2), 1), name = (key, log, dx, text) => chart.beside(key, [log, 0], dx, 16, text);
+    const most = Math.max(...points.filter((_, k) => k % 2), 1),
+      name = (key, log, dx, text) => chart.beside(key, [log, 0], dx, 16, text);
     chart.chart([...SPAN, -0.5 * most, 1.4 * most], 12, 50);
     chart.segment("base", [SPAN[0], 0], [SPAN[1], 0], "axis");
     chart.segment("paper", [0, 0], [0, most], "thin dotted");
@@ -81,4 +141,5 @@ export function dial(root, tag) {
     chart.tidy();
   }
   ui.start();
+  return ui;
 }

@@ -1,8 +1,8 @@
 // Attention in the plane: the arithmetic of the interactive figures, and nothing of a page.
 //
-// The same numbers as the library's, which tests/explore/test_engine.py compares on a thousand problems: lib.kernels (gradient,
-// step rules), lib.separators, lib.selection, lib.joint_paths and lib.published.
-// A problem is {keys, scores}: keys[i][t] = [x, y], scores[i][t] a number.
+// The same numbers as the library's, which tests/explore/test_engine.py compares on a thousand problems:
+// lib.kernels (gradient, step rules), lib.separators, lib.selection, lib.joint_paths and lib.published. A problem
+// is {keys, scores}: keys[i][t] = [x, y], scores[i][t] a number.
 
 const STEEP = 300; // margin at which a slope is given by its logarithm
 const FAINT = 1e-100; // pull of the scores below which its logarithm is taken out
@@ -13,11 +13,13 @@ const PATIENCE = 2000; // steps of a flow
 const SMOOTH = 1e-5; // error of one of them
 const ROUNDING = 16 * 2 ** -52; // part of |row| |theta| that a margin may lack
 const LONGEST = 1e9; // length of theta times the longest row above which it counts as none
+const FAN = 60; // directions that are tried before the best one is refined
+const FINE = 1e-7; // part of the angle to which it is known
 const TIGHT = 1e-6; // how far from 1 the margin of a neighbour may be
 
 export const losses = ["logistic", "exponential", "correlation"];
 
-// ---- vectors ---------------------------------------------------------------------------------------------------------------------------------
+// ---- vectors ------------------------------------------------------------------------------------
 
 export const dot = (a, b) => a[0] * b[0] + a[1] * b[1];
 const cross = (a, b) => a[0] * b[1] - a[1] * b[0];
@@ -54,22 +56,30 @@ export function oneMinusCosine(a, b) {
   return dot(apart, apart) / 2;
 }
 
-// ---- gradient and descent --------------------------------------------------------------------------------------------------------------------
+// ---- gradient and descent -----------------------------------------------------------------------
 
 const powers = Float64Array.from({ length: 2 - NOTHING * PARTS }, (_, k) => Math.exp(-k / PARTS));
 
 /** Room for one problem's arithmetic at p. Inputs all have the same number of tokens. */
 function workspace({ keys, scores }, p) {
-  const stride = 3 * (keys[0].length - 1), room = {
-    keys, scores, stride, p: Float64Array.from(p), rows: new Float64Array(keys.length * stride), own: new Float64Array(keys.length), found: new Float64Array(4),
-  };
+  const stride = 3 * (keys[0].length - 1),
+    room = {
+      keys,
+      scores,
+      stride,
+      p: Float64Array.from(p),
+      rows: new Float64Array(keys.length * stride),
+      own: new Float64Array(keys.length),
+      found: new Float64Array(4),
+    };
   refer(room);
   return room;
 }
 
 /**
- * Fill in room.own, the score of the token that p selects in each input, and room.rows: by how much all others exceed it in x, y and score. Tokens on one
- * spot share their attention at any p, so each counts with their mean score.
+ * Fill in room.own, the score of the token that p selects in each input, and room.rows: by how much all others
+ * exceed it in x, y and score. Tokens on one spot share their attention at any p, so each counts with their mean
+ * score.
  */
 function refer(room) {
   const { keys, scores, rows, own } = room;
@@ -89,7 +99,8 @@ function refer(room) {
 }
 
 /** Logarithm of the part of -loss' that slope(loss, margin) leaves out. */
-const logSlope = (loss, margin) => (loss !== "correlation" && (loss === "logistic" ? margin : Math.abs(margin)) > STEEP ? -margin : 0);
+const logSlope = (loss, margin) =>
+  loss !== "correlation" && (loss === "logistic" ? margin : Math.abs(margin)) > STEEP ? -margin : 0;
 
 /** -loss' at a margin, as a factor. */
 function slope(loss, margin) {
@@ -98,28 +109,45 @@ function slope(loss, margin) {
 }
 
 /**
- * Fill in room.found: the gradient at room.p up to a factor, and two numbers that have the factor's logarithm, the one and log of the other.
+ * Fill in room.found: the gradient at room.p up to a factor, and two numbers that have the factor's logarithm, the
+ * one and log of the other.
  *
- * With rows and gaps from a token of input i it is loss' sum_t a_t (gap_t - sum_s a_s gap_s) row_t, two sums that one loop takes. It runs while a token
- * is dragged: no arrays or boxed numbers are made here, and the inner loop calls nothing. The token is one with the largest logit, up to AHEAD, or the
- * rows are filled in anew.
+ * With rows and gaps from a token of input i it is loss' sum_t a_t (gap_t - sum_s a_s gap_s) row_t, two sums that
+ * one loop takes. It runs while a token is dragged: no arrays or boxed numbers are made here, and the inner loop
+ * calls nothing. The token is one with the largest logit, up to AHEAD, or the rows are filled in anew.
  */
 function gradientIn(room, loss, anew = true) {
-  const { stride, rows, own, found, p } = room, px = p[0], py = p[1];
-  let gx = 0, gy = 0, scale = -Infinity, high = false;
+  const { stride, rows, own, found, p } = room,
+    px = p[0],
+    py = p[1];
+  let gx = 0,
+    gy = 0,
+    scale = -Infinity,
+    high = false;
   for (let i = 0; i < own.length; i++) {
-    const first = i * stride, last = first + stride;
-    let total = 1, pull = 0, shift = 0, ax = 0, ay = 0, bx = 0, by = 0;
+    const first = i * stride,
+      last = first + stride;
+    let total = 1,
+      pull = 0,
+      shift = 0,
+      ax = 0,
+      ay = 0,
+      bx = 0,
+      by = 0;
     for (let t = first; t < last; t += 3) {
-      const x = rows[t], y = rows[t + 1];
+      const x = rows[t],
+        y = rows[t + 1];
       let z = x * px + y * py;
       if (z < NOTHING) continue;
       if (z > AHEAD) {
         high = true;
         z = 0; // logits so large that they tie but for rounding, where the rows are anew
       }
-      const k = (0.5 - PARTS * z) | 0, r = z + k / PARTS, q = r * r; // e^z = e^(-k / PARTS) e^r
-      const odds = powers[k] * (1 + r + q * (1 / 2 + r * (1 / 6) + q * (1 / 24 + r * (1 / 120)))), lead = rows[t + 2] * odds;
+      const k = (0.5 - PARTS * z) | 0,
+        r = z + k / PARTS,
+        q = r * r; // e^z = e^(-k / PARTS) e^r
+      const odds = powers[k] * (1 + r + q * (1 / 2 + r * (1 / 6) + q * (1 / 24 + r * (1 / 120)))),
+        lead = rows[t + 2] * odds;
       total += odds;
       pull += lead;
       ax += lead * x;
@@ -131,9 +159,11 @@ function gradientIn(room, loss, anew = true) {
       refer(room);
       return gradientIn(room, loss, false);
     }
-    if (Math.abs(pull) < FAINT) { // e^shift is taken out of the weights of all tokens with a gap
+    if (Math.abs(pull) < FAINT) {
+      // e^shift is taken out of the weights of all tokens with a gap
       shift = -Infinity;
-      for (let t = first; t < last; t += 3) if (rows[t + 2] !== 0) shift = Math.max(shift, rows[t] * px + rows[t + 1] * py);
+      for (let t = first; t < last; t += 3)
+        if (rows[t + 2] !== 0) shift = Math.max(shift, rows[t] * px + rows[t + 1] * py);
       if (shift === -Infinity) continue; // all tokens tie
       pull = ax = ay = 0;
       for (let t = first; t < last; t += 3) {
@@ -144,7 +174,8 @@ function gradientIn(room, loss, anew = true) {
       }
     }
     pull /= total;
-    const margin = own[i] + (shift === 0 ? pull : pull * Math.exp(shift)), log = shift + logSlope(loss, margin);
+    const margin = own[i] + (shift === 0 ? pull : pull * Math.exp(shift)),
+      log = shift + logSlope(loss, margin);
     const part = log === scale ? 1 : Math.exp(-Math.abs(log - scale));
     let factor = -slope(loss, margin) / total;
     if (log < scale) factor *= part;
@@ -174,8 +205,10 @@ export function gradient(problem, loss, p) {
 /** Attention a[i][t] at p. */
 export function attention({ keys }, p) {
   return keys.map((tokens) => {
-    const logits = tokens.map((key) => dot(key, p)), top = Math.max(...logits);
-    const odds = logits.map((z) => Math.exp(z - top)), total = odds.reduce((a, b) => a + b);
+    const logits = tokens.map((key) => dot(key, p)),
+      top = Math.max(...logits);
+    const odds = logits.map((z) => Math.exp(z - top)),
+      total = odds.reduce((a, b) => a + b);
     return odds.map((o) => o / total);
   });
 }
@@ -183,20 +216,24 @@ export function attention({ keys }, p) {
 /**
  * Descend from a start: the iterates 0, ..., iterations as x0, y0, x1, y1, ...
  *
- * rule: {kind: "normalised" | "constant", size}. With a norm other than 2 by mirror descent, the normalised step in the dual norm.
- * Where the numbers end, the last iterate is repeated.
+ * rule: {kind: "normalised" | "constant", size}. With a norm other than 2 by mirror descent, the normalised step in
+ * the dual norm. Where the numbers end, the last iterate is repeated.
  */
 export function descend(problem, loss, start, rule, iterations, norm = 2, every = 1) {
-  const room = workspace(problem, start), path = new Float64Array(2 * (Math.floor(iterations / every) + 1));
-  const { p, found } = room, inverse = 1 / (norm - 1);
-  let [mx, my] = mirrorMap(start, norm), to = 2; // no arrays in the loop: it runs while a token is dragged
+  const room = workspace(problem, start),
+    path = new Float64Array(2 * (Math.floor(iterations / every) + 1));
+  const { p, found } = room,
+    inverse = 1 / (norm - 1);
+  let [mx, my] = mirrorMap(start, norm),
+    to = 2; // no arrays in the loop: it runs while a token is dragged
   path.set(p);
   for (let k = 1; k <= iterations; k++) {
     gradientIn(room, loss);
     const step = stepLength(room, rule, norm);
     mx -= step * found[0];
     my -= step * found[1];
-    const x = raise(mx, inverse), y = raise(my, inverse);
+    const x = raise(mx, inverse),
+      y = raise(my, inverse);
     if (Number.isFinite(x - y)) {
       p[0] = x;
       p[1] = y;
@@ -217,7 +254,8 @@ function stepLength(room, rule, norm) {
 
 /** The point of a path at a place, which may be between two, and the last one. */
 export function at(path, place) {
-  const k = Math.floor(place), part = place - k;
+  const k = Math.floor(place),
+    part = place - k;
   return [0, 1].map((c) => (part ? (1 - part) * path[2 * k + c] + part * path[2 * k + 2 + c] : path[2 * k + c]));
 }
 export const endOf = (path) => at(path, path.length / 2 - 1);
@@ -225,18 +263,24 @@ export const endOf = (path) => at(path, path.length / 2 - 1);
 /**
  * The gradient flow from a start, to tau = log(1 + t) = last: {path, times}, its points and the tau of each.
  *
- * As lib.flow has it: all over sigma with d sigma = (1 + |v|) d tau, so that no speed is above 1; by the Runge-Kutta pair of Bogacki and Shampine.
- * A flow that rests at a point takes ever shorter steps, and ends there before its time.
+ * As lib.flow has it: all over sigma with d sigma = (1 + |v|) d tau, so that no speed is above 1; by the Runge-
+ * Kutta pair of Bogacki and Shampine. A flow that rests at a point takes ever shorter steps, and ends there before
+ * its time.
  */
 export function flow(problem, loss, start, last) {
-  const room = workspace(problem, [...start, 0]), { p, found } = room, now = p.slice(), path = [...start], times = [0];
+  const room = workspace(problem, [...start, 0]),
+    { p, found } = room,
+    now = p.slice(),
+    path = [...start],
+    times = [0];
   const speeds = new Float64Array(12); // four
   let h = 0.1;
   const moved = (c, a, b, d, e = 0) => h * (a * speeds[c] + b * speeds[c + 3] + d * speeds[c + 6] + e * speeds[c + 9]);
   const ahead = (to, a, b, d) => {
     for (let c = 0; c < 3; c++) p[c] = now[c] + moved(c, a, b, d);
     gradientIn(room, loss);
-    const size = length(found) || 1, share = 1 / (1 + Math.exp(-p[2] - logScale(room)) / size);
+    const size = length(found) || 1,
+      share = 1 / (1 + Math.exp(-p[2] - logScale(room)) / size);
     speeds[to] = (-share * found[0]) / size;
     speeds[to + 1] = (-share * found[1]) / size;
     speeds[to + 2] = 1 - share;
@@ -280,18 +324,25 @@ export function selectedAt({ keys }, p) {
   });
 }
 
-// ---- the published recipe --------------------------------------------------------------------------------------------------------------------
+// ---- the published recipe -----------------------------------------------------------------------
 
-/** Gradient as automatic differentiation computes it, each operation rounded: Math.fround for 32 bits, identity for 64. Labels are +1. */
+/**
+ * Gradient as automatic differentiation computes it, each operation rounded: Math.fround for 32 bits, identity for
+ * 64. Labels are +1.
+ */
 export function textbookGradient({ keys, scores }, loss, p, round) {
-  let gx = 0, gy = 0;
+  let gx = 0,
+    gy = 0;
   keys.forEach((tokens, i) => {
     const logits = tokens.map((k) => round(round(round(k[0]) * p[0]) + round(round(k[1]) * p[1])));
-    const top = Math.max(...logits), gamma = scores[i].map(round);
-    const odds = logits.map((z) => round(Math.exp(round(z - top)))), total = odds.reduce((a, b) => round(a + b));
+    const top = Math.max(...logits),
+      gamma = scores[i].map(round);
+    const odds = logits.map((z) => round(Math.exp(round(z - top)))),
+      total = odds.reduce((a, b) => round(a + b));
     const a = odds.map((o) => round(o / total));
     const margin = a.map((part, t) => round(part * gamma[t])).reduce((sum, part) => round(sum + part));
-    const share = round(1 / keys.length), e = round(Math.exp(-margin));
+    const share = round(1 / keys.length),
+      e = round(Math.exp(-margin));
     const slope = loss === "correlation" ? -share : round(-round(e * round(share / round(1 + e))));
     const back = gamma.map((g) => round(g * slope));
     const mean = a.map((part, t) => round(part * back[t])).reduce((sum, part) => round(sum + part));
@@ -306,11 +357,14 @@ export function textbookGradient({ keys, scores }, loss, p, round) {
 
 /** Normalised descent as published, p <- p - size g / (|g| + epsilon): the iterates, and |g| at each but the last. */
 export function descendTextbook(problem, loss, start, size, iterations, epsilon, round) {
-  const path = new Float64Array(2 * (iterations + 1)), sizes = new Float64Array(iterations), [rate, small] = [round(size), round(epsilon)];
+  const path = new Float64Array(2 * (iterations + 1)),
+    sizes = new Float64Array(iterations),
+    [rate, small] = [round(size), round(epsilon)];
   let p = start.map(round);
   path.set(p);
   for (let k = 0; k < iterations; k++) {
-    const g = textbookGradient(problem, loss, p, round), norm = round(Math.sqrt(round(round(g[0] * g[0]) + round(g[1] * g[1]))));
+    const g = textbookGradient(problem, loss, p, round),
+      norm = round(Math.sqrt(round(round(g[0] * g[0]) + round(g[1] * g[1]))));
     const under = round(norm + small);
     p = p.map((x, j) => round(x - round(round(rate * g[j]) / under)));
     path.set(p, 2 * (k + 1));
@@ -319,16 +373,19 @@ export function descendTextbook(problem, loss, start, size, iterations, epsilon,
   return { path, sizes };
 }
 
-// ---- separators ------------------------------------------------------------------------------------------------------------------------------
+// ---- separators ---------------------------------------------------------------------------------
 
 /** Rows k_selected - k_t of all inputs and other tokens. */
 export function differenceRows({ keys }, selected) {
-  return keys.flatMap((tokens, i) => tokens.filter((_, t) => t !== selected[i]).map((key) => minus(tokens[selected[i]], key)));
+  return keys.flatMap((tokens, i) =>
+    tokens.filter((_, t) => t !== selected[i]).map((key) => minus(tokens[selected[i]], key)),
+  );
 }
 
 /** The shortest theta with row . theta = margin. */
 function onOneRow(row, margin, norm) {
-  const heading = mirrorMap(row, dual(norm)), size = dot(row, heading);
+  const heading = mirrorMap(row, dual(norm)),
+    size = dot(row, heading);
   return times(margin / size, heading);
 }
 
@@ -337,7 +394,8 @@ function onTwoRows(a, b, r, s) {
   const area = cross(a, b);
   if (Math.abs(area) <= 1e-14 * length(a) * length(b)) return undefined;
   const solve = (u, v) => [(u * b[1] - v * a[1]) / area, (v * a[0] - u * b[0]) / area];
-  const theta = solve(r, s), rest = solve(r - dot(a, theta), s - dot(b, theta));
+  const theta = solve(r, s),
+    rest = solve(r - dot(a, theta), s - dot(b, theta));
   return minus(theta, times(-1, rest));
 }
 
@@ -350,20 +408,28 @@ function multipliers(rows, named, theta, norm) {
 }
 
 /**
- * Solve min |theta|_p such that rows theta >= required (1 when left out), in the plane and exactly: at most two rows are active.
+ * Solve min |theta|_p such that rows theta >= required (1 when left out), in the plane and exactly: at most two
+ * rows are active.
  *
- * {feasible, theta, duals, margins}; a theta longer than 1e9 / (longest row) counts as none. What proves it is in proof.js.
+ * {feasible, theta, duals, margins}; a theta longer than 1e9 / (longest row) counts as none. What proves it is in
+ * proof.js.
  */
 export function separator(rows, norm = 2, required = rows.map(() => 1)) {
-  const sizes = rows.map((row) => length(row)), longest = Math.max(...sizes, 0), limit = (LONGEST * Math.max(...required)) / longest;
-  let best = null, bestLength = Infinity;
+  const sizes = rows.map((row) => length(row)),
+    longest = Math.max(...sizes, 0),
+    limit = (LONGEST * Math.max(...required)) / longest;
+  let best = null,
+    bestLength = Infinity;
   const consider = (theta, named) => {
     if (!theta) return;
-    const size = length(theta), own = length(theta, norm);
+    const size = length(theta),
+      own = length(theta, norm);
     if (!(own > 0) || own > bestLength * (1 + 1e-12)) return;
     if (rows.some((row, k) => required[k] - dot(row, theta) > ROUNDING * size * sizes[k])) return;
-    const lambda = multipliers(rows, named, theta, norm), least = Math.min(...lambda);
-    if (best && own > bestLength * (1 - 1e-12) && least <= best.least) return; // as short, and its multipliers are no better
+    const lambda = multipliers(rows, named, theta, norm),
+      least = Math.min(...lambda);
+    // as short, and its multipliers are no better
+    if (best && own > bestLength * (1 - 1e-12) && least <= best.least) return;
     best = { theta, named, lambda, least };
     bestLength = Math.min(own, bestLength);
   };
@@ -382,33 +448,48 @@ export function separator(rows, norm = 2, required = rows.map(() => 1)) {
   return { feasible: true, theta, duals, margins: rows.map((row) => dot(row, theta)) };
 }
 
-// ---- choices of tokens -----------------------------------------------------------------------------------------------------------------------
+// ---- choices of tokens --------------------------------------------------------------------------
 
 /** The token with the highest score of each input, the first of those that tie. */
 export const optimalTokens = ({ scores }) => scores.map((row) => row.indexOf(Math.max(...row)));
 
-/** Whether rows surely have no common half-plane, where one is the first of all, counterclockwise: then no direction separates them. */
-const opposed = (rows) => !rows.some((first) => rows.every((row) => cross(first, row) >= -1e-9 * length(first) * length(row)));
+/**
+ * Whether rows surely have no common half-plane, where one is the first of all, counterclockwise: then no direction
+ * separates them.
+ */
+const opposed = (rows) =>
+  !rows.some((first) => rows.every((row) => cross(first, row) >= -1e-9 * length(first) * length(row)));
 
-/** Smallest lead of a chosen token's score over its neighbours, the tokens on the margin; Infinity without neighbours. */
+/**
+ * Smallest lead of a chosen token's score over its neighbours, the tokens on the margin; Infinity without
+ * neighbours.
+ */
 function scoreGap({ keys, scores }, selected, theta) {
   let gap = Infinity;
-  keys.forEach((tokens, i) => tokens.forEach((key, t) => {
-    const margin = dot(minus(tokens[selected[i]], key), theta);
-    if (t !== selected[i] && Math.abs(margin - 1) <= TIGHT) gap = Math.min(gap, scores[i][selected[i]] - scores[i][t]);
-  }));
+  keys.forEach((tokens, i) =>
+    tokens.forEach((key, t) => {
+      const margin = dot(minus(tokens[selected[i]], key), theta);
+      if (t !== selected[i] && Math.abs(margin - 1) <= TIGHT)
+        gap = Math.min(gap, scores[i][selected[i]] - scores[i][t]);
+    }),
+  );
   return gap;
 }
 
-/** Every locally optimal choice of one token an input (Definition 2), in lexicographic order: {selected, separator, best}. */
+/**
+ * Every locally optimal choice of one token an input (Definition 2), in lexicographic order: {selected, separator,
+ * best}.
+ */
 export function locallyOptimal(problem) {
-  const { keys, scores } = problem, found = [];
+  const { keys, scores } = problem,
+    found = [];
   const extend = (selected, rows) => {
     const i = selected.length;
     if (i === keys.length) {
       const solution = separator(rows);
       const best = selected.every((token, input) => scores[input][token] === Math.max(...scores[input]));
-      if (solution.feasible && scoreGap(problem, selected, solution.theta) > 0) found.push({ selected, separator: solution, best });
+      if (solution.feasible && scoreGap(problem, selected, solution.theta) > 0)
+        found.push({ selected, separator: solution, best });
       return;
     }
     keys[i].forEach((key, token) => {
@@ -420,68 +501,184 @@ export function locallyOptimal(problem) {
   return found;
 }
 
-/** Offset of the limit from the ray of a separator, which has one row or two with a multiplier: {across: vector, along: in lengths of theta}. */
+/**
+ * Offset of the limit from the ray of a separator, which has one row or two with a multiplier: {across: vector,
+ * along: in lengths of theta}.
+ */
 export function limitOffset({ keys, scores }, loss, selected, solution) {
   const pullOf = (own, score) => logPull(loss, own, own - score);
   const pulls = keys.flatMap((tokens, i) =>
-    tokens.flatMap((_, t) => (t === selected[i] ? [] : [pullOf(scores[i][selected[i]], scores[i][t])])));
-  const rows = differenceRows({ keys }, selected), largest = Math.max(...solution.duals), theta = unit(solution.theta), side = [-theta[1], theta[0]];
-  const [a, b] = [...solution.duals.keys()].filter((k) => solution.duals[k] > 1e-9 * largest)
+    tokens.flatMap((_, t) => (t === selected[i] ? [] : [pullOf(scores[i][selected[i]], scores[i][t])])),
+  );
+  const rows = differenceRows({ keys }, selected),
+    largest = Math.max(...solution.duals),
+    theta = unit(solution.theta),
+    side = [-theta[1], theta[0]];
+  const [a, b] = [...solution.duals.keys()]
+    .filter((k) => solution.duals[k] > 1e-9 * largest)
     .map((k) => [dot(rows[k], side), pulls[k] - Math.log(solution.duals[k])]);
-  const part = b && Math.abs(a[0] - b[0]) > 1e-9 ? (a[1] - b[1]) / (a[0] - b[0]) : 0; // across, where a[0] part + along = a[1], and the same for b
+  // across, where a[0] part + along = a[1], and the same for b
+  const part = b && Math.abs(a[0] - b[0]) > 1e-9 ? (a[1] - b[1]) / (a[0] - b[0]) : 0;
   return { across: times(part, side), along: a[1] - a[0] * part - Math.log(keys.length) };
 }
 
 /** log of -loss'(gamma) gap. */
 function logPull(loss, gamma, gap) {
-  const logSlope = loss === "correlation" ? 0 : loss === "exponential" ? -gamma : -Math.max(gamma, 0) - Math.log1p(Math.exp(-Math.abs(gamma)));
+  const logSlope =
+    loss === "correlation"
+      ? 0
+      : loss === "exponential"
+        ? -gamma
+        : -Math.max(gamma, 0) - Math.log1p(Math.exp(-Math.abs(gamma)));
   return logSlope + Math.log(gap);
 }
 
 /**
- * The line row . p = level that, far out, parts the starts that give up one of two inputs with two tokens each from all others.
+ * The line row . p = level that, far out, parts the starts that give up one of two inputs with two tokens each from
+ * all others.
  *
- * The chapter on Figure 8 derives it: the one input, far beyond the margin, is pulled over if row . p is higher. null where there is none.
+ * The chapter on Figure 8 derives it: the one input, far beyond the margin, is pulled over if row . p is higher.
+ * null where there is none.
  */
 export function border({ keys, scores }, loss) {
   if (keys.length !== 2 || keys[0].length !== 2) return null;
-  const best = optimalTokens({ scores }), rows = differenceRows({ keys }, best);
-  const along = rows.map((row) => dot(row, row) + dot(...rows)), kept = along.findIndex((x) => x < 0);
+  const best = optimalTokens({ scores }),
+    rows = differenceRows({ keys }, best);
+  const along = rows.map((row) => dot(row, row) + dot(...rows)),
+    kept = along.findIndex((x) => x < 0);
   if (kept < 0) return null;
-  const [high, low] = [0, 1].map((which) => scores.map((row, i) => row[which ? 1 - best[i] : best[i]])), lost = 1 - kept;
-  const level = logPull(loss, high[kept], (high[kept] - low[kept]) * -along[kept]) - logPull(loss, low[lost], (high[lost] - low[lost]) * along[lost]);
+  const [high, low] = [0, 1].map((which) => scores.map((row, i) => row[which ? 1 - best[i] : best[i]])),
+    lost = 1 - kept;
+  const level =
+    logPull(loss, high[kept], (high[kept] - low[kept]) * -along[kept]) -
+    logPull(loss, low[lost], (high[lost] - low[lost]) * along[lost]);
   return Number.isFinite(level) ? { row: minus(rows[0], times(-1, rows[1])), level } : null;
 }
 
-// ---- head and prompt together ----------------------------------------------------------------------------------------------------------------
+// ---- the path of lowest risk ------------------------------------------------------------------------
 
 /**
- * What the joint path tends to, in the plane: features[i] = Y_i x_i of the chosen token, rows[i] the differences of input i, ratio = r / R.
+ * Mean score of one input at p: that of the token with the largest logit, and the sign and logarithm of what the
+ * others change it by, which far out is below any number.
+ */
+function meanScore([keys], [scores], x, y) {
+  let best = 0,
+    top = -Infinity,
+    total = 0,
+    shift = -Infinity,
+    change = 0;
+  for (let t = 0; t < keys.length; t++) {
+    const logit = keys[t][0] * x + keys[t][1] * y;
+    if (logit > top) [best, top] = [t, logit];
+  }
+  for (let t = 0; t < keys.length; t++) {
+    const lead = keys[t][0] * x + keys[t][1] * y - top;
+    total += Math.exp(lead);
+    if (scores[t] !== scores[best] && lead > shift) shift = lead;
+  }
+  for (let t = 0; t < keys.length; t++) {
+    const gap = scores[t] - scores[best];
+    if (gap) change += Math.exp(keys[t][0] * x + keys[t][1] * y - top - shift) * gap;
+  }
+  return { own: scores[best], sign: Math.sign(change), log: Math.log(Math.abs(change) / total) + shift };
+}
+
+/** Whether a mean score is above another one, however close both are to one token's score. */
+function above(a, b) {
+  if (a.own !== b.own) return a.own + a.sign * Math.exp(a.log) > b.own + b.sign * Math.exp(b.log);
+  if (a.sign !== b.sign) return a.sign > b.sign;
+  return a.sign > 0 ? a.log > b.log : a.sign < 0 && a.log < b.log;
+}
+
+/**
+ * The regularisation path of one input: for each of these increasing lengths the p of lowest risk that is no longer,
+ * and no shorter than the first of them, at most half to each side of an axis. Points as x0, y0, x1, ...
  *
- * {head, prompt, threshold, buffers, relaxed, tight}: the unit head, the unit u with the largest min over i, t of u . rows[i][t] + ratio buffers[i] that
- * has no u . rows[i][t] below 0; the ratio from which on it is the relaxed SVM's. null where labels or tokens cannot be separated.
+ * A loss that decreases is lowest where the mean score is highest, so the path is the same for all of them.
+ */
+export function riskPath({ keys, scores }, lengths, axis, half = Math.PI, norm = 2) {
+  const middle = Math.atan2(axis[1], axis[0]),
+    path = [];
+  const at = (angle, size) => times(size, unit([Math.cos(middle + angle), Math.sin(middle + angle)], norm));
+  const fan = Array.from({ length: FAN + 1 }, (_, k) => half * ((2 * k) / FAN - 1)).map((angle) => [
+    angle,
+    at(angle, 1),
+  ]);
+  let found = null,
+    best = null,
+    last = 0;
+  for (const size of lengths) {
+    let turn = -half,
+      highest = null;
+    const consider = (angle, [x, y]) => {
+      const here = meanScore(keys, scores, size * x, size * y);
+      if (!highest || above(here, highest)) [turn, highest] = [angle, here];
+    };
+    for (const [angle, heading] of fan) consider(angle, heading);
+    consider(last, at(last, 1)); // where the path was
+    for (let step = half / FAN; step > FINE * half; step /= 2) {
+      const from = turn;
+      for (const angle of [from - step, from + step]) if (Math.abs(angle) <= half) consider(angle, at(angle, 1));
+    }
+    last = turn;
+    if (!best || above(highest, best)) [best, found] = [highest, at(turn, size)];
+    path.push(...found);
+  }
+  return path;
+}
+
+// ---- head and prompt together -------------------------------------------------------------------
+
+/**
+ * What the joint path tends to, in the plane: features[i] = Y_i x_i of the chosen token, rows[i] the differences of
+ * input i, ratio = r / R.
+ *
+ * {head, prompt, threshold, buffers, relaxed, tight}: the unit head, the unit u with the largest min over i, t of u
+ * . rows[i][t] + ratio buffers[i] that has no u . rows[i][t] below 0; the ratio from which on it is the relaxed
+ * SVM's. null where labels or tokens cannot be separated.
  */
 export function jointLimit(features, rows, ratio) {
   const label = separator(features);
   if (!label.feasible) return null;
-  const head = unit(label.theta), gamma = 1 / length(label.theta), support = label.margins.map((m) => m < 1 + TIGHT);
+  const head = unit(label.theta),
+    gamma = 1 / length(label.theta),
+    support = label.margins.map((m) => m < 1 + TIGHT);
   const buffers = features.map((x, i) => (support[i] ? 0 : Math.max(dot(x, head) - gamma, 0)));
-  const flat = rows.flat(), own = rows.flatMap((some, i) => some.map(() => buffers[i]));
-  const relaxed = separator(flat, 2, rows.flatMap((some, i) => some.map(() => (support[i] ? 1 : 0))));
+  const flat = rows.flat(),
+    own = rows.flatMap((some, i) => some.map(() => buffers[i]));
+  const relaxed = separator(
+    flat,
+    2,
+    rows.flatMap((some, i) => some.map(() => (support[i] ? 1 : 0))),
+  );
   const tight = separator(flat);
   if (!relaxed.feasible || !tight.feasible) return null;
   const size = length(relaxed.theta);
-  const threshold = Math.max(0, ...flat.map((row, k) => (own[k] > 0 ? (1 - dot(row, relaxed.theta)) / (size * own[k]) : 0)));
-  const prompt = ratio >= threshold ? unit(relaxed.theta) : widest(flat, own.map((b) => ratio * b), tight.theta);
+  const threshold = Math.max(
+    0,
+    ...flat.map((row, k) => (own[k] > 0 ? (1 - dot(row, relaxed.theta)) / (size * own[k]) : 0)),
+  );
+  const prompt =
+    ratio >= threshold
+      ? unit(relaxed.theta)
+      : widest(
+          flat,
+          own.map((b) => ratio * b),
+          tight.theta,
+        );
   return { head, prompt, threshold, buffers, relaxed, tight };
 }
 
-/** The unit u that maximises the least u . row + lift, with no u . row below 0; middle is one with all above 0. The least falls to both sides. */
+/**
+ * The unit u that maximises the least u . row + lift, with no u . row below 0; middle is one with all above 0. The
+ * least falls to both sides.
+ */
 function widest(rows, lifts, middle) {
   const heading = (angle) => [Math.cos(angle), Math.sin(angle)];
   const least = (angle, raised) => Math.min(...rows.map((row, k) => dot(row, heading(angle)) + raised * lifts[k]));
   const value = (angle) => Math.min(least(angle, 0), 0) * 1e9 || least(angle, 1);
-  let low = Math.atan2(middle[1], middle[0]) - Math.PI / 2, high = low + Math.PI;
+  let low = Math.atan2(middle[1], middle[0]) - Math.PI / 2,
+    high = low + Math.PI;
   for (let k = 0; k < 100; k++) {
     const third = (high - low) / 3;
     if (value(low + third) < value(high - third)) low += third;
@@ -490,11 +687,15 @@ function widest(rows, lifts, middle) {
   return heading(low);
 }
 
-// ---- where starts end ------------------------------------------------------------------------------------------------------------------------
+// ---- where starts end ---------------------------------------------------------------------------
 
-/** For each start's end: the choice it has come to, as a place in choices (-1 for none), and 1 - cos to that choice's direction. */
+/**
+ * For each start's end: the choice it has come to, as a place in choices (-1 for none), and 1 - cos to that
+ * choice's direction.
+ */
 export function outcome(problem, end, choices) {
-  const selected = selectedAt(problem, end), place = choices.findIndex((choice) => choice.selected.every((token, i) => token === selected[i]));
+  const selected = selectedAt(problem, end),
+    place = choices.findIndex((choice) => choice.selected.every((token, i) => token === selected[i]));
   const away = place < 0 || length(end) === 0 ? NaN : oneMinusCosine(end, choices[place].separator.theta);
   return { selected, place, away };
 }

@@ -1,6 +1,7 @@
-// The 16 entries of a separator by size, largest first, against p: a line an entry, a letter for each of 40 p with equal steps of log(p - 1) from
-// 1.05 to 20. A letter is the entry over the largest one in 25ths, "0" none and "I" all. The first problem of the chapter lp-separator, seed 0,
-// solved by the library, which tests/explore/test_snippets.py does again.
+// The 16 entries of a separator by size, largest first, against p: a line an entry, a letter for each of 40 p with
+// equal steps of log(p - 1) from 1.05 to 20. A letter is the entry over the largest one in 25ths, "0" none and "I"
+// all. The first problem of the chapter lp-separator, seed 0, solved by the library, which
+// tests/explore/test_snippets.py does again.
 export const STEPS = 40;
 export const WHOLE = 25;
 export const ENTRIES = [

@@ -1,20 +1,29 @@
-// Start the figures of a page: <div class="explore" data-explore="playground" data-preset="1(b)"></div>.
+// Start the figures of a page: <div class="explore" data-explore="playground" data-preset="1(b)"></div>;
+// data-ask="score flow" names the questions under it.
 import { make } from "./view.js";
 import { playground } from "./playground.js";
 import { rounding } from "./rounding.js";
 import { road } from "./road.js";
 import { dial } from "./dial.js";
 import { ball } from "./ball.js";
+import { cone } from "./cone.js";
+import { quiz } from "./guide.js";
+import { questionsOf } from "./questions.js";
 
-const FIGURES = { playground, rounding, road, dial, ball };
+const FIGURES = { playground, rounding, road, dial, ball, cone };
 
 /** Start each figure; the second of one kind on a page has its number in the address. */
 function start() {
-  const places = document.querySelectorAll("[data-explore]"), count = {};
+  const places = document.querySelectorAll("[data-explore]"),
+    count = {};
   if (places.length) document.head.append(make("style", {}, STYLE));
   for (const root of places) {
-    const name = root.dataset.explore, number = (count[name] = (count[name] ?? 0) + 1);
-    FIGURES[name]?.(root, number > 1 ? `${name}${number}` : name, root.dataset.preset);
+    const name = root.dataset.explore,
+      number = (count[name] = (count[name] ?? 0) + 1);
+    const { preset, ask } = root.dataset;
+    const ui = FIGURES[name]?.(root, number > 1 ? `${name}${number}` : name, preset);
+    const questions = questionsOf(name, preset, ask);
+    if (ui && questions.length) quiz(ui, questions);
   }
 }
 if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

@@ -1,40 +1,96 @@
 // The race of Figure 1(b): the published recipe in 32 and in 64 bits against the exact gradient.
-import { button, clamp, frame, make, plane, play, plural, py, small, still } from "./view.js";
+import { frame } from "./frame.js";
+import { plane } from "./plane.js";
+import { LOOKS, button, clamp, make, play, plural, py, small, still } from "./view.js";
 import * as engine from "./engine.js";
 
-const LAST = 1000, DRAWN = 200; // iterations that were run, and that the paper draws
-const PROBLEM = { keys: [[[-0.1, 1], [1, 0], [0, 0]]], scores: [[1, 0.9, 0]] };
+const LAST = 1000,
+  DRAWN = 200; // iterations that were run, and that the paper draws
+const PROBLEM = {
+  keys: [
+    [
+      [-0.1, 1],
+      [1, 0],
+      [0, 0],
+    ],
+  ],
+  scores: [[1, 0.9, 0]],
+};
 const STARTS = [1, 0.5, 0, -0.5, -1, -1.5].map((y) => [0, y]);
-const RUNS = ["32 bits", "64 bits", "log space"], COLOURS = ["c1", "i0", "c0"];
+const RUNS = ["32 bits", "64 bits", "log space"];
+const COLOURS = RUNS.map((run) => LOOKS[run]);
 const ROUNDOFF = 2 ** -24;
-const FIRST = { epsilon: -9, size: 0.1, at: DRAWN, start: 5, zoom: 1 };
+const FIRST = { epsilon: -9, size: 0.1, at: DRAWN, start: 5 };
 const CHART = [-24, 1]; // decades of the lower panel
 
 /** All runs from all starts, and the choice that each exact run comes to. */
 export function race({ epsilon, size }) {
-  const choices = engine.locallyOptimal(PROBLEM), recipe = (round, small) => STARTS.map((start) => engine.descendTextbook(PROBLEM, "logistic", start, size, LAST, small, round));
-  const exact = STARTS.map((start) => ({ path: engine.descend(PROBLEM, "logistic", start, { kind: "normalised", size }, LAST) }));
+  const choices = engine.locallyOptimal(PROBLEM),
+    recipe = (round, small) =>
+      STARTS.map((start) => engine.descendTextbook(PROBLEM, "logistic", start, size, LAST, small, round));
+  const exact = STARTS.map((start) => ({
+    path: engine.descend(PROBLEM, "logistic", start, { kind: "normalised", size }, LAST),
+  }));
   const runs = [recipe(Math.fround, 10 ** epsilon), recipe((x) => x, 10 ** epsilon), exact];
-  return { choices, runs, home: exact.map(({ path }) => engine.outcome(PROBLEM, engine.endOf(path), choices).place) };
+  return {
+    choices,
+    runs,
+    frame: around(runs.flat()),
+    home: exact.map(({ path }) => engine.outcome(PROBLEM, engine.endOf(path), choices).place),
+  };
 }
 
-/** How many of the starts of local choices have gone over to the side of the best one after so many steps, run by run. */
+/** The window that holds all that will happen, and some room: [left, right, bottom, top]. */
+function around(runs) {
+  const ends = [0, 1].map((axis) =>
+    runs.flatMap(({ path }) => Array.from(path).filter((x, k) => k % 2 === axis && Number.isFinite(x))),
+  );
+  return ends.flatMap((values) => {
+    const low = values.reduce((a, b) => Math.min(a, b)),
+      high = values.reduce((a, b) => Math.max(a, b)),
+      room = 0.06 * (high - low);
+    return [low - room, high + room];
+  });
+}
+
+/**
+ * How many of the starts of local choices have gone over to the side of the best one after so many steps, run by
+ * run.
+ */
 export function crossed({ choices, runs, home }, at) {
   const nearer = (path, k) => {
     const p = engine.at(path, at);
-    return engine.length(p) > 0 && choices[home[k]] && !choices[home[k]].best &&
-      choices.some((one) => one.best && engine.oneMinusCosine(p, one.separator.theta) < engine.oneMinusCosine(p, choices[home[k]].separator.theta));
+    return (
+      engine.length(p) > 0 &&
+      choices[home[k]] &&
+      !choices[home[k]].best &&
+      choices.some(
+        (one) =>
+          one.best &&
+          engine.oneMinusCosine(p, one.separator.theta) < engine.oneMinusCosine(p, choices[home[k]].separator.theta),
+      )
+    );
   };
   return runs.map((run) => run.filter(({ path }, k) => nearer(path, k)).length);
 }
 
 function told({ epsilon, at, start }, solved) {
-  const locals = solved.home.filter((place) => place >= 0 && !solved.choices[place].best).length, over = crossed(solved, at);
-  const stands = solved.runs.map((run) => moved(run[start].path, at)), stuck = RUNS.filter((_, k) => stands[k] < 0.5);
-  const which = at < 20 ? "Side by side so far." : over.every((count) => count === over[2]) ? "All three agree on the side of each start." :
-    `Of the ${plural(locals, "start")} whose limit is the local direction, 32 bits have taken ${over[0]} over to the other side, 64 bits ${over[1]}, log space ${over[2]}.`;
+  const locals = solved.home.filter((place) => place >= 0 && !solved.choices[place].best).length,
+    over = crossed(solved, at);
+  const stands = solved.runs.map((run) => moved(run[start].path, at)),
+    stuck = RUNS.filter((_, k) => stands[k] < 0.5);
+  const which =
+    at < 20
+      ? "Side by side so far."
+      : over.every((count) => count === over[2])
+        ? "All three agree on the side of each start."
+        : `Of the ${plural(locals, "start")} whose limit is the local direction, ` +
+          `32 bits have taken ${over[0]} over to the other side, 64 bits ${over[1]}, log space ${over[2]}.`;
   const pin = at === DRAWN ? " Here the paper stops drawing." : "";
-  return `After ${plural(at, "step")}, ε = 1e${epsilon}. ${which}${stuck.length && at > 0 ? ` From start ${start + 1}, the wide one, ${stuck.join(" and ")} hardly move any more: the gradient is below ε.` : ""}${pin}`;
+  const stall =
+    ` From start ${start + 1}, the wide one, ${stuck.join(" and ")} hardly move any more: the ` +
+    `gradient is below ε.`;
+  return `After ${plural(at, "step")}, ε = 1e${epsilon}. ${which}${stuck.length && at > 0 ? stall : ""}${pin}`;
 }
 
 /** Length of the last step, in steps of full size. */
@@ -46,31 +102,60 @@ function moved(path, at) {
 /** The configuration in Python. */
 export function python({ epsilon, size }) {
   return [
-    "import torch", "from lib import losses, published", "from lib.datasets import figure_1", "from lib.descent import normalised, run", "from lib.problem import from_tokens", "",
+    "import torch",
+    "from lib import losses, published",
+    "from lib.datasets import figure_1",
+    "from lib.descent import normalised, run",
+    "from lib.problem import from_tokens",
+    "",
     `data, starts = figure_1("b"), torch.tensor(${py(STARTS.map((at) => [...at, 0]))}, dtype=torch.float64)`,
-    `bits = {dtype: published.descend(data, losses.logistic, starts, ${size}, ${LAST}, 1e${epsilon}, dtype) for dtype in (torch.float32, torch.float64)}`,
-    `exact = run(from_tokens(*data), losses.logistic, starts, normalised(${size}), ${LAST}).theta`, "for dtype, path in bits.items():",
+    `bits = {dtype: published.descend(data, losses.logistic, starts, ${size}, ${LAST}, 1e${epsilon}, dtype)`,
+    "        for dtype in (torch.float32, torch.float64)}",
+    `exact = run(from_tokens(*data), losses.logistic, starts, normalised(${size}), ${LAST}).theta`,
+    "for dtype, path in bits.items():",
     "    print(dtype, (path[-1] - exact[-1]).norm(dim=-1))",
   ];
 }
 
 export function rounding(root, tag) {
-  let solved = null, key = "", stop = null;
+  let solved = null,
+    key = "",
+    stop = null;
   const ui = frame(root, {
-    tag, title: "The race of Figure 1(b).", first: FIRST, python, render,
+    tag,
+    title: "The race of Figure 1(b).",
+    first: FIRST,
+    python,
+    render,
     hint: "One recipe, three ways to compute its gradient. Press Play, or drag the iteration.",
   });
   const view = plane(ui.stage, { name: "Paths of three runs", ratio: 0.62, ui });
-  const chart = plane(ui.below(), { name: "Size of the gradient against the iteration", ratio: 0.3, ui });
+  const chart = plane(ui.beside(), { name: "Size of the gradient against the iteration", ratio: 0.5, ui });
 
-  const pressed = button("Play", toggle);
-  ui.add(make("div", { class: "explore-row" }, ...RUNS.map((run, k) => make("b", { class: COLOURS[k], style: "color:var(--x)" }, run)), pressed));
-  ui.presets("Go to", [["Where the paper stops", () => ({ at: DRAWN })], ["the end", () => ({ at: LAST })]]);
+  const pressed = button("Play", toggle, { class: "explore-play" });
+  ui.stage.append(pressed);
+  ui.add(
+    make(
+      "div",
+      { class: "explore-row" },
+      ...RUNS.map((run, k) => make("b", { class: COLOURS[k], style: "color:var(--x)" }, run)),
+    ),
+  );
   ui.slider("Iteration", { key: "at", min: 0, max: LAST, step: 1 });
+  ui.presets("Go to", [
+    ["Where the paper stops", () => ({ at: DRAWN })],
+    ["the end", () => ({ at: LAST })],
+  ]);
+  ui.more();
   ui.slider("ε", { key: "epsilon", min: -20, max: -4, step: 1, show: (x) => `1e${x}` });
   ui.slider("Step size", { key: "size", min: 0.02, max: 0.5, step: 0.02 });
-  ui.slider("Start of the lower panel", { key: "start", min: 0, max: STARTS.length - 1, step: 1, show: (x) => `${x + 1}` });
-  ui.slider("Zoom out", { key: "zoom", min: 1, max: 5, step: 0.5, show: (x) => `${x} ×` });
+  ui.slider("Start in the panel of gradients", {
+    key: "start",
+    min: 0,
+    max: STARTS.length - 1,
+    step: 1,
+    show: (x) => `${x + 1}`,
+  });
 
   function toggle() {
     if (stop) return rest();
@@ -78,7 +163,8 @@ export function rounding(root, tag) {
     if (ui.state().at >= LAST) ui.change({ at: 0 });
     pressed.textContent = "Pause";
     stop = play((passed) => {
-      const at = Math.min(ui.state().at + Math.max(Math.round(passed / 12), 1), LAST);
+      const ahead = still() ? LAST : Math.max(Math.round(passed / 12), 1); // it may be asked for meanwhile
+      const at = Math.min(ui.state().at + ahead, LAST);
       ui.change({ at });
       if (at === LAST) rest();
     });
@@ -91,20 +177,25 @@ export function rounding(root, tag) {
   }
 
   function render(state) {
-    const { at, start, zoom } = state, now = JSON.stringify([state.epsilon, state.size]);
+    const { at, start } = state,
+      now = JSON.stringify([state.epsilon, state.size]);
     if (now !== key) [key, solved] = [now, race(state)];
-    if (view.width) drawPaths(at, start, zoom);
+    if (view.width) drawPaths(at, start);
     if (chart.width) drawSizes(state);
     ui.say(told(state, solved));
   }
-  function drawPaths(at, start, zoom) {
-    view.look([-6, 21, -3, 15].map((x) => x * zoom));
-    solved.choices.forEach(({ separator, best }, k) => view.ray(`ray ${k}`, separator.theta, best ? "dashed" : "dotted", best ? "global" : "local"));
-    [2, 1, 0].forEach((kind) => solved.runs[kind].forEach(({ path }, k) => {
-      view.trail(`${kind} ${k}`, path, `path ${COLOURS[kind]}${k === start ? " wide" : ""}`, at);
-      view.dot(`dot ${kind} ${k}`, engine.at(path, at), 4, COLOURS[kind]);
-      if (kind === 0 && at > DRAWN) view.mark(`pin ${k}`, engine.at(path, DRAWN), "m-4 -4l8 8m0 -8l-8 8", "none");
-    }));
+  function drawPaths(at, start) {
+    view.look(solved.frame);
+    solved.choices.forEach(({ separator, best }, k) =>
+      view.ray(`ray ${k}`, separator.theta, best ? "dashed" : "dotted", best ? "global" : "local"),
+    );
+    [2, 1, 0].forEach((kind) =>
+      solved.runs[kind].forEach(({ path }, k) => {
+        view.trail(`${kind} ${k}`, path, `path ${COLOURS[kind]}${k === start ? " wide" : ""}`, at);
+        view.dot(`dot ${kind} ${k}`, engine.at(path, at), 4, COLOURS[kind]);
+        if (kind === 0 && at > DRAWN) view.mark(`pin ${k}`, engine.at(path, DRAWN), "m-4 -4l8 8m0 -8l-8 8", "none");
+      }),
+    );
     if (at > DRAWN) view.label("pinned", 10, view.height - 10, "× where the paper stops drawing (200)");
     view.tidy();
   }
@@ -112,30 +203,39 @@ export function rounding(root, tag) {
   /** Logarithms of the gradient that each run computes, of the true one where 32 bits are, and of epsilon. */
   function drawSizes({ at, start, epsilon }) {
     chart.chart([0, LAST, ...CHART], 40, 100);
-    const log = (x) => clamp(Math.log10(x), ...CHART), { path, sizes } = solved.runs[0][start], line = (name, of, look) => {
-      const points = [];
-      for (let k = 0; k < LAST; k += 4) points.push(k, of(k));
-      chart.trail(name, points, look);
-      return points.at(-1);
-    };
+    const log = (x) => clamp(Math.log10(x), ...CHART),
+      { path, sizes } = solved.runs[0][start],
+      line = (name, of, look) => {
+        const points = [];
+        for (let k = 0; k < LAST; k += 4) points.push(k, of(k));
+        chart.trail(name, points, look);
+        return points.at(-1);
+      };
     const truth = (k) => {
       const { direction, logScale } = engine.gradient(PROBLEM, "logistic", engine.at(path, k));
       return clamp((logScale + Math.log(engine.length(direction))) / Math.LN10, ...CHART);
     };
-    const level = (decade, look) => chart.segment(look, [0, decade], [LAST, decade], look) || decade, upright = (k, look) => chart.segment(look, [k, CHART[0]], [k, CHART[1]], look);
+    const level = (decade, look) => chart.segment(look, [0, decade], [LAST, decade], look) || decade,
+      upright = (k, look) => chart.segment(look, [k, CHART[0]], [k, CHART[1]], look);
     upright(at, "axis");
     upright(DRAWN, "thin dotted");
     const ends = [
-      ["in 32 bits", line("computed", (k) => log(sizes[k]), "path c1"), "c1"], ["exact, there", line("true", truth, "path c0"), "c0"],
-      ["ε", level(epsilon, "dashed"), ""], ["2⁻²⁴, roundoff", level(Math.log10(ROUNDOFF), "dotted"), ""],
+      ["in 32 bits", line("computed", (k) => log(sizes[k]), `path ${LOOKS["32 bits"]}`), LOOKS["32 bits"]],
+      ["exact, there", line("true", truth, `path ${LOOKS.exact}`), LOOKS.exact],
+      ["ε", level(epsilon, "dashed"), ""],
+      ["2⁻²⁴, roundoff", level(Math.log10(ROUNDOFF), "dotted"), ""],
     ];
     let lowest = -99;
-    const lines = ends.sort((a, b) => b[1] - a[1]).map(([, decade]) => (lowest = Math.max(chart.to([0, decade])[1] + 4, lowest + 14, 12)));
+    const lines = ends
+      .sort((a, b) => b[1] - a[1])
+      .map(([, decade]) => (lowest = Math.max(chart.to([0, decade])[1] + 4, lowest + 14, 12)));
     const lift = (lowest - chart.to([0, ends[3][1]])[1] - 4) / 2; // half of how far the last label is below its line
     ends.forEach(([text, , look], k) => chart.label(text, chart.width - 94, lines[k] - lift, text, look));
-    for (const decade of [0, -8, -16, -24]) chart.label(`decade ${decade}`, 2, clamp(chart.to([0, decade])[1] + 4, 12, chart.height - 2), `1e${decade}`);
+    for (const decade of [0, -8, -16, -24])
+      chart.label(`decade ${decade}`, 2, clamp(chart.to([0, decade])[1] + 4, 12, chart.height - 2), `1e${decade}`);
     chart.label("what", 44, 13, "size of the gradient");
     chart.tidy();
   }
   ui.start();
+  return ui;
 }

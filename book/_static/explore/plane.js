@@ -1,0 +1,236 @@
+// A plane with equal scales: a drawing that keeps its nodes, with handles to drag by pointer, touch or keys.
+import { clamp, give, make, rounded, write } from "./view.js";
+
+/**
+ * A plane with equal scales, as wide as its stage, of the figure ui, which draws.
+ *
+ * Its nodes have names and stay from drawing to drawing, so that one can be dragged, or have the focus, while all
+ * else changes.
+ */
+export function plane(stage, { name, ratio = 0.7, ui }) {
+  const svg = make("svg", { role: "group", "aria-label": name, class: "explore-plane" }),
+    layers = {},
+    kept = new Map();
+  for (const layer of ["back", "lines", "front", "handles"]) svg.append((layers[layer] = make("g")));
+  stage.append(svg);
+  const self = { svg, width: 0, height: 0, window: [-1, 1, -1, 1] };
+  let used = new Set(),
+    held = null;
+
+  new ResizeObserver(() => {
+    const width = Math.round(stage.clientWidth);
+    if (width === 0 || width === self.width) return;
+    self.width = width;
+    self.height = Math.round(Math.min(width * (width < 500 ? Math.min(1.4 * ratio, 0.85) : ratio), 0.75 * innerHeight));
+    svg.setAttribute("viewBox", `0 0 ${width} ${self.height}`);
+    svg.style.height = `${self.height}px`;
+    ui.ask();
+  }).observe(stage);
+
+  /** Show at least this window [left, right, bottom, top]. */
+  self.look = ([left, right, bottom, top]) => {
+    const scale = Math.min(self.width / (right - left), self.height / (top - bottom));
+    const [w, h] = [self.width / scale / 2, self.height / scale / 2],
+      [x, y] = [(left + right) / 2, (bottom + top) / 2];
+    self.scale = scale;
+    self.window = [x - w, x + w, y - h, y + h];
+  };
+  self.to = ([x, y]) => [(x - self.window[0]) * self.scale, (self.window[3] - y) * self.scale];
+  /** Where a point of the plane is drawn, as an attribute has it. */
+  const placed = (at) => self.to(at).map((x) => clamp(x, -9e3, 9e3).toFixed(1));
+  /** Where the drawing is on the page. */
+  const corner = () => {
+    const box = svg.getBoundingClientRect();
+    return [box.left + scrollX, box.top + scrollY];
+  };
+  const from = (event, [left, top] = corner()) => [
+    self.window[0] + (event.pageX - left) / self.scale,
+    self.window[3] - (event.pageY - top) / self.scale,
+  ];
+
+  /** Have a node of this name with these attributes, and with this text. */
+  self.put = (layer, key, name, attributes, text) => {
+    const node = kept.get(key) || layers[layer].appendChild(make(name));
+    kept.set(key, node);
+    used.add(key);
+    for (const attribute in attributes) give(node, attribute, attributes[attribute]);
+    if (text) write(node, text);
+    return node;
+  };
+  /** Take away what was not put since the last call. */
+  self.tidy = () => {
+    for (const [key, node] of kept) {
+      if (used.has(key)) continue;
+      node.remove();
+      kept.delete(key);
+    }
+    used = new Set();
+  };
+
+  self.segment = (key, a, b, look) => {
+    const [[x1, y1], [x2, y2]] = [placed(a), placed(b)];
+    self.put("lines", key, "line", { x1, y1, x2, y2, class: look });
+  };
+  /** A ray from the origin to the border, and its name there. */
+  self.ray = (key, [x, y], look, label) => {
+    const [left, right, bottom, top] = self.window,
+      reach = Math.min(x ? (x > 0 ? right : left) / x : Infinity, y ? (y > 0 ? top : bottom) / y : Infinity);
+    if (!(reach > 0)) return;
+    self.segment(key, [0, 0], [reach * x, reach * y], look);
+    const [u, v] = self.to([reach * x, reach * y]),
+      wide = label.length * 7.5 + 8;
+    self.label(
+      `${key} name`,
+      clamp(u + (x > 0 === y > 0 ? 6 : -wide), 4, self.width - wide),
+      clamp(v + (y < 0 ? 18 : -8), 14, self.height - 6),
+      label,
+      look,
+    );
+  };
+  self.label = (key, x, y, text, look = "") =>
+    self.put("front", key, "text", { x: x.toFixed(1), y: y.toFixed(1), class: look }, text);
+  /** A text beside a point of the plane, whole. */
+  self.beside = (key, at, dx, dy, text, look) =>
+    self.label(key, clamp(self.to(at)[0] + dx, 4, self.width - text.length * 7.5), self.to(at)[1] + dy, text, look);
+  self.dot = (key, at, r, look) => {
+    const [cx, cy] = placed(at);
+    if (Number.isFinite(cx - cy)) self.put("front", key, "circle", { cx, cy, r, class: `dot ${look}` });
+  };
+  /** A shape, d of its own, at a point of the plane. */
+  self.mark = (key, at, d, look) => self.put("front", key, "path", { d: `M${placed(at)}${d}`, class: look });
+  self.area = (layer, key, points, look) =>
+    self.put(layer, key, "path", { d: `M${points.map(placed).join("L")}Z`, class: look });
+  /** The line row . x = level, from so far on one side of its foot to the other; the function that has its points. */
+  self.across = (key, [x, y], level, look) => {
+    const size = Math.hypot(x, y),
+      on = (far) => [(level / size) * x - far * y, (level / size) * y + far * x].map((part) => part / size);
+    if (size > 0) self.segment(key, on(-30), on(30), look);
+    return on;
+  };
+  self.axes = () => {
+    self.segment("x axis", [self.window[0], 0], [self.window[1], 0], "axis");
+    self.segment("y axis", [0, self.window[2]], [0, self.window[3]], "axis");
+  };
+  /** The points x0, y0, x1, ... as a line, without those that nobody would see. */
+  self.trail = (key, points, look, last = points.length / 2 - 1, layer = "lines") => {
+    const beyond = (self.width + self.height) ** 2,
+      [x0, y0] = self.to([0, 0]),
+      [x1, y1] = self.to([1, 1]);
+    let d = "",
+      u = NaN,
+      v = NaN;
+    for (let k = 0; k <= last; k++) {
+      const x = x0 + (x1 - x0) * points[2 * k],
+        y = y0 + (y1 - y0) * points[2 * k + 1],
+        size = x * x + y * y;
+      if (!(size < Infinity) || (k < last && (x - u) ** 2 + (y - v) ** 2 < (size > beyond ? 1e5 : 2))) continue;
+      const part = Math.min(10, 1e7 / Math.sqrt(size)); // a browser reads no longer numbers
+      d += `${d ? "L" : "M"}${Math.round(part * x)} ${Math.round(part * y)}`;
+      u = x;
+      v = y;
+    }
+    // in tenths: whole numbers are written fast
+    self.put(layer, key, "path", { d: d || "M0 0", class: look, transform: "scale(.1)" });
+  };
+  /** Show just this window, with a scale of its own for each axis, right of a margin and left of another. */
+  self.chart = (window, before, after) => {
+    const [left, right, bottom, top] = (self.window = window);
+    self.to = ([x, y]) => [
+      before + ((x - left) / (right - left)) * (self.width - before - after),
+      ((top - y) / (top - bottom)) * self.height,
+    ];
+  };
+
+  /**
+   * A point to drag, by pointer, touch or arrow keys: move([x, y]) while it moves, done() when it rests.
+   *
+   * press(key) gets the other keys; chosen() is called when it gets the focus.
+   */
+  self.handle = (key, at, { name, value, look, draw, move, done, press = () => false, chosen = () => {} }) => {
+    const fresh = !kept.has(key),
+      node = self.put("handles", key, "g", {
+        transform: `translate(${placed(at)})`,
+        class: `explore-handle ${look}`,
+        tabindex: 0,
+        role: "slider",
+        "aria-label": name,
+        "aria-valuetext": value,
+        "aria-valuenow": rounded(at[0]),
+        "aria-roledescription": "point in the plane",
+        "data-key": key,
+      });
+    node.act = { at, move, done, press, chosen };
+    if (fresh) {
+      node.append(make("circle", { r: 22, class: "explore-hit" }), make("path", {}));
+      node.addEventListener("focus", () => node.act.chosen());
+      node.addEventListener("keydown", (event) => keyed(node, event));
+    }
+    give(node.lastChild, "d", draw);
+  };
+
+  function keyed(node, event) {
+    const step = event.shiftKey ? 0.25 : 0.05,
+      { at, move, done, press } = node.act;
+    const turn = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, step], ArrowDown: [0, -step] }[event.key];
+    if (!turn && !press(event.key)) return;
+    event.preventDefault();
+    if (turn) move([rounded(at[0] + turn[0]), rounded(at[1] + turn[1])]);
+    done();
+    ui.now(); // before the next key, which goes on from here
+  }
+
+  /** Handles whose target a pointer meets, the nearest first, and of those on one spot the one on top. */
+  const met = (event) => {
+    const [left, top] = corner(),
+      place = [event.pageX - left, event.pageY - top];
+    const away = (node) => Math.hypot(...self.to(node.act.at).map((x, k) => x - place[k]));
+    return [...layers.handles.children]
+      .reverse()
+      .filter((node) => node.act && away(node) <= 22)
+      .sort((a, b) => away(a) - away(b));
+  };
+  svg.addEventListener("pointerdown", (event) => {
+    const [node, ...under] = event.button ? [] : met(event);
+    if (!node) return;
+    event.preventDefault();
+    const below =
+      document.activeElement === node && under.find((other) => String(other.act.at) === String(node.act.at));
+    node.focus({ preventScroll: true });
+    const origin = corner(); // it is asked once, for that lays out the page
+    held = { node, below, origin, point: from(event, origin), at: node.act.at, moved: false };
+    svg.setPointerCapture(event.pointerId);
+  });
+  // A finger on a handle drags it; anywhere else it scrolls the page. (touch-action is not heeded inside of an SVG.)
+  svg.addEventListener("touchstart", (event) => met(event.touches[0]).length && event.preventDefault(), {
+    passive: false,
+  });
+  svg.addEventListener("pointermove", (event) => {
+    if (!held) return;
+    const point = from(event, held.origin),
+      [left, right, bottom, top] = self.window,
+      inset = 8 / self.scale;
+    held.moved ||= Math.hypot(point[0] - held.point[0], point[1] - held.point[1]) * self.scale > 2;
+    if (!held.moved) return;
+    const x = clamp(held.at[0] + point[0] - held.point[0], left + inset, right - inset);
+    held.node.act.move([
+      rounded(x),
+      rounded(clamp(held.at[1] + point[1] - held.point[1], bottom + inset, top - inset)),
+    ]);
+  });
+  const release = () => {
+    if (held) held.node.act.done();
+    // a second click takes what lies under the first
+    if (held?.below && !held.moved) held.below.focus({ preventScroll: true });
+    self.justHeld = held !== null;
+    held = null;
+  };
+  svg.addEventListener("pointerup", release);
+  svg.addEventListener("pointercancel", release);
+  self.held = () => held;
+  /** Call with the point where the empty plane is clicked. */
+  self.onEmpty = (call) =>
+    svg.addEventListener("click", (event) => {
+      if (!self.justHeld && !met(event).length) call(from(event).map((x) => rounded(x)));
+    });
+  return self;
+}

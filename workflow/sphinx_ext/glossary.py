@@ -1,0 +1,93 @@
+"""Sphinx extension: the first use of a term of ``book/glossary.yml`` on a chapter's page opens what it means.
+
+By hovering, by tapping and by keyboard; on paper the terms of a page stand at its end.
+"""
+
+import html
+import re
+from pathlib import Path
+
+import yaml
+from docutils import nodes
+
+from lib.ledger import formulas
+
+LIST = "book/glossary.yml"
+# Where a word is not the reader's text: titles, code, links, formulas, captions, the boxes with a paper's statement.
+ELSEWHERE = (
+    nodes.title, nodes.literal, nodes.literal_block, nodes.reference, nodes.math, nodes.math_block, nodes.caption,
+    nodes.raw, nodes.Admonition, nodes.comment, nodes.table,
+)  # fmt: skip
+
+
+class Term(nodes.Inline, nodes.TextElement):
+    """A term as it stands in the text, with its meaning."""
+
+
+def open_term(translator, node):
+    """Begin what can be focused."""
+    translator.body.append(f'<span class="term" tabindex="0" aria-describedby="{node["place"]}">')
+
+
+def close_term(translator, node):
+    """Add the meaning and end."""
+    said = f'<span class="meaning" role="tooltip" id="{node["place"]}">{formulas(node["means"])}</span>'
+    translator.body.append(f"{said}</span>")
+
+
+def entries(srcdir):
+    """Return the terms, each with what it means, the words and the formula that stand for it."""
+    path = Path(srcdir, LIST)
+    return yaml.safe_load(path.read_text("utf-8")) if path.exists() else []
+
+
+def mark(app, doctree):
+    """Mark the first use of each term on a page that has verdicts, and list the terms for paper."""
+    page = app.env.docname
+    if not Path(app.srcdir, "book/_generated/about", page.removeprefix("book/") + ".json").exists():
+        return
+    app.env.note_dependency(str(Path(app.srcdir, LIST)))
+    used = [entry for entry in entries(app.srcdir) if mark_first(doctree, entry)]
+    if used:
+        said = "".join(f"<dt>{html.escape(one['term'])}</dt><dd>{formulas(one['means'])}</dd>" for one in used)
+        doctree += nodes.raw("", f'<dl class="terms" aria-hidden="true">{said}</dl>', format="html")
+
+
+def mark_first(doctree, entry):
+    """Mark a term's first use; tell whether there is one."""
+    words = "|".join(re.escape(word) for word in (entry["term"], *entry.get("also", ())))
+    pattern, formula = re.compile(rf"\b(?:{words})\b"), entry.get("formula")
+    for node in doctree.findall(lambda node: isinstance(node, nodes.Text | nodes.math)):
+        if isinstance(node, nodes.math):
+            if node.astext() == formula and not inside(node, ELSEWHERE):
+                node.replace_self(made(entry, node.deepcopy()))
+                return True
+        elif (found := pattern.search(node)) and not inside(node, (*ELSEWHERE, Term)):
+            parts = node[: found.start()], made(entry, nodes.Text(found[0])), node[found.end() :]
+            siblings = node.parent.children
+            at = next(place for place, one in enumerate(siblings) if one is node)  # texts that read alike are equal
+            node.parent[at : at + 1] = [nodes.Text(part) if isinstance(part, str) else part for part in parts if part]
+            return True
+    return False
+
+
+def inside(node, kinds):
+    """Tell whether a node stands in one of these kinds."""
+    while node.parent is not None:
+        node = node.parent
+        if isinstance(node, kinds):
+            return True
+    return False
+
+
+def made(entry, content):
+    """Return the marked term."""
+    place = "term-" + nodes.make_id(entry["term"])
+    return Term("", "", content, means=entry["means"], place=place)
+
+
+def setup(app):
+    """Register it with Sphinx."""
+    app.add_node(Term, html=(open_term, close_term))
+    app.connect("doctree-read", mark, priority=600)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

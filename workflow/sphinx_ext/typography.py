@@ -1,0 +1,81 @@
+"""Sphinx extension: short names of chapters in references, powers of ten in numbers, signs tied to their formulas."""
+
+import re
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util import docname_join
+
+SHORT = 30  # letters of a formula that need not break
+
+
+class ShortNames(SphinxPostTransform):
+    """Let a reference to a chapter read as its short name, that of the sidebar: a title is a sentence of its own."""
+
+    default_priority = 9  # references are resolved at 10
+
+    def run(self, **_):
+        """Give each reference to a chapter that has no text of its own that name."""
+        listed = getattr(self.env, "external_site_map", {})
+        for reference in self.document.findall(addnodes.pending_xref):
+            chapter = None if reference.get("refexplicit") else self.chapter(reference)
+            if name := chapter in listed and listed[chapter].title:
+                reference.children = [nodes.inline(name, name)]
+                reference["refexplicit"] = True
+
+    def chapter(self, reference):
+        """Return the page that a reference names, itself or by the label of its title."""
+        kind, target = reference.get("reftype"), reference["reftarget"]
+        if kind == "doc":
+            return docname_join(reference["refdoc"], target)
+        page, _, said = self.env.get_domain("std").labels.get(target, ("", "", ""))
+        return page if kind == "ref" and page and said == self.env.titles[page].astext() else None
+
+
+class Powers(SphinxPostTransform):
+    """Write glued numbers like -2e-04 as −2 · 10 to the power of −4, and -5.7 with the sign for minus."""
+
+    default_priority = 800  # glued values are there
+
+    def run(self, **_):
+        """Give each such number its digits, a factor and a raised power."""
+        for number in self.document.findall(
+            lambda node: "pasted-text" in getattr(node, "attributes", {}).get("classes", ())
+        ):
+            if found := re.fullmatch(r"(-?[\d.]+)e([+-]\d+)", number.astext()):
+                digits, power = (f"{part}".replace("-", "\N{MINUS SIGN}") for part in (found[1], int(found[2])))
+                factor = "10" if digits == "1" else f"{digits}\N{NO-BREAK SPACE}·\N{NO-BREAK SPACE}10"
+                number.children = [nodes.Text(factor), nodes.superscript(power, power)]
+            elif re.fullmatch(r"-[\d.,]+%?", number.astext()):
+                number.children = [nodes.Text(number.astext().replace("-", "\N{MINUS SIGN}"))]
+
+
+class TieSigns(SphinxPostTransform):
+    """Keep a short formula and the sign right before or after it on one line, where a browser would break it."""
+
+    default_priority = 850
+
+    def run(self, **_):
+        """Put the formula and its signs into one element."""
+        for formula in list(self.document.findall(nodes.math)):
+            place, parent = formula.parent.index(formula), formula.parent
+            before, after = parent.children[max(place - 1, 0)], parent.children[min(place + 1, len(parent) - 1)]
+            opening = re.search(r"[(\[“‘]$", before) if isinstance(before, nodes.Text) else None
+            closing = re.match(r"[-).,:;!?\]’”%°]+", after) if isinstance(after, nodes.Text) else None
+            if len(formula.astext()) > SHORT or not (opening or closing):
+                continue
+            parts = [nodes.Text(opening[0])] if opening else []
+            parts += [formula.deepcopy()] + ([nodes.Text(closing[0])] if closing else [])
+            tied = nodes.inline("", "", *parts, classes=["tied"])
+            if closing:  # by place: texts that read alike are equal
+                parent[place + 1] = nodes.Text(after[closing.end() :])
+            if opening:
+                parent[place - 1] = nodes.Text(before[: opening.start()])
+            parent[place] = tied
+
+
+def setup(app):
+    """Register all of it with Sphinx."""
+    for transform in (ShortNames, Powers, TieSigns):
+        app.add_post_transform(transform)
