@@ -51,7 +51,7 @@ function words(formula) {
   return formula.replace(/\\(?:math\w+|text\w*|operatorname|norm|left|right|[()])/g, "").replace(/[{}\\]/g, "");
 }
 
-// The page of results shows sentences around what was found, formulas in words, code only where no sentence has it.
+// The page of results shows sentences around what was found, formulas in words, never code: a page found by its code shows its first sentences.
 function sentences(page, keywords, anchor) {
   const found = new DOMParser().parseFromString(page, "text/html");
   let place = (anchor && found.getElementById(anchor.slice(1))) || found.querySelector("article");
@@ -60,12 +60,10 @@ function sentences(page, keywords, anchor) {
   place.querySelectorAll("script, style, .headerlink, h1, nav").forEach((part) => part.remove());
   place.querySelectorAll("div.math").forEach((formula) => formula.replaceWith(" … "));
   place.querySelectorAll("span.math").forEach((formula) => formula.replaceWith(words(formula.textContent)));
-  const all = place.textContent.replace(/\s+/g, " ").trim();
   place.querySelectorAll(".cell_input, pre, summary, table").forEach((part) => part.remove());
-  const prose = place.textContent.replace(/\s+/g, " ").trim();
-  const where = (text) => Math.min(...[...keywords].map((word) => text.toLowerCase().indexOf(word) + 1 || Infinity)) - 1;
-  const text = where(prose) < Infinity || where(all) === Infinity ? prose : all;
-  const start = where(text) < Infinity ? text.lastIndexOf(" ", Math.max(where(text) - 100, 0)) + 1 : 0;
+  const text = place.textContent.replace(/\s+/g, " ").trim();
+  const where = Math.min(...[...keywords].map((word) => text.toLowerCase().indexOf(word) + 1 || Infinity)) - 1;
+  const start = where < Infinity ? text.lastIndexOf(" ", Math.max(where - 100, 0)) + 1 : 0;
   const end = start + 240 < text.length ? text.lastIndexOf(" ", start + 240) : text.length;
   const summary = document.createElement("p");
   summary.className = "context";
