@@ -14,6 +14,7 @@ import re
 import sys
 import sysconfig
 import time
+import warnings
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from importlib import import_module
@@ -49,6 +50,7 @@ def compile_installed():
     if unread.exists():
         # A package may bring templates that do not compile; pip lets them be, too.
         folder, tests = sysconfig.get_path("purelib"), re.compile(r"[/\\](tests?|testing)[/\\]")
+        warnings.simplefilter("ignore", SyntaxWarning)  # of other people's code, of which newer Pythons find more
         compileall.compile_dir(folder, quiet=2, rx=tests)
         unread.unlink(missing_ok=True)
 
