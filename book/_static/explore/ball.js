@@ -117,6 +117,15 @@ export function lowest({ norm }, { problem, solution }) {
   return { path, angles };
 }
 
+/** The rim of the l_p ball, as points. */
+export const rim = (norm, radius) =>
+  Array.from({ length: CORNERS + 1 }, (_, k) => {
+    const a = (2 * Math.PI * k) / CORNERS,
+      power = norm < 2 ? 2 / norm : 1;
+    const u = [Math.cos(a), Math.sin(a)].map((x) => Math.sign(x) * Math.abs(x) ** power);
+    return engine.unit(u, norm).map((x) => radius * x);
+  });
+
 export function ball(root, tag, name) {
   let stop = () => {},
     solved = null,
@@ -165,16 +174,6 @@ export function ball(root, tag, name) {
       return grown === 1;
     });
   }
-  const shape = (norm, radius) =>
-    Array.from({ length: CORNERS + 1 }, (_, k) => {
-      const a = (2 * Math.PI * k) / CORNERS,
-        u = engine.unit(
-          [Math.cos(a), Math.sin(a)].map((x) => Math.sign(x) * Math.abs(x) ** (norm < 2 ? 2 / norm : 1)),
-          norm,
-        );
-      return u.map((x) => radius * x);
-    });
-
   function render(state) {
     const { rows, norm, grown } = state,
       now = JSON.stringify([rows, norm]);
@@ -199,11 +198,11 @@ export function ball(root, tag, name) {
     view.axes();
     const { solution, path } = solved;
     if (solution.feasible) {
-      const corners = wedge(rows),
-        rim = shape(norm, grown * engine.length(solution.theta, norm));
+      const corners = view.beyond(rows),
+        edge = rim(norm, grown * engine.length(solution.theta, norm));
       if (corners.length) view.area("back", "wedge", corners, "area none");
-      view.area("back", "ball", rim, "area c0");
-      view.area("lines", "rim", rim, "path c0");
+      view.area("back", "ball", edge, "area c0");
+      view.area("lines", "rim", edge, "path c0");
       view.ray("ray", solution.theta, "dashed", `separator, p = ${norm}`);
       view.trail("path", path, `path ${LOOKS.normalised}`);
       if (state.path) drawLowest(state);
@@ -242,25 +241,6 @@ export function ball(root, tag, name) {
     dial.tidy();
   }
 
-  /** The window's part of the wedge: its border, cut by one margin after the other. */
-  function wedge(rows) {
-    const [left, right, bottom, top] = view.window;
-    return rows.reduce(
-      (corners, row) =>
-        corners.flatMap((at, k) => {
-          const next = corners[(k + 1) % corners.length],
-            [a, b] = [engine.dot(row, at) - 1, engine.dot(row, next) - 1];
-          const cut = a * b < 0 ? [at.map((x, j) => x + ((next[j] - x) * a) / (a - b))] : [];
-          return a >= 0 ? [at, ...cut] : cut;
-        }),
-      [
-        [left, bottom],
-        [right, bottom],
-        [right, top],
-        [left, top],
-      ],
-    );
-  }
   ui.start();
   return ui;
 }
