@@ -7,7 +7,11 @@ from workflow.site.beliefs import told, used
 from workflow.site.markup import filled
 
 REGISTER = Path("book/story.yml")
-GUESSED = "mirror-descent/mirror-networks/right-adam"  # what the last step lets a reader guess
+SHOWN = {  # what the scene shows of networks in its last step
+    "images": "mirror-descent/mirror-networks/right-adam",
+    "optimal": "beyond/your-attention/optimal",
+    "foretold": "beyond/your-attention/swaps-frozen",
+}
 
 
 def page(rows):
@@ -18,5 +22,5 @@ def page(rows):
     for entry in yaml_of(REGISTER):
         found, picture = used(REGISTER, entry, rows), drawn("story_" + entry["step"])[1]
         steps.append(entry | {part: told(entry[part], found, **picture) for part in ("text", "caption")})
-    guess = next((row["measured"] for row in rows if row["id"] == GUESSED), 0.0)
-    return filled("story", steps=steps, guess=f"{guess:.4f}")
+    shown = {name: f"{row['measured']:.4f}" for name, row in used(REGISTER, {"rows": SHOWN}, rows).items()}
+    return filled("story", steps=steps, shown=shown)

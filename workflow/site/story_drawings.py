@@ -82,7 +82,7 @@ def ball(ax, norm, colour):
 def averages():
     """Draw a short query, and the average that attention reads."""
     figure, ax = plane(NEAR)
-    query = torch.tensor([0.4, 0.3], dtype=torch.float64)
+    query = torch.tensor([-0.4, -0.3], dtype=torch.float64)
     shares = scene().attention(query)[0]
     ax.fill(*zip(*KEYS, strict=True), color=FAINT, zorder=0)
     ax.plot([0, query[0]], [0, query[1]], color=VIOLET)

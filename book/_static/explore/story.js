@@ -1,6 +1,7 @@
 // One scene for one story: the plane of keys stays in view, and each step of the page changes what it shows.
 import { plane } from "./plane.js";
 import { rim } from "./ball.js";
+import { power } from "./road.js";
 import { shownAt, slid } from "./playground.js";
 import { LOOKS, bars, button, clamp, counts, give, make, play, plural, rounded, small, still, write } from "./view.js";
 import * as engine from "./engine.js";
@@ -19,16 +20,18 @@ const NEAR = [-1.2, 2.3, -1, 1.9];
 const MIDDLE = [-2.2, 5.2, -1.9, 3.7];
 const NORMALISED = { kind: "normalised", size: 0.1 };
 const OPTIMISERS = {
-  "gradient descent": { ball: "round", words: "in the Euclidean norm" },
-  signs: { ball: "square", words: "in the norm of the largest entry" },
-  "keys × queries": { ball: "pointed", words: "in the sum of absolute entries" },
+  gradient: "in the Euclidean norm",
+  signs: "by its largest entry",
+  products: "by the sum of its entries' sizes",
 };
-const SQUARE = "M-8 -8h16v16h-16Z";
+const SQUARE = "m-8 -8h16v16h-16z";
 const CIRCLE = "M-6 0a6 6 0 1 0 12 0a6 6 0 1 0 -12 0Z";
-const STAR = `M${Array.from({ length: 10 }, (_, k) => {
-  const [r, a] = [k % 2 ? 5 : 12, (k * Math.PI) / 5];
-  return `${(r * Math.sin(a)).toFixed(1)} ${(-r * Math.cos(a)).toFixed(1)}`;
-}).join("L")}Z`;
+const corner = (k) => [Math.sin((k * Math.PI) / 5), -Math.cos((k * Math.PI) / 5)].map((x) => (k % 2 ? 5 : 12) * x);
+/** A star, each corner from the one before: at a point of the plane, or alone. */
+const STAR = `m0 -12${Array.from({ length: 9 }, (_, k) => {
+  const [[a, b], [c, d]] = [corner(k), corner(k + 1)];
+  return `l${(c - a).toFixed(1)} ${(d - b).toFixed(1)}`;
+}).join("")}z`;
 
 const degrees = (a, b) => 2 * Math.asin(Math.min(Math.sqrt(engine.oneMinusCosine(a, b) / 2), 1)) * (180 / Math.PI);
 const percent = (x) => `${Math.round(100 * x)} %`;
@@ -68,7 +71,7 @@ export function polyak(state, iterations) {
 
 /** A run of the optimiser: of the query itself, or of two factors whose products are its entries. */
 export function trained(state, rule) {
-  if (rule === "gradient descent") return descent(state, [0, 0]);
+  if (rule === "gradient") return descent(state, [0, 0]);
   const factors = [
     [0.1, 0.1],
     [0.1, 0.1],
@@ -77,7 +80,7 @@ export function trained(state, rule) {
   const path = [...p];
   for (let k = 0; k < LAST; k++) {
     const { direction } = engine.gradient(problemOf(state), "logistic", p);
-    if (rule === "signs") p = p.map((x, j) => x - 0.02 * Math.sign(direction[j]));
+    if (rule === "signs") p = p.map((x, j) => x - 0.1 * Math.sign(direction[j]));
     else {
       const pull = factors.map((_, side) => direction.map((g, j) => g * factors[1 - side][j])),
         size = Math.hypot(...pull.flat());
@@ -89,9 +92,9 @@ export function trained(state, rule) {
   return path;
 }
 
-/** The shortest p beyond all margins, in the norm of the optimiser: a corner, or where a line meets an axis or diagonal. */
+/** The shortest p beyond all margins, in the norm of the optimiser: a corner, or a point on an axis or a diagonal. */
 export function shortest(rows, rule) {
-  if (rule === "gradient descent") return engine.separator(rows).theta;
+  if (rule === "gradient") return engine.separator(rows).theta;
   const size = rule === "signs" ? (p) => Math.max(...p.map(Math.abs)) : (p) => Math.abs(p[0]) + Math.abs(p[1]);
   const lines = rule === "signs" ? [[1, 1], [1, -1]] : [[1, 0], [0, 1]]; // prettier-ignore
   const meet = ([a, b], right, [c, d], other) => {
@@ -99,7 +102,10 @@ export function shortest(rows, rule) {
     return area && [(right * d - b * other) / area, (a * other - right * c) / area];
   };
   const found = rows
-    .flatMap((row, k) => [...lines.map((line) => meet(row, 1, line, 0)), ...rows.slice(0, k).map((r) => meet(row, 1, r, 1))])
+    .flatMap((row, k) => [
+      ...lines.map((line) => meet(row, 1, line, 0)),
+      ...rows.slice(0, k).map((other) => meet(row, 1, other, 1)),
+    ])
     .filter((p) => p && rows.every((row) => engine.dot(row, p) > 1 - 1e-9));
   return found.sort((a, b) => size(a) - size(b))[0];
 }
@@ -118,8 +124,8 @@ function tokens(scene, state, drag = "") {
         draw: best ? STAR : SQUARE,
         move: (to) => ({ keys: state.keys.with(t, to) }),
       });
-    else scene.view.mark(`key ${t}`, at, best ? STAR.replace("M", "m") : "m-8 -8h16v16h-16Z", `dot ${look}`);
-    scene.view.beside(`name ${t}`, at, 13, -8, NAMES[t], look);
+    else scene.view.mark(`token ${t}`, at, best ? STAR : SQUARE, `dot ${look}`);
+    scene.view.beside(`name ${t}`, at, 13, -8, NAMES[t], look === "none" ? "" : look);
   });
 }
 const attend = (scene, state, words, rows, look = () => "c0") => scene.bars(words, rows, look, bestOf(state));
@@ -135,8 +141,7 @@ function wedge(scene, rows) {
   rows.forEach((row, k) => scene.view.across(`margin ${k}`, row, 1, "thin none"));
 }
 const entries = (scene, p) =>
-  counts(
-    scene.panel,
+  scene.counts(
     ["across", "up"].map((word, k) => [
       `query, ${word}`,
       LOOKS.optimal,
@@ -149,7 +154,7 @@ const TIME = { time: "Steps" };
 export const STEPS = {
   averages: {
     window: NEAR,
-    first: { query: [0.4, 0.3] },
+    first: { query: [-0.4, -0.3] },
     controls: { press: { "Set the query to zero": { query: [0, 0] } } },
     draw(scene, state) {
       const weights = shares(state, state.query),
@@ -159,7 +164,12 @@ export const STEPS = {
       scene.view.segment("query", [0, 0], state.query, `path ${LOOKS.path}`);
       scene.view.mark("mean", mean, "m-6 -6l12 12m0 -12l-12 12", "path c3");
       scene.view.beside("mean name", mean, 9, 18, "what it reads", "c3");
-      scene.handle("query", state.query, { name: "the query", look: "start", draw: CIRCLE, move: (query) => ({ query }) });
+      scene.handle("tip", state.query, {
+        name: "the query",
+        look: "start",
+        draw: CIRCLE,
+        move: (query) => ({ query }),
+      });
       attend(scene, state, "Attention", [weights]);
       const most = Math.max(...weights),
         name = NAMES[weights.indexOf(most)];
@@ -183,7 +193,7 @@ export const STEPS = {
   picks: {
     window: MIDDLE,
     first: { shown: LAST, best: "A" },
-    controls: { choose: ["best", "Best token", Object.keys(BEST)] },
+    controls: { options: ["best", "Best token", Object.keys(BEST)] },
     draw(scene, given) {
       const state = { ...given, scores: BEST[given.best] };
       tokens(scene, state);
@@ -211,7 +221,7 @@ export const STEPS = {
       tokens(scene, state, "AB");
       attend(scene, state, "Attention", [shares(state, at)]);
       return feasible
-        ? `After ${plural(state.shown, "step")} the query points ${small(degrees(at, theta))}° away from the dashed ray.`
+        ? `After ${plural(state.shown, "step")} the query points ${small(degrees(at, theta))}° from the dashed ray.`
         : "No direction puts token A ahead of both others: the query has nowhere to go.";
     },
   },
@@ -240,11 +250,10 @@ export const STEPS = {
       );
       const best = places.filter((place) => place >= 0 && choices[place].best).length,
         ends = [best, places.length - best];
-      counts(
-        scene.panel,
+      scene.counts(
         ends.map((n, k) => [`to ${NAMES[k]}`, k ? LOOKS.local : LOOKS.global, n / places.length, `${n} of 6 starts`]),
       );
-      return `${plural(ends[0], "start")} of 6 turn to the best token, ${ends[1]} to one that only beats its neighbour.`;
+      return `${ends[0]} of 6 starts turn to the best token, ${ends[1]} to one that only beats its neighbour.`;
     },
   },
   speed: {
@@ -261,19 +270,18 @@ export const STEPS = {
       scene.view.ray("ray", theta, "dashed", "max-margin");
       const ends = Object.entries(runs).map(([name, path]) => [name, pathTo(scene, name, path, state, LOOKS[name])]);
       tokens(scene, state);
-      counts(
-        scene.panel,
+      scene.counts(
         ends.map(([name, at]) => [
-          name === "GD" ? "gradient descent" : name === "NGD" ? "normalised" : "Polyak",
+          name === "NGD" ? "normalised" : name,
           LOOKS[name],
           clamp(Math.log10(1 + engine.length(at)) / 3, 0.01, 1),
-          `length ${small(engine.length(at))}, ${small(degrees(at, theta))}° off`,
+          engine.length(at) ? `${small(engine.length(at))} long, ${small(degrees(at, theta))}° off` : "at the origin",
         ]),
       );
       const log = engine.length(theta) * engine.length(ends[1][1]) * Math.LOG10E;
       return state.shown < 50
         ? "All three turn to one ray. They differ in how fast they move along it."
-        : `For the length that normalised steps have now, gradient descent takes some 10^${Math.round(log)} steps.`;
+        : `To be as long as the normalised run, gradient descent needs some ${power(Math.round(log))} steps.`;
     },
   },
   norm: {
@@ -293,13 +301,14 @@ export const STEPS = {
       tokens(scene, state);
       scene.view.dot("touch", theta, 6, LOOKS.optimal);
       entries(scene, theta);
-      return `The ball of p = ${state.norm} touches at the dot; mirror descent points ${small(degrees(at, theta))}° from there.`;
+      const off = small(degrees(at, theta));
+      return `The ball of p = ${state.norm} touches at the dot. The run points ${off}° from there.`;
     },
   },
   optimiser: {
     window: NEAR,
-    first: { shown: LAST, rule: "gradient descent" },
-    controls: { choose: ["rule", "Train by", Object.keys(OPTIMISERS)] },
+    first: { shown: LAST, rule: "signs" },
+    controls: { options: ["rule", "Train by", Object.keys(OPTIMISERS)] },
     draw(scene, state) {
       const { rule } = state,
         rows = rowsOf(state),
@@ -307,7 +316,7 @@ export const STEPS = {
         size = rule === "signs" ? Math.max(...theta.map(Math.abs)) : Math.abs(theta[0]) + Math.abs(theta[1]);
       const around = (x, y) => [[x, y], [-y, x], [-x, -y], [y, -x]], // prettier-ignore
         square = around(size, rule === "signs" ? size : 0),
-        edge = rule === "gradient descent" ? rim(2, engine.length(theta)) : [...square, square[0]];
+        edge = rule === "gradient" ? rim(2, engine.length(theta)) : [...square, square[0]];
       wedge(scene, rows);
       scene.view.area("back", "ball", edge, "area c0");
       scene.view.area("lines", "rim", edge, "path c0");
@@ -316,8 +325,7 @@ export const STEPS = {
       tokens(scene, state);
       scene.view.dot("touch", theta, 6, LOOKS.optimal);
       entries(scene, theta);
-      const { ball, words } = OPTIMISERS[rule];
-      return `A ${ball} ball: the limit is shortest ${words}. The run points ${small(degrees(at, theta))}° from it.`;
+      return `The limit is shortest ${OPTIMISERS[rule]}. The run points ${small(degrees(at, theta))}° from it.`;
     },
   },
   rounding: {
@@ -332,33 +340,43 @@ export const STEPS = {
         exact = scene.kept("exact", [], () => descent(state, start));
       for (const [k, choice] of scene.kept("limits", [], () => engine.locallyOptimal(problemOf(state))).entries())
         scene.view.ray(`ray ${k}`, choice.separator.theta, "dashed", `limit ${NAMES[choice.selected[0]]}`);
-      const ends = [pathTo(scene, "exact", exact, state, LOOKS.exact), pathTo(scene, "rough", rough, state, LOOKS["32 bits"])];
+      const ends = [
+        pathTo(scene, "exact", exact, state, LOOKS.exact),
+        pathTo(scene, "rough", rough, state, LOOKS["32 bits"]),
+      ];
       tokens(scene, state);
       const weights = ends.map((at) => shares(state, at));
       attend(scene, state, "Attention, exact and in 32 bits", weights, (i) => (i ? LOOKS["32 bits"] : LOOKS.exact));
       const chosen = weights.map((row) => NAMES[row.indexOf(Math.max(...row))]);
       return chosen[0] === chosen[1]
         ? `After ${plural(state.shown, "step")} both runs select token ${chosen[0]}.`
-        : `After ${plural(state.shown, "step")} the exact run selects token ${chosen[0]}, the run in 32 bits token ${chosen[1]}.`;
+        : `After ${state.shown} steps the exact run selects token ${chosen[0]}, the one in 32 bits token ${chosen[1]}.`;
     },
   },
   networks: {
     window: MIDDLE,
     first: { shown: LAST, guess: "" },
-    controls: { choose: ["guess", "With p = 1.1 the network is right", ["more often", "less often"]] },
+    controls: { options: ["guess", "With p = 1.1 it reads", ["better", "worse"]] },
     draw(scene, state) {
-      const said = STEPS.starts.draw(scene, { ...state, starts: STARTS });
-      if (!state.guess) return `In the plane the theory is exact: ${said[0].toLowerCase()}${said.slice(1)}`;
+      STEPS.starts.draw(scene, state);
+      scene.counts([
+        ["ends that theory allows", LOOKS.global, scene.data.optimal, percent(scene.data.optimal)],
+        ["foretold before training", LOOKS.path, scene.data.foretold, percent(scene.data.foretold)],
+      ]);
+      if (!state.guess) return "In the plane the theory is exact. In networks it is an outline.";
       const points = 100 * scene.data.images,
-        right = points > 0 === (state.guess === "more often");
+        right = points > 0 === (state.guess === "better");
       return (
-        `${right ? "Right." : "No."} On new images of digits it scores ${Math.abs(points).toFixed(1)} points ` +
-        `${points > 0 ? "above" : "below"} Adam, in networks small enough to run here.`
+        `${right ? "Right." : "No."} On new digits it scores ${Math.abs(points).toFixed(1)} points ` +
+        `${points > 0 ? "above" : "below"} Adam, in miniature.`
       );
     },
   },
 };
-const FIRST = { keys: KEYS, scores: SCORES, starts: STARTS, query: [0.4, 0.3], shown: 0, best: "A", norm: 3, rule: "gradient descent", guess: "" }; // prettier-ignore
+const FIRST = {
+  ...{ keys: KEYS, scores: SCORES, starts: STARTS, query: [-0.4, -0.3], shown: 0 },
+  ...{ best: "A", norm: 3, rule: "gradient", guess: "" },
+};
 
 // ---- the page ---------------------------------------------------------------------------------------
 
@@ -380,7 +398,8 @@ export function story(root) {
     count = make("span", { class: "story-count" });
   const [back, next] = [button("‹ Back", () => go(-1)), button("Next ›", () => go(1))];
   const foot = make("div", { class: "explore-row story-foot" }, back, count, next);
-  root.append(make("section", { class: "explore-box", "aria-label": "The scene" }, stage, panel, controls, said, live, foot));
+  const parts = [stage, panel, controls, said, live, foot];
+  root.append(make("section", { class: "explore-box", "aria-label": "The scene" }, ...parts));
   document.documentElement.classList.add("story-on");
 
   let name = names[0],
@@ -394,9 +413,13 @@ export function story(root) {
   const ask = () => (asked ||= requestAnimationFrame(draw)),
     ui = { ask, now: draw };
   const view = plane(stage, { name: "The plane of keys and the query", ratio: innerWidth < 600 ? 0.45 : 0.72, ui });
+  /** The place under the plane, for bars that stand or lie. */
+  const room = (look) => {
+    if (panel.firstChild?.className !== look) panel.replaceChildren(make("div", { class: look }));
+    return panel.firstChild;
+  };
   const scene = {
     view,
-    panel,
     data: root.dataset,
     /** What was computed of this last, as long as what it depends on stays. */
     kept(key, given, compute) {
@@ -406,10 +429,8 @@ export function story(root) {
     },
     handle: (key, at, { move, ...more }) =>
       view.handle(key, at, { value: `at ${at}`, done: ask, move: (to) => change(move(to)), ...more }),
-    bars: (words, rows, look, best) => {
-      if (!panel.firstChild?.matches?.(".explore-bars")) panel.replaceChildren(make("div", { class: "explore-bars" }));
-      bars(panel.firstChild, words, rows, look, (_, t) => t === best);
-    },
+    bars: (words, rows, look, best) => bars(room("explore-bars"), words, rows, look, (_, t) => t === best),
+    counts: (rows) => counts(room("explore-count"), rows),
   };
 
   function draw() {
@@ -431,6 +452,26 @@ export function story(root) {
     state = { ...state, ...by };
     ask();
   }
+  /** Move the window from another one in so many milliseconds, and then let time run where that is wanted. */
+  function run(from, move, plays) {
+    const to = STEPS[name].window;
+    let passed = 0;
+    stop = play((more) => {
+      passed += more;
+      const moved = move ? Math.min(passed / move, 1) : 1,
+        part = clamp((passed - move) / 3000, 0, 1);
+      looked = from.map((x, k) => x + (to[k] - x) * moved * (2 - moved));
+      if (plays) state = { ...state, shown: shownAt(NORMALISED, 100 * part) };
+      ask();
+      return moved === 1 && (part === 1 || !plays);
+    });
+  }
+  /** Choose, and see what follows from the start. */
+  function choose(by) {
+    change(by);
+    if (!still()) run(looked, 0, true);
+  }
+
   /** Show a step: move the window there, and let time run where the step is about time. */
   function show(to) {
     const from = looked,
@@ -442,17 +483,7 @@ export function story(root) {
     root.dataset.step = to;
     sections.forEach(([each, section]) => section.classList.toggle("story-now", each === to));
     looked = still() ? step.window : from;
-    let passed = 0;
-    if (!still())
-      stop = play((more) => {
-        passed += more;
-        const moved = Math.min(passed / 600, 1),
-          part = Math.min(Math.max(passed - 600, 0) / 3000, 1);
-        looked = from.map((x, k) => x + (step.window[k] - x) * moved * (2 - moved));
-        if (step.plays) state = { ...state, shown: shownAt(NORMALISED, 100 * part) };
-        ask();
-        return moved === 1 && (part === 1 || !step.plays);
-      });
+    if (!still()) run(from, 600, step.plays);
     const place = names.indexOf(to);
     back.disabled = place === 0;
     next.disabled = place === names.length - 1;
@@ -460,12 +491,9 @@ export function story(root) {
     ask();
   }
 
-  /** The step that is being read: the last whose heading is above a line, under the scene where that lies over the text. */
+  /** Show the step that is being read, the last whose heading is above a line; on a phone the scene lies above that. */
   function read() {
-    const box = root.getBoundingClientRect(),
-      over = box.width > 0.8 * root.parentElement.clientWidth;
-    document.documentElement.style.setProperty("--story-top", `${over ? box.height + 70 : 90}px`);
-    const line = over ? box.bottom + 0.45 * (innerHeight - box.bottom) : 0.5 * innerHeight,
+    const line = (innerWidth > 960 ? 0.5 : 0.78) * innerHeight,
       passed = sections.filter(([, section]) => section.getBoundingClientRect().top < line).at(-1),
       to = passed ? passed[0] : names[0];
     if (to !== name) show(to);
@@ -478,15 +506,15 @@ export function story(root) {
 
   // ---- one control a step
   for (const each of names) {
-    const { time, norm, choose, press } = STEPS[each].controls,
+    const { time, norm, options: given, press } = STEPS[each].controls,
       row = make("div", { class: "explore-row" });
-    if (time)
-      range(row, time, { min: 0, max: 100, step: 1 }, () => slid({ step: "normalised", shown: state.shown }), (value) => ({ shown: shownAt(NORMALISED, value) }), () => String(state.shown)); // prettier-ignore
-    if (norm)
-      range(row, norm, { min: -3, max: 1.1, step: 0.05 }, () => Math.log(state.norm - 1), (value) => ({ norm: rounded(1 + Math.exp(value)) }), () => String(state.norm)); // prettier-ignore
-    if (choose) {
-      const [key, words, options] = choose,
-        made = options.map((option) => button(option, () => change({ [key]: option })));
+    const steps = { get: () => slid({ step: "normalised", shown: state.shown }), told: () => String(state.shown) },
+      norms = { get: () => Math.log(state.norm - 1), told: () => String(state.norm) };
+    if (time) range(row, time, [0, 100, 1], { ...steps, put: (x) => ({ shown: shownAt(NORMALISED, x) }) });
+    if (norm) range(row, norm, [-3, 1.1, 0.05], { ...norms, put: (x) => ({ norm: rounded(1 + Math.exp(x)) }) });
+    if (given) {
+      const [key, words, options] = given,
+        made = options.map((option) => button(option, () => choose({ [key]: option })));
       row.append(make("span", {}, words), ...made);
       syncs.push(() => made.forEach((one, k) => give(one, "aria-pressed", String(state[key] === options[k]))));
     }
@@ -494,8 +522,9 @@ export function story(root) {
     controls.append(row);
     syncs.push(() => (row.hidden = each !== name));
   }
-  function range(row, words, limits, get, put, told) {
-    const input = make("input", { type: "range", ...limits, oninput: () => change(put(Number(input.value))) }),
+  function range(row, words, [min, max, step], { get, put, told }) {
+    const oninput = () => change(put(Number(input.value))),
+      input = make("input", { type: "range", min, max, step, oninput }),
       output = make("output");
     row.append(make("label", {}, make("span", {}, words), input, output));
     syncs.push(() => {
