@@ -46,6 +46,7 @@ def belief(entry, rows):
         "seeds": how_often(found.values()),
         "against": against,
         "read": link(page) if page in chapters() else f"{{doc}}`{page}`",
+        "chapter": link(page, "chapter"),
     }
 
 
