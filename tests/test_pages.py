@@ -18,7 +18,7 @@ from workflow.sphinx_ext import statement_index
 ROOT = Path(__file__).parents[1]
 
 SVG = "http://www.w3.org/2000/svg"
-DRAWN = {"statement": "A length", "interval": None, "bound": 1.0, "relation": "<="}  # what the lock does not have of a row
+DRAWN = {"statement": "A length", "interval": None, "bound": 1.0, "relation": "<="}  # is not in the lock
 
 
 @pytest.fixture(autouse=True)

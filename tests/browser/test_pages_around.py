@@ -23,7 +23,10 @@ def at(page, width, theme="light"):
     return page
 
 
-@pytest.mark.parametrize("name", ["intro", "in-ten-minutes", "beliefs", "scoreboard", "corrections", "sources", "library"])
+AROUND = ("intro", "in-ten-minutes", "beliefs", "scoreboard", "corrections", "sources", "library")
+
+
+@pytest.mark.parametrize("name", AROUND)
 def test_nothing_is_cut_off(visit, name):
     page = visit(f"book/{name}").page
     for width in WIDTHS:

@@ -1,4 +1,4 @@
-"""What we now believe: sentences of ``book/beliefs.yml`` with their numbers; a row that no longer holds withdraws one."""
+"""What we now believe: the sentences of ``book/beliefs.yml``; a row that no longer holds withdraws its sentence."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def belief(entry, rows):
         "seeds": how_often(found.values()),
         "against": against,
         "read": link(page) if page in chapters() else f"{{doc}}`{page}`",
-        "chapter": link(page, "chapter"),
+        "link": link(page, STANDINGS[entry["standing"]].lower()),
     }
 
 

@@ -205,5 +205,5 @@ def way():
     return figure, {}
 
 
-DRAWINGS = {draw.__name__: draw for draw in
-            (selection, tokens, flat_loss, opposite_inputs, finite_end, ratio_turns, times, way)} | story_drawings.STEPS  # fmt: skip
+AROUND = (selection, tokens, flat_loss, opposite_inputs, finite_end, ratio_turns, times, way)
+DRAWINGS = {draw.__name__: draw for draw in AROUND} | story_drawings.STEPS
