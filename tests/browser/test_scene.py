@@ -12,9 +12,7 @@ SOURCE = (ROOT / "book/_static/explore/story.js").read_text("utf-8")
 STEPS = re.findall(r"^  (\w+): {$", re.search(r"export const STEPS = {\n(.*?)\n};", SOURCE, re.DOTALL)[1], re.MULTILINE)
 SECTION = """<section><span id="story-{name}"></span><h2>{name}</h2><p>Words.</p>
 <figure class="story-still"><p>A picture.</p></figure><p class="story-try">Try it.</p></section>"""
-SCENE = (
-    '<div class="explore story" data-explore="story" data-images="-0.05" data-optimal="1" data-foretold="1"></div>'
-)
+SCENE = '<div class="explore story" data-explore="story" data-images="-0.05" data-optimal="1" data-foretold="1"></div>'
 PAGE = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><title>story</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><link rel="stylesheet" href="pages.css"><body>
 <article><section><h1>Story</h1>{scene}{sections}</section></article><script src="explore.js" defer></script></html>"""

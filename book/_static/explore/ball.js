@@ -72,12 +72,13 @@ function told({ norm, rows, grown, path: shown }, solved) {
   const touch =
     active === 2 ? "at the corner, where both margins are 1" : "on one side: one margin is 1, the other more";
   if (grown < 1) return `The ball of p = ${norm} is growing.`;
+  const off = degrees(engine.endOf(path), theta);
   const angle = (place) => `${small(lowestOf(solved, norm).angles[place])}°`,
     away = shown && TOLD.map(angle).join(" and ");
   return (
     `For p = ${norm} the ball touches ${touch}. The separator is ` +
     `(${theta.map((x) => x.toFixed(2)).join(", ")}): ${shape}. ` +
-    `Mirror descent ends at 1 − cos = ${small(engine.oneMinusCosine(engine.endOf(path), theta))} from it.` +
+    `Mirror descent ends ${small(off)}° from its direction${off > 1 ? ", and is still turning" : ""}.` +
     (shown ? ` The path of lowest risk is ${away} away at 10 and 1000 times the length.` : "")
   );
 }
@@ -100,6 +101,10 @@ export function python({ rows, norm }) {
   ];
 }
 
+/** The angle of two directions in degrees, right where it is tiny. */
+export const degrees = (a, b) =>
+  2 * Math.asin(Math.min(Math.sqrt(engine.oneMinusCosine(a, b) / 2), 1)) * (180 / Math.PI);
+
 /** The path of lowest risk in the norm, and the degrees of each of its points to the separator. */
 export function lowest({ norm }, { problem, solution }) {
   const size = engine.length(solution.theta, norm);
@@ -110,11 +115,7 @@ export function lowest({ norm }, { problem, solution }) {
     Math.PI,
     norm,
   );
-  const angles = LENGTHS.map((_, k) => {
-    const away = engine.oneMinusCosine(engine.at(path, k), solution.theta);
-    return (2 * Math.asin(Math.min(Math.sqrt(away / 2), 1)) * 180) / Math.PI;
-  });
-  return { path, angles };
+  return { path, angles: LENGTHS.map((_, k) => degrees(engine.at(path, k), solution.theta)) };
 }
 
 /** The rim of the l_p ball, as points. */

@@ -1,6 +1,6 @@
 // One scene for one story: the plane of keys stays in view, and each step of the page changes what it shows.
 import { plane } from "./plane.js";
-import { rim } from "./ball.js";
+import { degrees, rim } from "./ball.js";
 import { power } from "./road.js";
 import { shownAt, slid } from "./playground.js";
 import { LOOKS, bars, button, clamp, counts, give, make, play, plural, rounded, small, still, write } from "./view.js";
@@ -33,7 +33,6 @@ const STAR = `m0 -12${Array.from({ length: 9 }, (_, k) => {
   return `l${(c - a).toFixed(1)} ${(d - b).toFixed(1)}`;
 }).join("")}z`;
 
-const degrees = (a, b) => 2 * Math.asin(Math.min(Math.sqrt(engine.oneMinusCosine(a, b) / 2), 1)) * (180 / Math.PI);
 const percent = (x) => `${Math.round(100 * x)} %`;
 const problemOf = ({ keys, scores }) => ({ keys: [keys], scores: [scores] });
 const bestOf = ({ scores }) => scores.indexOf(Math.max(...scores));
@@ -163,7 +162,7 @@ export const STEPS = {
       tokens(scene, state);
       scene.view.segment("query", [0, 0], state.query, `path ${LOOKS.path}`);
       scene.view.mark("mean", mean, "m-6 -6l12 12m0 -12l-12 12", "path c3");
-      scene.view.beside("mean name", mean, 9, 18, "what it reads", "c3");
+      scene.view.beside("mean name", mean, 9, -7, "what it reads", "c3");
       scene.handle("tip", state.query, {
         name: "the query",
         look: "start",
@@ -412,7 +411,7 @@ export function story(root) {
     syncs = [];
   const ask = () => (asked ||= requestAnimationFrame(draw)),
     ui = { ask, now: draw };
-  const view = plane(stage, { name: "The plane of keys and the query", ratio: innerWidth < 600 ? 0.45 : 0.72, ui });
+  const view = plane(stage, { name: "The plane of keys and the query", ratio: innerWidth > 960 ? 0.72 : 0.45, ui });
   /** The place under the plane, for bars that stand or lie. */
   const room = (look) => {
     if (panel.firstChild?.className !== look) panel.replaceChildren(make("div", { class: look }));
