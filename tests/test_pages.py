@@ -144,6 +144,11 @@ class TestStory:
         moved = [row | {"measured": 0.5} if row["id"] == "max-margin/figure-9/saturates" else row for row in rows]
         assert "50% end like that" in story.page(moved)
 
+    def test_a_verdict_that_turns_is_named_at_its_step(self, rows):
+        bad = [row | {"verdict": "undecided"} if row["id"] == "max-margin/theorem-2/direction" else row for row in rows]
+        assert "This build contradicts" not in story.page(rows)
+        assert story.page(bad).count("This build contradicts this step") == 1
+
     def test_it_can_be_read_in_ten_minutes(self, rows):
         assert len(re.findall(r"\w+", re.sub(r":alt:.*|{doc}`|<.*?>", "", story.page(rows)))) < 1500
 

@@ -31,12 +31,16 @@ def told(text, found, **more):
     return text.format(**{name: Number(value) for name, value in measured.items()})
 
 
+def against(found):
+    """Return the rows that do not hold, each with its numbers."""
+    return [f"{escaped(row['statement'])}: {numbers(row)}" for row in found.values() if row["verdict"] not in HELD]
+
+
 def belief(entry, rows):
     """Return one belief as the pages show it: its sentence, standing, numbers, and the rows that contradict it."""
     found = used(REGISTER, entry, rows)
     if entry["standing"] not in STANDINGS:
         raise BookError(f"{REGISTER}: {entry['standing']!r} is no standing: write one of {', '.join(STANDINGS)}")
-    against = [f"{escaped(row['statement'])}: {numbers(row)}" for row in found.values() if row["verdict"] not in HELD]
     page = entry["read"]
     return {
         "say": told(entry["say"], found),
@@ -44,7 +48,7 @@ def belief(entry, rows):
         "change": entry["change"],
         "standing": STANDINGS[entry["standing"]],
         "seeds": how_often(found.values()),
-        "against": against,
+        "against": against(found),
         "read": link(page) if page in chapters() else f"{{doc}}`{page}`",
         "link": link(page, STANDINGS[entry["standing"]].lower()),
     }

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from workflow.book.catalogue import yaml_of
-from workflow.site.beliefs import told, used
+from workflow.site.beliefs import against, told, used
 from workflow.site.markup import filled
 
 REGISTER = Path("book/story.yml")
@@ -21,6 +21,7 @@ def page(rows):
     steps = []
     for entry in yaml_of(REGISTER):
         found, picture = used(REGISTER, entry, rows), drawn("story_" + entry["step"])[1]
-        steps.append(entry | {part: told(entry[part], found, **picture) for part in ("text", "caption")})
+        words = {part: told(entry[part], found, **picture) for part in ("text", "caption")}
+        steps.append(entry | words | {"against": against(found)})
     shown = {name: f"{row['measured']:.4f}" for name, row in used(REGISTER, {"rows": SHOWN}, rows).items()}
     return filled("story", steps=steps, shown=shown)
