@@ -12,12 +12,13 @@ import yaml
 
 from lib import figures
 from workflow.book.catalogue import BookError, chapters, pages
-from workflow.site import corrections, drawings, generated_pages, landing_page, markup
+from workflow.site import beliefs, corrections, drawings, generated_pages, landing_page, markup, story
 from workflow.sphinx_ext import statement_index
 
 ROOT = Path(__file__).parents[1]
 
 SVG = "http://www.w3.org/2000/svg"
+DRAWN = {"statement": "A length", "interval": None, "bound": 1.0, "relation": "<="}  # is not in the lock
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +31,7 @@ def rows():
     """Rows as the ledger has them, with the accepted values."""
     lock = json.loads((ROOT / "book/ledger.lock.json").read_text())
     about = {"paper": "2306.13596", "item": "Theorem 1", "kind": "claim", "of": "paper", "quote": None}
-    return [about | {"id": name, "chapter": name.rpartition("/")[0]} | row for name, row in lock.items()]
+    return [about | {"id": name, "chapter": name.rpartition("/")[0]} | DRAWN | row for name, row in lock.items()]
 
 
 def corrected(quote, **other):
@@ -77,36 +78,79 @@ def test_a_box_is_indexed_by_each_statement_that_it_names(title, names):
     assert statement_index.names(title) == names
 
 
-class TestFindings:
-    """The lines of the first page."""
+class TestBeliefs:
+    """What we now believe, and how the first page and the page of beliefs follow the ledger."""
+
+    EXPONENT, LIMIT = "rates/step-rules/exponent", "max-margin/theorem-2/direction"
 
     def test_each_number_is_that_of_the_ledger(self, rows):
-        text = landing_page.findings(rows)
-        found = {row["id"]: row["measured"] for row in rows}
-        told = markup.Number(found["max-margin/theorem-2/direction"])
-        assert f"${told:tex}$" not in text  # it stands inside a formula
-        assert f"{told:tex}" in text
-        moved = [row | {"measured": 3e-4} if row["id"] == "max-margin/theorem-2/direction" else row for row in rows]
-        assert "3.0 \\cdot 10^{-4}" in landing_page.findings(moved)
+        moved = [row | {"measured": 3e-4} if row["id"] == self.LIMIT else row for row in rows]
+        assert "3.0 \\cdot 10^{-4}" not in beliefs.page(rows)
+        assert "3.0 \\cdot 10^{-4}" in beliefs.page(moved)
 
-    def test_a_verdict_that_turns_turns_the_sign(self, rows):
-        bad = [row | {"verdict": "not reproduced"} if row["id"] == "rates/step-rules/exponent" else row for row in rows]
-        before, after = (
-            next(line for line in landing_page.findings(some).splitlines() if "exponentially" in line)
-            for some in (rows, bad)
-        )
-        assert before.startswith("- [✓]{.verdict .reproduced}")
-        assert after.startswith("- [✗]{.verdict .not-reproduced}")
+    @pytest.mark.parametrize("made", [beliefs.page, beliefs.short])
+    def test_a_verdict_that_turns_withdraws_its_sentence_and_no_other(self, rows, made):
+        bad = [row | {"verdict": "not reproduced"} if row["id"] == self.EXPONENT else row for row in rows]
+        said = "Gradient descent with a constant step is exponentially slower"
+        assert "Withdrawn" not in made(rows)
+        assert made(bad).count("Withdrawn") == 1
+        assert f"[✗ Withdrawn:]{{.verdict .refuted}} *{said}" in made(bad)
+
+    def test_a_withdrawn_sentence_names_the_row_that_contradicts_it(self, rows):
+        bad = [row | {"verdict": "undecided"} if row["id"] == self.EXPONENT else row for row in rows]
+        (row,) = (row for row in bad if row["id"] == self.EXPONENT)
+        assert f"This build contradicts it: {markup.escaped(row['statement'])}" in beliefs.page(bad)
 
     def test_a_row_that_is_gone_is_refused_by_name(self, rows):
-        left = [row for row in rows if row["id"] != "rates/step-rules/exponent"]
-        with pytest.raises(BookError, match="tells of rates/step-rules/exponent, which is no row"):
-            landing_page.findings(left)
+        left = [row for row in rows if row["id"] != self.EXPONENT]
+        with pytest.raises(BookError, match=f"tells of {self.EXPONENT}, which is no row"):
+            beliefs.page(left)
 
-    def test_printed_sentences_are_counted_once(self, rows):
-        rows = [row | {"verdict": "reproduced"} for row in rows]
-        rows += [corrected("One.", id="a"), corrected("One.", id="b"), corrected("Two.", id="c")]
-        assert "**2 printed sentences" in landing_page.findings(rows)
+    def test_a_standing_that_is_none_is_refused_with_those_that_there_are(self, rows):
+        entry = yaml.safe_load(Path(beliefs.REGISTER).read_text("utf-8"))[0] | {"standing": "certain"}
+        with pytest.raises(BookError, match="'certain' is no standing: write one of proved, papers"):
+            beliefs.belief(entry, rows)
+
+    def test_every_sentence_has_a_standing_a_chapter_and_what_would_change_it(self, rows):
+        found = beliefs.beliefs(rows)
+        assert 10 <= len(found) <= 15
+        assert {one["standing"] for one in found} == set(beliefs.STANDINGS.values())
+        for one in found:
+            assert one["read"].startswith("{doc}")
+            assert one["change"]
+            assert "{" not in re.sub(r"\$[^$]*\$", "", one["say"] + one["more"])
+
+
+class TestStory:
+    """The ten steps: their pictures, their numbers and the scene, which must know the same steps."""
+
+    def test_each_step_has_its_picture_its_words_and_a_chapter(self, rows):
+        text = story.page(rows)
+        names = re.findall(r"^\(story-(\w+)\)=", text, re.MULTILINE)
+        assert len(names) == 10
+        assert re.findall(r"_generated/story_(\w+)\.svg", text) == names
+        assert text.count("{doc}") >= 10
+        assert text.count("**Try it.**") == 10
+        scene = Path("book/_static/explore/story.js").read_text("utf-8")
+        known = re.search(r"export const STEPS = {\n(.*?)\n};", scene, re.DOTALL)[1]
+        assert re.findall(r"^  (\w+): {$", known, re.MULTILINE) == names
+
+    def test_numbers_are_those_of_the_ledger_and_of_the_pictures(self, rows):
+        text = story.page(rows)
+        known = {row["id"]: row["measured"] for row in rows}
+        assert f'data-optimal="{known["beyond/your-attention/optimal"]:.4f}"' in text
+        _, told = drawings.drawn("story_starts")
+        assert f"{told['best']} paths turn to A, {told['other']} to B" in text
+        moved = [row | {"measured": 0.5} if row["id"] == "max-margin/figure-9/saturates" else row for row in rows]
+        assert "50% end like that" in story.page(moved)
+
+    def test_a_verdict_that_turns_is_named_at_its_step(self, rows):
+        bad = [row | {"verdict": "undecided"} if row["id"] == "max-margin/theorem-2/direction" else row for row in rows]
+        assert "This build contradicts" not in story.page(rows)
+        assert story.page(bad).count("This build contradicts this step") == 1
+
+    def test_it_can_be_read_in_ten_minutes(self, rows):
+        assert len(re.findall(r"\w+", re.sub(r":alt:.*|{doc}`|<.*?>", "", story.page(rows)))) < 1500
 
 
 class TestEnds:
@@ -190,7 +234,7 @@ class TestCorrections:
         assert "- A length: 0.1; bound: at most 0.2.\n- Another length" in text
 
     def test_a_sentence_that_the_page_does_not_know_has_the_note_of_its_row(self):
-        assert "**What it needs.** It needs more." in corrections.sections([corrected("Other.")])
+        assert "**Should read.**\n\n> It needs more." in corrections.sections([corrected("Other.")])
 
     def test_nothing_corrected_says_so(self):
         text = corrections.sections([corrected("One.", verdict="reproduced")])

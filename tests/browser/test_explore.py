@@ -557,7 +557,7 @@ def test_colours_follow_the_theme(figure, scheme):
     assert (stroke == "rgb(0, 89, 63)") == (scheme == "light")
 
 
-@pytest.mark.parametrize("chapter", ["intro", "max-margin/figure-1", "rates/step-rules"])
+@pytest.mark.parametrize("chapter", ["in-ten-minutes", "max-margin/figure-1", "rates/step-rules"])
 def test_built_pages_start_their_figure(visit, chapter):
     seen = visit(f"book/{chapter}")
     assert len(seen.page.locator(".explore-said").first.inner_text()) > 40

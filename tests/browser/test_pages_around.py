@@ -23,7 +23,10 @@ def at(page, width, theme="light"):
     return page
 
 
-@pytest.mark.parametrize("name", ["intro", "scoreboard", "corrections", "sources", "library"])
+AROUND = ("intro", "in-ten-minutes", "beliefs", "scoreboard", "corrections", "sources", "library")
+
+
+@pytest.mark.parametrize("name", AROUND)
 def test_nothing_is_cut_off(visit, name):
     page = visit(f"book/{name}").page
     for width in WIDTHS:
@@ -47,7 +50,7 @@ def test_the_picture_is_on_the_first_screen_and_has_the_colours_of_the_page(visi
 
 
 def test_the_map_leads_to_every_chapter(visit):
-    page = visit("book/intro").page
+    page = visit("book/how-to-read").page
     rows = page.locator("#map-of-the-book li > p > a:first-of-type")
     links = rows.evaluate_all("links => links.map(link => link.href)")
     assert len(links) > 30

@@ -1,4 +1,4 @@
-"""The page of corrections: printed sentences that we change, hypotheses that we write out, smallest examples."""
+"""What we had to correct, as errata: printed sentences that change, hypotheses to add, smallest counterexamples."""
 
 from pathlib import Path
 
@@ -53,7 +53,9 @@ def section(paper, changed, entry):
     items = escaped(", ".join(dict.fromkeys(map(called, changed))))
     about = {
         "title": items,
-        "needs": " ".join(dict.fromkeys(escaped(row["note"]) for row in changed)),
+        "should": " ".join(dict.fromkeys(escaped(row["note"]) for row in changed)),
+        "why": None,
+        "touches": None,
         "drawing": None,
         "certificate": None,
         "called": items,

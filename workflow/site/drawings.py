@@ -19,7 +19,7 @@ from lib.losses import by_name, cubic
 from lib.problem import from_tokens
 from lib.selection import optimal_tokens, selected_tokens
 from lib.separators import att_svm
-from workflow.site import speed
+from workflow.site import speed, story_drawings
 
 ARROW = {"arrowstyle": "-|>", "lw": 2, "shrinkA": 0, "shrinkB": 0}
 BEST, LOCAL = KINDS["global"], KINDS["local"]
@@ -205,5 +205,5 @@ def way():
     return figure, {}
 
 
-DRAWINGS = {draw.__name__: draw for draw in
-            (selection, tokens, flat_loss, opposite_inputs, finite_end, ratio_turns, times, way)}  # fmt: skip
+AROUND = (selection, tokens, flat_loss, opposite_inputs, finite_end, ratio_turns, times, way)
+DRAWINGS = {draw.__name__: draw for draw in AROUND} | story_drawings.STEPS

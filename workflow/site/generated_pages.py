@@ -5,7 +5,7 @@ import re
 
 from workflow.book.catalogue import json_of, pages, text_of, yaml_of
 from workflow.book.ledger import LEDGER, ledger
-from workflow.site import corrections, landing_page, rows, runs, scoreboard, speed
+from workflow.site import beliefs, corrections, landing_page, rows, runs, scoreboard, speed, story
 from workflow.site.markup import filled
 
 MADE = {
@@ -22,7 +22,9 @@ MADE = {
     "picture": lambda: filled("picture", **_drawn("selection")[1]),
     "ends": landing_page.ends,
     "cite": landing_page.cite,
-    "findings": lambda: landing_page.findings(ledger()),
+    "believed": lambda: beliefs.short(ledger()),
+    "beliefs": lambda: beliefs.page(ledger()),
+    "story": lambda: story.page(ledger()),
     "tokens": lambda: filled("tokens", **_drawn("tokens")[1]),
     "way": lambda: filled("way"),
     "glossary": lambda: filled("glossary", terms=yaml_of("book/glossary.yml")),

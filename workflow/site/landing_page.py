@@ -1,4 +1,4 @@
-"""The first page: its picture, the findings with their numbers, the map of the book, and how to cite it."""
+"""The first page: its picture, the map of the book, and how to cite it."""
 
 import re
 from pathlib import Path
@@ -6,10 +6,9 @@ from pathlib import Path
 import nbformat
 
 from lib.ledger import HELD
-from workflow.book.catalogue import BookError, chapters, source, title, yaml_of
+from workflow.book.catalogue import chapters, source, title, yaml_of
 from workflow.book.ledger import commit, register
-from workflow.site.corrections import sentences
-from workflow.site.markup import VERDICTS, Number, filled, link, styled
+from workflow.site.markup import VERDICTS, filled, link, styled
 
 FRONT = Path("book/front.yml")
 OPTIMISERS, ENDS = "beyond/optimiser-margins", "fig-optimiser-margins-ends"
@@ -38,24 +37,6 @@ def ends_drawing():
     outputs = [output for cell in nbformat.read(RUN, 4).cells for output in cell.get("outputs", [])]
     glued = next(one for one in outputs if one.get("metadata", {}).get("scrapbook", {}).get("name") == ENDS)
     return next(value for kind, value in glued.data.items() if kind.endswith("image/svg+xml"))
-
-
-def findings(rows):
-    """Return the findings of ``book/front.yml``, with the numbers and the verdicts of these rows of the ledger."""
-    known, lines = {row["id"]: row for row in rows}, []
-    given = {"sentences": Number(len(sentences(rows)))}
-    for finding in _front().get("findings") or []:
-        if missing := [name for name in finding["rows"].values() if name not in known]:
-            raise BookError(f"{FRONT} tells of {missing[0]}, which is no row of the ledger: name one that is")
-        used = [known[name] for name in finding["rows"].values()]
-        numbers = {name: Number(known[row]["measured"]) for name, row in finding["rows"].items()}
-        said = finding["say"].replace("{sentences}", "{sentences:.0f}").format(**given, **numbers)
-        verdicts = [row["verdict"] for row in used] or ["corrected"]
-        worst = next((verdict for verdict in verdicts if verdict not in HELD), verdicts[0])
-        page = finding["read"]
-        target = link(page) if page in chapters() else f"{{doc}}`{page}`"
-        lines.append(f"- {styled(VERDICTS[worst], worst)} {said} {target}.")
-    return "\n".join(lines) + "\n"
 
 
 def _front():

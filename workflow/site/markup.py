@@ -16,9 +16,11 @@ TEMPLATES = Environment(  # Markdown needs no escapes of HTML
 
 
 class Number(float):
-    """A measured number, which the format ``tex`` writes with a power of ten."""
+    """A measured number: the format ``tex`` writes it with a power of ten, ``size.1f`` without its sign."""
 
     def __format__(self, spec):
+        if spec.startswith("size"):
+            return float.__format__(abs(self), spec[4:])
         if spec != "tex":
             return float.__format__(self, spec)
         digits, _, power = f"{float(self):.1e}".partition("e")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 SOURCES = Path("book/_static/explore")
 ENGINE, STYLE = "engine.js", "explore.css"
-FIGURES = ("entries.js", "ball.js", "cone.js", "dial.js", "playground.js", "rounding.js", "road.js", "questions.js")
-ORDER = (ENGINE, "view.js", "plane.js", "frame.js", "guide.js", *FIGURES, "main.js")
+FIGURES = ("entries.js", "ball.js", "cone.js", "dial.js", "playground.js", "rounding.js", "road.js")
+ORDER = (ENGINE, "view.js", "plane.js", "frame.js", "guide.js", *FIGURES, "questions.js", "story.js", "main.js")
 EXPORTED = re.compile(r"^export (?:const|let|function|class) (\w+)", re.MULTILINE)
 IMPORT = re.compile(r'^import (?:\* as )?(.+?) from "\./(\w+)\.js";$', re.MULTILINE)
 

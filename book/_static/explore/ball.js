@@ -72,12 +72,13 @@ function told({ norm, rows, grown, path: shown }, solved) {
   const touch =
     active === 2 ? "at the corner, where both margins are 1" : "on one side: one margin is 1, the other more";
   if (grown < 1) return `The ball of p = ${norm} is growing.`;
+  const off = degrees(engine.endOf(path), theta);
   const angle = (place) => `${small(lowestOf(solved, norm).angles[place])}°`,
     away = shown && TOLD.map(angle).join(" and ");
   return (
     `For p = ${norm} the ball touches ${touch}. The separator is ` +
     `(${theta.map((x) => x.toFixed(2)).join(", ")}): ${shape}. ` +
-    `Mirror descent ends at 1 − cos = ${small(engine.oneMinusCosine(engine.endOf(path), theta))} from it.` +
+    `Mirror descent ends ${small(off)}° from its direction${off > 1 ? ", and is still turning" : ""}.` +
     (shown ? ` The path of lowest risk is ${away} away at 10 and 1000 times the length.` : "")
   );
 }
@@ -100,6 +101,10 @@ export function python({ rows, norm }) {
   ];
 }
 
+/** The angle of two directions in degrees, right where it is tiny. */
+export const degrees = (a, b) =>
+  2 * Math.asin(Math.min(Math.sqrt(engine.oneMinusCosine(a, b) / 2), 1)) * (180 / Math.PI);
+
 /** The path of lowest risk in the norm, and the degrees of each of its points to the separator. */
 export function lowest({ norm }, { problem, solution }) {
   const size = engine.length(solution.theta, norm);
@@ -110,12 +115,17 @@ export function lowest({ norm }, { problem, solution }) {
     Math.PI,
     norm,
   );
-  const angles = LENGTHS.map((_, k) => {
-    const away = engine.oneMinusCosine(engine.at(path, k), solution.theta);
-    return (2 * Math.asin(Math.min(Math.sqrt(away / 2), 1)) * 180) / Math.PI;
-  });
-  return { path, angles };
+  return { path, angles: LENGTHS.map((_, k) => degrees(engine.at(path, k), solution.theta)) };
 }
+
+/** The rim of the l_p ball, as points. */
+export const rim = (norm, radius) =>
+  Array.from({ length: CORNERS + 1 }, (_, k) => {
+    const a = (2 * Math.PI * k) / CORNERS,
+      power = norm < 2 ? 2 / norm : 1;
+    const u = [Math.cos(a), Math.sin(a)].map((x) => Math.sign(x) * Math.abs(x) ** power);
+    return engine.unit(u, norm).map((x) => radius * x);
+  });
 
 export function ball(root, tag, name) {
   let stop = () => {},
@@ -165,16 +175,6 @@ export function ball(root, tag, name) {
       return grown === 1;
     });
   }
-  const shape = (norm, radius) =>
-    Array.from({ length: CORNERS + 1 }, (_, k) => {
-      const a = (2 * Math.PI * k) / CORNERS,
-        u = engine.unit(
-          [Math.cos(a), Math.sin(a)].map((x) => Math.sign(x) * Math.abs(x) ** (norm < 2 ? 2 / norm : 1)),
-          norm,
-        );
-      return u.map((x) => radius * x);
-    });
-
   function render(state) {
     const { rows, norm, grown } = state,
       now = JSON.stringify([rows, norm]);
@@ -199,11 +199,11 @@ export function ball(root, tag, name) {
     view.axes();
     const { solution, path } = solved;
     if (solution.feasible) {
-      const corners = wedge(rows),
-        rim = shape(norm, grown * engine.length(solution.theta, norm));
+      const corners = view.beyond(rows),
+        edge = rim(norm, grown * engine.length(solution.theta, norm));
       if (corners.length) view.area("back", "wedge", corners, "area none");
-      view.area("back", "ball", rim, "area c0");
-      view.area("lines", "rim", rim, "path c0");
+      view.area("back", "ball", edge, "area c0");
+      view.area("lines", "rim", edge, "path c0");
       view.ray("ray", solution.theta, "dashed", `separator, p = ${norm}`);
       view.trail("path", path, `path ${LOOKS.normalised}`);
       if (state.path) drawLowest(state);
@@ -242,25 +242,6 @@ export function ball(root, tag, name) {
     dial.tidy();
   }
 
-  /** The window's part of the wedge: its border, cut by one margin after the other. */
-  function wedge(rows) {
-    const [left, right, bottom, top] = view.window;
-    return rows.reduce(
-      (corners, row) =>
-        corners.flatMap((at, k) => {
-          const next = corners[(k + 1) % corners.length],
-            [a, b] = [engine.dot(row, at) - 1, engine.dot(row, next) - 1];
-          const cut = a * b < 0 ? [at.map((x, j) => x + ((next[j] - x) * a) / (a - b))] : [];
-          return a >= 0 ? [at, ...cut] : cut;
-        }),
-      [
-        [left, bottom],
-        [right, bottom],
-        [right, top],
-        [left, top],
-      ],
-    );
-  }
   ui.start();
   return ui;
 }

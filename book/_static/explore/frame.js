@@ -73,6 +73,7 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     settled = JSON.stringify(first),
     asked = 0,
     speaking = 0,
+    sliding = false,
     note = "";
   const past = [],
     bound = [],
@@ -110,6 +111,7 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     ask();
   }
   function done() {
+    sliding = false;
     const text = JSON.stringify(state);
     if (text !== settled) {
       past.push(settled);
@@ -189,6 +191,8 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     start,
     now: draw,
     state: () => state,
+    /** Whether a slider is being moved: what can wait until it rests may wait. */
+    sliding: () => sliding,
     /** A row of buttons, each of which sets a part of the state. */
     presets(name, options) {
       place.append(
@@ -223,7 +227,10 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
         min,
         max,
         step,
-        oninput: () => change(put(Number(input.value))),
+        oninput: () => {
+          sliding = true;
+          change(put(Number(input.value)));
+        },
         onchange: done,
       });
       const output = make("output"),

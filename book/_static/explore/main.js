@@ -7,10 +7,11 @@ import { road } from "./road.js";
 import { dial } from "./dial.js";
 import { ball } from "./ball.js";
 import { cone } from "./cone.js";
+import { story } from "./story.js";
 import { quiz } from "./guide.js";
 import { questionsOf } from "./questions.js";
 
-const FIGURES = { playground, rounding, road, dial, ball, cone };
+const FIGURES = { playground, rounding, road, dial, ball, cone, story };
 
 /** Start each figure; the second of one kind on a page has its number in the address. */
 function start() {

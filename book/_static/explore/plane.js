@@ -107,6 +107,25 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     if (size > 0) self.segment(key, on(-30), on(30), look);
     return on;
   };
+  /** The window's part of what lies beyond all lines row . x = 1: its border, cut by one after the other. */
+  self.beyond = (rows) => {
+    const [left, right, bottom, top] = self.window;
+    return rows.reduce(
+      (corners, [x, y]) =>
+        corners.flatMap((at, k) => {
+          const next = corners[(k + 1) % corners.length],
+            [a, b] = [at, next].map(([u, v]) => x * u + y * v - 1);
+          const cut = a * b < 0 ? [at.map((u, j) => u + ((next[j] - u) * a) / (a - b))] : [];
+          return a >= 0 ? [at, ...cut] : cut;
+        }),
+      [
+        [left, bottom],
+        [right, bottom],
+        [right, top],
+        [left, top],
+      ],
+    );
+  };
   self.axes = () => {
     self.segment("x axis", [self.window[0], 0], [self.window[1], 0], "axis");
     self.segment("y axis", [0, self.window[2]], [0, self.window[3]], "axis");

@@ -6,6 +6,8 @@ import { bars, button, clamp, make, needed, plural, py, rounded, small, write } 
 import * as engine from "./engine.js";
 
 const FEW = 12; // starts
+const LAST = 1000; // step
+const BRIEF = 300; // steps while something is dragged, which lead out of sight
 const LEVELS = [12, 24, 48, 96]; // columns of the map, from coarse to fine
 const SIDE = 960; // width of its canvas
 const star = (half) =>
@@ -124,10 +126,10 @@ export function check({ keys, scores, starts, view, shown, preset: name }) {
 }
 
 /** What a configuration does: its choices, paths and ends. */
-export function solve({ keys, scores, starts, loss, step, size }) {
+export function solve({ keys, scores, starts, loss, step, size }, steps = LAST) {
   const problem = { keys, scores },
     choices = engine.locallyOptimal(problem);
-  const runs = starts.map((start) => engine.follow(problem, loss, start, { kind: step, size }, 1000));
+  const runs = starts.map((start) => engine.follow(problem, loss, start, { kind: step, size }, steps));
   return { problem, choices, runs, ends: runs.map(({ path }) => engine.outcome(problem, engine.endOf(path), choices)) };
 }
 
@@ -139,7 +141,8 @@ export const slid = ({ step, shown }) => (step === "flow" ? shown / 10 : shown ?
 export const shownAt = ({ step }, value) =>
   step === "flow" ? 10 * value : value ? Math.round(10 ** ((value - 1) / 33)) : 0;
 
-const placed = ({ times }, shown) => (times ? engine.placeAt(times, shown / 10) : shown);
+const placed = ({ path, times }, shown) =>
+  times ? engine.placeAt(times, shown / 10) : Math.min(shown, path.length / 2 - 1);
 const pairs = (keys) =>
   keys.flatMap((row, i) =>
     row.flatMap((key, t) =>
@@ -389,6 +392,7 @@ export function playground(root, tag, name) {
     chosen = [0, 2], // the third token, whose score makes the second limit
     followed = 0,
     share = null,
+    brief = false,
     late = 0;
   const first = preset(name in PRESETS ? name : "1(b)");
   const ui = frame(root, {
@@ -521,8 +525,12 @@ export function playground(root, tag, name) {
 
   function render(state) {
     const { keys, scores, starts, loss, step, size, shown, zoom, view: window } = state;
-    const now = JSON.stringify([keys, scores, starts, loss, step, size]);
-    if (now !== key) [key, solved, share] = [now, solve(state), null];
+    const now = JSON.stringify([keys, scores, starts, loss, step, size]),
+      hurried = (view.held() || ui.sliding()) && step === "normalised" && size >= BASE.size && zoom === 1;
+    if (now !== key || (brief && !hurried)) {
+      if (now !== key) share = null;
+      [key, brief, solved] = [now, hurried, solve(state, hurried ? BRIEF : LAST)];
+    }
     if (!view.width) return;
     view.look(window.map((x) => x * zoom));
     const { problem, choices, runs, ends } = solved;
@@ -583,9 +591,8 @@ export function playground(root, tag, name) {
       }),
     );
     view.tidy();
-    if (chart.width) drawAngles(state);
     // A page whose text changes is laid out anew, which a drag has no time for in each frame.
-    if (view.held()) late ||= setTimeout(words, 100);
+    if (view.held() || ui.sliding()) late ||= setTimeout(words, 100);
     else words();
   }
 
@@ -594,6 +601,7 @@ export function playground(root, tag, name) {
     const state = ui.state();
     late = 0;
     drawBars(state);
+    if (chart.width) drawAngles(state);
     const mapped = state.map
       ? share === null
         ? " The map is on its way."

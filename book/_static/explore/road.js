@@ -70,7 +70,8 @@ export function journey({ wanted, size, high }) {
 
 /** A number that may have two hundred digits. */
 const count = (log) => (log < 6 ? Math.round(10 ** log).toLocaleString("en") : power(Math.round(log)));
-const power = (exponent) => `10${[...String(exponent)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
+/** A power of ten. */
+export const power = (exponent) => `10${[...String(exponent)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
 
 function told({ wanted, size }, { logs }) {
   const late = logs[0] - AGE;

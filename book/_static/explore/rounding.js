@@ -23,21 +23,27 @@ const ROUNDOFF = 2 ** -24;
 const FIRST = { epsilon: -9, size: 0.1, at: DRAWN, start: 5 };
 const CHART = [-24, 1]; // decades of the lower panel
 
-/** All runs from all starts, and the choice that each exact run comes to. */
-export function race({ epsilon, size }) {
-  const choices = engine.locallyOptimal(PROBLEM),
-    recipe = (round, small) =>
-      STARTS.map((start) => engine.descendTextbook(PROBLEM, "logistic", start, size, LAST, small, round));
-  const exact = STARTS.map((start) => ({
+/** What is to be run for a state: the kind, the start, and how. */
+function entrants({ epsilon, size }) {
+  const recipe = (start, round) =>
+    engine.descendTextbook(PROBLEM, "logistic", start, size, LAST, 10 ** epsilon, round);
+  const exact = (start) => ({
     path: engine.descend(PROBLEM, "logistic", start, { kind: "normalised", size }, LAST),
-  }));
-  const runs = [recipe(Math.fround, 10 ** epsilon), recipe((x) => x, 10 ** epsilon), exact];
-  return {
-    choices,
-    runs,
-    frame: around(runs.flat()),
-    home: exact.map(({ path }) => engine.outcome(PROBLEM, engine.endOf(path), choices).place),
-  };
+  });
+  const ways = [(start) => recipe(start, Math.fround), (start) => recipe(start, (x) => x), exact];
+  return ways.flatMap((way, kind) => STARTS.map((start, k) => [kind, k, () => way(start)]));
+}
+
+/** All runs from all starts, and the choice that each exact run comes to. */
+export function race(state) {
+  const runs = RUNS.map(() => []);
+  for (const [kind, k, run] of entrants(state)) runs[kind][k] = run();
+  return judged(runs);
+}
+function judged(runs) {
+  const choices = engine.locallyOptimal(PROBLEM);
+  const home = runs[2].map(({ path }) => engine.outcome(PROBLEM, engine.endOf(path), choices).place);
+  return { choices, runs, frame: around(runs.flat()), home };
 }
 
 /** The window that holds all that will happen, and some room: [left, right, bottom, top]. */
@@ -120,6 +126,7 @@ export function python({ epsilon, size }) {
 export function rounding(root, tag) {
   let solved = null,
     key = "",
+    todo = [],
     stop = null;
   const ui = frame(root, {
     tag,
@@ -179,10 +186,19 @@ export function rounding(root, tag) {
   function render(state) {
     const { at, start } = state,
       now = JSON.stringify([state.epsilon, state.size]);
-    if (now !== key) [key, solved] = [now, race(state)];
+    if (!solved) [key, solved] = [now, race(state)];
+    if (now !== key) [key, todo] = [now, entrants(state)];
+    catchUp(ui.sliding() ? 1 : todo.length);
     if (view.width) drawPaths(at, start);
     if (chart.width) drawSizes(state);
     ui.say(told(state, solved));
+  }
+  /** Do so many of the runs that the state has made necessary: while a slider moves, a frame has time for one. */
+  function catchUp(few) {
+    if (!todo.length) return;
+    for (const [kind, k, run] of todo.splice(0, few)) solved.runs[kind][k] = run();
+    if (todo.length) ui.ask();
+    else solved = judged(solved.runs);
   }
   function drawPaths(at, start) {
     view.look(solved.frame);

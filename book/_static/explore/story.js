@@ -1,0 +1,540 @@
+// One scene for one story: the plane of keys stays in view, and each step of the page changes what it shows.
+import { plane } from "./plane.js";
+import { degrees, rim } from "./ball.js";
+import { power } from "./road.js";
+import { shownAt, slid } from "./playground.js";
+import { LOOKS, bars, button, clamp, counts, give, make, play, plural, rounded, small, still, write } from "./view.js";
+import * as engine from "./engine.js";
+
+const KEYS = [
+  [-0.1, 1],
+  [1, 0],
+  [0, 0],
+];
+const NAMES = "ABC";
+const SCORES = [1, 0.9, 0];
+const BEST = { A: [1, 0.5, 0.5], B: [0.5, 1, 0.5], C: [0.5, 0.5, 1] };
+const STARTS = [1, 0.5, 0, -0.5, -1, -1.5].map((y) => [0, y]);
+const LAST = 1000;
+const NEAR = [-1.2, 2.3, -1, 1.9];
+const MIDDLE = [-2.2, 5.2, -1.9, 3.7];
+const NORMALISED = { kind: "normalised", size: 0.1 };
+const OPTIMISERS = {
+  gradient: "in the Euclidean norm",
+  signs: "by its largest entry",
+  products: "by the sum of its entries' sizes",
+};
+const SQUARE = "m-8 -8h16v16h-16z";
+const CIRCLE = "M-6 0a6 6 0 1 0 12 0a6 6 0 1 0 -12 0Z";
+const corner = (k) => [Math.sin((k * Math.PI) / 5), -Math.cos((k * Math.PI) / 5)].map((x) => (k % 2 ? 5 : 12) * x);
+/** A star, each corner from the one before: at a point of the plane, or alone. */
+const STAR = `m0 -12${Array.from({ length: 9 }, (_, k) => {
+  const [[a, b], [c, d]] = [corner(k), corner(k + 1)];
+  return `l${(c - a).toFixed(1)} ${(d - b).toFixed(1)}`;
+}).join("")}z`;
+
+const percent = (x) => `${Math.round(100 * x)} %`;
+const problemOf = ({ keys, scores }) => ({ keys: [keys], scores: [scores] });
+const bestOf = ({ scores }) => scores.indexOf(Math.max(...scores));
+const rowsOf = (state) => engine.differenceRows(problemOf(state), [bestOf(state)]);
+const shares = (state, p) => engine.attention(problemOf(state), p)[0];
+const descent = (state, start, rule = NORMALISED, norm = 2) =>
+  engine.descend(problemOf(state), "logistic", start, rule, LAST, norm);
+
+// ---- runs that only this page has -------------------------------------------------------------------
+
+/** Polyak's step for the scores of the scene: the rest of the risk and the gradient both by their logarithms. */
+export function polyak(state, iterations) {
+  const { keys, scores } = state,
+    top = bestOf(state),
+    path = [0, 0];
+  let p = [0, 0];
+  for (let k = 0; k < iterations; k++) {
+    const logits = keys.map((key) => engine.dot(key, p) - engine.dot(keys[top], p)),
+      others = logits.filter((_, t) => t !== top),
+      lead = Math.max(...others);
+    const lost = logits.reduce((sum, z, t) => sum + Math.exp(z - lead) * (scores[top] - scores[t]), 0),
+      log = lead + Math.log(lost) - Math.log(logits.reduce((sum, z) => sum + Math.exp(z), 0)),
+      [own, best] = [scores[top] - Math.exp(log), scores[top]];
+    const rest =
+      log < -15
+        ? log - Math.log1p(Math.exp(best))
+        : Math.log(Math.log1p(Math.exp(-own)) - Math.log1p(Math.exp(-best)));
+    const { direction, logScale } = engine.gradient(problemOf(state), "logistic", p),
+      step = Math.exp(rest - logScale) / (2 * engine.dot(direction, direction));
+    p = p.map((x, j) => x - step * direction[j]);
+    path.push(...p);
+  }
+  return path;
+}
+
+/** A run of the optimiser: of the query itself, or of two factors whose products are its entries. */
+export function trained(state, rule) {
+  if (rule === "gradient") return descent(state, [0, 0]);
+  const factors = [
+    [0.1, 0.1],
+    [0.1, 0.1],
+  ];
+  let p = rule === "signs" ? [0, 0] : factors[0].map((x, j) => x * factors[1][j]);
+  const path = [...p];
+  for (let k = 0; k < LAST; k++) {
+    const { direction } = engine.gradient(problemOf(state), "logistic", p);
+    if (rule === "signs") p = p.map((x, j) => x - 0.1 * Math.sign(direction[j]));
+    else {
+      const pull = factors.map((_, side) => direction.map((g, j) => g * factors[1 - side][j])),
+        size = Math.hypot(...pull.flat());
+      pull.forEach((one, side) => one.forEach((g, j) => (factors[side][j] -= (0.02 * g) / size)));
+      p = factors[0].map((x, j) => x * factors[1][j]);
+    }
+    path.push(...p);
+  }
+  return path;
+}
+
+/** The shortest p beyond all margins, in the norm of the optimiser: a corner, or a point on an axis or a diagonal. */
+export function shortest(rows, rule) {
+  if (rule === "gradient") return engine.separator(rows).theta;
+  const size = rule === "signs" ? (p) => Math.max(...p.map(Math.abs)) : (p) => Math.abs(p[0]) + Math.abs(p[1]);
+  const lines = rule === "signs" ? [[1, 1], [1, -1]] : [[1, 0], [0, 1]]; // prettier-ignore
+  const meet = ([a, b], right, [c, d], other) => {
+    const area = a * d - b * c;
+    return area && [(right * d - b * other) / area, (a * other - right * c) / area];
+  };
+  const found = rows
+    .flatMap((row, k) => [
+      ...lines.map((line) => meet(row, 1, line, 0)),
+      ...rows.slice(0, k).map((other) => meet(row, 1, other, 1)),
+    ])
+    .filter((p) => p && rows.every((row) => engine.dot(row, p) > 1 - 1e-9));
+  return found.sort((a, b) => size(a) - size(b))[0];
+}
+
+// ---- the steps --------------------------------------------------------------------------------------
+
+/** Draw the three tokens; those that may be dragged are handles. */
+function tokens(scene, state, drag = "") {
+  state.keys.forEach((at, t) => {
+    const best = t === bestOf(state),
+      look = best ? LOOKS.global : t === 1 ? LOOKS.local : "none";
+    if (drag.includes(NAMES[t]))
+      scene.handle(`key ${t}`, at, {
+        name: `key of token ${NAMES[t]}`,
+        look: `token ${look}`,
+        draw: best ? STAR : SQUARE,
+        move: (to) => ({ keys: state.keys.with(t, to) }),
+      });
+    else scene.view.mark(`token ${t}`, at, best ? STAR : SQUARE, `dot ${look}`);
+    scene.view.beside(`name ${t}`, at, 13, -8, NAMES[t], look === "none" ? "" : look);
+  });
+}
+const attend = (scene, state, words, rows, look = () => "c0") => scene.bars(words, rows, look, bestOf(state));
+const until = (state) => state.shown;
+const pathTo = (scene, key, path, state, look) => {
+  scene.view.trail(key, path, `path ${look}`, until(state));
+  scene.view.dot(`${key} end`, engine.at(path, until(state)), 5, look);
+  return engine.at(path, until(state));
+};
+function wedge(scene, rows) {
+  const corners = scene.view.beyond(rows);
+  if (corners.length) scene.view.area("back", "wedge", corners, "area none");
+  rows.forEach((row, k) => scene.view.across(`margin ${k}`, row, 1, "thin none"));
+}
+const entries = (scene, p) =>
+  scene.counts(
+    ["across", "up"].map((word, k) => [
+      `query, ${word}`,
+      LOOKS.optimal,
+      Math.abs(p[k]) / Math.max(...p.map(Math.abs)),
+      p[k].toFixed(2),
+    ]),
+  );
+
+const TIME = { time: "Steps" };
+export const STEPS = {
+  averages: {
+    window: NEAR,
+    first: { query: [-0.4, -0.3] },
+    controls: { press: { "Set the query to zero": { query: [0, 0] } } },
+    draw(scene, state) {
+      const weights = shares(state, state.query),
+        mean = [0, 1].map((c) => weights.reduce((sum, a, t) => sum + a * state.keys[t][c], 0));
+      scene.view.area("back", "triangle", state.keys, "area none");
+      tokens(scene, state);
+      scene.view.segment("query", [0, 0], state.query, `path ${LOOKS.path}`);
+      scene.view.mark("mean", mean, "m-6 -6l12 12m0 -12l-12 12", "path c3");
+      scene.view.beside("mean name", mean, 9, -7, "what it reads", "c3");
+      scene.handle("tip", state.query, {
+        name: "the query",
+        look: "start",
+        draw: CIRCLE,
+        move: (query) => ({ query }),
+      });
+      attend(scene, state, "Attention", [weights]);
+      const most = Math.max(...weights),
+        name = NAMES[weights.indexOf(most)];
+      return most < 0.9
+        ? `The largest share is ${percent(most)}: attention reads a mixture of all three tokens.`
+        : `Token ${name} has ${percent(most)}: attention reads little else.`;
+    },
+  },
+  sharpens: {
+    window: MIDDLE,
+    plays: true,
+    controls: TIME,
+    draw(scene, state) {
+      tokens(scene, state);
+      const at = pathTo(scene, "path", scene.kept("path", [], () => descent(state, [0, 0])), state, LOOKS.global),
+        weights = shares(state, at);
+      attend(scene, state, "Attention", [weights]);
+      return `After ${plural(state.shown, "step")} token A has ${percent(weights[0])} of the attention.`;
+    },
+  },
+  picks: {
+    window: MIDDLE,
+    first: { shown: LAST, best: "A" },
+    controls: { options: ["best", "Best token", Object.keys(BEST)] },
+    draw(scene, given) {
+      const state = { ...given, scores: BEST[given.best] };
+      tokens(scene, state);
+      const path = scene.kept("pick", state.best, () => descent(state, [0, 0])),
+        weights = shares(state, pathTo(scene, "path", path, state, LOOKS.global));
+      attend(scene, state, "Attention", [weights]);
+      const rest = weights.reduce((sum, a, t) => (t === bestOf(state) ? sum : sum + a), 0);
+      return `Token ${state.best} scores best: all other tokens together keep ${small(rest)} of the attention.`;
+    },
+  },
+  direction: {
+    window: NEAR,
+    first: { shown: LAST },
+    controls: TIME,
+    draw(scene, state) {
+      const rows = rowsOf(state),
+        { feasible, theta } = scene.kept("wedge", rows, () => engine.separator(rows));
+      if (feasible) {
+        wedge(scene, rows);
+        scene.view.ray("ray", theta, `dashed ${LOOKS.global}`, "max-margin");
+        scene.view.dot("touch", theta, 6, LOOKS.optimal);
+      }
+      const path = scene.kept("turned", state.keys, () => descent(state, [0, 0])),
+        at = pathTo(scene, "path", path, state, LOOKS.path);
+      tokens(scene, state, "AB");
+      attend(scene, state, "Attention", [shares(state, at)]);
+      return feasible
+        ? `After ${plural(state.shown, "step")} the query points ${small(degrees(at, theta))}° from the dashed ray.`
+        : "No direction puts token A ahead of both others: the query has nowhere to go.";
+    },
+  },
+  starts: {
+    window: MIDDLE,
+    plays: true,
+    controls: TIME,
+    draw(scene, state) {
+      const problem = problemOf(state),
+        choices = engine.locallyOptimal(problem),
+        look = (place) => (place < 0 ? "none" : choices[place].best ? LOOKS.global : LOOKS.local);
+      choices.forEach(({ separator, best }, k) =>
+        scene.view.ray(`ray ${k}`, separator.theta, `dashed ${look(k)}`, best ? "limit A" : "limit B"),
+      );
+      const runs = state.starts.map((start, k) => scene.kept(`run ${k}`, start, () => descent(state, start))),
+        places = runs.map((path) => engine.outcome(problem, engine.endOf(path), choices).place);
+      runs.forEach((path, k) => pathTo(scene, `path ${k}`, path, state, look(places[k])));
+      tokens(scene, state);
+      state.starts.forEach((at, k) =>
+        scene.handle(`start ${k}`, at, {
+          name: `start ${k + 1}`,
+          look: "start",
+          draw: CIRCLE,
+          move: (to) => ({ starts: state.starts.with(k, to) }),
+        }),
+      );
+      const best = places.filter((place) => place >= 0 && choices[place].best).length,
+        ends = [best, places.length - best];
+      scene.counts(
+        ends.map((n, k) => [`to ${NAMES[k]}`, k ? LOOKS.local : LOOKS.global, n / places.length, `${n} of 6 starts`]),
+      );
+      return `${ends[0]} of 6 starts turn to the best token, ${ends[1]} to one that only beats its neighbour.`;
+    },
+  },
+  speed: {
+    window: [-14, 18, -5, 19],
+    plays: true,
+    controls: TIME,
+    draw(scene, state) {
+      const { theta } = scene.kept("wedge", rowsOf(state), () => engine.separator(rowsOf(state))),
+        runs = scene.kept("roads", [], () => ({
+          GD: descent(state, [0, 0], { kind: "constant", size: 1 }),
+          NGD: descent(state, [0, 0]),
+          Polyak: polyak(state, LAST),
+        }));
+      scene.view.ray("ray", theta, "dashed", "max-margin");
+      const ends = Object.entries(runs).map(([name, path]) => [name, pathTo(scene, name, path, state, LOOKS[name])]);
+      tokens(scene, state);
+      scene.counts(
+        ends.map(([name, at]) => [
+          name === "NGD" ? "normalised" : name,
+          LOOKS[name],
+          clamp(Math.log10(1 + engine.length(at)) / 3, 0.01, 1),
+          engine.length(at) ? `${small(engine.length(at))} long, ${small(degrees(at, theta))}° off` : "at the origin",
+        ]),
+      );
+      const log = engine.length(theta) * engine.length(ends[1][1]) * Math.LOG10E;
+      return state.shown < 50
+        ? "All three turn to one ray. They differ in how fast they move along it."
+        : `To be as long as the normalised run, gradient descent needs some ${power(Math.round(log))} steps.`;
+    },
+  },
+  norm: {
+    window: NEAR,
+    first: { shown: LAST, norm: 3 },
+    controls: { norm: "p of the norm" },
+    draw(scene, state) {
+      const rows = rowsOf(state),
+        { theta } = scene.kept("ball", state.norm, () => engine.separator(rows, state.norm)),
+        edge = rim(state.norm, engine.length(theta, state.norm));
+      wedge(scene, rows);
+      scene.view.area("back", "ball", edge, "area c0");
+      scene.view.area("lines", "rim", edge, "path c0");
+      scene.view.ray("ray", theta, `dashed ${LOOKS.global}`, `p = ${state.norm}`);
+      const path = scene.kept("mirror", state.norm, () => descent(state, [0, 0], NORMALISED, state.norm)),
+        at = pathTo(scene, "path", path, state, LOOKS.path);
+      tokens(scene, state);
+      scene.view.dot("touch", theta, 6, LOOKS.optimal);
+      entries(scene, theta);
+      const off = small(degrees(at, theta));
+      return `The ball of p = ${state.norm} touches at the dot. The run points ${off}° from there.`;
+    },
+  },
+  optimiser: {
+    window: NEAR,
+    first: { shown: LAST, rule: "signs" },
+    controls: { options: ["rule", "Train by", Object.keys(OPTIMISERS)] },
+    draw(scene, state) {
+      const { rule } = state,
+        rows = rowsOf(state),
+        theta = shortest(rows, rule),
+        size = rule === "signs" ? Math.max(...theta.map(Math.abs)) : Math.abs(theta[0]) + Math.abs(theta[1]);
+      const around = (x, y) => [[x, y], [-y, x], [-x, -y], [y, -x]], // prettier-ignore
+        square = around(size, rule === "signs" ? size : 0),
+        edge = rule === "gradient" ? rim(2, engine.length(theta)) : [...square, square[0]];
+      wedge(scene, rows);
+      scene.view.area("back", "ball", edge, "area c0");
+      scene.view.area("lines", "rim", edge, "path c0");
+      scene.view.ray("ray", theta, `dashed ${LOOKS.global}`, "its limit");
+      const at = pathTo(scene, "path", scene.kept("trained", rule, () => trained(state, rule)), state, LOOKS.path);
+      tokens(scene, state);
+      scene.view.dot("touch", theta, 6, LOOKS.optimal);
+      entries(scene, theta);
+      return `The limit is shortest ${OPTIMISERS[rule]}. The run points ${small(degrees(at, theta))}° from it.`;
+    },
+  },
+  rounding: {
+    window: [-13, 27, -4, 23],
+    plays: true,
+    controls: TIME,
+    draw(scene, state) {
+      const start = STARTS[5],
+        rough = scene.kept("rough", [], () =>
+          engine.descendTextbook(problemOf(state), "logistic", start, 0.1, LAST, 1e-9, Math.fround).path,
+        ),
+        exact = scene.kept("exact", [], () => descent(state, start));
+      for (const [k, choice] of scene.kept("limits", [], () => engine.locallyOptimal(problemOf(state))).entries())
+        scene.view.ray(`ray ${k}`, choice.separator.theta, "dashed", `limit ${NAMES[choice.selected[0]]}`);
+      const ends = [
+        pathTo(scene, "exact", exact, state, LOOKS.exact),
+        pathTo(scene, "rough", rough, state, LOOKS["32 bits"]),
+      ];
+      tokens(scene, state);
+      const weights = ends.map((at) => shares(state, at));
+      attend(scene, state, "Attention, exact and in 32 bits", weights, (i) => (i ? LOOKS["32 bits"] : LOOKS.exact));
+      const chosen = weights.map((row) => NAMES[row.indexOf(Math.max(...row))]);
+      return chosen[0] === chosen[1]
+        ? `After ${plural(state.shown, "step")} both runs select token ${chosen[0]}.`
+        : `After ${state.shown} steps the exact run selects token ${chosen[0]}, the one in 32 bits token ${chosen[1]}.`;
+    },
+  },
+  networks: {
+    window: MIDDLE,
+    first: { shown: LAST, guess: "" },
+    controls: { options: ["guess", "With p = 1.1 it reads", ["better", "worse"]] },
+    draw(scene, state) {
+      STEPS.starts.draw(scene, state);
+      scene.counts([
+        ["ends that theory allows", LOOKS.global, scene.data.optimal, percent(scene.data.optimal)],
+        ["foretold before training", LOOKS.path, scene.data.foretold, percent(scene.data.foretold)],
+      ]);
+      if (!state.guess) return "In the plane the theory is exact. In networks it is an outline.";
+      const points = 100 * scene.data.images,
+        right = points > 0 === (state.guess === "better");
+      return (
+        `${right ? "Right." : "No."} On new digits it scores ${Math.abs(points).toFixed(1)} points ` +
+        `${points > 0 ? "above" : "below"} Adam, in miniature.`
+      );
+    },
+  },
+};
+const FIRST = {
+  ...{ keys: KEYS, scores: SCORES, starts: STARTS, query: [-0.4, -0.3], shown: 0 },
+  ...{ best: "A", norm: 3, rule: "gradient", guess: "" },
+};
+
+// ---- the page ---------------------------------------------------------------------------------------
+
+/** The sections of the page that are steps, by the name in their address: story-averages and so on. */
+const sectionsOf = (root) =>
+  Object.keys(STEPS).flatMap((name) => {
+    const place = root.ownerDocument.getElementById(`story-${name}`);
+    return place ? [[name, place.closest("section") ?? place]] : [];
+  });
+
+export function story(root) {
+  const sections = sectionsOf(root),
+    names = sections.map(([name]) => name);
+  const stage = make("div", { class: "explore-stage" }),
+    panel = make("div", { class: "story-panel" }),
+    controls = make("div", { class: "explore-controls" });
+  const said = make("p", { class: "explore-said" }),
+    live = make("p", { class: "explore-live", role: "status", "aria-live": "polite" }),
+    count = make("span", { class: "story-count" });
+  const [back, next] = [button("‹ Back", () => go(-1)), button("Next ›", () => go(1))];
+  const foot = make("div", { class: "explore-row story-foot" }, back, count, next);
+  const parts = [stage, panel, controls, said, live, foot];
+  root.append(make("section", { class: "explore-box", "aria-label": "The scene" }, ...parts));
+  document.documentElement.classList.add("story-on");
+
+  let name = names[0],
+    state = { ...FIRST, ...STEPS[name].first },
+    looked = STEPS[name].window,
+    asked = 0,
+    speaking = 0,
+    stop = () => {};
+  const memory = new Map(),
+    syncs = [];
+  const ask = () => (asked ||= requestAnimationFrame(draw)),
+    ui = { ask, now: draw };
+  const view = plane(stage, { name: "The plane of keys and the query", ratio: innerWidth > 960 ? 0.72 : 0.45, ui });
+  /** The place under the plane, for bars that stand or lie. */
+  const room = (look) => {
+    if (panel.firstChild?.className !== look) panel.replaceChildren(make("div", { class: look }));
+    return panel.firstChild;
+  };
+  const scene = {
+    view,
+    data: root.dataset,
+    /** What was computed of this last, as long as what it depends on stays. */
+    kept(key, given, compute) {
+      const text = JSON.stringify(given);
+      if (memory.get(key)?.text !== text) memory.set(key, { text, value: compute() });
+      return memory.get(key).value;
+    },
+    handle: (key, at, { move, ...more }) =>
+      view.handle(key, at, { value: `at ${at}`, done: ask, move: (to) => change(move(to)), ...more }),
+    bars: (words, rows, look, best) => bars(room("explore-bars"), words, rows, look, (_, t) => t === best),
+    counts: (rows) => counts(room("explore-count"), rows),
+  };
+
+  function draw() {
+    cancelAnimationFrame(asked);
+    asked = 0;
+    for (const sync of syncs) sync();
+    if (!view.width) return;
+    view.look(looked);
+    view.axes();
+    const text = STEPS[name].draw(scene, state);
+    view.tidy();
+    write(said, text);
+    clearTimeout(speaking);
+    speaking = setTimeout(() => write(live, text), 700);
+  }
+  function change(by) {
+    stop();
+    looked = STEPS[name].window;
+    state = { ...state, ...by };
+    ask();
+  }
+  /** Move the window from another one in so many milliseconds, and then let time run where that is wanted. */
+  function run(from, move, plays) {
+    const to = STEPS[name].window;
+    let passed = 0;
+    stop = play((more) => {
+      passed += more;
+      const moved = move ? Math.min(passed / move, 1) : 1,
+        part = clamp((passed - move) / 3000, 0, 1);
+      looked = from.map((x, k) => x + (to[k] - x) * moved * (2 - moved));
+      if (plays) state = { ...state, shown: shownAt(NORMALISED, 100 * part) };
+      ask();
+      return moved === 1 && (part === 1 || !plays);
+    });
+  }
+  /** Choose, and see what follows from the start. */
+  function choose(by) {
+    change(by);
+    if (!still()) run(looked, 0, true);
+  }
+
+  /** Show a step: move the window there, and let time run where the step is about time. */
+  function show(to) {
+    const from = looked,
+      step = STEPS[to];
+    stop();
+    name = to;
+    panel.replaceChildren();
+    state = { ...FIRST, ...(step.plays && { shown: still() ? LAST : 0 }), ...step.first };
+    root.dataset.step = to;
+    sections.forEach(([each, section]) => section.classList.toggle("story-now", each === to));
+    looked = still() ? step.window : from;
+    if (!still()) run(from, 600, step.plays);
+    const place = names.indexOf(to);
+    back.disabled = place === 0;
+    next.disabled = place === names.length - 1;
+    write(count, `${place + 1} of ${names.length}`);
+    ask();
+  }
+
+  /** Show the step that is being read, the last whose heading is above a line; on a phone the scene lies above that. */
+  function read() {
+    const line = (innerWidth > 960 ? 0.5 : 0.78) * innerHeight,
+      passed = sections.filter(([, section]) => section.getBoundingClientRect().top < line).at(-1),
+      to = passed ? passed[0] : names[0];
+    if (to !== name) show(to);
+  }
+  function go(by) {
+    const [to, section] = sections[clamp(names.indexOf(name) + by, 0, names.length - 1)];
+    section.scrollIntoView({ behavior: still() ? "auto" : "smooth" });
+    if (still()) show(to);
+  }
+
+  // ---- one control a step
+  for (const each of names) {
+    const { time, norm, options: given, press } = STEPS[each].controls,
+      row = make("div", { class: "explore-row" });
+    const steps = { get: () => slid({ step: "normalised", shown: state.shown }), told: () => String(state.shown) },
+      norms = { get: () => Math.log(state.norm - 1), told: () => String(state.norm) };
+    if (time) range(row, time, [0, 100, 1], { ...steps, put: (x) => ({ shown: shownAt(NORMALISED, x) }) });
+    if (norm) range(row, norm, [-3, 1.1, 0.05], { ...norms, put: (x) => ({ norm: rounded(1 + Math.exp(x)) }) });
+    if (given) {
+      const [key, words, options] = given,
+        made = options.map((option) => button(option, () => choose({ [key]: option })));
+      row.append(make("span", {}, words), ...made);
+      syncs.push(() => made.forEach((one, k) => give(one, "aria-pressed", String(state[key] === options[k]))));
+    }
+    for (const [words, by] of Object.entries(press ?? {})) row.append(button(words, () => change(by)));
+    controls.append(row);
+    syncs.push(() => (row.hidden = each !== name));
+  }
+  function range(row, words, [min, max, step], { get, put, told }) {
+    const oninput = () => change(put(Number(input.value))),
+      input = make("input", { type: "range", min, max, step, oninput }),
+      output = make("output");
+    row.append(make("label", {}, make("span", {}, words), input, output));
+    syncs.push(() => {
+      if (input.value !== String(get())) input.value = get();
+      write(output, told());
+      give(input, "aria-valuetext", told());
+    });
+  }
+
+  addEventListener("scroll", read, { passive: true });
+  addEventListener("resize", read);
+  show(name);
+  read();
+}

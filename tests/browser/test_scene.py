@@ -1,0 +1,149 @@
+"""The scene of *In ten minutes*: it follows the text by scrolling, by buttons and keys, and is not needed to read."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from workflow.sphinx_ext import explore
+
+ROOT = Path(__file__).parents[2]
+SOURCE = (ROOT / "book/_static/explore/story.js").read_text("utf-8")
+STEPS = re.findall(r"^  (\w+): {$", re.search(r"export const STEPS = {\n(.*?)\n};", SOURCE, re.DOTALL)[1], re.MULTILINE)
+SECTION = """<section><span id="story-{name}"></span><h2>{name}</h2><p>Words.</p>
+<figure class="story-still"><p>A picture.</p></figure><p class="story-try">Try it.</p></section>"""
+SCENE = '<div class="explore story" data-explore="story" data-images="-0.05" data-optimal="1" data-foretold="1"></div>'
+PAGE = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><title>story</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="stylesheet" href="pages.css"><body>
+<article><section><h1>Story</h1>{scene}{sections}</section></article><script src="explore.js" defer></script></html>"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("story")
+    (folder / "explore.js").write_text(explore.bundle(ROOT / explore.SOURCES), "utf-8")
+    (folder / "pages.css").write_text((ROOT / "book/_static/pages.css").read_text("utf-8"), "utf-8")
+    sections = "".join(SECTION.format(name=name) for name in STEPS)
+    (folder / "story.html").write_text(PAGE.format(scene=SCENE, sections=sections), "utf-8")
+    return (folder / "story.html").as_uri()
+
+
+@pytest.fixture
+def opened(browser, address):
+    """Open the page: ``opened(width=390, reduced_motion="reduce")``."""
+    contexts = []
+
+    def open_page(width=1280, **options):
+        size = {"width": width, "height": 844 if width < 600 else 900}
+        contexts.append(browser.new_context(viewport=size, has_touch=width < 600, **options))
+        page = contexts[-1].new_page()
+        page.errors = []
+        page.on("pageerror", lambda error: page.errors.append(str(error)))
+        page.goto(address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def step(page):
+    return page.locator(".story").get_attribute("data-step")
+
+
+def said(page):
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return page.locator(".explore-said").inner_text()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_scrolling_to_a_step_changes_the_scene_which_stays_in_view(opened, width):
+    page = opened(width, reduced_motion="reduce")
+    sentences = set()
+    for name in STEPS:
+        page.evaluate("id => document.getElementById(id).closest('section').scrollIntoView()", f"story-{name}")
+        page.wait_for_function("name => document.querySelector('.story').dataset.step === name", arg=name)
+        sentences.add(said(page))
+        box = page.locator(".story .explore-plane").bounding_box()
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] < page.viewport_size["height"]
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert len(sentences) == len(STEPS)
+    assert page.errors == []
+
+
+def test_next_and_back_lead_through_the_steps_by_keyboard(opened):
+    page = opened(reduced_motion="reduce")
+    following = page.get_by_role("button", name="Next ›")
+    following.focus()
+    for name in STEPS[1:]:
+        page.keyboard.press("Enter")
+        page.wait_for_function("name => document.querySelector('.story').dataset.step === name", arg=name)
+    assert following.is_disabled()
+    page.get_by_role("button", name="‹ Back").press("Enter")
+    page.wait_for_function("name => document.querySelector('.story').dataset.step === name", arg=STEPS[-2])
+
+
+def test_without_scripts_each_step_has_its_picture_and_nothing_to_try(opened):
+    page = opened(java_script_enabled=False)
+    assert page.locator(".story-still").count() == len(STEPS)
+    assert all(one.is_visible() for one in page.locator(".story-still").all())
+    assert not any(one.is_visible() for one in page.locator(".story-try").all())
+
+
+def test_on_paper_each_step_has_its_picture_and_the_scene_is_gone(opened):
+    page = opened()
+    assert not page.locator(".story-still").first.is_visible()
+    page.emulate_media(media="print")
+    assert all(one.is_visible() for one in page.locator(".story-still").all())
+    assert not page.locator(".story").is_visible()
+
+
+def test_nothing_moves_for_those_who_ask(opened):
+    page = opened(reduced_motion="reduce")
+    page.get_by_role("button", name="Next ›").click()
+    assert said(page) == "After 1000 steps token A has 100 % of the attention."
+
+
+def test_time_runs_by_itself_until_the_reader_takes_it(opened):
+    page = opened()
+    page.get_by_role("button", name="Next ›").click()
+    page.wait_for_function("document.querySelector('.story').dataset.step === 'sharpens'")
+    page.wait_for_timeout(1500)
+    slider = page.locator(".explore-row:not([hidden]) input[type=range]")
+    slider.press("Home")
+    assert said(page) == "After 0 steps token A has 33 % of the attention."
+    page.wait_for_timeout(500)
+    assert said(page) == "After 0 steps token A has 33 % of the attention."
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "presses", "words"),
+    [
+        ("averages", "tip", ["Shift+ArrowRight"] * 16, "Token B has 9"),
+        ("direction", "key 0", ["Shift+ArrowRight"] * 4, "from the dashed ray"),
+        ("starts", "start 2", ["Shift+ArrowDown"] * 4, "3 of 6 starts turn to the best token"),
+    ],
+)
+def test_what_is_dragged_changes_what_is_said(opened, name, key, presses, words):
+    page = opened(reduced_motion="reduce")
+    page.evaluate("id => document.getElementById(id).closest('section').scrollIntoView()", f"story-{name}")
+    page.wait_for_function("name => document.querySelector('.story').dataset.step === name", arg=name)
+    before = said(page)
+    handle = page.locator(f'.explore-handle[data-key="{key}"]')
+    for each in presses:
+        handle.press(each)
+    assert said(page) != before
+    assert words in said(page)
+
+
+def test_choices_answer_and_the_guess_is_judged_by_the_number_of_the_page(opened):
+    page = opened(reduced_motion="reduce")
+    page.evaluate("document.getElementById('story-picks').closest('section').scrollIntoView()")
+    page.get_by_role("button", name="C", exact=True).click()
+    assert said(page).startswith("Token C scores best")
+    page.evaluate("document.getElementById('story-networks').closest('section').scrollIntoView()")
+    page.get_by_role("button", name="better").click()
+    assert said(page) == "No. On new digits it scores 5.0 points below Adam, in miniature."
+    page.get_by_role("button", name="worse").click()
+    assert said(page).startswith("Right.")

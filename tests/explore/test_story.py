@@ -1,0 +1,52 @@
+"""The arithmetic of the scene of *In ten minutes*, against the library."""
+
+from pathlib import Path
+
+import javascript
+import pytest
+import torch
+
+from lib.descent import polyak, run
+from lib.geometry import norm, one_minus_cosine
+from lib.losses import by_name
+from lib.problem import Problem
+from lib.separators import hard_margin
+from workflow.sphinx_ext import explore
+
+ROOT = Path(__file__).parents[2]
+FIGURES = [name for name in explore.ORDER if name != "main.js"]
+PROGRAM = "".join(explore.module(name, (ROOT / explore.SOURCES / name).read_text("utf-8")) for name in FIGURES)
+STATE = {"keys": [[-0.1, 1], [1, 0], [0, 0]], "scores": [1, 0.9, 0]}
+PROBLEM = Problem(torch.tensor([STATE["keys"]]).double(), torch.tensor([STATE["scores"]]).double())
+NORMS = {"gradient": 2.0, "signs": float("inf"), "products": 1.0}
+
+pytestmark = pytest.mark.skipif(not javascript.engines(), reason="no node and no chromium on this machine")
+
+
+def test_polyak_s_steps_are_the_library_s_for_as_long_as_the_scene_runs():
+    found = javascript.call(PROGRAM, "state => storyModule.polyak(state, 1000)", STATE)
+    loss = by_name("logistic")
+    path = run(PROBLEM, loss, torch.zeros(2).double(), polyak(PROBLEM, loss, [0]), 1000).theta
+    torch.testing.assert_close(torch.tensor(found).double().reshape(-1, 2), path, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("rule", NORMS)
+def test_the_limit_of_each_optimiser_is_the_separator_of_its_norm(rule):
+    generator = torch.Generator().manual_seed(2)
+    drawn = torch.randn(50, 2, 2, generator=generator).double() + torch.tensor([0.0, 1.0])
+    expected = hard_margin(drawn, NORMS[rule])
+    rows, theta = drawn[expected.feasible], expected.theta[expected.feasible]
+    found = javascript.call(PROGRAM, f"all => all.map(rows => storyModule.shortest(rows, {rule!r}))", rows.tolist())
+    found = torch.tensor(found).double()
+    assert (torch.einsum("bmd,bd->bm", rows, found) >= 1 - 1e-8).all()
+    torch.testing.assert_close(norm(found, NORMS[rule]), norm(theta, NORMS[rule]), rtol=1e-8, atol=0)
+
+
+@pytest.mark.parametrize("rule", NORMS)
+def test_each_run_ends_beside_its_limit(rule):
+    call = """([state, rule]) => {
+      const rows = engineModule.differenceRows({ keys: [state.keys] }, [0]);
+      return [storyModule.shortest(rows, rule), [...storyModule.trained(state, rule)].slice(-2)];
+    }"""
+    limit, end = torch.tensor(javascript.call(PROGRAM, call, [STATE, rule])).double()
+    assert one_minus_cosine(end, limit) < 1e-3
