@@ -8,8 +8,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from test_workflow import Book
 
+from tests.small_book import Book
 from workflow.book import make_env
 
 ROOT = Path(__file__).parents[1]
