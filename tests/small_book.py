@@ -84,8 +84,8 @@ class Book:
         return self._run([sys.executable, "-m", f"workflow.commands.{name}", *arguments], env)
 
     def env(self, **more):
-        """Return the environment of a command: the library of the small book before that of this checkout."""
-        return os.environ | {"PYTHONPATH": f"{self.folder}{os.pathsep}{ROOT}"} | more
+        """Return the environment of a command: the folder's own library before that of this checkout."""
+        return os.environ | {"PYTHONPATH": f".{os.pathsep}{ROOT}"} | more
 
     def _run(self, command, env):
         return subprocess.run(

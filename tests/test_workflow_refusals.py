@@ -64,7 +64,7 @@ CELL_OF_PARAMETERS = {
     "entry of a list": (*LIST, "exact=[1,2.5]", "exact=[1, 2.5]"),
     "length of a list": (*LIST, "exact=[]", "exact=[]"),
     "bound that is no number": ("# of nothing", "# at least n", "", "seed has the bound 'n'"),
-    "equals sign in a comment": ("# of nothing", "# as in t = f(x)", "", "seed could not be read"),
+    "no type": ("seed: int = 3", "seed = 3", "", "'seed = 3'"),
     "default of another type": ("seed: int = 3", "seed: int = 1.5", "", "seed is declared as int = 1.5"),
     "default that is computed": ("seed: int = 3", "seed: int = 3 * 7", "", "seed is declared as int = 3 * 7"),
     "unknown type": ("seed: int = 3", "seed: complex = 3j", "", "seed is declared as complex = 3j"),

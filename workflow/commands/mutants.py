@@ -15,9 +15,10 @@ import sys
 import time
 from pathlib import Path
 
-from workflow.book import catalogue, dependencies, make_env, parameters
+from workflow.book import catalogue, dependencies, parameters
 from workflow.book.catalogue import BookError
 from workflow.book.ledger import LOCK, commit
+from workflow.commands import call
 from workflow.run.changed_library import FOLDER, Mutant, Run, outcomes
 
 LISTS = Path("tests/mutants")
@@ -214,7 +215,6 @@ def try_out(mutants, chosen, only, jobs):
 
 def main():
     """Run the mutants that the variables of make name, and report."""
-    make_env.check()
     name, only, record = (os.environ.get(one, "").strip() for one in ("NAME", "ONLY", "RECORD"))
     if record not in ("", "1"):
         raise BookError(f"RECORD is {record!r}: give 1, or leave it out")
@@ -239,9 +239,4 @@ def main():
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutants: stopped"))
-    try:
-        main()
-    except BookError as error:
-        sys.exit(str(error))
-    except KeyboardInterrupt:
-        sys.exit("mutants: interrupted")
+    call(main)

@@ -1,6 +1,5 @@
 """Run a notebook with papermill, so that a failure is one line: which cell, where it stands in the source, and why."""
 
-import errno
 import io
 import json
 import logging
@@ -20,11 +19,10 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
-from workflow.book.catalogue import BookError, header, source
+from workflow.book.catalogue import FULL, BookError, header, source
 from workflow.book.make_env import is_time
 
 TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… or `timeout:` in the chapter's header change it
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 # Run by IPython as the kernel starts: what the library logs goes to the runner, and nothing of it into the notebook.
 STARTUP = """
