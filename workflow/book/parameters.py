@@ -1,4 +1,4 @@
-"""Parameters of a chapter: what there is, and whether what was asked for fits. Everything else is refused in one line.
+"""Read the parameters of a chapter, and refuse in one line what does not fit them.
 
 papermill only warns of an unknown name and never looks at the type, so that a typing error would run the defaults.
 

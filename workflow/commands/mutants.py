@@ -1,4 +1,4 @@
-"""Mutants: small faults put into the library, one at a time, and which verdicts see them.
+"""Put small faults into the library, one at a time, and count the verdicts that they turn.
 
 A row that no near mutant turns holds, or fails, by construction. Near and gross mutants are written by hand in
 ``tests/mutants``, each with the chapters whose verdicts it should turn. A crash, or a run that does not end, turns no
@@ -67,7 +67,7 @@ def _mutant(kind, name, entry, where):
 
 
 def unchanged(chosen, jobs):
-    """Run the chapters with the library as it is; their rows and seconds.
+    """Run the chapters with the library as it is; return their rows and seconds.
 
     BookError where a chapter fails, or has other verdicts than those that are accepted.
     """
@@ -125,7 +125,7 @@ def fate(tried):
 
 
 def show(mutants, found):
-    """Print what became of each kind, and those that turned nothing; return how many near ones turned, and of all."""
+    """Print how many of each kind turned a verdict, and name the others; return how many near ones did, and of all."""
     counted = {}
     for kind in KINDS:
         tried = [one for one in mutants if one.kind == kind and found[one.name]["chapters"]]
