@@ -88,7 +88,7 @@ def test_where_lib_cannot_be_written_it_is_kept_elsewhere(folder, tmp_path):
     assert answer(folder, home=tmp_path) == ["1.5", "1", "0"]
 
 
-@pytest.mark.parametrize("target", ["book", "check", "test", "chapter", "page", "lab", "bench", "sweep"])
+@pytest.mark.parametrize("target", ["book", "test", "chapter", "sweep"])
 def test_it_is_compiled_before_the_work_begins(folder, target):
     first, second, *_ = said(make(folder, "-n", target)).splitlines()
     assert first == f".venv/bin/python -m workflow.setup.compile {STAMP}"
