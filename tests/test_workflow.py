@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import runpy
 import shutil
 import signal
 import subprocess
@@ -16,10 +17,10 @@ import pytest
 from lib import archives
 from lib import ledger as table
 from tests.small_book import HEADER, ROOT, Book
+
+# pytest-xdist gives each class below to one worker, and the rest to another.
 from workflow.book import catalogue, dependencies, ledger
 from workflow.commands import data
-from workflow.commands.list import main as list_chapters
-from workflow.run.notebook import surroundings
 from workflow.site import check, chips, corrections, rows, runs, scoreboard
 
 CAPTION = """---
@@ -340,6 +341,8 @@ def test_one_chapter_with_parameters_prints_its_rows_and_keeps_out_of_the_book(b
 
 
 def test_threads_are_one_unless_asked_for(monkeypatch):
+    from workflow.run.notebook import surroundings
+
     for name in ("THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     assert surroundings()["OMP_NUM_THREADS"] == surroundings()["MKL_NUM_THREADS"] == "1"
@@ -348,7 +351,7 @@ def test_threads_are_one_unless_asked_for(monkeypatch):
 def test_list_says_what_a_chapter_reproduces_and_takes(inside, capsys):
     page = Path("book/part/good.md")
     page.write_text(page.read_text().replace("# how far", "# how far, above 0, at most seed"))
-    list_chapters()
+    runpy.run_module("workflow.commands.list")["main"]()
     assert capsys.readouterr().out.splitlines() == [
         "part/good: Chapter good [Theorem 1]",
         "    seed: int = 3, step: float = 0.5 (above 0, at most seed), loss: str = 'logistic', exact: bool = False",

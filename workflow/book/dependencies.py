@@ -55,17 +55,11 @@ def mark_commit():
 
     Its hash and day, and whether anything else than it is built; "unknown" where there is no git.
     """
-    commit, changed = git_state()
-    return _mark("commit", commit + " with changes" * bool(changed) if commit else "unknown")
-
-
-def git_state():
-    """Return hash and day of the last commit, None where there is no git, and the files that differ from it."""
     git = ["git", "-c", "core.quotepath=off"]
     shown = subprocess.run([*git, "show", "-s", "--format=%h %cs"], capture_output=True, text=True, check=False)
     status = subprocess.run([*git, "status", "--porcelain", "."], capture_output=True, text=True, check=False)
-    failed = shown.returncode or status.returncode
-    return None if failed else shown.stdout.strip(), [line[3:] for line in status.stdout.splitlines()]
+    changed = " with changes" if status.stdout.strip() else ""
+    return _mark("commit", "unknown" if shown.returncode else shown.stdout.strip() + changed)
 
 
 def _mark(name, text):

@@ -4,10 +4,11 @@ Seeds below 1000 are for development. A block of seeds that was seen is spent: o
 """
 
 import json
+import subprocess
 from pathlib import Path
 
 from workflow.book.catalogue import BookError, json_of, write_whole
-from workflow.book.dependencies import git_state, recorded_hash
+from workflow.book.dependencies import recorded_hash
 
 FIRST = 1000  # of the seeds that may be recorded
 RECORD = Path("book/robustness.json")
@@ -55,13 +56,15 @@ def _spent(chapter, old, block):
 
 def commit():
     """Return the commit of the sources, all of which must be in it but the record itself."""
-    noted, changed = git_state()
-    changed = [path for path in changed if not path.endswith(RECORD.as_posix())]
-    if noted is None:
+    git = ["git", "-c", "core.quotepath=off"]
+    shown = subprocess.run([*git, "show", "-s", "--format=%h %cs"], capture_output=True, text=True, check=False)
+    status = subprocess.run([*git, "status", "--porcelain", "."], capture_output=True, text=True, check=False)
+    changed = [line[3:] for line in status.stdout.splitlines() if not line.endswith(RECORD.as_posix())]
+    if shown.returncode or status.returncode:
         raise BookError("there is no commit here to name in the record: commit first, or leave RECORD out")
     if changed:
         raise BookError(f"{changed[0]} differs from the last commit: commit first, or leave RECORD out")
-    return noted
+    return shown.stdout.strip()
 
 
 def record(found, runs, block, noted):
