@@ -11,11 +11,10 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from workflow.book import fresh_seeds, parameters
-from workflow.book.catalogue import find, source, write_whole
+from workflow.book import fresh_seeds, make_env, parameters
+from workflow.book.catalogue import BookError, find, source, write_whole
 from workflow.book.dependencies import recorded_hash
 from workflow.book.recorded import FOLDER, hash_of_rows
-from workflow.commands import call
 from workflow.run import chapter as runner
 
 
@@ -43,9 +42,13 @@ def record(chapter, asked):
 
 def main():
     """Record the run that the variables of make name."""
+    make_env.check()
     chapter = find(os.environ.get("NAME", ""))
     print(f"{record(chapter, parameters.parse(os.environ.get('PARAMS', '')))}: commit it")
 
 
 if __name__ == "__main__":
-    call(main)
+    try:
+        main()
+    except BookError as error:
+        sys.exit(str(error))
