@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 import lib
+from tests.small_book import Book
 
 ROOT = Path(__file__).parents[1]
 
@@ -41,3 +42,16 @@ def built():
         done = subprocess.run(["make", "book"], cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     return ROOT
+
+
+@pytest.fixture
+def book(tmp_path):
+    """Return a small book without chapters, in a folder of its own."""
+    return Book(tmp_path)
+
+
+@pytest.fixture
+def inside(tmp_path, monkeypatch):
+    """Stand in a small book of one chapter, for calls of the workflow's functions."""
+    monkeypatch.chdir(tmp_path)
+    return Book(tmp_path).add("good")

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from test_workflow import Book
-
+from tests.small_book import Book
 from workflow.run import cluster, snakemake
 
 ROOT = Path(__file__).parents[1]

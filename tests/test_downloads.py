@@ -210,9 +210,15 @@ def test_downloaded_notebook_runs_in_an_empty_folder(built, tmp_path):
     assert "reproduced" in (tmp_path / "done.ipynb").read_text("utf-8")
 
 
-@pytest.mark.parametrize("url", ["", "https://github.com/someone/selects"])
-def test_links_to_repository_site_binder_and_colab_are_there_with_an_address(url, tmp_path):
+def test_without_an_address_there_is_no_link_to_a_repository():
+    config = settings.settings((ROOT / "_config.yml").read_text("utf-8"))
+    assert config.get("repository", {}).get("url") or not {"repository", "launch_buttons"} & config.keys()
+
+
+def test_links_to_repository_site_binder_and_colab_are_there_with_an_address(tmp_path):
+    url = "https://github.com/someone/selects"
     config = settings.settings((ROOT / "_config.yml").read_text("utf-8").replace('url: ""', f'url: "{url}"'))
+    assert settings.site_of(config) == "https://someone.github.io/selects"
     (tmp_path / "book").mkdir()
     shutil.copytree(ROOT / "book/_static", tmp_path / "book/_static")
     shutil.copy(ROOT / "book/references.bib", tmp_path / "book")
@@ -230,15 +236,13 @@ def test_links_to_repository_site_binder_and_colab_are_there_with_an_address(url
     assert done.returncode == 0, done.stdout + done.stderr
     html = tmp_path / "_build/html"
     page = (html / "book/one.html").read_text("utf-8")
-    links = re.findall(r'href="(https://[^"]*(?:binder|colab)[^"]*)"', page)
-    assert page.count('href="https://someone.github.io/selects/book/one.html"') == bool(url)  # its canonical address
-    assert page.count(f'href="{url}"') == bool(url)
+    assert 'href="https://someone.github.io/selects/book/one.html"' in page  # its canonical address
+    assert f'href="{url}"' in page
     assert (html / "_sources/book/one.ipynb").is_file()
-    assert links == bool(url) * [
+    assert re.findall(r'href="(https://[^"]*(?:binder|colab)[^"]*)"', page) == [
         "https://mybinder.org/v2/gh/someone/selects/gh-pages?urlpath=lab/tree/_sources/book/one.ipynb",
         "https://colab.research.google.com/github/someone/selects/blob/gh-pages/_sources/book/one.ipynb",
     ]
-    assert settings.site_of(config) == ("https://someone.github.io/selects" if url else None)
 
 
 def test_picture_of_a_notebook_is_shown_once_and_with_few_colours():

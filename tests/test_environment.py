@@ -26,6 +26,10 @@ LOCK = [
     if not line.startswith("#")
 ]
 PYTHONS = [f"3.{minor}" for minor in range(install.OLDEST[1], install.NEWEST[1] + 1)]
+ASKED = {
+    canonicalize_name(distribution.name): [Requirement(line) for line in distribution.requires or []]
+    for distribution in distributions()
+}
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 
 
@@ -74,12 +78,13 @@ def test_lock_has_what_its_packages_ask_for(python, system):
     place = {"python_version": python, "python_full_version": f"{python}.9", "sys_platform": system, "extra": ""}
     place |= {"platform_system": system.capitalize(), "os_name": "posix", "implementation_name": "cpython"}
     locked = {canonicalize_name(pin.name) for pin in LOCK if not pin.marker or pin.marker.evaluate(place)}
-    missing = []
-    for distribution in distributions():
-        if canonicalize_name(distribution.name) in locked:
-            asked = [Requirement(line) for line in distribution.requires or []]
-            asked = [one for one in asked if not one.marker or one.marker.evaluate(place)]
-            missing += [f"{one} of {distribution.name}" for one in asked if canonicalize_name(one.name) not in locked]
+    missing = [
+        f"{one} of {name}"
+        for name, asked in ASKED.items()
+        for one in asked
+        if name in locked and (not one.marker or one.marker.evaluate(place))
+        if canonicalize_name(one.name) not in locked
+    ]
     gpu = ("nvidia", "cuda", "triton")
     assert not [line for line in missing if not line.startswith(gpu)], "run make lock"
 

@@ -2,7 +2,6 @@
 
 import fcntl
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -10,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from test_workflow import Book
 
+from tests.small_book import Book
 from workflow.book.catalogue import BookError
 from workflow.commands import mutants
 
@@ -140,42 +139,34 @@ def test_the_library_itself_is_left_as_it_is(book, tried):
 
 
 REFUSED = {
-    "unknown NAME": ({"NAME": "bad"}, "there is no chapter 'bad'; chapters: part/good, part/other"),
-    "NAME of no mutant": ({"NAME": "other"}, "NAME is 'other', which no mutant in tests/mutants names: write one, or"),
-    "unknown ONLY": ({"ONLY": "tripled"}, "ONLY is 'tripled', which fits no mutant: use near, gross, names of"),
-    "RECORD of some": ({"ONLY": "near", "RECORD": "1"}, "RECORD is 1 and ONLY is 'near': a record is of all mutants"),
-    "bad RECORD": ({"RECORD": "yes"}, "RECORD is 'yes': give 1, or leave it out"),
-    "bad JOBS": ({"JOBS": "two"}, "JOBS is 'two': give a whole number from 1 to 10000"),
+    "unknown NAME": ({"NAME": "bad"}, "there is no chapter 'bad'"),
+    "NAME of no mutant": ({"NAME": "other"}, "NAME is 'other'"),
+    "unknown ONLY": ({"ONLY": "tripled"}, "ONLY is 'tripled'"),
+    "RECORD of some": ({"ONLY": "near", "RECORD": "1"}, "RECORD is 1 and ONLY is 'near'"),
+    "bad RECORD": ({"RECORD": "yes"}, "RECORD is 'yes'"),
 }
 
 
 @pytest.mark.parametrize(("variables", "words"), REFUSED.values(), ids=REFUSED)
-def test_bad_variables_are_one_line(book, variables, words):
-    done = book.script("mutants", **variables)
-    assert done.returncode
-    assert done.stderr.startswith(words)
-    assert len(done.stderr.splitlines()) == 1
+def test_bad_variables_are_one_line(book, monkeypatch, variables, words):
+    monkeypatch.chdir(book.folder)
+    for name in ("NAME", "ONLY", "RECORD"):
+        monkeypatch.setenv(name, variables.get(name, ""))
+    with pytest.raises(BookError) as error:
+        mutants.main()
+    assert str(error.value).startswith(words)
+    assert "\n" not in str(error.value)
 
 
 ONE = "{what: x, file: alpha.py, old: step * 1.0, new: step * 2.0, chapters: [good]}"
 BAD_LISTS = {
-    "text gone": (
-        ONE.replace("1.0", "4.0"),
-        "one of tests/mutants/near.yml does not fit the book and its library, renew it: its old text stands in",
-    ),
+    "text gone": (ONE.replace("1.0", "4.0"), "its old text stands in lib/alpha.py 0 times"),
     "text twice": (ONE.replace("old: step * 1.0", "old: return"), "its old text stands in lib/alpha.py 3 times"),
-    "file gone": (ONE.replace("alpha", "omega"), "No such file or directory: 'lib/omega.py'"),
-    "no Python": (ONE.replace("2.0", ")"), "renew it: unmatched ')' (alpha.py, line 5)"),
-    "unknown chapter": (
-        ONE.replace("good", "bad"),
-        "renew it: there is no chapter 'bad'; chapters:",
-    ),
-    "four chapters": (ONE.replace("[good]", "[a, b, c, d]"), "are ['a', 'b', 'c', 'd']: name one to 3, as a list"),
-    "no chapters": (ONE.replace("[good]", "[]"), "the chapters of one of tests/mutants/near.yml are []: name one to 3"),
-    "field missing": (
-        "{what: x}",
-        "one of tests/mutants/near.yml is {'what': 'x'}: write chapters, file, new, old, what",
-    ),
+    "file gone": (ONE.replace("alpha", "omega"), "lib/omega.py"),
+    "no Python": (ONE.replace("2.0", ")"), "(alpha.py, line 5)"),
+    "unknown chapter": (ONE.replace("good", "bad"), "there is no chapter 'bad'"),
+    "four chapters": (ONE.replace("[good]", "[a, b, c, d]"), "['a', 'b', 'c', 'd']"),
+    "field missing": ("{what: x}", "one of tests/mutants/near.yml is {'what': 'x'}"),
 }
 
 
@@ -193,19 +184,20 @@ def test_a_list_that_does_not_fit_is_one_line(book, monkeypatch, text, words):
     assert "\n" not in str(error.value)
 
 
-def test_two_at_once_are_refused(book):
-    (book.folder / "build/mutants").mkdir(parents=True, exist_ok=True)
-    with (book.folder / "build/mutants/one-at-a-time").open("w") as lock:
+def test_two_at_once_are_refused(book, monkeypatch):
+    monkeypatch.chdir(book.folder)
+    Path("build/mutants").mkdir(parents=True, exist_ok=True)
+    with Path("build/mutants/one-at-a-time").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        done = book.script("mutants")
-    assert done.stderr.strip() == "another make mutants has build/mutants: wait until it ends"
+        with pytest.raises(BookError, match="another make mutants has build/mutants"):
+            mutants.main()
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_it_leaves_no_process_and_the_record_as_it_was(book, how):
     record = (book.folder / "book/mutants.json").read_bytes() if book.has("book/mutants.json") else None
     script = [sys.executable, "-m", "workflow.commands.mutants"]
-    env = os.environ | {"ONLY": "asleep", "TIMEOUT": "600"}
+    env = book.env(ONLY="asleep", TIMEOUT="600")
     with subprocess.Popen(script, cwd=book.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
         assert command.stdout.readline().startswith(b"part/good: 2 rows")  # the mutant's run comes next
         threads = Path(f"/proc/{command.pid}/task")
@@ -225,9 +217,7 @@ def test_a_chapter_whose_verdicts_are_not_the_accepted_ones_is_refused(book):
         done = book.script("mutants", ONLY="doubled")
     finally:
         lock.unlink()
-    assert done.stderr.startswith(
-        "at the size in tests/mutants/sizes.yml part/good has not the verdict in book/ledger.lock.json of half: take"
-    )
+    assert "part/good has not the verdict in book/ledger.lock.json of half" in done.stderr
 
 
 def test_the_lists_of_the_book_fit_its_library(monkeypatch):

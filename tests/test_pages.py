@@ -43,11 +43,6 @@ def corrected(quote, **other):
 class TestWords:
     """Names that readers see."""
 
-    def test_every_recalled_statement_leads_there(self):
-        for path in sorted((ROOT / "book").glob("*/*.md")):
-            text = path.read_text("utf-8")
-            assert "*recalled*" not in text or "{ref}`sources`" in text, path
-
     @pytest.mark.parametrize(
         ("paper", "item", "name"),
         [

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from test_workflow import Book
 
+from tests.small_book import Book
 from workflow.book.catalogue import BookError
 from workflow.commands import publish
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from test_sweep import SEED, git
-from test_workflow import Book
 
+from tests.small_book import Book
 from workflow.book import recorded
 from workflow.book.catalogue import BookError, source
 from workflow.site import markup, runs

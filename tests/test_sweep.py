@@ -1,30 +1,24 @@
 """Sweeps over small books: what they leave, what they run again, what they refuse, and what may be recorded."""
 
+import contextlib
 import csv
 import json
-import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from test_workflow import Book
 
-from workflow.book import fresh_seeds
+from tests.small_book import Book
+from workflow.book import dependencies, fresh_seeds
 from workflow.commands import sweep
 
 ROOT = Path(__file__).parents[1]
 
 SEED = "seed: int = 3  # of nothing\n"
-
-
-@pytest.fixture
-def book(tmp_path):
-    return Book(tmp_path)
 
 
 def command():
@@ -37,7 +31,7 @@ def swept(book, name="good", seeds="", **env):
 
 
 def begin(book, name, seeds, **env):
-    env = os.environ | {"NAME": name, "SEEDS": seeds} | env
+    env = book.env(NAME=name, SEEDS=seeds, **env)
     return subprocess.Popen(
         command(), cwd=book.folder, env=env, start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=-2
     )
@@ -135,34 +129,6 @@ class TestResults:
         assert table(of_two)["sets"][0]["rows"]["half"]["held"] == 6
 
 
-def test_a_changed_module_runs_again_and_a_sentence_does_not(book):
-    book.add("good", "import lib.alpha")
-    steps = [("build/nothing", 2), ("lib/beta.py", 2), ("lib/unused.py", 0), ("book/part/good.md", 0)]
-    for path, count in steps:
-        (book.folder / path).parent.mkdir(exist_ok=True)
-        with open(book.folder / path, "a") as file:
-            file.write("\n")
-        assert swept(book, seeds="1:2").returncode == 0
-        assert len(book.ran()) == count, path
-
-
-def test_killed_sweep_goes_on_where_it_stopped(book):
-    book.add("good", 'while os.path.exists("wait") and seed == 2: time.sleep(0.05)')
-    (book.folder / "wait").touch()
-    process = begin(book, "good", "1:3", JOBS="2")
-    until(lambda: len(list(book.folder.glob("build/sweep/part/good/*.json"))) == 2 and len(book.running()) == 3)
-    time.sleep(3)  # until Snakemake, too, has noted what is done
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()  # a kernel may live a little longer, and hold what it prints to
-    (book.folder / "wait").unlink()
-    book.ran()
-    again = swept(book, seeds="1:3")
-    assert again.returncode == 0, again.stderr
-    assert "1 of 3 runs are to be done" in again.stdout
-    assert book.ran() == ["good"]
-    assert table(book)["sets"][0]["rows"]["half"]["held"] == 3
-
-
 def test_killed_run_leaves_nothing_half_and_stops_no_other(book):
     book.add("good", 'if os.path.exists("kill") and seed == 2: os.kill(os.getppid(), 9), time.sleep(60)')
     (book.folder / "kill").touch()
@@ -182,7 +148,7 @@ def test_a_sweep_and_a_build_leave_each_other_alone_and_a_second_sweep_waits(boo
     (book.folder / "values.yml").write_text("good: {step: 0.5, loss: other}\n")
     flags = {"cwd": book.folder, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     build = subprocess.Popen(
-        book.command("build/ledger.json"), env=os.environ | {"PARAMETERS": "values.yml", "JOBS": "2"}, **flags
+        book.command("build/ledger.json"), env=book.env(PARAMETERS="values.yml", JOBS="2"), **flags
     )
     until(lambda: len(book.running()) == 1)
     sweeps = [begin(book, "good", "1:2", JOBS="2")]
@@ -207,25 +173,12 @@ def test_values_of_a_file_are_combined_with_the_seeds_and_told_apart(book):
     assert sets.keys() == {"defaults", "step=0.1"}
     assert [sets[name]["half"]["held"] for name in ("defaults", "step=0.1")] == [2, 0]
     assert [sets[name]["half"]["median"] for name in ("defaults", "step=0.1")] == [0.5, 0.1]
-    (book.folder / "sets.yml").write_text("- {step: 0.5, seed: 1}\n- {seed: 2}\n- {seed: 5}\n")
-    book.ran()
-    assert swept(book, PARAMETERS="sets.yml").returncode == 0
-    assert book.ran() == ["good"]  # two of the three are there
-    assert table(book)["sets"][0]["rows"]["seed"]["high"] == 5
 
 
-def test_full_disk_is_one_sentence_a_run_and_the_others_go_on(book):
-    book.add("good", 'if seed == 2: print("x" * 2_000_000)')
-    limit = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6)); sys.argv.pop(0); "
-    code = limit + "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
-    process = book._run([sys.executable, "-c", code, command()[2]], {"NAME": "good", "SEEDS": "1:2", "JOBS": "2"})
-    assert process.returncode == 1
-    assert "Traceback" not in process.stderr
-    last = process.stderr.splitlines()[-1]
-    assert last.startswith("  seed=2: file too large at ")
-    assert last.endswith(": make room and run it again")
-    assert table(book)["sets"][0]["rows"]["half"]["held"] == 1
-    assert table(book)["sets"][0]["errors"]["seed=2"]["cut_off"]
+def test_sets_of_values_are_taken_as_they_are_listed(inside):
+    Path("sets.yml").write_text("- {step: 0.5, seed: 1}\n- {seed: 2}\n")
+    (runs,) = sweep.plan("good", None, sweep.sets_of("sets.yml")).values()
+    assert [run["label"] for run in runs] == ["seed=1", "seed=2"]
 
 
 def test_undecided_counts_apart_and_a_baseline_not_at_all():
@@ -326,12 +279,9 @@ class TestRecord:
         }  # fmt: skip
         assert list(good["errors"]) == ["1001"]
         assert "AssertionError: no" in good["errors"]["1001"]
-        assert committed.build("build/claims/part/good.json").returncode == 0
-        assert good["code"] == (committed.folder / "build/code/part/good").read_text().split()[-1]
-
-        before = self.record(committed)
-        swept(committed, "good", "1000:1001", RECORD="1")
-        assert self.record(committed) == before, "the same block for the same code"
+        with contextlib.chdir(committed.folder):
+            assert good["code"] == dependencies.recorded_hash("part/good")
+            assert fresh_seeds.ready(["part/good"], [1000, 1001]), "the same block for the same code"
 
         page.write_text(page.read_text().replace("seed != 1001", "seed > 0"))
         commit(committed)

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import runpy
 import shutil
 import signal
 import subprocess
@@ -15,123 +16,17 @@ import pytest
 
 from lib import archives
 from lib import ledger as table
+from tests.small_book import HEADER, ROOT, Book
 
 # pytest-xdist gives each class below to one worker, and the rest to another.
 from workflow.book import catalogue, dependencies, ledger
 from workflow.commands import data
 from workflow.site import check, chips, corrections, rows, runs, scoreboard
 
-ROOT = Path(__file__).parents[1]
-
 CAPTION = """---
 mystnb: {figure: {caption: Something to see}}
 ---
 theorem_1 = """
-HEADER = """---
-{extra}jupytext:
-  text_representation: {{extension: .md, format_name: myst}}
-kernelspec: {{display_name: Python 3, language: python, name: python3}}
----
-
-# Chapter {name}
-
-```{{code-cell}} ipython3
-:tags: [parameters]
-
-seed: int = 3  # of nothing
-step: float = 0.5  # how far
-loss: str = "logistic"
-exact: bool = False
-```
-
-```{{code-cell}} ipython3
-import os, time
-from lib.ledger import source, verdict
-with open("runs.txt", "a") as file:
-    file.write("{name}\\n")
-{code}
-```
-
-```{{code-cell}} ipython3
-theorem_1 = source("2306.13596", "Theorem 1", "printed", set="after")
-verdict(theorem_1.claim("half", "The step is a half", step, "==", 0.5),
-        theorem_1.ablation("seed", "The seed is small", seed, "<=", 2, breaks="A seed of 2"))
-```
-"""
-STATEMENTS = """papers:
-  - {arxiv: "2306.13596", title: Some paper, short: Paper, items: [
-      {item: "Theorem 1", title: "A | b", kind: theorem, chapter: part/good},
-      {item: "Theorem 2", title: "Nobody's", kind: theorem}]}
-"""
-
-
-class Book:
-    """A small book in a temporary folder, and the commands that a reader gives."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        (folder / "book/part").mkdir(parents=True)
-        (folder / "lib").mkdir()
-        for name in ("__init__", "alpha", "beta", "gamma", "unused"):
-            (folder / f"lib/{name}.py").write_text("from . import beta\n" if name == "alpha" else "")
-        for name in ("ledger", "_glue", "_verdicts"):
-            shutil.copy(ROOT / f"lib/{name}.py", folder / "lib")
-        (folder / "requirements.lock").write_text("nothing==1\n")
-        (folder / "book/statements.yml").write_text(STATEMENTS)
-        (folder / "book/intro.md").write_text("# Intro\n\n```{include} _generated/totals.md\n```\n")
-        self.names = []
-
-    def add(self, name, code="", extra=""):
-        """Write a chapter ``part/name`` and list it."""
-        (self.folder / f"book/part/{name}.md").write_text(HEADER.format(name=name, code=code, extra=extra))
-        if name not in self.names:
-            self.names.append(name)
-        files = "".join(f"  - file: book/part/{name}\n" for name in self.names)
-        (self.folder / "_toc.yml").write_text(f"format: jb-book\nroot: book/intro\nchapters:\n{files}")
-        return self
-
-    def command(self, *targets):
-        """Return the call that `make book` makes."""
-        return [sys.executable, "-m", "workflow.commands.build", *targets]
-
-    def build(self, target="build/ledger.json", parameters="", **env):
-        """Run the workflow; return the finished process."""
-        return self._run(self.command(target), {"JOBS": "4", "PARAMETERS": parameters} | env)
-
-    def script(self, name, *arguments, **env):
-        """Run one script of the workflow, as make does."""
-        return self._run([sys.executable, "-m", f"workflow.commands.{name}", *arguments], env)
-
-    def _run(self, command, env):
-        return subprocess.run(
-            command, cwd=self.folder, env=os.environ | env, capture_output=True, text=True, timeout=240, check=False
-        )
-
-    def running(self):
-        """Return the chapters that began since the last call of `ran`, sorted."""
-        log = self.folder / "runs.txt"
-        return sorted(log.read_text().split()) if log.exists() else []
-
-    def ran(self):
-        """Return the same and begin anew."""
-        names = self.running()
-        (self.folder / "runs.txt").unlink(missing_ok=True)
-        return names
-
-    def has(self, path):
-        return (self.folder / path).exists()
-
-
-@pytest.fixture
-def book(tmp_path):
-    return Book(tmp_path)
-
-
-@pytest.fixture
-def inside(tmp_path, monkeypatch):
-    """Stand in a small book, for calls of the workflow's functions."""
-    monkeypatch.chdir(tmp_path)
-    return Book(tmp_path).add("good")
 
 
 def test_fields_of_the_ledger_are_those_of_a_row():
@@ -286,13 +181,17 @@ class TestReruns:
         book.add("quick").add("slow", own + 'time.sleep(60 if os.path.exists("wait") else 0)')
         (book.folder / "wait").touch()
         process = subprocess.Popen(
-            book.command("build/ledger.json"), cwd=book.folder, start_new_session=True, stdout=subprocess.DEVNULL
+            book.command("build/ledger.json"),
+            cwd=book.folder,
+            env=book.env(),
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 60
-        while not (book.has("build/executed/part/quick.ipynb") and book.running() == ["quick", "slow"]):
+        deadline = time.monotonic() + 120
+        marks = book.folder / ".snakemake/incomplete"  # Snakemake's, for each of two files that a run is to leave
+        while not (book.running() == ["quick", "slow"] and len(list(marks.iterdir())) == 2):
             assert time.monotonic() < deadline, "the build did not begin"
             time.sleep(0.1)
-        time.sleep(3)  # until Snakemake, too, has noted that the quick one is done
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         kernel = int((book.folder / "kernel").read_text())
@@ -307,47 +206,36 @@ class TestReruns:
         assert book.ran() == ["slow"]
 
     def test_change_reruns_exactly_what_it_touches(self, book):
-        book.add("a", "import lib.alpha").add("b", "from lib import gamma").add("c")
-        book.build()
+        book.add("a", "import lib.alpha").add("b", "from lib import gamma").add("c").build()
         assert book.ran() == ["a", "b", "c"]
-        values = book.folder / "values.yml"
-        values.write_text("b: {step: 1e-1}\n")
-
-        def append(path, text="\n"):
-            with open(book.folder / path, "a") as file:
-                file.write(text)
+        (book.folder / "values.yml").write_text("b: {step: 1e-1}\n")
 
         def swap(path, old, new):
             text = (book.folder / path).read_text()
             assert old in text
             (book.folder / path).write_text(text.replace(old, new))
 
+        def words():
+            (book.folder / "lib/unused.py").write_text("\n")
+            (book.folder / "lib/gamma.py").touch()  # the same content, newer
+            swap("book/part/c.md", "theorem_1 = ", CAPTION)
+
+        def code():
+            (book.folder / "lib/beta.py").write_text("\n")  # imported by a module that a imports
+            swap("book/part/c.md", "seed: int = 3", "seed: int = 4")
+
         steps = [
-            ("a module that nobody imports", lambda: append("lib/unused.py"), "", []),
-            ("the same content, newer", (book.folder / "lib/gamma.py").touch, "", []),
-            ("a module imported by an imported module", lambda: append("lib/beta.py"), "", ["a"]),
-            ("a sentence", lambda: append("book/part/c.md", "More words.\n"), "", []),
-            ("a caption", lambda: swap("book/part/c.md", "theorem_1 = ", CAPTION), "", []),
-            ("code", lambda: swap("book/part/c.md", "seed: int = 3", "seed: int = 4"), "", ["c"]),
-            ("parameters", lambda: None, "values.yml", ["b"]),
-            ("defaults again", lambda: None, "", ["b"]),
-            ("lock file", lambda: append("requirements.lock"), "", ["a", "b", "c"]),
+            (words, "", []),
+            (code, "", ["a", "c"]),
+            (lambda: None, "values.yml", ["b"]),
+            (lambda: (book.folder / "requirements.lock").write_text("another==1\n"), "", ["a", "b", "c"]),
         ]
-        for what, change, parameters, expected in steps:
+        for change, parameters, expected in steps:
             time.sleep(0.01)  # file times have a grain
             change()
             process = book.build(parameters=parameters)
             assert process.returncode == 0, process.stderr
-            assert book.ran() == expected, what
-
-    def test_changed_cell_is_rerun_where_snakemake_has_no_records(self, book):
-        book.add("a").add("b").build()
-        page = book.folder / "book/part/b.md"
-        page.write_text(page.read_text().replace("seed: int = 3", "seed: int = 1") + "One more sentence.\n")
-        shutil.rmtree(book.folder / ".snakemake")
-        book.ran()
-        assert book.build().returncode == 0
-        assert book.ran() == ["b"]
+            assert book.ran() == expected, change
 
 
 class TestSeveralAtOnce:
@@ -361,7 +249,7 @@ class TestSeveralAtOnce:
 
     def begin(self, book, command, **env):
         flags = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen(command, cwd=book.folder, env=os.environ | env, **flags)
+        return subprocess.Popen(command, cwd=book.folder, env=book.env(**env), **flags)
 
     def until(self, condition):
         deadline = time.monotonic() + 60
@@ -384,27 +272,13 @@ class TestSeveralAtOnce:
         assert not list((waiting.folder / "build/running").iterdir())
 
     def test_refused_parameter_touches_nothing(self, book):
-        book.add("good", "1 / 0").script("chapter", "good")
+        book.add("good", "1 / 0")
         before = {path: path.stat().st_mtime_ns for path in book.folder.rglob("*")}
         assert book.script("chapter", "good", "--params", "seed=x").returncode == 1
         assert {path: path.stat().st_mtime_ns for path in book.folder.rglob("*")} == before
 
-    def test_two_seeds_of_one_chapter(self, book):
-        book.add("good", "time.sleep(1)")
-        command = [sys.executable, "-m", "workflow.commands.chapter", "good", "--params"]
-        looks = [self.begin(book, [*command, f"seed={seed}"]) for seed in (1, 2)]
-        for look in looks:
-            assert look.wait(timeout=60) == 0, look.stderr.read()
-        for seed in (1, 2):
-            run = json.loads((book.folder / f"build/runs/part/good/seed={seed}.json").read_text())
-            assert run["parameters"]["seed"] == seed
-
-    def test_two_builds_where_there_is_no_flock(self, waiting, tmp_path_factory):
-        tools = tmp_path_factory.mktemp("bin")
-        for name in ("sh", "bash", "git", "uname"):
-            (tools / name).symlink_to(shutil.which(name))
-        assert shutil.which("flock", path=tools) is None
-        builds = [self.begin(waiting, waiting.command("build/ledger.json"), PATH=str(tools)) for _ in range(2)]
+    def test_the_second_of_two_builds_waits_and_runs_nothing_again(self, waiting):
+        builds = [self.begin(waiting, waiting.command("build/ledger.json")) for _ in range(2)]
         self.until(lambda: waiting.running())
         time.sleep(2)
         (waiting.folder / "go").touch()
@@ -414,66 +288,71 @@ class TestSeveralAtOnce:
         assert waiting.ran() == ["good"]
 
 
-def test_full_disk_is_one_sentence_and_what_was_there_stays(book):
-    book.add("good").script("chapter", "good", "--publish")
-    before = (book.folder / "build/executed/part/good.ipynb").read_bytes()
-    book.add("good", 'print("x" * 2_000_000)')
-    limit = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6)); sys.argv.pop(0); "
-    command = limit + "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
-    process = book._run([sys.executable, "-c", command, "workflow.commands.chapter", "good", "--publish"], {})
-    assert process.returncode == 1
-    assert "Traceback" not in process.stderr
-    (line,) = process.stderr.splitlines()
-    assert "part/good: file too large" in line
-    assert line.endswith("make room and run it again")
-    assert (book.folder / "build/executed/part/good.ipynb").read_bytes() == before
+LIMITED = """
+import resource, runpy, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6))
+sys.argv.pop(0)
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+def test_two_runs_give_the_same_bytes_and_a_full_disk_leaves_them(book):
+    page, place = book.add("good").folder / "book/part/good.md", book.folder / "build/executed/part/good.ipynb"
+    seen = set()
+    for _ in range(2):
+        assert book.script("chapter", "part/good", "--publish").returncode == 0
+        seen.add(place.read_bytes())
+    assert len(seen) == 1
+    page.write_text(page.read_text().replace("import os", 'print("x" * 2_000_000)\nimport os'))
+    for flags in (["--publish"], ["--into", "sweep"]):
+        process = book._run([sys.executable, "-c", LIMITED, "workflow.commands.chapter", "good", *flags], {})
+        assert process.returncode == 1
+        (line,) = process.stderr.splitlines()
+        assert ": file too large" in line
+        assert line.endswith("make room and run it again")
+    assert seen == {place.read_bytes()}
+    left = json.loads((book.folder / "build/sweep/part/good/defaults.failed.json").read_text())
+    assert left["cut_off"], "which is not recorded"
+
+
+SAYS = """import logging, lib, warnings
+print("threads:", os.environ["OMP_NUM_THREADS"])
+logging.getLogger("lib.networks").info("adam epoch %d of 9", 1)
+warnings.warn("odd")"""
 
 
 def test_one_chapter_with_parameters_prints_its_rows_and_keeps_out_of_the_book(book):
-    process = book.add("good").script("chapter", "good", "--params", "seed=1 step=1 loss=4", THREADS="3")
+    process = book.add("good", SAYS).script("chapter", "good", "--params", "seed=1 step=1 loss=4", THREADS="3")
     assert process.returncode == 0, process.stderr
     assert "seed=1, step=1.0, loss='4', exact=False" in process.stdout
     assert "not reproduced" in process.stdout
     assert "does not break the claim" in process.stdout
-    assert "build/runs/part/good/loss=4+seed=1+step=1.0.ipynb" in process.stdout
+    name = "build/runs/part/good/loss=4+seed=1+step=1.0.ipynb"
+    assert name in process.stdout
     assert not book.has("build/claims")
 
-
-def test_threads_are_one_unless_asked_for(book):
-    book.add("good", 'print("threads:", os.environ["OMP_NUM_THREADS"])')
-    for threads in ("", "3"):
-        book.build("build/executed/part/good.ipynb", THREADS=threads, OMP_NUM_THREADS="")
-        assert f"threads: {threads or 1}" in (book.folder / "build/executed/part/good.ipynb").read_text()
-        shutil.rmtree(book.folder / "build")
-
-
-def test_two_runs_give_the_same_notebook_to_the_byte(book):
-    book.add("good", 'print("seen")')
-    seen = set()
-    for _ in range(2):
-        assert book.script("chapter", "part/good", "--publish").returncode == 0
-        seen.add((book.folder / "build/executed/part/good.ipynb").read_bytes())
-    assert len(seen) == 1
+    assert "part/good: adam epoch 1 of 9" in process.stdout.splitlines(), "what the library logs is shown"
+    assert "odd" in process.stderr
+    text = (book.folder / name).read_text()
+    outputs = str([cell.get("outputs") for cell in nbformat.reads(text, 4).cells])
+    assert "epoch" not in outputs
+    assert "UserWarning: odd" in outputs
+    assert "threads: 3" in outputs
 
 
-def test_what_the_library_logs_is_shown_while_it_runs_and_not_kept_and_a_warning_is(book):
-    logged = 'import logging, lib\nlogging.getLogger("lib.networks").info("adam epoch %d of 9", 1)'
-    book.add("good", logged).add("warns", f'{logged}\nimport warnings\nwarnings.warn("odd")')
-    for flags in ([], ["--publish"]):
-        shown = book.script("chapter", "good", *flags).stdout.splitlines()
-        assert "part/good: adam epoch 1 of 9" in shown
-        assert "part/good: " not in shown
-    notebook = nbformat.read(book.folder / "build/runs/part/good/defaults.ipynb", as_version=4)
-    assert "epoch" not in str([cell.get("outputs") for cell in notebook.cells])
-    assert "odd" in book.script("chapter", "warns").stderr
-    assert "UserWarning: odd" in (book.folder / "build/runs/part/warns/defaults.ipynb").read_text()
+def test_threads_are_one_unless_asked_for(monkeypatch):
+    from workflow.run.notebook import surroundings
+
+    for name in ("THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    assert surroundings()["OMP_NUM_THREADS"] == surroundings()["MKL_NUM_THREADS"] == "1"
 
 
-def test_list_says_what_a_chapter_reproduces_and_takes(book):
-    page = book.add("good").folder / "book/part/good.md"
+def test_list_says_what_a_chapter_reproduces_and_takes(inside, capsys):
+    page = Path("book/part/good.md")
     page.write_text(page.read_text().replace("# how far", "# how far, above 0, at most seed"))
-    process = book.script("list")
-    assert process.stdout.splitlines() == [
+    runpy.run_module("workflow.commands.list")["main"]()
+    assert capsys.readouterr().out.splitlines() == [
         "part/good: Chapter good [Theorem 1]",
         "    seed: int = 3, step: float = 0.5 (above 0, at most seed), loss: str = 'logistic', exact: bool = False",
     ]

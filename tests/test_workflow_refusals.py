@@ -8,9 +8,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from test_workflow import Book
 
-from workflow.book import make_env
+from tests.small_book import Book
+from workflow.book import make_env, parameters
+from workflow.book.catalogue import BookError
 
 ROOT = Path(__file__).parents[1]
 PAGE = "book/part/good.md"
@@ -64,7 +65,7 @@ CELL_OF_PARAMETERS = {
     "entry of a list": (*LIST, "exact=[1,2.5]", "exact=[1, 2.5]"),
     "length of a list": (*LIST, "exact=[]", "exact=[]"),
     "bound that is no number": ("# of nothing", "# at least n", "", "seed has the bound 'n'"),
-    "equals sign in a comment": ("# of nothing", "# as in t = f(x)", "", "seed could not be read"),
+    "no type": ("seed: int = 3", "seed = 3", "", "'seed = 3'"),
     "default of another type": ("seed: int = 3", "seed: int = 1.5", "", "seed is declared as int = 1.5"),
     "default that is computed": ("seed: int = 3", "seed: int = 3 * 7", "", "seed is declared as int = 3 * 7"),
     "unknown type": ("seed: int = 3", "seed: complex = 3j", "", "seed is declared as complex = 3j"),
@@ -156,20 +157,27 @@ def test_only_numbers_of_seconds_are_taken(monkeypatch, text):
         make_env.check()
 
 
+def test_only_profiles_that_there_are_are_taken(monkeypatch):
+    monkeypatch.setenv("PROFILE", "nowhere")
+    with pytest.raises(SystemExit, match=r"^PROFILE is 'nowhere': use one of slurm$"):
+        make_env.check()
+
+
 VARIABLES = {
-    "NAME of a chapter": ("chapter", {"NAME": "bad"}, "'bad'"),
-    "no NAME": ("chapter", {}, "there is no chapter ''"),
-    "PARAMS": ("chapter", {"NAME": "good", "PARAMS": "sed=7"}, "part/good: unknown parameter sed"),
-    "PARAMETERS that are not there": ("book", {"PARAMETERS": "lost.yml"}, "lost.yml"),
+    "PARAMS of a chapter": ("chapter", {"NAME": "good", "PARAMS": "sed=7"}, "part/good: unknown parameter sed"),
     "PARAMETERS of no chapter": ("book", {"PARAMETERS": "unknown.yml"}, "unknown.yml: there is no chapter 'bad'"),
-    "PARAMETERS in a list": ("book", {"PARAMETERS": "list.yml"}, "list.yml"),
     "JOBS": ("book", {"JOBS": "two"}, "JOBS is 'two'"),
-    "THREADS of a chapter": ("chapter", {"NAME": "good", "THREADS": "x"}, "THREADS is 'x'"),
     "QUICK": ("book", {"QUICK": "yes"}, "QUICK is 'yes'"),
-    "PROFILE": ("book", {"PROFILE": "nowhere"}, "PROFILE is 'nowhere'"),
     "PORT": ("serve", {"PORT": "70000"}, "PORT is '70000'"),
     "serve without a site": ("serve", {"PORT": "8123"}, "there is no build/html/index.html"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["- good", "good: fast"])
+def test_parameters_of_chapters_are_blocks_of_values(book, text):
+    Path("list.yml").write_text(text)
+    with pytest.raises(BookError, match=r"^list\.yml: write one block a chapter"):
+        parameters.read("list.yml")
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +188,6 @@ def made(tmp_path_factory):
     for name in ("workflow", ".venv"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "unknown.yml").write_text("bad: {step: 1}")
-    (folder / "list.yml").write_text("- good")
     return folder
 
 

@@ -64,15 +64,23 @@ def browser():
 class Visit:
     """A page as loaded, with what it asked for, what that weighs as servers send it, and what went wrong."""
 
-    def __init__(self, browser, url, width=1280, scheme="light"):
-        self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    def __init__(self, browser, width=1280, scheme="light"):
+        self.size = {"width": width, "height": 900}
+        self.page = browser.new_page(viewport=self.size, color_scheme=scheme)
         self.requests, self.errors = [], []
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("requestfailed", lambda request: self.errors.append(f"{request.url} did not come"))
         self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def open(self, url):
+        """Load a page, which forgets the one before it."""
+        self.requests.clear()
+        self.errors.clear()
+        self.page.set_viewport_size(self.size)
         self.page.goto(url)
         self.page.wait_for_function(SET)
+        return self
 
     def at(self, width, look, theme="light"):
         """Return what a reader finds at another width and in another theme, without loading the page again."""
@@ -84,11 +92,15 @@ class Visit:
 
 @pytest.fixture(scope="session")
 def seen(site, address, browser):
-    """Return what a reader finds on a page, on a desk, a tablet and a phone, by day and by night."""
+    """Return what a reader finds on a page, on a desk, a tablet and a phone, by day and by night.
+
+    All in one window: a window of its own for each page would load and compile the scripts anew, twice the time.
+    """
+    visit = Visit(browser)
 
     @functools.cache
     def look(name):
-        visit = Visit(browser, f"{address}/{name}.html")
+        visit.open(f"{address}/{name}.html")
         visit.page.evaluate(SEEN)
         found = {"first": [visit.at(1280, PLACES), visit.at(390, PLACES)]}
         visit.page.evaluate(OPEN)
@@ -97,8 +109,7 @@ def seen(site, address, browser):
         found["dark"] = visit.at(1280, MEASURE, "dark")
         found["foreign"] = [url for url in visit.requests if not url.startswith((address, "data:", "blob:"))]
         own = {urlsplit(url).path for url in visit.requests if url.startswith(address)}
-        found |= {"errors": visit.errors, "weight": sum(weight(site / unquote(path).lstrip("/")) for path in own)}
-        visit.page.close()
+        found |= {"errors": [*visit.errors], "weight": sum(weight(site / unquote(path).lstrip("/")) for path in own)}
         return found
 
     return look
@@ -117,8 +128,8 @@ def visit(address, browser):
     visits = []
 
     def open_page(name, **options):
-        visits.append(Visit(browser, f"{address}/{name}.html", **options))
-        return visits[-1]
+        visits.append(Visit(browser, **options))
+        return visits[-1].open(f"{address}/{name}.html")
 
     yield open_page
     for each in visits:

@@ -48,9 +48,8 @@ def paper(visit):
 
 
 @pytest.mark.parametrize(
-    "name", ["max-margin/theorem-3", "max-margin/figure-1", "rates/step-rules", "notation", "rows"]
+    ("name", "width"), [("max-margin/theorem-3", 390), ("max-margin/figure-1", 1280), ("notation", 390), ("rows", 1280)]
 )
-@pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_cut_off_and_the_night_is_over(paper, name, width):
     found = paper(f"book/{name}", width).evaluate(PAPER)
     assert found["cut"] == []

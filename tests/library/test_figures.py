@@ -62,7 +62,7 @@ def test_plane_takes_names_for_scores():
 
 @pytest.mark.parametrize(
     "direction",
-    [(1, 0), (0, 1), (-1, 0), (0, -2), (3, 1), (-1, -1), (1e-9, -1)],
+    [(1, 0), (0, -2), (3, 1), (1e-9, -1)],
     ids=str,
 )
 def test_ray_in_any_direction_ends_at_the_frame(direction):

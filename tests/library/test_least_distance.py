@@ -225,8 +225,10 @@ def test_a_long_solution_with_many_support_vectors_by_hand(length):
     assert separator.theta[-1] == pytest.approx(length, rel=1e-12)
 
 
-@pytest.mark.parametrize("order", [1.0, 1.1, 1.5, 3.0, 10.0, math.inf])
-@pytest.mark.parametrize("name", ["few support vectors", "many of them"])
+FEW, MANY = list(LARGE)[:2]
+
+
+@pytest.mark.parametrize(("name", "order"), [(FEW, 1.0), (FEW, 1.5), (MANY, 1.1), (MANY, 10.0), (MANY, math.inf)])
 def test_large_problems_in_other_norms_are_those_with_all_rows(name, order, monkeypatch):
     rows = LARGE[name](seeded(0))[:900]
     given_rows = []

@@ -91,7 +91,7 @@ def test_a_minimiser_between_the_radii_is_found():
 
 
 @every_loss
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("radius", [1.0, 10.0, 300.0])
 def test_nothing_in_the_disc_is_lower(loss, seed, radius):
     problem = in_the_plane(seed)
@@ -187,7 +187,7 @@ def test_equal_keys_and_hidden_tokens_in_a_cone():
 # --- above the plane
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_multistart_agrees_with_the_global_search_in_the_plane(seed):
     problem, radii = in_the_plane(seed), torch.logspace(0, 2, 5)
     selected = optimal_tokens(problem)
@@ -208,13 +208,13 @@ def test_multistart_of_orthogonal_keys():
 def test_multistart_above_the_plane_is_stationary_and_no_higher_than_the_svm():
     # At most lengths here every random direction is on a plateau of the risk, with all attention on one token or other.
     generator = seeded(0)
-    keys = torch.randn(60, 2, 4, 5, generator=generator)
-    scores = torch.rand(60, 2, 4, generator=generator)
+    keys = torch.randn(20, 2, 4, 5, generator=generator)
+    scores = torch.rand(20, 2, 4, generator=generator)
     problem = Problem(keys, scores)
     svm = att_svm(problem, infeasible="mark")
-    kept = torch.nonzero(svm.feasible & (norm(svm.theta) < 10)).flatten()[:12]
+    kept = torch.nonzero(svm.feasible & (norm(svm.theta) < 10)).flatten()[:3]
     problem, theta = problem[kept], svm.theta[kept]
-    assert len(kept) == 12
+    assert len(kept) == 3
     for one, separator in zip(problem, theta, strict=True):
         selected, radii = optimal_tokens(one), norm(separator) * torch.tensor([1.0, 10.0, 100.0, 1000.0])
         starts = torch.randn(4, 5, generator=generator)
@@ -310,8 +310,7 @@ def test_a_batch_is_each_problem_alone_in_another_norm(order):
         torch.testing.assert_close(together.theta[:, k], alone.theta, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("order", [1.5, 1.75, 3.0])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("order", "seed"), [(1.5, 0), (1.75, 1), (3.0, 0)])
 def test_multistart_agrees_with_the_global_search_in_another_norm(order, seed):
     problem, radii = in_the_plane(seed), torch.logspace(0, 2, 3)
     starts = torch.randn(8, 2, generator=seeded(seed))

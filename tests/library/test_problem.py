@@ -110,7 +110,7 @@ def far_out(seed, length, **sizes):
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0])
 @every_loss
 def test_gradient_is_right_where_float64_autograd_is_not(loss, length, seed):
     problem, theta = far_out(seed, length)
@@ -385,7 +385,7 @@ def precise_excess(loss, problem, theta, selected):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("length", [0.0, 1.0, 30.0, 1000.0])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0])
 def test_excess_risk_is_right_at_any_norm(loss, length, seed):
     problem = random_problem(seed, n=3, T=4, d=2)
     theta = random_theta(seed, problem, length=length)
@@ -429,7 +429,7 @@ def precise_head_excess(loss, problem, theta, selected):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("length", [0.0, 1.0, 8.0, 30.0, 300.0])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0])
 def test_excess_risk_of_a_nonlinear_head(loss, length, seed):
     problem = random_problem(seed, n=2, T=3, d=2, nonlinear=True)
     problem = Problem(problem.keys, problem.scores, None, torch.randn(2, 3, 4, generator=seeded(seed)), problem.labels,

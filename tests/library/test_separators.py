@@ -302,7 +302,7 @@ def test_a_wrong_direction_is_no_answer(monkeypatch):
 
 def locally_optimal_on_a_grid(problem):
     """Definition 2 by brute force in the plane: no SVM, every direction tried."""
-    angles = torch.linspace(0, 2 * math.pi, 400_001)[:-1]
+    angles = torch.linspace(0, 2 * math.pi, 200_001)[:-1]
     logits = problem.logits(torch.stack([angles.cos(), angles.sin()], dim=-1))
     behind = logits.amax(-1, keepdim=True) - logits
     choices = logits.argmax(-1)
@@ -319,7 +319,7 @@ def locally_optimal_on_a_grid(problem):
 
 
 @pytest.mark.parametrize(("n", "T"), [(1, 4), (2, 3), (3, 3)])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_locally_optimal_selections_against_all_directions_of_the_plane(n, T, seed):
     generator = seeded(seed)
     problem = Problem(torch.randn(n, T, 2, generator=generator), torch.randn(n, T, generator=generator))

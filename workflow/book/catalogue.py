@@ -6,6 +6,7 @@ the book and over the small books of the tests. A chapter is known by its path b
 
 import ast
 import copy
+import errno
 import functools
 import json
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 import jupytext
 import yaml
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PART_PAGE = "book/part"  # the first page of what `make book QUICK=1` builds
 
 
@@ -181,6 +183,13 @@ def lines_of(notebook):
     """Return how many lines of code an experiment has, without the cells that show what it gave."""
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     return sum(bool(line.strip()) for text in code if not presents(text) for line in text.splitlines())
+
+
+def say_disk_is_full(error):
+    """Return one line for an OSError that is the end of the disk; raise any other."""
+    if error.errno not in FULL:
+        raise error
+    return f"{error.strerror.lower()} at {error.filename or 'build'}: make room and run it again"
 
 
 def write_whole(path, text):

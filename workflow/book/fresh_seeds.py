@@ -1,4 +1,4 @@
-"""``book/robustness.json``: on how many fresh seeds the rows of each chapter held, and for which code.
+"""Record on how many fresh seeds the rows of each chapter held, and for which code: ``book/robustness.json``.
 
 Seeds below 1000 are for development. A block of seeds that was seen is spent: other code takes the next one.
 """
@@ -35,7 +35,7 @@ def block_of(seeds, values, asked):
 
 
 def ready(planned, block):
-    """Return the commit whose numbers may be recorded, or say what stands against it, before anything runs."""
+    """Return the commit whose numbers may be recorded, or refuse, before anything runs."""
     known = recorded()
     spent = [_spent(chapter, known.get(chapter), block) for chapter in planned]
     if spent := [line for line in spent if line]:

@@ -1,4 +1,4 @@
-"""The ledger: collect what every chapter claims, compare it with the accepted values, accept new ones."""
+"""Collect what every chapter claims into the ledger, compare it with the accepted values, accept new ones."""
 
 import json
 import math

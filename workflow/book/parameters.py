@@ -1,4 +1,4 @@
-"""Parameters of a chapter: what there is, and whether what was asked for fits. Everything else is refused in one line.
+"""Read the parameters of a chapter, and refuse in one line what does not fit them.
 
 papermill only warns of an unknown name and never looks at the type, so that a typing error would run the defaults.
 
@@ -7,15 +7,12 @@ inputs * tokens``; of a list ``each whole, 2 to 100`` and ``1 to 20 of them``; o
 """
 
 import ast
-import copy
+import io
 import math
 import operator
 import re
 import shlex
-import tempfile
-
-import nbformat
-import papermill
+import tokenize
 
 from workflow.book.catalogue import BookError, find, yaml_of
 
@@ -28,42 +25,53 @@ CLAUSE = re.compile(
     rf"|(?<![\w.])(?P<low>{NUMBER}) to (?P<high>{BOUND}))(?: of them)?"
 )
 CHOICES = re.compile(r"\bor ([\w.]+(?:, [\w.]+)*)(?=[;:]|$)")
+REMEDY = "write `name: type = literal  # comment`"
 LAST_SEED = 2**63 - 1  # that torch takes
 SEEDS = f"0 to {LAST_SEED}"  # the range of a seed that has none of its own
 
 
 def declared(notebook):
     """Read the cell tagged ``parameters`` of a notebook: name -> (type, default, comment)."""
-    assigned, notebook = _assigned(notebook), copy.deepcopy(notebook)
-    for cell in _tagged(notebook):
-        cell.source = cell.source.replace("\n#", " #")  # papermill reads one line a parameter
-    with tempfile.NamedTemporaryFile("w", suffix=".ipynb", encoding="utf-8") as file:  # papermill reads files only
-        nbformat.write(notebook, file)
-        file.flush()
-        inspected = papermill.inspect_notebook(file.name)
     found = {}
-    for name, parameter in inspected.items():
-        default = _literal(parameter["default"])
-        kind = parameter["inferred_type_name"].split("[")[0].strip()
-        kind = type(default).__name__ if kind == "None" else kind
-        if kind == "float" and type(default) is int:
-            default = float(default)
-        if kind not in TYPES or type(default) is not TYPES[kind]:
-            raise BookError(
-                f"its parameter {name} is declared as {kind} = {parameter['default']}: "
-                f"write a literal of one of the types {', '.join(TYPES)}"
-            )
-        found[name] = (kind, default, parameter["help"].replace(" # ", " "))
-    if missed := assigned - set(found):
-        raise BookError(
-            f"its parameter {', '.join(sorted(missed))} could not be read: "
-            "write `name: type = literal  # comment`, with no equals sign in the comment"
-        )
+    for cell in notebook.cells:
+        if "parameters" in cell.metadata.get("tags", []):
+            found |= _declared(cell.source)
+    numbers = {name for name, (kind, _, _) in found.items() if kind in ("int", "float")}
     for name, (kind, _, text) in found.items():
-        numbers = {other for other in found if found[other][0] in ("int", "float")}
         if unknown := sorted(_named(range_of(kind, text)) - numbers):
             raise BookError(f"its parameter {name} has the bound {unknown[0]!r}: write a number, or such a parameter")
     return found
+
+
+def _declared(code):
+    """Read one cell; the comment of a parameter may go on in lines of its own."""
+    try:
+        body = ast.parse(code).body
+    except SyntaxError as error:
+        place = f"{error.msg}, line {error.lineno}"
+        raise BookError(f"its cell of parameters does not parse ({place}): {REMEDY}") from None
+    comments = {token.start[0]: token.string.lstrip("# ") for token in _tokens(code) if token.type == tokenize.COMMENT}
+    found = {}
+    for line, following in zip(body, [*body[1:], None], strict=True):
+        if not isinstance(line, ast.AnnAssign) or line.value is None:
+            raise BookError(f"its cell of parameters has {ast.unparse(line)!r}: {REMEDY}")
+        name, kind = ast.unparse(line.target), ast.unparse(line.annotation).partition("[")[0]
+        default = _literal(written := ast.unparse(line.value))
+        if kind == "float" and type(default) is int:
+            default = float(default)
+        if kind not in TYPES or type(default) is not TYPES[kind]:
+            known = ", ".join(TYPES)
+            raise BookError(
+                f"its parameter {name} is declared as {kind} = {written}: write a literal of one of {known}"
+            )
+        last = following.lineno if following else code.count("\n") + 2
+        text = " ".join(comments[k] for k in range(line.lineno, last) if k in comments)
+        found[name] = (kind, default, text)
+    return found
+
+
+def _tokens(code):
+    return tokenize.generate_tokens(io.StringIO(code).readline)
 
 
 def range_of(kind, text):
@@ -85,23 +93,6 @@ def _named(text):
     """Return the parameters that a range names."""
     parts = {part for clause in CLAUSE.finditer(text) for _, bound in _pairs(clause) for part in bound}
     return {part for part in parts if not re.fullmatch(NUMBER, part)}
-
-
-def _tagged(notebook):
-    return [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
-
-
-def _assigned(notebook):
-    """Names that the cell tagged ``parameters`` sets; papermill passes over a line that it cannot parse."""
-    try:
-        body = [statement for cell in _tagged(notebook) for statement in ast.parse(cell.source).body]
-    except SyntaxError as error:
-        raise BookError(
-            f"its cell of parameters does not parse ({error.msg}, line {error.lineno}): "
-            "write `name: type = literal  # comment`"
-        ) from None
-    targets = [target for line in body for target in getattr(line, "targets", [getattr(line, "target", None)])]
-    return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 def parse(text):

@@ -4,7 +4,8 @@ import sys
 from pathlib import Path
 
 from workflow.book.anatomy import faults
-from workflow.book.catalogue import BookError, chapters, source
+from workflow.book.catalogue import chapters, source
+from workflow.commands import call
 
 
 def main():
@@ -14,7 +15,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BookError as error:
-        sys.exit(str(error))
+    call(main)

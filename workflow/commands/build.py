@@ -9,7 +9,8 @@ from pathlib import Path
 
 import yaml
 
-from workflow.book import catalogue, make_env
+from workflow.book import catalogue
+from workflow.commands import call
 from workflow.run.snakemake import LOCK, alone, carry_out
 
 # What QUICK=1 runs: one chapter of each part, of those that take seconds.
@@ -27,14 +28,11 @@ all chapters and builds the whole site. Links to pages that are not in this part
 def quick():
     """Build the site of the chapters of `QUICK`, which touches nothing of the whole book; return the exit status."""
     if os.environ.get("QUICK") != "1":
-        sys.exit(f"QUICK is {os.environ.get('QUICK')!r}: give QUICK=1, or leave it out")
+        raise catalogue.BookError(f"QUICK is {os.environ.get('QUICK')!r}: give QUICK=1, or leave it out")
     if os.environ.get("PARAMETERS"):
         os.environ["PARAMETERS"] = os.path.abspath(os.environ["PARAMETERS"])
     started = time.monotonic()
-    try:
-        lay_out_part()
-    except catalogue.BookError as error:
-        sys.exit(str(error))
+    lay_out_part()
     with chdir(PART):
         status = main(["build/html/index.html"])
     if not status:
@@ -62,11 +60,10 @@ def lay_out_part():
 
 def main(targets):
     """Build; return the exit status."""
-    make_env.check()
     asked = os.environ.get("PARAMETERS")
     with alone(LOCK, "build") as lock:
         return carry_out(lock, targets, **({"parameters": asked} if asked else {}))[0]
 
 
 if __name__ == "__main__":
-    sys.exit(quick() if sys.argv[1:] == ["quick"] else main(sys.argv[1:]))
+    call(quick) if sys.argv[1:] == ["quick"] else call(main, sys.argv[1:])

@@ -10,11 +10,12 @@ import tempfile
 from pathlib import Path
 
 from lib.ledger import bound, number, plain, signed
-from workflow.book import make_env, parameters
-from workflow.book.catalogue import BookError, find, source, title
+from workflow.book import parameters
+from workflow.book.catalogue import BookError, find, say_disk_is_full, source, title
 from workflow.book.ledger import tally
+from workflow.commands import call
 from workflow.run.chapter import attempt, label, leave_failure, places_of, values_of
-from workflow.run.notebook import FULL, CutOff, time_limit
+from workflow.run.notebook import CutOff, time_limit
 
 RUNNING = Path("build/running")
 
@@ -48,13 +49,9 @@ def main():
     kinds.add_argument("--publish", action="store_true", help="for the book, not for a look")
     kinds.add_argument("--into", default="", help="one run of many, whose results go into this folder of build")
     arguments = cli.parse_args()
-    make_env.check()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{arguments.name}: stopped"))
-    try:
-        chapter = find(arguments.name)
-    except BookError as error:
-        sys.exit(str(error))
-    folder, places, name = None, {}, chapter
+    chapter = name = find(arguments.name)
+    folder, places = None, {}
     quiet = arguments.publish or arguments.into
     try:
         asked = arguments.values | parameters.parse(arguments.params)
@@ -73,9 +70,7 @@ def main():
         leave_failure(folder, places, str(error), isinstance(error, CutOff))
         sys.exit(f"{name}: {error}")
     except OSError as error:
-        if error.errno not in FULL:
-            raise
-        full = f"{error.strerror.lower()} at {error.filename or 'build'}: make room and run it again"
+        full = say_disk_is_full(error)
         leave_failure(folder, places, full, cut_off=True)
         sys.exit(f"{name}: {full}")
     except KeyboardInterrupt:
@@ -86,4 +81,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    call(main)

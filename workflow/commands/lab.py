@@ -12,7 +12,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-from workflow.book.catalogue import BookError, chapters, find, source
+from workflow.book.catalogue import chapters, find, source
+from workflow.commands import call
 
 BIN = Path(sys.executable).parent
 
@@ -40,12 +41,10 @@ def pair():
 
 def main():
     """Open the chapter that the command line names, or the folder of all of them."""
+    opened = find(sys.argv[1]) + ".ipynb" if sys.argv[1:] and sys.argv[1] else ""
     try:
-        opened = find(sys.argv[1]) + ".ipynb" if sys.argv[1:] and sys.argv[1] else ""
         install()
         pair()
-    except BookError as error:
-        sys.exit(str(error))
     except subprocess.CalledProcessError as error:
         sys.exit(f"JupyterLab was not started: {Path(error.cmd[0]).name} ended with status {error.returncode}")
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
@@ -55,4 +54,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    call(main)

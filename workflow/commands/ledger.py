@@ -2,11 +2,8 @@
 
 import sys
 
-from workflow.book.catalogue import BookError
 from workflow.book.ledger import accept, collect, compare
+from workflow.commands import call
 
 if __name__ == "__main__":
-    try:
-        {"collect": collect, "compare": compare, "accept": accept}[sys.argv[1]]()
-    except BookError as error:
-        sys.exit(str(error))
+    call({"collect": collect, "compare": compare, "accept": accept}[sys.argv[1]])

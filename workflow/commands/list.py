@@ -1,10 +1,9 @@
 """List the chapters, what each reproduces, and its parameters with their ranges, from the sources alone."""
 
-import sys
-
 from workflow.book import parameters
-from workflow.book.catalogue import BookError, chapters, read, source, title
+from workflow.book.catalogue import chapters, read, source, title
 from workflow.book.ledger import register
+from workflow.commands import call
 
 
 def main():
@@ -20,7 +19,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BookError as error:
-        sys.exit(str(error))
+    call(main)

@@ -1,4 +1,4 @@
-"""Mutants: small faults put into the library, one at a time, and which verdicts see them.
+"""Put small faults into the library, one at a time, and count the verdicts that they turn.
 
 A row that no near mutant turns holds, or fails, by construction. Near and gross mutants are written by hand in
 ``tests/mutants``, each with the chapters whose verdicts it should turn. A crash, or a run that does not end, turns no
@@ -15,9 +15,10 @@ import sys
 import time
 from pathlib import Path
 
-from workflow.book import catalogue, dependencies, make_env, parameters
+from workflow.book import catalogue, dependencies, parameters
 from workflow.book.catalogue import BookError
 from workflow.book.ledger import LOCK, commit
+from workflow.commands import call
 from workflow.run.changed_library import FOLDER, Mutant, Run, outcomes
 
 LISTS = Path("tests/mutants")
@@ -66,7 +67,7 @@ def _mutant(kind, name, entry, where):
 
 
 def unchanged(chosen, jobs):
-    """Run the chapters with the library as it is; their rows and seconds.
+    """Run the chapters with the library as it is; return their rows and seconds.
 
     BookError where a chapter fails, or has other verdicts than those that are accepted.
     """
@@ -124,7 +125,7 @@ def fate(tried):
 
 
 def show(mutants, found):
-    """Print what became of each kind, and those that turned nothing; return how many near ones turned, and of all."""
+    """Print how many of each kind turned a verdict, and name the others; return how many near ones did, and of all."""
     counted = {}
     for kind in KINDS:
         tried = [one for one in mutants if one.kind == kind and found[one.name]["chapters"]]
@@ -214,7 +215,6 @@ def try_out(mutants, chosen, only, jobs):
 
 def main():
     """Run the mutants that the variables of make name, and report."""
-    make_env.check()
     name, only, record = (os.environ.get(one, "").strip() for one in ("NAME", "ONLY", "RECORD"))
     if record not in ("", "1"):
         raise BookError(f"RECORD is {record!r}: give 1, or leave it out")
@@ -239,9 +239,4 @@ def main():
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutants: stopped"))
-    try:
-        main()
-    except BookError as error:
-        sys.exit(str(error))
-    except KeyboardInterrupt:
-        sys.exit("mutants: interrupted")
+    call(main)

@@ -10,8 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from workflow.book import make_env
 from workflow.book.catalogue import BookError, chapters, find, pages, read
+from workflow.commands import call
 from workflow.run import chapter as runner
 from workflow.site.jupyter_book import jupyter_book
 from workflow.site.stage import merged, outcome, stage
@@ -63,8 +63,4 @@ def main(name):
 
 
 if __name__ == "__main__":
-    make_env.check()
-    try:
-        main(sys.argv[1])
-    except BookError as error:
-        sys.exit(str(error))
+    call(main, sys.argv[1])

@@ -10,11 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from workflow.book import fresh_seeds, make_env
+from workflow.book import fresh_seeds
 from workflow.book.anatomy import faults
 from workflow.book.catalogue import BookError, chapters, find, source
 from workflow.book.dependencies import recorded_hash
 from workflow.book.ledger import differences, register
+from workflow.commands import call
 from workflow.commands.mutants import LISTS, written
 
 CHANGELOG, HEADING = Path("CHANGELOG.md"), "### Accepted values\n"
@@ -62,7 +63,6 @@ def make(*words):
 
 def main():
     """Publish the chapter that NAME names."""
-    make_env.check()
     name = os.environ.pop("NAME", "")
     if lines := missing(name):
         raise BookError("\n".join(lines))
@@ -79,7 +79,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BookError as error:
-        sys.exit(str(error))
+    call(main)

@@ -15,9 +15,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from workflow.book import make_env
 from workflow.book.catalogue import BookError, chapters, find, json_of, write_whole
 from workflow.book.dependencies import library_of, recorded_hash
+from workflow.commands import call
 from workflow.run.chapter import cpu, label, places_of
 from workflow.run.notebook import one_line, time_limit
 from workflow.run.snakemake import LOCK, alone, carry_out
@@ -146,7 +146,6 @@ def run_tests(command):
 
 def main():
     """Measure the chapters that NAME means, as the variables of make say; return the exit status."""
-    make_env.check()
     asked = os.environ.get("NAME", "").split()
     wanted = chapters() if asked == ["all"] else [find(name) for name in asked or [""]]
     missing = {name: why for name in SETTINGS if (why := lacking(name))}
@@ -168,9 +167,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        if sys.argv[1:2] == ["--tests"]:
-            sys.exit(run_tests(sys.argv[2:]))
-        sys.exit(main())
-    except BookError as error:
-        sys.exit(str(error))
+    call(run_tests, sys.argv[2:]) if sys.argv[1:2] == ["--tests"] else call(main)

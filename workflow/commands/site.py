@@ -10,7 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from workflow.book.catalogue import PART_PAGE, BookError, pages
+from workflow.book.catalogue import PART_PAGE, pages
+from workflow.commands import call
 from workflow.site import check, downloads
 from workflow.site.jupyter_book import jupyter_book
 from workflow.site.stage import executed, stage
@@ -37,7 +38,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BookError as error:
-        sys.exit(str(error))
+    call(main)

@@ -18,8 +18,9 @@ from lib.ledger import HELD
 from workflow.book import fresh_seeds, make_env, parameters
 from workflow.book.catalogue import BookError, chapters, find, read, write_whole, yaml_of
 from workflow.book.dependencies import recorded_hash
+from workflow.commands import call
 from workflow.run.chapter import fit, label, places_of
-from workflow.run.notebook import FULL, time_limit
+from workflow.run.notebook import time_limit
 from workflow.run.snakemake import INTERRUPTED, alone, carry_out
 
 LOCK = Path(".snakemake/one-sweep-at-a-time")
@@ -195,7 +196,6 @@ def sweep(planned):
 
 def main():
     """Sweep as the variables of make say; return the exit status."""
-    make_env.check()
     asked = {name: os.environ.get(name, "") for name in ("NAME", "SEEDS", "PARAMETERS", "RECORD")}
     seeds = seeds_of(asked["SEEDS"])
     planned = plan(asked["NAME"], seeds, sets_of(asked["PARAMETERS"]))
@@ -220,11 +220,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except BookError as error:
-        sys.exit(str(error))
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
-        sys.exit(f"{error.strerror.lower()} at {error.filename or 'build'}: make room and run it again")
+    call(main)

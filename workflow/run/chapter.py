@@ -54,7 +54,7 @@ def run(chapter, asked, folder, stderr=None):
     execute(chapter, plain, done, changed, stderr)
     rows = rows_of(tidy(done, chapter))
     if not rows:
-        raise BookError("it leaves no claims: end it with lib.ledger.verdict(...) of a source's claims and controls")
+        raise BookError("it leaves no claims: end it with lib.ledger.verdict(...) of a source's claims")
     return {
         "chapter": chapter,
         "seconds": round(time.monotonic() - started, 1),

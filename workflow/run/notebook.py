@@ -1,6 +1,5 @@
 """Run a notebook with papermill, so that a failure is one line: which cell, where it stands in the source, and why."""
 
-import errno
 import io
 import json
 import logging
@@ -20,11 +19,10 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
-from workflow.book.catalogue import BookError, header, source
+from workflow.book.catalogue import FULL, BookError, header, source
 from workflow.book.make_env import is_time
 
 TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… or `timeout:` in the chapter's header change it
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 # Run by IPython as the kernel starts: what the library logs goes to the runner, and nothing of it into the notebook.
 STARTUP = """
@@ -52,6 +50,7 @@ c.InlineBackend.print_figure_kwargs = {"bbox_inches": None, "metadata": {"Date":
 # numba needs no such word: without fastmath its code rounds alike whatever processor it is compiled for (tested).
 INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
 END = b"\0\n"
+OPTIONS = {"kernel_name": "python3", "progress_bar": False, "iopub_timeout": 60, "shutdown_kernel": "immediate"}
 PAUSE = 10  # seconds between two lines of progress
 
 
@@ -77,19 +76,9 @@ def execute(chapter, plain, done, values, stderr=None):
         config.KernelManager.transport, config.KernelManager.ip = "ipc", os.path.join(private, "k")
         try:
             with progress_of(chapter, private):
-                papermill.execute_notebook(
-                    str(plain),
-                    str(done),
-                    parameters=values,
-                    kernel_name="python3",
-                    progress_bar=False,
-                    stderr_file=stderr,
-                    config=config,
-                    timeout_func=left,
-                    on_cell_execute=lambda cell, cell_index: running.update(cell=cell),
-                    iopub_timeout=60,
-                    shutdown_kernel="immediate",
-                )
+                seen = {"timeout_func": left, "on_cell_execute": lambda cell, cell_index: running.update(cell=cell)}
+                asked = {"parameters": values, "stderr_file": stderr, "config": config} | seen
+                papermill.execute_notebook(str(plain), str(done), **asked, **OPTIONS)
             return
         except PapermillExecutionError as error:
             kind, (place, problem) = BookError, raised(chapter, done, error)
@@ -99,11 +88,8 @@ def execute(chapter, plain, done, values, stderr=None):
         except CellTimeoutError as error:
             kind = CutOff
             place = where(chapter, running["cell"]["id"])
-            problem = (
-                f"the chapter was still running after {limit:g} s"
-                if time.monotonic() > running["deadline"] - 1
-                else error
-            )
+            late = time.monotonic() > running["deadline"] - 1
+            problem = f"the chapter was still running after {limit:g} s" if late else error
         except Exception as error:
             if getattr(error, "errno", None) in FULL:
                 raise

@@ -13,22 +13,11 @@ FILE_NAME = re.compile(r"\S+\.(png|svg|jpe?g|gif|webp)", re.IGNORECASE)
 DRAWING = re.compile(r'(<svg [^>]*class="drawing"[^>]*>)(.*?)</svg>', re.DOTALL)
 ADDRESS = re.compile(r"""\s(?:href|src)="\s*((?:https?:)?//[^"]*)""", re.IGNORECASE)
 # What a browser fetches by itself. A link that a reader may follow is not among these.
-LOADED = [
-    ("script", "src"),
-    ("img", "src"),
-    ("img", "srcset"),
-    ("iframe", "src"),
-    ("source", "src"),
-    ("source", "srcset"),
-    ("video", "src"),
-    ("video", "poster"),
-    ("audio", "src"),
-    ("embed", "src"),
-    ("object", "data"),
-    ("image", "href"),
-    ("use", "href"),
-    ("link", "href"),
-]
+LOADED = {
+    "script": ("src",), "img": ("src", "srcset"), "iframe": ("src",), "source": ("src", "srcset"), "link": ("href",),
+    "video": ("src", "poster"), "audio": ("src",), "embed": ("src",), "object": ("data",), "image": ("href",),
+    "use": ("href",),
+}  # fmt: skip
 NOT_LOADED = {"canonical", "author", "license", "next", "prev", "search", "index", "help", "alternate"}
 
 
@@ -52,8 +41,8 @@ def faults(html, staged, pages):
         for path, of_page in zip(paths, pool.map(faults_of, paths), strict=True):
             found += [f"{path.relative_to(html)}: {fault}" for fault in of_page]
     for path in sorted(html.rglob("*.css")):
-        loaded = CSS_EXTERNAL.findall(path.read_text("utf-8", errors="replace"))
-        found += [f"{path.relative_to(html)}: loads {address}" for address in loaded]
+        addresses = CSS_EXTERNAL.findall(path.read_text("utf-8", errors="replace"))
+        found += [f"{path.relative_to(html)}: loads {address}" for address in addresses]
     return found
 
 
@@ -74,21 +63,28 @@ def page_faults(text):
     inside = " ".join(match[2] for match in DRAWING.finditer(text))  # most of a page, and nothing to take apart
     found = [f"a drawing loads {address}" for one in (ADDRESS, CSS_EXTERNAL) for address in one.findall(inside)]
     soup = BeautifulSoup(DRAWING.sub(r"\1</svg>", text), "html.parser")
-    tags = {}
-    for tag in soup.find_all(True):
-        tags.setdefault(tag.name, []).append(tag)
-    for name, attribute in LOADED:
-        for tag in tags.get(name, []):
-            if name == "link" and NOT_LOADED.intersection(tag.get("rel", [])):
-                continue
+    return found + loaded(soup) + faults_of_figures(soup)
+
+
+def loaded(soup):
+    """Return a line for each thing that a browser would fetch from another machine."""
+    found = []
+    for tag in soup.find_all(list(LOADED)):
+        if tag.name == "link" and NOT_LOADED.intersection(tag.get("rel", [])):
+            continue
+        for attribute in LOADED[tag.name]:
             address = tag.get(attribute, "")
             addresses = address.split(",") if attribute == "srcset" else [address]
-            found += [f"<{name}> loads {address.strip()}" for address in addresses if EXTERNAL.match(address)]
-    styles = [tag.get_text() for tag in tags.get("style", [])]
-    styles += [tag["style"] for alike in tags.values() for tag in alike if tag.get("style")]
-    found += [f"a style loads {address}" for style in styles for address in CSS_EXTERNAL.findall(style)]
-    images = [image for image in tags.get("img", []) if image.find_parent(["article", "main"])]
-    drawings = [drawing for drawing in tags.get("svg", []) if "drawing" in drawing.get("class", [])]
+            found += [f"<{tag.name}> loads {address.strip()}" for address in addresses if EXTERNAL.match(address)]
+    styles = [tag.get_text() for tag in soup.find_all("style")] + [tag["style"] for tag in soup.find_all(style=True)]
+    return found + [f"a style loads {address}" for style in styles for address in CSS_EXTERNAL.findall(style)]
+
+
+def faults_of_figures(soup):
+    """Return a line for each image or drawing without alt text, and each figure of a cell without a caption."""
+    found = []
+    images = [image for image in soup.find_all("img") if image.find_parent(["article", "main"])]
+    drawings = soup.find_all("svg", class_="drawing")
     for image in images:
         alt = image.get("alt", "").strip()
         if not alt or FILE_NAME.fullmatch(alt) or Path(alt).name == Path(image.get("src", "")).name:

@@ -56,7 +56,7 @@ def edition():
 
 
 def recorded_rows(path):
-    """Return the claims and controls of a recorded run as a table, and where the numbers are from."""
+    """Return the rows of a recorded run that have a verdict as a table, and where the numbers are from."""
     run = recorded.read(path)
     said = [row for row in run["rows"] if row["verdict"]]
     lines = [(signed(row["verdict"]), escaped(row["statement"]), numbers(row)) for row in said]

@@ -1,4 +1,4 @@
-"""The page on speed: what ``make bench RECORD=1`` wrote."""
+"""Write the page on speed from what ``make bench RECORD=1`` measured."""
 
 from pathlib import Path
 

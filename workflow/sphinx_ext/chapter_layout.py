@@ -1,4 +1,4 @@
-"""Sphinx extension: the page of a chapter as a reader has it, the answer first and the code folded.
+"""Lay out the page of a chapter: verdicts under its title, its code folded, numbers by page. An extension of Sphinx.
 
 What stands in the sources is said in CONTRIBUTING.md, *Add a chapter*. Of it this makes chips of verdicts under the
 title, one fold around the experiment, named bars over the code of figures and tables, numbers that begin anew on
@@ -80,15 +80,15 @@ def _chip(address, text, verdict="", more=""):
     return f'<li><a{name} href="{address}"{more}>{html.escape(text)}</a></li>'
 
 
-def dress(app, page, text):
-    """Tag the cells of a notebook by what they do: name the bars over code that draws, take away what only glues."""
+def tag_cells(app, page, text):
+    """Tag cells by what they do: code that draws gets a bar with a name, code that only glues is hidden."""
     if not app.env.doc2path(page).endswith(".ipynb"):
         return
     notebook = json.loads(text[0])
     figures = numbered_figures(notebook["cells"])
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
-            _dress(cell, figures)
+            _tag(cell, figures)
     text[0] = json.dumps(notebook)
 
 
@@ -103,7 +103,7 @@ def numbered_figures(cells):
     return {name: number for number, name in enumerate(names, 1)}
 
 
-def _dress(cell, figures):
+def _tag(cell, figures):
     made = presents("".join(cell["source"]))
     tags, own = cell["metadata"].setdefault("tags", []), cell["metadata"].setdefault("mystnb", {})
     if made == "tell":
@@ -132,7 +132,7 @@ def close_fold(translator, node):
     translator.body.append("</details>\n")
 
 
-def shape(app, doctree):
+def lay_out(app, doctree):
     """Put verdicts under the title, fold the experiment, and give boxes their own titles."""
     if noted := about(app.env):
         put_verdicts(doctree, noted, app.env.docname)
@@ -231,8 +231,8 @@ def setup(app):
     app.add_directive("findings", Findings)
     app.add_node(Fold, html=(open_fold, close_fold))
     app.add_post_transform(NameReferences)
-    app.connect("source-read", dress)
-    app.connect("doctree-read", shape)
+    app.connect("source-read", tag_cells)
+    app.connect("doctree-read", lay_out)
     app.connect("env-get-updated", put_back_numbers, priority=100)
     app.connect("env-get-updated", renumber, priority=900)
     app.connect("html-page-context", drop_live_code, priority=900)

@@ -1,4 +1,4 @@
-"""Sphinx extension: the first use of a term of ``book/glossary.yml`` on a chapter's page opens what it means.
+"""Explain terms of ``book/glossary.yml`` where a chapter first uses them. An extension of Sphinx.
 
 By hovering, by tapping and by keyboard; on paper the terms of a page stand at its end.
 """

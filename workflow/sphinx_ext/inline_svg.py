@@ -1,4 +1,4 @@
-"""Sphinx extension: figures stand in the page as vectors, in the page's own colours, light and dark.
+"""Put figures into the page as SVG, in the colours of its theme, light and dark. An extension of Sphinx.
 
 A drawing of matplotlib is put into the HTML itself, not behind an ``<img>``: only there does it follow the theme's
 switch in every browser and in print, and only there does its ink have the colour of the text around it. A notebook

@@ -1,4 +1,4 @@
-"""Sphinx extension: short names of chapters in references, powers of ten in numbers, signs tied to their formulas."""
+"""Set short names of chapters, powers of ten, and signs beside formulas. An extension of Sphinx."""
 
 import re
 

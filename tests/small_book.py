@@ -1,0 +1,107 @@
+"""A small book in a temporary folder, with the commands that a reader gives, for the tests of the workflow."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+HEADER = """---
+{extra}jupytext:
+  text_representation: {{extension: .md, format_name: myst}}
+kernelspec: {{display_name: Python 3, language: python, name: python3}}
+---
+
+# Chapter {name}
+
+```{{code-cell}} ipython3
+:tags: [parameters]
+
+seed: int = 3  # of nothing
+step: float = 0.5  # how far
+loss: str = "logistic"
+exact: bool = False
+```
+
+```{{code-cell}} ipython3
+import os, time
+from lib.ledger import source, verdict
+with open("runs.txt", "a") as file:
+    file.write("{name}\\n")
+{code}
+```
+
+```{{code-cell}} ipython3
+theorem_1 = source("2306.13596", "Theorem 1", "printed", set="after")
+verdict(theorem_1.claim("half", "The step is a half", step, "==", 0.5),
+        theorem_1.ablation("seed", "The seed is small", seed, "<=", 2, breaks="A seed of 2"))
+```
+"""
+STATEMENTS = """papers:
+  - {arxiv: "2306.13596", title: Some paper, short: Paper, items: [
+      {item: "Theorem 1", title: "A | b", kind: theorem, chapter: part/good},
+      {item: "Theorem 2", title: "Nobody's", kind: theorem}]}
+"""
+
+
+class Book:
+    """A small book in a temporary folder, and the commands that a reader gives."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "book/part").mkdir(parents=True)
+        (folder / "lib").mkdir()
+        for name in ("__init__", "alpha", "beta", "gamma", "unused"):
+            (folder / f"lib/{name}.py").write_text("from . import beta\n" if name == "alpha" else "")
+        for name in ("ledger", "_glue", "_verdicts"):
+            shutil.copy(ROOT / f"lib/{name}.py", folder / "lib")
+        (folder / "requirements.lock").write_text("nothing==1\n")
+        (folder / "book/statements.yml").write_text(STATEMENTS)
+        (folder / "book/intro.md").write_text("# Intro\n\n```{include} _generated/totals.md\n```\n")
+        self.names = []
+
+    def add(self, name, code="", extra=""):
+        """Write a chapter ``part/name`` and list it."""
+        (self.folder / f"book/part/{name}.md").write_text(HEADER.format(name=name, code=code, extra=extra))
+        if name not in self.names:
+            self.names.append(name)
+        files = "".join(f"  - file: book/part/{name}\n" for name in self.names)
+        (self.folder / "_toc.yml").write_text(f"format: jb-book\nroot: book/intro\nchapters:\n{files}")
+        return self
+
+    def command(self, *targets):
+        """Return the call that `make book` makes."""
+        return [sys.executable, "-m", "workflow.commands.build", *targets]
+
+    def build(self, target="build/ledger.json", parameters="", **env):
+        """Run the workflow; return the finished process."""
+        return self._run(self.command(target), {"JOBS": "4", "PARAMETERS": parameters} | env)
+
+    def script(self, name, *arguments, **env):
+        """Run one script of the workflow, as make does."""
+        return self._run([sys.executable, "-m", f"workflow.commands.{name}", *arguments], env)
+
+    def env(self, **more):
+        """Return the environment of a command: the folder's own library before that of this checkout."""
+        return os.environ | {"PYTHONPATH": f".{os.pathsep}{ROOT}"} | more
+
+    def _run(self, command, env):
+        return subprocess.run(
+            command, cwd=self.folder, env=self.env(**env), capture_output=True, text=True, timeout=240, check=False
+        )
+
+    def running(self):
+        """Return the chapters that began since the last call of `ran`, sorted."""
+        log = self.folder / "runs.txt"
+        return sorted(log.read_text().split()) if log.exists() else []
+
+    def ran(self):
+        """Return the same and begin anew."""
+        names = self.running()
+        (self.folder / "runs.txt").unlink(missing_ok=True)
+        return names
+
+    def has(self, path):
+        return (self.folder / path).exists()
