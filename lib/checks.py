@@ -17,6 +17,7 @@ from torch import Tensor
 
 FLOATS = (torch.float32, torch.float64)
 MATRIX_NORMS = ("spectral", "nuclear")
+SIGN_NORMS = ("signs", "inf-1")
 
 
 def tensor(name, value, *trailing, like=None):
@@ -262,12 +263,11 @@ def norm(value):
     return number("norm", value, lambda p: p >= 1, "an l_p norm has 1 <= p <= inf")
 
 
-def any_norm(value, shape=None, size=None):
+def any_norm(value, shape=None, size=None, names=MATRIX_NORMS):
     """Return p, or the name of a norm of matrices, whose shape (d, e) vectors of this size have to fit."""
-    if value not in MATRIX_NORMS:
-        return number(
-            "norm", value, lambda p: p >= 1, "an l_p norm has 1 <= p <= inf, a matrix spectral and nuclear too"
-        )
+    if value not in names:
+        remedy = f"an l_p norm has 1 <= p <= inf, a matrix {', '.join(names[:-1])} and {names[-1]} too"
+        return number("norm", value, lambda p: p >= 1, remedy)
     if shape is None or len(shape) != 2:
         raise ValueError(f"norm is {value!r}, shape {shape}: a prompt is no matrix; give the shape (d, e) of one")
     if size is not None and math.prod(shape) != size:

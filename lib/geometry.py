@@ -9,7 +9,7 @@ import math
 import numpy as np
 import torch
 
-from . import checks
+from . import _signs, checks
 
 # Gauss-Legendre for an integral over [0, 1] of a function that is analytic but for a pole or branch point at 2 or
 # beyond: the error falls like 5.8^-2n, and 20 nodes are enough for any p up to 40.
@@ -19,11 +19,17 @@ NODES, WEIGHTS = ((0.5 * part).tolist() for part in np.polynomial.legendre.legga
 def norm(vectors, norm=2.0, shape=None):
     """Norm along the last dimension, shape (...).
 
-    ``norm`` is p, between 1 and infinity; or "spectral" or "nuclear", of the matrix of this ``shape`` (d, e) whose rows
-    stand there one behind the other.
+    ``norm`` is p, between 1 and infinity; or, of the matrix of this ``shape`` (d, e) whose rows stand there one behind
+    the other, "spectral", "nuclear", "inf-1", which is the largest s^T W t over s and t of entries 1 and -1, or its
+    dual "signs": the least sum of ``|c_j|`` with W = sum_j c_j s_j t_j^T. The last two take d + e <= 14.
     """
     vectors = checks.floating("vectors", vectors)
-    if checks.any_norm(norm, shape, *vectors.shape[-1:]) in checks.MATRIX_NORMS:
+    known = (*checks.MATRIX_NORMS, *checks.SIGN_NORMS)
+    if checks.any_norm(norm, shape, *vectors.shape[-1:], names=known) in checks.SIGN_NORMS:
+        flat = vectors.reshape(-1, vectors.shape[-1]).double().cpu().numpy()
+        found = _signs.dual_norm(flat, shape) if norm == "inf-1" else [_signs.norm(one, shape) for one in flat]
+        return torch.as_tensor(np.asarray(found)).to(vectors).view(vectors.shape[:-1])
+    if norm in checks.MATRIX_NORMS:
         values = torch.linalg.svdvals(vectors.unflatten(-1, tuple(shape)))
         return values[..., 0] if norm == "spectral" else values.sum(-1)
     if norm in (1, 2, math.inf):
@@ -37,9 +43,10 @@ _length = norm  # where an argument is called norm
 
 
 def dual(norm):
-    """The norm that is dual: q with 1/p + 1/q = 1 for the l_p norm, 1 <= p <= inf; spectral and nuclear are a pair."""
-    if norm in checks.MATRIX_NORMS:
-        return checks.MATRIX_NORMS[1 - checks.MATRIX_NORMS.index(norm)]
+    """The norm that is dual: q with 1/p + 1/q = 1 for the l_p norm; spectral and nuclear, signs and inf-1 are pairs."""
+    for pair in (checks.MATRIX_NORMS, checks.SIGN_NORMS):
+        if norm in pair:
+            return pair[1 - pair.index(norm)]
     return math.inf if checks.norm(norm) == 1 else 1.0 if norm == math.inf else norm / (norm - 1)
 
 

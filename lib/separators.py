@@ -25,7 +25,8 @@ TINIEST = 1e-300  # size of rows below which they are not made larger: the power
 ROUNDING = 1e-15  # a gap below which nothing is known
 LARGEST_GAP = 1e-6  # that is let pass; ten decades above what is common
 CLARABEL = 1e-6  # part of the lengths of rows that a certificate of cvxpy's may leave
-LARGEST_MATRIX_GAP = 1e-8  # of the spectral and nuclear norm; a hundred times what is common
+LARGEST_MATRIX_GAP = 1e-8  # of the norms of matrices; a hundred times what is common
+NORMS = (*checks.MATRIX_NORMS, "signs")
 
 
 class InfeasibleError(ValueError):
@@ -84,7 +85,7 @@ def att_svm(problem, selected=None, norm=2.0, infeasible="raise"):
         A problem, or the difference rows themselves.
     selected : array_like of int, shape (..., n)
         The chosen token of each input; that with the highest score when left out. Not with difference rows.
-    norm : float, "spectral" or "nuclear"
+    norm : float, "spectral", "nuclear" or "signs"
         1 <= p <= inf; that of the matrix W for a problem with queries.
     infeasible : {"raise", "mark"}
         What becomes of those of the batch that have no solution: an error, or ``feasible`` is False.
@@ -114,7 +115,7 @@ def att_svm(problem, selected=None, norm=2.0, infeasible="raise"):
     if isinstance(problem, Problem):
         if problem.queries is not None:
             shape = problem.keys.shape[-1], problem.queries.shape[-1]
-        checks.any_norm(norm, shape)
+        checks.any_norm(norm, shape, names=NORMS)
         problem = difference_rows(problem, problem.seen(problem.scores).argmax(-1) if selected is None else selected)
     elif selected is not None:
         raise ValueError(
@@ -230,15 +231,16 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     Parameters
     ----------
     rows : array_like, shape (..., m, D)
-    norm : float, "spectral" or "nuclear"
+    norm : float, "spectral", "nuclear" or "signs"
         1 <= p <= inf. At p = 1 and p = inf the solution need not be unique: it is a vertex of the set of solutions.
         Spectral and nuclear ones, which need not be unique either, are solved by Clarabel: a second for 16 x 16.
+        The norm "signs" (:func:`lib.geometry.norm`) is a linear program, for d + e <= 14.
     required : array_like, shape (..., m), optional
         Margin that each row must have, none below 0 and one above; all of them 1 when left out.
     shape : (int, int), optional
-        (d, e) of the matrix that theta lists row by row, for spectral and nuclear.
+        (d, e) of the matrix that theta lists row by row, for norms of matrices.
     largest_gap : float, optional
-        Relative gap of a solution that is let pass: 1e-6 when left out, 1e-8 for spectral and nuclear ones. Those of
+        Relative gap of a solution that is let pass: 1e-6 when left out, 1e-8 in norms of matrices. Those of
         hundreds of rows that are nearly alike need more.
 
     Returns
@@ -262,7 +264,7 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     [1.0, 0.5]
     """
     rows, required = _with_required(rows, required)
-    checks.any_norm(norm, shape, rows.shape[-1])
+    checks.any_norm(norm, shape, rows.shape[-1], NORMS)
     if largest_gap is not None:
         checks.positive("largest_gap", largest_gap)
     sizes = rows.abs().amax(-1)
@@ -415,7 +417,7 @@ def _certified(rows, required, theta, duals, certificate, norm, shape=None):
     bound = (duals * required).sum(-1) / geometry.norm(combined, geometry.dual(norm), shape)
     gap = 1 - bound / geometry.norm(theta, norm, shape)
     margin_error = torch.zeros_like(margins)
-    if norm not in (1, 2, math.inf, *checks.MATRIX_NORMS):
+    if norm not in (1, 2, math.inf, *NORMS):
         margin_error = torch.einsum("...md,...d->...m", rows.abs(), _entry_errors(theta, gap, norm))
     return Separator(theta, duals, margins, gap, feasible, certificate, margin_error)
 

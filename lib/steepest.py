@@ -1,4 +1,4 @@
-"""Define step rules for :mod:`lib.descent`: steepest descent in any norm, momentum, Adam, Muon, factored weights.
+"""Define step rules for :mod:`lib.descent`: steepest descent in any norm, memory, Adam, Muon, decay, factored weights.
 
 Everything that can underflow is a logarithm, so each rule is exact at any saturation of attention. Rules with memory
 have an empty one in each run; called by hand, without a run, they forget at step 0 and take steps in their order.
@@ -179,6 +179,28 @@ def adam(step_size, betas=(0.9, 0.999), epsilon=1e-8, corrected=True):
         return -step_size.to(theta)[..., None] * sign * ratio
 
     return _remembering(lambda: partial(rule, {}))
+
+
+def weight_decay(rule, amount):
+    """Give a rule decoupled weight decay: from its step at theta, subtract ``amount`` theta.
+
+    AdamW with :func:`adam`; ``amount`` is the step size times the coefficient of the decay.
+
+    Parameters
+    ----------
+    rule : callable
+    amount : float or Tensor of batch shape
+        Above zero.
+    """
+    checks.rule(rule)
+    amount = checks.positive("amount", amount)
+    own = fresh(rule)
+
+    def decayed(grad, theta, k):
+        return own(grad, theta, k) - amount.to(theta)[..., None] * theta
+
+    decayed.fresh = partial(weight_decay, rule, amount)
+    return decayed
 
 
 def factored_run(problem, loss, keys, queries, rule, iterations, record=None):

@@ -3,6 +3,8 @@
 Each is imported when it is first called: numba takes as long to import as a fifth of torch, cvxpy longer.
 """
 
+from functools import partial
+
 import torch
 
 from .. import geometry
@@ -23,9 +25,10 @@ def shortest_in_norm(rows, required, start, duals, norm, shape=None):
     the caller certifies it.
     """
     if isinstance(norm, str):
-        from .matrix import least_matrix
+        from .matrix import least_matrix, least_signs
 
-        solved = [least_matrix(*one, norm, shape) for one in zip(rows, required, start, strict=True)]
+        solve = least_signs if norm == "signs" else partial(least_matrix, norm=norm)
+        solved = [solve(*one, shape=shape) for one in zip(rows, required, start, strict=True)]
         theta, duals = (torch.stack(part) for part in zip(*solved, strict=True))
         combined = torch.einsum("bmd,bm->bd", rows, duals)
     else:

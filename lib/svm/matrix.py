@@ -1,8 +1,10 @@
-"""Solve ``min |W|`` s.t. D vec(W) >= b in the spectral or nuclear norm, stated in cvxpy."""
+"""Solve ``min |W|`` s.t. D vec(W) >= b in the spectral or nuclear norm, stated in cvxpy, or in that of signs."""
 
 import warnings
 
 import torch
+
+from .. import _signs
 
 TOLERANCE = 1e-11  # asked of Clarabel, which may say that it was not reached: the certified gap judges
 
@@ -26,3 +28,10 @@ def least_matrix(rows, required, start, norm, shape):
     if problem.status not in ("optimal", "optimal_inaccurate"):
         raise RuntimeError(f"cvxpy ended with status {problem.status!r}: rescale the rows")
     return length * torch.as_tensor(matrix.value).flatten(), torch.as_tensor(separated.dual_value).clamp(min=0)
+
+
+def least_signs(rows, required, start, shape):
+    """Return the same for the norm "signs"."""
+    length = torch.linalg.vector_norm(start)
+    theta, duals = _signs.shortest((length * rows).numpy(), required.numpy(), shape)
+    return length * torch.as_tensor(theta), torch.as_tensor(duals).clamp(min=0)

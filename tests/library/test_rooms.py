@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FLOORS = [
-    "checks", "_compiled", "losses", "geometry", "_rows", "problem", "span", "logspace", "kernels",
+    "checks", "_signs", "_compiled", "losses", "geometry", "_rows", "problem", "span", "logspace", "kernels",
     "svm", "separators", "factored", "selection", "descent", "steepest",
     "flow", "paths", "joint", "joint_paths", "published", "_sentences", "datasets", "archives", "networks",
     "intervals", "_glue", "_verdicts", "ledger", "figures", "weights", "layers", "files", "examination",
@@ -16,7 +16,17 @@ FLOORS = [
 KERNELS = [
     "llvm", "elementary", "losses", "arrays", "trial", "lanes", "descent", "joint", "plane", "reader",
 ]  # fmt: skip
-PRIVATE = ("checks", "_compiled", "_rows", "kernels", "svm", "_sentences", "_glue", "_verdicts")  # without a page
+PRIVATE = (
+    "checks",
+    "_signs",
+    "_compiled",
+    "_rows",
+    "kernels",
+    "svm",
+    "_sentences",
+    "_glue",
+    "_verdicts",
+)  # without a page
 FILES = sorted(
     path.relative_to(ROOT / "lib") for path in (ROOT / "lib").rglob("*.py") if path != ROOT / "lib/__init__.py"
 )

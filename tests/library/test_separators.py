@@ -1,5 +1,6 @@
 """Hard-margin SVMs: closed forms, certificates, and cvxpy as the second opinion."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from problems import random_problem, seeded, seeds
 from scipy.optimize import linprog
 
-from lib import separators, svm
+from lib import separators, steepest, svm
 from lib.datasets import figure_1, figure_3
 from lib.geometry import norm
 from lib.problem import Problem, difference_rows, from_tokens
@@ -828,3 +829,42 @@ def test_matrix_norms_refuse_what_is_no_matrix():
         att_svm(problem, norm="operator")
     with pytest.raises(ValueError, match=r"shape is \(2, 2\), vectors have 3 entries"):
         hard_margin([[1.0, 0.0, 0.0]], "nuclear", shape=(2, 2))
+
+
+# --- the norm of sign matrices
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (4, 2)])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_norm_of_signs_by_its_gap_and_another_statement(shape, seed):
+    size = math.prod(shape)
+    rows = torch.randn(6, size, generator=seeded(seed), dtype=torch.float64)
+    separator = hard_margin(rows, "signs", shape=shape)
+    assert separator.gap.abs() < 1e-8
+    assert separator.margins.min() == pytest.approx(1)
+    assert (separator.duals >= 0).all()
+    # the dual: the largest sum of weights u whose combination G has no s with |G^T s|_1 above 1
+    signs = np.array(list(itertools.product([1.0, -1.0], repeat=shape[0])))
+    weights = cvxpy.Variable(6, nonneg=True)
+    combined = cvxpy.reshape(rows.numpy().T @ weights, shape, order="C")
+    stated = [cvxpy.norm1(combined.T @ sign) <= 1 for sign in signs]
+    best = cvxpy.Problem(cvxpy.Maximize(cvxpy.sum(weights)), stated).solve(solver=cvxpy.CLARABEL)
+    assert norm(separator.theta, "signs", shape).item() == pytest.approx(best, rel=1e-7)
+
+
+def test_the_norm_of_signs_is_dual_to_the_largest_form_of_signs():
+    first, second = torch.randn(2, 5, 12, generator=seeded(0), dtype=torch.float64)
+    bound = norm(first, "signs", (3, 4)) * norm(second, "inf-1", (3, 4))
+    assert ((first * second).sum(-1) <= bound * (1 + 1e-9)).all()
+    assert (norm(first, math.inf) <= norm(first, "signs", (3, 4)) * (1 + 1e-9)).all()
+    one = torch.tensor([1.0, -1.0, -1.0, 1.0, 1.0, -1.0]).double()
+    assert norm(3 * one, "signs", (3, 2)).item() == pytest.approx(3)  # a sign matrix itself
+    assert norm(torch.eye(2).flatten().double(), "signs", (2, 2)).item() == pytest.approx(1)
+    assert norm(torch.eye(2).flatten().double(), "inf-1", (2, 2)).item() == pytest.approx(2)
+
+
+def test_too_many_signs_are_refused():
+    with pytest.raises(ValueError, match=r"shape is \(8, 8\): sign matrices are listed up to d \+ e = 14 only"):
+        hard_margin(torch.ones(1, 64).double(), "signs", shape=(8, 8))
+    with pytest.raises(ValueError, match="norm is 'signs': an l_p norm"):
+        steepest.steepest(1.0, "signs", (2, 2))

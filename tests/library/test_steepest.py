@@ -106,6 +106,16 @@ def test_muon_with_the_exact_factor_is_spectral_descent():
     assert 0 < (published - exact).abs().max() < 0.05
 
 
+def test_decay_is_decoupled_and_ends_on_the_ball():
+    rule = steepest.weight_decay(steepest.steepest(0.1, math.inf), 0.05)
+    torch.testing.assert_close(
+        rule(grad([3.0, -4.0]), torch.tensor([1.0, 2.0]).double(), 0), torch.tensor([-0.15, 0.0]).double()
+    )
+    problem = random_problem(0, n=1, T=3, d=4)
+    end = run(problem, losses.logistic, torch.zeros(4), rule, 400).theta[-1]
+    assert end.abs().max() <= 0.1 / 0.05 * (1 + 1e-9)
+
+
 def test_factored_descent_by_the_chain_rule():
     problem = with_queries()
     keys, queries = (torch.randn(size, 2, generator=seeded(size), dtype=torch.float64) for size in (3, 2))
@@ -136,6 +146,7 @@ def own_rule_with_memory(memory=None):
 WITH_MEMORY = {
     "adam": lambda: steepest.adam(0.1),
     "momentum": lambda: steepest.momentum(constant(0.1), 0.9),
+    "decay": lambda: steepest.weight_decay(steepest.adam(0.1), 0.01),
     "of Adam": lambda: steepest.momentum(steepest.adam(0.1), 0.9),
     "decaying": lambda: decaying(steepest.adam(0.1), 0.5),
     "muon": lambda: steepest.muon(0.1, (2, 1)),
