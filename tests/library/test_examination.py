@@ -7,9 +7,8 @@ import pytest
 import torch
 from problems import random_problem, random_theta, refuses, seeded
 
-from lib import examination
-from lib.examination import examine
 from lib.geometry import norm, one_minus_cosine
+from lib.models import examination, examine
 from lib.problem import Problem, difference_rows
 from lib.selection import locally_optimal, locally_optimal_selections, optimal_tokens, selected_tokens, settled
 from lib.separators import att_svm, hard_margin

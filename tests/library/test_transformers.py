@@ -8,9 +8,7 @@ import pytest
 import torch
 from problems import refuses
 
-from lib.files import file_problem, layer_prefixes
-from lib.layers import head_problem, record
-from lib.weights import state_weights
+from lib.models import file_problem, head_problem, layer_prefixes, record, state_weights
 
 transformers = pytest.importorskip("transformers", minversion="5.0")
 

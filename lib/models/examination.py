@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from . import checks
-from .descent import normalised, run
-from .factored import factored_separator
-from .geometry import norm, one_minus_cosine
-from .losses import logistic
-from .problem import Problem, check_selected, difference_rows, other_tokens
-from .selection import (
+from .. import checks
+from ..descent import normalised, run
+from ..factored import factored_separator
+from ..geometry import norm, one_minus_cosine
+from ..losses import logistic
+from ..problem import Problem, check_selected, difference_rows, other_tokens
+from ..selection import (
     locally_optimal,
     locally_optimal_selections,
     selected_tokens,
@@ -26,9 +26,9 @@ from .selection import (
     svm_neighbours,
     token_margins,
 )
-from .separators import Separator, hard_margin
-from .span import from_span, in_span, span_coordinates
-from .svm.conflict import irreducible
+from ..separators import Separator, hard_margin
+from ..span import from_span, in_span, span_coordinates
+from ..svm.conflict import irreducible
 
 STEPS_A_LENGTH = 50  # of descent, in which it goes as far as theta is long
 MOST_WORK = 2**36  # (rows) x (their size)^2 up to which rows are formed, and separators are exact: half a minute
@@ -137,7 +137,7 @@ class Examination:
         -------
         matplotlib.figure.Figure
         """
-        from .figures import margins  # slow to import
+        from ..figures import margins  # slow to import
 
         worse = "undecided" if self.locally_optimal is None else "outscored"
         kinds = [worse if any(row) else "lasting" for row in self.outscored.tolist()]
@@ -207,7 +207,7 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     Parameters
     ----------
     problem : lib.problem.Problem
-        Without leading dimensions, for example one of :mod:`lib.layers`.
+        Without leading dimensions, for example one of :mod:`lib.models`.
     theta : array_like, shape (parameter_size,)
     selected : array_like of int, shape (n,), optional
         Another choice, such as ``optimal_tokens(problem)``. Today's has a separator, since theta separates it; another

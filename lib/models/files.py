@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from . import checks
+from .. import checks
 from .layers import head_problem
 from .weights import LAYOUTS, state_weights
 
@@ -42,7 +42,7 @@ PLAIN = {
 }  # fmt: skip
 WINDOWS = ("sliding_window", "attention_window", "window_size")
 KINDS = ("roformer", "nystromformer", "yoso", "mra", "canine")  # whose layers have the names of BERT, and other logits
-RECORD = "which changes its logits, or what it sees: record logits, and use lib.layers.recorded_problem"
+RECORD = "which changes its logits, or what it sees: record logits, and use lib.models.recorded_problem"
 
 
 class Safetensors(Mapping):
@@ -150,7 +150,7 @@ def read_state(path):
 def read_tokens(path):
     """What a head is examined on, from an npz: ``tokens``, ``labels`` and ``readout``, and what else there may be.
 
-    As :func:`lib.layers.head_problem` takes them: ``query`` and ``mask``, ``queries`` of cross-attention, and
+    As :func:`lib.models.head_problem` takes them: ``query`` and ``mask``, ``queries`` of cross-attention, and
     ``attention``, with which that of the head is compared.
 
     Returns
@@ -197,13 +197,13 @@ def layer_prefixes(state):
         near = {one: None for name in wanted for one in difflib.get_close_matches(name, list(state), 2, 0.3)}
         raise ValueError(
             f"no layer of a known convention is there, the nearest names are {_listed(near or state)}: see"
-            " lib.weights.state_weights for names of your own"
+            " lib.models.state_weights for names of your own"
         )
     return sorted(found, key=found.get)
 
 
 def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""):
-    """One head of a layer in a file as a problem, on tokens in an npz: :func:`lib.layers.head_problem` from files.
+    """One head of a layer in a file as a problem, on tokens in an npz: :func:`lib.models.head_problem` from files.
 
     What ``config.json`` beside the file, and the names of its tensors, say of the logits is heeded or refused: rotary
     and relative positions, norms of queries and keys, other scales, windows shorter than the inputs.
@@ -225,12 +225,12 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
 
     Returns
     -------
-    lib.layers.Head
+    lib.models.Head
 
     Raises
     ------
     ValueError
-        As :func:`read_state`, :func:`read_tokens` and :func:`lib.layers.head_problem`, if there is no such layer or
+        As :func:`read_state`, :func:`read_tokens` and :func:`lib.models.head_problem`, if there is no such layer or
         several stacks have one, and if its logits are others than those of products of queries and keys.
 
     Examples
@@ -254,7 +254,7 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
     if start + "o_proj.weight" in state and "attention" not in data and not any("pos" in name for name in state):
         raise ValueError(
             f"{path} has layers named as those of Llama, and no positions, so that they are taken for rotary: record"
-            " logits, and use lib.layers.recorded_problem; or give attention, if they are not"
+            " logits, and use lib.models.recorded_problem; or give attention, if they are not"
         )
     if re.search(r"encoder_attn|multihead_attn|cross_?att", start) and "queries" not in data:
         raise ValueError(f"{start} is cross-attention, whose queries are no tokens of {tokens}: give queries there")
