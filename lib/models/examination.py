@@ -178,7 +178,8 @@ class Examination:
     def _distance(self):
         nearest, token = self.distances.argmin(), self.takers
         if self.distances[nearest] < 0:
-            return f"In {int((self.distances < 0).sum())} inputs another token has the largest logit."
+            below = int((self.distances < 0).sum())
+            return f"In {below} of {len(token)} inputs another token has the largest logit."
         return (
             f"A change of W by {self.distances[nearest]:.2%} turns input {nearest} to token {token[nearest]}; half of"
             f" the inputs need {self.distances.median():.2%} or more."

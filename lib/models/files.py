@@ -3,7 +3,6 @@
 A state dict that was pickled is read by torch's own list of harmless types; objects in an npz are refused.
 """
 
-import difflib
 import json
 import math
 import os
@@ -20,7 +19,7 @@ import torch
 
 from .. import checks
 from .layers import head_problem
-from .weights import LAYOUTS, state_weights
+from .weights import layer_names, listed, state_weights
 
 TYPES = {  # of safetensors
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
@@ -164,7 +163,7 @@ def read_tokens(path):
     """
     found = _arrays(_there(path))
     if missing := [name for name in NEEDED if name not in found]:
-        raise ValueError(f"{path} has no {missing[0]}, but {_listed(found)}: give {', '.join(NEEDED)}")
+        raise ValueError(f"{path} has no {missing[0]}, but {listed(found)}: give {', '.join(NEEDED)}")
     if unknown := [name for name in found if name not in NEEDED + OPTIONAL]:
         raise ValueError(f"{path} has {unknown[0]}, which is not known: give {', '.join(NEEDED + OPTIONAL)}")
     return found
@@ -184,22 +183,7 @@ def layer_prefixes(state):
     >>> layer_prefixes(state)
     ['h.2.', 'h.10.']
     """
-    found = {}
-    for parts in LAYOUTS.values():
-        first, *others = [name for part, name in parts.items() if not part.endswith("bias")]
-        for name in state:
-            if name.endswith(first):
-                before = name.removesuffix(first)
-                if (not before or before[-1] == ".") and all(before + other in state for other in others):
-                    found[before] = [int(word) for word in re.findall(r"\d+", before)], before
-    if not found:
-        wanted = [parts.get("query", parts.get("qkv")) for parts in LAYOUTS.values()]
-        near = {one: None for name in wanted for one in difflib.get_close_matches(name, list(state), 2, 0.3)}
-        raise ValueError(
-            f"no layer of a known convention is there, the nearest names are {_listed(near or state)}: see"
-            " lib.models.state_weights for names of your own"
-        )
-    return sorted(found, key=found.get)
+    return list(layer_names(state))
 
 
 def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""):
@@ -247,7 +231,7 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
     state, data = read_state(path), read_tokens(tokens)
     prefixes = _stack(layer_prefixes(state), prefix, path)
     if checks.whole("layer", layer, 0) >= len(prefixes):
-        raise ValueError(f"layer is {layer}: {path} has {len(prefixes)}, {_listed(prefixes)}")
+        raise ValueError(f"layer is {layer}: {path} has {len(prefixes)}, {listed(prefixes)}")
     start, length = prefixes[layer], data["tokens"].shape[1] if data["tokens"].ndim > 1 else 0
     settings = _settings(path, start)
     _check_settings(settings, length)
@@ -270,8 +254,8 @@ def _stack(prefixes, wanted, path):
     stems = {one: re.sub(r"\d+", "*", one) for one in prefixes}
     found = [one for one, stem in stems.items() if one.startswith(wanted) or stem.startswith(wanted)]
     if len({stems[one] for one in found}) != 1:
-        listed = _listed(dict.fromkeys(stems.values()))
-        raise ValueError(f"prefix is {wanted!r}: {path} has the stacks of layers {listed}, give one of them")
+        stacks = listed(dict.fromkeys(stems.values()))
+        raise ValueError(f"prefix is {wanted!r}: {path} has the stacks of layers {stacks}, give one of them")
     return found
 
 
@@ -384,8 +368,3 @@ def _named(error):
     """What a pickle asked for, in few words."""
     asked = re.search(r"GLOBAL\s+(\S+)", str(error))
     return asked[1].rstrip(",.:") if asked else type(error).__name__
-
-
-def _listed(names, most=6):
-    names = list(names)
-    return (", ".join(names[:most]) or "none") + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -11,27 +11,19 @@ from torch import Tensor, nn
 from .. import checks
 
 PARTS = ("query", "key", "value", "out")
-LAYOUTS = {  # names of the parts of a layer in a state dict, by who writes them so; a fused part has one name alone
-    "PyTorch": {"qkv": "in_proj_weight", "qkv_bias": "in_proj_bias", "out": "out_proj.weight"},
-    "PyTorch, separate sizes": {
-        "query": "q_proj_weight", "key": "k_proj_weight", "value": "v_proj_weight", "qkv_bias": "in_proj_bias",
-        "out": "out_proj.weight",
-    },
-    "BERT": {
-        "query": "attention.self.query.weight", "key": "attention.self.key.weight",
-        "value": "attention.self.value.weight", "out": "attention.output.dense.weight",
-    },
-    "ViT": {
-        "query": "attention.attention.query.weight", "key": "attention.attention.key.weight",
-        "value": "attention.attention.value.weight", "out": "attention.output.dense.weight",
-    },
-    "GPT-2": {"qkv": "attn.c_attn.weight", "out": "attn.c_proj.weight"},
-    "timm": {"qkv": "attn.qkv.weight", "out": "attn.proj.weight"},
-    "projections": {
-        "query": "q_proj.weight", "key": "k_proj.weight", "value": "v_proj.weight", "out": "out_proj.weight",
-    },
-    "Llama": {"query": "q_proj.weight", "key": "k_proj.weight", "value": "v_proj.weight", "out": "o_proj.weight"},
-}  # fmt: skip
+LAYOUTS = {  # by who writes them so: what receives the tokens, its matrices (one where they are fused), the output's
+    "PyTorch": ("", "in_proj_weight", "out_proj.weight"),
+    "PyTorch, separate sizes": ("", "q_proj_weight k_proj_weight v_proj_weight", "out_proj.weight"),
+    "BERT": ("attention.self.", "query.weight key.weight value.weight", "attention.output.dense.weight"),
+    "ViT": ("attention.attention.", "query.weight key.weight value.weight", "attention.output.dense.weight"),
+    "GPT-2": ("attn.", "c_attn.weight", "attn.c_proj.weight"),
+    "timm": ("attn.", "qkv.weight", "attn.proj.weight"),
+    "Phi-3": ("", "qkv_proj.weight", "o_proj.weight"),
+    "projections": ("", "q_proj.weight k_proj.weight v_proj.weight", "out_proj.weight"),
+    "Llama": ("", "q_proj.weight k_proj.weight v_proj.weight", "o_proj.weight"),
+    "DistilBERT": ("", "q_lin.weight k_lin.weight v_lin.weight", "out_lin.weight"),
+    "T5": ("", "q.weight k.weight v.weight", "o.weight"),
+}
 TRANSPOSED = ("GPT-2",)  # whose matrices are (in, out)
 # Tensors that change logits wherever they stand: rotary and relative positions, norms of queries and keys.
 OTHERWISE = re.compile(
@@ -153,6 +145,42 @@ def state_weights(state, heads, prefix="", names=None, groups=None, scale=None):
     return Weights(*query, key, value, value_bias, out, out_bias, query[0].shape[1] ** -0.5 if scale is None else scale)
 
 
+def layer_names(state):
+    """Names of the parts of each attention layer of a known convention, and that convention, by what stands before.
+
+    In the order of their numbers; ValueError where there is none, with the names that come nearest.
+    """
+    found = {}
+    for layout, parts in _layouts().items():
+        first = next(iter(parts.values()))
+        for before in [name.removesuffix(first) for name in state if name.endswith(first)]:
+            if before[-1:] in ("", ".") and all(before + name in state for name in parts.values()):
+                found.setdefault(before, (layout, {part: before + name for part, name in parts.items()}))
+    if not found:
+        wanted = [next(iter(parts.values())) for parts in _layouts().values()]
+        near = {one: None for name in wanted for one in difflib.get_close_matches(name, list(state), 2, 0.3)}
+        raise ValueError(
+            f"no layer of a known convention is there, the nearest names are {listed(near or state)}: see"
+            " lib.models.state_weights for names of your own"
+        )
+    return dict(sorted(found.items(), key=lambda one: ([int(word) for word in re.findall(r"\d+", one[0])], one[0])))
+
+
+def _layouts():
+    """Names of the parts of a layer, by convention and part."""
+    for_parts = {1: ("qkv",), 3: PARTS[:3]}
+    return {
+        layout: {part: place + name for part, name in zip(for_parts[len(names)], names, strict=True)} | {"out": out}
+        for layout, (place, names, out) in ((key, (a, b.split(), c)) for key, (a, b, c) in LAYOUTS.items())
+    }
+
+
+def listed(names, most=6):
+    """The first of some names in a line."""
+    names = list(names)
+    return (", ".join(names[:most]) or "none") + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def _layout(state, prefix, names):
     """Name of the convention, and the full name of each part; ValueError with the nearest names if there is none."""
     if names is not None:
@@ -161,16 +189,16 @@ def _layout(state, prefix, names):
             raise ValueError(f"names have no {missing[0]}: give {', '.join(wanted)}")
         _check_names(state, [name for name in names.values() if name])
         return "named", dict(names)
-    for layout, parts in LAYOUTS.items():
+    for layout, parts in _layouts().items():
         for inner in ("", "self_attn.", "attn.", "attention.", "self_attention."):
             full = {part: prefix + inner + name for part, name in parts.items()}
-            if all(name in state for part, name in full.items() if not part.endswith("bias")):
+            if all(name in state for name in full.values()):
                 return layout, full
-    wanted = [prefix + name for parts in LAYOUTS.values() for name in (parts.get("query", parts.get("qkv")),)]
-    near = {near: None for name in wanted for near in difflib.get_close_matches(name, state, 2, 0.4)}
+    near = {near: None for parts in _layouts().values()
+            for near in difflib.get_close_matches(prefix + next(iter(parts.values())), state, 2, 0.4)}  # fmt: skip
     raise ValueError(
-        f"prefix {prefix!r} is followed by no convention that is known, the nearest names are"
-        f" {', '.join(list(near)[:6]) or ', '.join(list(state)[:6]) or 'none'}: give the prefix, or names"
+        f"prefix {prefix!r} is followed by no convention that is known, the nearest names are {listed(near or state)}:"
+        " give the prefix, or names"
     )
 
 
@@ -188,13 +216,18 @@ def _check_used(state, names):
     scope = "".join(os.path.commonprefix(list(names.values())).rpartition(".")[:2])  # noqa: RUF071  of names
     used |= {scope + name for name in HARMLESS}
     for name in state:
-        inside = "att" in scope and name.startswith(scope) and name not in used
+        inside = "att" in scope.lower() and name.startswith(scope) and name not in used
         found = OTHERWISE.search(name)  # in the layer, or where all layers share it
-        if inside or (found and scope.startswith("".join(name[: found.start()].rpartition(".")[:2]))):
+        if inside or (found and _stem(scope).startswith(_stem("".join(name[: found.start()].rpartition(".")[:2])))):
             raise ValueError(
                 f"the layer has {name}, which is not used here and may change its logits: record these, and use"
                 " recorded_problem; or if it changes nothing, give names"
             )
+
+
+def _stem(name):
+    """A name without its numbers: what one layer of a stack has, such as T5's table of biases, goes for all of them."""
+    return re.sub(r"\d+", "*", name)
 
 
 def _parts(state, names, transposed, heads, groups):
@@ -235,6 +268,8 @@ def _bias(state, names, part, weight):
 def _bias_name(names, part):
     """Name of the bias of a part, or None."""
     name = names.get(f"{part}_bias")
+    if part == "qkv" and names.get("query", "").endswith("q_proj_weight"):  # of torch, apart from its matrices
+        return names["query"].removesuffix("q_proj_weight") + "in_proj_bias"
     if name is None and (names.get(part) or "").endswith("weight"):
         return names[part].removesuffix("weight") + "bias"
     return name
