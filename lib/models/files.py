@@ -19,7 +19,7 @@ import torch
 
 from .. import checks
 from .layers import head_problem
-from .weights import layer_names, listed, state_weights
+from .weights import UNSCALED, layer_names, listed, state_weights
 
 TYPES = {  # of safetensors
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
@@ -128,7 +128,7 @@ def read_state(path):
     if path.suffix == ".safetensors":
         return Safetensors(path)
     if path.suffix == ".npz":
-        return {name: torch.from_numpy(one) for name, one in _arrays(path).items()}
+        return {name: torch.from_numpy(one) for name, one in arrays(path).items()}
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, AttributeError, ImportError) as error:
@@ -161,7 +161,7 @@ def read_tokens(path):
     ValueError
         If there is no such file, it is cut or has objects, or a name is missing or unknown.
     """
-    found = _arrays(_there(path))
+    found = arrays(_there(path))
     if missing := [name for name in NEEDED if name not in found]:
         raise ValueError(f"{path} has no {missing[0]}, but {listed(found)}: give {', '.join(NEEDED)}")
     if unknown := [name for name in found if name not in NEEDED + OPTIONAL]:
@@ -233,20 +233,41 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
     if checks.whole("layer", layer, 0) >= len(prefixes):
         raise ValueError(f"layer is {layer}: {path} has {len(prefixes)}, {listed(prefixes)}")
     start, length = prefixes[layer], data["tokens"].shape[1] if data["tokens"].ndim > 1 else 0
-    settings = _settings(path, start)
-    _check_settings(settings, length)
-    if start + "o_proj.weight" in state and "attention" not in data and not any("pos" in name for name in state):
+    if re.search(r"encoder_attn|multihead_attn|cross_?att", start) and "queries" not in data:
+        raise ValueError(f"{start} is cross-attention, whose queries are no tokens of {tokens}: give queries there")
+    check_logits(state, start, path, length, "attention" in data)
+    weights = file_weights(state, start, path, heads)
+    query = data.pop("query", np.array(0))
+    return head_problem(weights, head=head, query=torch.from_numpy(query), causal=causal, **data)
+
+
+def check_logits(state, start, path, length, checked):
+    """Raise ValueError if settings or names show that logits are others than those of products."""
+    _check_settings(_settings(path, start), length)
+    if start + "o_proj.weight" in state and not checked and not any("pos" in name for name in state):
         raise ValueError(
             f"{path} has layers named as those of Llama, and no positions, so that they are taken for rotary: record"
             " logits, and use lib.models.recorded_problem; or give attention, if they are not"
         )
-    if re.search(r"encoder_attn|multihead_attn|cross_?att", start) and "queries" not in data:
-        raise ValueError(f"{start} is cross-attention, whose queries are no tokens of {tokens}: give queries there")
+
+
+def file_weights(state, start, path, heads=0, names=None):
+    """Weights of a layer in a file, with heads, groups and scale as ``config.json`` beside it says."""
+    settings = _settings(path, start)
     heads = _heads(settings, start, checks.whole("heads", heads, 0), path)
-    scale = 1.0 if settings.get("model_type") == "gpt_neo" else None
-    weights = state_weights(state, heads, start, groups=settings.get("num_key_value_heads"), scale=scale)
-    query = data.pop("query", np.array(0))
-    return head_problem(weights, head=head, query=torch.from_numpy(query), causal=causal, **data)
+    scale = 1.0 if settings.get("model_type") in UNSCALED else None
+    groups = settings.get("num_key_value_heads")
+    transposed = names is not None and names.get("qkv", "").endswith("c_attn.weight")
+    return state_weights(state, heads, start, names, groups, scale, transposed)
+
+
+def told_otherwise(path, start):
+    """What settings beside a file say that makes logits others than those of products, "" where they say nothing."""
+    try:
+        _check_settings(_settings(path, start), 0)
+    except ValueError as error:
+        return str(error).partition(", which")[0]
+    return ""
 
 
 def _stack(prefixes, wanted, path):
@@ -261,7 +282,7 @@ def _stack(prefixes, wanted, path):
 
 def _settings(path, start):
     """Settings beside a file of weights, those of the named part if a model has several; {} where there are none."""
-    beside = Path(path).with_name("config.json")
+    beside = Path(path) / "config.json" if Path(path).is_dir() else Path(path).with_name("config.json")
     if not beside.is_file():
         return {}
     try:
@@ -326,13 +347,14 @@ def _there(path):
     return Path(path)
 
 
-def _arrays(path):
-    """Arrays of an npz by name; ValueError where it is none, is cut, or has objects."""
+def arrays(path, wanted=None):
+    """Arrays of an npz by name, None for those not wanted; ValueError if it is none, is cut, or has objects."""
     try:
         with zipfile.ZipFile(path) as archive:
             _check_members(path, archive.infolist())
         with np.load(path, allow_pickle=False) as file:
-            return {name: _numbers(name, file[name]) for name in file.files}
+            read = file.files if wanted is None else wanted
+            return {name: _numbers(name, file[name]) if name in read else None for name in file.files}
     except (
         zipfile.BadZipFile, zlib.error, EOFError, OSError, LookupError, AttributeError, TypeError, MemoryError,
         RuntimeError, struct.error,

@@ -24,6 +24,7 @@ LAYOUTS = {  # by who writes them so: what receives the tokens, its matrices (on
     "DistilBERT": ("", "q_lin.weight k_lin.weight v_lin.weight", "out_lin.weight"),
     "T5": ("", "q.weight k.weight v.weight", "o.weight"),
 }
+UNSCALED = ("t5", "mt5", "umt5", "longt5", "pop2piano", "switch_transformers", "gpt_neo")  # no 1 / sqrt(h)
 TRANSPOSED = ("GPT-2",)  # whose matrices are (in, out)
 # Tensors that change logits wherever they stand: rotary and relative positions, norms of queries and keys.
 OTHERWISE = re.compile(
@@ -79,7 +80,7 @@ def layer_weights(layer):
     return state_weights(layer.state_dict(), layer.num_heads)
 
 
-def state_weights(state, heads, prefix="", names=None, groups=None, scale=None):
+def state_weights(state, heads, prefix="", names=None, groups=None, scale=None, transposed=False):
     """Weights of all heads of one attention layer in a state dict.
 
     The conventions of PyTorch and of Hugging Face's BERT, ViT, GPT-2 (fused and transposed) and Llama, and of timm
@@ -99,6 +100,8 @@ def state_weights(state, heads, prefix="", names=None, groups=None, scale=None):
         Heads that keys and values have, where several heads share them; ``heads`` when left out.
     scale : float, optional
         1 / sqrt(h) when left out.
+    transposed : bool
+        Whether matrices under ``names`` are (in, out), as those of GPT-2.
 
     Returns
     -------
@@ -127,7 +130,7 @@ def state_weights(state, heads, prefix="", names=None, groups=None, scale=None):
     layout, names = _layout(state, prefix, names)
     if layout != "named":
         _check_used(state, names)
-    found = _parts(state, names, layout in TRANSPOSED, heads, groups)
+    found = _parts(state, names, transposed or layout in TRANSPOSED, heads, groups)
     query, key, value = (_cut(part, *found[part], heads if part == "query" else groups) for part in PARTS[:3])
     key, value, value_bias = (one.repeat_interleave(heads // groups, 0) for one in (key[0], *value))
     if query[0].shape[1] != key.shape[1]:
