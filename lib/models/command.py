@@ -36,7 +36,7 @@ def main(arguments=None):
     report.add_argument("--out", default="report.html", help="the page; JSON goes beside it (report.html)")
     report.add_argument("--inputs", type=int, default=MOST_INPUTS, help=f"inputs at most ({MOST_INPUTS})")
     report.add_argument("--tokens", type=int, default=MOST_TOKENS, help=f"tokens of a text at most ({MOST_TOKENS})")
-    report.add_argument("--query", type=int, help="place of the token that asks (causal: the last, else the first)")
+    report.add_argument("--query", type=int, help="place of the query token (causal: the last, else the first)")
     report.add_argument("--prefix", default="", help="only layers whose names begin so, such as encoder.")
     report.add_argument("--heads", type=int, default=0, help="heads of a layer, where no config.json says it")
     try:
@@ -120,7 +120,7 @@ def _read(path, name):
     if path.suffix == ".safetensors":
         file = Safetensors(path)
         return file.get(name)
-    found = arrays(path, (name,))[name]
+    found = arrays(path, (name,)).get(name)
     return None if found is None else torch.from_numpy(found)
 
 

@@ -85,13 +85,19 @@ def _summary(facts):
 
 def _maps(facts, numbers):
     """Layers x heads, four times."""
+    flips = [math.log(max(one["flip"], 1e-9)) for one in facts if one.get("flip") is not None] or [0.0]
+    wide = max(max(flips) - min(flips), 1e-9)
+
+    def near(x):
+        return _percent(x), 0.9 * (max(flips) - math.log(max(x, 1e-9))) / wide
+
     return "".join((
         _map(facts, numbers, "Spread of attention", "entropy over its largest value: 1 is even, 0 is one token",
              lambda one: one.get("entropy"), lambda x: (f"{x:.2f}"[-3:] if x < 0.995 else "1", x)),
         _map(facts, numbers, "Share of the top token", "mean over inputs",
              lambda one: one.get("top"), lambda x: (f"{x:.2f}"[-3:] if x < 0.995 else "1", x)),
-        _map(facts, numbers, "Distance to a flip", "median change of W, in %, that turns an input to another token:"
-             " dark is near", lambda one: one.get("flip"), lambda x: (_percent(x), -math.log10(max(x, 1e-4)) / 4)),
+        _map(facts, numbers, "Distance to a flip", "median change of W, in %, that turns an input to another"
+             " token: dark is near", lambda one: one.get("flip"), near),
         _map(facts, numbers, "Attention check", "share of attention elsewhere than the model says, as a power of ten",
              lambda one: one["off"] if one["check"] in ("agrees", "biased") else None,
              lambda x: (f"{math.floor(math.log10(max(x, 1e-16)))}".replace("-", "−"), 0.0)),

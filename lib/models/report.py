@@ -176,9 +176,9 @@ def _common(names):
 def _places(selected, places):
     """In how many inputs the selected token is in each of four places."""
     kinds = {
-        "the token that asks": selected == places,
-        "the one before it": selected == places - 1,
-        "the one after it": selected == places + 1,
+        "the query token": selected == places,
+        "the token before the query": selected == places - 1,
+        "the token after the query": selected == places + 1,
         "the first token": selected == 0,
     }
     return {kind: int(found.sum()) for kind, found in kinds.items() if found.any()}
