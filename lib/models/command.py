@@ -2,6 +2,7 @@
 
 import argparse
 import hashlib
+import inspect
 import json
 import shutil
 import sys
@@ -69,7 +70,7 @@ def write(options):
     about, texts = (_from_files if _is_recorded(options) else _from_model)(options, keep)
     facts = [one for layer in done.values() for one in layer]
     if not facts:
-        raise ValueError(f"prefix is {options.prefix!r}, and no layer's name begins so: leave it out to see them all")
+        raise ValueError(_no_layer(options))
     about += [f"Made in {time.perf_counter() - started:.0f} s."]
     name = Path(options.model).name
     out.write_text(page(name, facts, about, texts), "utf-8")
@@ -78,6 +79,10 @@ def write(options):
     beside.write_text(json.dumps(told, allow_nan=False), "utf-8")
     shutil.rmtree(parts)
     print(f"{out} and {beside} are written: {len(facts)} heads of {len(done)} layers")
+
+
+def _no_layer(options):
+    return f"prefix is {options.prefix!r}, and no layer's name begins so: leave it out to see them all"
 
 
 def _parts(out, options):
@@ -129,6 +134,8 @@ def _from_files(options, keep):
     model, data = Path(options.model), Path(options.data)
     state, names = _state(model), _names(data)
     layers = {before: names for before, (_, names) in layer_names(state).items() if before.startswith(options.prefix)}
+    if not layers:
+        raise ValueError(_no_layer(options))
     numbered = [name for name in names if name.startswith("tokens")]
     if numbered == ["tokens"] and len(layers) > 1:
         raise ValueError(
@@ -201,10 +208,22 @@ def _from_model(options, keep):
     if model.config.is_encoder_decoder and not any(name.startswith("decoder_") for name in inputs):
         run, note = model.get_encoder(), f"{note} Only the encoder was run: DATA has no decoder_input_ids."
     with torch.inference_mode(), watched(model, receive, options.query, present):
-        found = run(**inputs, output_attentions=True)
+        found = _run(run, inputs, options)
     if not layer_names_known(model):
         _by_attention(found, options, keep, present, texts)
     return [f"{many} inputs. {note}"], texts
+
+
+def _run(model, inputs, options):
+    """What the model returns; ValueError with its own words where the data do not fit it."""
+    try:
+        return model(**inputs, output_attentions=True)
+    except (TypeError, RuntimeError, IndexError, AttributeError) as error:
+        takes = [name for name in inspect.signature(model.forward).parameters if name.endswith(("ids", "mask", "s"))]
+        raise ValueError(
+            f"{options.model} does not run on {', '.join(inputs)} of {options.data} ({str(error)[:200]}): it takes"
+            f" {', '.join(takes[:8])}"
+        ) from None
 
 
 def layer_names_known(model):
@@ -254,6 +273,7 @@ def _inputs(options, model, transformers):
     data = Path(options.data)
     if data.suffix in (".npz", ".safetensors"):
         found = {name: _read(data, name)[: options.inputs] for name in _names(data)}
+        found = {name: one.float() if one.is_floating_point() else one for name, one in found.items()}
         ids = found.get("input_ids")
         texts = None if ids is None else _texts(options, transformers, ids)
         return found, texts, f"Arrays of {data.name}."
