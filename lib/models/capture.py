@@ -38,11 +38,13 @@ class Layer(NamedTuple):
     otherwise: str = ""
 
 
-def attention_layers(model):
+def attention_layers(model, own=None):
     """The modules of a model that attend, by what stands before the names of their weights; {} where none is known."""
     try:
-        found = layer_names(model.state_dict())
+        found = layer_names(model.state_dict(), own)
     except ValueError:
+        if own:
+            raise
         return {}
     modules = dict(model.named_modules())
     return {before: (modules[_receiver(names)], names) for before, (_, names) in found.items()}
@@ -55,7 +57,7 @@ def _receiver(names):
 
 
 @contextmanager
-def watched(model, receive, query=None, present=None):
+def watched(model, receive, query=None, present=None, own=None):
     """While the block runs, hand each attention layer of a model to ``receive`` as a :class:`Layer`, when it has run.
 
     Parameters
@@ -67,13 +69,15 @@ def watched(model, receive, query=None, present=None):
         Place of the token that asks; when left out the last of a causal layer and of cross-attention, else the first.
     present : array_like of bool, shape (n, T), optional
         False for padding.
+    own : dict, optional
+        Names of weights of one's own, of :func:`lib.models.weights.layer_names`.
     """
     hooks, state = [], model.state_dict()
 
     def ask(module, given, kwargs):
         return (given, kwargs | {"need_weights": True, "average_attn_weights": False})
 
-    for before, (module, names) in attention_layers(model).items():
+    for before, (module, names) in attention_layers(model, own).items():
 
         def seen(module, given, kwargs, output, before=before, names=names):
             receive(_layer(model, module, before, names, state, _bound(module, given, kwargs), output, query, present))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from .capture import Layer, asking_places, watched
+from .capture import Layer, asking_places, attention_layers, watched
 from .files import Safetensors, arrays, check_logits, file_weights, read_state, told_otherwise
 from .page import page
 from .report import layer_facts
@@ -40,12 +40,22 @@ def main(arguments=None):
     report.add_argument("--query", type=int, help="place of the query token (causal: the last, else the first)")
     report.add_argument("--prefix", default="", help="only layers whose names begin so, such as encoder.")
     report.add_argument("--heads", type=int, default=0, help="heads of a layer, where no config.json says it")
+    report.add_argument(
+        "--names",
+        type=_own,
+        help="names of your own, * for the layer: query=blocks.*.wq.weight,key=...,value=...,out=...",
+    )
     try:
         write(parser.parse_args(arguments))
     except (ValueError, OSError, ImportError) as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         return 1
     return 0
+
+
+def _own(text):
+    """Names by part, as --names has them."""
+    return dict(one.split("=", 1) for one in text.split(","))
 
 
 def write(options):
@@ -111,6 +121,8 @@ def _line(count, name, facts, seconds):
 def _is_recorded(options):
     """Whether DATA has recorded tokens, not inputs of a model."""
     data = Path(options.data)
+    if not data.exists():
+        raise ValueError(f"{data} is no file here: give a text file, a folder of images, an npz or safetensors")
     return data.suffix in (".npz", ".safetensors") and any(name.partition(".")[0] == "tokens" for name in _names(data))
 
 
@@ -133,7 +145,11 @@ def _from_files(options, keep):
     """Hand on every layer of a file of weights with the tokens that were recorded for it."""
     model, data = Path(options.model), Path(options.data)
     state, names = _state(model), _names(data)
-    layers = {before: names for before, (_, names) in layer_names(state).items() if before.startswith(options.prefix)}
+    layers = {
+        before: names
+        for before, (_, names) in layer_names(state, options.names).items()
+        if before.startswith(options.prefix)
+    }
     if not layers:
         raise ValueError(_no_layer(options))
     numbered = [name for name in names if name.startswith("tokens")]
@@ -159,7 +175,7 @@ def _from_files(options, keep):
             heads, known = attention.shape[1], parts  # whatever else there is would show in attention
         else:
             check_logits(state, before, model, tokens.shape[1], checked)
-            known = None
+            known = parts if options.names else None
 
         def weights(before=before, heads=heads, known=known):
             return file_weights(state, before, model, heads, known)
@@ -207,9 +223,9 @@ def _from_model(options, keep):
     run = model
     if model.config.is_encoder_decoder and not any(name.startswith("decoder_") for name in inputs):
         run, note = model.get_encoder(), f"{note} Only the encoder was run: DATA has no decoder_input_ids."
-    with torch.inference_mode(), watched(model, receive, options.query, present):
+    with torch.inference_mode(), watched(model, receive, options.query, present, options.names):
         found = _run(run, inputs, options)
-    if not layer_names_known(model):
+    if not attention_layers(model, options.names):
         _by_attention(found, options, keep, present, texts)
     return [f"{many} inputs. {note}"], texts
 
@@ -224,14 +240,6 @@ def _run(model, inputs, options):
             f"{options.model} does not run on {', '.join(inputs)} of {options.data} ({str(error)[:200]}): it takes"
             f" {', '.join(takes[:8])}"
         ) from None
-
-
-def layer_names_known(model):
-    """Whether names of a model's weights are of a known convention."""
-    try:
-        return bool(layer_names(model.state_dict()))
-    except ValueError:
-        return False
 
 
 def _by_attention(found, options, keep, present, texts):
@@ -284,8 +292,6 @@ def _inputs(options, model, transformers):
         processor = transformers.AutoImageProcessor.from_pretrained(options.model, trust_remote_code=False)
         images = [Image.open(file).convert("RGB") for file in files[: options.inputs]]
         return dict(processor(images, return_tensors="pt")), None, f"Images of {data.name}/."
-    if not data.is_file():
-        raise ValueError(f"{data} is no file here: give a text file, a folder of images, an npz or safetensors")
     lines = [line for line in data.read_text("utf-8").splitlines() if line.strip()]
     tokenizer = transformers.AutoTokenizer.from_pretrained(options.model, trust_remote_code=False)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token

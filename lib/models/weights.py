@@ -148,11 +148,14 @@ def state_weights(state, heads, prefix="", names=None, groups=None, scale=None, 
     return Weights(*query, key, value, value_bias, out, out_bias, query[0].shape[1] ** -0.5 if scale is None else scale)
 
 
-def layer_names(state):
+def layer_names(state, own=None):
     """Names of the parts of each attention layer of a known convention, and that convention, by what stands before.
 
-    In the order of their numbers; ValueError where there is none, with the names that come nearest.
+    In the order of their numbers; ValueError where there is none, with the names that come nearest. Names of one's
+    ``own``, by part, have * for the number of the layer: ``{"query": "blocks.*.wq.weight", ...}``.
     """
+    if own:
+        return _own_names(state, own)
     found = {}
     for layout, parts in _layouts().items():
         first = next(iter(parts.values()))
@@ -163,10 +166,25 @@ def layer_names(state):
         wanted = [next(iter(parts.values())) for parts in _layouts().values()]
         near = {one: None for name in wanted for one in difflib.get_close_matches(name, list(state), 2, 0.3)}
         raise ValueError(
-            f"no layer of a known convention is there, the nearest names are {listed(near or state)}: see"
-            " lib.models.state_weights for names of your own"
+            f"no layer of a known convention is there, the nearest names are {listed(near or state)}: give your own,"
+            " to state_weights as names=, to a report as --names query=blocks.*.wq.weight,key=..., and value and out"
         )
     return dict(sorted(found.items(), key=lambda one: ([int(word) for word in re.findall(r"\d+", one[0])], one[0])))
+
+
+def _own_names(state, own):
+    """Names of one's own of each layer, by what stands before the number and with it."""
+    _layout(dict.fromkeys(own.values()), "", own)  # whether all parts are there
+    first = next(iter(own.values()))
+    pattern = re.compile(re.escape(first).replace(r"\*", r"(\d+)"))
+    found = {}
+    for number in sorted((m.groups() for m in map(pattern.fullmatch, state) if m), key=lambda one: [*map(int, one)]):
+        names = {part: name.replace("*", *number) if number else name for part, name in own.items()}
+        _check_names(state, names.values())
+        found[names[next(iter(own))].rpartition(".")[0].rpartition(".")[0] + "."] = ("named", names)
+    if not found:
+        _check_names(state, [first])
+    return found
 
 
 def _layouts():
