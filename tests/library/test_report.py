@@ -14,6 +14,7 @@ from torch import nn
 from lib.models import capture, command, layer_weights
 from lib.models.capture import Layer, watched
 from lib.models.report import layer_facts
+from lib.models.weights import PARTS
 
 N, T, D = 6, 5, 8
 
@@ -187,6 +188,27 @@ def test_what_cannot_be_reported_is_refused_in_a_sentence(case, tmp_path, capsys
     told = capsys.readouterr().err.splitlines()[-1]
     assert sentence in told
     assert not told.startswith("Traceback")
+
+
+def own(folder):
+    """A layer under names that nobody knows, as two files of a stranger."""
+    state = {f"block.{k}.{name}.weight": torch.randn(D, D, generator=seeded(k)) for k in (0, 1) for name in "abcd"}
+    torch.save(state, folder / "mine.pt")
+    np.savez(folder / "mine.npz", **{f"tokens.{k}": inputs().numpy() for k in (0, 1)})
+    return ",".join(f"{part}=block.*.{name}.weight" for part, name in zip(PARTS, "abcd", strict=True))
+
+
+def test_names_of_ones_own_are_asked_for_and_taken(tmp_path, capsys):
+    names = own(tmp_path)
+    assert report(tmp_path) == 1
+    assert "to a report as --names query=blocks.*.wq.weight,key=..., and value and out" in capsys.readouterr().err
+    assert report(tmp_path, "--names", names) == 1
+    assert "heads is 0, and no config.json" in capsys.readouterr().err
+    assert report(tmp_path, "--names", names, "--heads", "2") == 0
+    told = json.loads((tmp_path / "mine.json").read_text())["heads"]
+    assert [(one["layer"], one["check"]) for one in told] == [(f"block.{k}", "unchecked") for k in (0, 0, 1, 1)]
+    assert report(tmp_path, "--names", names.replace("d.weight", "e.weight")) == 1
+    assert "has no 'block.0.e.weight': the nearest names are block.0" in capsys.readouterr().err
 
 
 def test_without_transformers_the_remedy_is_named(tmp_path, monkeypatch, capsys):
