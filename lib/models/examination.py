@@ -109,6 +109,14 @@ class Examination:
             return self.settled
         return None if self.choices is None or not len(self.choices) else self.choices[0]
 
+    @property
+    def foretold(self):
+        """Tokens (n,) that this head selects if it alone goes on to train: by descent where it was run, else predicted.
+
+        When everything trains neither is worth as much as :attr:`today` (*A head that trains on* measures it).
+        """
+        return self.predicted if self.end is None else self.end["selected"]
+
     def as_dict(self):
         """All of it in numbers and lists, None where there is no number: what goes into JSON, without the separator."""
         outscored = torch.nonzero(self.outscored).tolist()
@@ -123,6 +131,7 @@ class Examination:
             "choices_away": None if self.choices is None else self.choices_away.tolist(),
             "settled": None if self.settled is None else self.settled.tolist(),
             "predicted": None if self.predicted is None else self.predicted.tolist(), "end": end,
+            "foretold": None if self.foretold is None else self.foretold.tolist(),
         }  # fmt: skip
         return _without_nan(found)
 

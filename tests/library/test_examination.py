@@ -54,6 +54,7 @@ def test_the_nearest_of_all_choices_is_predicted_where_the_choice_is_not_optimal
         assert sorted(found.choices.tolist()) == sorted(selections.tolist())
         assert found.choices_away[0].item() == pytest.approx(away.min().item())
         best = found.selected if found.locally_optimal else selections[away.argmin()]
+        assert torch.equal(found.foretold, best)
         assert torch.equal(found.predicted, best)
         seen.add(found.locally_optimal)
     assert seen == {True, False}
@@ -66,6 +67,7 @@ def test_descent_ends_on_a_choice_that_lasts():
     for found in ended:
         assert found.end["selected"].tolist() in selections
         assert found.end["away"] < 1e-2
+        assert torch.equal(found.foretold, found.end["selected"])
         if found.locally_optimal:
             assert "predicted for" in str(found)
         else:

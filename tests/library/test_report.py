@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import nn
 
 from lib.models import capture, command, layer_weights
 from lib.models.capture import Layer, watched
+from lib.models.page import SOONER, WORTH
 from lib.models.report import layer_facts
 from lib.models.weights import PARTS
 
@@ -163,6 +165,18 @@ def test_a_name_from_a_file_is_text_on_the_page():
     assert "<b>&lt;b&gt;" not in (text := command.page("<i>", facts, [], [["<b>"] * T] * N))
     assert "&lt;b&gt;" in text
     assert "<i>:" not in text
+
+
+def test_the_page_says_what_forecasts_are_worth_as_the_book_measured_it():
+    lock = json.loads((Path(__file__).parents[2] / "book/ledger.lock.json").read_text())
+    of = {name: lock[f"beyond/your-attention/{name}"]["measured"] for name in ("sooner", *(
+        f"{kind}-{place}" for kind in WORTH for place in ("last", "first")
+    ))}  # fmt: skip
+    assert of.pop("sooner") == pytest.approx(SOONER, abs=0.005)
+    assert list(of.values()) == pytest.approx([share for both in WORTH.values() for share in both], abs=0.005)
+    assert "“nothing changes” foretells 34% and 84%" in command.page(
+        "mine", layer_facts(seen(encoder(), inputs())[0]), []
+    )
 
 
 REFUSED = {
