@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 # Beside what numba keeps of it; where that folder cannot be written, every call looks whether all is there.
 COMPILED := lib/__pycache__/compiled
 
-export NAME PARAMS PARAMETERS SEEDS JOBS PROFILE THREADS TIMEOUT QUICK ONLY RECORD
+export MODEL DATA OUT NAME PARAMS PARAMETERS SEEDS JOBS PROFILE THREADS TIMEOUT QUICK ONLY RECORD
 BUILD := $(BIN)/python -m workflow.commands.build
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
@@ -80,6 +80,9 @@ bench: $(COMPILED) ## time the library beside the published style and the floor,
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.examination
 
+report: $(COMPILED) ## write one page on every head of your model: MODEL=mine/ DATA=texts.txt OUT=report.html
+	@$(BIN)/python -m lib.models.command report "$$MODEL" "$$DATA" --out "$${OUT:-report.html}"
+
 publish-chapter: $(COMPILED) ## say what a new or changed chapter lacks, then confirm, measure and accept it: NAME=theorem-2
 	@$(BIN)/python -m workflow.commands.publish
 
@@ -115,4 +118,4 @@ $(STAMP): requirements.lock pyproject.toml
 $(COMPILED): $(STAMP) $(shell grep -rls '^@compiled' lib --include=*.py)
 	@$(BIN)/python -m workflow.setup.compile $@
 
-.PHONY: help book check test test-all test-roundings chapter mutants sweep roundings record page lab list data serve bench publish-chapter ledger accept wheel lock clean
+.PHONY: help book check test test-all test-roundings chapter mutants sweep roundings record page lab list data serve bench report publish-chapter ledger accept wheel lock clean

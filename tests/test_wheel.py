@@ -73,6 +73,12 @@ def test_wheel_names_nothing_but_attention_selects(wheel):
     assert {Path(name).name for name in names} >= {"LICENSE", "LICENSE-TEXT"}
 
 
+def test_wheel_brings_the_command(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (scripts,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
+        assert "attention-selects = attention_selects.models.command:main" in archive.read(scripts).decode()
+
+
 def test_wheel_stands_beside_a_lib_of_ones_own(project):
     code = "import lib, attention_selects.separators as ours; print(lib.whose, ours.__file__)"
     whose, file = run(project, code)

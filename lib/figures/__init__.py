@@ -8,7 +8,7 @@ every other colour, the shade that belongs to the page, light or dark.
 import matplotlib.pyplot as plt  # noqa: F401  chapters draw with it, too
 
 from .attention import matrices, pictures, sentences
-from .charts import agreement, curves, dots, histogram, margins
+from .charts import agreement, curves, dots, flips, histogram
 from .maps import heatmap, regions
 from .paths import plane
 from .style import (
@@ -41,6 +41,6 @@ from .style import (
 __all__ = [
     "ATTENTION", "BLUE", "BROWN", "FAINT", "GREEN", "HEAT", "INK", "KINDS", "LIGHT", "METHODS", "MUTED", "ORDERS",
     "PALETTE", "PAPER", "PINK", "SIZE", "TEAL", "TIME", "VERMILION", "VIOLET", "WIDTH", "agreement", "colour_of",
-    "curves", "dots", "heatmap", "histogram", "margins", "matrices", "panels", "pictures", "plane", "regions",
+    "curves", "dots", "flips", "heatmap", "histogram", "matrices", "panels", "pictures", "plane", "regions",
     "sentences", "theme",
 ]  # fmt: skip

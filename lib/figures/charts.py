@@ -1,4 +1,4 @@
-"""Draw curves, histograms, margins and other numbers of several cases."""
+"""Draw curves, histograms, distances and other numbers of several cases."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -107,16 +107,14 @@ def agreement(predicted, measured, xlabel, ylabel, ax=None):
     return ax.figure
 
 
-def margins(margins, kinds, best=None, ax=None):
-    """The margin of each input, the smallest on top, and the largest that the smallest can be.
+def flips(distances, kinds, ax=None):
+    """How far each input is from selecting another token, the nearest on top.
 
     Parameters
     ----------
-    margins : array_like, shape (n,)
+    distances : array_like, shape (n,)
     kinds : sequence of str
         What each input's choice is, told by colour in the legend.
-    best : float, optional
-        Drawn as a line.
     ax : matplotlib.axes.Axes, optional
         Panel of a larger figure.
 
@@ -124,18 +122,16 @@ def margins(margins, kinds, best=None, ax=None):
     -------
     matplotlib.figure.Figure
     """
-    margins = shaped("margins", margins, len(kinds))
+    distances = shaped("distances", distances, len(kinds))
     if ax is None:
         _, ax = plt.subplots()
     names = list(dict.fromkeys(kinds))
-    order = np.argsort(margins)
+    order = np.argsort(distances)
     look = {"palette": dict(zip(names, colours_of(names, ax), strict=True)), "hue": [kinds[k] for k in order]}
-    sns.scatterplot(x=margins[order], y=np.arange(len(order)), s=28, lw=0, ax=ax, **look)
+    sns.scatterplot(x=distances[order], y=np.arange(len(order)), s=28, lw=0, ax=ax, **look)
     ax.axvline(0, color=FAINT, lw=1)
-    if best is not None:
-        ax.axvline(best, color=MUTED, ls="--", lw=1.3, label="the best smallest one")
     ax.legend()
-    ax.set(xlabel="margin of the selected token", ylabel="input, by margin", ylim=(len(order) - 0.5, -0.5))
+    ax.set(xlabel="change of W to another token", ylabel="input, nearest first", ylim=(len(order) - 0.5, -0.5))
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     return ax.figure
 

@@ -7,9 +7,8 @@ import pytest
 import torch
 from problems import random_problem, random_theta, refuses, seeded
 
-from lib import examination
-from lib.examination import examine
 from lib.geometry import norm, one_minus_cosine
+from lib.models import examination, examine, flip_distances, least_change
 from lib.problem import Problem, difference_rows
 from lib.selection import locally_optimal, locally_optimal_selections, optimal_tokens, selected_tokens, settled
 from lib.separators import att_svm, hard_margin
@@ -34,9 +33,9 @@ def test_a_separable_choice_is_told_by_its_definitions(seed, queries):
     assert found.feasible
     assert not found.conflict
     rows = (difference_rows(problem, selected) @ theta / norm(theta)).unflatten(-1, (2, 2))
-    torch.testing.assert_close(found.margins, rows.amin(-1))
-    assert found.best_margin == pytest.approx(1 / norm(separator.theta).item())
-    assert found.margins.min() <= found.best_margin
+    apart = norm(difference_rows(problem, selected)).unflatten(-1, (2, 2))
+    torch.testing.assert_close(found.distances, (rows / apart).amin(-1))
+    assert (found.takers != selected).all()
     assert found.away == pytest.approx(one_minus_cosine(theta, separator.theta).item())
     assert found.locally_optimal is bool(locally_optimal(problem, selected, separator))
     assert found.outscored.any() == (not found.locally_optimal)
@@ -55,6 +54,7 @@ def test_the_nearest_of_all_choices_is_predicted_where_the_choice_is_not_optimal
         assert sorted(found.choices.tolist()) == sorted(selections.tolist())
         assert found.choices_away[0].item() == pytest.approx(away.min().item())
         best = found.selected if found.locally_optimal else selections[away.argmin()]
+        assert torch.equal(found.foretold, best)
         assert torch.equal(found.predicted, best)
         seen.add(found.locally_optimal)
     assert seen == {True, False}
@@ -67,6 +67,7 @@ def test_descent_ends_on_a_choice_that_lasts():
     for found in ended:
         assert found.end["selected"].tolist() in selections
         assert found.end["away"] < 1e-2
+        assert torch.equal(found.foretold, found.end["selected"])
         if found.locally_optimal:
             assert "predicted for" in str(found)
         else:
@@ -81,8 +82,8 @@ def test_in_the_span_all_is_as_in_the_full_space(monkeypatch):
     full = examine(problem, theta, iterations=100, all_choices=True)
     assert problem.parameter_size > problem.scores.numel()
     torch.testing.assert_close(small.separator.theta, full.separator.theta, rtol=1e-7, atol=1e-9)
-    for name in ("best_margin", "away"):
-        assert getattr(small, name) == pytest.approx(getattr(full, name))
+    assert small.away == pytest.approx(full.away)
+    torch.testing.assert_close(small.distances, full.distances)
     assert small.end["away"] == pytest.approx(full.end["away"])
     assert torch.equal(small.choices, full.choices)
     torch.testing.assert_close(small.choices_away, full.choices_away)
@@ -107,7 +108,6 @@ def test_a_conflict_cannot_be_had_and_without_any_one_of_it_can(seed, options):
     for one in range(len(places)):
         assert hard_margin(rows[[place for k, place in enumerate(places) if k != one]]).feasible
     assert found.away != found.away
-    assert found.best_margin != found.best_margin
     assert not found.locally_optimal
     assert "No direction separates this choice" in str(found)
     assert f"token {found.conflict[0][1]} of input {found.conflict[0][0]}" in str(found)
@@ -147,22 +147,37 @@ def test_the_figure_has_a_point_for_each_input_and_says_what_it_is():
     found = examine(problem, random_theta(0, problem), optimal_tokens(problem))
     ax = found.figure().axes[0]
     drawn = ax.collections[0].get_offsets()
-    assert drawn[:, 0].tolist() == pytest.approx(sorted(found.margins.tolist()))
+    assert drawn[:, 0].tolist() == pytest.approx(sorted(found.distances.tolist()))
     named = {text.get_text() for text in ax.get_legend().get_texts()}
     assert "in conflict" in named
     plt.close("all")
 
 
-def test_a_figure_of_a_separable_choice_has_the_best_margin():
-    problem = random_problem(3, n=2, T=3, d=6)
-    found = examine(problem, random_theta(0, problem))
-    ax = found.figure().axes[0]
-    assert any(
-        list(line.get_xdata()) == pytest.approx([found.best_margin] * 2)
-        for line in ax.lines
-        if len(line.get_xdata()) == 2
-    )
-    plt.close("all")
+@pytest.mark.parametrize("queries", [0, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_least_change_flips_an_input_and_no_smaller_one_does(seed, queries):
+    problem = random_problem(seed, n=4, T=5, d=6, queries=queries)
+    theta = random_theta(seed, problem)
+    today, flips = selected_tokens(problem, theta), flip_distances(problem, theta)
+    for i, (taker, distance) in enumerate(zip(*flips, strict=True)):
+        change = least_change(problem, theta, i, taker)
+        assert norm(change).item() == pytest.approx(distance.item())
+        tied = problem.logits(theta + change)[i]
+        assert tied[taker].item() == pytest.approx(tied[today[i]].item())
+        assert selected_tokens(problem, theta + (1 + 1e-9) * change)[i] == taker
+        assert selected_tokens(problem, theta + (1 - 1e-9) * change)[i] == today[i]
+    # No change that is smaller flips any input: not in length, nor, where it is a matrix, in its spectral norm.
+    others = torch.randn(200, problem.parameter_size, generator=seeded(seed), dtype=torch.float64)
+    lengths = norm(others)
+    if queries:
+        lengths = torch.linalg.matrix_norm(others.unflatten(-1, (6, queries)), 2)
+    small = others / lengths[:, None] * flips.distance.min() * (1 - 1e-9)
+    assert (selected_tokens(problem, theta + small) == today).all()
+
+
+def test_a_token_on_the_same_spot_is_no_other_token():
+    problem = Problem([[[1.0], [1.0], [0.0]]], [[1.0, 0.0, 0.0]])
+    assert flip_distances(problem, [2.0]) == (torch.tensor([2]), torch.tensor([2.0], dtype=torch.float64))
 
 
 PROBLEM = Problem([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 0.0]])
@@ -213,9 +228,8 @@ def test_without_rows_all_is_as_with_them_to_the_gap(monkeypatch):
         assert exact.separator.gap < 1e-9 < gap <= 2e-2
         assert torch.equal(large.today, exact.today)
         assert torch.equal(large.selected, exact.selected)
-        for name in ("attention", "margins"):
+        for name in ("attention", "distances"):
             torch.testing.assert_close(getattr(large, name).double(), getattr(exact, name), rtol=1e-4, atol=1e-5)
-        assert exact.best_margin * (1 - 1e-5) <= large.best_margin <= exact.best_margin * (1 + 1e-5) / (1 - gap)
         assert one_minus_cosine(large.separator.theta.double(), exact.separator.theta) <= gap
         assert large.locally_optimal in (exact.locally_optimal, None)
         assert large.outscored.any() == (large.locally_optimal is not True)

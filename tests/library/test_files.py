@@ -11,10 +11,16 @@ import torch
 from problems import refuses, seeded
 from torch import nn
 
-from lib import files
-from lib.files import file_problem, layer_prefixes, read_state, read_tokens
-from lib.layers import layer_problem
-from lib.weights import layer_weights, state_weights
+from lib.models import (
+    file_problem,
+    files,
+    layer_prefixes,
+    layer_problem,
+    layer_weights,
+    read_state,
+    read_tokens,
+    state_weights,
+)
 
 N, T, D = 4, 5, 8
 

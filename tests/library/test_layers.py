@@ -5,11 +5,10 @@ import torch
 from problems import refuses, seeded
 from torch import nn
 
-from lib.layers import head_problem, layer_problem, record, recorded_problem
 from lib.logspace import gradient
 from lib.losses import logistic
+from lib.models import head_problem, layer_problem, layer_weights, record, recorded_problem, state_weights
 from lib.problem import pad_tokens
-from lib.weights import layer_weights, state_weights
 
 N, T, D = 5, 6, 8
 LABELS = torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0], dtype=torch.float64)

@@ -3,14 +3,14 @@
 A head's attention must be what the model says it attends, and its margins must move the answer as the model does.
 """
 
+import json
+
 import numpy as np
 import pytest
 import torch
 from problems import refuses
 
-from lib.files import file_problem, layer_prefixes
-from lib.layers import head_problem, record
-from lib.weights import state_weights
+from lib.models import command, file_problem, head_problem, layer_prefixes, record, state_weights
 
 transformers = pytest.importorskip("transformers", minversion="5.0")
 
@@ -77,6 +77,56 @@ OTHERWISE = {  # models whose logits are others, or which have several stacks: c
         "text_model.encoder.layers.*.self_attn., vision_model.",
     ),
 }  # fmt: skip
+
+
+TEXT = {**COMMON, "vocab_size": 50, "pad_token_id": 0}
+SMALL_GROUPED = {name: size for name, size in GROUPED.items() if name != "head_dim"} | {"pad_token_id": 0}
+T5 = {"d_model": WIDTH, "d_kv": 4, "d_ff": 32, "num_layers": 2, "num_heads": HEADS, "vocab_size": 50}
+REPORTED = {  # beside these: class, config, settings, how heads are told, how often ("recorded" once for a layer's all)
+    "RoBERTa": ("RobertaModel", "RobertaConfig", TEXT, "agrees", 12),
+    "ELECTRA": ("ElectraModel", "ElectraConfig", TEXT | {"embedding_size": 8}, "agrees", 12),
+    "DistilBERT": (
+        "DistilBertModel", "DistilBertConfig",
+        {"dim": WIDTH, "n_layers": 2, "n_heads": HEADS, "hidden_dim": 32, "vocab_size": 50}, "agrees", 8,
+    ),
+    "T5": ("T5Model", "T5Config", T5, "biased", 16),
+    "T5, what one reads of the other": ("T5Model", "T5Config", T5, "agrees", 8),
+    "BART": ("BartModel", "BartConfig", TOWERS, "agrees", 36),
+    "CLIP": (*OTHERWISE["CLIP"][:3], "agrees", 24),
+    "BEiT": (*OTHERWISE["BEiT"][:3], "biased", 12),
+    "Llama": ("LlamaModel", "LlamaConfig", GROUPED, "recorded", 12),
+    "Qwen 2": ("Qwen2Model", "Qwen2Config", SMALL_GROUPED, "recorded", 12),
+    "Qwen 3": ("Qwen3Model", "Qwen3Config", GROUPED, "recorded", 12),
+    "Gemma 2": ("Gemma2Model", "Gemma2Config", GROUPED, "recorded", 12),
+    "Phi-3": ("Phi3Model", "Phi3Config", SMALL_GROUPED, "recorded", 12),
+    "GPT-2, by layer": (*OTHERWISE["GPT-2"][:3], "agrees", 12),
+    "names of no convention": ("GPTNeoXModel", "GPTNeoXConfig", TEXT, "recorded", 12),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("style", REPORTED)
+def test_every_head_of_a_model_is_reported(style, tmp_path):
+    name, config, settings, check, count = REPORTED[style]
+    torch.manual_seed(0)
+    model = getattr(transformers, name)(getattr(transformers, config)(**settings))
+    for one in model.parameters():
+        torch.nn.init.normal_(one, std=0.3)
+    model.save_pretrained(tmp_path / "model")
+    words, data = torch.randint(1, 50, (6, LENGTH)), {}
+    if style not in ("BEiT",):
+        data |= {"input_ids": words.numpy()}
+    if style in ("BEiT", "CLIP"):
+        data |= {"pixel_values": torch.randn(6, 3, 8, 8).numpy()}
+    if style[:2] in ("T5", "BA"):
+        data |= {"decoder_input_ids": words.flip(0).numpy()}
+    np.savez(tmp_path / "data.npz", **data)
+    out = tmp_path / "report.html"
+    assert command.main(["report", str(tmp_path / "model"), str(tmp_path / "data.npz"), "--out", str(out)]) == 0
+    heads = json.loads(out.with_suffix(".json").read_text())["heads"]
+    told = [one for one in heads if one["check"] == check]
+    assert len(told) == count
+    assert all(one["off"] < 1e-5 for one in heads if one["check"] in ("agrees", "biased"))
+    assert all(("flip" in one) == (one["check"] != "recorded") for one in heads)
 
 
 def model_of(style):

@@ -3,7 +3,6 @@
 A state dict that was pickled is read by torch's own list of harmless types; objects in an npz are refused.
 """
 
-import difflib
 import json
 import math
 import os
@@ -18,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from . import checks
+from .. import checks
 from .layers import head_problem
-from .weights import LAYOUTS, state_weights
+from .weights import UNSCALED, layer_names, listed, state_weights
 
 TYPES = {  # of safetensors
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
@@ -42,7 +41,7 @@ PLAIN = {
 }  # fmt: skip
 WINDOWS = ("sliding_window", "attention_window", "window_size")
 KINDS = ("roformer", "nystromformer", "yoso", "mra", "canine")  # whose layers have the names of BERT, and other logits
-RECORD = "which changes its logits, or what it sees: record logits, and use lib.layers.recorded_problem"
+RECORD = "which changes its logits, or what it sees: record logits, and use lib.models.recorded_problem"
 
 
 class Safetensors(Mapping):
@@ -129,7 +128,7 @@ def read_state(path):
     if path.suffix == ".safetensors":
         return Safetensors(path)
     if path.suffix == ".npz":
-        return {name: torch.from_numpy(one) for name, one in _arrays(path).items()}
+        return {name: torch.from_numpy(one) for name, one in arrays(path).items()}
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, AttributeError, ImportError) as error:
@@ -150,7 +149,7 @@ def read_state(path):
 def read_tokens(path):
     """What a head is examined on, from an npz: ``tokens``, ``labels`` and ``readout``, and what else there may be.
 
-    As :func:`lib.layers.head_problem` takes them: ``query`` and ``mask``, ``queries`` of cross-attention, and
+    As :func:`lib.models.head_problem` takes them: ``query`` and ``mask``, ``queries`` of cross-attention, and
     ``attention``, with which that of the head is compared.
 
     Returns
@@ -162,9 +161,9 @@ def read_tokens(path):
     ValueError
         If there is no such file, it is cut or has objects, or a name is missing or unknown.
     """
-    found = _arrays(_there(path))
+    found = arrays(_there(path))
     if missing := [name for name in NEEDED if name not in found]:
-        raise ValueError(f"{path} has no {missing[0]}, but {_listed(found)}: give {', '.join(NEEDED)}")
+        raise ValueError(f"{path} has no {missing[0]}, but {listed(found)}: give {', '.join(NEEDED)}")
     if unknown := [name for name in found if name not in NEEDED + OPTIONAL]:
         raise ValueError(f"{path} has {unknown[0]}, which is not known: give {', '.join(NEEDED + OPTIONAL)}")
     return found
@@ -184,26 +183,11 @@ def layer_prefixes(state):
     >>> layer_prefixes(state)
     ['h.2.', 'h.10.']
     """
-    found = {}
-    for parts in LAYOUTS.values():
-        first, *others = [name for part, name in parts.items() if not part.endswith("bias")]
-        for name in state:
-            if name.endswith(first):
-                before = name.removesuffix(first)
-                if (not before or before[-1] == ".") and all(before + other in state for other in others):
-                    found[before] = [int(word) for word in re.findall(r"\d+", before)], before
-    if not found:
-        wanted = [parts.get("query", parts.get("qkv")) for parts in LAYOUTS.values()]
-        near = {one: None for name in wanted for one in difflib.get_close_matches(name, list(state), 2, 0.3)}
-        raise ValueError(
-            f"no layer of a known convention is there, the nearest names are {_listed(near or state)}: see"
-            " lib.weights.state_weights for names of your own"
-        )
-    return sorted(found, key=found.get)
+    return list(layer_names(state))
 
 
 def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""):
-    """One head of a layer in a file as a problem, on tokens in an npz: :func:`lib.layers.head_problem` from files.
+    """One head of a layer in a file as a problem, on tokens in an npz: :func:`lib.models.head_problem` from files.
 
     What ``config.json`` beside the file, and the names of its tensors, say of the logits is heeded or refused: rotary
     and relative positions, norms of queries and keys, other scales, windows shorter than the inputs.
@@ -225,12 +209,12 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
 
     Returns
     -------
-    lib.layers.Head
+    lib.models.Head
 
     Raises
     ------
     ValueError
-        As :func:`read_state`, :func:`read_tokens` and :func:`lib.layers.head_problem`, if there is no such layer or
+        As :func:`read_state`, :func:`read_tokens` and :func:`lib.models.head_problem`, if there is no such layer or
         several stacks have one, and if its logits are others than those of products of queries and keys.
 
     Examples
@@ -247,22 +231,43 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
     state, data = read_state(path), read_tokens(tokens)
     prefixes = _stack(layer_prefixes(state), prefix, path)
     if checks.whole("layer", layer, 0) >= len(prefixes):
-        raise ValueError(f"layer is {layer}: {path} has {len(prefixes)}, {_listed(prefixes)}")
+        raise ValueError(f"layer is {layer}: {path} has {len(prefixes)}, {listed(prefixes)}")
     start, length = prefixes[layer], data["tokens"].shape[1] if data["tokens"].ndim > 1 else 0
-    settings = _settings(path, start)
-    _check_settings(settings, length)
-    if start + "o_proj.weight" in state and "attention" not in data and not any("pos" in name for name in state):
-        raise ValueError(
-            f"{path} has layers named as those of Llama, and no positions, so that they are taken for rotary: record"
-            " logits, and use lib.layers.recorded_problem; or give attention, if they are not"
-        )
     if re.search(r"encoder_attn|multihead_attn|cross_?att", start) and "queries" not in data:
         raise ValueError(f"{start} is cross-attention, whose queries are no tokens of {tokens}: give queries there")
-    heads = _heads(settings, start, checks.whole("heads", heads, 0), path)
-    scale = 1.0 if settings.get("model_type") == "gpt_neo" else None
-    weights = state_weights(state, heads, start, groups=settings.get("num_key_value_heads"), scale=scale)
+    check_logits(state, start, path, length, "attention" in data)
+    weights = file_weights(state, start, path, heads)
     query = data.pop("query", np.array(0))
     return head_problem(weights, head=head, query=torch.from_numpy(query), causal=causal, **data)
+
+
+def check_logits(state, start, path, length, checked):
+    """Raise ValueError if settings or names show that logits are others than those of products."""
+    _check_settings(_settings(path, start), length)
+    if start + "o_proj.weight" in state and not checked and not any("pos" in name for name in state):
+        raise ValueError(
+            f"{path} has layers named as those of Llama, and no positions, so that they are taken for rotary: record"
+            " logits, and use lib.models.recorded_problem; or give attention, if they are not"
+        )
+
+
+def file_weights(state, start, path, heads=0, names=None):
+    """Weights of a layer in a file, with heads, groups and scale as ``config.json`` beside it says."""
+    settings = _settings(path, start)
+    heads = _heads(settings, start, checks.whole("heads", heads, 0), path)
+    scale = 1.0 if settings.get("model_type") in UNSCALED else None
+    groups = settings.get("num_key_value_heads")
+    transposed = names is not None and names.get("qkv", "").endswith("c_attn.weight")
+    return state_weights(state, heads, start, names, groups, scale, transposed)
+
+
+def told_otherwise(path, start):
+    """What settings beside a file say that makes logits others than those of products, "" where they say nothing."""
+    try:
+        _check_settings(_settings(path, start), 0)
+    except ValueError as error:
+        return str(error).partition(", which")[0]
+    return ""
 
 
 def _stack(prefixes, wanted, path):
@@ -270,14 +275,14 @@ def _stack(prefixes, wanted, path):
     stems = {one: re.sub(r"\d+", "*", one) for one in prefixes}
     found = [one for one, stem in stems.items() if one.startswith(wanted) or stem.startswith(wanted)]
     if len({stems[one] for one in found}) != 1:
-        listed = _listed(dict.fromkeys(stems.values()))
-        raise ValueError(f"prefix is {wanted!r}: {path} has the stacks of layers {listed}, give one of them")
+        stacks = listed(dict.fromkeys(stems.values()))
+        raise ValueError(f"prefix is {wanted!r}: {path} has the stacks of layers {stacks}, give one of them")
     return found
 
 
 def _settings(path, start):
     """Settings beside a file of weights, those of the named part if a model has several; {} where there are none."""
-    beside = Path(path).with_name("config.json")
+    beside = Path(path) / "config.json" if Path(path).is_dir() else Path(path).with_name("config.json")
     if not beside.is_file():
         return {}
     try:
@@ -342,13 +347,14 @@ def _there(path):
     return Path(path)
 
 
-def _arrays(path):
-    """Arrays of an npz by name; ValueError where it is none, is cut, or has objects."""
+def arrays(path, wanted=None):
+    """Arrays of an npz by name, None for those not wanted; ValueError if it is none, is cut, or has objects."""
     try:
         with zipfile.ZipFile(path) as archive:
             _check_members(path, archive.infolist())
         with np.load(path, allow_pickle=False) as file:
-            return {name: _numbers(name, file[name]) for name in file.files}
+            read = file.files if wanted is None else wanted
+            return {name: _numbers(name, file[name]) if name in read else None for name in file.files}
     except (
         zipfile.BadZipFile, zlib.error, EOFError, OSError, LookupError, AttributeError, TypeError, MemoryError,
         RuntimeError, struct.error,
@@ -384,8 +390,3 @@ def _named(error):
     """What a pickle asked for, in few words."""
     asked = re.search(r"GLOBAL\s+(\S+)", str(error))
     return asked[1].rstrip(",.:") if asked else type(error).__name__
-
-
-def _listed(names, most=6):
-    names = list(names)
-    return (", ".join(names[:most]) or "none") + (f" and {len(names) - most} more" if len(names) > most else "")

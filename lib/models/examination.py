@@ -12,23 +12,23 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from . import checks
-from .descent import normalised, run
-from .factored import factored_separator
-from .geometry import norm, one_minus_cosine
-from .losses import logistic
-from .problem import Problem, check_selected, difference_rows, other_tokens
-from .selection import (
+from .. import checks
+from ..descent import normalised, run
+from ..factored import factored_separator
+from ..geometry import norm, one_minus_cosine
+from ..losses import logistic
+from ..problem import Problem, check_selected, difference_rows, other_tokens
+from ..selection import (
     locally_optimal,
     locally_optimal_selections,
     selected_tokens,
     settled,
     svm_neighbours,
-    token_margins,
 )
-from .separators import Separator, hard_margin
-from .span import from_span, in_span, span_coordinates
-from .svm.conflict import irreducible
+from ..separators import Separator, hard_margin
+from ..span import from_span, in_span, span_coordinates
+from ..svm.conflict import irreducible
+from .flips import flip_distances
 
 STEPS_A_LENGTH = 50  # of descent, in which it goes as far as theta is long
 MOST_WORK = 2**36  # (rows) x (their size)^2 up to which rows are formed, and separators are exact: half a minute
@@ -50,11 +50,11 @@ class Examination:
         The choice that is examined.
     attention : Tensor, shape (n,)
         What the selected tokens have.
-    margins : Tensor, shape (n,)
-        Smallest lead of its logit over another token's, divided by the length of theta.
-    best_margin : float
-        The largest that the smallest of these can be, 1 / (length of the separator), and with a gap at most that; nan
-        without a separator.
+    distances : Tensor, shape (n,)
+        Length of the least change of theta, over that of theta, under which another token's logit is as large; below 0
+        where one is larger. Of :func:`lib.models.flip_distances`.
+    takers : Tensor of int, shape (n,)
+        That other token.
     feasible : bool
         Whether a direction separates the selected tokens.
     away : float
@@ -83,8 +83,8 @@ class Examination:
     today: Tensor
     selected: Tensor
     attention: Tensor
-    margins: Tensor
-    best_margin: float
+    distances: Tensor
+    takers: Tensor
     feasible: bool
     away: float
     outscored: Tensor
@@ -109,20 +109,29 @@ class Examination:
             return self.settled
         return None if self.choices is None or not len(self.choices) else self.choices[0]
 
+    @property
+    def foretold(self):
+        """Tokens (n,) that this head selects if it alone goes on to train: by descent where it was run, else predicted.
+
+        When everything trains neither is worth as much as :attr:`today` (*A head that trains on* measures it).
+        """
+        return self.predicted if self.end is None else self.end["selected"]
+
     def as_dict(self):
         """All of it in numbers and lists, None where there is no number: what goes into JSON, without the separator."""
         outscored = torch.nonzero(self.outscored).tolist()
         end = None if self.end is None else {**self.end, "selected": self.end["selected"].tolist()}
         found = {
-            "today": self.today.tolist(),
-            "selected": self.selected.tolist(), "attention": self.attention.tolist(), "margins": self.margins.tolist(),
-            "best_margin": self.best_margin, "feasible": self.feasible, "gap": self.separator.gap.item(),
+            "today": self.today.tolist(), "selected": self.selected.tolist(), "attention": self.attention.tolist(),
+            "distances": self.distances.tolist(), "takers": self.takers.tolist(),
+            "feasible": self.feasible, "gap": self.separator.gap.item(),
             "away": self.away,
             "locally_optimal": self.locally_optimal, "outscored": outscored, "conflict": self.conflict,
             "choices": None if self.choices is None else self.choices.tolist(),
             "choices_away": None if self.choices is None else self.choices_away.tolist(),
             "settled": None if self.settled is None else self.settled.tolist(),
             "predicted": None if self.predicted is None else self.predicted.tolist(), "end": end,
+            "foretold": None if self.foretold is None else self.foretold.tolist(),
         }  # fmt: skip
         return _without_nan(found)
 
@@ -131,20 +140,20 @@ class Examination:
         return json.dumps(self.as_dict(), allow_nan=False)
 
     def figure(self, ax=None):
-        """Draw the margin of each input, the best possible, and which choices a neighbour outscores or a conflict bars.
+        """Draw how far each input is from another token, and which choices a neighbour outscores or a conflict bars.
 
         Returns
         -------
         matplotlib.figure.Figure
         """
-        from .figures import margins  # slow to import
+        from ..figures import flips  # slow to import
 
         worse = "undecided" if self.locally_optimal is None else "outscored"
         kinds = [worse if any(row) else "lasting" for row in self.outscored.tolist()]
         kinds = kinds if self.feasible else ["free"] * len(kinds)
         for i, _ in self.conflict:
             kinds[i] = "in conflict"
-        return margins(self.margins.tolist(), kinds, self.best_margin if self.feasible else None, ax=ax)
+        return flips(self.distances.tolist(), kinds, ax=ax)
 
     def __str__(self):
         inputs, tokens = self.outscored.shape
@@ -153,13 +162,13 @@ class Examination:
             f"Most attention: {_some(self.today.tolist())}.",
             f"Examined: {_some(self.selected.tolist())}, with attention from {self.attention.min():.3g} to"
             f" {self.attention.max():.3g}.",
+            self._distance(),
         ]
         if self.feasible:
             gap = self.separator.gap.item()
             known = f", which is known to a gap of {gap:.2g}" if gap > SEEN else ""
             lines += [
-                f"Margin {self.margins.min():.3g} of at most {self.best_margin:.3g}; 1 - cos to the separator"
-                f" {self.away:.3g}{known}.",
+                f"1 - cos to the separator {self.away:.3g}{known}.",
                 self._lasting(),
             ]
         else:
@@ -174,6 +183,16 @@ class Examination:
         if self.end is not None:
             lines.append(self._end())
         return "\n".join(lines)
+
+    def _distance(self):
+        nearest, token = self.distances.argmin(), self.takers
+        if self.distances[nearest] < 0:
+            below = int((self.distances < 0).sum())
+            return f"In {below} of {len(token)} inputs another token has the largest logit."
+        return (
+            f"A change of W by {self.distances[nearest]:.2%} turns input {nearest} to token {token[nearest]}; half of"
+            f" the inputs need {self.distances.median():.2%} or more."
+        )
 
     def _lasting(self):
         if self.locally_optimal:
@@ -207,7 +226,7 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     Parameters
     ----------
     problem : lib.problem.Problem
-        Without leading dimensions, for example one of :mod:`lib.layers`.
+        Without leading dimensions, for example one of :mod:`lib.models`.
     theta : array_like, shape (parameter_size,)
     selected : array_like of int, shape (n,), optional
         Another choice, such as ``optimal_tokens(problem)``. Today's has a separator, since theta separates it; another
@@ -240,7 +259,8 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     2 inputs of up to 2 tokens.
     Most attention: 0, 0.
     Examined: 0, 0, with attention from 0.731 to 0.998.
-    Margin 0.316 of at most 0.894; 1 - cos to the separator 0.293.
+    A change of W by 31.62% turns input 1 to token 1; half of the inputs need 31.62% or more.
+    1 - cos to the separator 0.293.
     Locally optimal: no neighbour scores as high.
     Descent of 5000 steps ends on 0, 0, 1 - cos to its separator 1.9e-06; predicted for 2 of 2 inputs.
     """
@@ -258,21 +278,21 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
         raise ValueError(_too_many("settle" if settle else "all_choices", problem))
     dtype = torch.float64 if formed else torch.float32
     small, here, back = _compact(problem.to(dtype, "cpu"), theta.to("cpu", dtype), formed)
-    today, length = selected_tokens(small, here), norm(here)
+    today = selected_tokens(small, here)
     selected = today if selected is None else check_selected(small, selected)
     if selected.ndim > 1:
         raise ValueError(f"selected has shape {tuple(selected.shape)}: give one choice, a token of each input")
     separator = _separator(small, selected, formed)
     feasible = bool(separator.feasible)
-    margins = token_margins(small, selected, here).scatter(-1, selected[:, None], torch.inf).amin(-1) / length
+    flips = flip_distances(small, here, selected)
     outscored, lasting = (_outscored if formed else _outscored_to_gap)(small, selected, separator)
     choices, choices_away = _every_choice(small, here) if all_choices else (None, None)
     return Examination(
         today=today,
         selected=selected,
         attention=small.attention(here).gather(-1, selected[:, None])[:, 0],
-        margins=margins,
-        best_margin=1 / ((1 - separator.gap.clamp(min=0)) * norm(separator.theta)).item() if feasible else torch.nan,
+        distances=flips.distance / norm(here),
+        takers=flips.taker,
         feasible=feasible,
         away=_away(here, separator),
         outscored=outscored,

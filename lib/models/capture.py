@@ -1,0 +1,186 @@
+"""See what the attention layers of a model receive and attend to while it runs, without changing what it computes."""
+
+import inspect
+import re
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .weights import OTHERWISE, UNSCALED, Weights, layer_names, state_weights
+
+KEYS = ("key_value_states", "encoder_hidden_states", "key")  # of cross-attention, as modules name them
+TURNED = re.compile(r"(?<![a-z])(rope|rotary)(?![a-z])")
+CAPPED = re.compile(r"(attn|attention)_\w*soft_?cap")
+
+
+class Layer(NamedTuple):
+    """What was seen of an attention layer where one token of each input asks.
+
+    name : str
+    places : Tensor of int, shape (n,), of the tokens that ask.
+    attention : Tensor, shape (n, heads, T), as the model says, or None.
+    mask : Tensor of bool, shape (n, T), True where a token is seen.
+    tokens, queries : Tensor, shapes (n, T, d) and (n, e), or None where weights are not known either.
+    weights : callable without arguments that returns :class:`lib.models.Weights`, or None.
+    otherwise : str, why logits are not those of one matrix, as far as settings and names tell.
+    """
+
+    name: str
+    places: Tensor
+    attention: Tensor | None
+    mask: Tensor
+    tokens: Tensor | None = None
+    queries: Tensor | None = None
+    weights: Callable[[], Weights] | None = None
+    otherwise: str = ""
+
+
+def attention_layers(model, own=None):
+    """The modules of a model that attend, by what stands before the names of their weights; {} where none is known."""
+    try:
+        found = layer_names(model.state_dict(), own)
+    except ValueError:
+        if own:
+            raise
+        return {}
+    modules = dict(model.named_modules())
+    return {before: (modules[_receiver(names)], names) for before, (_, names) in found.items()}
+
+
+def _receiver(names):
+    """Name of the module that has the matrices of queries, keys and values, or their modules."""
+    name = next(iter(names.values()))
+    return ".".join(name.split(".")[: -2 if name.endswith(".weight") else -1])
+
+
+@contextmanager
+def watched(model, receive, query=None, present=None, own=None):
+    """While the block runs, hand each attention layer of a model to ``receive`` as a :class:`Layer`, when it has run.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        With names of a known convention.
+    receive : callable
+    query : int, optional
+        Place of the token that asks; when left out the last of a causal layer and of cross-attention, else the first.
+    present : array_like of bool, shape (n, T), optional
+        False for padding.
+    own : dict, optional
+        Names of weights of one's own, of :func:`lib.models.weights.layer_names`.
+    """
+    hooks, state = [], model.state_dict()
+
+    def ask(module, given, kwargs):
+        return (given, kwargs | {"need_weights": True, "average_attn_weights": False})
+
+    for before, (module, names) in attention_layers(model, own).items():
+
+        def seen(module, given, kwargs, output, before=before, names=names):
+            receive(_layer(model, module, before, names, state, _bound(module, given, kwargs), output, query, present))
+
+        if isinstance(module, nn.MultiheadAttention):
+            hooks.append(module.register_forward_pre_hook(ask, with_kwargs=True))
+        hooks.append(module.register_forward_hook(seen, with_kwargs=True))
+    fast = torch.backends.mha.get_fastpath_enabled()
+    try:
+        torch.backends.mha.set_fastpath_enabled(False)  # in it an encoder does not call its layers
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+        for hook in hooks:
+            hook.remove()
+
+
+def _bound(module, given, kwargs):
+    """What a module was called with, by name, the tokens under "tokens"."""
+    names = list(inspect.signature(module.forward).parameters)
+    found = dict(zip(names, given, strict=False)) | kwargs
+    return found | {"tokens": given[0] if given else next(iter(kwargs.values()))}
+
+
+def _layer(model, module, before, names, state, called, output, query, present):
+    asking = called["tokens"].detach()
+    keys = next((called[name].detach() for name in KEYS if isinstance(called.get(name), Tensor)), asking)
+    if isinstance(module, nn.MultiheadAttention) and not module.batch_first:
+        asking, keys = asking.transpose(0, 1), keys.transpose(0, 1)
+    cross = keys is not asking and keys.data_ptr() != asking.data_ptr()
+    attention = _attention(output, asking.shape[:2], keys.shape[1])
+    places = asking_places(attention, query, present, cross, *asking.shape[:2])
+    rows = torch.arange(len(asking))
+    seen = None if attention is None else attention[rows, :, places].double().cpu()
+    if seen is not None:
+        mask = (seen > 0).any(1)
+    else:
+        mask = torch.ones(keys.shape[:2], dtype=torch.bool) if present is None else torch.as_tensor(present).bool()
+    heads = module.num_heads if attention is None else attention.shape[1]
+    return Layer(
+        before.rstrip("."), places, seen, mask, keys.cpu(), asking[rows, places].cpu(),
+        lambda: _weights(model, module, names, state, heads), _otherwise(model, module, called),
+    )  # fmt: skip
+
+
+def _attention(output, asking, keys):
+    """The attention (n, heads, T, S) among a module's outputs, told by its shape and by rows that sum to 1; or None."""
+    for one in output if isinstance(output, tuple | list) else ():
+        if isinstance(one, Tensor) and one.ndim == 4 and one.shape[::2] == asking and one.shape[-1] >= keys:
+            one = one.detach()[..., :keys]
+            if (one >= 0).all() and (one.sum(-1) - 1).abs().max() < 1e-2:
+                return one
+    return None
+
+
+def asking_places(attention, query, present, cross, inputs, length):
+    """Places (n,) of the tokens that ask."""
+    here = torch.arange(length).expand(inputs, -1)
+    fits = present is not None and tuple(present.shape) == (inputs, length)
+    seen = torch.as_tensor(present).cpu().bool() if fits else torch.ones(inputs, length, dtype=torch.bool)
+    if not seen.any(-1).all():
+        raise ValueError(
+            f"input {seen.any(-1).tolist().index(False)} is padding from end to end: its attention_mask must be 1 where"
+            " it has tokens; leave it out, or turn the mask round"
+        )
+    causal = cross or (attention is not None and length > 1 and not attention.triu(1).any())
+    if query is None:
+        return torch.where(seen, here, -1).amax(-1) if causal else torch.where(seen, here, length).amin(-1)
+    if not -length <= query < length:
+        raise ValueError(f"query is {query}: there are {length} tokens, 0 to {length - 1}")
+    return torch.full((inputs,), query % length)
+
+
+def _weights(model, module, names, state, heads):
+    """Weights by the sizes of their matrices, whatever the settings say: attention is checked afterwards."""
+    rows = {part: state[name].shape for part, name in names.items()}
+    config = getattr(model, "config", None)
+    transposed = "c_attn" in names.get("qkv", "")
+    if "qkv" in names:
+        size = rows["out"][0 if transposed else 1] // heads
+        groups = (rows["qkv"][1 if transposed else 0] // size - heads) // 2
+    else:
+        groups = rows["key"][0] * heads // rows["query"][0]
+    told = getattr(module, "scaling", None)
+    scale = told if isinstance(told, float) else 1.0 if getattr(config, "model_type", "") in UNSCALED else None
+    return state_weights(state, heads, names=names, groups=groups, scale=scale, transposed=transposed)
+
+
+def _otherwise(model, module, called):
+    """Why logits are not those of one matrix, in a few words; "" where nothing tells."""
+    config = getattr(model, "config", None)
+    settings = config.to_dict() if hasattr(config, "to_dict") else {}
+    inside = " ".join(name for name, _ in module.named_modules())
+    found = []
+    absolute = settings.get("position_embedding_type") == "absolute"
+    if called.get("position_embeddings") is not None or "rotary" in inside or (
+        not absolute and any(TURNED.search(name) and value not in (None, False) for name, value in settings.items())
+    ):  # fmt: skip
+        found.append("rotary positions")
+    if re.search(r"(?<![a-z])(q|k|query|key)_?(layer)?_?norm", inside):
+        found.append("norms of queries and keys")
+    if any(CAPPED.search(name) and value for name, value in settings.items()):
+        found.append("a cap on the logits")
+    if OTHERWISE.search(inside) and not found:
+        found.append(f"what {OTHERWISE.search(inside)[0]} does")
+    return " and ".join(found)
