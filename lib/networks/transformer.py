@@ -1,4 +1,4 @@
-"""Run a small transformer with its attention exposed, on images or words, for several members of an ensemble at once."""
+"""Run a small transformer with its attention exposed, on images or words, all members of an ensemble at once."""
 
 import torch
 from torch import nn

