@@ -29,7 +29,7 @@ SOURCES = {  # address and published MD5
     "t10k-labels-idx1-ubyte.gz": (MNIST + "t10k-labels-idx1-ubyte.gz", "ec29112dd5afa0611ce80d1b7f02629c"),
 }
 MNIST_FILES = [file for file in SOURCES if file != CIFAR10]
-FOLDER = "data"
+FOLDER, RECORDED = "data", "book/recorded"
 
 
 class Package(NamedTuple):
@@ -243,6 +243,20 @@ def _bytes(content):
 
 def _scaled(values):
     return values.to(torch.float32).div_(255)
+
+
+def recorded(study, folder=RECORDED):
+    """Runs of a study on published data that no build makes, by their names, as `make record` left them.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder, which is in a clone of the book's sources, has none.
+    """
+    found = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(Path(folder, study).glob("*.json"))}
+    if not found:
+        raise FileNotFoundError(f"no runs of {study} are in {folder}: run this in a clone of the book's sources")
+    return found
 
 
 def local_package(name, folder=FOLDER):
