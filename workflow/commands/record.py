@@ -63,7 +63,8 @@ def study(name, only="*"):
             raise BookError(f"{name}, {run}: {error}") from None
         entry = {"study": name, "run": run, "settings": settings, "commit": noted, "cpu": runner.cpu()}
         entry |= {"date": datetime.now(UTC).date().isoformat(), "seconds": round(time.monotonic() - began)}
-        entry |= {"processor_seconds": round(time.process_time() - clock), "found": found}
+        entry |= {"processor_seconds": round(time.process_time() - clock), "data": studies.data_of(runs[run])}
+        entry |= {"found": found}
         write_whole(path, json.dumps(entry, allow_nan=False).replace(', "', ',\n"') + "\n")
         print(f"{path}, {entry['seconds']} s: commit it", flush=True)
 

@@ -78,6 +78,14 @@ def make(study, run, record):
     return settings, {"film-reviews": _read_reviews, "speed": _race}[study](**settings)
 
 
+def data_of(run):
+    """Return the file that a run reads and its SHA-256."""
+    from lib import archives
+
+    package = archives.PACKAGES["mnist" if run.settings.get("task") == "images" else "film-reviews"]
+    return {package.file: package.sha256}
+
+
 def chosen(record, name):
     """Return the best step size of a list; ValueError if it is at an end of it.
 
