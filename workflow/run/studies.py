@@ -52,7 +52,7 @@ def _speed():
     }.items():
         for rule in lowest:
             steps = [lowest[rule] * 2**k for k in range(TRIALS)]
-            common = {"task": task, "rule": rule, "limit": 30_000 if rule == "sgd" else 3000}
+            common = {"task": task, "rule": rule, "limit": 30_000}
             found[f"tuning-{task}-{rule}"] = Run(common | {"step_size": steps, "seeds": [0] * TRIALS, "until": TUNED})
             kinds = {"": {}, "-coins": {"coins": True}, "-never": {"attention": "never"}}
             if rule == "sgd":
