@@ -53,7 +53,7 @@ sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:10
 roundings: $(COMPILED) ## see how far numbers move where arithmetic rounds otherwise: NAME=theorem-2 (NAME=all, RECORD=1)
 	@$(BIN)/python -m workflow.commands.roundings
 
-record: $(COMPILED) ## keep the rows of a run that no build can make, in book/recorded: NAME=figure-6 PARAMS="device=cuda"
+record: $(COMPILED) ## keep the rows of a run that no build can make, in book/recorded: NAME=figure-6 PARAMS="device=cuda"; or a study: NAME=film-reviews ONLY="l2*"
 	@$(BIN)/python -m workflow.commands.record
 
 page: $(COMPILED) ## show one page as its source is now, for looking: NAME=theorem-2
@@ -65,7 +65,7 @@ lab: $(COMPILED) ## open the chapters as notebooks in JupyterLab, edits go back 
 list: $(STAMP) ## list the chapters, what each reproduces, and its parameters with their ranges
 	@$(BIN)/python -m workflow.commands.list
 
-data: $(STAMP) ## fetch a published data set into data/: NAME=mnist or cifar10
+data: $(STAMP) ## bring a published data set into data/: NAME=film-reviews, cifar10 or mnist
 	@$(BIN)/python -m workflow.commands.data "$$NAME"
 
 serve: $(STAMP) ## show the built site on this machine (PORT=8000)

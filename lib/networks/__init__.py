@@ -13,11 +13,13 @@ A training logs every epoch to ``lib.networks`` at level INFO; ``logging.basicCo
 from .measures import accuracy, cls_map, cross_entropy, key_query_norm, linear_answers, soft_sparsity
 from .optimisers import Adam, MirrorDescent, flat, optimiser
 from .readers import Readers, attend, patch_places, reached, read, train_readers
+from .texts import Texts, as_texts, selected, shares, train_texts
 from .training import Training, train
 from .transformer import Transformer, apply, ensemble, patches, precision
 
 __all__ = [
-    "Adam", "MirrorDescent", "Readers", "Training", "Transformer", "accuracy", "apply", "attend", "cls_map",
-    "cross_entropy", "ensemble", "flat", "key_query_norm", "linear_answers", "optimiser", "patch_places", "patches",
-    "precision", "reached", "read", "soft_sparsity", "train", "train_readers",
+    "Adam", "MirrorDescent", "Readers", "Texts", "Training", "Transformer", "accuracy", "apply", "as_texts",
+    "attend", "cls_map", "cross_entropy", "ensemble", "flat", "key_query_norm", "linear_answers", "optimiser",
+    "patch_places", "patches", "precision", "reached", "read", "selected", "shares", "soft_sparsity", "train",
+    "train_readers", "train_texts",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Run a small transformer for images with its attention exposed, for several members of an ensemble at once."""
+"""Run a small transformer with its attention exposed, on images or words, all members of an ensemble at once."""
 
 import torch
 from torch import nn
@@ -18,14 +18,15 @@ class Transformer(nn.Module):
         Tokens T of an input, and classes.
     features : int
         Length of a token: inputs are vectors (N, T, features), such as :func:`patches` of images, taken in the floats
-        of the weights.
+        of the weights. With ``words``, their number: inputs are whole numbers (N, T), and nobody attends to a 0.
     width, depth, heads : int
         ``heads`` divides ``width``.
     hidden : int
         Width within a block's two-layer network.
+    words : bool
     """
 
-    def __init__(self, length, classes, features, *, width=16, depth=2, heads=2, hidden=32):
+    def __init__(self, length, classes, features, *, width=16, depth=2, heads=2, hidden=32, words=False):
         super().__init__()
         like = {"dtype": torch.float64}
         sizes = {"length": length, "classes": classes, "features": features, "width": width, "depth": depth}
@@ -34,7 +35,9 @@ class Transformer(nn.Module):
         if width % heads:
             raise ValueError(f"width is {width}, heads is {heads}: choose a width that the heads divide")
         self.heads = heads
-        self.embed = nn.Linear(features, width, **like)
+        self.embed = (nn.Embedding if words else nn.Linear)(features, width, **like)
+        if words:
+            self.embed.weight.data /= width**0.5
         self.cls = nn.Parameter(torch.randn(width, **like) / width**0.5)
         self.places = nn.Parameter(torch.randn(length + 1, width, **like) / width**0.5)
         more = {"activation": nn.functional.gelu, "batch_first": True, "norm_first": True}
@@ -110,8 +113,17 @@ def apply(network, parameters, inputs):
     attention : Tensor, shape (members, N, depth, heads, T + 1)
         Of [CLS], token 0, in each block.
     """
-    x = inputs.to(parameters["cls"].dtype)
-    x = _linear(x if x.ndim == 4 else x.expand(len(parameters["cls"]), *x.shape), parameters, "embed")
+    x, members = inputs, len(parameters["cls"])
+    words = "embed.bias" not in parameters
+    x = x if x.ndim == 4 - words else x.expand(members, *x.shape)
+    away = None
+    if words:
+        away = nn.functional.pad(x == 0, (1, 0))[:, :, None, None]  # never of [CLS]
+        table = parameters["embed.weight"]
+        x = x + len(table[0]) * torch.arange(members, device=x.device)[:, None, None]
+        x = nn.functional.embedding(x, table.flatten(0, 1))
+    else:
+        x = _linear(x.to(parameters["cls"].dtype), parameters, "embed")
     x = torch.cat([parameters["cls"][:, None, None].expand(*x.shape[:2], 1, -1), x], dim=2)
     x = x + parameters["places"][:, None]
     maps = []
@@ -120,29 +132,29 @@ def apply(network, parameters, inputs):
             name.removeprefix(f"blocks.{k}."): w for name, w in parameters.items() if name.startswith(f"blocks.{k}.")
         }
         last = k == len(network.blocks) - 1  # of which only [CLS] is read
-        x, attention = _block(own, x, network.heads, last)
+        x, attention = _block(own, x, network.heads, away, last)
         maps.append(attention[..., 0, :])
     x = _layer_norm(x[:, :, 0], parameters, "norm")
     return _linear(x, parameters, "head"), torch.stack(maps, dim=2)
 
 
-def _block(own, x, heads, last):
+def _block(own, x, heads, away, last):
     """One block, of which the last is for [CLS] alone: tokens and attention (members, N, heads, asking, T + 1)."""
-    read, attention = (_attend_once if last else _attend)(own, _layer_norm(x, own, "norm1"), heads)
+    read, attention = (_attend_once if last else _attend)(own, _layer_norm(x, own, "norm1"), heads, away)
     x = x[:, :, : read.shape[2]] + read
     inner = nn.functional.gelu(_linear(_layer_norm(x, own, "norm2"), own, "linear1"))
     return x + _linear(inner, own, "linear2"), attention
 
 
-def _attend(own, x, heads):
+def _attend(own, x, heads, away):
     """What all tokens x (members, N, T + 1, width) read from each other, and their attention."""
     q, k, v = _affine(x, own["self_attn.in_proj_weight"], own["self_attn.in_proj_bias"]).chunk(3, dim=-1)
     q, k, v = (part.unflatten(-1, (heads, -1)).transpose(2, 3) for part in (q, k, v))
-    attention = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+    attention = _softmax(q @ k.mT / q.shape[-1] ** 0.5, away)
     return _linear((attention @ v).transpose(2, 3).flatten(3), own, "self_attn.out_proj"), attention
 
 
-def _attend_once(own, x, heads):
+def _attend_once(own, x, heads, away):
     """The same of [CLS]: its query goes through the keys' matrix, the mean token through the values', not all tokens.
 
     The bias of the keys adds the same to the logits of all tokens, which changes nothing.
@@ -151,9 +163,14 @@ def _attend_once(own, x, heads):
     bias_q, _, bias_v = (b.unflatten(1, (heads, -1))[:, None] for b in own["self_attn.in_proj_bias"].chunk(3, dim=1))
     q = torch.einsum("mnw,mhew->mnhe", x[:, :, 0], queries) + bias_q
     towards = torch.einsum("mnhe,mhew->mnhw", q, keys) / q.shape[-1] ** 0.5
-    attention = (towards @ x.mT)[:, :, :, None].softmax(-1)
+    attention = _softmax((towards @ x.mT)[:, :, :, None], away)
     read = torch.einsum("mnhw,mhew->mnhe", attention[..., 0, :] @ x, values) + bias_v
     return _linear(read.flatten(2)[:, :, None], own, "self_attn.out_proj"), attention
+
+
+def _softmax(logits, away):
+    """Attention (members, N, heads, asking, T + 1), none of it on what is away, (members, N, 1, 1, T + 1)."""
+    return (logits if away is None else logits.masked_fill(away, -torch.inf)).softmax(-1)
 
 
 def _affine(x, weight, bias):

@@ -4,16 +4,20 @@ import gzip
 import hashlib
 import http.server
 import io
+import json
 import re
 import socket
 import subprocess
 import sys
 import tarfile
 import threading
+import zipfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from matplotlib.image import imsave
 from problems import seeded
 
 from lib import archives
@@ -168,6 +172,124 @@ def test_the_folder_is_data_in_the_current_one_and_stays_as_it_is(tmp_path, monk
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     assert [len(images(name).train_labels) for name in ("mnist", "cifar10")] == [5, 10]
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+# Packages that hold the same data
+
+
+def inner_tar(files):
+    return tar({f"hutto_ICWSM_2014/{name}.txt": text.encode("latin-1") for name, text in files.items()})
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Return a function that writes a package into the folder and enters its hash as the known one."""
+
+    def known(name, content):
+        entry = archives.PACKAGES[name]._replace(sha256=hashlib.sha256(content).hexdigest())
+        monkeypatch.setitem(archives.PACKAGES, name, entry)
+        (tmp_path / entry.file).write_bytes(content)
+        return tmp_path / entry.file
+
+    return known
+
+
+def test_film_reviews_come_back(tmp_path, package):
+    inner = inner_tar(
+        {
+            "movieReviewSnippets_GroundTruth": "1\t2.5\tFine, caf\xe9 and all\r\n2\t-0.6\tToo tepid\r\n",
+            "vader_sentiment_lexicon": "fine\t0.8\t0.6\t[1, 0]\r\n:(\t-1.9\t0.7\t[-2, -1]\r\n",
+        }
+    )
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as whole:
+        whole.writestr("vaderSentiment-0.5/additional_resources/hutto_ICWSM_2014.tar.gz", inner)
+    package("film-reviews", buffer.getvalue())
+    found = archives.film_reviews(tmp_path)
+    assert found.texts == ["Fine, caf\xe9 and all", "Too tepid"]
+    assert found.ratings.tolist() == [2.5, -0.6]
+    assert found.lexicon == {"fine": 0.8, ":(": -1.9}
+
+
+def test_digits_of_the_package_come_back_exactly(tmp_path, package):
+    pixels, _ = random_images(20, 28, 28)
+    members = {
+        f"package/src/digits/{digit}.json": json.dumps(
+            {"data": [round(value / 255, 3) for value in pixels[2 * digit : 2 * digit + 2].flatten().tolist()] * 3}
+        ).encode()
+        for digit in range(10)
+    }
+    package("mnist", tar(members))
+    data = images("mnist", tmp_path)
+    assert torch.equal(bytes_of(data.train_images)[:2, 0], pixels[:2])
+    assert data.train_labels.bincount().tolist() == [5] * 10
+    assert data.test_labels.tolist() == list(range(10))
+
+
+def test_objects_of_the_package_come_back_exactly(tmp_path, package):
+    batches, members = [random_images(2, 3, 32, 32, seed=10 * k) for k in range(6)], {}
+    for k, (pixels, _) in enumerate(batches, 1):
+        buffer = io.BytesIO()
+        imsave(buffer, pixels.flatten(2).permute(0, 2, 1).numpy())
+        members[f"package/{f'data_batch_{k}' if k < 6 else 'test_batch'}.png"] = buffer.getvalue()
+    told = torch.cat([labels for _, labels in batches[:5]])
+    for part, labels in (("train", told), ("test", batches[5][1])):
+        members[f"package/{part}_lables.json"] = json.dumps(labels.tolist()).encode()
+    package("cifar10", tar(members))
+    data = images("cifar10", tmp_path)
+    assert torch.equal(bytes_of(data.train_images), torch.cat([pixels for pixels, _ in batches[:5]]))
+    assert torch.equal(bytes_of(data.test_images), batches[5][0])
+    assert torch.equal(data.train_labels, told.long())
+    assert data.classes == tuple(CLASSES)
+
+
+def test_the_published_files_win_over_the_package(tmp_path, package, mnist):
+    package("mnist", b"never opened")
+    assert torch.equal(images("mnist", tmp_path).train_labels, mnist[1].long())
+
+
+def test_another_package_is_refused(tmp_path, package):
+    path = package("film-reviews", b"one")
+    path.write_bytes(b"another")
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))} is not the published file, its SHA-256 is"):
+        archives.film_reviews(tmp_path)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match="`make data NAME=film-reviews` puts it there, by pip"):
+        archives.film_reviews(tmp_path)
+
+
+DATA = Path(__file__).parents[2] / archives.FOLDER
+
+
+@pytest.mark.skipif(not (DATA / archives.PACKAGES["film-reviews"].file).exists(), reason="make data brings it")
+def test_the_film_reviews_are_those_that_their_authors_describe():
+    found = archives.film_reviews(DATA)
+    assert len(found.texts) == 10605
+    assert int((found.ratings > 0).sum()) == 5242
+    assert found.ratings.abs().max() <= 4
+    assert found.lexicon["superb"] > 3 > -2 > found.lexicon["horrible"]
+
+
+@pytest.mark.skipif(not (DATA / archives.PACKAGES["cifar10"].file).exists(), reason="make data brings it")
+def test_the_package_has_the_pictures_of_cifar10():
+    data = images("cifar10", DATA)
+    assert data.train_images.shape == (50000, 3, 32, 32)
+    assert data.test_labels[:10].tolist() == [3, 8, 8, 0, 6, 6, 1, 6, 3, 1]
+    assert data.train_labels.bincount().tolist() == [5000] * 10
+
+
+@pytest.mark.skipif(not (DATA / archives.PACKAGES["mnist"].file).exists(), reason="make data brings it")
+def test_the_package_has_ten_thousand_digits():
+    data = images("mnist", DATA)
+    assert len(data.train_labels) + len(data.test_labels) == 10000
+
+
+def test_recorded_runs_are_read_by_name(tmp_path):
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "one.json").write_text('{"seconds": 3}')
+    assert archives.recorded("study", tmp_path) == {"one": {"seconds": 3}}
+    with pytest.raises(FileNotFoundError, match="run this in a clone"):
+        archives.recorded("other", tmp_path)
 
 
 # What is asked for wrongly, is not there, or is another file

@@ -336,3 +336,83 @@ def test_a_long_training_of_readers_tells_how_far_it_is_and_is_the_same_in_piece
     for one, other in zip(whole[1:4], pieces[1:4], strict=True):
         assert torch.equal(one, other)
     assert torch.equal(whole.weights["table"], pieces.weights["table"])
+
+
+WORDS = {"length": 12, "classes": 2, "features": 9, "width": 8, "hidden": 12, "words": True}
+
+
+class TestTexts:
+    def test_nobody_attends_to_what_is_not_there(self):
+        network, parameters = networks.ensemble([0, 1], **WORDS)
+        ids = torch.tensor([[3, 4, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0]])
+        logits, attention = networks.apply(network, parameters, ids)
+        assert (attention[..., 4:] == 0).all()
+        torch.testing.assert_close(attention[..., :4].sum(-1), torch.ones(2, 1, 2, 2, dtype=torch.float64))
+        longer = parameters | {"places": torch.cat([parameters["places"][:, :4], parameters["places"][:, 4:] + 7], 1)}
+        assert torch.equal(networks.apply(network, longer, ids)[0], logits)
+
+    @pytest.mark.parametrize("depth", [1, 2])
+    def test_words_are_rows_of_a_table(self, depth):
+        network, parameters = networks.ensemble([4, 1], **WORDS, depth=depth)
+        torch.manual_seed(1)
+        model, ids = networks.Transformer(**WORDS, depth=depth), torch.arange(24).view(2, 12) % 8 + 1
+        expected = by_torch(model, model.embed(ids), model.blocks)
+        torch.testing.assert_close(networks.apply(network, parameters, ids)[0][1], expected)
+
+    def test_rare_and_missing_words(self):
+        found = networks.as_texts(
+            ["Good, good film", "bad film", "film isn't"], torch.tensor([1, 0, 1]), {"good", "bad"}, learned=2,
+            often=2, length=4,
+        )  # fmt: skip
+        assert found.vocabulary == ["film"]
+        assert found.ids.tolist() == [[1, 1, 2, 0], [1, 2, 0, 0], [2, 1, 0, 0]]
+        assert found.marked.tolist() == [[True, True, False, False], [True, False, False, False], [False] * 4]
+
+    def test_selection_is_measured_where_the_lexicon_has_a_word(self):
+        ids, marked = (
+            torch.tensor([[1, 2, 0, 0], [1, 1, 1, 1]]),
+            torch.tensor([[True, False, False, False], [False] * 4]),
+        )
+        data = networks.Texts(ids, torch.tensor([0, 1]), marked, [])
+        maps = torch.tensor([[[0.75, 0.25, 0.0, 0.0], [0.25] * 4]])
+        found = networks.selected(maps, data, slice(None))
+        assert {name: value.item() for name, value in found.items()} == {
+            "mass": 0.75, "base": 0.5, "top": 1.0, "tokens": 1.6
+        }  # fmt: skip
+
+    def test_shares_are_one_for_equal_entries_and_two_by_pi_for_normal_ones(self):
+        network, parameters = networks.ensemble([0], **WORDS | {"width": 64}, depth=1, heads=2)
+        packed = parameters["blocks.0.self_attn.in_proj_weight"].data
+        packed[:, :64] = 1.0
+        packed[:, 64:128] = torch.randn(64, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        found = networks.shares(parameters, network)
+        assert found["query"].item() == pytest.approx(1)
+        assert found["key"].item() == pytest.approx(2 / math.pi, abs=0.02)
+
+    @staticmethod
+    def learned(rule="adam", step=0.01, **more):
+        corpus = datasets.planted_sentiment(240, torch.Generator().manual_seed(0))
+        known = {*datasets.WORDS["good"], *datasets.WORDS["bad"]}
+        texts = [" ".join(words) for words in corpus.words]
+        data = networks.as_texts(texts, (corpus.labels > 0).long(), known, learned=160, length=12, often=1)
+        sizes = {"width": 8, "depth": 1, "heads": 2, "hidden": 8, "epochs": 6, "batch": 16}
+        return networks.train_texts(data, torch.arange(240).split([160, 40, 40]), rule, step, [0, 1], **sizes | more)
+
+    def test_the_deciding_words_are_learned_and_selected(self):
+        found = self.learned()
+        assert (found["right"] > 0.9).all()
+        assert (found["mass"] > 1.5 * found["base"]).all()
+        assert found["losses"].shape == (6, 2)
+        assert torch.equal(found["epoch"], found["held"].argmax(0))
+
+    def test_uniform_attention_stays_uniform(self):
+        found = self.learned(attention="alike")
+        torch.testing.assert_close(found["mass"], found["base"], rtol=1e-5, atol=0)
+        assert (found["right"] > 0.6).all()
+
+    def test_permuted_labels_leave_nothing_to_learn(self):
+        assert (self.learned(permuted=True)["right"] < 0.8).all()
+
+    def test_members_are_what_they_would_be_alone(self):
+        both, alone = self.learned("l1.1", [0.1, 0.1]), self.learned("l1.1", 0.1)
+        torch.testing.assert_close(both["losses"], alone["losses"])

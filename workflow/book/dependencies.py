@@ -7,12 +7,14 @@ import ast
 import functools
 import hashlib
 import json
+import re
 import subprocess
 from pathlib import Path
 
 from workflow.book.catalogue import BookError, code_of, source
 
 PROJECT = Path(__file__).parents[2]
+STUDY = re.compile(r"recorded\(\"([\w-]+)\"")  # what a chapter reads by lib.archives.recorded
 
 
 def hash_of(chapter, values, words=True):
@@ -84,8 +86,8 @@ def library_of(chapter):
     """Return the files of ``lib/`` that a chapter's result can depend on.
 
     These are the modules that it imports, those that they import, and every file that is not Python, since any module
-    may read it. Code that cannot be parsed is taken to depend on everything: better one run too many than an old number
-    published.
+    may read it; and the recorded runs of studies that it names. Code that cannot be parsed is taken to depend on
+    everything: better one run too many than an old number published.
     """
     files = set(library())
     modules = {path for path in files if path.suffix == ".py"}
@@ -94,8 +96,9 @@ def library_of(chapter):
         code = "\n".join(line for line in lines if not line.startswith(("%", "!")))
         needed = _reached(_imports(code, (), modules), modules)
     except (BookError, SyntaxError):
-        needed = modules
-    return sorted(map(str, needed | (files - modules)))
+        code, needed = "", modules
+    records = {path for study in STUDY.findall(code) for path in Path("book/recorded", study).glob("*.json")}
+    return sorted(map(str, needed | (files - modules) | records))
 
 
 def workflow_of(command):

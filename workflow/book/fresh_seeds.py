@@ -55,11 +55,12 @@ def _spent(chapter, old, block):
 
 
 def commit():
-    """Return the commit of the sources, all of which must be in it but the record itself."""
+    """Return the commit of the sources, all of which must be in it but the records themselves."""
     git = ["git", "-c", "core.quotepath=off"]
     shown = subprocess.run([*git, "show", "-s", "--format=%h %cs"], capture_output=True, text=True, check=False)
     status = subprocess.run([*git, "status", "--porcelain", "."], capture_output=True, text=True, check=False)
-    changed = [line[3:] for line in status.stdout.splitlines() if not line.endswith(RECORD.as_posix())]
+    records = (RECORD.as_posix(), "book/recorded/")
+    changed = [line[3:] for line in status.stdout.splitlines() if not line[3:].startswith(records)]
     if shown.returncode or status.returncode:
         raise BookError("there is no commit here to name in the record: commit first, or leave RECORD out")
     if changed:

@@ -140,10 +140,13 @@ def show(mutants, found):
 
 
 def unturned(found, base):
-    """Return the claims, by chapter, of which no near mutant turned the verdict."""
+    """Return the claims, by chapter, of which no near mutant turned the verdict; no library turns a recorded one."""
     near = [mutant["chapters"] for mutant in found.values() if mutant["near"]]
     turned = {(chapter, row) for tried in near for chapter, entry in tried.items() for row in entry["turned"]}
-    claims = {chapter: [row for row in one["rows"].values() if row["kind"] == "claim"] for chapter, one in base.items()}
+    claims = {
+        chapter: [row for row in one["rows"].values() if row["kind"] == "claim" and not row["recorded"]]
+        for chapter, one in base.items()
+    }
     return {
         chapter: [row["name"] for row in rows if (chapter, row["name"]) not in turned]
         for chapter, rows in claims.items()
@@ -152,7 +155,8 @@ def unturned(found, base):
 
 def show_claims(rows, base):
     """Print the claims that no near mutant turns; return how many one turns, and of all."""
-    claims = sum(row["kind"] == "claim" for one in base.values() for row in one["rows"].values())
+    found = [row for one in base.values() for row in one["rows"].values()]
+    claims = sum(row["kind"] == "claim" and not row["recorded"] for row in found)
     missed = sum(map(len, rows.values()))
     print(f"\nclaims that no near mutant turns: {missed} of {claims}")
     print("".join(f"  {chapter}: {', '.join(names)}\n" for chapter, names in rows.items() if names), end="")
