@@ -101,8 +101,8 @@ def basis():
         + ".",
         f"{len(small)} of them are about experiments that we repeated on other or smaller data: {tally(small)}.",
         f"We set {before} of {len(bounded)} bounds before the first run and {len(bounded) - before} after a first look "
-        f"at the numbers. With seeds that nobody had looked at, {steady} of {len(held)} rows hold at least nine times "
-        "in ten.",
+        f"at the numbers. Of {len(held)} rows that we repeated with seeds that nobody had looked at, {steady} hold at "
+        "least nine times in ten.",
         f"Of our own findings, {tally(ours)}. "
         f"{passed(kind(rows, 'ablation'), ' of ')} ablations break their claim, "
         f"{passed(kind(rows, 'positive control'), ' of ')} positive controls find what was planted; "
