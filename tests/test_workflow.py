@@ -573,11 +573,11 @@ def test_scoreboard_says_in_numbers_what_it_rests_on(inside):
         row("broken", kind="ablation", measured=1),
     )  # fmt: skip
     told = scoreboard.basis()
-    assert "Of 3 claims that the papers make, 1 rest on text as printed, 2 rest on text restored" in told
-    assert "1 of them speak of experiments that we ran on other data or smaller: 1 seen in miniature." in told
-    assert "5 of 6 bounds were set after a first look at the numbers, 1 before." in told
-    assert "Of our own findings, 1 refuted. 1/2 ablations break their claim" in told
-    assert "1 baselines carry no verdict" in told
+    assert "Of 3 claims of the papers, 1 rest on printed text, 2 rest on text restored" in told
+    assert "1 of them are about experiments that we repeated on other or smaller data: 1 seen in miniature." in told
+    assert "We set 1 of 6 bounds before the first run and 5 after a first look at the numbers." in told
+    assert "Of our own findings, 1 refuted. 1 of 2 ablations break their claim" in told
+    assert "1 baselines have no verdict" in told
 
 
 def test_scoreboard_says_what_did_not_hold_and_what_was_corrected(inside):
@@ -589,7 +589,7 @@ def test_scoreboard_says_what_did_not_hold_and_what_was_corrected(inside):
     line = line_of("Theorem 1", text)
     assert line.startswith("| {doc}`Theorem 1 <part/good>`: A \\| b (")
     counted = "[1&nbsp;✓]{.verdict .reproduced} [1&nbsp;✎]{.verdict .corrected} [1&nbsp;✗]{.verdict .not-reproduced}"
-    assert f"| [◑ in part]{{.verdict .in-part}} | {counted} | 1/2 | not yet swept |" in line
+    assert f"| [◑ in part]{{.verdict .in-part}} | {counted} | 1/2 | not yet run |" in line
     worse, refuted = (text.index(f"**✗ {word}**") for word in ("not reproduced", "refuted"))
     assert "- {doc}`part/good`: It is so: 1; bound: at most 0.01." in text[worse:refuted]
     assert "- {doc}`part/good`: It is so: 2; bound: at most 0.01." in text[refuted:]
@@ -620,14 +620,14 @@ def swept(held=19, of=20, code="a1", name="half", block=(1000, 1019), **more):
         ({}, "19/20 (0.76 to 0.99)"),
         ({"held": 18, "errors": 1, "undecided": 1}, "18/20 (0.70 to 0.97, 1 undecided, 1 errors)"),
         ({"code": "b2"}, "older code"),
-        ({"name": "other"}, "not yet swept"),
-        ({"held": 1, "of": 1, "block": None}, "1/1, no seed"),
-        ({"held": 0, "of": 1, "block": None}, "0/1, no seed"),
+        ({"name": "other"}, "not yet run"),
+        ({"held": 1, "of": 1, "block": None}, "1/1, nothing random"),
+        ({"held": 0, "of": 1, "block": None}, "0/1, nothing random"),
     ],
 )
 def test_fresh_seeds_are_shown_where_the_code_is_the_same(inside, given, text):
     collected(row())
-    assert "| not yet swept |" in rows.rows()
+    assert "| not yet run |" in rows.rows()
     swept(**given)
     assert f"| {text} |" in rows.rows()
     assert text in line_of("Theorem 1", scoreboard.scoreboard())

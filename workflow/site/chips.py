@@ -70,11 +70,11 @@ def repeated(rows):
     """Return a sentence on the rows that held here: whether they held at fresh seeds as well, and which did not."""
     found = [(row, *seeds(row)) for row in rows if row["verdict"] in HELD]
     if any(held is None for _, held, *_ in found):
-        return " Not all of this has been repeated at fresh seeds yet."
+        return " Not all of this has been repeated with fresh seeds yet."
     missed = [f"“{row['statement']}” on {held} of {of}" for row, held, of, _ in found if held < of]
     if missed:
-        return f" At fresh seeds {len(missed)} of {len(found)} rows did not hold every time: {'; '.join(missed)}."
-    return " At fresh seeds all of it held every time." if any(of > 1 for _, _, of, _ in found) else ""
+        return f" With fresh seeds {len(missed)} of {len(found)} rows did not hold every time: {'; '.join(missed)}."
+    return " With fresh seeds all of it held every time." if any(of > 1 for _, _, of, _ in found) else ""
 
 
 def worst(rows):

@@ -31,13 +31,13 @@ def seeds(row):
     chapter, _, name = row["id"].rpartition("/")
     swept = optional(ROBUSTNESS).get(chapter)
     if not swept or name not in swept["rows"]:
-        return None, None, "not yet swept"
+        return None, None, "not yet run"
     if not same_code(chapter, swept):
         return None, None, "older code"
     found = swept["rows"][name]
     held, of = found["held"], found["of"]
     if not swept["block"]:
-        return held, of, f"{held}/{of}, no seed"
+        return held, of, f"{held}/{of}, nothing random"
     details = [low_high(held, of)] * (held < of)
     details += [f"{found[what]} {what}" for what in ("undecided", "errors") if found.get(what)]
     return held, of, f"{held}/{of}" + f" ({', '.join(details)})" * bool(details)
@@ -57,7 +57,7 @@ def seeds_of(rows):
     if counted:
         worst = min(counted, key=lambda one: one[0] / one[1])
         return worst[2]
-    return "older code" if any(one[2] == "older code" for one in found) else "not yet swept" if found else "–"
+    return "older code" if any(one[2] == "older code" for one in found) else "not yet run" if found else "–"
 
 
 def mutants(row):
@@ -65,7 +65,7 @@ def mutants(row):
     chapter, _, name = row["id"].rpartition("/")
     tried = {key: one for key, one in optional(MUTANTS).get("mutants", {}).items() if chapter in one["chapters"]}
     if not tried:
-        return None, "not yet tried"
+        return None, "not yet run"
     if not all(same_code(chapter, one["chapters"][chapter]) for one in tried.values()):
         return None, "older code"
     turned = [key for key, one in tried.items() if name in one["chapters"][chapter]["turned"]]

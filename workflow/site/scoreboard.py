@@ -14,7 +14,7 @@ STANDINGS = {  # of a statement, by what its claims say together
     "reproduced": "✓", "corrected": "✎", "made explicit": "✎", "in part": "◑", "not reproduced": "✗",
     "undecided": "?", "in miniature": "◐", "not tested": "–",
 }  # fmt: skip
-SOURCES = {"printed": "as printed", "restored": "restored from its proof and context", "recalled": "recalled"}
+SOURCES = {"printed": "printed text", "restored": "text restored from proof and context", "recalled": "recalled text"}
 REMARKABLE = (
     "not reproduced", "refuted", "does not break the claim", "effect missed", "corrected", "made explicit", "undecided",
     "not seen in miniature",
@@ -47,7 +47,7 @@ class Item:
         """Return the item's row of the scoreboard: its name links to its first chapter."""
         first = next((row["chapter"] for row in self.rows), None)
         name = link(first, self.called) if first else self.called
-        source = next((row["source"] for row in self.claims), "")
+        source = max((row["source"] for row in self.claims), key=list(SOURCES).index, default="")  # the weakest
         text = f"{name}: {escaped(self.title)}" + f" ({source})" * bool(source)
         standing = styled(f"{STANDINGS[self.standing()]} {self.standing()}", self.standing())
         return text, standing, counts(self.claims), passed(self.checks), seeds_of(self.claims)
@@ -58,9 +58,9 @@ def is_check(row):
     return row["kind"] in ("ablation", "positive control") or (row["of"], row["kind"]) == ("book", "claim")
 
 
-def passed(rows):
+def passed(rows, of="/"):
     """Return how many checks came out as they should, ``12/13``; a dash where there are none."""
-    return f"{sum(row['verdict'] in HELD for row in rows)}/{len(rows)}" if rows else "–"
+    return f"{sum(row['verdict'] in HELD for row in rows)}{of}{len(rows)}" if rows else "–"
 
 
 def papers():
@@ -96,17 +96,17 @@ def basis():
     steady = sum(held >= 0.9 * of for held, of in held)
     ours = [row for row in rows if (row["of"], row["kind"]) == ("book", "claim")]
     lines = [
-        f"Of {len(claims)} claims that the papers make, "
-        + ", ".join(f"{sources[source]} rest on text {words}" for source, words in SOURCES.items())
+        f"Of {len(claims)} claims of the papers, "
+        + ", ".join(f"{sources[source]} rest on {words}" for source, words in SOURCES.items())
         + ".",
-        f"{len(small)} of them speak of experiments that we ran on other data or smaller: {tally(small)}.",
-        f"{len(bounded) - before} of {len(bounded)} bounds were set after a first look at the numbers, {before} "
-        f"before. On seeds that nobody had looked at, {steady} of {len(held)} rows that were run so hold at least "
-        "nine times in ten.",
+        f"{len(small)} of them are about experiments that we repeated on other or smaller data: {tally(small)}.",
+        f"We set {before} of {len(bounded)} bounds before the first run and {len(bounded) - before} after a first look "
+        f"at the numbers. Of {len(held)} rows that we repeated with seeds that nobody had looked at, {steady} hold at "
+        "least nine times in ten.",
         f"Of our own findings, {tally(ours)}. "
-        f"{passed(kind(rows, 'ablation'))} ablations break their claim, "
-        f"{passed(kind(rows, 'positive control'))} positive controls find what was planted; "
-        f"{len(kind(rows, 'baseline'))} baselines carry no verdict.",
+        f"{passed(kind(rows, 'ablation'), ' of ')} ablations break their claim, "
+        f"{passed(kind(rows, 'positive control'), ' of ')} positive controls find what was planted; "
+        f"{len(kind(rows, 'baseline'))} baselines have no verdict.",
     ]
     return "".join(f"- {line}\n" for line in lines)
 
@@ -135,7 +135,7 @@ def scoreboard():
     blocks = [totals(), basis()]
     for paper, items in papers():
         blocks.append(f"## {paper['title']}\n\n" + table(head, [item.row() for item in items], "scoreboard"))
-    blocks.append("## What we found\n\nClaims that no paper makes, and all checks, by chapter.\n")
+    blocks.append("## What we found\n\nOur own findings and all checks, by chapter.\n")
     blocks.append(table(("chapter", "findings", "checks", "seeds"), list(findings()), "found"))
     blocks += ["## What did not simply hold\n", remarkable(), files()]
     return "\n".join(blocks)
