@@ -70,8 +70,8 @@ def flip_distances(problem, theta, selected=None):
     --------
     >>> from lib.problem import Problem
     >>> problem = Problem([[[0.0, 3.0], [4.0, 0.0]]], [[1.0, 0.0]], queries=[[1.0]])
-    >>> flip_distances(problem, [1.0, 3.0]).distance
-    tensor([1.], dtype=torch.float64)
+    >>> flip_distances(problem, [1.0, 3.0]).distance.item()
+    1.0
     """
     logits, queries = problem.logits(theta), problem.queries
     selected = logits.argmax(-1) if selected is None else check_selected(problem, selected)
