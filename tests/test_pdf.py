@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-LIST = """<nav class="bd-links"><p class="caption">Part</p><ul><li><a href="{up}part/one.html">One</a><ul>
-<li><a href="{up}part/below.html">Below</a></li></ul></li></ul></nav>"""
+LIST = """<nav class="bd-links"><ul><li><a href="#">Start</a></li></ul><p class="caption">Part</p>
+<ul><li><a href="{up}part/one.html">One</a><ul><li><a href="{up}part/below.html">Below</a></li></ul></li></ul></nav>"""
 PAGE = """<html data-theme="dark"><head><title>{title} — Small</title><script src="{up}book.js" defer></script>
 <style>nav {{ display: none; }}</style></head><body>{list}<article><h1>{title}</h1>{body}</article></body></html>"""
 BODIES = {

@@ -22,8 +22,8 @@ from workflow.site.browser import SEEN, SET, chromium
 
 SITE, BOOK = Path("build/html"), Path("build/book.pdf")
 # Name, address ("" for a part) and depth of what the list of pages beside a page has.
-LISTED = """() => [...document.querySelectorAll("nav.bd-links :is(p.caption, li > a)")].map((one) =>
-    [one.textContent.trim(), one.href ?? "", one.href ? (one.closest("li").closest("ul").closest("li") ? 2 : 1) : 0])"""
+LISTED = """() => [...document.querySelectorAll("nav.bd-links :is(p.caption, li > a)")].map((one) => [
+    one.textContent.trim(), one.href?.split("#")[0] ?? "", one.href ? (one.matches("li li > a") ? 2 : 1) : 0])"""
 PAPER = """@page { size: A4; margin: 17mm 17mm 19mm; font: 11px sans-serif;
   @top-right { content: %s; color: #555; } @bottom-center { content: counter(page); } }
 :root { counter-reset: page %d; }"""
@@ -93,7 +93,7 @@ def outline(writer, listed, parts):
     above = [None] * 4
     for index, (name, address, depth) in enumerate(listed):
         start = parts[address or listed[index + 1][1]][0]
-        above[depth + 1 :] = [writer.add_outline_item(name, start - 1, above[depth])] * (3 - depth)
+        above[depth + 1 :] = [writer.add_outline_item(name, start - 1, parent=above[depth])] * (3 - depth)
 
 
 def main():
@@ -103,13 +103,12 @@ def main():
     began = time.monotonic()
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
-        first = (SITE / f"{pages()[0]}.html").resolve().as_uri()
-        page.goto(first)
-        listed = [[page.title().partition(" — ")[0], first, 0], *page.evaluate(LISTED)]
+        page.goto((SITE / f"{pages()[0]}.html").resolve().as_uri())
+        listed = page.evaluate(LISTED)
         before = len(contents(page, listed, {}).pages)
         parts = {}
-        for name, address, depth in listed:
-            if depth or address:
+        for name, address, _ in listed:
+            if address:
                 page.goto(address)
                 parts[address] = (before + 1, printed(page, name, before))
                 before += len(parts[address][1].pages)
