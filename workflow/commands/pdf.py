@@ -93,7 +93,7 @@ def outline(writer, listed, parts):
     above = [None] * 4
     for index, (name, address, depth) in enumerate(listed):
         start = parts[address or listed[index + 1][1]][0]
-        above[depth + 1 :] = [writer.add_outline_item(name, start - 1, parent=above[depth])] * (3 - depth)
+        above[depth + 1 :] = [writer.add_outline_item(name, page_number=start - 1, parent=above[depth])] * (3 - depth)
 
 
 def main():
