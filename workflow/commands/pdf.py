@@ -93,7 +93,8 @@ def outline(writer, listed, parts):
     above = [None] * 4
     for index, (name, address, depth) in enumerate(listed):
         start = parts[address or listed[index + 1][1]][0]
-        above[depth + 1 :] = [writer.add_outline_item(name, page_number=start - 1, parent=above[depth])] * (3 - depth)
+        mark = writer.add_outline_item(title=name, page_number=start - 1, parent=above[depth])
+        above[depth + 1 :] = [mark] * (3 - depth)
 
 
 def main():
