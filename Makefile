@@ -76,6 +76,9 @@ serve: $(STAMP) ## show the built site on this machine (PORT=8000)
 		{ echo "port $(PORT) is in use: name another one, make serve PORT=8001" >&2; exit 1; }
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/html "$(PORT)"
 
+pdf: $(STAMP) ## print the whole built site into one PDF, build/book.pdf; needs Chromium
+	@$(BIN)/python -m workflow.commands.pdf
+
 bench: $(COMPILED) ## time the library beside the published style and the floor, ten minutes (QUICK=1 one; RECORD=1 for the page)
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.examination
@@ -118,4 +121,4 @@ $(STAMP): requirements.lock pyproject.toml
 $(COMPILED): $(STAMP) $(shell grep -rls '^@compiled' lib --include=*.py)
 	@$(BIN)/python -m workflow.setup.compile $@
 
-.PHONY: help book check test test-all test-roundings chapter mutants sweep roundings record page lab list data serve bench report publish-chapter ledger accept wheel lock clean
+.PHONY: help book check test test-all test-roundings chapter mutants sweep roundings record page lab list data serve pdf bench report publish-chapter ledger accept wheel lock clean

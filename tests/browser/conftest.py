@@ -1,23 +1,20 @@
 """The built site, served on this machine, in the system's Chromium. Each page is loaded once for all tests."""
 
+import contextlib
 import functools
 import gzip
 import os
-import shutil
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from playwright.sync_api import sync_playwright
+
+from workflow.book.catalogue import BookError
+from workflow.site.browser import SEEN, SET, chromium
 
 MEASURE = Path(__file__).with_name("measure.js").read_text("utf-8")
-SET = "() => window.MathJax?.startup?.promise.then(() => true) ?? true"
-SEEN = """() => Promise.all([...document.images].map((image) => {
-    image.loading = "eager";
-    return image.complete || new Promise((done) => { image.onload = image.onerror = done; });
-}))"""
 PLACES = """() => ["figure :is(img, svg)", ".findings"].map((name) => {
     const one = document.querySelector(`article ${name}`);
     return one && (one.getBoundingClientRect().top + scrollY) / innerHeight;
@@ -51,14 +48,12 @@ def address(site):
 
 @pytest.fixture(scope="session")
 def browser():
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        reason = "no chromium on this machine: install the package of that name to test the built site"
-        (pytest.fail if os.environ.get("REQUIRE_BROWSER") else pytest.skip)(reason)
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
+    with contextlib.ExitStack() as stack:
+        try:
+            opened = stack.enter_context(chromium())
+        except BookError as error:
+            (pytest.fail if os.environ.get("REQUIRE_BROWSER") else pytest.skip)(str(error))
+        yield opened
 
 
 class Visit:
