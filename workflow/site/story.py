@@ -10,7 +10,7 @@ REGISTER = Path("book/story.yml")
 SHOWN = {  # what the scene shows of networks in its last step
     "images": "mirror-descent/mirror-networks/right-adam",
     "optimal": "beyond/your-attention/optimal",
-    "foretold": "beyond/your-attention/swaps-frozen",
+    "foretold": "beyond/your-attention/swaps-last",
 }
 
 
