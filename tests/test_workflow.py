@@ -619,7 +619,7 @@ def swept(held=19, of=20, code="a1", name="half", block=(1000, 1019), **more):
         ({"held": 20}, "20/20"),
         ({}, "19/20 (0.76 to 0.99)"),
         ({"held": 18, "errors": 1, "undecided": 1}, "18/20 (0.70 to 0.97, 1 undecided, 1 errors)"),
-        ({"code": "b2"}, "older code"),
+        ({"code": "b2"}, "19/20, before a code change"),
         ({"name": "other"}, "not yet run"),
         ({"held": 1, "of": 1, "block": None}, "1/1, nothing random"),
         ({"held": 0, "of": 1, "block": None}, "0/1, nothing random"),
@@ -699,6 +699,12 @@ def test_words_change_what_is_built_and_not_what_was_recorded(inside):
     assert dependencies.recorded_hash("part/good") == recorded
     page.write_text(page.read_text().replace("step: float = 0.5", "step: float = 0.6"))
     assert dependencies.recorded_hash("part/good") != recorded
+
+
+def test_a_row_that_fails_on_every_seed_as_in_this_build_is_stable(inside):
+    collected(row(measured=1))
+    swept(held=0)
+    assert "| fails 20/20, as here |" in rows.rows()
 
 
 def test_the_scoreboard_names_the_least_certain_claim(inside):

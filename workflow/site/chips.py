@@ -47,7 +47,8 @@ def paper_chip(rows):
     means = f"What the paper claims, on this page: {tally(claims)}."
     if any(row["scale"] == "stand-in" for row in claims):
         means += " In miniature: on other data than the paper's, which proves nothing about its experiment."
-    return {"text": f"paper {signs}", "verdict": worst(claims), "means": means + repeated(claims), "place": "evidence"}
+    means += early(claims) + repeated(claims)
+    return {"text": f"paper {signs}", "verdict": worst(claims), "means": means, "place": "evidence"}
 
 
 def checks_chip(rows):
@@ -62,8 +63,14 @@ def checks_chip(rows):
     }
     held = {words: sum(row["verdict"] in HELD for row in found) for words, found in kinds.items()}
     means = "; ".join(f"{held[words]} of {len(found)} {words}" for words, found in kinds.items() if found)
-    text = f"checks {sum(held.values())}/{len(checks)}"
-    return {"text": text, "verdict": worst(checks), "means": f"{means}.{repeated(checks)}", "place": "what-breaks-it"}
+    good, of = sum(held.values()), len(checks)
+    means = f"Our own checks, {good} of {of} as expected: {means}.{early(checks)}{repeated(checks)}"
+    return {"text": f"checks {good}/{of}", "verdict": worst(checks), "means": means, "place": "what-breaks-it"}
+
+
+def early(rows):
+    """Return a sentence on how many bounds were set before the first run."""
+    return f" {sum(row['set'] == 'before' for row in rows)} of {len(rows)} bounds were set before the first run."
 
 
 def repeated(rows):

@@ -1,13 +1,16 @@
 """Say on how many fresh seeds rows held, and how many mutants of the library turn them, as recorded."""
 
 import math
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from statistics import NormalDist
 
+from lib.ledger import HELD
 from workflow.book.catalogue import json_of
 
 ROBUSTNESS, MUTANTS = Path("book/robustness.json"), Path("book/mutants.json")
+OLDER = ", before a code change"
 
 
 def optional(path):
@@ -32,12 +35,16 @@ def seeds(row):
     swept = optional(ROBUSTNESS).get(chapter)
     if not swept or name not in swept["rows"]:
         return None, None, "not yet run"
-    if not same_code(chapter, swept):
-        return None, None, "older code"
     found = swept["rows"][name]
     held, of = found["held"], found["of"]
+    if not same_code(chapter, swept):
+        return None, None, f"{held}/{of}{OLDER}"
     if not swept["block"]:
         return held, of, f"{held}/{of}, nothing random"
+    alike = {"undecided": found["undecided"], "fails": of - held - found["undecided"] - found["errors"]}
+    word = "undecided" if row["verdict"] == "undecided" else "fails"
+    if row["verdict"] not in HELD and alike[word] == of:
+        return held, of, f"{word} {of}/{of}, as here"
     details = [low_high(held, of)] * (held < of)
     details += [f"{found[what]} {what}" for what in ("undecided", "errors") if found.get(what)]
     return held, of, f"{held}/{of}" + f" ({', '.join(details)})" * bool(details)
@@ -57,7 +64,9 @@ def seeds_of(rows):
     if counted:
         worst = min(counted, key=lambda one: one[0] / one[1])
         return worst[2]
-    return "older code" if any(one[2] == "older code" for one in found) else "not yet run" if found else "–"
+    older = [text for *_, text in found if text.endswith(OLDER)]
+    worst = min(older, key=lambda text: Fraction(text.removesuffix(OLDER)), default="not yet run")
+    return worst if found else "–"
 
 
 def mutants(row):

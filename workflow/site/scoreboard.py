@@ -49,7 +49,8 @@ class Item:
         name = link(first, self.called) if first else self.called
         source = max((row["source"] for row in self.claims), key=list(SOURCES).index, default="")  # the weakest
         text = f"{name}: {escaped(self.title)}" + f" ({source})" * bool(source)
-        standing = styled(f"{STANDINGS[self.standing()]} {self.standing()}", self.standing())
+        mixed = self.standing() == "in miniature" and any(row["verdict"] not in HELD for row in self.claims)
+        standing = styled(f"{STANDINGS[self.standing()]} {self.standing()}{', in part' * mixed}", self.standing())
         return text, standing, counts(self.claims), passed(self.checks), seeds_of(self.claims)
 
 
@@ -101,11 +102,11 @@ def basis():
         + ".",
         f"{len(small)} of them are about experiments that we repeated on other or smaller data: {tally(small)}.",
         f"We set {before} of {len(bounded)} bounds before the first run and {len(bounded) - before} after a first look "
-        f"at the numbers. Of {len(held)} rows that we repeated with seeds that nobody had looked at, {steady} hold at "
-        "least nine times in ten.",
+        f"at the numbers. {{doc}}`rows` marks the former with ●. Of {len(held)} rows that we repeated with seeds that "
+        f"nobody had looked at, {steady} hold at least nine times in ten.",
         f"Of our own findings, {tally(ours)}. "
-        f"{passed(kind(rows, 'ablation'), ' of ')} ablations break their claim, "
-        f"{passed(kind(rows, 'positive control'), ' of ')} positive controls find what was planted; "
+        f"{passed(kind(rows, 'ablation'), ' of ')} ablations break their claim. "
+        f"Positive controls that found what was planted: {passed(kind(rows, 'positive control'), ' of ')}. "
         f"{len(kind(rows, 'baseline'))} baselines have no verdict.",
     ]
     return "".join(f"- {line}\n" for line in lines)
@@ -124,7 +125,10 @@ def remarkable():
         found = [row for row in rows if row["verdict"] == verdict]
         if found:
             lines.append(f"**{VERDICTS[verdict]} {verdict}**".replace("** ", "**") + "\n")
-            lines += [f"- {{doc}}`{row['chapter']}`: {escaped(row['statement'])}: {numbers(row)}." for row in found]
+            missed = ", which this ablation was expected to miss" * (verdict == "does not break the claim")
+            lines += [
+                f"- {{doc}}`{row['chapter']}`: {escaped(row['statement'])}: {numbers(row)}{missed}." for row in found
+            ]
             lines.append("")
     return "\n".join(lines)
 
@@ -135,7 +139,7 @@ def scoreboard():
     blocks = [totals(), basis()]
     for paper, items in papers():
         blocks.append(f"## {paper['title']}\n\n" + table(head, [item.row() for item in items], "scoreboard"))
-    blocks.append("## What we found\n\nOur own findings and all checks, by chapter.\n")
+    blocks.append("## What we found\n\nOur own findings, and all checks of the tables above again, by chapter.\n")
     blocks.append(table(("chapter", "findings", "checks", "seeds"), list(findings()), "found"))
     blocks += ["## What did not simply hold\n", remarkable(), files()]
     return "\n".join(blocks)
@@ -154,6 +158,7 @@ def findings():
 def files():
     """Return links to the files behind the numbers."""
     known = {"_generated/ledger.json": "every row of this build"}
-    known |= {path.name: what for path, what in ((ROBUSTNESS, "fresh seeds"), (MUTANTS, "mutants")) if path.exists()}
+    more = (ROBUSTNESS, "fresh seeds"), (MUTANTS, "small faults put into the library, and the rows they turn")
+    known |= {path.name: what for path, what in more if path.exists()}
     links = [f"{{download}}`{Path(name).name} <{name}>` ({what})" for name, what in known.items()]
     return f"## Files\n\n{', '.join(links)}.\n"

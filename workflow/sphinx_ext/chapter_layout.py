@@ -22,7 +22,7 @@ from workflow.book.catalogue import presents
 EXPERIMENT, OPEN = "experiment", "tag_open"  # the section that is folded, the tag of its first cell that leaves it open
 SOURCES = {
     "printed": "The words of the paper.",
-    "restored": "The words of this statement were lost on the way to us; they are restored from its proof and context.",
+    "restored": "Words or formulas are missing in our copy of the paper; we rebuilt them from proof and context.",
     "recalled": "The paper's own words were not at hand; this is what it is known to say.",
 }
 FIGURE = re.compile(r"^[`:]{3,}\{(?:glue:)?figure\} *(\S+)", re.MULTILINE)

@@ -402,7 +402,7 @@ export function playground(root, tag, name) {
     check,
     python,
     render,
-    hint: "Points are keys; a star scores best. Curves are the query as it trains, from each circle to a limit.",
+    hint: "Points are keys; a star scores best. Curves are the prompt p as it trains, from each circle to a limit.",
   });
   const view = plane(ui.stage, { name: "The plane of keys and queries", ui });
   const chart = plane(ui.below(), {
