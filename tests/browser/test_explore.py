@@ -540,6 +540,13 @@ def test_road_dial_and_ball_say_what_they_show(figure):
     assert "sits exactly there" in dial.said
     dial.slide("c = r / R", -1)
     assert "reaches it at c* = 1.00" in dial.said
+    for third, words in {
+        "1.1,0.4": "The first input is off the label margin, the third is on it.",
+        "0.5,1": "All three inputs are on the label margin",
+        "0.5,1.02": "only at c* = 25.00, beyond the end of this dial",
+    }.items():
+        dial = figure("dial", f"#explore=dial&third={third}&ratio=0")
+        assert words in dial.said
     ball = figure("ball")
     ball.press("p = 1.5")
     assert "at the corner" in ball.said
