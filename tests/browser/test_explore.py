@@ -345,7 +345,7 @@ def test_marks_can_be_sent_away(figure):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_questions_are_answered_after_a_choice_and_by_turning_the_figure(figure, name):
-    shown = figure(name)
+    shown = figure(name, reduced_motion="reduce")
     groups = shown.page.locator(".explore-quiz [role=group]")
     assert groups.count() == 2
     for group in groups.all():
@@ -361,6 +361,8 @@ def test_questions_are_answered_after_a_choice_and_by_turning_the_figure(figure,
             assert answer.inner_text().startswith("Now try it")
             show.click()
             shown.rest()
+            shown.page.wait_for_timeout(50)  # it does not scroll smoothly for those who ask
+            assert shown.page.locator(".explore-plane").first.evaluate("node => node.getBoundingClientRect().top") > -1
         assert answer.inner_text().startswith(("Right.", "It is “"))
         assert group.locator("button.right").count() == 1
 
@@ -443,6 +445,15 @@ def test_path_leaves_the_cone_s_axis_when_a_neighbour_scores_higher(figure):
         for _ in range(12):
             shown.page.keyboard.press("ArrowDown" if down < 0 else "ArrowUp")
     assert "not in general position" in shown.said
+    group = shown.page.locator(".explore-quiz [role=group]").nth(1)
+    shown.handle("other 1").focus()
+    shown.page.keyboard.press("ArrowUp")
+    group.get_by_role("button", name="yes").click()
+    assert group.locator(".explore-answer").inner_text().startswith("Now try it")
+    pixels = shown.place("other 0")[1] - shown.place("other 1")[1]
+    shown.drag("other 1", (0, 0.6 * pixels))
+    assert "not in general position" in shown.said
+    assert group.locator("button.right").count() == 1
     shown.press("Reset")
     shown.slide("Turn q away", 25)
     assert "the edge of the cone" in shown.said
