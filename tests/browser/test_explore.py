@@ -232,12 +232,34 @@ def test_a_click_into_the_plane_adds_a_start(figure):
     assert shown.said.startswith("7 starts")  # the end of a drag is no click
 
 
-def test_of_two_handles_on_one_spot_a_second_click_takes_the_lower(figure):
+def test_of_two_handles_on_one_spot_the_chosen_one_goes_first_and_a_second_click_takes_the_other(figure):
     shown = figure("playground")
     x, y = shown.place("start 2")
-    for expected in ("start 2", "token 0 2"):
+    for expected in ("token 0 2", "start 2", "token 0 2"):
         shown.page.mouse.click(x, y)
         assert shown.page.evaluate("document.activeElement.dataset.key") == expected
+    shown.drag("token 0 2", (40, 0))
+    assert shown.place("token 0 2")[0] == pytest.approx(x + 40, abs=2)
+    assert shown.place("start 2") == pytest.approx((x, y), abs=2)
+
+
+def test_the_angle_in_the_sentence_is_that_of_the_time_shown(figure):
+    shown = figure("playground")
+    shown.press("1(a)")
+    angles = []
+    for time, words in (
+        (60, r"After \d+ steps the farthest"),
+        (80, r"After \d+ steps the farthest"),
+        (100, "The farthest"),
+    ):
+        shown.slide("Time", time)
+        angles.append(float(re.search(rf"{words} is (\S+)° from its predicted", shown.said)[1]))
+    assert angles == sorted(angles, reverse=True)
+    assert angles[0] > 1.5 * angles[-1]
+    shown.press("5")
+    assert "predicted" in shown.said
+    shown.slide("Time", 0)  # at the origin
+    assert "predicted" not in shown.said
 
 
 @pytest.mark.parametrize("width", WIDTHS)
