@@ -232,12 +232,34 @@ def test_a_click_into_the_plane_adds_a_start(figure):
     assert shown.said.startswith("7 starts")  # the end of a drag is no click
 
 
-def test_of_two_handles_on_one_spot_a_second_click_takes_the_lower(figure):
+def test_of_two_handles_on_one_spot_the_chosen_one_goes_first_and_a_second_click_takes_the_other(figure):
     shown = figure("playground")
     x, y = shown.place("start 2")
-    for expected in ("start 2", "token 0 2"):
+    for expected in ("token 0 2", "start 2", "token 0 2"):
         shown.page.mouse.click(x, y)
         assert shown.page.evaluate("document.activeElement.dataset.key") == expected
+    shown.drag("token 0 2", (40, 0))
+    assert shown.place("token 0 2")[0] == pytest.approx(x + 40, abs=2)
+    assert shown.place("start 2") == pytest.approx((x, y), abs=2)
+
+
+def test_the_angle_in_the_sentence_is_that_of_the_time_shown(figure):
+    shown = figure("playground")
+    shown.press("1(a)")
+    angles = []
+    for time, words in (
+        (60, r"After \d+ steps the farthest"),
+        (80, r"After \d+ steps the farthest"),
+        (100, "The farthest"),
+    ):
+        shown.slide("Time", time)
+        angles.append(float(re.search(rf"{words} is (\S+)° from its predicted", shown.said)[1]))
+    assert angles == sorted(angles, reverse=True)
+    assert angles[0] > 1.5 * angles[-1]
+    shown.press("5")
+    assert "predicted" in shown.said
+    shown.slide("Time", 0)  # at the origin
+    assert "predicted" not in shown.said
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -345,7 +367,7 @@ def test_marks_can_be_sent_away(figure):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_questions_are_answered_after_a_choice_and_by_turning_the_figure(figure, name):
-    shown = figure(name)
+    shown = figure(name, reduced_motion="reduce")
     groups = shown.page.locator(".explore-quiz [role=group]")
     assert groups.count() == 2
     for group in groups.all():
@@ -361,6 +383,8 @@ def test_questions_are_answered_after_a_choice_and_by_turning_the_figure(figure,
             assert answer.inner_text().startswith("Now try it")
             show.click()
             shown.rest()
+            shown.page.wait_for_timeout(50)  # it does not scroll smoothly for those who ask
+            assert shown.page.locator(".explore-plane").first.evaluate("node => node.getBoundingClientRect().top") > -1
         assert answer.inner_text().startswith(("Right.", "It is “"))
         assert group.locator("button.right").count() == 1
 
@@ -443,6 +467,15 @@ def test_path_leaves_the_cone_s_axis_when_a_neighbour_scores_higher(figure):
         for _ in range(12):
             shown.page.keyboard.press("ArrowDown" if down < 0 else "ArrowUp")
     assert "not in general position" in shown.said
+    group = shown.page.locator(".explore-quiz [role=group]").nth(1)
+    shown.handle("other 1").focus()
+    shown.page.keyboard.press("ArrowUp")
+    group.get_by_role("button", name="yes").click()
+    assert group.locator(".explore-answer").inner_text().startswith("Now try it")
+    pixels = shown.place("other 0")[1] - shown.place("other 1")[1]
+    shown.drag("other 1", (0, 0.6 * pixels))
+    assert "not in general position" in shown.said
+    assert group.locator("button.right").count() == 1
     shown.press("Reset")
     shown.slide("Turn q away", 25)
     assert "the edge of the cone" in shown.said
@@ -540,6 +573,13 @@ def test_road_dial_and_ball_say_what_they_show(figure):
     assert "sits exactly there" in dial.said
     dial.slide("c = r / R", -1)
     assert "reaches it at c* = 1.00" in dial.said
+    for third, words in {
+        "1.1,0.4": "The first input is off the label margin, the third is on it.",
+        "0.5,1": "All three inputs are on the label margin",
+        "0.5,1.02": "only at c* = 25.00, beyond the end of this dial",
+    }.items():
+        dial = figure("dial", f"#explore=dial&third={third}&ratio=0")
+        assert words in dial.said
     ball = figure("ball")
     ball.press("p = 1.5")
     assert "at the corner" in ball.said

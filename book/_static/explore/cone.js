@@ -19,6 +19,9 @@ const DECADES = [0, 3];
 const LENGTHS = Array.from({ length: 46 }, (_, k) => 10 ** (k / 15));
 const SQUARE = "M-8 -8h16v16h-16Z";
 const RADIAN = Math.PI / 180;
+const SNAP = 0.045; // tokens let go closer than that lie on one spot; less than a step of the arrow keys
+/** How far tokens B and C are from each other. */
+export const apart = ([b, c]) => Math.hypot(b[0] - c[0], b[1] - c[1]);
 
 const check = ({ others }) => {
   needed(others.length === 2 && others.every((at) => at.length === 2), "two coordinates of each of two tokens");
@@ -120,7 +123,11 @@ export function cone(root, tag) {
         value: `at ${at}`,
         look: "token",
         draw: SQUARE,
-        done: ui.done,
+        done: () => {
+          const there = ui.state().others;
+          if (apart(there) < SNAP) ui.change({ others: there.with(k, there[1 - k]) });
+          ui.done();
+        },
         move: (to) => ui.change({ others: state.others.with(k, to) }),
       });
       view.beside(`name ${k}`, at, 12, k ? 20 : -10, `${"BC"[k]}: ${k ? 0 : state.score}`);

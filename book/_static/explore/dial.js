@@ -30,24 +30,31 @@ const degrees = (u) => (Math.atan2(u[1], u[0]) * 180) / Math.PI;
 function told({ ratio }, found) {
   if (!found)
     return "No head separates the labels, or no prompt separates these tokens from the origin: there is no limit.";
-  const { prompt, relaxed, threshold } = found,
+  const { prompt, relaxed, threshold, buffers } = found,
     gap = Math.abs(degrees(prompt) - degrees(relaxed.theta)),
-    c = 10 ** ratio;
-  if (!(found.buffers[2] > 0))
+    c = 10 ** ratio,
+    off = ["first", "second", "third"].filter((_, i) => buffers[i] > 0),
+    inputs = `${off.join(" and ")} input${off.length > 1 ? "s" : ""}`;
+  if (!off.length)
+    return "All three inputs are on the label margin: every ratio has the same limit, the max-margin direction.";
+  const which =
+    buffers[2] > 0 ? "" : `The ${inputs} ${off.length > 1 ? "are" : "is"} off the label margin, the third is on it. `;
+  if (threshold < 1e-9)
     return (
-      "The third input is on the label margin, like the others: every ratio has the same limit, " +
+      `${which}The relaxed direction leaves the ${inputs} a margin of 1 anyway: every ratio has the same limit, ` +
       "the max-margin direction."
     );
-  if (threshold === 0)
-    return "The relaxed direction gives the third input its margin anyway: every ratio has the same limit.";
+  const [least, most] = SPAN.map((log) => 10 ** log);
   const here =
     c < threshold
-      ? `stands ${gap.toFixed(1)}° from the relaxed direction, and reaches it`
-      : "has stopped on the relaxed direction, which it reaches";
+      ? `is ${gap.toFixed(1)}° from the relaxed direction, and reaches it${threshold > most ? " only" : ""}`
+      : "is on the relaxed direction, which it reaches";
+  const beyond =
+    threshold > most ? ", beyond the end of this dial" : threshold < least ? ", below the start of this dial" : "";
   const there = Math.abs(threshold - 1) < 1e-3 ? " The paper's figure, with equal rates, sits exactly there." : "";
   return (
-    `The head grows ${c.toFixed(2)} times as fast as the prompt. The prompt ${here} at c* = ` +
-    `${threshold.toFixed(2)}.${there}`
+    `${which}The head grows ${c.toFixed(2)} times as fast as the prompt. The prompt ${here} at c* = ` +
+    `${threshold.toFixed(2)}${beyond}.${there}`
   );
 }
 

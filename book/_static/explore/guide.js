@@ -1,5 +1,5 @@
 // What leads a reader through a figure: marks that say what to do first, and questions to answer before one looks.
-import { button, make, write } from "./view.js";
+import { button, make, still, write } from "./view.js";
 
 /**
  * Marks above a figure, one at a time: the next one comes when one is done, and after the last they are gone.
@@ -61,6 +61,7 @@ function question(ui, { ask, options, answer, told, show, seen }, id) {
   let open = true;
   const said = make("p", { class: "explore-answer", "aria-live": "polite" });
   const choices = options.map((text, k) => button(text, () => choose(k), { "aria-pressed": "false" }));
+  const look = () => ui.stage.scrollIntoView({ block: "nearest", behavior: still() ? "instant" : "smooth" });
   const reveal = button("Show me", () => ui.set(show()), { hidden: "" });
 
   function choose(k) {
@@ -81,7 +82,11 @@ function question(ui, { ask, options, answer, told, show, seen }, id) {
     write(said, `${guess === right ? "Right." : `It is “${options[right]}”.`} ${told()}`);
   }
   ui.watch((state) => {
-    if (open && guess >= 0 && seen(state)) tell();
+    if (!open || guess < 0 || !seen(state)) return;
+    tell();
+    // a drawing that is dragged is in view, and a slider comes to rest first
+    if (ui.sliding()) ui.box.addEventListener("change", look, { once: true });
+    else if (!ui.stage.contains(document.activeElement)) look();
   });
   return make(
     "div",

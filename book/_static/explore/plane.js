@@ -163,9 +163,10 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
   /**
    * A point to drag, by pointer, touch or arrow keys: move([x, y]) while it moves, done() when it rests.
    *
-   * press(key) gets the other keys; chosen() is called when it gets the focus.
+   * press(key) gets the other keys; chosen() is called when it gets the focus; of those on one spot, the pointer takes
+   * the one that has the focus, or else the one that is first.
    */
-  self.handle = (key, at, { name, value, look, draw, move, done, press = () => false, chosen = () => {} }) => {
+  self.handle = (key, at, { name, value, look, draw, move, done, press = () => false, chosen = () => {}, first = false }) => {
     const fresh = !kept.has(key),
       node = self.put("handles", key, "g", {
         transform: `translate(${placed(at)})`,
@@ -178,7 +179,7 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
         "aria-roledescription": "point in the plane",
         "data-key": key,
       });
-    node.act = { at, move, done, press, chosen };
+    node.act = { at, move, done, press, chosen, first };
     if (fresh) {
       node.append(make("circle", { r: 22, class: "explore-hit" }), make("path", {}));
       node.addEventListener("focus", () => node.act.chosen());
@@ -198,15 +199,16 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     ui.now(); // before the next key, which goes on from here
   }
 
-  /** Handles whose target a pointer meets, the nearest first, and of those on one spot the one on top. */
+  /** Handles whose target a pointer meets, the nearest first, and of those on one spot the one with the focus. */
   const met = (event) => {
     const [left, top] = corner(),
       place = [event.pageX - left, event.pageY - top];
     const away = (node) => Math.hypot(...self.to(node.act.at).map((x, k) => x - place[k]));
+    const rank = (node) => (document.activeElement === node ? 2 : Number(node.act.first));
     return [...layers.handles.children]
       .reverse()
       .filter((node) => node.act && away(node) <= 22)
-      .sort((a, b) => away(a) - away(b));
+      .sort((a, b) => away(a) - away(b) || rank(b) - rank(a));
   };
   svg.addEventListener("pointerdown", (event) => {
     const [node, ...under] = event.button ? [] : met(event);

@@ -191,8 +191,20 @@ export function warnings({ keys, scores }, choices) {
   return found;
 }
 
+/** The largest 1 - cos to its direction of the runs, at the time shown; NaN where none has come to its choice yet. */
+function standing({ shown }, { problem, choices, runs, ends }) {
+  const found = runs.flatMap((run, k) => {
+    const point = engine.at(run.path, placed(run, shown)),
+      { place } = ends[k];
+    if (place < 0 || !engine.length(point)) return [];
+    const { theta } = choices[place].separator;
+    return [{ away: engine.oneMinusCosine(point, theta), there: engine.outcome(problem, point, choices).place === place }];
+  });
+  return found.some(({ there }) => there) ? Math.max(...found.map(({ away }) => away)) : NaN;
+}
+
 /** The sentence under the figure. */
-export function told(state, { choices, runs, ends }) {
+export function told(state, { problem, choices, runs, ends }) {
   const special = warnings(state, choices),
     moves = !special[0]?.includes("stays where it is");
   if (!moves || !ends.length)
@@ -216,8 +228,12 @@ export function told(state, { choices, runs, ends }) {
       `a token that is not the best but beats all its ` +
       `neighbours.${at.length > best ? "" : " None of these starts goes there."}`
     : "";
-  const angle = at.length ? ` The farthest is ${degrees(farthest)}° from its predicted direction.` : "";
-  const slow = at.length && farthest > 0.05 ? ` It is still turning: ${when(state, 1000)} is not enough here.` : "";
+  const early = state.shown < 1000,
+    now = early ? standing(state, { problem, choices, runs, ends }) : farthest;
+  const so = early ? ` After ${when(state, state.shown)} the` : " The";
+  const angle = at.length && now >= 0 ? `${so} farthest is ${degrees(now)}° from its predicted direction.` : "";
+  const slow =
+    at.length && !early && farthest > 0.05 ? ` It is still turning: ${when(state, 1000)} is not enough here.` : "";
   const until = Math.min(...runs.map(({ times }) => times?.at(-1) ?? 100));
   const rest = until < 99 ? ` A flow can be followed to log t = ${until.toFixed(0)} only.` : "";
   return `${plural(ends.length, "start")} → ${counts}.${limits}${angle}${slow}${rest} ${special.join(" ")}`.trim();
@@ -633,6 +649,7 @@ export function playground(root, tag, name) {
       draw: (best ? star : square)(half),
       move: (to) => ui.change(moved(i, t, to)),
       chosen: () => (chosen = [i, t]) + ui.ask(),
+      first: chosen[0] === i && chosen[1] === t, // the slider and the mark above name it
       press: (pressed) => {
         if (pressed !== "+" && pressed !== "-") return false;
         chosen = [i, t];

@@ -351,7 +351,7 @@ const cones = {
       `Together the two count with their mean, ${together.score / 2}. ` +
       (together.score / 2 < 0.5 ? "No turn brings B closer than C, so the theorem asks for general position." : ""),
     show: () => together,
-    seen: ({ score, others: [a, b] }) => score === 0.7 && Math.hypot(a[0] - b[0], a[1] - b[1]) < 0.02,
+    seen: ({ score, others }) => score === 0.7 && coneFigure.apart(others) === 0,
   },
 };
 
