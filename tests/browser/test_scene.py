@@ -12,7 +12,8 @@ SOURCE = (ROOT / "book/_static/explore/story.js").read_text("utf-8")
 STEPS = re.findall(r"^  (\w+): {$", re.search(r"export const STEPS = {\n(.*?)\n};", SOURCE, re.DOTALL)[1], re.MULTILINE)
 SECTION = """<section><span id="story-{name}"></span><h2>{name}</h2><p>Words.</p>
 <figure class="story-still"><p>A picture.</p></figure><p class="story-try">Try it.</p></section>"""
-SCENE = '<div class="explore story" data-explore="story" data-images="-0.05" data-optimal="1" data-foretold="1"></div>'
+DATA = 'data-images="-0.05" data-optimal="1" data-foretold="1" data-naive="1"'
+SCENE = f'<div class="explore story" data-explore="story" {DATA}></div>'
 PAGE = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><title>story</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><link rel="stylesheet" href="pages.css"><body>
 <article><section><h1>Story</h1>{scene}{sections}</section></article><script src="explore.js" defer></script></html>"""
@@ -64,9 +65,11 @@ def test_scrolling_to_a_step_changes_the_scene_which_stays_in_view(opened, width
         page.evaluate("id => document.getElementById(id).closest('section').scrollIntoView()", f"story-{name}")
         page.wait_for_function("name => document.querySelector('.story').dataset.step === name", arg=name)
         sentences.add(said(page))
-        box = page.locator(".story .explore-plane").bounding_box()
+        box = page.locator(".explore-stage .explore-plane").bounding_box()
         assert box["y"] >= 0
         assert box["y"] + box["height"] < page.viewport_size["height"]
+        whole = page.locator(".story").bounding_box()["height"]
+        assert width > 600 or whole <= 0.4 * page.viewport_size["height"]
         assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert len(sentences) == len(STEPS)
     assert page.errors == []
@@ -121,7 +124,7 @@ def test_time_runs_by_itself_until_the_reader_takes_it(opened):
     ("name", "key", "presses", "words"),
     [
         ("averages", "tip", ["Shift+ArrowRight"] * 16, "Token B has 9"),
-        ("direction", "key 0", ["Shift+ArrowRight"] * 4, "from the dashed ray"),
+        ("direction", "key 0", ["Shift+ArrowRight"] * 4, "from the max-margin direction"),
         ("starts", "start 2", ["Shift+ArrowDown"] * 4, "3 of 6 starts turn to the best token"),
     ],
 )

@@ -1,5 +1,6 @@
 """Write the pieces that generated pages are made of, as MyST: tables, links, verdicts, numbers."""
 
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -16,11 +17,16 @@ TEMPLATES = Environment(  # Markdown needs no escapes of HTML
 
 
 class Number(float):
-    """A measured number: the format ``tex`` writes it with a power of ten, ``size.1f`` without its sign."""
+    """A measured number: the format ``tex`` writes it with a power of ten, ``size.1f`` without its sign.
+
+    ``angle.1f`` takes it for 1 - cos of an angle, and writes the angle in degrees.
+    """
 
     def __format__(self, spec):
         if spec.startswith("size"):
             return float.__format__(abs(self), spec[4:])
+        if spec.startswith("angle"):
+            return float.__format__(math.degrees(2 * math.asin(math.sqrt(self / 2))), spec[5:])
         if spec != "tex":
             return float.__format__(self, spec)
         digits, _, power = f"{float(self):.1e}".partition("e")

@@ -7,10 +7,11 @@ from workflow.site.beliefs import against, told, used
 from workflow.site.markup import filled
 
 REGISTER = Path("book/story.yml")
-SHOWN = {  # what the scene shows of networks in its last step
+SHOWN = {  # what the scene and the text of the last step tell of networks
     "images": "mirror-descent/mirror-networks/right-adam",
     "optimal": "beyond/your-attention/optimal",
     "foretold": "beyond/your-attention/swaps-last",
+    "naive": "beyond/your-attention/score-last",
 }
 
 
@@ -18,10 +19,10 @@ def page(rows):
     """Return the scene and the steps; every step names its picture, which the page shows where the scene is not."""
     from workflow.site.drawings import drawn  # with torch
 
+    shown = {name: row["measured"] for name, row in used(REGISTER, {"rows": SHOWN}, rows).items()}
     steps = []
     for entry in yaml_of(REGISTER):
         found, picture = used(REGISTER, entry, rows), drawn("story_" + entry["step"])[1]
-        words = {part: told(entry[part], found, **picture) for part in ("text", "caption")}
+        words = {part: told(entry[part], found, **picture, **shown) for part in ("text", "caption")}
         steps.append(entry | words | {"against": against(found)})
-    shown = {name: f"{row['measured']:.4f}" for name, row in used(REGISTER, {"rows": SHOWN}, rows).items()}
-    return filled("story", steps=steps, shown=shown)
+    return filled("story", steps=steps, shown={name: f"{x:.4f}" for name, x in shown.items()})

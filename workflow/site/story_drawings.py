@@ -10,40 +10,47 @@ import torch
 from lib import published
 from lib.datasets import figure_1
 from lib.descent import constant, normalised, polyak, run
-from lib.figures import BLUE, FAINT, GREEN, INK, KINDS, MUTED, PAPER, VERMILION, VIOLET, WIDTH
+from lib.figures import BLUE, BROWN, FAINT, INK, KINDS, MUTED, PAPER, PINK, TEAL, VIOLET, WIDTH
+from lib.figures.style import EDGE
 from lib.losses import by_name
 from lib.problem import Problem
 from lib.separators import att_svm
 
 KEYS, SCORES = [(-0.1, 1.0), (1.0, 0.0), (0.0, 0.0)], [1.0, 0.9, 0.0]
 NEAR, MIDDLE = (-1.2, 2.3, -1.0, 1.9), (-2.2, 5.2, -1.9, 3.7)
-LOSS, HEIGHTS = by_name("logistic"), (1.0, 0.5, 0.0, -0.5, -1.0, -1.5)
+LOSS, STARTS = by_name("logistic"), tuple((-0.5, y) for y in (1.0, 0.4, -0.2, -0.8, -1.3, -1.7))
+RAISED = [(-0.2, 1.4), *KEYS[1:]]  # A apart from the shortest query beyond its margins
 BEST, LOCAL = KINDS["global"], KINDS["local"]
 
 
-def scene(scores=SCORES):
+def scene(scores=SCORES, keys=KEYS):
     """Return one input of three tokens with these scores."""
-    return Problem(keys=torch.tensor([KEYS], dtype=torch.float64), scores=torch.tensor([scores], dtype=torch.float64))
+    return Problem(keys=torch.tensor([keys], dtype=torch.float64), scores=torch.tensor([scores], dtype=torch.float64))
 
 
 @cache
-def path(y=0.0, rule=normalised, size=0.1, scores=tuple(SCORES)):
-    """Return the run of a step rule from a point above or below the origin, 1000 steps."""
-    start = torch.tensor([0.0, y], dtype=torch.float64)
-    made = polyak(scene(), LOSS, [0]) if rule is polyak else rule(size)
-    return run(scene(list(scores)), LOSS, start, made, 1000).theta
+def path(start=(0.0, 0.0), rule=normalised, size=0.1, scores=tuple(SCORES), keys=tuple(KEYS), norm=2.0):
+    """Return the run of a step rule from a point, 1000 steps."""
+    made = polyak(scene(), LOSS, [0]) if rule is polyak else rule(size, norm) if rule is normalised else rule(size)
+    first = torch.tensor(start, dtype=torch.float64)
+    return run(scene(list(scores), list(keys)), LOSS, first, made, 1000, norm=norm).theta
 
 
-def plane(window, best=0):
-    """Return axes with the three tokens."""
+def plane(window, keys=KEYS, scores=SCORES):
+    """Return axes with the three tokens, named where they are not too near to each other."""
     left, right, bottom, top = window
     figure, ax = plt.subplots(figsize=(WIDTH, WIDTH * (top - bottom) / (right - left)))
     ax.set(xlim=window[:2], ylim=window[2:], aspect="equal")
     ax.set_axis_off()
-    for t, (name, key) in enumerate(zip("ABC", KEYS, strict=True)):
-        colour = BEST if t == best else LOCAL if t == 1 else MUTED
-        ax.scatter(*key, s=190 if t == best else 60, marker="*" if t == best else "s", color=colour, zorder=4)
-        ax.annotate(name, key, (8, 5), textcoords="offset points", color=colour)
+    near = right - left < 10
+    for t, (name, key) in enumerate(zip("ABC", keys, strict=True)):
+        colour, mark = (BEST, "*") if t == 0 else (LOCAL if t == 1 else MUTED, "s")
+        ax.scatter(*key, s=6 if not near else 190 if t == 0 else 60, marker=mark, color=colour, zorder=4)
+        if near:
+            left = t != 1 and window is not MIDDLE
+            aside = {"ha": "right", "xytext": (-9, -12 if t else -3)} if left else {"xytext": (9, 5 if t == 1 else -12)}
+            said = f"{name}, score {scores[t]:g}" if scores else name
+            ax.annotate(said, key, textcoords="offset points", color=colour, path_effects=EDGE, **aside)
     return figure, ax
 
 
@@ -61,16 +68,29 @@ def ray(ax, theta, colour=INK):
 
 
 def wedge(ax):
-    """Shade what puts A ahead by a margin of 1; return the difference rows."""
-    across = np.array([-3.0, 0.0, 3.0])
-    rows = scene().keys[0, :1] - scene().keys[0, 1:]
-    ax.fill_between(across, np.maximum(1 + 0.1 * across, 1 + 1.1 * across), 9, color=FAINT, zorder=0)
-    return rows
+    """Shade what puts A ahead by a margin of 1."""
+    across = np.linspace(-3, 3, 601)
+    rows = (scene(keys=RAISED).keys[0, :1] - scene(keys=RAISED).keys[0, 1:]).tolist()
+    ax.fill_between(across, np.max([(1 - x * across) / y for x, y in rows], axis=0), 9, color=FAINT, zorder=0)
+
+
+def afar(ax, theta, points):
+    """Draw the ray of a limit and the run that joins it once more, in a corner, as far as the eye tells them apart."""
+    inset = ax.inset_axes((0.68, 0.62, 0.31, 0.37))
+    cosines = points[1:] @ theta / (points[1:].norm(dim=-1) * theta.norm())
+    x, y = points[1:][cosines > math.cos(math.radians(1.5))][0].tolist()
+    half = (1.1 * y + 1) / 2
+    inset.set(xlim=(x / 2 - half, x / 2 + half), ylim=(-1, 1.1 * y), xticks=[], yticks=[], facecolor=PAPER)
+    inset.spines[:].set_visible(True)
+    ray(inset, theta, BEST)
+    inset.plot(*points.T, color=VIOLET)
+    inset.scatter(*zip(*RAISED, strict=True), s=3, color=MUTED, zorder=4)
+    inset.annotate("seen from afar", (0.97, 0.9), xycoords="axes fraction", ha="right", fontsize=7)
 
 
 def ball(ax, norm, colour):
     """Draw the ball of a norm that touches the wedge, and where it does; return that point."""
-    theta = att_svm(scene(), norm=norm).theta
+    theta = att_svm(scene(keys=RAISED), norm=norm).theta
     angle = np.linspace(0, 2 * math.pi, 241)
     rim = np.stack([np.cos(angle), np.sin(angle)])
     sized = rim / np.linalg.norm(rim, norm, axis=0) * np.linalg.norm(theta, norm)
@@ -94,7 +114,7 @@ def averages():
 def sharpens():
     """Draw one run."""
     figure, ax = plane(MIDDLE)
-    draw(ax, path(), BEST)
+    draw(ax, path(), VIOLET)
     steps = 100
     shares = scene().attention(path()[[0, steps]])[:, 0, 0].tolist()
     return figure, {"before": shares[0], "after": shares[1], "steps": steps}
@@ -102,7 +122,7 @@ def sharpens():
 
 def picks():
     """Draw a run for each best token."""
-    figure, ax = plane((-3, 4, -3, 3))
+    figure, ax = plane((-3, 4, -3, 3), scores=None)
     for best, colour in enumerate((BEST, LOCAL, BLUE)):
         draw(ax, path(scores=tuple(1.0 if t == best else 0.5 for t in range(3))), colour)
     return figure, {}
@@ -110,53 +130,58 @@ def picks():
 
 def direction():
     """Draw the wedge, its shortest point, and the run that turns there."""
-    figure, ax = plane(NEAR)
+    figure, ax = plane(NEAR, RAISED)
     wedge(ax)
-    theta = att_svm(scene()).theta
+    theta, points = att_svm(scene(keys=RAISED)).theta, path(keys=tuple(RAISED))
     ray(ax, theta, BEST)
-    draw(ax, path(), VIOLET)
+    draw(ax, points, VIOLET)
     ax.plot(*theta, "o", color=BEST, zorder=5)
+    afar(ax, theta, points)
     return figure, {}
 
 
 def starts():
     """Draw six runs and the two limits."""
     figure, ax = plane(MIDDLE)
-    ends = [int(scene().attention(path(y)[-1]).argmax()) for y in HEIGHTS]
+    ends = [int(scene().attention(path(start)[-1]).argmax()) for start in STARTS]
     for token in (0, 1):
         ray(ax, att_svm(scene(), [token]).theta)
-    for y, end in zip(HEIGHTS, ends, strict=True):
-        draw(ax, path(y), BEST if end == 0 else LOCAL)
-        ax.plot(0, y, "o", color=INK, mfc=PAPER, zorder=5)
+    for start, end in zip(STARTS, ends, strict=True):
+        draw(ax, path(start), BEST if end == 0 else LOCAL)
+        ax.plot(*start, "o", color=INK, mfc=PAPER, zorder=5)
     return figure, {"best": ends.count(0), "other": len(ends) - ends.count(0)}
 
 
 def speed():
     """Draw three step rules on one road."""
-    figure, ax = plane((-14, 18, -5, 19))
+    figure, ax = plane((-14, 18, -3, 21))
     ray(ax, att_svm(scene()).theta)
     found = {"gd": path(rule=constant, size=1.0), "ngd": path(), "polyak": path(rule=polyak)}
-    for name, colour, width in (("polyak", GREEN, 5), ("ngd", VERMILION, 3), ("gd", BLUE, 2)):
+    for name, colour, width in (("polyak", TEAL, 6), ("ngd", VIOLET, 4), ("gd", BLUE, 2)):
         reached = found[name][found[name].norm(dim=-1) < 60]
         ax.plot(*reached.T, color=colour, lw=width)
         ax.plot(*found[name][-1], "o", color=colour)
+    ax.annotate("gradient descent", found["gd"][-1], (8, -3), textcoords="offset points", color=BLUE)
     return figure, {"steps": 1000} | {name: points[-1].norm().item() for name, points in found.items()}
 
 
 def norm():
     """Draw the ball of one norm beside the Euclidean one."""
-    figure, ax = plane(NEAR)
+    figure, ax = plane(NEAR, RAISED)
     wedge(ax)
     ball(ax, 2.0, MUTED)
-    ray(ax, ball(ax, 3.0, BEST), BEST)
+    theta, points = ball(ax, 3.0, BROWN), path(keys=tuple(RAISED), norm=3.0)
+    ray(ax, theta, BEST)
+    draw(ax, points, VIOLET)
+    afar(ax, theta, points)
     return figure, {"p": 3.0}
 
 
 def optimiser():
     """Draw the balls of three optimisers."""
-    figure, ax = plane(NEAR)
+    figure, ax = plane(NEAR, RAISED)
     wedge(ax)
-    for order, colour in ((2.0, BLUE), (math.inf, VERMILION), (1.0, GREEN)):
+    for order, colour in ((2.0, BLUE), (math.inf, BROWN), (1.0, PINK)):
         ball(ax, order, colour)
     return figure, {}
 
@@ -168,8 +193,11 @@ def rounding():
     rough = published.descend(figure_1("b"), LOSS, start, 0.1, 1000, 1e-9)[:, 0, :2]
     for token in (0, 1):
         ray(ax, att_svm(scene(), [token]).theta)
-    draw(ax, path(-1.5), GREEN)
-    draw(ax, rough, VERMILION)
+    ax.plot(*path((0.0, -1.5)).T, color=VIOLET, lw=5)
+    draw(ax, rough, PINK)
+    ax.plot(0, -1.5, "o", color=INK, mfc=PAPER, zorder=5)
+    ax.annotate("exact", (22, -0.8), (0, -16), textcoords="offset points", color=VIOLET)
+    ax.annotate("32 bits", rough[-1], (0, 8), textcoords="offset points", color=PINK)
     return figure, {}
 
 

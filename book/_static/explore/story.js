@@ -6,19 +6,24 @@ import { shownAt, slid } from "./playground.js";
 import { LOOKS, bars, button, clamp, counts, give, make, play, plural, rounded, small, still, write } from "./view.js";
 import * as engine from "./engine.js";
 
+const ASIDE = -0.5; // the starts, beside the tokens
 const KEYS = [
   [-0.1, 1],
   [1, 0],
   [0, 0],
 ];
+const RAISED = KEYS.with(0, [-0.2, 1.4]); // A apart from the shortest query beyond its margins
 const NAMES = "ABC";
 const SCORES = [1, 0.9, 0];
 const BEST = { A: [1, 0.5, 0.5], B: [0.5, 1, 0.5], C: [0.5, 0.5, 1] };
-const STARTS = [1, 0.5, 0, -0.5, -1, -1.5].map((y) => [0, y]);
+const STARTS = [1, 0.4, -0.2, -0.8, -1.3, -1.7].map((y) => [ASIDE, y]);
+const PUBLISHED = [0, -1.5]; // a start of Figure 1
 const LAST = 1000;
 const NEAR = [-1.2, 2.3, -1, 1.9];
 const MIDDLE = [-2.2, 5.2, -1.9, 3.7];
 const NORMALISED = { kind: "normalised", size: 0.1 };
+/** What has no colour of its own in the book, and may not look like a token here. */
+const OWN = { ball: "i1", mean: "c3", rough: "c3", GD: "i0", NGD: LOOKS.path, Polyak: "i2" };
 const OPTIMISERS = {
   gradient: "in the Euclidean norm",
   signs: "by its largest entry",
@@ -112,22 +117,41 @@ export function shortest(rows, rule) {
 // ---- the steps --------------------------------------------------------------------------------------
 
 /** Draw the three tokens; those that may be dragged are handles. */
-function tokens(scene, state, drag = "") {
+function tokens(scene, state, { drag = "", right = false } = {}) {
   state.keys.forEach((at, t) => {
     const best = t === bestOf(state),
       look = best ? LOOKS.global : t === 1 ? LOOKS.local : "none";
     if (drag.includes(NAMES[t]))
       scene.handle(`key ${t}`, at, {
         name: `key of token ${NAMES[t]}`,
-        look: `token ${look}`,
+        look: `token explore-pointed ${look}`,
         draw: best ? STAR : SQUARE,
         move: (to) => ({ keys: state.keys.with(t, to) }),
       });
     else scene.view.mark(`token ${t}`, at, best ? STAR : SQUARE, `dot ${look}`);
-    scene.view.beside(`name ${t}`, at, 13, -8, NAMES[t], look === "none" ? "" : look);
+    const name = scene.view.scale < 45 ? NAMES[t] : `${NAMES[t]}, score ${state.scores[t]}`,
+      away = drag.includes(NAMES[t]) ? 25 : 13,
+      [dx, dy] = t === 1 || right ? [away, t === 1 ? -8 : 16] : [-away - 6.5 * name.length, t ? 20 : 4];
+    scene.view.beside(`name ${t}`, at, dx, dy, name, look === "none" ? "" : look);
   });
 }
-const attend = (scene, state, words, rows, look = () => "c0") => scene.bars(words, rows, look, bestOf(state));
+/** The tokens where they are too near to each other to be named. */
+const specks = (view, { keys }) => keys.forEach((at, t) => view.dot(`speck ${t}`, at, 2.5, "none"));
+/** The run to this step once more, all of it, and the ray that it joins. */
+function afar({ far }, state, theta, path) {
+  if (!far.width) return;
+  let joined = 0; // the step at which the eye sees it on the ray
+  while (joined < until(state) && !(theta && joined && degrees(engine.at(path, joined), theta) < 1.5)) joined++;
+  const end = engine.at(path, joined);
+  far.look(NEAR.map((border, k) => (k % 2 ? Math.max : Math.min)(border, 1.1 * end[k >> 1])));
+  specks(far, state);
+  if (theta) far.ray("ray", theta, `dashed ${LOOKS.global}`, "");
+  far.trail("path", path, `path ${LOOKS.path}`, until(state));
+  far.dot("end", engine.at(path, until(state)), 4, LOOKS.path);
+  far.label("what", far.width - 96, 15, "seen from afar");
+  far.tidy();
+}
+const attend = (scene, state, words, rows, look = () => LOOKS.path) => scene.bars(words, rows, look, bestOf(state));
 const until = (state) => state.shown;
 const pathTo = (scene, key, path, state, look) => {
   scene.view.trail(key, path, `path ${look}`, until(state));
@@ -144,9 +168,10 @@ const entries = (scene, p) =>
     ["across", "up"].map((word, k) => [
       `query, ${word}`,
       LOOKS.optimal,
-      Math.abs(p[k]) / Math.max(...p.map(Math.abs)),
-      p[k].toFixed(2),
+      p[k] / Math.max(...p.map(Math.abs)),
+      p[k].toFixed(2).replace("-", "−"),
     ]),
+    0.5,
   );
 
 const TIME = { time: "Steps" };
@@ -161,11 +186,11 @@ export const STEPS = {
       scene.view.area("back", "triangle", state.keys, "area none");
       tokens(scene, state);
       scene.view.segment("query", [0, 0], state.query, `path ${LOOKS.path}`);
-      scene.view.mark("mean", mean, "m-6 -6l12 12m0 -12l-12 12", "path c3");
-      scene.view.beside("mean name", mean, 9, -7, "what it reads", "c3");
+      scene.view.mark("mean", mean, "m-6 -6l12 12m0 -12l-12 12", `path ${OWN.mean}`);
+      scene.view.beside("mean name", mean, 9, -7, "what it reads", OWN.mean);
       scene.handle("tip", state.query, {
         name: "the query",
-        look: "start",
+        look: "start explore-pointed",
         draw: CIRCLE,
         move: (query) => ({ query }),
       });
@@ -183,7 +208,7 @@ export const STEPS = {
     controls: TIME,
     draw(scene, state) {
       tokens(scene, state);
-      const at = pathTo(scene, "path", scene.kept("path", [], () => descent(state, [0, 0])), state, LOOKS.global),
+      const at = pathTo(scene, "path", scene.kept("path", [], () => descent(state, [0, 0])), state, LOOKS.path),
         weights = shares(state, at);
       attend(scene, state, "Attention", [weights]);
       return `After ${plural(state.shown, "step")} token A has ${percent(weights[0])} of the attention.`;
@@ -197,15 +222,18 @@ export const STEPS = {
       const state = { ...given, scores: BEST[given.best] };
       tokens(scene, state);
       const path = scene.kept("pick", state.best, () => descent(state, [0, 0])),
-        weights = shares(state, pathTo(scene, "path", path, state, LOOKS.global));
+        weights = shares(state, pathTo(scene, "path", path, state, LOOKS.path));
       attend(scene, state, "Attention", [weights]);
       const rest = weights.reduce((sum, a, t) => (t === bestOf(state) ? sum : sum + a), 0);
-      return `Token ${state.best} scores best: all other tokens together keep ${small(rest)} of the attention.`;
+      const kept = rest < 1e-4 ? "practically nothing" : percent(rest);
+      return `Token ${state.best} scores best: of the attention the other two together keep ${kept}.`;
     },
   },
   direction: {
     window: NEAR,
-    first: { shown: LAST },
+    far: true,
+    plays: true,
+    first: { keys: RAISED },
     controls: TIME,
     draw(scene, state) {
       const rows = rowsOf(state),
@@ -214,13 +242,15 @@ export const STEPS = {
         wedge(scene, rows);
         scene.view.ray("ray", theta, `dashed ${LOOKS.global}`, "max-margin");
         scene.view.dot("touch", theta, 6, LOOKS.optimal);
+        scene.view.beside("touch name", theta, 14, 18, "shortest", LOOKS.optimal);
       }
       const path = scene.kept("turned", state.keys, () => descent(state, [0, 0])),
         at = pathTo(scene, "path", path, state, LOOKS.path);
-      tokens(scene, state, "AB");
+      tokens(scene, state, { drag: "AB" });
+      afar(scene, state, feasible && theta, path);
       attend(scene, state, "Attention", [shares(state, at)]);
       return feasible
-        ? `After ${plural(state.shown, "step")} the query points ${small(degrees(at, theta))}° from the dashed ray.`
+        ? `After ${plural(state.shown, "step")} the query is ${small(degrees(at, theta))}° from the max-margin direction.`
         : "No direction puts token A ahead of both others: the query has nowhere to go.";
     },
   },
@@ -238,7 +268,7 @@ export const STEPS = {
       const runs = state.starts.map((start, k) => scene.kept(`run ${k}`, start, () => descent(state, start))),
         places = runs.map((path) => engine.outcome(problem, engine.endOf(path), choices).place);
       runs.forEach((path, k) => pathTo(scene, `path ${k}`, path, state, look(places[k])));
-      tokens(scene, state);
+      tokens(scene, state, { right: true });
       state.starts.forEach((at, k) =>
         scene.handle(`start ${k}`, at, {
           name: `start ${k + 1}`,
@@ -252,61 +282,69 @@ export const STEPS = {
       scene.counts(
         ends.map((n, k) => [`to ${NAMES[k]}`, k ? LOOKS.local : LOOKS.global, n / places.length, `${n} of 6 starts`]),
       );
-      return `${ends[0]} of 6 starts turn to the best token, ${ends[1]} to one that only beats its neighbour.`;
+      return `${ends[0]} of 6 starts turn to the best token, A, and ${ends[1]} to B.`;
     },
   },
   speed: {
-    window: [-14, 18, -5, 19],
-    plays: true,
+    window: [-14, 18, -3, 21],
+    first: { shown: LAST },
     controls: TIME,
     draw(scene, state) {
       const { theta } = scene.kept("wedge", rowsOf(state), () => engine.separator(rowsOf(state))),
         runs = scene.kept("roads", [], () => ({
-          GD: descent(state, [0, 0], { kind: "constant", size: 1 }),
-          NGD: descent(state, [0, 0]),
           Polyak: polyak(state, LAST),
+          NGD: descent(state, [0, 0]),
+          GD: descent(state, [0, 0], { kind: "constant", size: 1 }),
         }));
       scene.view.ray("ray", theta, "dashed", "max-margin");
-      const ends = Object.entries(runs).map(([name, path]) => [name, pathTo(scene, name, path, state, LOOKS[name])]);
-      tokens(scene, state);
+      const ends = Object.entries(runs).map(([name, path], k) => {
+        const at = pathTo(scene, name, path, state, `${OWN[name]} w${k}`);
+        if (name === "GD") scene.view.beside("GD name", at, 12, 4, "gradient descent", OWN.GD);
+        return [name, at, engine.length(at)];
+      });
+      specks(scene.view, state);
+      const longest = Math.max(...ends.map(([, , length]) => length), 1);
       scene.counts(
-        ends.map(([name, at]) => [
-          name === "NGD" ? "normalised" : name,
-          LOOKS[name],
-          clamp(Math.log10(1 + engine.length(at)) / 3, 0.01, 1),
-          engine.length(at) ? `${small(engine.length(at))} long, ${small(degrees(at, theta))}° off` : "at the origin",
+        ends.map(([name, at, length]) => [
+          { GD: "gradient descent", NGD: "normalised", Polyak: "Polyak" }[name],
+          OWN[name],
+          length / longest,
+          length ? `${small(length)} long, ${Math.max(degrees(at, theta), 0.01).toFixed(2)}° off` : "at the origin",
         ]),
       );
-      const log = engine.length(theta) * engine.length(ends[1][1]) * Math.LOG10E;
+      const log = engine.length(theta) * ends[1][2] * Math.LOG10E;
       return state.shown < 50
-        ? "All three turn to one ray. They differ in how fast they move along it."
+        ? "All three have just set out."
         : `To be as long as the normalised run, gradient descent needs some ${power(Math.round(log))} steps.`;
     },
   },
   norm: {
     window: NEAR,
-    first: { shown: LAST, norm: 3 },
+    far: true,
+    first: { keys: RAISED, shown: LAST, norm: 3 },
     controls: { norm: "p of the norm" },
     draw(scene, state) {
       const rows = rowsOf(state),
         { theta } = scene.kept("ball", state.norm, () => engine.separator(rows, state.norm)),
         edge = rim(state.norm, engine.length(theta, state.norm));
       wedge(scene, rows);
-      scene.view.area("back", "ball", edge, "area c0");
-      scene.view.area("lines", "rim", edge, "path c0");
+      scene.view.area("back", "ball", edge, `area ${OWN.ball}`);
+      scene.view.area("lines", "rim", edge, `path ${OWN.ball}`);
       scene.view.ray("ray", theta, `dashed ${LOOKS.global}`, `p = ${state.norm}`);
       const path = scene.kept("mirror", state.norm, () => descent(state, [0, 0], NORMALISED, state.norm)),
         at = pathTo(scene, "path", path, state, LOOKS.path);
       tokens(scene, state);
+      afar(scene, state, theta, path);
       scene.view.dot("touch", theta, 6, LOOKS.optimal);
       entries(scene, theta);
       const off = small(degrees(at, theta));
-      return `The ball of p = ${state.norm} touches at the dot. The run points ${off}° from there.`;
+      return `The ball of p = ${state.norm} touches at the dot. The run ends ${off}° from the dashed ray.`;
     },
   },
   optimiser: {
     window: NEAR,
-    first: { shown: LAST, rule: "signs" },
+    far: true,
+    first: { keys: RAISED, shown: LAST, rule: "signs" },
     controls: { options: ["rule", "Train by", Object.keys(OPTIMISERS)] },
     draw(scene, state) {
       const { rule } = state,
@@ -317,22 +355,24 @@ export const STEPS = {
         square = around(size, rule === "signs" ? size : 0),
         edge = rule === "gradient" ? rim(2, engine.length(theta)) : [...square, square[0]];
       wedge(scene, rows);
-      scene.view.area("back", "ball", edge, "area c0");
-      scene.view.area("lines", "rim", edge, "path c0");
+      scene.view.area("back", "ball", edge, `area ${OWN.ball}`);
+      scene.view.area("lines", "rim", edge, `path ${OWN.ball}`);
       scene.view.ray("ray", theta, `dashed ${LOOKS.global}`, "its limit");
-      const at = pathTo(scene, "path", scene.kept("trained", rule, () => trained(state, rule)), state, LOOKS.path);
+      const path = scene.kept("trained", rule, () => trained(state, rule)),
+        at = pathTo(scene, "path", path, state, LOOKS.path);
       tokens(scene, state);
+      afar(scene, state, theta, path);
       scene.view.dot("touch", theta, 6, LOOKS.optimal);
       entries(scene, theta);
-      return `The limit is shortest ${OPTIMISERS[rule]}. The run points ${small(degrees(at, theta))}° from it.`;
+      return `The limit is shortest ${OPTIMISERS[rule]}. The run ends ${small(degrees(at, theta))}° from its direction.`;
     },
   },
   rounding: {
     window: [-13, 27, -4, 23],
-    plays: true,
+    first: { shown: LAST },
     controls: TIME,
     draw(scene, state) {
-      const start = STARTS[5],
+      const start = PUBLISHED,
         rough = scene.kept("rough", [], () =>
           engine.descendTextbook(problemOf(state), "logistic", start, 0.1, LAST, 1e-9, Math.fround).path,
         ),
@@ -340,12 +380,17 @@ export const STEPS = {
       for (const [k, choice] of scene.kept("limits", [], () => engine.locallyOptimal(problemOf(state))).entries())
         scene.view.ray(`ray ${k}`, choice.separator.theta, "dashed", `limit ${NAMES[choice.selected[0]]}`);
       const ends = [
-        pathTo(scene, "exact", exact, state, LOOKS.exact),
-        pathTo(scene, "rough", rough, state, LOOKS["32 bits"]),
+        pathTo(scene, "exact", exact, state, `${LOOKS.path} w0`),
+        pathTo(scene, "rough", rough, state, OWN.rough),
       ];
-      tokens(scene, state);
+      specks(scene.view, state);
+      scene.view.dot("start", start, 4, "");
+      scene.view.beside("start name", start, 8, 14, "start", "");
+      ["exact", "32 bits"].forEach((name, k) =>
+        scene.view.beside(`${name} name`, ends[k], -20, -10, name, k ? OWN.rough : LOOKS.path),
+      );
       const weights = ends.map((at) => shares(state, at));
-      attend(scene, state, "Attention, exact and in 32 bits", weights, (i) => (i ? LOOKS["32 bits"] : LOOKS.exact));
+      attend(scene, state, "Attention, exact and in 32 bits", weights, (i) => (i ? OWN.rough : LOOKS.path));
       const chosen = weights.map((row) => NAMES[row.indexOf(Math.max(...row))]);
       return chosen[0] === chosen[1]
         ? `After ${plural(state.shown, "step")} both runs select token ${chosen[0]}.`
@@ -355,14 +400,15 @@ export const STEPS = {
   networks: {
     window: MIDDLE,
     first: { shown: LAST, guess: "" },
-    controls: { options: ["guess", "With p = 1.1 it reads", ["better", "worse"]] },
+    controls: { options: ["guess", "Your guess: it reads", ["better", "worse"]] },
     draw(scene, state) {
       STEPS.starts.draw(scene, state);
       scene.counts([
         ["ends that theory allows", LOOKS.global, scene.data.optimal, percent(scene.data.optimal)],
-        ["foretold before training", LOOKS.path, scene.data.foretold, percent(scene.data.foretold)],
+        ["right choice foretold", LOOKS.path, scene.data.foretold, percent(scene.data.foretold)],
+        ["by the best score alone", "c3", scene.data.naive, percent(scene.data.naive)],
       ]);
-      if (!state.guess) return "In the plane the theory is exact. In networks it is an outline.";
+      if (!state.guess) return "Here all six runs end where theory allows. The bars show heads of networks.";
       const points = 100 * scene.data.images,
         right = points > 0 === (state.guess === "better");
       return (
@@ -390,6 +436,7 @@ export function story(root) {
   const sections = sectionsOf(root),
     names = sections.map(([name]) => name);
   const stage = make("div", { class: "explore-stage" }),
+    corner = make("div", { class: "story-far" }),
     panel = make("div", { class: "story-panel" }),
     controls = make("div", { class: "explore-controls" });
   const said = make("p", { class: "explore-said" }),
@@ -397,7 +444,7 @@ export function story(root) {
     count = make("span", { class: "story-count" });
   const [back, next] = [button("‹ Back", () => go(-1)), button("Next ›", () => go(1))];
   const foot = make("div", { class: "explore-row story-foot" }, back, count, next);
-  const parts = [stage, panel, controls, said, live, foot];
+  const parts = [make("div", { class: "story-view" }, stage, corner, panel), controls, said, live, foot];
   root.append(make("section", { class: "explore-box", "aria-label": "The scene" }, ...parts));
   document.documentElement.classList.add("story-on");
 
@@ -411,7 +458,8 @@ export function story(root) {
     syncs = [];
   const ask = () => (asked ||= requestAnimationFrame(draw)),
     ui = { ask, now: draw };
-  const view = plane(stage, { name: "The plane of keys and the query", ratio: innerWidth > 960 ? 0.72 : 0.45, ui });
+  const view = plane(stage, { name: "The plane of keys and the query", ratio: innerWidth > 960 ? 0.72 : 0.6, ui }),
+    far = plane(corner, { name: "The run, seen from afar", ratio: 0.6, ui });
   /** The place under the plane, for bars that stand or lie. */
   const room = (look) => {
     if (panel.firstChild?.className !== look) panel.replaceChildren(make("div", { class: look }));
@@ -419,6 +467,7 @@ export function story(root) {
   };
   const scene = {
     view,
+    far,
     data: root.dataset,
     /** What was computed of this last, as long as what it depends on stays. */
     kept(key, given, compute) {
@@ -429,13 +478,14 @@ export function story(root) {
     handle: (key, at, { move, ...more }) =>
       view.handle(key, at, { value: `at ${at}`, done: ask, move: (to) => change(move(to)), ...more }),
     bars: (words, rows, look, best) => bars(room("explore-bars"), words, rows, look, (_, t) => t === best),
-    counts: (rows) => counts(room("explore-count"), rows),
+    counts: (rows, zero) => counts(room("explore-count"), rows, zero),
   };
 
   function draw() {
     cancelAnimationFrame(asked);
     asked = 0;
     for (const sync of syncs) sync();
+    corner.hidden = !STEPS[name].far;
     if (!view.width) return;
     view.look(looked);
     view.axes();
@@ -492,7 +542,7 @@ export function story(root) {
 
   /** Show the step that is being read, the last whose heading is above a line; on a phone the scene lies above that. */
   function read() {
-    const line = (innerWidth > 960 ? 0.5 : 0.78) * innerHeight,
+    const line = (innerWidth > 960 ? 0.5 : 0.62) * innerHeight,
       passed = sections.filter(([, section]) => section.getBoundingClientRect().top < line).at(-1),
       to = passed ? passed[0] : names[0];
     if (to !== name) show(to);

@@ -68,12 +68,16 @@ export function bars(node, words, rows, look, best = () => false) {
   while (node.children[rows.length + 1]) node.lastChild.remove();
 }
 
-/** Fill a node with bars that lie, each with its name and its number. */
-export const counts = (node, rows) =>
+const lying = (share, zero) => {
+  const [from, to] = [Math.min(share, 0), Math.max(share, 0)].map((end) => 100 * (zero + (1 - zero) * end));
+  return `width:${to - from}%;margin-left:${from}%`;
+};
+/** Fill a node with bars that lie, each with its name and its number; zero, where they begin, is a share of the width. */
+export const counts = (node, rows, zero = 0) =>
   node.replaceChildren(
     ...rows.flatMap(([name, look, share, number]) => [
       make("span", {}, name),
-      make("i", { class: look, style: `width:${100 * share}%` }),
+      make("i", { class: look, style: lying(share, zero) }),
       make("b", {}, number),
     ]),
   );
