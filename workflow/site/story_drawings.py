@@ -47,8 +47,8 @@ def plane(window, keys=KEYS, scores=SCORES):
         colour, mark = (BEST, "*") if t == 0 else (LOCAL if t == 1 else MUTED, "s")
         ax.scatter(*key, s=6 if not near else 190 if t == 0 else 60, marker=mark, color=colour, zorder=4)
         if near:
-            left = t != 1 and window is not MIDDLE
-            aside = {"ha": "right", "xytext": (-9, -12 if t else -3)} if left else {"xytext": (9, 5 if t == 1 else -12)}
+            left = t == 0 and window is not MIDDLE
+            aside = {"ha": "right", "xytext": (-9, -3)} if left else {"xytext": (9, 5 if t == 1 else -12)}
             said = f"{name}, score {scores[t]:g}" if scores else name
             ax.annotate(said, key, textcoords="offset points", color=colour, path_effects=EDGE, **aside)
     return figure, ax
