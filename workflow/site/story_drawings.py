@@ -28,6 +28,11 @@ def scene(scores=SCORES, keys=KEYS):
     return Problem(keys=torch.tensor([keys], dtype=torch.float64), scores=torch.tensor([scores], dtype=torch.float64))
 
 
+def signs(size):
+    """Return the rule that moves each entry by the sign of its gradient."""
+    return lambda grad, theta, k: -size * grad.direction.sign()
+
+
 @cache
 def path(start=(0.0, 0.0), rule=normalised, size=0.1, scores=tuple(SCORES), keys=tuple(KEYS), norm=2.0):
     """Return the run of a step rule from a point, 1000 steps."""
@@ -182,7 +187,9 @@ def optimiser():
     figure, ax = plane(NEAR, RAISED)
     wedge(ax)
     for order, colour in ((2.0, BLUE), (math.inf, BROWN), (1.0, PINK)):
-        ball(ax, order, colour)
+        theta = ball(ax, order, colour)
+        if order == math.inf:
+            afar(ax, theta, path(rule=signs, keys=tuple(RAISED)))
     return figure, {}
 
 
