@@ -28,6 +28,11 @@ def scene(scores=SCORES, keys=KEYS):
     return Problem(keys=torch.tensor([keys], dtype=torch.float64), scores=torch.tensor([scores], dtype=torch.float64))
 
 
+def signs(size):
+    """Return the rule that moves each entry by the sign of its gradient."""
+    return lambda grad, theta, k: -size * grad.direction.sign()
+
+
 @cache
 def path(start=(0.0, 0.0), rule=normalised, size=0.1, scores=tuple(SCORES), keys=tuple(KEYS), norm=2.0):
     """Return the run of a step rule from a point, 1000 steps."""
@@ -47,8 +52,8 @@ def plane(window, keys=KEYS, scores=SCORES):
         colour, mark = (BEST, "*") if t == 0 else (LOCAL if t == 1 else MUTED, "s")
         ax.scatter(*key, s=6 if not near else 190 if t == 0 else 60, marker=mark, color=colour, zorder=4)
         if near:
-            left = t != 1 and window is not MIDDLE
-            aside = {"ha": "right", "xytext": (-9, -12 if t else -3)} if left else {"xytext": (9, 5 if t == 1 else -12)}
+            left = t == 0 and window is not MIDDLE
+            aside = {"ha": "right", "xytext": (-9, -3)} if left else {"xytext": (9, 5 if t == 1 else -12)}
             said = f"{name}, score {scores[t]:g}" if scores else name
             ax.annotate(said, key, textcoords="offset points", color=colour, path_effects=EDGE, **aside)
     return figure, ax
@@ -182,7 +187,9 @@ def optimiser():
     figure, ax = plane(NEAR, RAISED)
     wedge(ax)
     for order, colour in ((2.0, BLUE), (math.inf, BROWN), (1.0, PINK)):
-        ball(ax, order, colour)
+        theta = ball(ax, order, colour)
+        if order == math.inf:
+            afar(ax, theta, path(rule=signs, keys=tuple(RAISED)))
     return figure, {}
 
 

@@ -129,9 +129,9 @@ function tokens(scene, state, { drag = "", right = false } = {}) {
         move: (to) => ({ keys: state.keys.with(t, to) }),
       });
     else scene.view.mark(`token ${t}`, at, best ? STAR : SQUARE, `dot ${look}`);
-    const name = scene.view.scale < 45 ? NAMES[t] : `${NAMES[t]}, score ${state.scores[t]}`,
+    const name = `${NAMES[t]}${scene.view.width < 400 ? ":" : ", score"} ${state.scores[t]}`,
       away = drag.includes(NAMES[t]) ? 25 : 13,
-      [dx, dy] = t === 1 || right ? [away, t === 1 ? -8 : 16] : [-away - 6.5 * name.length, t ? 20 : 4];
+      [dx, dy] = t || right ? [away, t === 1 ? -8 : 18] : [-away - 6.5 * name.length, 4];
     scene.view.beside(`name ${t}`, at, dx, dy, name, look === "none" ? "" : look);
   });
 }
@@ -387,7 +387,7 @@ export const STEPS = {
       scene.view.dot("start", start, 4, "");
       scene.view.beside("start name", start, 8, 14, "start", "");
       ["exact", "32 bits"].forEach((name, k) =>
-        scene.view.beside(`${name} name`, ends[k], -20, -10, name, k ? OWN.rough : LOOKS.path),
+        scene.view.beside(`${name} name`, ends[k], -20, k ? -10 : 20, name, k ? OWN.rough : LOOKS.path),
       );
       const weights = ends.map((at) => shares(state, at));
       attend(scene, state, "Attention, exact and in 32 bits", weights, (i) => (i ? OWN.rough : LOOKS.path));
