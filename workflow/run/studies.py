@@ -4,11 +4,11 @@ A study is a list of runs. Each leaves ``book/recorded/<study>/<run>.json``, wit
 file is there is not made again. Step sizes come from runs called ``tuning-...``, on a seed of their own, by data that
 nothing else looks at; every method has the same number of trials, and its best must not lie at an end of its list.
 
-What the rows will say was fixed before the first recorded run. Film reviews: on unseen reviews p = 1.1 is right at least as
-often as p = 1.5, 2, 3 and Adam; it gives words of the lexicon at least as much attention; and in its query, key and
-value matrices at most as large a share of the entries counts. Speed: normalised SGD comes at least four times sooner
-to a training loss of 1e-4 than SGD, and then attends to at most half as many tokens as at the start; with coins for
-labels, or queries that are never trained, it does not.
+What the rows will say was fixed before the first recorded run. Film reviews: on unseen reviews p = 1.1 is right at
+least as often as p = 1.5, 2, 3 and Adam; it gives words of the lexicon at least as much attention; and in its query,
+key and value matrices at most as large a share of the entries counts. Speed: normalised SGD comes at least four times
+sooner to a training loss of 1e-4 than SGD, and then attends to at most half as many tokens as at the start; with coins
+for labels, or queries that are never trained, it does not.
 """
 
 import math
