@@ -1,7 +1,7 @@
 // Grow the l_p ball until it touches the wedge of two margins: the point that it touches is the separator of that norm.
 import { frame } from "./frame.js";
 import { plane } from "./plane.js";
-import { LOOKS, bars, button, clamp, counts, make, needed, play, py, small, still } from "./view.js";
+import { LOOKS, bars, button, clamp, counts, degreesOf, make, needed, play, py, small, still } from "./view.js";
 import * as engine from "./engine.js";
 import { ENTRIES, STEPS, WHOLE } from "./entries.js";
 
@@ -19,7 +19,7 @@ const MEASURES = [1.75, 2, 3]; // the q of the chapter on the Bregman divergence
 const ROUND = "M-8 0a8 8 0 1 0 16 0a8 8 0 1 0 -16 0Z";
 const CORNERS = 240;
 const LENGTHS = Array.from({ length: 41 }, (_, k) => 10 ** (k / 10 - 1)); // in lengths of the separator
-const TOLD = [20, 40]; // of these, ten and a thousand
+const TOLD = [20, 30, 40]; // of these, ten, a hundred and a thousand
 
 const check = ({ rows, norm }) =>
   needed(
@@ -73,13 +73,14 @@ function told({ norm, rows, grown, path: shown }, solved) {
     active === 2 ? "at the corner, where both margins are 1" : "on one side: one margin is 1, the other more";
   if (grown < 1) return `The ball of p = ${norm} is growing.`;
   const off = degrees(engine.endOf(path), theta);
-  const angle = (place) => `${small(lowestOf(solved, norm).angles[place])}°`,
-    away = shown && TOLD.map(angle).join(" and ");
+  const angle = (place) => degreesOf(lowestOf(solved, norm).angles[place]);
   return (
     `For p = ${norm} the ball touches ${touch}. The separator is ` +
     `(${theta.map((x) => x.toFixed(2)).join(", ")}): ${shape}. ` +
-    `Mirror descent ends ${small(off)}° from its direction${off > 1 ? ", and is still turning" : ""}.` +
-    (shown ? ` The path of lowest risk is ${away} away at 10 and 1000 times the length.` : "")
+    `Mirror descent ends ${degreesOf(off)} from its direction${off > 1 ? ", and is still turning" : ""}.` +
+    (shown
+      ? ` The path of lowest risk is ${TOLD.map(angle).join(", ")} away at 10, 100 and 1000 times the length.`
+      : "")
   );
 }
 

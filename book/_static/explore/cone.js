@@ -1,7 +1,7 @@
 // The cone of Theorem 4: where the path of lowest risk goes that must stay near one direction.
 import { frame } from "./frame.js";
 import { plane } from "./plane.js";
-import { LOOKS, clamp, needed, py, small } from "./view.js";
+import { LOOKS, clamp, degreesOf, needed, py } from "./view.js";
 import * as engine from "./engine.js";
 
 export const FIRST = {
@@ -56,10 +56,13 @@ function told({ opening }, found) {
   const { angles, last, bounded, settled, local } = found;
   const kind = `q is ${local ? "" : "not "}locally optimal`;
   if (bounded)
-    return `The path stops growing at length ${last.toPrecision(2)}: ${kind}, and a longer p would do worse.`;
+    return (
+      `The path stops growing at length ${last.toPrecision(2)}: a longer p in the cone has no lower risk, ` +
+      `and ${kind}.`
+    );
   if (settled && !local) return `The path settles on q although ${kind}: these keys are not in general position.`;
   if (settled)
-    return `The path grows and settles on q: ${kind}. At length 1000 it is ${small(Math.abs(angles.at(-1)))}° away.`;
+    return `The path grows and settles on q: ${kind}. At length 1000 it is ${degreesOf(Math.abs(angles.at(-1)))} away.`;
   const edge = Math.abs(angles.at(-1)) > 0.98 * opening ? ", the edge of the cone" : "";
   return `The path grows, but leaves q: ${kind}. It goes ${Math.abs(angles.at(-1)).toFixed(1)}° away${edge}.`;
 }
@@ -87,7 +90,7 @@ export function cone(root, tag) {
     tag,
     title: "Keep it in the cone.",
     hint:
-      "The path is the query of lowest risk for each length, in the cone around q. " +
+      "The path is the query of lowest risk up to each length, in the cone around q. " +
       "Raise the score of token B above that of A, 0.5.",
     first: FIRST,
     check,
@@ -98,7 +101,7 @@ export function cone(root, tag) {
   const chart = plane(ui.below(), { name: "Angle of the path to q against its length", ratio: 0.2, ui });
   ui.slider("Score of token B", { key: "score", min: -0.5, max: 1.5, step: 0.05 });
   ui.slider("Turn q away", { key: "turn", min: -30, max: 30, step: 1, show: (x) => `${x}°` });
-  ui.slider("Opening of the cone", { key: "opening", min: 2, max: 30, step: 1, show: (x) => `${x}°` });
+  ui.slider("Half-angle of the cone", { key: "opening", min: 2, max: 30, step: 1, show: (x) => `${x}°` });
 
   function render(state) {
     const found = walk(state);

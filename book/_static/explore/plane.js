@@ -166,7 +166,8 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
    * press(key) gets the other keys; chosen() is called when it gets the focus; of those on one spot, the pointer takes
    * the one that has the focus, or else the one that is first.
    */
-  self.handle = (key, at, { name, value, look, draw, move, done, press = () => false, chosen = () => {}, first = false }) => {
+  self.handle = (key, at, shape) => {
+    const { name, value, look, draw, move, done, press = () => false, chosen = () => {}, first = false } = shape;
     const fresh = !kept.has(key),
       node = self.put("handles", key, "g", {
         transform: `translate(${placed(at)})`,

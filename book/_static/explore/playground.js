@@ -197,8 +197,8 @@ function standing({ shown }, { problem, choices, runs, ends }) {
     const point = engine.at(run.path, placed(run, shown)),
       { place } = ends[k];
     if (place < 0 || !engine.length(point)) return [];
-    const { theta } = choices[place].separator;
-    return [{ away: engine.oneMinusCosine(point, theta), there: engine.outcome(problem, point, choices).place === place }];
+    const away = engine.oneMinusCosine(point, choices[place].separator.theta);
+    return [{ away, there: engine.outcome(problem, point, choices).place === place }];
   });
   return found.some(({ there }) => there) ? Math.max(...found.map(({ away }) => away)) : NaN;
 }

@@ -296,7 +296,7 @@ const paths = {
     ask:
       "Set p = 2. The path of lowest risk is ten times as long as the separator, then a hundred. How does its " +
       "angle fall?",
-    options: ["by about 10", "by about 100", "it does not"],
+    options: ["about tenfold", "about a hundredfold", "it does not"],
     answer: () =>
       nearest(
         [10, 100, 1],

@@ -92,6 +92,8 @@ export function small(x) {
   if (!(x > 0)) return Number.isNaN(x) ? "unknown" : "0";
   return x >= 0.001 ? String(+x.toPrecision(2)) : x.toExponential(0);
 }
+/** An angle in degrees, where one that is tiny is only rounding. */
+export const degreesOf = (x) => (x < 0.01 ? "less than 0.01°" : `${small(x)}°`);
 
 /** Refuse, with this reason, what is not whole. */
 export function needed(whole, text) {
