@@ -250,7 +250,7 @@ export const STEPS = {
       afar(scene, state, feasible && theta, path);
       attend(scene, state, "Attention", [shares(state, at)]);
       return feasible
-        ? `After ${plural(state.shown, "step")} the query is ${small(degrees(at, theta))}° from the max-margin direction.`
+        ? `After ${plural(state.shown, "step")} the query is ${small(degrees(at, theta))}° from max-margin.`
         : "No direction puts token A ahead of both others: the query has nowhere to go.";
     },
   },
@@ -364,7 +364,7 @@ export const STEPS = {
       afar(scene, state, theta, path);
       scene.view.dot("touch", theta, 6, LOOKS.optimal);
       entries(scene, theta);
-      return `The limit is shortest ${OPTIMISERS[rule]}. The run ends ${small(degrees(at, theta))}° from its direction.`;
+      return `The limit is shortest ${OPTIMISERS[rule]}. The run ends ${small(degrees(at, theta))}° away.`;
     },
   },
   rounding: {
