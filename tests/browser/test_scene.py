@@ -124,7 +124,7 @@ def test_time_runs_by_itself_until_the_reader_takes_it(opened):
     ("name", "key", "presses", "words"),
     [
         ("averages", "tip", ["Shift+ArrowRight"] * 16, "Token B has 9"),
-        ("direction", "key 0", ["Shift+ArrowRight"] * 4, "from the max-margin direction"),
+        ("direction", "key 0", ["Shift+ArrowRight"] * 4, "from max-margin"),
         ("starts", "start 2", ["Shift+ArrowDown"] * 4, "3 of 6 starts turn to the best token"),
     ],
 )

@@ -72,7 +72,8 @@ const lying = (share, zero) => {
   const [from, to] = [Math.min(share, 0), Math.max(share, 0)].map((end) => 100 * (zero + (1 - zero) * end));
   return `width:${to - from}%;margin-left:${from}%`;
 };
-/** Fill a node with bars that lie, each with its name and its number; zero, where they begin, is a share of the width. */
+/** Fill a node with bars that lie, each with its name and its number;
+zero, where they begin, is a share of the width. */
 export const counts = (node, rows, zero = 0) =>
   node.replaceChildren(
     ...rows.flatMap(([name, look, share, number]) => [
