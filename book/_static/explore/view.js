@@ -73,7 +73,7 @@ const lying = (share, zero) => {
   return `width:${to - from}%;margin-left:${from}%`;
 };
 /** Fill a node with bars that lie, each with its name and its number;
-zero, where they begin, is a share of the width. */
+ *  zero, where they begin, is a share of the width. */
 export const counts = (node, rows, zero = 0) =>
   node.replaceChildren(
     ...rows.flatMap(([name, look, share, number]) => [
