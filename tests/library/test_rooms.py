@@ -11,15 +11,12 @@ FLOORS = [
     "checks", "_signs", "_compiled", "losses", "geometry", "_rows", "problem", "span", "logspace", "kernels",
     "svm", "separators", "factored", "selection", "descent", "steepest",
     "flow", "paths", "joint", "joint_paths", "published", "_sentences", "datasets", "archives", "networks",
-    "intervals", "_glue", "_verdicts", "ledger", "figures", "models", "weights", "layers",
+    "intervals", "_glue", "_verdicts", "ledger", "figures", "models",
 ]  # fmt: skip
 KERNELS = [
     "llvm", "elementary", "losses", "arrays", "trial", "lanes", "descent", "joint", "plane", "reader",
 ]  # fmt: skip
-PRIVATE = (  # without a page
-    "checks", "_signs", "_compiled", "_rows", "kernels", "svm", "_sentences", "_glue", "_verdicts", "weights",
-    "layers",
-)  # fmt: skip
+PRIVATE = ("checks", "_signs", "_compiled", "_rows", "kernels", "svm", "_sentences", "_glue", "_verdicts")  # no page
 FILES = sorted(
     path.relative_to(ROOT / "lib") for path in (ROOT / "lib").rglob("*.py") if path != ROOT / "lib/__init__.py"
 )

@@ -2,6 +2,7 @@
 import { frame } from "./frame.js";
 import { plane } from "./plane.js";
 import { LOOKS, counts, make, py, small } from "./view.js";
+import { PRESETS } from "./playground.js";
 import * as engine from "./engine.js";
 
 const FIRST = { wanted: -4, size: 0.1, high: 10 };
@@ -10,16 +11,7 @@ const FIRST = { wanted: -4, size: 0.1, high: 10 };
  * beside the ray.
  */
 const inputs = ({ high }) => ({
-  keys: [
-    [
-      [0, 0],
-      [1, 1],
-    ],
-    [
-      [0, 0],
-      [1, -1],
-    ],
-  ],
+  keys: PRESETS[5].keys,
   scores: [
     [0, high],
     [0, 1],
