@@ -67,7 +67,6 @@ def test_a_layer_that_a_script_outside_the_project_saved_is_examined(tmp_path):
 
 
 def test_lines_of_hugging_face_save_what_is_then_examined(tmp_path):
-    pytest.importorskip("transformers")
     printed(SECTIONS["A model of Hugging Face"]["python"], tmp_path, [str(ROOT)])
     assert json.loads((tmp_path / "mine/config.json").read_text())["num_attention_heads"] == 2
     told = printed(SECTIONS["A file"]["python"], tmp_path, [str(ROOT)])

@@ -1,21 +1,29 @@
-"""The conventions for Hugging Face against `transformers` itself, with random weights; skipped where it is absent.
+"""The conventions for Hugging Face against `transformers` itself, with random weights.
 
 A head's attention must be what the model says it attends, and its margins must move the answer as the model does.
 """
 
 import json
+import re
 
 import numpy as np
 import pytest
 import torch
+import transformers
 from problems import refuses
 
 from lib.models import command, file_problem, head_problem, layer_prefixes, record, state_weights
 
-transformers = pytest.importorskip("transformers", minversion="5.0")
-
 WIDTH, HEADS, LAYERS, LENGTH = 16, 4, 3, 6
 COMMON = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": 32}
+TOWERS = {"d_model": WIDTH, "vocab_size": 50} | {
+    f"{part}_{name}": size
+    for part in ("encoder", "decoder")
+    for name, size in (("layers", LAYERS), ("attention_heads", HEADS), ("ffn_dim", 32))
+}
+BART = ("BartModel", "BartConfig", TOWERS | {"pad_token_id": 0})
+SPECIAL = dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"), 0)
+WHISPER = ("WhisperModel", "WhisperConfig", TOWERS | SPECIAL | {"num_mel_bins": 8, "max_source_positions": LENGTH})
 MODELS = {  # class, config, from the base model to an attention layer, its parts that receive and that answer
     "BERT": (
         "BertModel", "BertConfig", {**COMMON, "vocab_size": 50}, "encoder.layer.1.attention", "self", "output.dense",
@@ -43,15 +51,15 @@ MODELS = {  # class, config, from the base model to an attention layer, its part
         },
         "h.1.attn.attention", "q_proj", "out_proj",
     ),
+    "BART, encoder": (*BART, "encoder.layers.1.self_attn", "q_proj", "out_proj"),
+    "BART, decoder": (*BART, "decoder.layers.1.self_attn", "q_proj", "out_proj"),
+    "Whisper, encoder": (*WHISPER, "encoder.layers.1.self_attn", "q_proj", "out_proj"),
+    "Whisper, decoder": (*WHISPER, "decoder.layers.1.self_attn", "q_proj", "out_proj"),
 }  # fmt: skip
-CAUSAL, SCALES = ("GPT-2", "OPT", "GPT-Neo"), {"GPT-Neo": 1.0}
+SCALES = {"GPT-Neo": 1.0}
+CAUSAL = ("GPT-2", "OPT", "GPT-Neo", "BART, decoder", "Whisper, decoder")
 GROUPED = {**COMMON, "vocab_size": 50, "num_key_value_heads": 2, "head_dim": WIDTH // HEADS}
 PATCHES = {**COMMON, "image_size": 8, "patch_size": 4}
-TOWERS = {"d_model": WIDTH, "vocab_size": 50, "pad_token_id": 0} | {
-    f"{part}_{name}": size
-    for part in ("encoder", "decoder")
-    for name, size in (("layers", LAYERS), ("attention_heads", HEADS), ("ffn_dim", 32))
-}
 OTHERWISE = {  # models whose logits are others, or which have several stacks: class, config, what the refusal names
     "Llama": ("LlamaModel", "LlamaConfig", GROUPED, "rope"),
     "Gemma 2": ("Gemma2Model", "Gemma2Config", GROUPED, "attn_logit_softcapping"),
@@ -71,7 +79,7 @@ OTHERWISE = {  # models whose logits are others, or which have several stacks: c
         {"image_size": 16, "patch_size": 2, "embed_dim": WIDTH, "depths": [1, 1], "num_heads": [4, 4]}, "window_size",
     ),
     "BEiT": ("BeitModel", "BeitConfig", PATCHES | {"use_relative_position_bias": True}, "use_relative_position_bias"),
-    "BART": ("BartModel", "BartConfig", TOWERS, "decoder.layers.*.encoder_attn., decoder.layers.*.self_attn., enc"),
+    "BART": (*BART, "decoder.layers.*.encoder_attn., decoder.layers.*.self_attn., enc"),
     "CLIP": (
         "CLIPModel", "CLIPConfig", {"text_config": {**COMMON, "vocab_size": 50}, "vision_config": PATCHES},
         "text_model.encoder.layers.*.self_attn., vision_model.",
@@ -82,7 +90,12 @@ OTHERWISE = {  # models whose logits are others, or which have several stacks: c
 TEXT = {**COMMON, "vocab_size": 50, "pad_token_id": 0}
 SMALL_GROUPED = {name: size for name, size in GROUPED.items() if name != "head_dim"} | {"pad_token_id": 0}
 T5 = {"d_model": WIDTH, "d_kv": 4, "d_ff": 32, "num_layers": 2, "num_heads": HEADS, "vocab_size": 50}
-REPORTED = {  # beside these: class, config, settings, how heads are told, how often ("recorded" once for a layer's all)
+REPORTED = {  # class, config, settings, how heads are told, and of how many that is so
+    "BERT": (*MODELS["BERT"][:3], "agrees", 12),
+    "GPT-2": (*MODELS["GPT-2"][:3], "agrees", 12),
+    "GPT-Neo": (*MODELS["GPT-Neo"][:3], "agrees", 8),
+    "OPT": (*MODELS["OPT"][:3], "agrees", 12),
+    "ViT": (*MODELS["ViT"][:3], "agrees", 12),
     "RoBERTa": ("RobertaModel", "RobertaConfig", TEXT, "agrees", 12),
     "ELECTRA": ("ElectraModel", "ElectraConfig", TEXT | {"embedding_size": 8}, "agrees", 12),
     "DistilBERT": (
@@ -91,7 +104,8 @@ REPORTED = {  # beside these: class, config, settings, how heads are told, how o
     ),
     "T5": ("T5Model", "T5Config", T5, "biased", 16),
     "T5, what one reads of the other": ("T5Model", "T5Config", T5, "agrees", 8),
-    "BART": ("BartModel", "BartConfig", TOWERS, "agrees", 36),
+    "BART": (*BART, "agrees", 36),
+    "Whisper": (*WHISPER, "agrees", 36),
     "CLIP": (*OTHERWISE["CLIP"][:3], "agrees", 24),
     "BEiT": (*OTHERWISE["BEiT"][:3], "biased", 12),
     "Llama": ("LlamaModel", "LlamaConfig", GROUPED, "recorded", 12),
@@ -112,14 +126,7 @@ def test_every_head_of_a_model_is_reported(style, tmp_path):
     for one in model.parameters():
         torch.nn.init.normal_(one, std=0.3)
     model.save_pretrained(tmp_path / "model")
-    words, data = torch.randint(1, 50, (6, LENGTH)), {}
-    if style not in ("BEiT",):
-        data |= {"input_ids": words.numpy()}
-    if style in ("BEiT", "CLIP"):
-        data |= {"pixel_values": torch.randn(6, 3, 8, 8).numpy()}
-    if style[:2] in ("T5", "BA"):
-        data |= {"decoder_input_ids": words.flip(0).numpy()}
-    np.savez(tmp_path / "data.npz", **data)
+    np.savez(tmp_path / "data.npz", **{name: one.numpy() for name, one in given(model, 6).items()})
     out = tmp_path / "report.html"
     assert command.main(["report", str(tmp_path / "model"), str(tmp_path / "data.npz"), "--out", str(out)]) == 0
     heads = json.loads(out.with_suffix(".json").read_text())["heads"]
@@ -127,6 +134,20 @@ def test_every_head_of_a_model_is_reported(style, tmp_path):
     assert len(told) == count
     assert all(one["off"] < 1e-5 for one in heads if one["check"] in ("agrees", "biased"))
     assert all(("flip" in one) == (one["check"] != "recorded") for one in heads)
+
+
+def given(model, inputs):
+    """What a model takes, by name."""
+    words = torch.randint(1, 50, (inputs, LENGTH))
+    kinds = {
+        "input_ids": words,
+        "pixel_values": torch.randn(inputs, 3, 8, 8),
+        "input_features": torch.randn(inputs, 8, 2 * LENGTH),
+        "decoder_input_ids": words.flip(0),
+    }
+    names = {model.main_input_name} | ({"decoder_input_ids"} if model.config.is_encoder_decoder else set())
+    names |= {"pixel_values"} if hasattr(model.config, "vision_config") else set()
+    return {name: kinds[name] for name in sorted(names)}
 
 
 def model_of(style):
@@ -141,11 +162,15 @@ def model_of(style):
 
 def run_of(model, style):
     torch.manual_seed(1)
-    if style == "ViT":
-        pixels = torch.randn(4, 3, 8, 8, dtype=torch.float64)
-        return lambda **more: model(pixel_values=pixels, **more)
-    words = torch.randint(50, (4, LENGTH))
-    return lambda **more: model(input_ids=words, **more)
+    data = {name: one.double() if one.is_floating_point() else one for name, one in given(model, 4).items()}
+
+    def run(**more):
+        found = model(**data, **more)
+        reads = found.encoder_last_hidden_state if "encoder" in style else found.last_hidden_state
+        kind = "_".join((*style.partition(", ")[2:], "attentions")).removeprefix("_")
+        return reads, found.get(kind)
+
+    return run
 
 
 @pytest.mark.parametrize("head", [0, HEADS - 1])
@@ -158,7 +183,7 @@ def test_a_head_attends_as_the_model_says(style, head, tmp_path):
     last = torch.randn(WIDTH, dtype=torch.float64)
 
     def answer():
-        return run().last_hidden_state[:, query] @ last
+        return run()[0][:, query] @ last
 
     tokens, _ = record(layer.get_submodule(receives), answer)
     _, slopes = record(layer.get_submodule(answers), answer)
@@ -167,12 +192,13 @@ def test_a_head_attends_as_the_model_says(style, head, tmp_path):
     weights = state_weights(state, HEADS, prefix, scale=SCALES.get(style))
     labels = [1.0, -1.0, 1.0, 1.0]
     problem, theta, _ = head_problem(weights, tokens, labels, slopes[:, query], head, query, causal=causal)
-    seen = run(output_attentions=True).attentions[1][:, head, query].detach()
+    seen = run(output_attentions=True)[1][1][:, head, query].detach()
     torch.testing.assert_close(problem.attention(theta), seen)
     model.save_pretrained(tmp_path)
     data = {"tokens": tokens, "labels": labels, "readout": slopes[:, query], "query": query, "attention": seen}
     np.savez(tmp_path / "data.npz", **data)
-    found = file_problem(tmp_path / "model.safetensors", tmp_path / "data.npz", 1, head, causal=causal)
+    stack = {"prefix": re.sub(r"\d", "*", place)} if ", " in style else {}
+    found = file_problem(tmp_path / "model.safetensors", tmp_path / "data.npz", 1, head, causal=causal, **stack)
     torch.testing.assert_close(found.theta, theta)
 
 

@@ -45,11 +45,11 @@ def main(stamp=None):
 
 
 def compile_installed():
-    """Compile to bytecode what was installed but now, but its tests; what it compiles is not kept where it may not."""
+    """Compile to bytecode what was installed but now, but tests and hundreds of models; not kept where it may not."""
     unread = Path(sys.prefix, UNREAD)
     if unread.exists():
         # A package may bring templates that do not compile; pip lets them be, too.
-        folder, tests = sysconfig.get_path("purelib"), re.compile(r"[/\\](tests?|testing)[/\\]")
+        folder, tests = sysconfig.get_path("purelib"), re.compile(r"[/\\](tests?|testing|transformers[/\\]models)[/\\]")
         warnings.simplefilter("ignore", SyntaxWarning)  # of other people's code, of which newer Pythons find more
         compileall.compile_dir(folder, quiet=2, rx=tests)
         unread.unlink(missing_ok=True)
