@@ -16,10 +16,11 @@ from .readers import Readers, attend, patch_places, reached, read, train_readers
 from .texts import Texts, as_texts, selected, shares, train_texts
 from .training import Training, train
 from .transformer import Transformer, apply, ensemble, patches, precision
+from .twins import train_twins
 
 __all__ = [
     "Adam", "MirrorDescent", "Readers", "Texts", "Training", "Transformer", "accuracy", "apply", "as_texts",
     "attend", "cls_map", "cross_entropy", "ensemble", "flat", "key_query_norm", "linear_answers", "optimiser",
     "patch_places", "patches", "precision", "reached", "read", "selected", "shares", "soft_sparsity", "train",
-    "train_readers", "train_texts",
+    "train_readers", "train_texts", "train_twins",
 ]  # fmt: skip

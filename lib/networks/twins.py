@@ -1,0 +1,125 @@
+"""Train transformers on images with twins that tell what makes an attention map sparse: the norm, or something else."""
+
+import torch
+
+from .measures import accuracy, cls_map, cross_entropy, key_query_norm, linear_answers, soft_sparsity
+from .optimisers import optimiser
+from .training import train
+from .transformer import apply, ensemble
+
+TWINS = ("trained", "frozen", "only", "alike")
+
+
+def train_twins(told, new, rows, seeds, step_size, *, rule="sgd", faster=5.0, probes=60, device="cpu", **settings):
+    """Train networks and, from the same weights on the same images in the same order, three twins of each.
+
+    The *frozen* twin leaves keys, queries and the layer norms before them as they were; the twin *only* trains nothing
+    but the keys and queries of the last layer, by steps ``faster`` times as long; *alike* has keys and queries of zero,
+    which is uniform attention.
+
+    Parameters
+    ----------
+    told, new : pair of Tensor
+        Patches (N, T, features) and labels (N,) of the images to train on, and of those to test on.
+    rows : Tensor of int, shape (members, examples)
+    seeds : sequence of int
+        One for each member.
+    step_size : float
+    rule : str
+        Of :func:`optimiser`.
+    probes : int
+        Images of each member on which its map is measured while it trains.
+    **settings
+        ``epochs``, ``batch`` and ``at`` of :func:`train`, ``width``, ``depth``, ``heads`` and ``hidden`` of
+        :class:`Transformer`.
+
+    Returns
+    -------
+    dict
+        at, numbers of steps; losses (epochs, twins, members); ``sparse``, ``spread`` and ``norm``
+        (len(at), twins, members): soft sparsity of the map of [CLS], logarithm of the standard deviation of its logits,
+        norm of the key-query matrix of the last layer. On the test images: ``maps``, at start and end
+        (2, twins, members, N, T); ``right`` (twins, members); right answers of least squares, ``linear`` (members,);
+        and ``hiding``, by how much more the loss rises by hiding the "most" or the "least" attended quarter of the
+        patches, or that of most "contrast", than by hiding random ones (members,).
+    """
+    (inputs, labels), (tests, answers) = told, new
+    sizes = {name: settings.pop(name) for name in ("width", "depth", "heads", "hidden")}
+    count, width = len(seeds), sizes["width"]
+    like = {"length": inputs.shape[1], "features": inputs.shape[2], "classes": int(labels.max()) + 1}
+    network, weights = ensemble([*seeds] * 4, device=device, **like, **sizes)
+    _hold(weights, count, width, sizes["depth"] - 1)
+    initial = {name: weight.detach().clone() for name, weight in weights.items()}
+    every = rows.repeat(4, 1)
+
+    def look(now, images):
+        found = [apply(network, now, part) for part in images.split(250, -3)]
+        logits, attention = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
+        return logits, attention
+
+    def measure(now):
+        maps = look(now, inputs[every[:, :probes]])[1]
+        logits = maps[:, :, -1, :, 1:].clamp_min(1e-37).log()
+        found = {"sparse": soft_sparsity(cls_map(maps)).mean(1), "spread": logits.std(-1).log().mean((1, 2))}
+        return found | {"norm": key_query_norm(now, network)}
+
+    longer = torch.tensor([1.0, 1.0, faster, 1.0]).repeat_interleave(count)
+    record = train(
+        network, weights, optimiser(rule, weights, step_size * longer), inputs, labels, every, [*seeds] * 4,
+        measure=measure, name="twins", **settings,
+    )  # fmt: skip
+    if record.losses.isinf().any():
+        raise ValueError(f"step_size is {step_size}: take a smaller one")
+
+    def loss_without(rank):
+        away = rank.argsort(-1, descending=True)[..., : rank.shape[-1] // 4]
+        kept = torch.ones_like(rank).scatter(-1, away, 0.0)[..., None]
+        parts = zip(tests.split(250), kept.split(250, 1), strict=True)
+        logits = torch.cat([apply(network, trained, part * seen)[0] for part, seen in parts], 1)
+        return cross_entropy(logits, answers)
+
+    trained = {name: weight[:count] for name, weight in weights.items()}
+    with torch.no_grad():
+        logits, end = look(weights, tests)
+        maps = torch.stack([cls_map(look(initial, tests)[1]), cls_map(end)]).unflatten(1, (4, count))
+        drawn = torch.rand(maps[0, 0].shape, generator=torch.Generator().manual_seed(seeds[0])).to(maps)
+        attended, contrast = maps[1, 0], tests.square().mean(-1).expand_as(maps[1, 0])
+        ranks = {"most": attended, "least": -attended, "contrast": contrast.to(maps)}
+        at_random = loss_without(drawn)
+        hiding = {name: (loss_without(rank) - at_random).cpu().double() for name, rank in ranks.items()}
+    straight = [
+        (linear_answers(inputs[own].flatten(1), labels[own], tests.flatten(1)) == answers).double().mean()
+        for own in rows
+    ]
+    measured = {name: value.cpu().double().unflatten(1, (4, count)) for name, value in record.measured.items()}
+    losses = record.losses.unflatten(0, (settings["epochs"], -1)).mean(1).unflatten(1, (4, count)).cpu()
+    return measured | {
+        "at": record.at, "losses": losses, "maps": maps.cpu(), "hiding": hiding, "linear": torch.stack(straight).cpu(),
+        "right": accuracy(logits, answers).unflatten(0, (4, count)).cpu(),
+    }  # fmt: skip
+
+
+def _hold(weights, count, width, last):
+    """Keep what a twin does not train at its place, its gradients 0; and begin the last twin with zero keys, queries.
+
+    The members are all of one kind, then all of the next, as in ``TWINS``; 0 is where the last one's gradients vanish.
+    """
+    frozen, only, alike = (slice(k * count, (k + 1) * count) for k in (1, 2, 3))
+
+    def still(name):
+        packed = "self_attn.in_proj" in name
+        free = 2 * width if packed and name.startswith(f"blocks.{last}.") else 0
+
+        def hook(slope):
+            slope = slope.clone()
+            if packed or "norm1" in name:
+                slope[frozen, : 2 * width] = 0
+            slope[only, free:] = 0
+            return slope
+
+        return hook
+
+    for name, weight in weights.items():
+        if "self_attn.in_proj" in name:
+            weight.data[alike, : 2 * width] = 0
+        weight.register_hook(still(name))
