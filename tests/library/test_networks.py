@@ -416,3 +416,31 @@ class TestTexts:
     def test_members_are_what_they_would_be_alone(self):
         both, alone = self.learned("l1.1", [0.1, 0.1]), self.learned("l1.1", 0.1)
         torch.testing.assert_close(both["losses"], alone["losses"])
+
+
+class TestTwins:
+    @pytest.fixture(scope="class")
+    def found(self):
+        inputs, labels = data(60)
+        new, rows = data(30, seed=1), torch.arange(40).expand(2, -1)
+        sizes = {"width": 8, "depth": 2, "heads": 2, "hidden": 8, "probes": 10}
+        how = {"epochs": 2, "batch": 10, "at": [0, 4, 8]}
+        return networks.train_twins((inputs, labels), new, rows, [3, 4], 0.2, **sizes, **how)
+
+    def test_the_norm_moves_only_where_keys_and_queries_train(self, found):
+        trained, frozen, only, alike = (found["norm"] / found["norm"][0]).unbind(1)
+        assert torch.equal(frozen, torch.ones_like(frozen))
+        assert (trained[-1] != 1).all()
+        assert (only[-1] != 1).all()
+        assert alike.isnan().all(), "their norm is 0"
+
+    def test_only_uniform_attention_stays_uniform(self, found):
+        assert torch.allclose(found["sparse"][:, 3], torch.tensor(4.0).double())
+        assert (found["sparse"][-1, :3] != found["sparse"][0, :3]).all()
+
+    def test_all_start_alike_and_a_trained_one_learns_fastest(self, found):
+        assert torch.equal(found["maps"][0, 0], found["maps"][0, 1])
+        assert found["losses"][-1, 0].mean() < found["losses"][-1, 2].mean()
+        assert {name: tuple(value.shape) for name, value in found["hiding"].items()} == dict.fromkeys(
+            ("most", "least", "contrast"), (2,)
+        )
