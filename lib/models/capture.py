@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -72,7 +73,7 @@ def watched(model, receive, query=None, present=None, own=None):
     own : dict, optional
         Names of weights of one's own, of :func:`lib.models.weights.layer_names`.
     """
-    hooks, state = [], model.state_dict()
+    hooks, state, calls = [], model.state_dict(), Counter()
 
     def ask(module, given, kwargs):
         return (given, kwargs | {"need_weights": True, "average_attn_weights": False})
@@ -80,7 +81,9 @@ def watched(model, receive, query=None, present=None, own=None):
     for before, (module, names) in attention_layers(model, own).items():
 
         def seen(module, given, kwargs, output, before=before, names=names):
-            receive(_layer(model, module, before, names, state, _bound(module, given, kwargs), output, query, present))
+            layer = _layer(model, module, before, names, state, _bound(module, given, kwargs), output, query, present)
+            calls[before] += 1  # ALBERT has one layer for all
+            receive(layer if calls[before] == 1 else layer._replace(name=f"{layer.name}, call {calls[before]}"))
 
         if isinstance(module, nn.MultiheadAttention):
             hooks.append(module.register_forward_pre_hook(ask, with_kwargs=True))
@@ -119,7 +122,7 @@ def _layer(model, module, before, names, state, called, output, query, present):
     heads = module.num_heads if attention is None else attention.shape[1]
     return Layer(
         before.rstrip("."), places, seen, mask, keys.cpu(), asking[rows, places].cpu(),
-        lambda: _weights(model, module, names, state, heads), _otherwise(model, module, called),
+        lambda: _weights(model, module, names, state, heads), reasons(model, module, called),
     )  # fmt: skip
 
 
@@ -166,7 +169,7 @@ def _weights(model, module, names, state, heads):
     return state_weights(state, heads, names=names, groups=groups, scale=scale, transposed=transposed)
 
 
-def _otherwise(model, module, called):
+def reasons(model, module, called):
     """Why logits are not those of one matrix, in a few words; "" where nothing tells."""
     config = getattr(model, "config", None)
     settings = config.to_dict() if hasattr(config, "to_dict") else {}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from .capture import Layer, asking_places, attention_layers, watched
+from .capture import Layer, asking_places, attention_layers, reasons, watched
 from .files import Safetensors, arrays, check_logits, file_weights, read_state, told_otherwise
 from .page import page
 from .report import layer_facts
@@ -55,7 +55,10 @@ def main(arguments=None):
 
 def _own(text):
     """Names by part, as --names has them."""
-    return dict(one.split("=", 1) for one in text.split(","))
+    found = dict(one.partition("=")[::2] for one in text.split(","))
+    if not all(found.values()):
+        raise argparse.ArgumentTypeError(f"{text!r}: write query=...,key=...,value=...,out=...")
+    return found
 
 
 def write(options):
@@ -226,7 +229,7 @@ def _from_model(options, keep):
     with torch.inference_mode(), watched(model, receive, options.query, present, options.names):
         found = _run(run, inputs, options)
     if not attention_layers(model, options.names):
-        _by_attention(found, options, keep, present, texts)
+        _by_attention(model, found, options, keep, present, texts)
     return [f"{many} inputs. {note}"], texts
 
 
@@ -242,19 +245,19 @@ def _run(model, inputs, options):
         ) from None
 
 
-def _by_attention(found, options, keep, present, texts):
+def _by_attention(model, found, options, keep, present, texts):
     """Hand on what a model of unknown names says of its attention."""
     kinds = [name for name in ("attentions", "encoder_attentions", "decoder_attentions") if found.get(name)]
     if not kinds:
         raise ValueError(
-            "no layer of a known convention is there, and the model gives no attention: record tokens and logits, and"
-            " use lib.models.recorded_problem"
+            "no layer of a known convention is there, and the model gives no attention: if it has any, record tokens"
+            " and logits, and use lib.models.recorded_problem; or --names tells the names of its weights"
         )
     for kind in kinds:
         for number, one in enumerate(found[kind]):
             places = asking_places(one, options.query, present, False, len(one), one.shape[2])
             seen = one[torch.arange(len(one)), :, places].double()
-            why = "its weights are under names that are not known"
+            why = reasons(model, model, {}) or "its weights are under names that are not known: --names tells them"
             keep(Layer(f"{kind}.{number}", places, seen, (seen > 0).any(1), otherwise=why), texts)
 
 
@@ -268,7 +271,14 @@ def _loaded(options):
             " tokens.0, tokens.1, ..., see attention-selects report --help"
         ) from None
     transformers.utils.logging.disable_progress_bar()
-    config = transformers.AutoConfig.from_pretrained(options.model, trust_remote_code=False)
+    try:
+        config = transformers.AutoConfig.from_pretrained(options.model, trust_remote_code=False)
+    except (ValueError, OSError) as error:
+        said = "it has code of its own, which is not executed" if "trust_remote_code" in str(error) else str(error)
+        raise ValueError(
+            f"transformers cannot load {options.model} ({said[:300]}): give a folder or name that it can load; or"
+            " weights, and DATA with recorded tokens, tokens.0, tokens.1, ..., see attention-selects report --help"
+        ) from None
     kind = getattr(transformers, (getattr(config, "architectures", None) or ["AutoModel"])[0], transformers.AutoModel)
     model = kind.from_pretrained(
         options.model, attn_implementation="eager", dtype=torch.float32, trust_remote_code=False
@@ -295,6 +305,8 @@ def _inputs(options, model, transformers):
     lines = [line for line in data.read_text("utf-8").splitlines() if line.strip()]
     tokenizer = transformers.AutoTokenizer.from_pretrained(options.model, trust_remote_code=False)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
+    if len(tokenizer) < 3:
+        raise ValueError(f"{options.model} has no tokenizer: save it there, or give DATA as npz with input_ids")
     given = tokenizer(
         lines[: options.inputs], padding=True, truncation=True, max_length=options.tokens, return_tensors="pt"
     )

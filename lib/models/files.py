@@ -104,7 +104,7 @@ def read_state(path):
     ----------
     path : path
         Ending in ``.safetensors`` or ``.npz``; another ending is taken for torch's. A checkpoint with the state dict
-        under ``state_dict``, ``model_state_dict`` or ``model`` will do.
+        under ``state_dict``, ``model_state_dict`` or ``model``, or with one alone, will do.
 
     Returns
     -------
@@ -139,11 +139,19 @@ def read_state(path):
         raise ValueError(f"{path} is cut, or not by torch.save: copy or save it again") from None
     for inner in ("state_dict", "model_state_dict", "model"):
         state = state[inner] if isinstance(state, dict) and isinstance(state.get(inner), dict) else state
-    if not isinstance(state, dict) or not all(
-        isinstance(name, str) and isinstance(one, torch.Tensor) for name, one in state.items()
-    ):
-        raise ValueError(f"{path} has a {type(state).__name__}, not tensors by name: save layer.state_dict()")
+    inside = [one for one in (state.values() if isinstance(state, dict) else ()) if _is_state(one) and one]
+    state = inside[0] if len(inside) == 1 else state
+    if not _is_state(state):
+        what = f"the parts {listed(map(str, state))}" if isinstance(state, dict) else f"a {type(state).__name__}"
+        raise ValueError(f"{path} has {what}, not tensors by name: save layer.state_dict()")
     return state
+
+
+def _is_state(value):
+    """Whether it is a dict of tensors by name."""
+    return isinstance(value, dict) and all(
+        isinstance(name, str) and isinstance(one, torch.Tensor) for name, one in value.items()
+    )
 
 
 def read_tokens(path):

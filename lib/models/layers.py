@@ -286,6 +286,8 @@ def recorded_problem(keys, logits, scores, queries=None, mask=None, attention=No
     logits = checks.floating("logits", logits).detach().cpu().double()
     checks.last("logits", logits, *scores.shape)
     logits = torch.where(mask, logits, 0.0)
+    if (logits == -torch.inf).any():
+        raise ValueError("logits has -inf, as of hidden tokens: give mask, True where a token may be seen")
     checks.finite("logits", logits)
     share = mask.double() / mask.sum(-1, keepdim=True)
     centred = torch.where(mask[..., None], keys - torch.einsum("nt,ntd->nd", share, keys)[:, None], 0.0)

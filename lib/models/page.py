@@ -35,7 +35,7 @@ CHECKS = {
 }
 WORTH = {  # shares that the chapter "A head that trains on" measured in the last and in the first of two blocks
     "alone": (0.76, 0.66), "today": (0.29, 0.64), "score": (0.59, 0.29), "alone-freed": (0.21, 0.52),
-    "today-freed": (0.34, 0.84),
+    "today-freed": (0.34, 0.84), "short-freed": (0.375, 0.88),
 }  # fmt: skip
 SOONER = 0.75  # share of pairs in which the input that changed its token was nearer to a flip, when everything trained
 DARK = 0.55  # from which a cell has light text
@@ -75,7 +75,9 @@ def _worth():
         " In small networks of two blocks, last and first: if one head alone trains, descent on it foretells"
         f" {last['alone']} and {first['alone']} of the tokens, the token of today {last['today']} and {first['today']},"
         f" the highest score {last['score']} and {first['score']}. If everything trains, “nothing changes” foretells"
-        f" {last['today-freed']} and {first['today-freed']}, descent {last['alone-freed']} and {first['alone-freed']}."
+        f" {last['today-freed']} and {first['today-freed']}, descent {last['alone-freed']} and {first['alone-freed']},"
+        " a few steps of it with scores taken anew from the model at each"
+        f" {last['short-freed']} and {first['short-freed']}."
         " The distance to a flip says who changes first: of an input that changes and one that stays, the former"
         f" was nearer in {SOONER:.0%} of pairs. (<i>A head that trains on</i>, in the book of this library.)</p>"
     )
@@ -94,8 +96,8 @@ def _summary(facts):
         why = sorted({one["why"] for one in facts if one["check"] == "recorded"})
         said.append(
             f'<span class="re">{count["recorded"]} are shown as recorded ({_text("; ".join(why))})</span>: what they'
-            " select today is exact, but no distance to a flip and no forecast of training follows, because their"
-            " logits are not those of one matrix."
+            " select today is exact, but no distance to a flip and no forecast of training follows: the logits are not"
+            " those of one matrix that is known."
         )
     if count["differs"]:
         said.append(f'<span class="no">{count["differs"]} do not agree</span>, and nothing else is said of them.')

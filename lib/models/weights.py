@@ -15,6 +15,7 @@ LAYOUTS = {  # by who writes them so: what receives the tokens, its matrices (on
     "PyTorch": ("", "in_proj_weight", "out_proj.weight"),
     "PyTorch, separate sizes": ("", "q_proj_weight k_proj_weight v_proj_weight", "out_proj.weight"),
     "BERT": ("attention.self.", "query.weight key.weight value.weight", "attention.output.dense.weight"),
+    "ALBERT": ("attention.", "query.weight key.weight value.weight", "attention.dense.weight"),
     "ViT": ("attention.attention.", "query.weight key.weight value.weight", "attention.output.dense.weight"),
     "GPT-2": ("attn.", "c_attn.weight", "attn.c_proj.weight"),
     "timm": ("attn.", "qkv.weight", "attn.proj.weight"),

@@ -153,7 +153,9 @@ def test_a_model_that_is_not_known_is_told_by_its_attention():
     attention = torch.rand(N, 2, T, T, generator=seeded(1)).softmax(-1).tril()
     attention, kept = attention / attention.sum(-1, keepdim=True), []
     options = SimpleNamespace(query=None)
-    command._by_attention({"attentions": [attention]}, options, lambda layer, texts: kept.append(layer), None, None)
+    command._by_attention(
+        encoder(), {"attentions": [attention]}, options, lambda layer, texts: kept.append(layer), None, None
+    )
     (facts, other) = layer_facts(kept[0])
     assert facts["check"] == other["check"] == "recorded"
     assert {one["asks"] for one in facts["inputs"]} == {T - 1}  # a causal layer asks last

@@ -102,6 +102,7 @@ REPORTED = {  # class, config, settings, how heads are told, and of how many tha
         "DistilBertModel", "DistilBertConfig",
         {"dim": WIDTH, "n_layers": 2, "n_heads": HEADS, "hidden_dim": 32, "vocab_size": 50}, "agrees", 8,
     ),
+    "ALBERT": ("AlbertModel", "AlbertConfig", TEXT | {"embedding_size": 8}, "agrees", 12),
     "T5": ("T5Model", "T5Config", T5, "biased", 16),
     "T5, what one reads of the other": ("T5Model", "T5Config", T5, "agrees", 8),
     "BART": (*BART, "agrees", 36),
