@@ -83,10 +83,13 @@ function question(ui, { ask, options, answer, told, show, seen }, id) {
   }
   ui.watch((state) => {
     if (!open || guess < 0 || !seen(state)) return;
+    said.ariaLive = "off"; // the sentence says it
     tell();
+    ui.remark(said.textContent);
     // a drawing that is dragged is in view, and a slider comes to rest first
-    if (ui.sliding()) ui.box.addEventListener("change", look, { once: true });
-    else if (!ui.stage.contains(document.activeElement)) look();
+    if (ui.stage.contains(document.activeElement)) return;
+    if (ui.moving()) ui.box.addEventListener("change", look, { once: true });
+    else look();
   });
   return make(
     "div",

@@ -4,10 +4,10 @@ import { clamp, give, make, rounded, write } from "./view.js";
 /**
  * A plane with equal scales, as wide as its stage, of the figure ui, which draws.
  *
- * Its nodes have names and stay from drawing to drawing, so that one can be dragged, or have the focus, while all
- * else changes.
+ * tall(width) is its height, where that is not a ratio. Its nodes have names and stay from drawing to drawing, so
+ * that one can be dragged, or have the focus, while all else changes.
  */
-export function plane(stage, { name, ratio = 0.7, ui }) {
+export function plane(stage, { name, ratio = 0.7, tall, ui }) {
   const svg = make("svg", { role: "group", "aria-label": name, class: "explore-plane" }),
     layers = {},
     kept = new Map();
@@ -21,7 +21,8 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     const width = Math.round(stage.clientWidth);
     if (width === 0 || width === self.width) return;
     self.width = width;
-    self.height = Math.round(Math.min(width * (width < 500 ? Math.min(1.4 * ratio, 0.85) : ratio), 0.75 * innerHeight));
+    const high = tall?.(width) ?? width * (width < 500 ? Math.min(1.4 * ratio, 0.85) : ratio);
+    self.height = Math.round(Math.min(high, 0.75 * innerHeight));
     svg.setAttribute("viewBox", `0 0 ${width} ${self.height}`);
     svg.style.height = `${self.height}px`;
     ui.ask();
@@ -71,22 +72,28 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     const [[x1, y1], [x2, y2]] = [placed(a), placed(b)];
     self.put("lines", key, "line", { x1, y1, x2, y2, class: look });
   };
-  /** A ray from the origin to the border, and its name there. */
-  self.ray = (key, [x, y], look, label) => {
-    const [left, right, bottom, top] = self.window,
-      reach = Math.min(x ? (x > 0 ? right : left) / x : Infinity, y ? (y > 0 ? top : bottom) / y : Infinity);
+  /** A ray from the origin to the border, and its name there, on its left or on its right. */
+  self.ray = (key, [x, y], look, label, left = x > 0 === y < 0) => {
+    const [west, east, south, north] = self.window,
+      reach = Math.min(x ? (x > 0 ? east : west) / x : Infinity, y ? (y > 0 ? north : south) / y : Infinity);
     if (!(reach > 0)) return;
     self.segment(key, [0, 0], [reach * x, reach * y], look);
-    const [u, v] = self.to([reach * x, reach * y]),
-      wide = label.length * 7.5 + 8;
-    self.label(
-      `${key} name`,
-      clamp(u + (x > 0 === y > 0 ? 6 : -wide), 4, self.width - wide),
-      clamp(v + (y < 0 ? 18 : -8), 14, self.height - 6),
-      label,
-      look,
-    );
+    const size = Math.hypot(x, y) * (left ? -1 : 1),
+      [wide, high] = [label.length * 7.8 + 6, 15];
+    for (let back = 0; back < 300; back += 4) {
+      // so far from the border that all of it is seen
+      const [u, v] = self.to([reach * x, reach * y]).map(
+        (at, k) => at + (7 * [y, x][k]) / size - (back * [x, -y][k]) / Math.abs(size),
+      );
+      const [from, top] = [y / size < 0 ? u - wide : u, x / size < 0 ? v - high : v];
+      if (from < 2 || top < 2 || from + wide > self.width || top + high > self.height) continue;
+      self.label(`${key} name`, from, top + 12, label, look);
+      return;
+    }
   };
+  /** Names of curves by their colour, one under the other, where no curve is. */
+  self.legend = (x, y, names) =>
+    names.forEach(([text, look], k) => self.label(`legend ${k}`, x, y + 17 * k, text, look));
   self.label = (key, x, y, text, look = "") =>
     self.put("front", key, "text", { x: x.toFixed(1), y: y.toFixed(1), class: look }, text);
   /** A text beside a point of the plane, whole. */
@@ -126,6 +133,13 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
       ],
     );
   };
+  /** The last point of a path before it leaves the window. */
+  self.lastSeen = (path) => {
+    const [west, east, south, north] = self.window;
+    let k = 0;
+    while (path[k] >= west && path[k] <= east && path[k + 1] >= south && path[k + 1] <= north) k += 2;
+    return [path[Math.max(k - 2, 0)], path[Math.max(k - 1, 1)]];
+  };
   self.axes = () => {
     self.segment("x axis", [self.window[0], 0], [self.window[1], 0], "axis");
     self.segment("y axis", [0, self.window[2]], [0, self.window[3]], "axis");
@@ -134,7 +148,8 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
   self.trail = (key, points, look, last = points.length / 2 - 1, layer = "lines") => {
     const beyond = (self.width + self.height) ** 2,
       [x0, y0] = self.to([0, 0]),
-      [x1, y1] = self.to([1, 1]);
+      [x1, y1] = self.to([1, 1]),
+      fine = ui.moving() ? 9 : 2; // square of the distance of two points, in pixels
     let d = "",
       u = NaN,
       v = NaN;
@@ -248,7 +263,6 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
   };
   svg.addEventListener("pointerup", release);
   svg.addEventListener("pointercancel", release);
-  self.held = () => held;
   /** Call with the point where the empty plane is clicked. */
   self.onEmpty = (call) =>
     svg.addEventListener("click", (event) => {
