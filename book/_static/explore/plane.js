@@ -104,7 +104,7 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
     if (Number.isFinite(cx - cy)) self.put("front", key, "circle", { cx, cy, r, class: `dot ${look}` });
   };
   /** A shape, d of its own, at a point of the plane. */
-  self.mark = (key, at, d, look) => self.put("front", key, "path", { d: `M${placed(at)}${d}`, class: look });
+  self.mark = (key, at, d, look) => self.marks(key, [at], d, look);
   self.area = (layer, key, points, look) =>
     self.put(layer, key, "path", { d: `M${points.map(placed).join("L")}Z`, class: look });
   /** The line row . x = level, from so far on one side of its foot to the other; the function that has its points. */
@@ -144,8 +144,8 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
     self.segment("x axis", [self.window[0], 0], [self.window[1], 0], "axis");
     self.segment("y axis", [0, self.window[2]], [0, self.window[3]], "axis");
   };
-  /** The points x0, y0, x1, ... as a line, without those that nobody would see. */
-  self.trail = (key, points, look, last = points.length / 2 - 1, layer = "lines") => {
+  /** The points x0, y0, x1, ... to the last one, as a line, without those that nobody would see. */
+  function line(points, last) {
     const beyond = (self.width + self.height) ** 2,
       [x0, y0] = self.to([0, 0]),
       [x1, y1] = self.to([1, 1]),
@@ -157,15 +157,24 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
       const x = x0 + (x1 - x0) * points[2 * k],
         y = y0 + (y1 - y0) * points[2 * k + 1],
         size = x * x + y * y;
-      if (!(size < Infinity) || (k < last && (x - u) ** 2 + (y - v) ** 2 < (size > beyond ? 1e5 : 2))) continue;
+      if (!(size < Infinity) || (k < last && (x - u) ** 2 + (y - v) ** 2 < (size > beyond ? 1e5 : fine))) continue;
       const part = Math.min(10, 1e7 / Math.sqrt(size)); // a browser reads no longer numbers
       d += `${d ? "L" : "M"}${Math.round(part * x)} ${Math.round(part * y)}`;
       u = x;
       v = y;
     }
+    return d;
+  }
+  self.trail = (key, points, look, last) => self.trails(key, [[points, last]], look);
+  /** Lines of one look, each [points, last], as one node: a browser styles each node that changes. */
+  self.trails = (key, lines, look) => {
+    const d = lines.map(([points, last = points.length / 2 - 1]) => line(points, last)).join("");
     // in tenths: whole numbers are written fast
-    self.put(layer, key, "path", { d: d || "M0 0", class: look, transform: "scale(.1)" });
+    self.put("lines", key, "path", { d: d || "M0 0", class: look, transform: "scale(.1)" });
   };
+  /** Shapes of one look and one d at these points, as one node. */
+  self.marks = (key, places, d, look) =>
+    self.put("front", key, "path", { d: places.map((at) => `M${placed(at)}${d}`).join(""), class: look });
   /** Show just this window, with a scale of its own for each axis, right of a margin and left of another. */
   self.chart = (window, before, after) => {
     const [left, right, bottom, top] = (self.window = window);

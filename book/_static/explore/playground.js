@@ -589,11 +589,13 @@ export function playground(root, tag, name) {
         0,
         "predicted border",
       );
-    runs.forEach((run, k) => {
-      const colour = ends[k].place < 0 ? "none" : `c${look(choices, ends[k].place)}`;
-      view.trail(`path ${k}`, run.path, `path ${colour}`, placed(run, shown));
-      view.dot(`end ${k}`, engine.at(run.path, placed(run, shown)), 4, colour);
-    });
+    const colours = ends.map(({ place }) => (place < 0 ? "none" : `c${look(choices, place)}`)),
+      lasts = runs.map((run) => placed(run, shown));
+    for (const colour of new Set(colours)) {
+      const lines = runs.map(({ path }, k) => [path, lasts[k]]).filter((_, k) => colours[k] === colour);
+      view.trails(`paths ${colour}`, lines, `path ${colour}`);
+    }
+    runs.forEach(({ path }, k) => view.dot(`end ${k}`, engine.at(path, lasts[k]), 4, colours[k]));
     keys.forEach((row, i) => row.forEach((at, t) => token(state, i, t, at)));
     starts.forEach((at, k) =>
       view.handle(`start ${k}`, at, {

@@ -20,6 +20,8 @@ const STARTS = [1, 0.5, 0, -0.5, -1, -1.5].map((y) => [0, y]);
 const RUNS = ["32 bits", "64 bits", "log space"];
 const COLOURS = RUNS.map((run) => LOOKS[run]);
 const ROUNDOFF = 2 ** -24;
+const DOT = "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z";
+const CROSS = "m-4 -4l8 8m0 -8l-8 8";
 const FIRST = { epsilon: -9, size: 0.1, at: DRAWN, start: 5 };
 
 /** What is to be run for a state: the kind, the start, and how. */
@@ -207,13 +209,13 @@ export function rounding(root, tag) {
     solved.choices.forEach(({ separator, best }, k) =>
       view.ray(`ray ${k}`, separator.theta, best ? "dashed" : "dotted", best ? "global" : "local"),
     );
-    [2, 1, 0].forEach((kind) =>
-      solved.runs[kind].forEach(({ path }, k) => {
-        view.trail(`${kind} ${k}`, path, `path ${COLOURS[kind]}${k === start ? " wide" : ""}`, at);
-        view.dot(`dot ${kind} ${k}`, engine.at(path, at), 4, COLOURS[kind]);
-        if (kind === 0 && at > DRAWN) view.mark(`pin ${k}`, engine.at(path, DRAWN), "m-4 -4l8 8m0 -8l-8 8", "none");
-      }),
-    );
+    for (const kind of [2, 1, 0]) {
+      const paths = solved.runs[kind].map(({ path }) => path);
+      view.trails(`runs ${kind}`, paths.toSpliced(start, 1).map((path) => [path, at]), `path ${COLOURS[kind]}`);
+      view.trail(`wide ${kind}`, paths[start], `path ${COLOURS[kind]} wide`, at);
+      view.marks(`dots ${kind}`, paths.map((path) => engine.at(path, at)), DOT, `dot ${COLOURS[kind]}`);
+      if (kind === 0 && at > DRAWN) view.marks("pins", paths.map((path) => engine.at(path, DRAWN)), CROSS, "none");
+    }
     const names = RUNS.map((run, kind) => [kind < 2 ? run : "exact", COLOURS[kind]]);
     view.legend(view.width - 118, 68, at > DRAWN ? [...names, ["× paper stops", ""]] : names);
     view.tidy();
