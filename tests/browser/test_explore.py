@@ -385,10 +385,11 @@ def test_questions_are_answered_after_a_choice_and_by_turning_the_figure(figure,
             show.click()
             shown.rest()
             shown.page.wait_for_timeout(50)  # it does not scroll smoothly for those who ask
-            assert shown.page.locator(".explore-plane").first.evaluate("node => node.getBoundingClientRect().top") > -1
             assert shown.said.startswith(answer.inner_text()), "the answer is under the drawing, too"
-            place = shown.page.locator(".explore-said").evaluate("node => node.getBoundingClientRect().top")
-            assert place < shown.page.viewport_size["height"] - 60
+            place = shown.page.locator(".explore-said").bounding_box()
+            assert place["y"] + place["height"] <= shown.page.viewport_size["height"]
+            box = shown.page.locator(".explore-plane").first.bounding_box()
+            assert box["y"] > -box["height"] / 3
         assert answer.inner_text().startswith(("Right.", "It is “"))
         assert group.locator("button.right").count() == 1
 

@@ -76,7 +76,8 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     moving = false, // from a change until it is done: what can wait until then may wait
     note = "",
     told = () => "",
-    late = 0;
+    late = 0,
+    spoken = 0;
   const past = [],
     bound = [],
     watching = [],
@@ -150,11 +151,12 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
   /** Have a sentence under the drawing: a page whose text changes is laid out anew, for which a drag has no time. */
   function say(next) {
     told = next;
-    if (moving) late ||= setTimeout(words, 100);
-    else words();
+    if (!moving || performance.now() > spoken + 100) words();
+    else late ||= setTimeout(words, 100);
   }
   function words() {
-    late = 0;
+    clearTimeout(late);
+    [late, spoken] = [0, performance.now()];
     for (const look of watching) look(state);
     const text = note + told();
     write(sentence, text);
@@ -197,6 +199,7 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     tag,
     box,
     stage,
+    sentence,
     controls,
     say,
     change,

@@ -61,7 +61,8 @@ function question(ui, { ask, options, answer, told, show, seen }, id) {
   let open = true;
   const said = make("p", { class: "explore-answer", "aria-live": "polite" });
   const choices = options.map((text, k) => button(text, () => choose(k), { "aria-pressed": "false" }));
-  const look = () => ui.stage.scrollIntoView({ block: "nearest", behavior: still() ? "instant" : "smooth" });
+  // the answer is under the drawing, at the end of the screen: as much as possible of the drawing is above it
+  const look = () => ui.sentence.scrollIntoView({ block: "end", behavior: still() ? "instant" : "smooth" });
   const reveal = button("Show me", () => ui.set(show()), { hidden: "" });
 
   function choose(k) {
