@@ -365,9 +365,10 @@ def test_marks_can_be_sent_away(figure):
     assert not shown.page.locator(".explore-coach").is_visible()
 
 
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", NAMES)
-def test_questions_are_answered_after_a_choice_and_by_turning_the_figure(figure, name):
-    shown = figure(name, reduced_motion="reduce")
+def test_questions_are_answered_after_a_choice_and_by_turning_the_figure(figure, name, width):
+    shown = figure(name, reduced_motion="reduce", width=width)
     groups = shown.page.locator(".explore-quiz [role=group]")
     assert groups.count() == 2
     for group in groups.all():
@@ -384,7 +385,11 @@ def test_questions_are_answered_after_a_choice_and_by_turning_the_figure(figure,
             show.click()
             shown.rest()
             shown.page.wait_for_timeout(50)  # it does not scroll smoothly for those who ask
-            assert shown.page.locator(".explore-plane").first.evaluate("node => node.getBoundingClientRect().top") > -1
+            assert shown.said.startswith(answer.inner_text()), "the answer is under the drawing, too"
+            place = shown.page.locator(".explore-said").bounding_box()
+            assert place["y"] + place["height"] <= shown.page.viewport_size["height"]
+            box = shown.page.locator(".explore-plane").first.bounding_box()
+            assert box["y"] > -box["height"] / 3
         assert answer.inner_text().startswith(("Right.", "It is “"))
         assert group.locator("button.right").count() == 1
 
@@ -410,35 +415,26 @@ def test_every_run_ends_near_the_direction_that_was_predicted(figure):
         assert heights[-1] / 10 > ten, "each ends below 10 degrees"
 
 
-OVERLAPS = """() => {
-  const places = ':is(.explore-controls, .explore-foot, .explore-coach, .explore-quiz)';
-  const parts = `${places} :is(p, span, input, output, select, button, summary, b)`;
-  const boxes = [...document.querySelectorAll(parts)]
-    .map((node) => [node, node.getBoundingClientRect()]).filter(([, box]) => box.width && box.height);
-  const found = [];
-  for (const [k, [a, one]] of boxes.entries()) for (const [b, other] of boxes.slice(k + 1)) {
-    if (a.contains(b) || b.contains(a)) continue;
-    const wide = Math.min(one.right, other.right) - Math.max(one.left, other.left);
-    const high = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
-    if (wide > 1 && high > 1) found.push([a.textContent || a.type, b.textContent || b.type, wide, high]);
-  }
-  const stage = document.querySelector('.explore-box').getBoundingClientRect();
-  const right = stage.right + 1;
-  for (const [node, box] of boxes) if (box.right > right) found.push(['outside', node.outerHTML.slice(0, 80)]);
-  return found;
-}"""
+OVERLAPS = Path(__file__).with_name("overlaps.js").read_text("utf-8")
 
 
-@pytest.mark.parametrize("width", [320, 390, 600, 768, 1024, 1440, 1920])
-@pytest.mark.parametrize("style", ["", "font-family: serif", "letter-spacing: .08em"])
-def test_controls_never_overlap(figure, width, style):
+@pytest.mark.parametrize("width", [320, 390, 600, 768, 1024, 1280, 1440, 1920])
+def test_controls_never_overlap(figure, width):
     for name in NAMES:
-        shown = figure(name, width=width)
-        shown.page.add_style_tag(content=f".explore {{ {style} }}")
+        shown = figure(name, width=width, reduced_motion="reduce")
         shown.page.evaluate("for (const one of document.querySelectorAll('.explore-more')) one.open = true")
-        shown.rest()
-        assert shown.page.evaluate(OVERLAPS) == [], (name, width, style)
-        assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
+        for group in shown.page.locator(".explore-quiz [role=group]").all():
+            group.locator("button").first.click()
+            if group.get_by_role("button", name="Show me").is_visible():
+                group.get_by_role("button", name="Show me").click()
+        for preset in ("1(b)", "1(c)", "5", "8") if name == "playground" else (None,):
+            if preset:
+                shown.press(preset)
+            for style in ("", "font-family: serif", "letter-spacing: .08em"):  # the last is 15 % wider
+                shown.page.evaluate("style => { document.querySelector('.explore').style = style }", style)
+                shown.rest()
+                assert shown.page.evaluate(OVERLAPS) == [], (name, preset, width, style)
+                assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_ball_shows_entries_and_plateaus(figure):
@@ -558,11 +554,27 @@ def test_race_plays_and_stands_still_for_those_who_ask(figure):
     assert 200 < at < 1000
     quiet = figure("rounding", reduced_motion="reduce")
     quiet.press("Play")
-    assert "After 1000 steps" in quiet.said
-    assert "32 bits have taken 2 over to the other side, 64 bits 0, log space 0" in quiet.said
+    assert quiet.said.startswith("The late turn is rounding")
+    assert "32 bits have carried 2 over to the other side, 64 bits 0 and exact gradients 0" in quiet.said
     shown.press("Play")
     shown.page.emulate_media(reduced_motion="reduce")
-    assert "After 1000 steps" in shown.said, "who asks while it plays sees the end at once"
+    assert shown.said.startswith("The late turn is rounding"), "who asks while it plays sees the end at once"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_race_fits_one_screen_and_ends_in_its_point(figure, width):
+    shown = figure("rounding", width=width, reduced_motion="reduce")
+    shown.press("Play")
+    assert "32 bits have carried 2" in shown.said
+    slider = shown.page.locator(".explore-controls input").first.bounding_box()
+    top = shown.page.locator(".explore-box").bounding_box()["y"]
+    assert slider["y"] + slider["height"] - top < shown.page.viewport_size["height"] - 60  # of the theme's header
+    plane = shown.page.locator(".explore-plane").first
+    box = plane.bounding_box()
+    for path in plane.locator("path.path.c1").all():  # those of 32 bits stay within
+        there = path.bounding_box()
+        assert there["x"] > box["x"] - 2
+        assert there["x"] + there["width"] < box["x"] + box["width"] + 2
 
 
 def test_road_dial_and_ball_say_what_they_show(figure):

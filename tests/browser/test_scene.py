@@ -48,8 +48,18 @@ def opened(browser, address):
         context.close()
 
 
-def step(page):
-    return page.locator(".story").get_attribute("data-step")
+OVERLAPS = Path(__file__).with_name("overlaps.js").read_text("utf-8")
+
+
+@pytest.mark.parametrize("width", [320, 390, 600, 768, 1024, 1280, 1440, 1920])
+def test_controls_of_no_step_overlap(opened, width):
+    page = opened(width, reduced_motion="reduce")
+    for style in ("", "font-family: serif", "letter-spacing: .08em"):
+        page.evaluate("style => { document.querySelector('.explore').style = style }", style)
+        for name in STEPS:
+            page.evaluate("id => document.getElementById(id).closest('section').scrollIntoView()", f"story-{name}")
+            page.wait_for_function("name => document.querySelector('.story').dataset.step === name", arg=name)
+            assert page.evaluate(OVERLAPS) == [], (name, width, style)
 
 
 def said(page):

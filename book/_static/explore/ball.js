@@ -17,7 +17,8 @@ const FIRST = {
 };
 const MEASURES = [1.75, 2, 3]; // the q of the chapter on the Bregman divergence
 const ROUND = "M-8 0a8 8 0 1 0 16 0a8 8 0 1 0 -16 0Z";
-const CORNERS = 240;
+const [CORNERS, COARSE] = [240, 96]; // of the ball, at rest and while something moves
+const [LAST, BRIEF] = [3000, 300]; // steps: all of them, and those that lead out of sight
 const LENGTHS = Array.from({ length: 41 }, (_, k) => 10 ** (k / 10 - 1)); // in lengths of the separator
 const TOLD = [20, 30, 40]; // of these, ten, a hundred and a thousand
 
@@ -33,18 +34,22 @@ const tokens = (rows) => [[[0, 0], ...rows.map(([x, y]) => [-x, -y])]];
 export function grow({ rows, norm }) {
   const problem = { keys: tokens(rows), scores: [[1, 0, 0]] },
     solution = engine.separator(rows, norm);
-  const path = engine.descend(problem, "logistic", [0, 0], { kind: "normalised", size: 0.1 }, 3000, norm);
-  return { problem, solution, path };
+  return { problem, solution, path: trained({ norm }, problem, BRIEF) };
 }
+const trained = ({ norm }, problem, steps) =>
+  engine.descend(problem, "logistic", [0, 0], { kind: "normalised", size: 0.1 }, steps, norm);
+/** Where mirror descent ends, found once. */
+const endOf = (state, solved) => (solved.end ??= engine.endOf(trained(state, solved.problem, LAST)));
 
 /**
  * Where the divergence of mirror descent from the separator of each q levels off, and where it is at the end of the
  * path.
  */
-export const plateaus = ({ rows, norm }, { solution, path }) =>
+export const plateaus = ({ rows, norm }, solved) =>
   MEASURES.map((q) => {
-    const other = engine.separator(rows, q).theta;
-    return [engine.divergence(other, solution.theta, norm), engine.divergence(other, engine.endOf(path), norm)];
+    const other = engine.separator(rows, q).theta,
+      end = endOf({ norm }, solved);
+    return [solved.solution.theta, end].map((at) => engine.divergence(other, at, norm));
   });
 
 /**
@@ -58,7 +63,7 @@ export function entries(norm) {
 }
 
 function told({ norm, rows, grown, path: shown }, solved) {
-  const { solution, path } = solved;
+  const { solution } = solved;
   if (!solution.feasible) return "No direction is ahead on both rows, so there is no wedge to touch.";
   const theta = solution.theta,
     active = solution.margins.filter((m) => m < 1 + 1e-6).length,
@@ -72,7 +77,7 @@ function told({ norm, rows, grown, path: shown }, solved) {
   const touch =
     active === 2 ? "at the corner, where both margins are 1" : "on one side: one margin is 1, the other more";
   if (grown < 1) return `The ball of p = ${norm} is growing.`;
-  const off = degrees(engine.endOf(path), theta);
+  const off = degrees(endOf({ norm }, solved), theta);
   const angle = (place) => degreesOf(lowestOf(solved, norm).angles[place]);
   return (
     `For p = ${norm} the ball touches ${touch}. The separator is ` +
@@ -120,9 +125,9 @@ export function lowest({ norm }, { problem, solution }) {
 }
 
 /** The rim of the l_p ball, as points. */
-export const rim = (norm, radius) =>
-  Array.from({ length: CORNERS + 1 }, (_, k) => {
-    const a = (2 * Math.PI * k) / CORNERS,
+export const rim = (norm, radius, corners = CORNERS) =>
+  Array.from({ length: corners + 1 }, (_, k) => {
+    const a = (2 * Math.PI * k) / corners,
       power = norm < 2 ? 2 / norm : 1;
     const u = [Math.cos(a), Math.sin(a)].map((x) => Math.sign(x) * Math.abs(x) ** power);
     return engine.unit(u, norm).map((x) => radius * x);
@@ -154,7 +159,7 @@ export function ball(root, tag, name) {
   ui.slider("Size of the ball", { key: "grown", min: 0, max: 1, step: 0.01, show: (x) => `${Math.round(100 * x)} %` });
   ui.toggle("measure", "Measure it with other q");
   ui.toggle("path", "The path of lowest risk");
-  ui.add(button("Grow", start));
+  ui.add(make("div", { class: "explore-row" }, button("Grow", start)));
   ui.presets(
     "Norms",
     [1.05, 1.5, 2, 3, 10].map((norm) => [`p = ${norm}`, () => ({ norm, grown: 1 })]),
@@ -180,20 +185,7 @@ export function ball(root, tag, name) {
     const { rows, norm, grown } = state,
       now = JSON.stringify([rows, norm]);
     if (now !== key) [key, solved] = [now, grow(state)];
-    ui.say(told(state, solved));
-    const found = entries(norm),
-      levels = state.measure && solved.solution.feasible ? plateaus(state, solved) : [],
-      highest = Math.max(...levels.flat());
-    bars(sizes, `16 entries of another separator, p = ${found.norm.toPrecision(3)}`, [found.sizes], () => "c0");
-    counts(
-      measured,
-      levels.map(([level, at], k) => [
-        `Divergence from q = ${MEASURES[k]}`,
-        "c1",
-        level / highest,
-        `levels off at ${small(level)}, is ${small(at)}`,
-      ]),
-    );
+    ui.say(words);
     dial.svg.style.display = state.path ? "block" : "none";
     if (!view.width) return;
     view.look([-2, 3, -1.5, 2.2]);
@@ -201,11 +193,16 @@ export function ball(root, tag, name) {
     const { solution, path } = solved;
     if (solution.feasible) {
       const corners = view.beyond(rows),
-        edge = rim(norm, grown * engine.length(solution.theta, norm));
+        edge = rim(norm, grown * engine.length(solution.theta, norm), ui.moving() ? COARSE : CORNERS);
       if (corners.length) view.area("back", "wedge", corners, "area none");
       view.area("back", "ball", edge, "area c0");
       view.area("lines", "rim", edge, "path c0");
-      view.ray("ray", solution.theta, "dashed", `separator, p = ${norm}`);
+      view.ray("ray", solution.theta, "dashed", `${view.width < 500 ? "" : "separator, "}p = ${norm}`);
+      view.legend(8, view.height - (state.path ? 44 : 27), [
+        ["mirror descent", LOOKS.normalised],
+        ...(state.path ? [["path of lowest risk", LOOKS.path]] : []),
+        ["● where the ball touches", LOOKS.optimal],
+      ]);
       view.trail("path", path, `path ${LOOKS.normalised}`);
       if (state.path) drawLowest(state);
       view.dot("touch", solution.theta, grown === 1 ? 6 : 3, LOOKS.optimal);
@@ -226,10 +223,29 @@ export function ball(root, tag, name) {
     view.tidy();
   }
 
+  /** Draw what may wait, and say what there is. */
+  function words() {
+    const state = ui.state(),
+      found = entries(state.norm),
+      levels = state.measure && solved.solution.feasible ? plateaus(state, solved) : [],
+      highest = Math.max(...levels.flat());
+    bars(sizes, `16 entries of another separator, p = ${found.norm.toPrecision(3)}`, [found.sizes], () => "c0");
+    counts(
+      measured,
+      levels.map(([level, at], k) => [
+        `Divergence from q = ${MEASURES[k]}`,
+        "c1",
+        level / highest,
+        `levels off at ${small(level)}, is ${small(at)}`,
+      ]),
+    );
+    return told(state, solved);
+  }
+
   /** The path of lowest risk in the plane, and its angle to the separator over its length, both logarithmic. */
   function drawLowest(state) {
     const { path, angles } = lowestOf(solved, state.norm),
-      [low, high] = [-2, 2.2];
+      [low, high] = [-2, 3];
     view.trail("lowest", path, `path wide ${LOOKS.path}`);
     if (!dial.width) return;
     dial.chart([-1, 3, low, high], 44, 12);
@@ -239,7 +255,7 @@ export function ball(root, tag, name) {
     }
     const points = angles.flatMap((angle, k) => [k / 10 - 1, clamp(Math.log10(angle), low, high)]);
     dial.trail("angle", points, `path ${LOOKS.path}`);
-    dial.label("what", 50, 13, "angle to it, over length 0.1 to 1000");
+    dial.label("what", 50, 13, "angle to the separator, over length 0.1 to 1000");
     dial.tidy();
   }
 

@@ -105,7 +105,7 @@ export function cone(root, tag) {
 
   function render(state) {
     const found = walk(state);
-    ui.say(told(state, found));
+    ui.say(() => told(state, found));
     if (!view.width) return;
     view.look([-0.8, 4, -1.1, 1.1]);
     view.axes();
@@ -113,10 +113,11 @@ export function cone(root, tag) {
       const { axis, solution, points } = found,
         edges = [state.opening, -state.opening].map((angle) => turned(axis, angle).map((x) => 12 * x));
       view.area("back", "cone", [[0, 0], ...edges], "area none");
-      view.ray("q", axis, "dashed", "q");
+      view.ray("q", axis, "dashed", "q", false);
       if (Math.abs(state.turn) > 0) view.ray("limit", solution.theta, "dotted c0", "max-margin of A");
       view.trail("path", points.flat(), `path wide ${LOOKS.path}`);
       view.dot("end", points.at(-1), 5, LOOKS.path);
+      view.beside("path name", points[0], 4, -12, "path", LOOKS.path);
     }
     view.mark("kept", KEPT, "m-8 -8h16v16h-16Z", `dot ${LOOKS.selected}`);
     view.beside("A", KEPT, 12, 22, `A: ${SCORE}`, LOOKS.selected);
@@ -141,7 +142,7 @@ export function cone(root, tag) {
 
   /** The angle to q, over the length, on a logarithmic scale; the path ends where it stops growing. */
   function drawAngles({ opening }, found) {
-    chart.chart([...DECADES, -1.5 * opening, 1.5 * opening], 44, 12);
+    chart.chart([...DECADES, -1.4 * opening, 2.1 * opening], 44, 12);
     for (const angle of [-opening, 0, opening]) {
       chart.segment(`angle ${Math.sign(angle)}`, [DECADES[0], angle], [DECADES[1], angle], angle ? "axis" : "dashed");
       chart.label(`name ${Math.sign(angle)}`, 2, clamp(chart.to([0, angle])[1] + 4, 12, chart.height - 2), `${angle}°`);

@@ -72,6 +72,8 @@ export function python({ third, ratio }) {
 }
 
 export function dial(root, tag) {
+  let key = "",
+    angles = []; // of the curve, as long as the token stays
   const ui = frame(root, {
     tag,
     title: "Turn the dial.",
@@ -93,7 +95,7 @@ export function dial(root, tag) {
 
   function render(state) {
     const found = turned(state, state.ratio);
-    ui.say(told(state, found));
+    ui.say(() => told(state, found));
     if (!chart.width) return;
     view.look([-0.6, 2.8, -1.3, 2]);
     if (found) {
@@ -126,20 +128,23 @@ export function dial(root, tag) {
       done: ui.done,
       move: (third) => ui.change({ third }),
     });
+    view.beside("third name", state.third, 14, -8, "third, Y = +1", "c3");
     view.tidy();
   }
 
   /** Angle of the prompt above the relaxed direction, against the ratio; the pin is where the paper's figure is. */
   function curve(state, { relaxed }) {
     const angle = (log) => Math.abs(degrees(turned(state, log).prompt) - degrees(relaxed.theta)),
-      points = [];
-    for (let log = SPAN[0]; log <= SPAN[1] + 1e-9; log += 0.05) points.push(log, angle(log));
-    const most = Math.max(...points.filter((_, k) => k % 2), 1),
+      step = 0.05;
+    if (key !== String(state.third))
+      angles = Array.from({ length: 41 }, (_, k) => [SPAN[0] + k * step, angle(SPAN[0] + k * step)]);
+    key = String(state.third);
+    const most = Math.max(...angles.map(([, height]) => height), 1),
       name = (key, log, dx, text) => chart.beside(key, [log, 0], dx, 16, text);
     chart.chart([...SPAN, -0.5 * most, 1.4 * most], 12, 50);
     chart.segment("base", [SPAN[0], 0], [SPAN[1], 0], "axis");
     chart.segment("paper", [0, 0], [0, most], "thin dotted");
-    chart.trail("curve", points, "path c0");
+    chart.trail("curve", angles.flat(), "path c0");
     chart.dot("here", [state.ratio, angle(state.ratio)], 5, "c0");
     name("pin", 0, -40, "the paper: c = 1");
     name("left", SPAN[0], 0, "c = 0.1");

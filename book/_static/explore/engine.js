@@ -331,27 +331,31 @@ export function selectedAt({ keys }, p) {
  * 64. Labels are +1.
  */
 export function textbookGradient({ keys, scores }, loss, p, round) {
+  const share = round(1 / keys.length);
   let gx = 0,
     gy = 0;
-  keys.forEach((tokens, i) => {
-    const logits = tokens.map((k) => round(round(round(k[0]) * p[0]) + round(round(k[1]) * p[1])));
-    const top = Math.max(...logits),
-      gamma = scores[i].map(round);
-    const odds = logits.map((z) => round(Math.exp(round(z - top)))),
-      total = odds.reduce((a, b) => round(a + b));
-    const a = odds.map((o) => round(o / total));
-    const margin = a.map((part, t) => round(part * gamma[t])).reduce((sum, part) => round(sum + part));
-    const share = round(1 / keys.length),
-      e = round(Math.exp(-margin));
-    const slope = loss === "correlation" ? -share : round(-round(e * round(share / round(1 + e))));
-    const back = gamma.map((g) => round(g * slope));
-    const mean = a.map((part, t) => round(part * back[t])).reduce((sum, part) => round(sum + part));
-    a.forEach((part, t) => {
-      const weight = round(round(back[t] - mean) * part);
+  for (const [i, tokens] of keys.entries()) {
+    const a = [], // no other array: it runs while a slider moves
+      gamma = (t) => round(scores[i][t]);
+    let top = -Infinity,
+      total = 0,
+      margin = 0,
+      mean = 0;
+    for (let t = 0; t < tokens.length; t++) {
+      a.push(round(round(round(tokens[t][0]) * p[0]) + round(round(tokens[t][1]) * p[1])));
+      top = Math.max(top, a[t]);
+    }
+    for (let t = 0; t < a.length; t++) total = round(total + (a[t] = round(Math.exp(round(a[t] - top)))));
+    for (let t = 0; t < a.length; t++) margin = round(margin + round((a[t] = round(a[t] / total)) * gamma(t)));
+    const e = round(Math.exp(-margin)),
+      slope = loss === "correlation" ? -share : round(-round(e * round(share / round(1 + e))));
+    for (let t = 0; t < a.length; t++) mean = round(mean + round(a[t] * round(gamma(t) * slope)));
+    for (let t = 0; t < a.length; t++) {
+      const weight = round(round(round(gamma(t) * slope) - mean) * a[t]);
       gx = round(gx + round(weight * round(tokens[t][0])));
       gy = round(gy + round(weight * round(tokens[t][1])));
-    });
-  });
+    }
+  }
   return [gx, gy];
 }
 

@@ -37,8 +37,8 @@ function address(tag, state) {
  * The frame of a figure in an element of the page, and its state.
  *
  * first: its state at the beginning; check(state) throws where a state is none, beyond what its controls allow;
- * render(state) draws; python(state) is the snippet's lines. The parts: stage, controls, say(sentence), change(by),
- * done(), state(), and start() when all are there.
+ * render(state) draws; python(state) is the snippet's lines. The parts: stage, controls, say(() => sentence),
+ * change(by), done(), state(), and start() when all are there.
  */
 export function frame(root, { tag, title, hint, first, check = () => {}, render, python }) {
   const stage = make("div", { class: "explore-stage" }),
@@ -73,10 +73,14 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     settled = JSON.stringify(first),
     asked = 0,
     speaking = 0,
-    sliding = false,
-    note = "";
+    moving = false, // from a change until it is done: what can wait until then may wait
+    note = "",
+    told = () => "",
+    late = 0,
+    spoken = 0;
   const past = [],
     bound = [],
+    watching = [],
     limits = {};
   let place = controls; // where the next control goes
   /** Begin with what the address has. */
@@ -108,10 +112,11 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
   function change(by) {
     state = { ...state, ...by };
     note = "";
+    moving = true;
     ask();
   }
   function done() {
-    sliding = false;
+    moving = false;
     const text = JSON.stringify(state);
     if (text !== settled) {
       past.push(settled);
@@ -143,10 +148,20 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
       tell("It is in the address bar"),
     );
   }
-  function say(text) {
-    write(sentence, note + text);
+  /** Have a sentence under the drawing: a page whose text changes is laid out anew, for which a drag has no time. */
+  function say(next) {
+    told = next;
+    if (!moving || performance.now() > spoken + 100) words();
+    else late ||= setTimeout(words, 100);
+  }
+  function words() {
+    clearTimeout(late);
+    [late, spoken] = [0, performance.now()];
+    for (const look of watching) look(state);
+    const text = note + told();
+    write(sentence, text);
     clearTimeout(speaking);
-    speaking = setTimeout(() => (live.textContent = note + text), 600);
+    speaking = setTimeout(() => (live.textContent = text), 600);
   }
   box.addEventListener("keydown", (event) => {
     if (event.key.toLowerCase() !== "z" || !(event.ctrlKey || event.metaKey)) return;
@@ -177,11 +192,14 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     /** Put something above the drawing, or between controls and foot. */
     above: (node) => opening.after(node),
     under: (node) => foot.before(node),
-    /** Call with the state before each drawing. */
-    watch: (sync) => bound.push(sync),
+    /** Call with the state each time that the sentence is due. */
+    watch: (look) => watching.push(look),
+    /** Begin the sentence with this, until the next change. */
+    remark: (text) => (note = `${text} `),
     tag,
     box,
     stage,
+    sentence,
     controls,
     say,
     change,
@@ -191,8 +209,7 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     start,
     now: draw,
     state: () => state,
-    /** Whether a slider is being moved: what can wait until it rests may wait. */
-    sliding: () => sliding,
+    moving: () => moving,
     /** A row of buttons, each of which sets a part of the state. */
     presets(name, options) {
       place.append(
@@ -227,10 +244,7 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
         min,
         max,
         step,
-        oninput: () => {
-          sliding = true;
-          change(put(Number(input.value)));
-        },
+        oninput: () => change(put(Number(input.value))),
         onchange: done,
       });
       const output = make("output"),

@@ -61,7 +61,8 @@ function question(ui, { ask, options, answer, told, show, seen }, id) {
   let open = true;
   const said = make("p", { class: "explore-answer", "aria-live": "polite" });
   const choices = options.map((text, k) => button(text, () => choose(k), { "aria-pressed": "false" }));
-  const look = () => ui.stage.scrollIntoView({ block: "nearest", behavior: still() ? "instant" : "smooth" });
+  // the answer is under the drawing, at the end of the screen: as much as possible of the drawing is above it
+  const look = () => ui.sentence.scrollIntoView({ block: "end", behavior: still() ? "instant" : "smooth" });
   const reveal = button("Show me", () => ui.set(show()), { hidden: "" });
 
   function choose(k) {
@@ -83,10 +84,13 @@ function question(ui, { ask, options, answer, told, show, seen }, id) {
   }
   ui.watch((state) => {
     if (!open || guess < 0 || !seen(state)) return;
+    said.ariaLive = "off"; // the sentence says it
     tell();
+    ui.remark(said.textContent);
     // a drawing that is dragged is in view, and a slider comes to rest first
-    if (ui.sliding()) ui.box.addEventListener("change", look, { once: true });
-    else if (!ui.stage.contains(document.activeElement)) look();
+    if (ui.stage.contains(document.activeElement)) return;
+    if (ui.moving()) ui.box.addEventListener("change", look, { once: true });
+    else look();
   });
   return make(
     "div",

@@ -18,6 +18,12 @@ function start() {
   const places = document.querySelectorAll("[data-explore]"),
     count = {};
   if (places.length) document.head.append(make("style", {}, STYLE));
+  // a frame would otherwise paint all drawings of the page, those out of sight too
+  for (const { viewBox, style } of places.length ? document.querySelectorAll("svg.drawing") : [])
+    Object.assign(style, {
+      aspectRatio: `${viewBox.baseVal.width} / ${viewBox.baseVal.height}`,
+      contentVisibility: "auto",
+    });
   for (const root of places) {
     const name = root.dataset.explore,
       number = (count[name] = (count[name] ?? 0) + 1);

@@ -4,10 +4,10 @@ import { clamp, give, make, rounded, write } from "./view.js";
 /**
  * A plane with equal scales, as wide as its stage, of the figure ui, which draws.
  *
- * Its nodes have names and stay from drawing to drawing, so that one can be dragged, or have the focus, while all
- * else changes.
+ * tall(width) is its height, where that is not a ratio. Its nodes have names and stay from drawing to drawing, so
+ * that one can be dragged, or have the focus, while all else changes.
  */
-export function plane(stage, { name, ratio = 0.7, ui }) {
+export function plane(stage, { name, ratio = 0.7, tall, ui }) {
   const svg = make("svg", { role: "group", "aria-label": name, class: "explore-plane" }),
     layers = {},
     kept = new Map();
@@ -21,7 +21,8 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     const width = Math.round(stage.clientWidth);
     if (width === 0 || width === self.width) return;
     self.width = width;
-    self.height = Math.round(Math.min(width * (width < 500 ? Math.min(1.4 * ratio, 0.85) : ratio), 0.75 * innerHeight));
+    const high = tall?.(width) ?? width * (width < 500 ? Math.min(1.4 * ratio, 0.85) : ratio);
+    self.height = Math.round(Math.min(high, 0.75 * innerHeight));
     svg.setAttribute("viewBox", `0 0 ${width} ${self.height}`);
     svg.style.height = `${self.height}px`;
     ui.ask();
@@ -71,22 +72,28 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     const [[x1, y1], [x2, y2]] = [placed(a), placed(b)];
     self.put("lines", key, "line", { x1, y1, x2, y2, class: look });
   };
-  /** A ray from the origin to the border, and its name there. */
-  self.ray = (key, [x, y], look, label) => {
-    const [left, right, bottom, top] = self.window,
-      reach = Math.min(x ? (x > 0 ? right : left) / x : Infinity, y ? (y > 0 ? top : bottom) / y : Infinity);
+  /** A ray from the origin to the border, and its name there, on its left or on its right. */
+  self.ray = (key, [x, y], look, label, left = x > 0 === y < 0) => {
+    const [west, east, south, north] = self.window,
+      reach = Math.min(x ? (x > 0 ? east : west) / x : Infinity, y ? (y > 0 ? north : south) / y : Infinity);
     if (!(reach > 0)) return;
     self.segment(key, [0, 0], [reach * x, reach * y], look);
-    const [u, v] = self.to([reach * x, reach * y]),
-      wide = label.length * 7.5 + 8;
-    self.label(
-      `${key} name`,
-      clamp(u + (x > 0 === y > 0 ? 6 : -wide), 4, self.width - wide),
-      clamp(v + (y < 0 ? 18 : -8), 14, self.height - 6),
-      label,
-      look,
-    );
+    const size = Math.hypot(x, y) * (left ? -1 : 1),
+      [wide, high] = [label.length * 7.8 + 6, 15];
+    for (let back = 0; back < 300; back += 4) {
+      // so far from the border that all of it is seen
+      const [u, v] = self.to([reach * x, reach * y]).map(
+        (at, k) => at + (7 * [y, x][k]) / size - (back * [x, -y][k]) / Math.abs(size),
+      );
+      const [from, top] = [y / size < 0 ? u - wide : u, x / size < 0 ? v - high : v];
+      if (from < 2 || top < 2 || from + wide > self.width || top + high > self.height) continue;
+      self.label(`${key} name`, from, top + 12, label, look);
+      return;
+    }
   };
+  /** Names of curves by their colour, one under the other, where no curve is. */
+  self.legend = (x, y, names) =>
+    names.forEach(([text, look], k) => self.label(`legend ${k}`, x, y + 17 * k, text, look));
   self.label = (key, x, y, text, look = "") =>
     self.put("front", key, "text", { x: x.toFixed(1), y: y.toFixed(1), class: look }, text);
   /** A text beside a point of the plane, whole. */
@@ -97,7 +104,7 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
     if (Number.isFinite(cx - cy)) self.put("front", key, "circle", { cx, cy, r, class: `dot ${look}` });
   };
   /** A shape, d of its own, at a point of the plane. */
-  self.mark = (key, at, d, look) => self.put("front", key, "path", { d: `M${placed(at)}${d}`, class: look });
+  self.mark = (key, at, d, look) => self.marks(key, [at], d, look);
   self.area = (layer, key, points, look) =>
     self.put(layer, key, "path", { d: `M${points.map(placed).join("L")}Z`, class: look });
   /** The line row . x = level, from so far on one side of its foot to the other; the function that has its points. */
@@ -126,15 +133,23 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
       ],
     );
   };
+  /** The last point of a path before it leaves the window. */
+  self.lastSeen = (path) => {
+    const [west, east, south, north] = self.window;
+    let k = 0;
+    while (path[k] >= west && path[k] <= east && path[k + 1] >= south && path[k + 1] <= north) k += 2;
+    return [path[Math.max(k - 2, 0)], path[Math.max(k - 1, 1)]];
+  };
   self.axes = () => {
     self.segment("x axis", [self.window[0], 0], [self.window[1], 0], "axis");
     self.segment("y axis", [0, self.window[2]], [0, self.window[3]], "axis");
   };
-  /** The points x0, y0, x1, ... as a line, without those that nobody would see. */
-  self.trail = (key, points, look, last = points.length / 2 - 1, layer = "lines") => {
+  /** The points x0, y0, x1, ... to the last one, as a line, without those that nobody would see. */
+  function line(points, last) {
     const beyond = (self.width + self.height) ** 2,
       [x0, y0] = self.to([0, 0]),
-      [x1, y1] = self.to([1, 1]);
+      [x1, y1] = self.to([1, 1]),
+      fine = ui.moving() ? 9 : 2; // square of the distance of two points, in pixels
     let d = "",
       u = NaN,
       v = NaN;
@@ -142,15 +157,24 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
       const x = x0 + (x1 - x0) * points[2 * k],
         y = y0 + (y1 - y0) * points[2 * k + 1],
         size = x * x + y * y;
-      if (!(size < Infinity) || (k < last && (x - u) ** 2 + (y - v) ** 2 < (size > beyond ? 1e5 : 2))) continue;
+      if (!(size < Infinity) || (k < last && (x - u) ** 2 + (y - v) ** 2 < (size > beyond ? 1e5 : fine))) continue;
       const part = Math.min(10, 1e7 / Math.sqrt(size)); // a browser reads no longer numbers
       d += `${d ? "L" : "M"}${Math.round(part * x)} ${Math.round(part * y)}`;
       u = x;
       v = y;
     }
+    return d;
+  }
+  self.trail = (key, points, look, last) => self.trails(key, [[points, last]], look);
+  /** Lines of one look, each [points, last], as one node: a browser styles each node that changes. */
+  self.trails = (key, lines, look) => {
+    const d = lines.map(([points, last = points.length / 2 - 1]) => line(points, last)).join("");
     // in tenths: whole numbers are written fast
-    self.put(layer, key, "path", { d: d || "M0 0", class: look, transform: "scale(.1)" });
+    self.put("lines", key, "path", { d: d || "M0 0", class: look, transform: "scale(.1)" });
   };
+  /** Shapes of one look and one d at these points, as one node. */
+  self.marks = (key, places, d, look) =>
+    self.put("front", key, "path", { d: places.map((at) => `M${placed(at)}${d}`).join(""), class: look });
   /** Show just this window, with a scale of its own for each axis, right of a margin and left of another. */
   self.chart = (window, before, after) => {
     const [left, right, bottom, top] = (self.window = window);
@@ -248,7 +272,6 @@ export function plane(stage, { name, ratio = 0.7, ui }) {
   };
   svg.addEventListener("pointerup", release);
   svg.addEventListener("pointercancel", release);
-  self.held = () => held;
   /** Call with the point where the empty plane is clicked. */
   self.onEmpty = (call) =>
     svg.addEventListener("click", (event) => {

@@ -225,8 +225,8 @@ export function told(state, { problem, choices, runs, ends }) {
   const locals = choices.filter((one) => !one.best).length;
   const limits = locals
     ? ` ${locals > 1 ? `${locals} further limits exist` : "A second limit exists"}: ` +
-      `a token that is not the best but beats all its ` +
-      `neighbours.${at.length > best ? "" : " None of these starts goes there."}`
+      `a token that is not the best but outscores its neighbours, those next to it in that ` +
+      `direction.${at.length > best ? "" : " None of these starts goes there."}`
     : "";
   const early = state.shown < 1000,
     now = early ? standing(state, { problem, choices, runs, ends }) : farthest;
@@ -408,8 +408,7 @@ export function playground(root, tag, name) {
     chosen = [0, 2], // the third token, whose score makes the second limit
     followed = 0,
     share = null,
-    brief = false,
-    late = 0;
+    brief = false;
   const first = preset(name in PRESETS ? name : "1(b)");
   const ui = frame(root, {
     tag,
@@ -542,7 +541,7 @@ export function playground(root, tag, name) {
   function render(state) {
     const { keys, scores, starts, loss, step, size, shown, zoom, view: window } = state;
     const now = JSON.stringify([keys, scores, starts, loss, step, size]),
-      hurried = (view.held() || ui.sliding()) && step === "normalised" && size >= BASE.size && zoom === 1;
+      hurried = ui.moving() && step === "normalised" && size >= BASE.size && zoom === 1;
     if (now !== key || (brief && !hurried)) {
       if (now !== key) share = null;
       [key, brief, solved] = [now, hurried, solve(state, hurried ? BRIEF : LAST)];
@@ -567,11 +566,17 @@ export function playground(root, tag, name) {
     choices.forEach(({ separator, best, selected }, k) => {
       const colour = `c${look(choices, k)}`,
         others = choices.filter((one) => !one.best).length > 1 ? ` ${selected.map((t) => t + 1)}` : "";
+      // its name is on the side to which no run of its goes
+      const turn = runs.reduce((sum, run, n) => {
+        const [x, y] = view.lastSeen(run.path);
+        return sum + (ends[n].place === k ? Math.sign(separator.theta[0] * y - separator.theta[1] * x) : 0);
+      }, 0);
       view.ray(
         `ray ${k}`,
         separator.theta,
         `${best ? "dashed" : "dotted"} ${colour}`,
         best ? "global" : `local${others}`,
+        turn < 0,
       );
       boundaries(problem, choices[k], `${k} ${colour}`);
     });
@@ -584,11 +589,13 @@ export function playground(root, tag, name) {
         0,
         "predicted border",
       );
-    runs.forEach((run, k) => {
-      const colour = ends[k].place < 0 ? "none" : `c${look(choices, ends[k].place)}`;
-      view.trail(`path ${k}`, run.path, `path ${colour}`, placed(run, shown));
-      view.dot(`end ${k}`, engine.at(run.path, placed(run, shown)), 4, colour);
-    });
+    const colours = ends.map(({ place }) => (place < 0 ? "none" : `c${look(choices, place)}`)),
+      lasts = runs.map((run) => placed(run, shown));
+    for (const colour of new Set(colours)) {
+      const lines = runs.map(({ path }, k) => [path, lasts[k]]).filter((_, k) => colours[k] === colour);
+      view.trails(`paths ${colour}`, lines, `path ${colour}`);
+    }
+    runs.forEach(({ path }, k) => view.dot(`end ${k}`, engine.at(path, lasts[k]), 4, colours[k]));
     keys.forEach((row, i) => row.forEach((at, t) => token(state, i, t, at)));
     starts.forEach((at, k) =>
       view.handle(`start ${k}`, at, {
@@ -607,15 +614,12 @@ export function playground(root, tag, name) {
       }),
     );
     view.tidy();
-    // A page whose text changes is laid out anew, which a drag has no time for in each frame.
-    if (view.held() || ui.sliding()) late ||= setTimeout(words, 100);
-    else words();
+    ui.say(words);
   }
 
-  /** What is written, and drawn, of the configuration that was drawn last. */
+  /** Draw what may wait of the configuration that was drawn last, and say what it is. */
   function words() {
     const state = ui.state();
-    late = 0;
     drawBars(state);
     if (chart.width) drawAngles(state);
     const mapped = state.map
@@ -623,7 +627,7 @@ export function playground(root, tag, name) {
         ? " The map is on its way."
         : ` Of all starts in view ${Math.round(100 * share)} % choose best.`
       : "";
-    ui.say(told(state, solved) + mapped);
+    return told(state, solved) + mapped;
   }
 
   /** The lines that separate the chosen token of each input from the others, half way to the closest. */
@@ -668,7 +672,7 @@ export function playground(root, tag, name) {
     const flow = step === "flow",
       { choices, runs, ends } = solved,
       low = -2.3,
-      high = 3.2;
+      high = 3.6;
     chart.chart([0, flow ? 100 : 3, low, high], 44, 12);
     for (const [decade, text] of [
       [2, "100°"],

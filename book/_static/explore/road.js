@@ -67,7 +67,7 @@ export const power = (exponent) => `10${[...String(exponent)].map((digit) => "�
 
 function told({ wanted, size }, { logs }) {
   const late = logs[0] - AGE;
-  const compare = late > 0 ? ` At 10⁹ steps a second that is ${power(Math.round(late))} ages of the universe.` : "";
+  const compare = late > 0 ? ` At 10⁹ steps a second that is ${count(late)} ages of the universe.` : "";
   return (
     `For 1 − cos = ${small(10 ** wanted)} normalised descent with steps of ${size} takes ${count(logs[1])} steps, ` +
     `Polyak's step ${count(logs[2])}, gradient descent with the constant step ${size} takes ` +
@@ -116,27 +116,36 @@ export function road(root, tag) {
   function render(state) {
     const found = journey(state),
       { offset, solution, way, logs, reached } = found;
-    const most = Math.max(...logs);
-    counts(
-      table,
-      RULES.map(([name, look], k) => [name, look, logs[k] / most, count(logs[k])]),
-    );
-    ui.say(told(state, found));
+    ui.say(() => {
+      const most = Math.max(...logs);
+      counts(
+        table,
+        RULES.map(([name, look], k) => [name, look, logs[k] / most, count(logs[k])]),
+      );
+      return told(state, found);
+    });
     if (!view.width) return;
     // The ray lies level; across is to scale with it, so that the angle at the pin is the angle that is asked for.
     const far = Math.max(way * 1.15, 3),
       side =
         Math.sign(engine.dot([-solution.theta[1], solution.theta[0]], offset.across)) * engine.length(offset.across);
     const back = Math.min(-0.06 * far, ...reached.map((x) => x - 0.1 * far)),
-      tall = Math.max(0.12 * far, 1.4 * Math.abs(side));
-    view.look([back, far, -tall, tall]);
-    view.segment("ray", [0, 0], [far, 0], "dashed");
-    view.segment("road", [0, side], [far, side], "path c0");
+      tall = Math.max(0.12 * far, (0.5 * Math.abs(side) * view.height) / (view.height - 76)); // and room for names
+    view.look([back, far, side / 2 - tall, side / 2 + tall]);
+    const end = view.window[1];
+    view.segment("ray", [0, 0], [end, 0], "dashed");
+    view.segment("road", [0, side], [end, side], "path c0");
     view.segment("angle", [0, 0], [way, side], "thin");
-    RULES.forEach(([name, look], k) => {
-      view.dot(`dot ${k}`, [reached[k], side], 5, look);
-      view.beside(`name ${k}`, [reached[k], side], -12, side > 0 ? -12 : 22, name.split(/\W/)[0], look);
-    });
+    let free = 0; // where the next name may begin
+    for (const [k] of [...reached.entries()].sort(([, a], [, b]) => a - b)) {
+      const [name, look] = RULES[k],
+        short = name.split(/\W/)[0],
+        [x, y] = view.to([reached[k], side]),
+        left = Math.max(x - 12, free);
+      view.dot(`dot ${k}`, [reached[k], side], 7 - k, look);
+      view.label(`name ${k}`, left, y + (side > 0 ? -12 : 22), short, look);
+      free = left + 8 * short.length + 8;
+    }
     view.label("after", 8, 14, `where each is after ${count(Math.min(...logs))} steps`);
     view.beside("limit", [way / 2, 0], 0, side > 0 ? 18 : -8, "max-margin direction");
     view.tidy();

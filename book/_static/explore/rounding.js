@@ -20,8 +20,9 @@ const STARTS = [1, 0.5, 0, -0.5, -1, -1.5].map((y) => [0, y]);
 const RUNS = ["32 bits", "64 bits", "log space"];
 const COLOURS = RUNS.map((run) => LOOKS[run]);
 const ROUNDOFF = 2 ** -24;
+const DOT = "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z";
+const CROSS = "m-4 -4l8 8m0 -8l-8 8";
 const FIRST = { epsilon: -9, size: 0.1, at: DRAWN, start: 5 };
-const CHART = [-24, 1]; // decades of the lower panel
 
 /** What is to be run for a state: the kind, the start, and how. */
 function entrants({ epsilon, size }) {
@@ -43,10 +44,13 @@ export function race(state) {
 function judged(runs) {
   const choices = engine.locallyOptimal(PROBLEM);
   const home = runs[2].map(({ path }) => engine.outcome(PROBLEM, engine.endOf(path), choices).place);
-  return { choices, runs, frame: around(runs.flat()), home };
+  return { choices, runs, frame: around([...runs[0], ...runs[1]]), home, lines: [] };
 }
 
-/** The window that holds all that will happen, and some room: [left, right, bottom, top]. */
+/**
+ * The window that holds all that rounded runs will do, and some room: [left, right, bottom, top]. The exact ones leave
+ * it along their rays.
+ */
 function around(runs) {
   const ends = [0, 1].map((axis) =>
     runs.flatMap(({ path }) => Array.from(path).filter((x, k) => k % 2 === axis && Number.isFinite(x))),
@@ -85,17 +89,21 @@ function told({ epsilon, at, start }, solved) {
     over = crossed(solved, at);
   const stands = solved.runs.map((run) => moved(run[start].path, at)),
     stuck = RUNS.filter((_, k) => stands[k] < 0.5);
+  const agree = over.every((count) => count === over[2]);
+  if (at === LAST && !agree)
+    return (
+      `The late turn is rounding, not training: of the ${plural(locals, "start")} that tend to the local limit, ` +
+      `32 bits have carried ${over[0]} over to the other side, 64 bits ${over[1]} and exact gradients ${over[2]}.`
+    );
   const which =
     at < 20
       ? "Side by side so far."
-      : over.every((count) => count === over[2])
+      : agree
         ? "All three agree on the side of each start."
-        : `Of the ${plural(locals, "start")} whose limit is the local direction, ` +
-          `32 bits have taken ${over[0]} over to the other side, 64 bits ${over[1]}, log space ${over[2]}.`;
+        : `Of the ${plural(locals, "start")} that tend to the local limit, 32 bits have carried ${over[0]} over to the ` +
+          `other side, 64 bits ${over[1]} and exact gradients ${over[2]}.`;
   const pin = at === DRAWN ? " Here the paper stops drawing." : "";
-  const stall =
-    ` From start ${start + 1}, the wide one, ${stuck.join(" and ")} hardly move any more: the ` +
-    `gradient is below ε.`;
+  const stall = ` From start ${start + 1}, drawn wide, ${stuck.join(" and ")} hardly move: the gradient is below ε.`;
   return `After ${plural(at, "step")}, ε = 1e${epsilon}. ${which}${stuck.length && at > 0 ? stall : ""}${pin}`;
 }
 
@@ -127,6 +135,7 @@ export function rounding(root, tag) {
   let solved = null,
     key = "",
     todo = [],
+    ran = 0, // step size of the exact runs, which no ε changes
     stop = null;
   const ui = frame(root, {
     tag,
@@ -136,18 +145,12 @@ export function rounding(root, tag) {
     render,
     hint: "One recipe, three ways to compute its gradient. Press Play, or drag the iteration.",
   });
-  const view = plane(ui.stage, { name: "Paths of three runs", ratio: 0.62, ui });
-  const chart = plane(ui.beside(), { name: "Size of the gradient against the iteration", ratio: 0.5, ui });
+  const view = plane(ui.stage, { name: "Paths of three runs", ratio: 0.5, ui });
+  const tall = (width) => (innerWidth < 800 ? 0.4 * width : view.height);
+  const chart = plane(ui.beside(), { name: "Size of the gradient against the iteration", tall, ui });
 
   const pressed = button("Play", toggle, { class: "explore-play" });
   ui.stage.append(pressed);
-  ui.add(
-    make(
-      "div",
-      { class: "explore-row" },
-      ...RUNS.map((run, k) => make("b", { class: COLOURS[k], style: "color:var(--x)" }, run)),
-    ),
-  );
   ui.slider("Iteration", { key: "at", min: 0, max: LAST, step: 1 });
   ui.presets("Go to", [
     ["Where the paper stops", () => ({ at: DRAWN })],
@@ -186,12 +189,13 @@ export function rounding(root, tag) {
   function render(state) {
     const { at, start } = state,
       now = JSON.stringify([state.epsilon, state.size]);
-    if (!solved) [key, solved] = [now, race(state)];
-    if (now !== key) [key, todo] = [now, entrants(state)];
-    catchUp(ui.sliding() ? 1 : todo.length);
+    if (!solved) [key, solved, ran] = [now, race(state), state.size];
+    if (now !== key) [key, todo] = [now, entrants(state).filter(([kind]) => kind < 2 || state.size !== ran)];
+    ran = state.size;
+    catchUp(ui.moving() ? 1 : todo.length);
     if (view.width) drawPaths(at, start);
-    if (chart.width) drawSizes(state);
-    ui.say(told(state, solved));
+    if (chart.width && !todo.length) drawSizes(state);
+    ui.say(() => told(state, solved));
   }
   /** Do so many of the runs that the state has made necessary: while a slider moves, a frame has time for one. */
   function catchUp(few) {
@@ -205,51 +209,59 @@ export function rounding(root, tag) {
     solved.choices.forEach(({ separator, best }, k) =>
       view.ray(`ray ${k}`, separator.theta, best ? "dashed" : "dotted", best ? "global" : "local"),
     );
-    [2, 1, 0].forEach((kind) =>
-      solved.runs[kind].forEach(({ path }, k) => {
-        view.trail(`${kind} ${k}`, path, `path ${COLOURS[kind]}${k === start ? " wide" : ""}`, at);
-        view.dot(`dot ${kind} ${k}`, engine.at(path, at), 4, COLOURS[kind]);
-        if (kind === 0 && at > DRAWN) view.mark(`pin ${k}`, engine.at(path, DRAWN), "m-4 -4l8 8m0 -8l-8 8", "none");
-      }),
-    );
-    if (at > DRAWN) view.label("pinned", 10, view.height - 10, "× where the paper stops drawing (200)");
+    for (const kind of [2, 1, 0]) {
+      const paths = solved.runs[kind].map(({ path }) => path);
+      view.trails(`runs ${kind}`, paths.toSpliced(start, 1).map((path) => [path, at]), `path ${COLOURS[kind]}`);
+      view.trail(`wide ${kind}`, paths[start], `path ${COLOURS[kind]} wide`, at);
+      view.marks(`dots ${kind}`, paths.map((path) => engine.at(path, at)), DOT, `dot ${COLOURS[kind]}`);
+      if (kind === 0 && at > DRAWN) view.marks("pins", paths.map((path) => engine.at(path, DRAWN)), CROSS, "none");
+    }
+    const names = RUNS.map((run, kind) => [kind < 2 ? run : "exact", COLOURS[kind]]);
+    view.legend(view.width - 118, 68, at > DRAWN ? [...names, ["× paper stops", ""]] : names);
     view.tidy();
   }
 
-  /** Logarithms of the gradient that each run computes, of the true one where 32 bits are, and of epsilon. */
+  /** Logarithms of the gradient that 32 bits compute from a start and of the true one there, step by step. */
+  function sizesOf(start) {
+    const { path, sizes } = solved.runs[0][start],
+      shown = (log) => Math.max(log, -24);
+    return Array.from({ length: LAST / 4 }, (_, k) => {
+      const { direction, logScale } = engine.gradient(PROBLEM, "logistic", engine.at(path, 4 * k)),
+        truth = (logScale + Math.log(engine.length(direction))) / Math.LN10;
+      return [4 * k, shown(Math.log10(sizes[4 * k])), shown(truth)];
+    });
+  }
+  /** The two over the iterations, and the levels below which they are nothing. */
   function drawSizes({ at, start, epsilon }) {
-    chart.chart([0, LAST, ...CHART], 40, 100);
-    const log = (x) => clamp(Math.log10(x), ...CHART),
-      { path, sizes } = solved.runs[0][start],
-      line = (name, of, look) => {
-        const points = [];
-        for (let k = 0; k < LAST; k += 4) points.push(k, of(k));
-        chart.trail(name, points, look);
-        return points.at(-1);
-      };
-    const truth = (k) => {
-      const { direction, logScale } = engine.gradient(PROBLEM, "logistic", engine.at(path, k));
-      return clamp((logScale + Math.log(engine.length(direction))) / Math.LN10, ...CHART);
-    };
-    const level = (decade, look) => chart.segment(look, [0, decade], [LAST, decade], look) || decade,
-      upright = (k, look) => chart.segment(look, [k, CHART[0]], [k, CHART[1]], look);
+    const found = (solved.lines[start] ??= sizesOf(start)),
+      levels = [epsilon, Math.log10(ROUNDOFF)],
+      lowest = Math.min(...levels, ...found.flatMap(([, ...logs]) => logs)),
+      [low, high] = [Math.floor(lowest - 1), 1.5];
+    chart.chart([0, LAST, low, high], 40, 92);
+    const upright = (k, look) => chart.segment(look, [k, low], [k, high], look);
     upright(at, "axis");
     upright(DRAWN, "thin dotted");
+    levels.forEach((decade, k) => chart.segment(`level ${k}`, [0, decade], [LAST, decade], k ? "dotted" : "dashed"));
     const ends = [
-      ["in 32 bits", line("computed", (k) => log(sizes[k]), `path ${LOOKS["32 bits"]}`), LOOKS["32 bits"]],
-      ["exact, there", line("true", truth, `path ${LOOKS.exact}`), LOOKS.exact],
-      ["ε", level(epsilon, "dashed"), ""],
-      ["2⁻²⁴, roundoff", level(Math.log10(ROUNDOFF), "dotted"), ""],
+      ["in 32 bits", found.at(-1)[1], COLOURS[0]],
+      ["true value", found.at(-1)[2], COLOURS[2]],
+      ["ε", epsilon, ""],
+      ["roundoff", levels[1], ""],
     ];
-    let lowest = -99;
+    for (const c of [1, 2]) {
+      const points = found.flatMap((row) => [row[0], row[c]]);
+      chart.trail(`size ${c}`, points, `path ${ends[c - 1][2]}`);
+    }
+    let under = -99;
     const lines = ends
       .sort((a, b) => b[1] - a[1])
-      .map(([, decade]) => (lowest = Math.max(chart.to([0, decade])[1] + 4, lowest + 14, 12)));
-    const lift = (lowest - chart.to([0, ends[3][1]])[1] - 4) / 2; // half of how far the last label is below its line
-    ends.forEach(([text, , look], k) => chart.label(text, chart.width - 94, lines[k] - lift, text, look));
-    for (const decade of [0, -8, -16, -24])
+      .map(([, decade]) => (under = Math.max(chart.to([0, decade])[1] + 4, under + 15, 30)));
+    const lift = Math.max(under - chart.height + 4, 0);
+    ends.forEach(([text, , look], k) => chart.label(text, chart.width - 86, lines[k] - lift, text, look));
+    const step = low < -14 ? -8 : -4;
+    for (let decade = 0; decade > low; decade += step)
       chart.label(`decade ${decade}`, 2, clamp(chart.to([0, decade])[1] + 4, 12, chart.height - 2), `1e${decade}`);
-    chart.label("what", 44, 13, "size of the gradient");
+    chart.label("what", 44, 13, `gradient at start ${start + 1}'s 32-bit run`);
     chart.tidy();
   }
   ui.start();

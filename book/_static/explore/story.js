@@ -174,6 +174,22 @@ const entries = (scene, p) =>
     0.5,
   );
 
+/** A share as so many filled squares of a hundred, the k-th of three such fields. */
+function hundred(view, k, share, look) {
+  const step = view.width / 36,
+    left = (k + 0.5) * (view.width / 3) - 5 * step,
+    top = (view.height - 10 * step) / 2;
+  const squares = (from, to) =>
+    Array.from({ length: to - from }, (_, n) => {
+      const [x, y] = [left + ((from + n) % 10) * step, top + Math.floor((from + n) / 10) * step];
+      return `M${x.toFixed(1)} ${y.toFixed(1)}h${0.7 * step}v${0.7 * step}h${-0.7 * step}z`;
+    }).join("");
+  const filled = Math.round(100 * share);
+  view.put("front", `filled ${k}`, "path", { d: squares(0, filled), class: `dot ${look}` });
+  view.put("front", `empty ${k}`, "path", { d: squares(filled, 100) || "M0 0", class: "thin none" });
+  view.label(`share ${k}`, left, top - 8, percent(share), look);
+}
+
 const TIME = { time: "Steps" };
 export const STEPS = {
   averages: {
@@ -399,17 +415,19 @@ export const STEPS = {
   },
   networks: {
     window: MIDDLE,
-    first: { shown: LAST, guess: "" },
+    bare: true,
+    first: { guess: "" },
     controls: { options: ["guess", "Your guess: it reads", ["better", "worse"]] },
-    draw(scene, state) {
-      STEPS.starts.draw(scene, state);
-      scene.counts([
-        ["ends that theory allows", LOOKS.global, scene.data.optimal, percent(scene.data.optimal)],
-        ["right choice foretold", LOOKS.path, scene.data.foretold, percent(scene.data.foretold)],
-        ["by the best score alone", "c3", scene.data.naive, percent(scene.data.naive)],
-      ]);
-      if (!state.guess) return "Here all six runs end where theory allows. The bars show heads of networks.";
-      const points = 100 * scene.data.images,
+    draw({ view, data, counts: list }, state) {
+      const rows = [
+        ["ends that theory allows", LOOKS.global, data.optimal],
+        ["right choice foretold", LOOKS.path, data.foretold],
+        ["by the best score alone", "c3", data.naive],
+      ];
+      rows.forEach(([, look, share], k) => hundred(view, k, Number(share), look));
+      list(rows.map((row) => [...row, percent(row[2])]));
+      if (!state.guess) return "Each square is one of a hundred heads, filled where it did as the bar of its colour says.";
+      const points = 100 * data.images,
         right = points > 0 === (state.guess === "better");
       return (
         `${right ? "Right." : "No."} On new digits it scores ${Math.abs(points).toFixed(1)} points ` +
@@ -457,7 +475,7 @@ export function story(root) {
   const memory = new Map(),
     syncs = [];
   const ask = () => (asked ||= requestAnimationFrame(draw)),
-    ui = { ask, now: draw };
+    ui = { ask, now: draw, moving: () => false };
   const view = plane(stage, { name: "The plane of keys and the query", ratio: innerWidth > 960 ? 0.72 : 0.6, ui }),
     far = plane(corner, { name: "The run, seen from afar", ratio: 0.6, ui });
   /** The place under the plane, for bars that stand or lie. */
@@ -488,7 +506,7 @@ export function story(root) {
     corner.hidden = !STEPS[name].far;
     if (!view.width) return;
     view.look(looked);
-    view.axes();
+    if (!STEPS[name].bare) view.axes();
     const text = STEPS[name].draw(scene, state);
     view.tidy();
     write(said, text);

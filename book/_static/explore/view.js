@@ -74,14 +74,19 @@ const lying = (share, zero) => {
 };
 /** Fill a node with bars that lie, each with its name and its number;
  *  zero, where they begin, is a share of the width. */
-export const counts = (node, rows, zero = 0) =>
-  node.replaceChildren(
-    ...rows.flatMap(([name, look, share, number]) => [
-      make("span", {}, name),
-      make("i", { class: look, style: lying(share, zero) }),
-      make("b", {}, number),
-    ]),
-  );
+export function counts(node, rows, zero = 0) {
+  const parts = rows.flatMap(([name, look, share, number]) => [
+    ["span", {}, name],
+    ["i", { class: look, style: lying(share, zero) }, ""],
+    ["b", {}, number],
+  ]);
+  parts.forEach(([kind, attributes, text], k) => {
+    const part = node.children[k] || node.appendChild(make(kind));
+    for (const name in attributes) give(part, name, attributes[name]);
+    write(part, text);
+  });
+  while (node.children[parts.length]) node.lastChild.remove();
+}
 
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 export const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
