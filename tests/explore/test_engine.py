@@ -451,7 +451,7 @@ ELSEWHERE = {  # text of the engine, what it becomes, which test sees it
     "an offset forgets how many inputs there are": ("* part - Math.log(keys.length)", "* part", "offset"),
     "a buffer begins at zero": ("dot(x, head) - gamma", "dot(x, head)", "limit"),
     "a buffer does not help": ("own.map((b) => ratio * b)", "own.map(() => 0)", "limit"),
-    "the recipe forgets the mean": ("round(back[t] - mean)", "back[t]", "recipe"),
+    "the recipe forgets the mean": ("round(round(gamma(t) * slope) - mean)", "round(gamma(t) * slope)", "recipe"),
     "the recipe has no epsilon": ("round(norm + small)", "norm", "recipe"),
     "a flow is late": ("Math.exp(-p[2] - logScale", "Math.exp(1 - p[2] - logScale", "flow"),
     "a flow does not wait": ("= 1 - share;", "= 1;", "flow"),

@@ -426,7 +426,7 @@ export const STEPS = {
       ];
       rows.forEach(([, look, share], k) => hundred(view, k, Number(share), look));
       list(rows.map((row) => [...row, percent(row[2])]));
-      if (!state.guess) return "Each square is one of a hundred heads, filled where it did as the bar of its colour says.";
+      if (!state.guess) return "Each square is one head in a hundred, filled where it did as its bar says.";
       const points = 100 * data.images,
         right = points > 0 === (state.guess === "better");
       return (
