@@ -102,7 +102,7 @@ function told({ epsilon, at, start }, solved) {
         ? "All three agree on the side of each start."
         : `Of the ${plural(locals, "start")} that tend to the local limit, 32 bits have carried ${over[0]} over ` +
           `to the other side, 64 bits ${over[1]} and exact gradients ${over[2]}.`;
-  const pin = at === DRAWN ? " Here the paper stops drawing." : "";
+  const pin = at === DRAWN ? " Here the paper stops drawing; its axes end earlier." : "";
   const stall = ` From start ${start + 1}, drawn wide, ${stuck.join(" and ")} hardly move: the gradient is below ε.`;
   return `After ${plural(at, "step")}, ε = 1e${epsilon}. ${which}${stuck.length && at > 0 ? stall : ""}${pin}`;
 }
