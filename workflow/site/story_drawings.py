@@ -83,7 +83,7 @@ def afar(ax, theta, points):
     """Draw the ray of a limit and the run that joins it once more, in a corner, as far as the eye tells them apart."""
     inset = ax.inset_axes((0.68, 0.62, 0.31, 0.37))
     cosines = points[1:] @ theta / (points[1:].norm(dim=-1) * theta.norm())
-    x, y = points[1:][cosines > math.cos(math.radians(0.6))][0].tolist()
+    x, y = points[1:][cosines > math.cos(math.radians(1.0))][0].tolist()
     half = (1.1 * y + 1) / 2
     inset.set(xlim=(x / 2 - half, x / 2 + half), ylim=(-1, 1.1 * y), xticks=[], yticks=[], facecolor=PAPER)
     inset.spines[:].set_visible(True)

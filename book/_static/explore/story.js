@@ -141,7 +141,7 @@ const specks = (view, { keys }) => keys.forEach((at, t) => view.dot(`speck ${t}`
 function afar({ far }, state, theta, path) {
   if (!far.width) return;
   let joined = 0; // the step at which the eye sees it on the ray
-  while (joined < until(state) && !(theta && joined && degrees(engine.at(path, joined), theta) < 0.6)) joined++;
+  while (joined < until(state) && !(theta && joined && degrees(engine.at(path, joined), theta) < 1)) joined++;
   const end = engine.at(path, joined);
   far.look(NEAR.map((border, k) => (k % 2 ? Math.max : Math.min)(border, 1.1 * end[k >> 1])));
   specks(far, state);
