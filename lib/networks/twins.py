@@ -52,13 +52,8 @@ def train_twins(told, new, rows, seeds, step_size, *, rule="sgd", faster=5.0, pr
     initial = {name: weight.detach().clone() for name, weight in weights.items()}
     every = rows.repeat(4, 1)
 
-    def look(now, images):
-        found = [apply(network, now, part) for part in images.split(250, -3)]
-        logits, attention = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
-        return logits, attention
-
     def measure(now):
-        maps = look(now, inputs[every[:, :probes]])[1]
+        maps = _look(network, now, inputs[every[:, :probes]])[1]
         logits = maps[:, :, -1, :, 1:].clamp_min(1e-37).log()
         found = {"sparse": soft_sparsity(cls_map(maps)).mean(1), "spread": logits.std(-1).log().mean((1, 2))}
         return found | {"norm": key_query_norm(now, network)}
@@ -71,22 +66,12 @@ def train_twins(told, new, rows, seeds, step_size, *, rule="sgd", faster=5.0, pr
     if record.losses.isinf().any():
         raise ValueError(f"step_size is {step_size}: take a smaller one")
 
-    def loss_without(rank):
-        away = rank.argsort(-1, descending=True)[..., : rank.shape[-1] // 4]
-        kept = torch.ones_like(rank).scatter(-1, away, 0.0)[..., None]
-        parts = zip(tests.split(250), kept.split(250, 1), strict=True)
-        logits = torch.cat([apply(network, trained, part * seen)[0] for part, seen in parts], 1)
-        return cross_entropy(logits, answers)
-
-    trained = {name: weight[:count] for name, weight in weights.items()}
     with torch.no_grad():
-        logits, end = look(weights, tests)
-        maps = torch.stack([cls_map(look(initial, tests)[1]), cls_map(end)]).unflatten(1, (4, count))
-        drawn = torch.rand(maps[0, 0].shape, generator=torch.Generator().manual_seed(seeds[0])).to(maps)
-        attended, contrast = maps[1, 0], tests.square().mean(-1).expand_as(maps[1, 0])
-        ranks = {"most": attended, "least": -attended, "contrast": contrast.to(maps)}
-        at_random = loss_without(drawn)
-        hiding = {name: (loss_without(rank) - at_random).cpu().double() for name, rank in ranks.items()}
+        logits, end = _look(network, weights, tests)
+        maps = [cls_map(_look(network, initial, tests)[1]), cls_map(end)]
+        maps = torch.stack(maps).unflatten(1, (4, count))
+        trained = {name: weight[:count] for name, weight in weights.items()}
+        hiding = _hiding(network, trained, tests, answers, maps[1, 0], seeds[0])
     straight = [
         (linear_answers(inputs[own].flatten(1), labels[own], tests.flatten(1)) == answers).double().mean()
         for own in rows
@@ -97,6 +82,30 @@ def train_twins(told, new, rows, seeds, step_size, *, rule="sgd", faster=5.0, pr
         "at": record.at, "losses": losses, "maps": maps.cpu(), "hiding": hiding, "linear": torch.stack(straight).cpu(),
         "right": accuracy(logits, answers).unflatten(0, (4, count)).cpu(),
     }  # fmt: skip
+
+
+def _look(network, weights, images):
+    """Return the logits and the attention of all images, some at a time."""
+    found = [apply(network, weights, part) for part in images.split(250, -3)]
+    logits, attention = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
+    return logits, attention
+
+
+def _hiding(network, weights, images, answers, attended, seed):
+    """Return how much more the loss rises by hiding a quarter of the patches in each of three orders than at random."""
+
+    def loss_without(rank):
+        away = rank.argsort(-1, descending=True)[..., : rank.shape[-1] // 4]
+        kept = torch.ones_like(rank).scatter(-1, away, 0.0)[..., None]
+        parts = zip(images.split(250), kept.split(250, 1), strict=True)
+        logits = torch.cat([apply(network, weights, part * seen)[0] for part, seen in parts], 1)
+        return cross_entropy(logits, answers)
+
+    drawn = torch.rand(attended.shape, generator=torch.Generator().manual_seed(seed)).to(attended)
+    contrast = images.square().mean(-1).expand_as(attended).to(attended)
+    ranks = {"most": attended, "least": -attended, "contrast": contrast}
+    at_random = loss_without(drawn)
+    return {name: (loss_without(rank) - at_random).cpu().double() for name, rank in ranks.items()}
 
 
 def _hold(weights, count, width, last):
