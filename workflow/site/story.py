@@ -12,6 +12,8 @@ SHOWN = {  # what the scene and the text of the last step tell of networks
     "optimal": "beyond/your-attention/optimal",
     "foretold": "beyond/your-attention/swaps-last",
     "naive": "beyond/your-attention/score-last",
+    "frozen": "max-margin/figure-6/cifar-frozen-sparser",
+    "lead": "mirror-descent/sentiment/right-2",
 }
 
 

@@ -15,12 +15,20 @@ from lib.figures.style import EDGE
 from lib.losses import by_name
 from lib.problem import Problem
 from lib.separators import att_svm
+from workflow.book.ledger import ledger
+from workflow.site import story
+from workflow.site.beliefs import used
 
 KEYS, SCORES = [(-0.1, 1.0), (1.0, 0.0), (0.0, 0.0)], [1.0, 0.9, 0.0]
 NEAR, MIDDLE = (-1.2, 2.3, -1.0, 1.9), (-2.2, 5.2, -1.9, 3.7)
 LOSS, STARTS = by_name("logistic"), tuple((-0.5, y) for y in (1.0, 0.4, -0.2, -0.8, -1.3, -1.7))
 RAISED = [(-0.2, 1.4), *KEYS[1:]]  # A apart from the shortest query beyond its margins
 BEST, LOCAL = KINDS["global"], KINDS["local"]
+SHARES = {
+    "optimal": ("end as theory\nallows", BEST),
+    "foretold": ("choice\nforetold", VIOLET),
+    "naive": ("foretold by the\nbest score alone", PINK),
+}
 
 
 def scene(scores=SCORES, keys=KEYS):
@@ -208,6 +216,20 @@ def rounding():
     return figure, {}
 
 
+def networks():
+    """Draw what the last step tells of networks: each share as so many filled squares of a hundred."""
+    found = used(story.REGISTER, {"rows": story.SHOWN}, ledger())
+    figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 0.46 * WIDTH))
+    for ax, (name, (said, colour)) in zip(axes, SHARES.items(), strict=True):
+        share = found[name]["measured"]
+        filled = np.arange(100) < round(100 * share)
+        x, y = np.arange(100) % 10, -(np.arange(100) // 10)
+        ax.scatter(x, y, s=26, marker="s", color=np.where(filled, colour, PAPER), edgecolor=MUTED, lw=0.4)
+        ax.set_title(f"{share:.0%}\n{said}", color=colour, fontsize=9)
+        ax.set_aspect("equal")
+        ax.set_axis_off()
+    return figure, {}
+
+
 STEPS = {f"story_{draw.__name__}": draw for draw in
-         (averages, sharpens, picks, direction, starts, speed, norm, optimiser, rounding)}  # fmt: skip
-STEPS["story_networks"] = starts
+         (averages, sharpens, picks, direction, starts, speed, norm, optimiser, rounding, networks)}  # fmt: skip
