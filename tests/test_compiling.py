@@ -50,7 +50,7 @@ def run(folder, *command, home=os.devnull):
 
 def said(process):
     """What a process wrote, once it has ended well."""
-    out, error = process.communicate(timeout=120)
+    out, error = process.communicate(timeout=300)
     assert process.returncode == 0, out + error
     return out
 

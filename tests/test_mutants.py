@@ -204,7 +204,7 @@ def test_stopped_it_leaves_no_process_and_the_record_as_it_was(book, how):
         while not (running := [pid for path in threads.glob("*/children") for pid in path.read_text().split()]):
             time.sleep(0.05)
         command.send_signal(how)
-        said = command.communicate(timeout=60)[1].decode()
+        said = command.communicate(timeout=300)[1].decode()
     assert said in ("mutants: interrupted\n", "mutants: stopped\n")
     assert not [pid for pid in running if Path("/proc", pid).exists()]
     assert ((book.folder / "book/mutants.json").read_bytes() if record else None) == record

@@ -185,7 +185,7 @@ class TestReruns:
             start_new_session=True,
             stdout=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         marks = book.folder / ".snakemake/incomplete"  # Snakemake's, for each of two files that a run is to leave
         while not (book.running() == ["quick", "slow"] and len(list(marks.iterdir())) == 2):
             assert time.monotonic() < deadline, "the build did not begin"
@@ -262,7 +262,7 @@ class TestSeveralAtOnce:
         look = waiting.script("chapter", "good", "--params", "seed=7")
         assert look.returncode == 0, look.stderr
         (waiting.folder / "go").touch()
-        out, errors = build.communicate(timeout=60)
+        out, errors = build.communicate(timeout=300)
         assert build.returncode == 0, errors
         assert "part/good:" in out
         assert json.loads((waiting.folder / "build/claims/part/good.json").read_text())["parameters"]["seed"] == 3
@@ -280,7 +280,7 @@ class TestSeveralAtOnce:
         self.until(lambda: waiting.running())
         time.sleep(2)
         (waiting.folder / "go").touch()
-        ends = [build.communicate(timeout=120) for build in builds]
+        ends = [build.communicate(timeout=300) for build in builds]
         assert [build.returncode for build in builds] == [0, 0], ends
         assert sum("another build is under way" in out for out, _ in ends) == 1
         assert waiting.ran() == ["good"]
