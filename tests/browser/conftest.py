@@ -56,6 +56,28 @@ def browser():
         yield opened
 
 
+@pytest.fixture
+def from_disk(browser):
+    """Open a page from disk, by finger at the width of a phone; it has no error and asks no other machine."""
+    opened = []
+
+    def open_page(address, width=1280, **options):
+        phone = width < 600
+        size = {"width": width, "height": 844 if phone else 900}
+        page = browser.new_context(viewport=size, has_touch=phone, is_mobile=phone, **options).new_page()
+        opened.append((page, wrong := []))
+        page.on("console", lambda message: wrong.append(message.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda one: one.url.startswith(("file:", "blob:", "about:")) or wrong.append(one.url))
+        page.goto(address)
+        return page
+
+    yield open_page
+    for page, wrong in opened:
+        assert wrong == []
+        page.context.close()
+
+
 class Visit:
     """A page as loaded, with what it asked for, what that weighs as servers send it, and what went wrong."""
 

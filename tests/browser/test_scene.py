@@ -1,5 +1,6 @@
 """The scene of *In ten minutes*: it follows the text by scrolling, by buttons and keys, and is not needed to read."""
 
+import functools
 import re
 from pathlib import Path
 
@@ -30,22 +31,9 @@ def address(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(browser, address):
+def opened(from_disk, address):
     """Open the page: ``opened(width=390, reduced_motion="reduce")``."""
-    contexts = []
-
-    def open_page(width=1280, **options):
-        size = {"width": width, "height": 844 if width < 600 else 900}
-        contexts.append(browser.new_context(viewport=size, has_touch=width < 600, **options))
-        page = contexts[-1].new_page()
-        page.errors = []
-        page.on("pageerror", lambda error: page.errors.append(str(error)))
-        page.goto(address)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
+    return functools.partial(from_disk, address)
 
 
 OVERLAPS = Path(__file__).with_name("overlaps.js").read_text("utf-8")
@@ -82,7 +70,6 @@ def test_scrolling_to_a_step_changes_the_scene_which_stays_in_view(opened, width
         assert width > 600 or whole <= 0.4 * page.viewport_size["height"]
         assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert len(sentences) == len(STEPS)
-    assert page.errors == []
 
 
 def test_next_and_back_lead_through_the_steps_by_keyboard(opened):

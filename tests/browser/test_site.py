@@ -4,7 +4,6 @@ Each page is loaded once, all folds are opened, and everything is measured there
 the screen, where the page says so; on anything wider nothing may.
 """
 
-import copy
 import functools
 import json
 import re
@@ -163,16 +162,6 @@ def test_scoreboard_has_each_item_once_with_what_its_rows_say(site, built):
     assert sum(counts) == sum(row["kind"] == "claim" for row in ledger)
     address = soup.select_one("a.download")["href"]
     assert json.loads((site / "book" / address).read_text()) == json.loads((built / "build/ledger.json").read_text())
-
-
-@every_chapter
-def test_no_full_stop_changes_its_place(site, page):
-    soup = copy.copy(read(site / f"{page}.html"))
-    for hidden in soup.select("pre, code, span.math, .meaning"):
-        hidden.replace_with("x")
-    for block in soup.select("article :is(p, li)"):
-        text = " ".join(block.get_text().split())
-        assert not re.search(r"\.\.(?!\.)|[a-z] [.,](?= |$)", text.replace("...", "…")), text
 
 
 def test_first_page_leads_to_the_book_by_mouse_and_by_keyboard(visit, address):

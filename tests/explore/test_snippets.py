@@ -1,7 +1,6 @@
 """What the interactive figures say, and "the same in Python": the snippet of a state finds what the figure shows."""
 
 import contextlib
-import gzip
 import io
 import math
 import re
@@ -10,6 +9,7 @@ from pathlib import Path
 import javascript
 import pytest
 import torch
+from javascript import PROGRAM
 
 from lib import figures
 from lib.datasets import figure_1
@@ -26,8 +26,6 @@ ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.skipif(not javascript.engines(), reason="no node and no chromium on this machine")
 
-FIGURES = [name for name in explore.ORDER if name != "main.js"]
-PROGRAM = "".join(explore.module(name, (ROOT / explore.SOURCES / name).read_text("utf-8")) for name in FIGURES)
 PRESETS = ("1(a)", "1(b)", "1(c)", "5", "8")
 
 
@@ -95,15 +93,6 @@ def test_snippet_of_the_playground_finds_what_it_shows():
                 assert found["away"] == pytest.approx(one_minus_cosine(end, direction).item(), rel=close, abs=1e-12)
 
 
-def test_sentence_counts_the_limits():
-    told = [shown["told"] for shown in javascript.call(PROGRAM, SOLVE, playgrounds())]
-    assert told[0].startswith("6 starts → 6 to the best tokens (global).")
-    assert told[1].startswith("6 starts → 4 to the best tokens (global), 2 to another locally optimal choice.")
-    assert told[2].startswith("6 starts → 6 to the best tokens (global).")
-    assert told[3].startswith("1 start → 1 to")
-    assert told[4].startswith("2 starts → 1 to the best tokens (global), 1 to another locally optimal choice.")
-
-
 SPECIAL = {  # keys, scores, and what the sentence must say
     "one token": ([[[1, 0]]], [[1]], "one token left"),
     "equal scores": ([[[1, 0], [0, 1]]], [[1, 1]], "All tokens have the same score"),
@@ -128,22 +117,6 @@ def test_sentence_says_what_a_degenerate_configuration_means(name):
     assert not any(word in shown["told"] for word in ("NaN", "undefined", "Infinity"))
     left, _ = ran(shown["lines"])
     assert ("choices" in left) == (len(keys[0]) > 1)
-
-
-def test_no_state_is_taken_that_is_none():
-    wrong = (
-        {"keys": [[[1, 0]], [[1, 0], [0, 1]]]},
-        {"keys": [[[1, 0, 0], [0, 1, 0]]], "scores": [[1, 0]]},
-        {"scores": [[1, 0]]},
-        {"starts": [[1]]},
-        {"view": [1, 0, 0, 1]},
-        {"preset": "7"},
-    )
-    states = [playgrounds()[0] | part for part in wrong]
-    judge = (
-        "states => states.map(state => { try { playgroundModule.check(state); return true; } catch { return false; } })"
-    )
-    assert javascript.call(PROGRAM, judge, states) == [False] * len(wrong)
 
 
 def test_race_is_the_chapter_s():
@@ -244,14 +217,6 @@ def test_entries_are_the_chapter_s():
     assert [one["norm"] for one in found[::7]] == pytest.approx([1.05, 20])
 
 
-def test_sources_can_be_read_and_are_small():
-    folder = ROOT / explore.SOURCES
-    for path in [*folder.glob("*.js"), folder / explore.STYLE]:
-        long = [k for k, line in enumerate(path.read_text("utf-8").splitlines(), 1) if len(line) > 120]
-        assert not long, f"{path.name} has lines of more than 120 characters: {long}"
-    assert len(gzip.compress(explore.bundle(folder).encode())) < 60_000
-
-
 ANSWERS = """() => Object.entries(questionsModule.QUESTIONS).map(([id, one]) =>
   [id, one.options, one.answer(), one.told(), one.seen(one.show()), Object.keys(one.show())])"""
 
@@ -283,18 +248,6 @@ def test_answers_are_the_library_s():
     entries = hard_margin(rows, 10.0).theta
     assert entries.min() / entries.max() > 0.75
     assert found["flat"] == "nearly as large"
-
-
-def test_every_chapter_that_has_a_figure_asks_two_questions():
-    asked = re.compile(r'data-explore="(\w+)"(?: data-preset="([^"]*)")?(?: data-ask="([^"]*)")?')
-    places = [
-        (page.name, *(part or None for part in place))
-        for page in (ROOT / "book").rglob("*.md")
-        for place in asked.findall(page.read_text("utf-8"))
-    ]
-    ask = "places => places.map(([, ...place]) => questionsModule.questionsOf(...place).map(one => one.ask))"
-    for (page, *_), questions in zip(places, javascript.call(PROGRAM, ask, places), strict=True):
-        assert len(set(questions)) == 2, page
 
 
 def test_cone_is_the_library_s():

@@ -1,21 +1,16 @@
 """The arithmetic of the scene of *In ten minutes*, against the library."""
 
-from pathlib import Path
-
 import javascript
 import pytest
 import torch
+from javascript import PROGRAM
 
 from lib.descent import polyak, run
 from lib.geometry import norm, one_minus_cosine
 from lib.losses import by_name
 from lib.problem import Problem
 from lib.separators import hard_margin
-from workflow.sphinx_ext import explore
 
-ROOT = Path(__file__).parents[2]
-FIGURES = [name for name in explore.ORDER if name != "main.js"]
-PROGRAM = "".join(explore.module(name, (ROOT / explore.SOURCES / name).read_text("utf-8")) for name in FIGURES)
 STATE = {"keys": [[-0.1, 1], [1, 0], [0, 0]], "scores": [1, 0.9, 0]}
 PROBLEM = Problem(torch.tensor([STATE["keys"]]).double(), torch.tensor([STATE["scores"]]).double())
 NORMS = {"gradient": 2.0, "signs": float("inf"), "products": 1.0}

@@ -134,6 +134,7 @@ def data_sets():
     """The generated data, a problem of lists, and a small network: float64 in any surroundings."""
     draw = torch.Generator().manual_seed(0)
     network, weights = networks.ensemble([0], length=3, classes=2, features=2)
+    rule, tokens = networks.optimiser("normalised", weights, 0.1), torch.ones(2, 3, 2, dtype=torch.float64)
     sequences = datasets.orthogonal_tokens(2, 2, 5, 1, draw, noise=0.1)
     return {
         "figures": [datasets.figure_1("a"), datasets.figure_1("c", draw), datasets.figure_3("b")],
@@ -143,7 +144,10 @@ def data_sets():
         "head": datasets.head_with_scores(*sequences, [[[1.0, 0.0], [0.5, 0.25]]]),
         "sentences": datasets.planted_sentiment(3, draw).labels,
         "lists": gradient(Problem([[[1, 0], [0, 1]]], [[1, 0]]), losses.exponential, [0.1, 0.2]),
-        "network": networks.apply(network, weights, torch.ones(1, 3, 2, dtype=torch.float64)),
+        "network": networks.apply(network, weights, tokens),
+        "training": networks.train(
+            network, weights, rule, tokens, torch.tensor([0, 1]), torch.arange(2)[None], [0], epochs=2, batch=1
+        ),
     }
 
 

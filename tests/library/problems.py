@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import strategies as st
 
+from lib.geometry import norm
 from lib.problem import Problem, from_tokens
 
 
@@ -137,3 +138,26 @@ def problems(draw, nonlinear=False, **fixed):
 def with_fields(problem, **changes):
     """The same problem with some of its arrays replaced."""
     return Problem(**{"keys": problem.keys, "scores": problem.scores, "queries": problem.queries} | changes)
+
+
+def verify(rows, required, separator, gap=1e-9):
+    """The conditions of Karush, Kuhn and Tucker, or the certificate, to what rounding lets know of them."""
+    longest, most = rows.norm(dim=-1).max(), required.max()
+    if not separator.feasible:
+        proof = separator.certificate
+        assert (proof >= 0).all()
+        assert proof @ required == pytest.approx(1, abs=1e-12)
+        assert (proof @ rows).norm() <= 1.01e-12 * proof @ (rows.norm(dim=-1) * (required > 0))
+        assert (separator.theta == 0).all()
+        assert (separator.duals == 0).all()
+        return
+    theta, duals, length = separator.theta, separator.duals, norm(separator.theta)
+    relative = gap + (100 * torch.finfo(torch.float64).eps * longest * length / most).item()
+    assert (separator.certificate == 0).all()
+    torch.testing.assert_close(separator.margins, rows @ theta)
+    assert (rows @ theta >= required - relative * most).all()
+    assert (duals >= 0).all()
+    assert (duals * (rows @ theta - required)).abs().max() <= relative * most * duals.sum()
+    assert (rows.T @ duals - theta).norm() <= relative * length
+    assert abs(1 - duals @ required / (rows.T @ duals).norm() / length) <= relative
+    assert abs(separator.gap) <= relative

@@ -7,8 +7,6 @@ import io
 import json
 import re
 import socket
-import subprocess
-import sys
 import tarfile
 import threading
 import zipfile
@@ -133,11 +131,6 @@ def test_digits_are_split_within_each_class():
         stored = torch.tensor(published.images[published.target == label] / 16, dtype=torch.float32)
         split = [data.train_images[data.train_labels == label], data.test_images[data.test_labels == label]]
         assert torch.equal(torch.cat(split)[:, 0], stored)
-
-
-def test_the_module_asks_for_scikit_learn_only_when_it_loads_the_digits():
-    code = "import sys; from lib import archives; assert 'sklearn' not in sys.modules; archives.digits()"
-    subprocess.run([sys.executable, "-c", code + "; assert 'sklearn' in sys.modules"], check=True)
 
 
 @pytest.mark.usefixtures("_no_network")
@@ -295,67 +288,25 @@ def test_recorded_runs_are_read_by_name(tmp_path):
 # What is asked for wrongly, is not there, or is another file
 
 
-def test_an_unknown_name_is_refused():
-    with pytest.raises(ValueError, match="name 'cifar100' is unknown: use digits, mnist or cifar10"):
-        images("cifar100")
-
-
-def test_a_word_is_not_taken_for_leave_to_fetch(tmp_path):
-    with pytest.raises(ValueError, match="fetch is 'no': give True or False"):
-        images("mnist", tmp_path, fetch="no")
-
-
 @pytest.mark.usefixtures("_no_network")
-@pytest.mark.parametrize(("name", "file"), [("mnist", MNIST[0]), ("cifar10", CIFAR10)])
-def test_what_is_missing_is_named_with_its_address(tmp_path, name, file):
-    folder = tmp_path / "none"
-    sentence = f"{file} is not in the folder {folder}: put it there from {archives.SOURCES[file][0]}, or pass"
-    with pytest.raises(
-        FileNotFoundError, match="^" + re.escape(sentence) + " fetch=True, which fetches it, as `make data` does$"
-    ):
-        images(name, folder)
-    assert not folder.exists()
-
-
-@pytest.mark.usefixtures("mnist")
-@pytest.mark.parametrize("file", MNIST)
-def test_each_missing_file_of_mnist_is_named(tmp_path, file):
-    (tmp_path / file).unlink()
-    with pytest.raises(FileNotFoundError, match=f"^{file} is not in"):
-        images("mnist", tmp_path)
-
-
-WHOLE = cifar_archive()[0]
-FOREIGN = {
-    "cut off": WHOLE[:-1],
-    "empty": b"",
-    "one bit": WHOLE[:200] + bytes([WHOLE[200] ^ 1]) + WHOLE[201:],
-    "longer": WHOLE + b"\0",
-    "a page of a server": b"<html>404 Not Found</html>",
-    "packed anew": gzip.compress(gzip.decompress(WHOLE)),
-}
-
-
-@pytest.mark.usefixtures("_no_network", "cifar")
-@pytest.mark.parametrize("fetch", [False, True])
-@pytest.mark.parametrize("kind", FOREIGN)
-def test_another_file_is_refused_in_one_sentence_and_left_alone(tmp_path, kind, fetch):
-    path, (address, md5) = tmp_path / CIFAR10, archives.SOURCES[CIFAR10]
-    path.write_bytes(FOREIGN[kind])
-    sentence = f"{path} is not the published file, its MD5 is {hashlib.md5(FOREIGN[kind]).hexdigest()} instead of {md5}"
-    remedy = f": delete it and fetch it again, by fetch=True or from {address}"
-    with pytest.raises(ValueError, match=f"^{re.escape(sentence + remedy)}$"):
-        images("cifar10", tmp_path, fetch=fetch)
-    assert path.read_bytes() == FOREIGN[kind]
-
-
 @pytest.mark.usefixtures("mnist", "cifar")
 @pytest.mark.parametrize("file", [*MNIST, CIFAR10])
-def test_each_archive_is_checked(tmp_path, file):
-    path = tmp_path / file
-    path.write_bytes(path.read_bytes() + b"\0")
-    with pytest.raises(ValueError, match=f"^{re.escape(str(path))} is not the published file"):
+def test_what_is_missing_is_named_with_its_address(tmp_path, file):
+    (tmp_path / file).unlink()
+    with pytest.raises(FileNotFoundError, match=f"^{file} is not in .*{re.escape(archives.SOURCES[file][0])}"):
         images("cifar10" if file == CIFAR10 else "mnist", tmp_path)
+
+
+@pytest.mark.usefixtures("_no_network", "mnist", "cifar")
+@pytest.mark.parametrize("fetch", [False, True])
+@pytest.mark.parametrize("file", [*MNIST, CIFAR10])
+def test_another_file_is_refused_and_left_alone(tmp_path, file, fetch):
+    path, md5 = tmp_path / file, archives.SOURCES[file][1]
+    other = path.read_bytes() + b"\0"
+    path.write_bytes(other)
+    with pytest.raises(ValueError, match=f"^{re.escape(str(path))} is not the published file.*{md5}"):
+        images("cifar10" if file == CIFAR10 else "mnist", tmp_path, fetch=fetch)
+    assert path.read_bytes() == other
 
 
 # Fetching, from a server on this machine
@@ -405,26 +356,9 @@ def test_fetched_once_then_read_from_the_folder(tmp_path, server, mnist):
     assert server.asked == MNIST
 
 
-def test_nothing_is_fetched_unless_asked(tmp_path, server):
-    with pytest.raises(FileNotFoundError, match=server.address):
-        images("cifar10", tmp_path)
-    assert not server.asked
-
-
 def test_another_hash_is_refused_and_nothing_stays(tmp_path, server):
     server.files[CIFAR10] = b"another"
-    sentence = (
-        f"{server.address}{CIFAR10} does not have the published MD5 {archives.SOURCES[CIFAR10][1]}, nothing was put"
-    )
-    with pytest.raises(ValueError, match="^" + re.escape(sentence) + ".*: try again, or fetch it yourself and put it"):
-        images("cifar10", tmp_path, fetch=True)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_file_that_the_server_lacks(tmp_path, server):
-    with pytest.raises(
-        ConnectionError, match=r"could not be fetched into .* \(status 404\): try again, or fetch it your"
-    ):
+    with pytest.raises(ValueError, match=archives.SOURCES[CIFAR10][1]):
         images("cifar10", tmp_path, fetch=True)
     assert not list(tmp_path.iterdir())
 
@@ -435,18 +369,15 @@ def test_a_server_that_does_not_answer(tmp_path, monkeypatch):
         address = f"http://127.0.0.1:{free.getsockname()[1]}/{CIFAR10}"
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setitem(archives.SOURCES, CIFAR10, (address, "0" * 32))
-    with pytest.raises(
-        ConnectionError, match=rf"^{re.escape(address)} could not be fetched into .* \(ConnectionError\)"
-    ):
+    with pytest.raises(ConnectionError, match=rf"^{re.escape(address)} could not be fetched"):
         images("cifar10", tmp_path, fetch=True)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_connection_that_breaks_off_leaves_nothing(tmp_path, server):
-    server.files[CIFAR10], server.said = WHOLE[:100], len(WHOLE)
-    with pytest.raises(
-        (ConnectionError, ValueError), match="try again, or fetch it yourself and put it into that folder"
-    ):
+@pytest.mark.parametrize("files", [{}, {CIFAR10: cifar_archive()[0][:100]}], ids=["status 404", "breaks off"])
+def test_a_fetch_that_fails_leaves_nothing(tmp_path, server, files):
+    server.files, server.said = files, 1000
+    with pytest.raises((ConnectionError, ValueError), match=CIFAR10):
         images("cifar10", tmp_path, fetch=True)
     assert not list(tmp_path.iterdir())
 
@@ -456,11 +387,3 @@ def test_a_folder_that_cannot_be_made(tmp_path, server):
     (tmp_path / "file").touch()
     with pytest.raises(ConnectionError, match="could not be fetched into"):
         images("cifar10", tmp_path / "file" / "data", fetch=True)
-
-
-def test_published_hashes_are_md5_of_https_addresses():
-    assert len(archives.SOURCES) == 5
-    for file, (address, md5) in archives.SOURCES.items():
-        assert address.startswith("https://")
-        assert address.endswith("/" + file)
-        assert re.fullmatch("[0-9a-f]{32}", md5)

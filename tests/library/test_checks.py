@@ -44,9 +44,3 @@ def test_a_nonlinear_head_sees_its_own_dtype():
     problem = from_tokens(torch.randn(2, 3, 4, dtype=torch.float32, generator=seeded(0)), [1, -1], head)
     assert problem.to(torch.float64).risk(losses.logistic, torch.zeros(4)).dtype == torch.float64
     assert gradient(problem, losses.logistic, torch.zeros(4)).direction.dtype == torch.float64
-
-
-def test_whole_numbers_and_lists_are_welcome():
-    problem = Problem([[[1], [0]]], [[1, 0]])
-    assert problem.keys.dtype == problem.scores.dtype == torch.float64
-    assert problem.logits([2]).tolist() == [[2.0, 0.0]]

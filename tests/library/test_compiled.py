@@ -107,20 +107,6 @@ def test_a_warning_before_the_first_compilation(folder):
     assert run(folder, everything, "stderr") == ""
 
 
-def test_arguments_of_another_type_are_refused(folder):
-    code = """
-import numpy
-from lib.kernels import sum_of_halves
-sum_of_halves(numpy.ones(4))
-for other in (numpy.ones(8)[::2], numpy.ones(4, dtype=numpy.float32)):
-    try:
-        sum_of_halves(other)
-    except TypeError as error:
-        print(error)
-"""
-    assert run(folder, code).count("No matching definition") == 2
-
-
 def test_numba_looks_elsewhere_for_what_others_compile(folder):
     code = "import numba; from lib import kernels; print(repr(numba.config.CACHE_LOCATOR_CLASSES))"
     assert run(folder, code, NUMBA_CACHE_LOCATOR_CLASSES="InTreeCacheLocator") == "'InTreeCacheLocator'\n"

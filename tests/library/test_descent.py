@@ -1,10 +1,10 @@
-"""Steps by hand, records, the flow in log time against Euler and its own asymptotics, and Lemma 1."""
+"""Steps by hand, records, the flow in log time against Euler and its own asymptotics."""
 
 import math
 
 import pytest
 import torch
-from problems import random_data, random_problem, random_theta, seeded
+from problems import random_problem, random_theta, seeded
 
 import lib.flow
 from lib import losses
@@ -43,19 +43,6 @@ def test_normalised_steps_by_hand():
     torch.testing.assert_close(theta, torch.tensor([[0.0, 0.0], [0.06, 0.08], [0.12, 0.16]]))
 
 
-def test_normalised_steps_have_their_length_at_any_norm():
-    problem = random_problem(0, n=1, T=4, d=3)
-    theta = run(problem, losses.exponential, random_theta(0, problem, length=1e4), normalised(0.1), 50).theta
-    torch.testing.assert_close(norm(theta.diff(dim=0)), torch.full((50,), 0.1), rtol=1e-9, atol=0)
-
-
-def test_zero_gradient_moves_nothing():
-    still = torch.full((1, 3), 0.4)
-    for rule in (constant(1.0), normalised(1.0)):
-        theta = run(Problem(torch.eye(3)[None], still), losses.logistic, [1.0, 2.0, 3.0], rule, 5).theta
-        assert (theta == torch.tensor([1.0, 2.0, 3.0])).all()
-
-
 def test_zero_gradient_in_a_batch_does_not_stop_the_others():
     problem = Problem(torch.eye(2).expand(2, 1, 2, 2), [[[0.4, 0.4]], [[0.4, 0.0]]])
     theta = run(problem, losses.logistic, torch.zeros(2, 2), normalised(1.0), 3).theta[-1]
@@ -84,13 +71,9 @@ def test_log_spaced_records_keep_both_ends_and_one_ratio(last, first):
     torch.testing.assert_close(ratios, torch.full_like(ratios, (last / first) ** (1 / 30)), rtol=1e-3, atol=0)
 
 
-def test_log_spaced_by_hand_and_what_it_refuses():
+def test_log_spaced_by_hand():
     assert log_spaced(1000, 4).tolist() == [1, 10, 100, 1000]
     assert log_spaced(4, 5).tolist() == [1, 2, 3, 4]  # 1, 1.41, 2, 2.83, 4
-    with pytest.raises(ValueError, match=r"iterations go from 0 to 10: give 0 < first <= last"):
-        log_spaced(10, 3, first=0)
-    with pytest.raises(ValueError, match=r"iterations go from 20 to 10"):
-        log_spaced(10, 3, first=20)
 
 
 def test_recording_changes_no_iterate_in_place():
@@ -100,17 +83,19 @@ def test_recording_changes_no_iterate_in_place():
     assert (trajectory.theta.diff(dim=0) > 0).all()
 
 
-@pytest.mark.parametrize("rule", [constant(0.5), normalised(0.1)], ids=["constant", "normalised"])
+@pytest.mark.parametrize("order", [1.5, 2.0, 3.0])
+@pytest.mark.parametrize("kind", [constant, normalised])
 @pytest.mark.parametrize("queries", [0, 2], ids=["prompt", "queries"])
-def test_a_batch_of_problems_and_starts_is_each_run_alone(rule, queries):
+def test_a_batch_of_problems_and_starts_is_each_run_alone(kind, queries, order):
+    rule = normalised(0.1, order) if kind is normalised else constant(0.5)
     problem = random_problem(2, batch=(3,), queries=queries)
     start = random_theta(2, problem, starts=(4,))
-    together = run(problem, losses.logistic, start, rule, 20).theta
+    together = run(problem, losses.logistic, start, rule, 20, norm=order).theta
     assert together.shape == (21, *start.shape)
     for i in range(4):
         for j in range(3):
-            alone = run(problem[j], losses.logistic, start[i, j], rule, 20).theta
-            torch.testing.assert_close(together[:, i, j], alone, rtol=1e-9, atol=1e-9)
+            alone = run(problem[j], losses.logistic, start[i, j], rule, 20, norm=order).theta
+            torch.testing.assert_close(together[:, i, j], alone, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("rule", [constant, normalised])
@@ -224,35 +209,7 @@ def test_polyak_stays_where_the_risk_is_not_above_its_goal_and_where_the_gradien
     assert theta[1, 0] > 0.5
 
 
-def test_polyak_follows_the_svm_once_its_tokens_are_selected():
-    problem = one_input_under_assumption_b(0)
-    rule = polyak(problem, losses.logistic, [0])
-    theta = run(problem, losses.logistic, torch.zeros(problem.parameter_size), rule, 3000, [3000]).theta[0]
-    assert one_minus_cosine(theta, att_svm(problem, [0]).theta) <= 1e-5
-
-
 # --- the flow
-
-
-def test_flow_is_the_limit_of_small_steps():
-    problem = random_problem(4, n=2, T=4, d=3)
-    start = random_theta(4, problem)
-
-    def euler(steps):  # to t = 1
-        return run(problem, losses.logistic, start, constant(1 / steps), steps, record=[steps]).theta[0]
-
-    flow = log_time_flow(problem, losses.logistic, start, [0.0, math.log(2)]).theta
-    torch.testing.assert_close(flow[0], start)
-    coarse, fine = euler(200), euler(400)
-    assert norm(flow[1] - fine) < norm(flow[1] - coarse)
-    torch.testing.assert_close(flow[1], 2 * fine - coarse, rtol=0, atol=1e-5)  # Richardson: the first-order error gone
-
-
-@pytest.mark.parametrize("queries", [0, 2], ids=["prompt", "queries"])
-def test_flow_lowers_the_risk(queries):
-    problem = random_problem(5, queries=queries)
-    theta = log_time_flow(problem, losses.logistic, random_theta(5, problem), torch.linspace(0, 10, 21)).theta
-    assert (problem.risk(losses.logistic, theta).diff() < 0).all()
 
 
 def one_input_under_assumption_b(seed):
@@ -301,11 +258,6 @@ def test_several_starts_of_one_flow():
     assert torch.equal(together[:, 1], log_time_flow(problem, losses.logistic, starts[1], [2.0, 4.0]).theta)
 
 
-def test_flow_at_a_critical_point_stays():
-    problem = Problem([[[1.0], [0.0]]], [[0.3, 0.3]])
-    assert log_time_flow(problem, losses.logistic, [2.0], [0.0, 1.0, 100.0]).theta.flatten().tolist() == [2.0] * 3
-
-
 def test_flow_at_its_start_alone():
     torch.testing.assert_close(log_time_flow(TWO_TOKENS, losses.logistic, [2.0], [0.0]).theta, torch.tensor([[2.0]]))
 
@@ -316,29 +268,9 @@ def test_a_flow_that_does_not_end_is_given_up(monkeypatch):
         log_time_flow(TWO_TOKENS, losses.logistic, [-5.0], [0.0, 1000.0])
 
 
-# --- Lemma 1: p and W trace one path
-
-
-@pytest.mark.parametrize("nonlinear", [False, True], ids=["linear", "tanh"])
-@pytest.mark.parametrize(("rule", "power"), [(constant, 2), (normalised, 1)], ids=["constant", "normalised"])
-def test_p_and_w_trace_one_path(nonlinear, rule, power):
-    data = random_data(8, n=3, T=4, d=3, nonlinear=nonlinear) | {"key_matrix": None}
-    u, p0 = torch.randn(2, 3, generator=seeded(8))
-    p = run(from_tokens(**data), losses.logistic, p0, rule(0.3), 20).theta
-
-    def w_path(step):  # our logits are k . W z: W here is the transpose of the paper's
-        problem = from_tokens(**data | {"queries": u.expand(3, 3)})
-        start = torch.outer(p0, u).flatten() / (u @ u)
-        return run(problem, losses.logistic, start, rule(step), 20).theta
-
-    expected = torch.einsum("td,e->tde", p, u).flatten(1) / (u @ u)
-    torch.testing.assert_close(w_path(0.3 / norm(u).item() ** power), expected, rtol=0, atol=1e-10)
-    assert norm(w_path(0.3)[-1] - expected[-1]) > 0.01 * norm(expected[-1])  # the wrong step: another path
-
-
 # --- mirror descent
 
-every_order = pytest.mark.parametrize("order", [1.1, 1.75, 3.0, 10.0])
+every_order = pytest.mark.parametrize("order", [1.1, 1.75, 2.0, 3.0, 10.0])
 
 
 def textbook_mirror_descent(problem, loss, start, rate, order, iterations, dual_norm):
@@ -378,18 +310,6 @@ def test_a_mirror_step_by_hand():
     assert norm(mirrored, 1.5) == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize("rule", [constant(0.3), normalised(0.1), decaying(normalised(0.1), 0.5)])
-def test_with_p_2_it_is_gradient_descent(rule):
-    problem = random_problem(13, batch=(2,))
-    start = random_theta(13, problem)
-    theta, step = start, []
-    for k in range(10):
-        step.append(theta)
-        theta = theta + rule(gradient(problem, losses.logistic, theta), theta, k)
-    found = run(problem, losses.logistic, start, rule, 10, norm=2.0).theta
-    torch.testing.assert_close(found, torch.stack([*step, theta]), rtol=1e-13, atol=1e-15)
-
-
 @every_order
 def test_normalised_mirror_steps_have_their_length_at_any_norm(order):
     problem = random_problem(0, n=1, T=4, d=3)
@@ -403,16 +323,6 @@ def test_the_mirror_variable_is_carried_and_not_recomputed():
     seen = iterate(lambda theta, k: torch.full_like(theta, 2.0**-60), torch.tensor([0.0, 1.0]), 2**10, [2**10], 1.5)
     assert seen.theta[0, 0] == 2.0**-100  # (2^10 steps of 2^-60) squared; each of them is lost beside 1
     assert seen.theta[0, 1] == 1
-
-
-@pytest.mark.parametrize("order", [1.5, 3.0])
-def test_a_batch_of_mirror_runs_is_each_run_alone(order):
-    problem = random_problem(2, batch=(3,), queries=2)
-    start = random_theta(2, problem, starts=(4,))
-    together = run(problem, losses.logistic, start, normalised(0.1, order), 20, norm=order).theta
-    for i, j in ((0, 0), (3, 1), (2, 2)):
-        alone = run(problem[j], losses.logistic, start[i, j], normalised(0.1, order), 20, norm=order).theta
-        torch.testing.assert_close(together[:, i, j], alone, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -440,8 +350,8 @@ def test_mirror_descent_with_p_next_to_1_grows_beyond_floats():
 # --- the mirror flow
 
 
-@pytest.mark.parametrize("order", [1.5, 1.75, 3.0])
-def test_mirror_flow_is_the_limit_of_small_mirror_steps(order):
+@pytest.mark.parametrize("order", [1.5, 1.75, 2.0, 3.0])
+def test_flow_is_the_limit_of_small_steps(order):
     problem = random_problem(4, n=2, T=4, d=3)
     start = random_theta(4, problem)
 

@@ -91,25 +91,6 @@ def test_separating_line_runs_midway_or_is_left_out(normal, offset):
     assert len(drawn) == (offset is not None)
 
 
-@pytest.mark.parametrize(
-    "kwargs",
-    [
-        {"window": (100, 101, 100, 101)},  # every path outside
-        {"records": 2},
-        {"clock": "log time"},
-    ],
-    ids=str,
-)
-def test_odd_planes(kwargs):
-    plane(**kwargs)
-
-
-def test_plane_with_every_token_chosen_or_none():
-    paths = np.zeros((5, 1, 2))
-    for chosen in (np.ones(3, bool), np.zeros(3, bool)):
-        figures.plane(paths, np.arange(5), POINTS, SCORES, chosen).canvas.draw()
-
-
 def test_crowded_tokens_of_one_score_are_labelled_once():
     points = np.array([[0.0, 0.0], [0.01, 0.0], [0.0, 0.01], [1.0, 1.0]])
     figure = figures.plane(np.zeros((5, 1, 2)), np.arange(5), points, np.array([1, 1, 2, 1]), np.ones(4, bool))
@@ -154,34 +135,12 @@ def test_curves_with_odd_values(y):
     assert set(texts(curves({"odd": y, "other": 1 / X}))) == {"odd", "other"}
 
 
-def test_labels_do_not_overlap():
-    figure = curves({f"curve {k}": (1 + 1e-3 * k) / X for k in range(5)})
-    boxes = [box for _, box in boxes_of_words(figure)]
-    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
-
-
-def test_every_curve_is_drawn():
-    names = [f"curve {k}" for k in range(12)]
-    assert set(texts(curves({name: (k + 1) / X for k, name in enumerate(names)}))) == set(names)
-
-
 def test_a_curve_that_others_cover_is_wider_than_they_are():
     x = np.logspace(-1, 1, 17)
     series = {"path": x, "descent": 1.001 * x, "else": x**2}
     lines = figures.curves(x, series, "", "", references={"formula": x}).axes[0].lines
     path, descent, other, formula = (line.get_linewidth() for line in lines)
     assert path > descent > other > formula
-
-
-@pytest.mark.parametrize("ends", [(1.0, 1.0, 1.0), (0.0, 0.0, 0.0), (1.0, 0.99, 0.5)], ids=str)
-def test_labels_at_the_top_of_panels_do_not_overlap(ends):
-    for ax in figures.panels(2):
-        rising = {f"curve {k}\nof three": np.linspace(0, end, len(X)) for k, end in enumerate(ends)}
-        figure = figures.curves(X, rising, "x", "y", yscale="linear", ax=ax)
-    figure.canvas.draw()
-    for k in range(2):
-        boxes = sorted((box for _, box in boxes_of_words(figure, k)), key=lambda box: box.y0)
-        assert all(below.y1 <= above.y0 + 1 for below, above in itertools.pairwise(boxes))
 
 
 def test_a_given_interval_is_drawn_around_its_curve():
@@ -259,12 +218,6 @@ def test_heatmap_names_its_lines_and_stays_in_its_frame(values):
     np.testing.assert_allclose(up, 10 * COLUMNS / 5 + 0.5)
 
 
-def test_heatmap_of_one_row_or_column_has_no_contour():
-    for values in (SLOPE[:1], SLOPE[:, :1]):
-        rows, columns = np.arange(values.shape[0]), np.arange(values.shape[1])
-        figures.heatmap(columns, rows, values, "d", "rows", label="fraction", level=0.5).canvas.draw()
-
-
 def test_regions_cover_their_cells_and_bear_their_names():
     kinds = np.where(ROWS[:, None] > 50, np.nan, SLOPE)
     figure = figures.regions(
@@ -335,25 +288,6 @@ def test_sentences_are_wrapped_and_stay_in_the_figure():
     assert figure.axes[1].get_xlabel() == "attention"
 
 
-def test_a_rule_parts_two_sentences_and_further_lines_of_one_are_indented():
-    figure = figures.sentences(SENTENCES, ATTENTION, ["start", "end"])
-    (rule,) = figure.axes[0].lines
-    above, below = (figure.axes[0].transData.transform((0, y))[1] for y in rule.get_ydata() + np.array([-1, 1]))
-    drawn = [(name, box) for name, box in boxes_of_words(figure) if name not in ("start", "end")]
-    assert all(box.y0 > above for _, box in drawn[:5])
-    assert all(box.y1 < below for _, box in drawn[5:])
-    lefts = {}
-    for _, box in drawn[5:]:
-        lefts.setdefault(round(box.y0), []).append(box.x0)
-    first, *further = (min(lefts[height]) for height in sorted(lefts, reverse=True))
-    assert further
-    assert all(left > first + 5 for left in further)
-
-
-def test_sentences_of_one_long_word_or_unequal_numbers():
-    figures.sentences([["incomprehensibilities" * 3, "a"]], [[[0.0, 1.0]]], ["end"]).canvas.draw()
-
-
 DIGITS = np.linspace(0, 1, 2 * 4 * 8).reshape(2, 1, 4, 8)
 MAPS = np.arange(2 * 3 * 8).reshape(2, 3, 8) / 48
 
@@ -415,8 +349,23 @@ def test_matrices_have_a_square_for_each_entry_as_large_as_it_is():
     assert not third.axison
 
 
-def test_pictures_of_one_image_and_of_no_attention():
-    pictures(DIGITS[:1], 0 * MAPS[:1, :1], ["start"])
+PLANE = {"paths": np.ones((5, 1, 2)), "times": range(5), "points": POINTS, "scores": SCORES}
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: figures.plane(**PLANE, chosen=CHOSEN, window=(100, 101, 100, 101)),
+        lambda: figures.plane(**PLANE, chosen=np.ones(3, bool)),
+        lambda: figures.plane(**PLANE, chosen=np.zeros(3, bool)),
+        lambda: figures.heatmap(COLUMNS, [0], SLOPE[:1], "d", "rows", label="fraction", level=0.5),
+        lambda: figures.sentences([["incomprehensibilities" * 3, "a"]], [[[0.0, 1.0]]], ["end"]),
+        lambda: pictures(DIGITS[:1], 0 * MAPS[:1, :1], ["start"]),
+    ],
+    ids=["all outside", "all chosen", "none chosen", "one row", "a long word", "no attention"],
+)
+def test_odd_input_is_drawn(draw):
+    draw().canvas.draw()
 
 
 # Machado, Oliveira and Fernandes 2009, the whole of deuteranopia and protanopia, on linear RGB
@@ -467,8 +416,8 @@ def test_colours_are_distinct_for_every_eye(eye):
 def test_a_method_has_its_colour_in_every_figure(names, colours):
     drawn = curves({name: (k + 1) / X for k, name in enumerate(names)}).axes[0].lines
     assert [line.get_color() for line in drawn] == colours
-    for title in ({"other": 3 / X} | {name: 1 / X for name in names[::-1]},):
-        assert curves(title).axes[0].lines[-1].get_color() == colours[0]
+    beside_others = {"other": 3 / X} | {name: 1 / X for name in names[::-1]}
+    assert curves(beside_others).axes[0].lines[-1].get_color() == colours[0]
 
 
 def test_a_name_has_one_colour_in_all_panels_and_no_other_name_has_it():
@@ -481,27 +430,24 @@ def test_a_name_has_one_colour_in_all_panels_and_no_other_name_has_it():
 
 
 def paths_of(figure):
-    """Numbers of points of the lines in the SVG of a figure, and its sizes of text in points."""
+    """Numbers of points of the lines in the SVG of a figure."""
     file = io.StringIO()
     with plt.rc_context({"path.simplify_threshold": 0.2}):
         figure.savefig(file, format="svg")
-    text = file.getvalue()
-    lines = re.findall(r'<path d="([^"]*)" clip-path="[^"]*" style="fill: none', text)
-    return [len(re.findall("[ML]", line)) for line in lines], [
-        100 * float(k) for k in re.findall(r"scale\(([\d.]+) -", text)
-    ]
+    lines = re.findall(r'<path d="([^"]*)" clip-path="[^"]*" style="fill: none', file.getvalue())
+    return [len(re.findall("[ML]", line)) for line in lines]
 
 
 def test_smooth_curves_have_few_points_and_keep_their_shape():
     t = np.arange(1, 20001)
     figure = figures.curves(t, {"GD": 1 / t + 3 / t**2, "flow": np.abs(np.log(t) - 5) + 1e-3}, "t", "y")
-    counts, _ = paths_of(figure)
+    counts = paths_of(figure)
     assert len(counts) == 2
     assert max(counts) <= 150
     spike = np.full(20001, 1.0)
     spike[5000] = 2.0
     figure = figures.curves(np.arange(20001), {"GD": spike}, "t", "y", "linear", "linear")
-    assert paths_of(figure)[0][0] >= 4
+    assert paths_of(figure)[0] >= 4
 
 
 def test_a_band_of_many_records_has_few_points():
@@ -511,19 +457,6 @@ def test_a_band_of_many_records_has_few_points():
     assert len(median) <= 150
     np.testing.assert_allclose(median[:, 1], 6 / median[:, 0])
     assert (median[0, 0], median[-1, 0]) == pytest.approx((1, 5000))
-
-
-def test_text_can_be_read_on_a_phone():
-    figures.theme()
-    try:
-        for figure in (
-            plane(rays={"SVM": (1, 1)}, names=["a"]), curves({"one": 1 / X}, heading="what"), heatmap(SLOPE),
-            figures.histogram({"a": [1], "b": [2]}, [0, 1, 2, 3], "x", "y"),
-        ):  # fmt: skip
-            assert figure.get_figwidth() == figures.WIDTH
-            assert min(paths_of(figure)[1]) >= 11
-    finally:
-        plt.rcdefaults()
 
 
 @pytest.mark.parametrize("side", [(0, 1), (1, 0), (1, 1), (-1, 1)], ids=str)
@@ -552,6 +485,8 @@ def test_a_name_that_had_to_move_has_a_leader_to_its_curve():
     ax = curves({f"curve {k}": (1 + 1e-3 * k) / X for k in range(5)}, heading="five").axes[0]
     moved = [text for text in ax.texts if text.arrow_patch]
     assert len(moved) >= 3
+    boxes = [box for _, box in boxes_of_words(ax.figure)]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
     for text in moved:
         np.testing.assert_allclose(ax.transData.transform(text.xy), ax.transData.transform((40, 1 / 40)), atol=8)
     assert texts(ax.figure).count("five") == 1
@@ -564,6 +499,7 @@ def test_nothing_is_cut_off_and_no_two_names_overlap(count):
         for ax in figures.panels(2):
             series = {f"a name of length {k}": 1 / X ** (1 + k / 9) for k in range(count)}
             figure = figures.curves(X, series, "x", "y", references={"$1/t$": 1 / X}, ax=ax, heading="heading")
+            assert {text.get_text() for text in ax.texts} >= {*series, "$1/t$"}
         boxes = [box for k in range(2) for _, box in boxes_of_words(figure, k)]
         assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
         assert all(figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 + 1 for box in boxes)

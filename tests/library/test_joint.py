@@ -56,30 +56,6 @@ def test_keys_are_the_tokens_unless_given():
     assert torch.equal(JointProblem(tokens, labels, tokens + 1).fixed_head([1.0, 0.0]).keys, tokens + 1)
 
 
-def test_features_are_what_attention_passes_on():
-    problem = random_joint(1, n=2, T=3, c=4)
-    attention = torch.rand(5, 2, 3, generator=seeded(1)).softmax(-1)
-    features = problem.features(attention)
-    assert features.shape == (5, 2, 4)
-    for k in range(5):
-        for i in range(2):
-            mixture = sum(attention[k, i, t] * problem.tokens[i, t] for t in range(3))
-            torch.testing.assert_close(features[k, i], problem.labels[i] * mixture)
-
-
-@pytest.mark.parametrize("batch", [(), (4,)], ids=["one", "batch"])
-def test_queries_make_the_parameter_a_matrix(batch):
-    data = random_data(1, n=2, T=4, d=3, batch=batch, queries=2)
-    problem = JointProblem(data["tokens"], data["labels"], queries=data["queries"])
-    theirs = from_tokens(**data)
-    assert problem.fixed_head(data["head"]).parameter_size == 6
-    theta = torch.randn(5, *batch, 6, generator=seeded(1))
-    torch.testing.assert_close(problem.attention(theta), theirs.attention(theta))
-    torch.testing.assert_close(
-        problem.fixed_head(data["head"]).risk(losses.logistic, theta), theirs.risk(losses.logistic, theta)
-    )
-
-
 def test_queries_alone_may_have_the_batch_of_a_joint_problem():
     problem = random_joint(4)
     problem = JointProblem(problem.tokens, problem.labels, queries=torch.ones(5, 3, 2))
@@ -125,20 +101,6 @@ def test_assumption_c_of_figure_3(panel, holds):
     assert choice.margin == pytest.approx(1)
     assert choice.runner_up == 0
     torch.testing.assert_close(choice.separator.theta, torch.tensor([0.0, 1.0]), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_example_of_the_paper_has_assumption_c(seed):
-    generator = seeded(seed)
-    a = torch.randn(3, generator=generator)
-    labels = torch.tensor([1.0, -1.0, 1.0])
-    others = unit(torch.randn(3, 2, 3, generator=generator)) * torch.rand(3, 2, 1, generator=generator) * norm(a)
-    choice = assumption_c(JointProblem(torch.cat([labels[:, None, None] * a, others], dim=1), labels))
-    assert choice.selected.tolist() == [0, 0, 0]
-    assert choice.holds
-    assert choice.margin == pytest.approx(norm(a).item())
-    assert choice.runner_up < choice.margin
-    torch.testing.assert_close(choice.separator.theta, a / norm(a) ** 2)
 
 
 def test_one_input_has_assumption_c_for_its_longest_token():
@@ -226,13 +188,6 @@ def test_the_best_selection_and_the_runner_up_are_those_of_a_loop():
     assert tuple(choice.selected.tolist()) == best
     assert choice.margin == pytest.approx(margins[best])
     assert choice.runner_up == pytest.approx(margins[runner_up])
-
-
-def test_data_that_assumption_c_is_not_decided_for_are_refused():
-    with pytest.raises(ValueError, match=r"problem has leading dimensions \(2,\): give one at a time"):
-        assumption_c(random_joint(0, batch=(2,)))
-    with pytest.raises(ValueError, match=r"there are 6\^7 selections: at most 100000 are enumerated"):
-        assumption_c(random_joint(0, n=7, T=6))
 
 
 def test_labels_that_no_selection_separates_break_assumption_c():
@@ -326,13 +281,8 @@ def test_tokens_that_oppose_each_other_at_small_ratios(ratio):
 
 
 def test_limits_that_do_not_exist_are_refused():
-    for ratio in (-0.1, math.nan):
-        with pytest.raises(ValueError, match=f"ratio is {ratio}: the radius of the head.*must not be below 0"):
-            joint_limit(FIGURE_3["b"], [1, 1, 1], ratio)
     with pytest.raises(InfeasibleError, match="no head has every label right"):
         joint_limit(FIGURE_3["b"], [0, 1, 1], 1.0)
-    with pytest.raises(ValueError, match="selected index 2 is out of range"):
-        joint_limit(FIGURE_3["b"], [2, 1, 1], 1.0)
     keys = torch.stack([torch.eye(2), torch.eye(2).flip(0)])
     opposed = JointProblem([[[1.0, 0.0], [0.0, 0.0]]] * 2, [1.0, 1.0], keys)
     with pytest.raises(InfeasibleError, match="no direction separates the selected tokens"):
@@ -356,14 +306,6 @@ def autograd(loss, data, head, theta):
     return torch.autograd.grad(risk, (head, theta))
 
 
-@every_loss
-@pytest.mark.parametrize("batch", [(), (4,)], ids=["one", "batch"])
-def test_head_gradient_against_autograd(loss, batch):
-    problem, data, head, theta = random_run(0, batch)
-    ours = dense(head_gradient(problem, loss, head, theta))
-    torch.testing.assert_close(ours, autograd(loss, data, head, theta)[0], rtol=1e-9, atol=1e-12)
-
-
 @pytest.mark.parametrize("length", [1e3, 1e5])
 def test_head_gradient_where_its_size_is_no_float(length):
     # Margins 5 length and 12 length: the first input alone counts, with slope e^{-5 length} / 2.
@@ -371,22 +313,6 @@ def test_head_gradient_where_its_size_is_no_float(length):
     grad = head_gradient(problem, losses.logistic, length * torch.tensor([0.6, 0.8]), torch.zeros(2))
     assert grad.log_scale == pytest.approx(-5 * length - math.log(2))
     torch.testing.assert_close(grad.direction, torch.tensor([-3.0, -4.0]))
-
-
-@every_loss
-@pytest.mark.parametrize("kind", ["constant", "normalised"])
-def test_runs_against_autograd(loss, kind):
-    problem, data, head, theta = random_run(1)
-    rule = {"constant": constant, "normalised": normalised}[kind]
-    heads, thetas = run(problem, loss, head, theta, rule(0.3), rule(0.1), 4)
-    assert heads.times.tolist() == thetas.times.tolist() == [0, 1, 2, 3, 4]
-    for k in range(5):
-        torch.testing.assert_close(heads.theta[k], head)
-        torch.testing.assert_close(thetas.theta[k], theta)
-        steps = autograd(loss, data, head, theta)
-        if kind == "normalised":
-            steps = [step / norm(step) for step in steps]
-        head, theta = head - 0.3 * steps[0], theta - 0.1 * steps[1]
 
 
 @pytest.mark.parametrize("rule", [constant(0.5), normalised(0.1)], ids=["constant", "normalised"])
@@ -401,15 +327,6 @@ def test_a_batch_of_runs_is_each_run_alone(rule):
             alone = run(problem[j], losses.logistic, head[i, j], theta[0, j], rule, rule, 20)
             for ours, theirs in zip(together, alone, strict=True):
                 torch.testing.assert_close(ours.theta[:, i, j], theirs.theta[[5, 20]], rtol=1e-9, atol=1e-9)
-
-
-def test_head_and_prompt_of_other_sizes_are_kept_apart():
-    problem = random_joint(3, c=2, d=4)
-    rules = normalised(0.5), normalised(0.1)
-    heads, thetas = run(problem, losses.logistic, [1.0, 2.0], [1.0, 2.0, 3.0, 4.0], *rules, 3)
-    torch.testing.assert_close(norm(heads.theta.diff(dim=0)), torch.full((3,), 0.5))
-    torch.testing.assert_close(norm(thetas.theta.diff(dim=0)), torch.full((3,), 0.1))
-    assert (heads.theta[0].tolist(), thetas.theta[0].tolist()) == ([1.0, 2.0], [1.0, 2.0, 3.0, 4.0])
 
 
 # --- W, and one rule for head and attention
@@ -432,26 +349,21 @@ def test_joint_gradient_against_autograd(loss, make, batch):
 
 @every_loss
 @pytest.mark.parametrize("joint", [False, True], ids=["two norms", "one norm"])
+@pytest.mark.parametrize("kind", [normalised, constant])
 @pytest.mark.parametrize("make", [random_run, random_matrix_run], ids=["prompt", "queries"])
-def test_decaying_joint_runs_against_autograd(loss, make, joint):
+def test_decaying_joint_runs_against_autograd(loss, make, kind, joint):
     problem, data, head, theta = make(6)
-    rule = decaying(normalised(0.3), 2 / 3)
+    rule = decaying(kind(0.3), 2 / 3)
     heads, thetas = run(problem, loss, head, theta, None if joint else rule, rule, 4)
     for k in range(5):
         torch.testing.assert_close(heads.theta[k], head)
         torch.testing.assert_close(thetas.theta[k], theta)
         steps = autograd(loss, data, head, theta)
         lengths = [norm(torch.cat(steps))] * 2 if joint else [norm(step) for step in steps]
+        if kind is constant:
+            lengths = [1.0, 1.0]
         size = 0.3 * (k + 1) ** (-2 / 3)
         head, theta = head - size * steps[0] / lengths[0], theta - size * steps[1] / lengths[1]
-
-
-def test_one_rule_for_constant_steps_is_two():
-    problem, _, head, theta = random_matrix_run(7, (2,))
-    together = run(problem, losses.logistic, head, theta, None, constant(0.2), 10)
-    apart = run(problem, losses.logistic, head, theta, constant(0.2), constant(0.2), 10)
-    for ours, theirs in zip(together, apart, strict=True):
-        torch.testing.assert_close(ours.theta, theirs.theta, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("length", [1e2, 1e4])
@@ -532,13 +444,15 @@ def log_risk_by_definition(problem, heads, prompts):
     return torch.nn.functional.softplus(-problem.labels * outputs).mean(-1).log()
 
 
-@pytest.mark.parametrize(("n", "T"), [(2, 2), (2, 3), (3, 2), (3, 3)])
-def test_no_head_and_prompt_of_these_lengths_are_better(n, T):
+@pytest.mark.parametrize(
+    ("n", "T", "order"), [(2, 2, 2.0), (2, 3, 2.0), (3, 2, 2.0), (3, 3, 2.0), (2, 3, 1.5), (2, 3, 3.0)]
+)
+def test_no_head_and_prompt_of_these_lengths_are_better(n, T, order):
     problem = in_the_plane(0, n, T, batch=(4,))
-    path = joint_path(problem, *RADII)
-    torch.testing.assert_close(norm(path.head), RADII[0, :, None].expand(9, 4))
-    torch.testing.assert_close(norm(path.theta), RADII[1, :, None].expand(9, 4))
-    compared, directions = 0, circle(600)
+    path = joint_path(problem, *RADII, norm=order)
+    torch.testing.assert_close(norm(path.head, order), RADII[0, :, None].expand(9, 4))
+    torch.testing.assert_close(norm(path.theta, order), RADII[1, :, None].expand(9, 4))
+    compared, directions = 0, unit(circle(600), order)
     for k in range(4):
         alone = problem[k]
         torch.testing.assert_close(
@@ -554,21 +468,6 @@ def test_no_head_and_prompt_of_these_lengths_are_better(n, T):
     assert compared >= 24
 
 
-@pytest.mark.parametrize("panel", ["a", "b"])
-def test_nothing_in_both_discs_of_figure_3_is_better(panel):
-    problem, generator = FIGURE_3[panel], seeded(0)
-    path = joint_path(problem, *RADII)
-    assert (path.log_risk < math.log(math.log(2) / 3)).sum() >= 6
-    for j, (head_radius, radius) in enumerate(RADII.T):
-        angles, lengths = (
-            2 * math.pi * torch.rand(2, 20_000, generator=generator),
-            torch.rand(2, 20_000, generator=generator),
-        )
-        head, prompt = lengths.sqrt()[..., None] * torch.stack([angles.cos(), angles.sin()], dim=-1)
-        every = log_risk_by_definition(problem, head_radius * head, radius * prompt)
-        assert path.log_risk[j] <= every.min() or path.log_risk[j] >= math.log(math.log(2) / 3)
-
-
 @pytest.mark.parametrize("ratio", [0.3, 1.0, 3.0])
 @pytest.mark.parametrize("panel", ["a", "b"])
 def test_joint_path_tends_to_its_limit(panel, ratio):
@@ -577,14 +476,6 @@ def test_joint_path_tends_to_its_limit(panel, ratio):
     assert one_minus_cosine(path.theta[0], limit.prompt) < 1e-6
     assert one_minus_cosine(path.head[0], limit.head) < 1e-6
     assert path.log_risk[0] == pytest.approx(-1e4 * ratio, rel=1e-2)
-
-
-def test_path_within_a_quadrant_that_holds_the_free_path_is_the_free_path():
-    radii = torch.tensor([10.0, 1e3, 1e5])
-    free = joint_path(FIGURE_3["b"], 2 * radii, radii)
-    held = joint_path(FIGURE_3["b"], 2 * radii, radii, within=[1, 1, 1])
-    torch.testing.assert_close(held.theta, free.theta, rtol=1e-9, atol=1e-7)
-    torch.testing.assert_close(held.log_risk, free.log_risk)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -624,16 +515,8 @@ def test_joint_path_of_one_input_by_hand():
     torch.testing.assert_close(path.log_risk, losses.logistic.value(margins).log())
 
 
-@pytest.mark.parametrize("angle", [0.0, 0.8, math.pi / 2, 3.0, 4.0, 5.0])
+@pytest.mark.parametrize("angle", [0.0, 0.8, math.pi / 2, 3.0, math.pi, 4.0, 5.0])
 def test_turning_the_keys_turns_the_prompt(angle):
-    _turns_the_prompt(angle)
-
-
-def test_turning_the_keys_to_the_seam_turns_the_prompt():
-    _turns_the_prompt(math.pi)
-
-
-def _turns_the_prompt(angle):
     turn = torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
     tokens, labels = torch.tensor([[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, -1.0]]]), [1.0, -1.0]
     path = joint_path(JointProblem(tokens, labels, tokens @ turn.T), [1.0, 3.0, 100.0], [1.0, 3.0, 100.0])
@@ -653,36 +536,7 @@ def test_a_batch_of_paths_is_each_path_alone():
                 torch.testing.assert_close(ours[:, i, j], theirs, rtol=1e-6, atol=1e-6)
 
 
-def test_fewer_angles_find_the_same_minimum():
-    radii = torch.tensor([1.0, 30.0, 1e3])
-    coarse, fine = joint_path(FIGURE_3["b"], radii, radii, angles=37), joint_path(FIGURE_3["b"], radii, radii)
-    torch.testing.assert_close(coarse.theta, fine.theta, rtol=0, atol=1e-5)
-    torch.testing.assert_close(coarse.log_risk, fine.log_risk)
-
-
 # --- in other norms
-
-
-@pytest.mark.parametrize("order", [1.5, 3.0])
-def test_no_head_and_prompt_of_these_lengths_in_another_norm_are_better(order):
-    problem, compared = in_the_plane(0, 2, 3, batch=(2,)), 0
-    path = joint_path(problem, *RADII, norm=order)
-    torch.testing.assert_close(norm(path.head, order), RADII[0, :, None].expand(9, 2))
-    torch.testing.assert_close(norm(path.theta, order), RADII[1, :, None].expand(9, 2))
-    directions = unit(circle(600), order)
-    for k in range(2):
-        alone = problem[k]
-        torch.testing.assert_close(
-            log_risk_by_definition(alone, path.head[:, k], path.theta[:, k]), path.log_risk[:, k]
-        )
-        for j, (head_radius, radius) in enumerate(RADII.T):
-            features = alone.features(alone.attention(radius * directions))
-            risk = torch.nn.functional.softplus(-features @ (head_radius * directions).T).mean(-2)
-            if risk.min() < math.log(2) / 2:
-                compared += 1
-                assert path.log_risk[j, k] <= risk.min().log() + 1e-9
-                assert path.log_risk[j, k] >= risk.min().log() - 0.01 * head_radius
-    assert compared >= 12
 
 
 @pytest.mark.parametrize("order", [1.5, 3.0])

@@ -7,14 +7,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import seeded, seeds
+from problems import seeded, seeds, verify
 from scipy.optimize import nnls
 
 from lib.geometry import dual, norm
 from lib.separators import hard_margin
 from lib.svm import euclidean, lp
 
-EPSILON = torch.finfo(torch.float64).eps
 unit = torch.nn.functional.normalize
 
 
@@ -80,28 +79,6 @@ def drawn(kind, seed, size, required=False):
     margins = torch.tensor([0.0, 1.0, 0.3, 2.0])[torch.randint(4, (len(rows),), generator=generator)]
     margins[0] = 1.0
     return rows, margins if required else torch.ones(len(rows))
-
-
-def verify(rows, required, separator, gap=1e-9):
-    """The conditions of Karush, Kuhn and Tucker, or the certificate, to what rounding lets know of them."""
-    longest, most = rows.norm(dim=-1).max(), required.max()
-    if not separator.feasible:
-        proof = separator.certificate
-        assert (proof >= 0).all()
-        assert proof @ required == pytest.approx(1, abs=1e-12)
-        assert (proof @ rows).norm() <= 1.01e-12 * proof @ (rows.norm(dim=-1) * (required > 0))
-        assert (separator.theta == 0).all()
-        assert (separator.duals == 0).all()
-        return
-    theta, duals, length = separator.theta, separator.duals, norm(separator.theta)
-    relative = gap + (100 * EPSILON * longest * length / most).item()
-    assert (separator.certificate == 0).all()
-    assert (rows @ theta >= required - relative * most).all()
-    assert (duals >= 0).all()
-    assert (duals * (rows @ theta - required)).abs().max() <= relative * most * duals.sum()
-    assert (rows.T @ duals - theta).norm() <= relative * length
-    assert abs(1 - duals @ required / (rows.T @ duals).norm() / length) <= relative
-    assert abs(separator.gap) <= relative
 
 
 def length_by_nnls(rows, required):

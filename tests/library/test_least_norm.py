@@ -16,8 +16,7 @@ from test_separators import (
 
 from lib.geometry import dual, inverse_mirror_map, mirror_map, norm, unit
 from lib.problem import difference_rows
-from lib.selection import locally_optimal, locally_optimal_selections
-from lib.separators import InfeasibleError, att_svm, hard_margin, hard_margin_cvxpy, label_svm
+from lib.separators import InfeasibleError, att_svm, hard_margin, hard_margin_cvxpy
 
 ORDERS = [1.05, 1.1, 1.5, 1.75, 3.0, 10.0, 30.0]
 every_order = pytest.mark.parametrize("order", ORDERS)
@@ -84,14 +83,6 @@ def test_linear_programs_by_hand(order):
     torch.testing.assert_close(separator.duals, torch.tensor([norm(separator.theta, order).item() ** 2, 0.0]))
 
 
-@pytest.mark.parametrize("order", [1.999999, 2.000001])
-def test_next_to_euclid_it_is_the_euclidean_solution(order):
-    rows = torch.randn(20, 8, 12, generator=seeded(0))
-    near, euclid = att_svm(rows, norm=order), att_svm(rows)
-    torch.testing.assert_close(near.theta, euclid.theta, rtol=0, atol=1e-4)
-    torch.testing.assert_close(near.duals, euclid.duals, rtol=0, atol=1e-4)
-
-
 # --- the conditions of optimality over random problems
 
 
@@ -152,27 +143,6 @@ def test_linear_programs_have_no_gap(order, kind):
             assert norm(combined, dual(order)) == pytest.approx(norm(separator.theta, order).item(), rel=1e-8)
 
 
-@every_order
-def test_the_published_size(order):
-    generator = seeded(1)
-    tokens = torch.nn.functional.normalize(torch.randn(6, 6, 8, 10, generator=generator), dim=-1)
-    queries = torch.nn.functional.normalize(torch.randn(6, 6, 10, generator=generator), dim=-1)
-    away = tokens[..., :1, :] - tokens[..., 1:, :]
-    rows = (away[..., None] * queries[..., None, None, :]).reshape(6, 42, 100)
-    separator = att_svm(rows, norm=order)
-    assert separator.gap.max() <= 1e-10
-    for index in range(6):
-        verify(rows[index], torch.ones(42), Separated(separator, index), order)
-
-
-class Separated:
-    """One of a batch of separators."""
-
-    def __init__(self, separator, index):
-        for name in ("theta", "duals", "margins", "gap"):
-            setattr(self, name, getattr(separator, name)[index])
-
-
 # --- other solvers
 
 
@@ -195,7 +165,7 @@ def test_agrees_with_cvxpy(order, kind):
             torch.testing.assert_close(ours.theta, theirs.theta, rtol=0, atol=1e-2 * norm(ours.theta).item())
 
 
-@pytest.mark.parametrize("order", [1.1, 1.5, 3.0, 10.0, 30.0])
+@pytest.mark.parametrize("order", [1.0, 1.1, 1.5, 2.0, 3.0, 10.0, 30.0, math.inf])
 @pytest.mark.parametrize("seed", range(3))
 def test_no_direction_of_the_plane_is_shorter(order, seed):
     rows = torch.randn(5, 2, generator=seeded(seed)) + torch.tensor([2.0, 1.0])
@@ -207,14 +177,14 @@ def test_no_direction_of_the_plane_is_shorter(order, seed):
     longest = torch.where(required > 0, required / margins, 0.0).amax(-1)
     separates = ((margins > 0) | (required == 0) & (margins >= 0)).all(-1)
     best = (norm(directions, order) * longest)[separates].min()
-    assert norm(separator.theta, order) <= best * (1 + 1e-12)
+    assert norm(separator.theta, order) <= best * (1 + (1e-12 if 1 < order < math.inf else 1e-8))
     assert norm(separator.theta, order) >= best * (1 - 1e-3)
 
 
 # --- batches, limits, long solutions, refusals
 
 
-@pytest.mark.parametrize("order", [1.0, 1.1, 1.75, 10.0, math.inf])
+@pytest.mark.parametrize("order", [1.0, 1.1, 1.75, 2.0, 10.0, math.inf])
 def test_a_batch_is_each_one_alone(order):
     rows = torch.randn(3, 30, 6, 5, generator=seeded(0))  # more than are solved at once
     together = hard_margin(rows, order)
@@ -224,54 +194,17 @@ def test_a_batch_is_each_one_alone(order):
         assert alone.feasible == together.feasible[index]
         torch.testing.assert_close(together.theta[index], alone.theta, rtol=1e-9, atol=1e-9)
         torch.testing.assert_close(together.duals[index], alone.duals, rtol=1e-7, atol=1e-7)
+        torch.testing.assert_close(together.gap[index], alone.gap, rtol=0, atol=1e-9, equal_nan=True)
         torch.testing.assert_close(together.certificate[index], alone.certificate)
 
 
-def test_problems_with_queries_and_many_selections():
+@pytest.mark.parametrize("order", [1.5, 2.0])
+def test_problems_with_queries_and_many_selections(order):
     problem = random_problem(1, n=2, T=3, d=4, queries=3)
     selections = torch.cartesian_prod(torch.arange(3), torch.arange(3))
-    together = att_svm(problem, selections, norm=1.5)
+    together = att_svm(problem, selections, norm=order)
     for k, selected in enumerate(selections):
-        torch.testing.assert_close(together.theta[k], att_svm(problem, selected, 1.5).theta, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("order", [1.5, 3.0])
-def test_locally_optimal_selections_of_a_norm(order):
-    outcomes = set()
-    for seed in range(6):
-        problem = random_problem(seed, n=2, T=3, d=3)
-        selected, separator = locally_optimal_selections(problem, order)
-        for choice in torch.cartesian_prod(torch.arange(3), torch.arange(3)):
-            alone = hard_margin(difference_rows(problem, choice), order)
-            found = bool(alone.feasible and locally_optimal(problem, choice, alone))
-            outcomes.add(found)
-            assert found == (choice.tolist() in selected.tolist())
-        assert separator.gap.max() <= 1e-10
-    assert outcomes == {True, False}
-
-
-def test_the_head_in_another_norm():
-    features, labels = torch.randn(5, 6, generator=seeded(0)), torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0])
-    theirs = hard_margin_cvxpy(labels[:, None] * features, 1.5).theta
-    torch.testing.assert_close(label_svm(features, labels, 1.5).theta, theirs, rtol=0, atol=1e-4)
-
-
-def test_small_p_is_sparse_and_large_p_is_flat():
-    rows = opposed_pairs(seeded(0))
-    shapes = [unit(att_svm(rows, norm=order).theta, math.inf).abs() for order in (1.0, 1.1, 2.0, 10.0, math.inf)]
-    totals = [shape.sum().item() for shape in shapes]
-    assert totals == sorted(totals)
-    assert (shapes[0] > 1e-9).sum() <= len(rows)  # a vertex: no more entries than rows
-    assert (shapes[-1] > 1 - 1e-9).sum() > rows.shape[-1] - len(rows)
-
-
-@pytest.mark.parametrize(("order", "limit"), [(1.01, 1.0), (60.0, math.inf)])
-def test_the_limits_of_p_are_the_linear_programs(order, limit):
-    rows = torch.randn(6, 9, generator=seeded(2))
-    near, linear = att_svm(rows, norm=order), att_svm(rows, norm=limit)
-    assert near.gap <= 1e-10
-    assert norm(linear.theta, limit) <= norm(near.theta, limit) * (1 + 1e-9)
-    assert norm(near.theta, order) == pytest.approx(norm(linear.theta, limit).item(), rel=0.05)
+        torch.testing.assert_close(together.theta[k], att_svm(problem, selected, order).theta, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("order", [1.1, 1.5, 3.0])
@@ -292,14 +225,3 @@ def test_a_gap_that_stays_open_is_an_error():
     rows = torch.nn.functional.normalize(across - (across @ axis)[:, None] * axis, dim=-1) + 1e-6 * axis
     with pytest.raises(RuntimeError, match=r"the l_30 norm is solved to a relative gap of .* only: rescale"):
         att_svm(rows, norm=30.0)
-
-
-def test_infeasible_members_of_a_batch_are_marked():
-    rows = torch.ones(2, 2, 2)
-    rows[1, 0] = -1
-    separator = hard_margin(rows, 1.5)
-    assert separator.feasible.tolist() == [True, False]
-    assert separator.theta[1].tolist() == [0.0, 0.0]
-    torch.testing.assert_close(separator.certificate[1], torch.tensor([0.5, 0.5]))
-    assert separator.gap[1].isnan()
-    assert not hard_margin(rows[1:], 1.5).feasible.any()

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from problems import refuses, seeded
+from problems import seeded
 
 from lib import losses
 from lib.geometry import (
@@ -90,45 +90,12 @@ def test_a_minimiser_between_the_radii_is_found():
 # --- brute force
 
 
-@every_loss
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("radius", [1.0, 10.0, 300.0])
-def test_nothing_in_the_disc_is_lower(loss, seed, radius):
-    problem = in_the_plane(seed)
-    radii = torch.logspace(-1, math.log10(radius), 25)
-    path = regularization_path(problem, loss, radii)
-    angles = torch.linspace(0, 2 * math.pi, 5001)[:-1]
-    lengths = radii[0] + (radius - radii[0]) * torch.linspace(0, 1, 40)[:, None, None]
-    disc = lengths * torch.stack([angles.cos(), angles.sin()], dim=-1)
-    every = excess_risk(problem, loss, disc, path.selected)
-    end = path.excess.direction[-1] * path.excess.log_scale[-1].exp()
-    log_best = torch.where(
-        every.direction > 0, every.log_scale, -torch.inf if (every.direction < 0).any() else torch.inf
-    ).min()
-    if path.excess.direction[-1] > 0 and (every.direction >= 0).all():
-        # Inner minimisers are those of the nearest circle, hence the allowance where the end is not on the sphere.
-        inside = norm(path.theta[-1]) < radius * (1 - 1e-9)
-        assert path.excess.log_scale[-1] <= log_best + (0.02 if inside else 1e-9)
-    else:
-        assert end <= (every.direction * every.log_scale.exp()).min() + 1e-3
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_path_tends_to_the_svm_where_there_is_one(seed):
-    problem = in_the_plane(seed, batch=(20,))
-    separator = hard_margin(difference_rows(problem, optimal_tokens(problem)))
-    problem, theta = problem[separator.feasible], separator.theta[separator.feasible]
-    path = regularization_path(problem, losses.logistic, RADII)
-    assert torch.equal(path.selected, optimal_tokens(problem))
-    assert one_minus_cosine(path.theta[-1], theta).max() < 1e-4
-    assert stationarity(problem, losses.logistic, path.theta[-1]).max() < 1e-12
-
-
-def test_a_batch_is_each_problem_alone():
-    problem = in_the_plane(3, batch=(6,))
-    together = regularization_path(problem, losses.logistic, RADII)
-    for k in range(6):
-        alone = regularization_path(problem[k], losses.logistic, RADII)
+@pytest.mark.parametrize("order", [1.5, 2.0, 3.0])
+def test_a_batch_is_each_problem_alone(order):
+    problem = in_the_plane(3, batch=(3,))
+    together = regularization_path(problem, losses.logistic, RADII[:5], angles=200, norm=order)
+    for k in range(3):
+        alone = regularization_path(problem[k], losses.logistic, RADII[:5], angles=200, norm=order)
         torch.testing.assert_close(together.theta[:, k], alone.theta, rtol=1e-9, atol=1e-9)
 
 
@@ -187,15 +154,14 @@ def test_equal_keys_and_hidden_tokens_in_a_cone():
 # --- above the plane
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_multistart_agrees_with_the_global_search_in_the_plane(seed):
-    problem, radii = in_the_plane(seed), torch.logspace(0, 2, 5)
-    selected = optimal_tokens(problem)
+@pytest.mark.parametrize(("order", "seed"), [(2.0, 0), (2.0, 1), (1.5, 0), (1.75, 1), (3.0, 0)])
+def test_multistart_agrees_with_the_global_search_in_the_plane(order, seed):
+    problem, radii = in_the_plane(seed), torch.logspace(0, 2, 3)
     starts = torch.randn(12, 2, generator=seeded(seed))
-    path = multistart_path(problem, losses.logistic, radii, starts, selected)
-    exact = regularization_path(problem, losses.logistic, radii)
-    torch.testing.assert_close(path.excess.log_scale, exact.excess.log_scale, rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(path.theta, exact.theta, rtol=1e-4, atol=1e-4)
+    path = multistart_path(problem, losses.logistic, radii, starts, optimal_tokens(problem), order)
+    exact = regularization_path(problem, losses.logistic, radii, norm=order)
+    torch.testing.assert_close(path.excess.log_scale, exact.excess.log_scale, rtol=1e-9, atol=1e-7)
+    torch.testing.assert_close(path.theta, exact.theta, rtol=1e-3, atol=1e-3)
 
 
 def test_multistart_of_orthogonal_keys():
@@ -233,7 +199,7 @@ def test_multistart_of_tokens_that_no_direction_separates_still_ends_at_a_statio
 
 # --- in other norms
 
-every_order = pytest.mark.parametrize("order", [1.1, 1.5, 1.75, 3.0, 10.0])
+every_order = pytest.mark.parametrize("order", [1.1, 1.5, 1.75, 2.0, 3.0, 10.0])
 
 
 @every_order
@@ -254,11 +220,11 @@ def test_two_tokens_of_one_input_are_a_ray_in_any_norm(order):
     expected = RADII[:, None] * unit(inverse_mirror_map(torch.tensor([-3.0, -2.0]), order), order)
     torch.testing.assert_close(path.theta, expected, rtol=1e-9, atol=1e-9)
     assert stationarity(problem, losses.logistic, path.theta, order).max() < 1e-20
-    assert stationarity(problem, losses.logistic, path.theta).min() > 1e-3
+    assert order == 2 or stationarity(problem, losses.logistic, path.theta).min() > 1e-3
 
 
 @every_order
-def test_nothing_in_the_ball_of_another_norm_is_lower(order):
+def test_nothing_in_the_ball_is_lower(order):
     outcomes, radii = set(), torch.tensor([0.1, 1.0, 5.0, 30.0])
     for seed in range(3):
         problem = in_the_plane(seed, n=4)
@@ -301,29 +267,4 @@ def test_multistart_is_stationary_far_out_on_the_sphere_of_another_norm():
     assert stationarity(problem, losses.logistic, path.theta, 3.0) < 1e-12
 
 
-@pytest.mark.parametrize("order", [1.5, 3.0])
-def test_a_batch_is_each_problem_alone_in_another_norm(order):
-    problem = in_the_plane(3, batch=(3,))
-    together = regularization_path(problem, losses.logistic, RADII[:5], angles=200, norm=order)
-    for k in range(3):
-        alone = regularization_path(problem[k], losses.logistic, RADII[:5], angles=200, norm=order)
-        torch.testing.assert_close(together.theta[:, k], alone.theta, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize(("order", "seed"), [(1.5, 0), (1.75, 1), (3.0, 0)])
-def test_multistart_agrees_with_the_global_search_in_another_norm(order, seed):
-    problem, radii = in_the_plane(seed), torch.logspace(0, 2, 3)
-    starts = torch.randn(8, 2, generator=seeded(seed))
-    path = multistart_path(problem, losses.logistic, radii, starts, optimal_tokens(problem), order)
-    exact = regularization_path(problem, losses.logistic, radii, norm=order)
-    torch.testing.assert_close(path.excess.log_scale, exact.excess.log_scale, rtol=1e-9, atol=1e-7)
-    torch.testing.assert_close(path.theta, exact.theta, rtol=1e-3, atol=1e-3)
-
-
 # --- refusals
-
-
-def test_a_cone_without_an_axis_and_too_many_angles_are_refused():
-    problem = in_the_plane(0)
-    refuses(lambda: regularization_path(problem, losses.logistic, RADII, (torch.zeros(2), 0.1)), "axis is zero: give a")
-    refuses(lambda: regularization_path(problem, losses.logistic, RADII, angles=10**8), "angles is 100000000, which")

@@ -1,6 +1,7 @@
 """Bad input to the library is refused by one sentence that names argument or value and, behind a colon, a remedy."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -36,11 +37,11 @@ KEYS, TOKENS = torch.randn(2, 2, 3, 4, generator=GENERATOR)
 SCORES = torch.randn(2, 3, generator=GENERATOR)
 LABELS, HEAD, START = torch.ones(2), torch.ones(4), torch.zeros(4)
 PROBLEM, BATCH = Problem(KEYS, SCORES), Problem(KEYS.expand(5, 2, 3, 4), SCORES)
+CURVED = from_tokens(TOKENS, LABELS, lambda features: features.sum(-1))
 SMALL = Problem([[[1.0], [0.0]]], [[1.0, 0.0]])
 FACTORS = torch.ones(4, 2)
 ASKED = Problem(KEYS, SCORES, torch.ones(2, 3))
 PLANE = Problem([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 0.0]])
-SVM = separators.att_svm(SMALL, [0])
 JOINT, PAIR = JointProblem(TOKENS, LABELS), JointProblem([[[1.0, 0.0], [0.0, 1.0]]], [1.0])
 NONE = Problem(torch.zeros(17, 3, 2), torch.zeros(17, 3))
 NETWORK = {"length": 4, "classes": 3, "features": 2}
@@ -63,20 +64,12 @@ def factored(problem=ASKED, keys=FACTORS, queries=None):
     return steepest.factored_run(problem, logistic, keys, queries, descent.constant(0.1), 3)
 
 
-def joint_run(joint_problem=JOINT, head=HEAD, theta=START, head_rule=None, rule=None, iterations=3, loss=logistic):
-    return joint.run(joint_problem, loss, head, theta, head_rule, rule or descent.constant(0.1), iterations)
-
-
 def flow(log_times=(1.0,), problem=PROBLEM, start=START, **kwargs):
     return log_time_flow(problem, kwargs.pop("loss", logistic), start, log_times, **kwargs)
 
 
 def path(radii=(1.0, 2.0), problem=PLANE, loss=logistic, **kwargs):
     return paths.regularization_path(problem, loss, radii, **kwargs)
-
-
-def multistart(problem=PROBLEM, radii=(1.0,), starts=((1.0, 0.0, 0.0, 0.0),), selected=(0, 0)):
-    return paths.multistart_path(problem, logistic, radii, starts, selected)
 
 
 def joint_path(head_radii=(1.0,), radii=(1.0,), problem=PAIR, **kwargs):
@@ -104,20 +97,8 @@ def plane(paths=(((0.0, 0.0),), ((1.0, 0.0),)), times=(0, 1), points=((1.0, 0.0)
     return figures.plane(paths, times, points, **kwargs)
 
 
-def curves(x=(1.0, 2.0), y=(1.0, 2.0), **kwargs):
-    return figures.curves(x, {"y": y}, "x", "y", **kwargs)
-
-
-def heatmap(x=(0, 1), y=(0, 1), values=((0, 1), (1, 0)), **kwargs):
-    return figures.heatmap(x, y, values, "x", "y", "value", **kwargs)
-
-
 def lonely(**kwargs):
     return lambda: Problem(KEYS, SCORES, **kwargs)
-
-
-class Own:
-    """Which class a caller gives in place of one of its objects."""
 
 
 def rule(step):
@@ -148,120 +129,93 @@ REFUSED = [
     (lambda: separators.att_svm(KEYS, [0, 0]), "problem is a Tensor, selected [0, 0]"),
     (lambda: separators.att_svm(PROBLEM, infeasible="ignore"), "infeasible is 'ignore'"),
     (lambda: problem.stack([PROBLEM, SMALL]), "have arrays of shapes {'keys': (2, 3, 4), 'scores': (2, 3)}"),
-    (lambda: problem.stack("ab"), "problem is 'a'"),
+    (lambda: problem.stack([CURVED, replace(CURVED, head=torch.sum)]), "different nonlinear heads"),
     (lambda: datasets.scored_tokens(TOKENS, SCORES[:, :2]), "positions have (n, T) = (2, 3), scores (2, 2)"),
     (lambda: separators.label_svm(torch.eye(2), [1.0, -1.0, 1.0]), "labels have shape (3,), features are 2"),
     (lambda: separators.hard_margin(torch.eye(2), required=[1.0, 1.0, 1.0]), "required margins are 3, rows are 2"),
     (lambda: JointProblem(TOKENS, [1.0]), "labels n = (1,)"),
     (lambda: JOINT.fixed_head([1.0, 2.0]), "the head has 2 entries, tokens have 4"),
     (lambda: joint_path([1.0, 2.0], [1.0]), "there are (2,) radii of the head and (1,) of the prompt"),
-    (lambda: geometry.one_minus_cosine(AXIS, torch.ones(3)), "dimensions of first (2,), second (3,) do not fit togeth"),
     (lambda: from_tokens(TOKENS, LABELS, lambda x: x), "the head maps shape (2, 3, 4) to (2, 3, 4)"),
     (lambda: datasets.head_with_scores(TOKENS, LABELS, SCORES.T), "scores (3, 2), labels n = (2,)"),
     # leading dimensions that do not fit
     (lambda: Problem(KEYS.expand(5, 2, 3, 4), SCORES.expand(6, 2, 3)), "dimensions of keys (5,), scores (6,) do not f"),
-    (lambda: from_tokens(BATCH.keys, torch.ones(6, 2), HEAD), "tokens (5,), labels (6,) do not fit together"),
-    (lambda: BATCH.logits(torch.ones(6, 4)), "problem (5,), theta (6,) do not fit together"),
     (lambda: run(BATCH, BATCH.keys[:, 0, 0], descent.constant(torch.ones(6))), "step_size (6,), run (5,) do not fit t"),
     (lambda: run(rule=descent.normalised(torch.ones(6))), "step_size has shape (6,), the run ()"),
-    (lambda: separators.att_svm(BATCH, torch.zeros(6, 2).long()), "keys (5,), selected (6,) do not fit together"),
     (lambda: selection.set_att_svm(BATCH, torch.ones(2, 3).bool()), "problem has leading dimensions (5,)"),
     (lambda: joint_paths.joint_limit(JointProblem(BATCH.keys, LABELS), [0, 0], 1.0), "problem has leading dimensions"),
+    (lambda: joint.assumption_c(JointProblem(torch.ones(7, 6, 2), torch.ones(7))), "there are 6^7 selections"),
     # no real and finite numbers
     (lambda: Problem(spoiled(KEYS, math.nan, 1, 2, 0), SCORES), "keys has the entry nan at index (1, 2, 0)"),
-    (lambda: run(start=spoiled(START, math.inf, 0)), "start has the entry inf at index (0,)"),
-    (lambda: separators.att_svm(spoiled(KEYS[0], math.nan, 0, 1)), "difference rows has the entry nan at index (0, 1)"),
     (lambda: Problem("keys", SCORES), "keys is 'keys'"),
     (lambda: separators.hard_margin([[1.0], [1.0, 2.0]]), "is [[1.0], [1.0, 2.0]]"),
-    (lambda: descent.constant("fast"), "step_size is 'fast'"),
     (lambda: from_tokens(TOKENS * 1j, LABELS, HEAD), "tokens has dtype torch.complex"),
     (lambda: Problem(KEYS.half(), SCORES), "keys has dtype torch.float16"),
     (lambda: checks.common(keys=KEYS.to("meta"), scores=SCORES), "keys on meta, scores on cpu"),
     # labels
     (lambda: from_tokens(TOKENS, [1.0, 0.0], HEAD), "labels contain 0"),
-    (lambda: checks.labels([1, -1, 2]), "labels contain 2"),
     # selected tokens, and sets of them
     (lambda: separators.att_svm(PROBLEM, [0, 3]), "selected index 3 is out of range"),
     (lambda: separators.att_svm(PROBLEM, [0.0, 1.0]), "selected has type torch.float"),
-    (lambda: selection.score_gaps(SMALL, [0], None), "separator is None"),
     (lambda: selection.set_att_svm(PROBLEM, torch.ones(2, 3).long()), "optimal has type torch.int64 and shape (2, 3)"),
     (lambda: selection.set_att_svm(SMALL, [[True, True]]), "optimal names 2 of 2 tokens"),
     (lambda: selection.set_att_svm(NONE, torch.tensor([True, True, False]).expand(17, 3)), "make 131072 choices"),
-    (lambda: selection.locally_optimal_selections(NONE), "there are 3^17 selections"),
     (lambda: separators.relaxed_att_svm(PROBLEM, [0, 0], [1, 0]), "support has type torch.int64 and shape (2,)"),
     (lambda: separators.relaxed_att_svm(PROBLEM, [0, 0], [False, False]), "required margins go from 0 to 0"),
     (lambda: separators.label_svm([[1.0], [1.0]], [1.0, -1.0]), "the SVM is infeasible"),
-    (lambda: separators.hard_margin([[5e-324]]), "difference rows are at most 4.9e-324"),
+    (lambda: separators.hard_margin([[1e-200, 0.0], [1e200, 1e200]]), "rows are at most 1e+200, the least 1e-200"),
     # problems with a nonlinear head
     (lonely(head=torch.sum), "head is <built-in"),
     (lonely(tokens=TOKENS, labels=torch.ones(3), head=torch.sum), "keys (2, 3), labels n = (3,)"),
     (lambda: run(from_tokens(TOKENS, LABELS, lambda x: x.sum(-1).detach())), "the head has no gradient"),
     # losses
     (lambda: losses.by_name("hinge"), "loss 'hinge' is unknown"),
-    (lambda: losses.cubic("left"), "centre is 'left'"),
     # settings of runs
     (lambda: descent.constant(0.0), "step_size is 0"),
-    (lambda: descent.constant(math.nan), "step_size has the entry nan at index ()"),
-    (lambda: descent.normalised(0.1, norm=0.5), "norm is 0.5"),
     (lambda: descent.decaying(descent.constant(1.0), -0.5), "power is -0.5"),
-    (lambda: descent.decaying(0.1, 1.0), "rule is 0.1"),
     (lambda: run(rule=0.1), "rule is 0.1"),
     (lambda: run(iterations=0), "iterations is 0"),
     (lambda: run(record=[0, 4]), "record is [0, 4]"),
     (lambda: flow([1.0, 0.5]), "log_times is [1.0, 0.5]"),
-    (lambda: flow(accuracy=0.0), "accuracy is 0.0"),
     (lambda: descent.log_spaced(10, 3, 20), "go from 20 to 10"),
     (lambda: published.gradients(data(), losses.exponential, AXIS), "loss is 'exponential'"),
-    (lambda: published.gradients(data(), "logistic", AXIS), "loss is 'logistic'"),
-    (lambda: published.descend(data(), logistic, AXIS, 0.1, 2.5, 1e-10), "iterations is 2.5"),
     # norms and directions
     (lambda: separators.hard_margin(KEYS[0], 0.5), "norm is 0.5"),
     (lambda: geometry.mirror_map(HEAD, 1.0), "norm is 1.0"),
-    (lambda: geometry.bregman_divergence(HEAD, HEAD, math.inf), "norm is inf"),
     (lambda: geometry.one_minus_cosine(HEAD, START), "a vector is zero and has no direction"),
     (lambda: geometry.in_cone(AXIS, AXIS, -0.1), "opening is -0.1"),
-    (lambda: geometry.in_cone(AXIS, AXIS, 0.1, radius=-1.0), "radius is -1"),
-    (lambda: selection.svm_neighbours(SMALL, [0], SVM, 0.0), "tolerance is 0"),
     # regularisation paths
     (lambda: path([1.0, 1.0]), "radii is [1.0, 1.0]"),
-    (lambda: path([0.0, 1.0]), "radii is 0"),
-    (lambda: path(angles=0), "angles is 0"),
     (lambda: path(problem=PROBLEM), "the parameter has 4 entries"),
     (lambda: path(cone=(AXIS, 3.0)), "the cone's opening is 3"),
+    (lambda: path(cone=(0 * AXIS, 0.1)), "the cone's axis is zero"),
+    (lambda: path(angles=10**8), "angles is 100000000"),
     (lambda: path(cone=0.5), "cone is 0.5"),
     (lambda: path(problem=Problem(torch.zeros(1, 2, 2), [[1.0, 0.0]])), "two tokens of one input have the same key"),
     (lambda: joint_path(problem=JOINT), "tokens have c = 4 and keys d = 4, and both must be in the plane"),
     (lambda: joint_path(problem=JointProblem(PAIR.tokens, PAIR.labels, queries=[[1.0]])), "the joint path is one of p"),
     (lambda: joint_path(problem=JointProblem(torch.ones(2, 2, 2), [1.0, -1.0])), "no prompt lets a head separate the"),
-    (lambda: joint_paths.joint_limit(PAIR, [0], -0.1), "ratio is -0.1"),
     # data sets
     (lambda: datasets.figure_1("d"), "panel 'd' is unknown"),
-    (lambda: datasets.on_sphere(4, 6, 10, 1, None), "generator is None"),
-    (lambda: datasets.on_sphere(4, 6, 10, 0, GENERATOR), "trials is 0"),
-    (lambda: datasets.one_best(2, 1, 5, GENERATOR), "T is 1"),
     (lambda: datasets.accepted(lambda: 1, 3, math.inf), "tries is inf"),
-    (lambda: datasets.accepted(3, 1, 1), "draw is 3"),
-    (lambda: datasets.orthogonal_tokens(2, 3, 6, 1, GENERATOR, noise=-1.0), "noise is -1.0"),
     (lambda: datasets.orthogonal_tokens(2, 3, 5, 1, GENERATOR), "d is 5"),
-    (lambda: datasets.signal_tokens(2, 3, 2, 1, GENERATOR), "d is 2"),
     (lambda: datasets.head_with_scores(TOKENS[:, [0, 0, 1]], LABELS, SCORES), "no head has these scores, the nearest"),
     (lambda: archives.images("svhn"), "name 'svhn' is unknown"),
+    (lambda: archives.images("mnist", fetch="no"), "fetch is 'no'"),
+    (lambda: datasets.marked_sentiment(4, GENERATOR, marks=24), "marks is 24"),
+    (lambda: datasets.sparse_entries(17, 1, 16, GENERATOR), "entries is 17"),
+    (lambda: datasets.taught_choices(torch.ones(1, 15), 5, 5, GENERATOR), "teachers have 15 entries"),
     # networks
     (lambda: networks.Transformer(**NETWORK, width=9), "width is 9, heads is 2"),
-    (lambda: networks.optimiser("sgd", WEIGHTS, [-0.1]), "step_size is -0.1"),
-    (lambda: networks.ensemble([], **NETWORK), "seeds is []"),
     (lambda: networks.precision("gpu"), "device is 'gpu'"),
     (lambda: networks.patches(torch.zeros(1, 1, 8, 6), 4), "patch size is 4, images are 8 x 6"),
     (lambda: networks.patches(torch.zeros(8, 6), 2), "images has shape (8, 6)"),
     (lambda: networks.optimiser("lion", WEIGHTS, 0.1), "optimiser 'lion' is unknown"),
     (lambda: train(batch=5), "batch is 5, each member has 4 examples"),
-    (lambda: train(seeds=(0, 1)), "rows has shape (1, 4)"),
-    (lambda: train(labels=(0.0, 0.0, 0.0, 0.0)), "labels has type torch.float"),
     (lambda: train(at=[7]), "at is [7]"),
     (lambda: key_query_norm(5), "layer is 5"),
     # intervals
     (lambda: intervals.wilson([0.5, 1.0]), "hits contain 0.5"),
-    (lambda: intervals.wilson([]), "hits has shape (0,)"),
     (lambda: intervals.mean_interval([1.0]), "1 values give no interval of the mean"),
     # the ledger
     (lambda: ledger.tell("", b=1.0), "stem is ''"),
@@ -271,28 +225,20 @@ REFUSED = [
     (lambda: plane(chosen=(0, 1)), "chosen has type int64"),
     (lambda: plane(times=(0, 0)), "times is [0.0, 0.0]"),
     (lambda: figures.histogram({"a": [1.0]}, [1.0, 0.0], "x", "y"), "edges is [1.0, 0.0]"),
-    (lambda: heatmap(values="hot"), "values is 'hot'"),
     (lambda: figures.sentences([["a"]], [], ["start"]), "there are 1 sentences and 0 arrays of attention"),
     (lambda: figures.pictures(torch.ones(1, 1, 8, 8), torch.ones(1, 1, 7), ["a"]), "attention has shape (1, 1, 7)"),
-    (lambda: steepest.steepest(0.1, "frobenius", (2, 2)), "norm is 'frobenius'"),
-    (lambda: steepest.steepest(0.1, "spectral"), "norm is 'spectral', shape None"),
     (lambda: separators.att_svm(PROBLEM, norm="nuclear"), "norm is 'nuclear', shape None"),
+    (lambda: separators.att_svm(PROBLEM, norm="operator"), "norm is 'operator'"),
+    (lambda: separators.hard_margin(torch.ones(1, 64), "signs", shape=(8, 8)), "shape is (8, 8)"),
     (lambda: separators.hard_margin(torch.eye(4), "spectral", shape=(2, 3)), "shape is (2, 3), vectors have 4 entries"),
-    (lambda: steepest.steepest_direction([1.0], "nuclear", (2, 2)), "shape is (2, 2), vectors have 1 entries"),
     (lambda: steepest.steepest_direction([1.0], [(2.0, (2,))]), "blocks have 2 entries, vectors 1"),
-    (lambda: steepest.momentum(descent.constant(0.1), 1.0), "beta is 1.0"),
     (lambda: steepest.adam(0.1)(logspace.gradient(PROBLEM, logistic, START), START, 3), "a rule with memory takes ste"),
     (lambda: steepest.adam(0.1, 0.9), "betas is 0.9"),
-    (lambda: steepest.adam(0.1, epsilon=-1e-8), "epsilon is -1e-08"),
-    (lambda: steepest.muon(0.1, (2,)), "norm is 'spectral', shape (2,)"),
-    (lambda: steepest.muon(0.1, (2, 2), steps=0), "steps is 0"),
     (lambda: steepest.newton_schulz([1.0]), "matrices has shape (1,)"),
     (lambda: factored(PROBLEM), "problem has a prompt"),
     (lambda: factored(keys=torch.ones(1, 1), queries=torch.ones(1, 1)), "keys have shape (1, 1), queries (1, 1)"),
-    (lambda: figures.panels(0), "count is 0"),
     # what a tensor may be that holds no numbers
     (lambda: Problem(KEYS.to_sparse(), SCORES), "keys is a sparse tensor"),
-    (lambda: separators.att_svm(PROBLEM, torch.ones(2).long().to_sparse()), "selected is a sparse"),
     (lambda: run(iterations=HUGE), "iterations is 1000"),
     # heads and losses
     (lambda: from_tokens(TOKENS, LABELS, torch.nn.Linear), "head <class 'torch.nn"),
@@ -302,71 +248,28 @@ REFUSED = [
     (lambda: run(rule=lambda grad: grad), "rule is <function"),
     (lambda: run(rule=descent.polyak(Problem(2 * KEYS, SCORES), logistic, [0, 0])), "another problem or loss"),
     (lambda: run(iterations=10**12), "iterations is 1000000000000"),
-    (lambda: steepest.momentum(descent.constant(0.1), 0.9, "no"), "nesterov is 'no'"),
-    (lambda: steepest.adam(0.1, corrected="no"), "corrected is 'no'"),
     # readers
     (lambda: readers(rows=((0.0, 1.0), (1.0, 0.0))), "rows has type torch.float"),
     (lambda: readers(rows=((0, 2), (1, 0))), "rows contains 2"),
-    (lambda: readers(heads=0), "heads is 0"),
-    (lambda: readers(seeds=[10**23, 1]), "seed is 1000"),
     (lambda: readers(seeds=3), "seeds is 3"),
     (lambda: readers(at=[]), "at is []"),
-    (lambda: readers(until=math.nan), "until is nan"),
+    (lambda: readers(attention="off"), "attention is 'off'"),
+    (lambda: readers(batch=13), "batch is 13, each member has 2 examples"),
     # networks
-    (lambda: train(labels=(0, 1, 2, 3)), "labels contains 3"),
-    (lambda: networks.ensemble([10**23], **NETWORK), "seed is 1000"),
+    # another object than the one asked for
+    (lambda: run(loss="logistic"), "loss is 'logistic'"),
+    (lambda: run(problem="tokens"), "problem is 'tokens'"),
+    (lambda: joint.assumption_c(PROBLEM), "give a JointProblem"),
 ]
-# The same wrong object, given to every function that takes such a one
-WITHOUT_A_LOSS = [
-    lambda loss: PROBLEM.risk(loss, START),
-    lambda loss: logspace.gradient(PROBLEM, loss, START),
-    lambda loss: selection.limit_offset(SMALL, loss, SVM),
-    lambda loss: descent.polyak(PROBLEM, loss, [0, 0]),
-    lambda loss: run(loss=loss),
-    lambda loss: flow(loss=loss),
-    lambda loss: path(loss=loss),
-    lambda loss: joint.head_gradient(PAIR, loss, torch.zeros(2), torch.zeros(2)),
-    lambda loss: joint_run(loss=loss),
-]
-WITHOUT_A_PROBLEM = [
-    lambda one: problem.difference_rows(one, [0]),
-    lambda one: logspace.gradient(one, logistic, START),
-    lambda one: separators.relaxed_att_svm(one, [0], [True]),
-    lambda one: selection.optimal_tokens(one),
-    lambda one: selection.limit_offset(one, logistic, SVM),
-    lambda one: factored(one),
-    lambda one: descent.polyak(one, logistic, [0]),
-    lambda one: run(problem=one),
-    lambda one: flow(problem=one),
-    lambda one: path(problem=one),
-]
-WITHOUT_A_JOINT_PROBLEM = [
-    lambda problem: joint.assumption_c(problem),
-    lambda problem: joint.head_gradient(problem, logistic, HEAD, START),
-    lambda problem: joint_run(joint_problem=problem),
-    lambda problem: joint_path(problem=problem),
-]
-WRONG = [(act, "logistic", "loss is 'logistic'") for act in WITHOUT_A_LOSS]
-WRONG += [(act, "tokens", "problem is 'tokens'") for act in WITHOUT_A_PROBLEM]
-WRONG += [(act, PROBLEM, "give a JointProblem") for act in WITHOUT_A_JOINT_PROBLEM]
-
-
-def refuses(act, named):
-    with pytest.raises((ValueError, TypeError)) as refusal:
-        act()
-    assert named in str(refusal.value)
-    assert ": " in str(refusal.value)
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize")
 @pytest.mark.parametrize(("act", "named"), REFUSED, ids=[named for _, named in REFUSED])
 def test_bad_input_is_refused_by_its_name_or_value_and_with_a_remedy(act, named):
-    refuses(act, named)
-
-
-@pytest.mark.parametrize(("act", "wrong", "named"), WRONG)
-def test_a_wrong_object_is_refused_at_every_door(act, wrong, named):
-    refuses(lambda: act(wrong), named)
+    with pytest.raises((ValueError, TypeError)) as refusal:
+        act()
+    assert named in str(refusal.value)
+    assert ": " in str(refusal.value)
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.uint64])

@@ -62,15 +62,6 @@ def test_one_failing_input_is_enough():
     assert not selection.locally_optimal(problem, selected, att_svm(problem, selected))
 
 
-def test_many_selections_of_one_problem():
-    problem, tokens = from_tokens(*figure_1("b")), torch.tensor([[0], [1], [2]])
-    separator = att_svm(problem, tokens)
-    assert selection.locally_optimal(problem, tokens, separator).tolist() == [True, True, False]
-    for k, selected in enumerate(tokens):
-        alone = selection.svm_neighbours(problem, selected, att_svm(problem, selected))
-        assert torch.equal(selection.svm_neighbours(problem, tokens, separator)[k], alone)
-
-
 def test_token_margins():
     problem = Problem([[[1.0, 0.0], [0.0, 2.0], [0.5, 0.5]]], [[1.0, 0.0, 0.0]])
     margins = selection.token_margins(problem, torch.tensor([1]), torch.tensor([2.0, 3.0]))

@@ -10,18 +10,16 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from problems import random_problem, seeded, seeds
+from problems import random_problem, seeded, seeds, verify
 from scipy.optimize import linprog
 
-from lib import separators, steepest, svm
+from lib import separators, svm
 from lib.datasets import figure_1, figure_3
-from lib.geometry import norm
+from lib.geometry import norm, unit
 from lib.problem import Problem, difference_rows, from_tokens
 from lib.selection import locally_optimal_selections, set_att_svm
 from lib.separators import InfeasibleError, att_svm, hard_margin, hard_margin_cvxpy, label_svm, relaxed_att_svm
 from lib.svm import lp
-
-EPSILON = torch.finfo(torch.float64).eps
 
 
 def gap_by_hand(rows, theta, duals, order=2.0):
@@ -29,36 +27,6 @@ def gap_by_hand(rows, theta, duals, order=2.0):
     rows, theta, duals = rows.numpy(), theta.numpy(), duals.numpy()
     dual = math.inf if order == 1 else 1.0 if order == math.inf else order / (order - 1)
     return 1 - duals.sum() / np.linalg.norm(duals @ rows, dual) / np.linalg.norm(theta, order)
-
-
-def verify(rows, separator, gap=1e-9, order=2.0):
-    """Check everything that a solution or a certificate promises, without any other solver."""
-    infeasible = separator.certificate
-    if not separator.feasible:
-        assert (infeasible >= 0).all()
-        assert infeasible.sum() == pytest.approx(1)
-        assert (infeasible @ rows).abs().max() <= 1e-8 * rows.abs().max()
-        assert (separator.theta == 0).all()
-        assert separator.gap.isnan()
-        return
-    # a margin is a sum of terms of this size, so it cannot be known better
-    rounding = 100 * EPSILON * (rows.abs() @ separator.theta.abs()).max().item()
-    assert (infeasible == 0).all()
-    assert -rounding <= separator.gap <= gap + rounding
-    expected = gap_by_hand(rows, separator.theta, separator.duals, order)
-    assert separator.gap.item() == pytest.approx(expected, rel=0, abs=1e-14 + rounding)
-    torch.testing.assert_close(separator.margins, rows @ separator.theta)
-    assert separator.margins.min() == pytest.approx(1, abs=1e-12)
-    assert (separator.duals >= 0).all()
-    slack = separator.duals * (separator.margins - 1)
-    assert slack.abs().max() <= (gap**0.5 if order != 2 else 1e-9 + rounding) * separator.duals.sum()
-    if order == 2:
-        torch.testing.assert_close(
-            rows.T @ separator.duals,
-            separator.theta,
-            rtol=1e-8 + rounding,
-            atol=(1e-8 + rounding) * norm(separator.theta),
-        )
 
 
 # --- closed forms
@@ -100,16 +68,6 @@ def test_what_has_no_solution_is_an_error_or_a_mark():
     torch.testing.assert_close(marked.certificate, torch.tensor([[0.5, 0.5], [0.0, 0.0]]))
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_figure_1c_against_cvxpy(seed):
-    problem = from_tokens(*figure_1("c", seeded(seed)))
-    rows = difference_rows(problem, [0, 0, 0])
-    ours, theirs = att_svm(problem, [0, 0, 0]), hard_margin_cvxpy(rows)
-    verify(rows, ours)
-    torch.testing.assert_close(ours.theta, theirs.theta, rtol=0, atol=1e-5)
-    torch.testing.assert_close(ours.duals, theirs.duals, rtol=0, atol=1e-4)
-
-
 @pytest.mark.parametrize("lengths", [[2.0], [1.0, 3.0], [0.5, 1.0, 2.0, 1e3]])
 def test_orthogonal_rows(lengths):
     lengths = torch.tensor(lengths)
@@ -118,14 +76,6 @@ def test_orthogonal_rows(lengths):
     separator = att_svm(rows)
     torch.testing.assert_close(separator.theta, (rows / lengths[:, None] ** 2).sum(0), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(separator.duals, 1 / lengths**2, rtol=1e-9, atol=1e-15)
-
-
-@pytest.mark.parametrize("order", [1.0, 1.5, 3.0, math.inf])
-def test_one_row_in_other_norms(order):
-    row = torch.tensor([[3.0, -4.0]])
-    dual = math.inf if order == 1 else 1.0 if order == math.inf else order / (order - 1)
-    separator = att_svm(row, norm=order)
-    assert norm(separator.theta, order) == pytest.approx(1 / norm(row[0], dual).item(), rel=1e-6)  # Hölder
 
 
 # --- the Euclidean norm against cvxpy
@@ -144,27 +94,9 @@ def duplicated_rows(generator):
     return torch.cat([rows, rows[: 1 + len(rows) // 2], rows[:1]])
 
 
-def scaled_rows(generator):
-    rows = gaussian(generator)
-    return rows * 10 ** (4 * torch.rand(len(rows), 1, generator=generator) - 2)
-
-
-def thin_cone(generator):
-    m, d = _sizes(generator, 14, 5)
-    rows = torch.randn(m, d + 1, generator=generator)
-    rows[:, 0] = 0.01
-    return rows
-
-
 def small_integers(generator):
     """Many ties: rows that repeat, oppose each other or vanish, more active ones than dimensions."""
     return torch.randint(-1, 3, _sizes(generator, 8, 5), generator=generator).double()
-
-
-def zero_row(generator):
-    rows = gaussian(generator)
-    rows[0] = 0
-    return rows
 
 
 def _sizes(generator, m, d):
@@ -175,10 +107,7 @@ KINDS = [
     (gaussian, {True, False}),
     (more_columns_than_rows, {True}),
     (duplicated_rows, {True, False}),
-    (scaled_rows, {True, False}),
-    (thin_cone, {True}),
     (small_integers, {True, False}),
-    (zero_row, {False}),
 ]
 
 
@@ -189,7 +118,7 @@ def test_agrees_with_cvxpy_in_the_euclidean_norm(kind, outcomes):
         rows = kind(seeded(seed))
         ours = hard_margin(rows)
         seen.add(ours.feasible.item())
-        verify(rows, ours)
+        verify(rows, torch.ones(len(rows)), ours)
         if not ours.feasible:
             with pytest.raises(InfeasibleError) as refusal:
                 hard_margin_cvxpy(rows)
@@ -202,29 +131,11 @@ def test_agrees_with_cvxpy_in_the_euclidean_norm(kind, outcomes):
 
 
 @pytest.mark.parametrize("length", [1e2, 1e6, 1e8])
-@pytest.mark.parametrize("seed", range(5))
-def test_long_solutions(length, seed):
-    generator = seeded(seed)
-    axis = torch.nn.functional.normalize(torch.randn(5, generator=generator), dim=0)
-    across = torch.randn(14, 5, generator=generator)
-    rows = torch.nn.functional.normalize(across - (across @ axis)[:, None] * axis, dim=-1) + axis / length
-    separator = att_svm(rows)
-    assert norm(separator.theta) == pytest.approx(length, rel=1e-6)
-    verify(rows, separator)
-
-
-@pytest.mark.parametrize("length", [1e2, 1e6, 1e8])
 def test_long_solution_by_hand(length):
     rows = torch.tensor([[1.0, 1 / length], [-1.0, 1 / length], [2.0, 4 / length]])
     separator = att_svm(rows)
     torch.testing.assert_close(separator.theta, torch.tensor([0.0, length]), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(separator.duals, torch.tensor([length**2 / 2, length**2 / 2, 0.0]), rtol=1e-12, atol=0)
-
-
-@pytest.mark.parametrize("factor", [1e-12, 1e-3, 1e12])
-def test_scaling_the_rows_scales_the_solution(factor):
-    rows = more_columns_than_rows(seeded(3))
-    torch.testing.assert_close(att_svm(factor * rows).theta, att_svm(rows).theta / factor, rtol=1e-9, atol=0)
 
 
 def test_nearly_opposed_rows_are_infeasible_only_where_rounding_makes_them_so():
@@ -234,34 +145,6 @@ def test_nearly_opposed_rows_are_infeasible_only_where_rounding_makes_them_so():
     assert hard_margin(rows(1e8)).feasible
     assert hard_margin(rows(3e11), largest_gap=1.0).feasible
     assert not hard_margin(rows(1e14)).feasible
-
-
-# --- other norms
-
-
-def shortest_on_a_grid(rows, order):
-    angles = torch.linspace(0, 2 * math.pi, 100_001)
-    directions = torch.stack([angles.cos(), angles.sin()], dim=-1)
-    smallest = (directions @ rows.T).amin(-1)
-    ahead = smallest > 0
-    return (norm(directions[ahead], order) / smallest[ahead]).min()
-
-
-@pytest.mark.parametrize("order", [1.0, 1.5, 2.0, 3.0, math.inf])
-@pytest.mark.parametrize("seed", range(4))
-def test_any_norm_against_all_directions_of_the_plane(order, seed):
-    rows = torch.randn(5, 2, generator=seeded(seed)) + torch.tensor([2.0, 1.0])
-    separator = att_svm(rows, norm=order)
-    verify(rows, separator, gap=1e-6, order=order)
-    assert norm(separator.theta, order) == pytest.approx(shortest_on_a_grid(rows, order).item(), rel=1e-3)
-    assert norm(separator.theta, order) <= shortest_on_a_grid(rows, order) * (1 + 1e-6)
-
-
-@pytest.mark.parametrize("order", [1.0, 1.5, 3.0, math.inf])
-@pytest.mark.parametrize("seed", range(3))
-def test_any_norm_by_its_gap(order, seed):
-    rows = torch.randn(6, 8, generator=seeded(seed))
-    verify(rows, att_svm(rows, norm=order), gap=1e-6, order=order)
 
 
 # --- certificates of wrong answers
@@ -301,10 +184,10 @@ def test_a_wrong_direction_is_no_answer(monkeypatch):
 # --- all locally optimal selections
 
 
-def locally_optimal_on_a_grid(problem):
+def locally_optimal_on_a_grid(problem, order):
     """Definition 2 by brute force in the plane: no SVM, every direction tried."""
     angles = torch.linspace(0, 2 * math.pi, 200_001)[:-1]
-    logits = problem.logits(torch.stack([angles.cos(), angles.sin()], dim=-1))
+    logits = problem.logits(unit(torch.stack([angles.cos(), angles.sin()], dim=-1), order))
     behind = logits.amax(-1, keepdim=True) - logits
     choices = logits.argmax(-1)
     smallest = behind.scatter(-1, choices[..., None], math.inf).flatten(-2).amin(-1)
@@ -319,36 +202,19 @@ def locally_optimal_on_a_grid(problem):
     return found
 
 
+@pytest.mark.parametrize("order", [1.5, 2.0, 3.0])
 @pytest.mark.parametrize(("n", "T"), [(1, 4), (2, 3), (3, 3)])
 @pytest.mark.parametrize("seed", range(2))
-def test_locally_optimal_selections_against_all_directions_of_the_plane(n, T, seed):
+def test_locally_optimal_selections_against_all_directions_of_the_plane(n, T, seed, order):
     generator = seeded(seed)
     problem = Problem(torch.randn(n, T, 2, generator=generator), torch.randn(n, T, generator=generator))
-    selected, separator = locally_optimal_selections(problem)
-    assert selected.tolist() == locally_optimal_on_a_grid(problem)
-    assert separator.feasible.all()
-    assert torch.equal(separator.theta, att_svm(problem, selected).theta) if len(selected) else True
-
-
-def test_locally_optimal_selections_of_figure_1():
-    assert locally_optimal_selections(from_tokens(*figure_1("a")))[0].tolist() == [[0]]
-    assert locally_optimal_selections(from_tokens(*figure_1("b")))[0].tolist() == [[0], [1]]
+    selected, separator = locally_optimal_selections(problem, order)
+    assert selected.tolist() == locally_optimal_on_a_grid(problem, order)
+    for choice, theta in zip(selected, separator.theta, strict=True):
+        torch.testing.assert_close(theta, att_svm(problem, choice, order).theta, rtol=1e-9, atol=1e-9)
 
 
 # --- batches, queries, refusals
-
-
-@pytest.mark.parametrize("order", [2.0, 3.0])
-def test_a_batch_is_each_one_alone(order):
-    rows = torch.randn(2, 4, 6, 3, generator=seeded(0))
-    together = hard_margin(rows, order)
-    assert len(together.feasible.unique()) == 2
-    for index in np.ndindex(2, 4):
-        alone = hard_margin(rows[index], order)
-        for part in ("theta", "duals", "margins", "gap", "feasible", "certificate"):
-            torch.testing.assert_close(
-                getattr(together, part)[index], getattr(alone, part), rtol=0, atol=1e-12, equal_nan=True
-            )
 
 
 def test_difference_rows_come_input_by_input():
@@ -372,21 +238,6 @@ def test_queries_are_the_svm_over_outer_products(seed):
     separator = att_svm(problem, selected)
     torch.testing.assert_close(separator.margins, rows @ separator.theta)
     torch.testing.assert_close(separator.theta, hard_margin_cvxpy(rows).theta, rtol=0, atol=1e-5)
-
-
-def test_many_selections_of_one_problem():
-    problem = random_problem(1, n=2, T=3, d=6)
-    selections = torch.cartesian_prod(torch.arange(3), torch.arange(3))
-    together = att_svm(problem, selections)
-    for k, selected in enumerate(selections):
-        torch.testing.assert_close(together.theta[k], att_svm(problem, selected).theta)
-
-
-def test_infeasible_problem_is_refused_with_its_certificate():
-    rows = torch.tensor([[1.0, 0.0], [-2.0, 0.0], [0.0, 1.0]])
-    with pytest.raises(InfeasibleError, match=r"the SVM is infeasible.*certificate.*select other tokens") as refusal:
-        att_svm(rows)
-    torch.testing.assert_close(refusal.value.certificate, torch.tensor([2 / 3, 1 / 3, 0.0]))
 
 
 def test_infeasible_member_of_a_batch_is_named():
@@ -415,26 +266,15 @@ def test_required_margins_against_cvxpy():
         rows, required = with_required_margins(seed)
         ours = hard_margin(rows, required=required)
         outcomes.add(ours.feasible.item())
+        verify(rows, required, ours)
         if not ours.feasible:
             with pytest.raises(InfeasibleError) as refusal:
                 hard_margin_cvxpy(rows, required=required)
             assert refusal.value.certificate @ required == pytest.approx(1)
-            assert (ours.certificate >= 0).all()
-            assert (ours.certificate @ rows).abs().max() <= 1e-8 * rows.abs().max()
-            assert ours.certificate @ required == pytest.approx(1, abs=1e-12)
-            assert (ours.theta == 0).all()
-            assert ours.gap.isnan()
             continue
         theirs, length = hard_margin_cvxpy(rows, required=required), norm(ours.theta).item()
         torch.testing.assert_close(ours.theta, theirs.theta, rtol=0, atol=1e-4 * length)
         assert length <= norm(theirs.theta) * (1 + 1e-12)
-        torch.testing.assert_close(ours.margins, rows @ ours.theta)
-        assert (ours.margins >= required - 1e-9).all()
-        assert (ours.duals >= 0).all()
-        assert (ours.duals * (ours.margins - required)).abs().max() <= 1e-9 * ours.duals.sum() * length
-        torch.testing.assert_close(rows.T @ ours.duals, ours.theta, rtol=0, atol=1e-8 * length)
-        assert abs(ours.gap) <= 1e-9
-        assert (ours.certificate == 0).all()
     assert outcomes == {True, False}
 
 
@@ -467,27 +307,6 @@ def test_a_margin_of_zero_only_where_it_matters():
 def test_a_margin_of_zero_may_be_missed_by_rounding(sign):
     separator = hard_margin([[1.0, sign], [-2.0, 0.0]], required=[1.0, 0.0])
     torch.testing.assert_close(separator.theta, torch.tensor([0.0, sign]), rtol=0, atol=1e-12)
-
-
-def test_margins_of_zero_on_rows_of_integers():
-    outcomes = set()
-    for seed in range(200):
-        generator = seeded(seed)
-        rows = small_integers(generator)
-        required = torch.randint(0, 2, (len(rows),), generator=generator).double()
-        required[0] = 1.0
-        separator = hard_margin(rows, required=required)
-        outcomes.add(separator.feasible.item())
-        assert (separator.margins >= required - 1e-12 * norm(separator.theta)).all() or not separator.feasible
-        assert separator.gap.abs() <= 1e-9 or not separator.feasible
-        assert (separator.certificate @ rows).abs().max() <= 1e-8
-    assert outcomes == {True, False}
-
-
-def test_cvxpy_knows_margins_of_zero_only_to_its_accuracy():
-    rows, required = with_required_margins(41)
-    theirs = hard_margin_cvxpy(rows, required=required)
-    torch.testing.assert_close(theirs.theta, hard_margin(rows, required=required).theta, rtol=0, atol=1e-4)
 
 
 def test_a_batch_of_required_margins_is_each_one_alone():
@@ -555,15 +374,16 @@ def test_label_svm_of_figure_3_by_hand(panel, margins):
     torch.testing.assert_close(separator.margins, torch.tensor(margins))
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_label_svm_against_cvxpy(seed):
+@pytest.mark.parametrize("order", [1.5, 2.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_label_svm_against_cvxpy(seed, order):
     generator = seeded(seed)
     features = torch.randn(2, 5, 6, generator=generator)
     labels = 2.0 * torch.randint(0, 2, (2, 5), generator=generator) - 1
-    ours = label_svm(features, labels)
+    ours = label_svm(features, labels, order)
     for k in range(2):
         signed = torch.stack([label * feature for label, feature in zip(labels[k], features[k], strict=True)])
-        torch.testing.assert_close(ours.theta[k], hard_margin_cvxpy(signed).theta, rtol=0, atol=1e-4)
+        torch.testing.assert_close(ours.theta[k], hard_margin_cvxpy(signed, order).theta, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("order", [1.0, 1.5, 2.0, math.inf])
@@ -586,13 +406,6 @@ def test_a_power_of_two_changes_no_digit(scale):
     assert torch.equal(there.theta * scale, here.theta)
     assert torch.equal(there.duals * scale**2, here.duals)
     assert torch.equal(there.gap, here.gap)
-
-
-@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.uint64])
-def test_selected_may_be_whole_numbers_of_any_type(dtype):
-    problem = random_problem(3, n=2, T=3, d=8)
-    selected = torch.tensor([2, 0], dtype=dtype)
-    assert torch.equal(att_svm(problem, selected).theta, att_svm(problem, [2, 0]).theta)
 
 
 # --- rows of very different size
@@ -664,11 +477,6 @@ def test_one_token_may_be_of_any_size(token, scale, order):
     assert separator.gap < 1e-6
 
 
-def test_rows_whose_sizes_no_float_can_join_are_refused():
-    with pytest.raises(ValueError, match=r"rows are at most 1.*e\+200, the least 1.*e-200: rescale them"):
-        hard_margin([[1e-200, 0.0], [1e200, 1e200]])
-
-
 def test_labels_that_cannot_be_separated_are_refused_with_the_certificate():
     with pytest.raises(InfeasibleError, match=r"no head has every label right.*use other features") as refusal:
         label_svm([[1.0, 2.0], [2.0, 4.0]], [1.0, -1.0])
@@ -681,14 +489,6 @@ def test_two_optimal_tokens_give_two_solutions():
     assert selected.tolist() == [[0], [1]]
     torch.testing.assert_close(separator.theta, torch.eye(2), rtol=0, atol=1e-12)
     assert problem.logits(separator.theta.mean(0)).max() == pytest.approx(0.5)  # the set is not convex
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_sets_of_one_token_are_the_att_svm(seed):
-    problem = Problem(torch.randn(3, 3, 7, generator=seeded(seed)), torch.zeros(3, 3))
-    selected, separator = set_att_svm(problem, torch.tensor([0, 2, 1])[:, None] == torch.arange(3))
-    assert selected.tolist() == [[0, 2, 1]]
-    torch.testing.assert_close(separator.theta[0], att_svm(problem, [0, 2, 1]).theta, rtol=1e-12, atol=1e-12)
 
 
 def smallest_lead(problem, optimal, directions):
@@ -821,16 +621,6 @@ def test_att_svm_takes_the_shape_from_the_queries_and_marks_what_has_no_solution
     assert marked.feasible.tolist() == [True, False]
 
 
-def test_matrix_norms_refuse_what_is_no_matrix():
-    problem = Problem([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]])
-    with pytest.raises(ValueError, match="a prompt is no matrix"):
-        att_svm(problem, norm="spectral")
-    with pytest.raises(ValueError, match="norm is 'operator': an l_p norm"):
-        att_svm(problem, norm="operator")
-    with pytest.raises(ValueError, match=r"shape is \(2, 2\), vectors have 3 entries"):
-        hard_margin([[1.0, 0.0, 0.0]], "nuclear", shape=(2, 2))
-
-
 # --- the norm of sign matrices
 
 
@@ -861,10 +651,3 @@ def test_the_norm_of_signs_is_dual_to_the_largest_form_of_signs():
     assert norm(3 * one, "signs", (3, 2)).item() == pytest.approx(3)  # a sign matrix itself
     assert norm(torch.eye(2).flatten().double(), "signs", (2, 2)).item() == pytest.approx(1)
     assert norm(torch.eye(2).flatten().double(), "inf-1", (2, 2)).item() == pytest.approx(2)
-
-
-def test_too_many_signs_are_refused():
-    with pytest.raises(ValueError, match=r"shape is \(8, 8\): sign matrices are listed up to d \+ e = 14 only"):
-        hard_margin(torch.ones(1, 64).double(), "signs", shape=(8, 8))
-    with pytest.raises(ValueError, match="norm is 'signs': an l_p norm"):
-        steepest.steepest(1.0, "signs", (2, 2))

@@ -15,9 +15,6 @@ import torch
 from entries import data_sets, entries, flat
 
 import lib
-from lib.descent import polyak, run
-from lib.losses import correlation
-from lib.problem import Problem
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "lib").glob("*.py") if path.stem != "__init__")
@@ -68,21 +65,6 @@ def test_no_module_brings_what_only_a_call_may_use():
     )
     assert {"lib.separators", "lib.descent", "lib.flow", "lib.joint"} <= set(loaded.split())
     assert (slow | {"matplotlib", "seaborn"}).isdisjoint(loaded.split())  # figures alone draw, and seaborn brings more
-
-
-def test_a_model_in_float32_keeps_working_beside_the_library():
-    alone(
-        """
-import torch
-model = torch.nn.TransformerEncoderLayer(8, 2, batch_first=True)
-from lib.problem import from_tokens
-from lib.separators import att_svm
-tokens = model(torch.randn(2, 3, 8))
-problem = from_tokens(tokens, [1, -1], torch.randn(8, requires_grad=True))
-assert att_svm(problem, [0, 1]).theta.dtype == torch.float32
-assert model(torch.randn(2, 3, 8)).sum().backward() is None
-"""
-    )
 
 
 @pytest.mark.parametrize(("asked", "threads"), [("2", 2), ("", 1), ("many", 1), ("0", 1), ("-3", 1)])
@@ -152,15 +134,6 @@ def test_float32_gives_float32_near_the_results_of_float64():
 def test_arrays_that_require_grad_are_detached(dtype):
     plain, tracked = flat(entries(dtype)), flat(entries(dtype, grad=True))
     assert not near(tracked, plain, 0.0)
-
-
-def test_where_float32_ends_the_refusal_says_what_goes_further():
-    keys, start = torch.tensor([[[1.0], [0.0]]], dtype=torch.float64), torch.tensor([-100.0], dtype=torch.float64)
-    problem = Problem(keys, [[1.0, 0.0]])
-    single = problem.to(torch.float32)
-    assert run(problem, correlation, start, polyak(problem, correlation, [0]), 1).theta[1] > 1e40
-    with pytest.raises(FloatingPointError, match="no longer finite at iteration 1: take a smaller step, or float64"):
-        run(single, correlation, start.float(), polyak(single, correlation, [0]), 1)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
