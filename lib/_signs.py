@@ -1,51 +1,72 @@
 """Sum the sign matrices s t^T, s and t of entries 1 and -1: the norm whose unit ball is their hull, and its dual.
 
-Both by enumeration: of all s for the dual norm, of all pairs in a linear program for the norm.
+Both list the vectors s of the shorter side. The sign matrices of one s add up to s c^T, with the largest entry of c as
+their total weight, so the norm is a linear program over one c for each s.
 """
 
 from itertools import product
 
 import numpy as np
 
-LARGEST = 14  # d + e of a matrix whose 2^(d + e - 1) sign matrices are listed
+LARGEST = 2**13  # entries of all c
 OPTIONS = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}  # of HiGHS: 1e-7 is too coarse
 
 
-def sign_matrices(shape):
-    """List all s t^T of this shape (d, e) but for their sign, as rows, shape (2^(d + e - 2), d e)."""
-    if sum(shape) > LARGEST:
-        raise ValueError(f"shape is {tuple(shape)}: sign matrices are listed up to d + e = {LARGEST} only")
-    left, right = (np.array(list(product([1.0, -1.0], repeat=size))) for size in shape)
-    left, right = left[: len(left) // 2], right[: len(right) // 2]  # the first entry is 1
-    return (left[:, None, :, None] * right[:, None, :]).reshape(-1, shape[0] * shape[1])
+def sign_vectors(shape):
+    """List the vectors of signs of the rows of such matrices (d, e) but for their sign, shape (2^(d - 1), d)."""
+    d, e = shape
+    if d > LARGEST or 2 ** (d - 1) * e > LARGEST:
+        raise ValueError(
+            f"the matrix has sides of {d} and {e}: norms of sign matrices are computed only where 2^(d - 1) e, d the"
+            f" shorter side, is at most {LARGEST}; take a smaller matrix"
+        )
+    return np.array(list(product([1.0, -1.0], repeat=d)))[: 2 ** (d - 1)]  # the first entry is 1
+
+
+def _upright(vectors, shape):
+    """Return the matrices of these vectors (batch, d e), shape (batch, d, e) with the shorter side first."""
+    matrices = vectors.reshape(-1, *shape)
+    return matrices if shape[0] <= shape[1] else matrices.swapaxes(1, 2)
 
 
 def dual_norm(vectors, shape):
     """Return the largest <G, s t^T>, the norm of G from l_inf to l_1, for vectors of shape (batch, d e)."""
-    return np.abs(vectors @ sign_matrices(shape).T).max(-1)
+    matrices = _upright(vectors, shape)
+    return np.abs(sign_vectors(matrices.shape[1:]) @ matrices).sum(-1).max(-1)
 
 
 def norm(vector, shape):
     """Return the least total weight of sign matrices whose sum is the matrix of this vector (d e,)."""
     size = np.abs(vector).max()
-    return size and size * np.abs(_least_weights(sign_matrices(shape), (vector / size), equal=True)[0]).sum()
+    return size and size * _least_weights(np.eye(len(vector)), vector / size, shape, equal=True)[0]
 
 
 def shortest(rows, required, shape):
     """Return theta and duals of ``min norm(theta)`` s.t. rows theta >= required, for one set of rows (m, d e)."""
-    pairs = sign_matrices(shape)
-    weights, duals = _least_weights(pairs @ rows.T, required)
-    return weights @ pairs, duals
+    return _least_weights(rows, required, shape)[1:]
 
 
-def _least_weights(margins, required, equal=False):
-    """Return the weights of least sum of sizes for which weights @ margins is required, or more, and multipliers."""
+def _least_weights(rows, required, shape, equal=False):
+    """Return the norm of the shortest theta whose margins are as required, or larger, theta, and the multipliers."""
+    from scipy import sparse
     from scipy.optimize import linprog  # slow to import
 
-    both = np.concatenate([margins, -margins])
-    sides = {"A_eq": both.T, "b_eq": required} if equal else {"A_ub": -both.T, "b_ub": -required}
-    solution = linprog(np.ones(len(both)), **sides, method="highs-ds", options=OPTIONS)
+    matrices = _upright(rows, shape)
+    signs, width = sign_vectors(matrices.shape[1:]), matrices.shape[2]
+    count = len(signs)
+    # the variables are y = c + w and w, a bound on |c| for each s: 0 <= y <= 2 w
+    bounds = sparse.kron(sparse.eye(count), np.ones((width, 1)))
+    within = sparse.hstack([sparse.eye(count * width), -2 * bounds])
+    entries = (signs @ matrices).reshape(len(rows), -1)
+    margins = np.hstack([entries, -entries @ bounds])
+    cost, none = np.append(np.zeros(count * width), np.ones(count)), np.zeros(count * width)
+    sides = {"A_ub": within, "b_ub": none, "A_eq": margins, "b_eq": required}
+    if not equal:
+        sides = {"A_ub": sparse.vstack([within, -margins]), "b_ub": np.append(none, -required)}
+    solution = linprog(cost, **sides, method="highs-ds", options=OPTIONS)
     if solution.status != 0:
         raise RuntimeError(f"HiGHS ended with status {solution.status} ({solution.message}): rescale the rows")
-    first, second = np.split(solution.x, 2)
-    return first - second, -(solution.eqlin if equal else solution.ineqlin).marginals
+    y, w = np.split(solution.x, [count * width])
+    theta = signs.T @ (y.reshape(count, width) - w[:, None])
+    theta = theta.ravel() if shape[0] <= shape[1] else theta.T.ravel()
+    return w.sum(), theta, -(solution.eqlin.marginals if equal else solution.ineqlin.marginals[len(none) :])

@@ -21,7 +21,8 @@ def norm(vectors, norm=2.0, shape=None):
 
     ``norm`` is p, between 1 and infinity; or, of the matrix of this ``shape`` (d, e) whose rows stand there one behind
     the other, "spectral", "nuclear", "inf-1", which is the largest s^T W t over s and t of entries 1 and -1, or its
-    dual "signs": the least sum of ``|c_j|`` with W = sum_j c_j s_j t_j^T. The last two take d + e <= 14.
+    dual "signs": the least sum of ``|c_j|`` with W = sum_j c_j s_j t_j^T. The last two take sides d <= e with
+    2^(d - 1) e <= 8192.
     """
     vectors = checks.floating("vectors", vectors)
     known = (*checks.MATRIX_NORMS, *checks.SIGN_NORMS)

@@ -234,7 +234,7 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     norm : float, "spectral", "nuclear" or "signs"
         1 <= p <= inf. At p = 1 and p = inf the solution need not be unique: it is a vertex of the set of solutions.
         Spectral and nuclear ones, which need not be unique either, are solved by Clarabel: a second for 16 x 16.
-        The norm "signs" (:func:`lib.geometry.norm`) is a linear program, for d + e <= 14.
+        The norm "signs" (:func:`lib.geometry.norm`) is a linear program, for up to 10 x 10.
     required : array_like, shape (..., m), optional
         Margin that each row must have, none below 0 and one above; all of them 1 when left out.
     shape : (int, int), optional

@@ -229,7 +229,10 @@ REFUSED = [
     (lambda: figures.pictures(torch.ones(1, 1, 8, 8), torch.ones(1, 1, 7), ["a"]), "attention has shape (1, 1, 7)"),
     (lambda: separators.att_svm(PROBLEM, norm="nuclear"), "norm is 'nuclear', shape None"),
     (lambda: separators.att_svm(PROBLEM, norm="operator"), "norm is 'operator'"),
-    (lambda: separators.hard_margin(torch.ones(1, 64), "signs", shape=(8, 8)), "shape is (8, 8)"),
+    (
+        lambda: separators.hard_margin(torch.ones(1, 132).double(), "signs", shape=(12, 11)),
+        "the matrix has sides of 11 and 12",
+    ),
     (lambda: separators.hard_margin(torch.eye(4), "spectral", shape=(2, 3)), "shape is (2, 3), vectors have 4 entries"),
     (lambda: steepest.steepest_direction([1.0], [(2.0, (2,))]), "blocks have 2 entries, vectors 1"),
     (lambda: steepest.adam(0.1)(logspace.gradient(PROBLEM, logistic, START), START, 3), "a rule with memory takes ste"),

@@ -624,7 +624,7 @@ def test_att_svm_takes_the_shape_from_the_queries_and_marks_what_has_no_solution
 # --- the norm of sign matrices
 
 
-@pytest.mark.parametrize("shape", [(3, 4), (4, 2)])
+@pytest.mark.parametrize("shape", [(3, 4), (4, 2), (7, 8)])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_norm_of_signs_by_its_gap_and_another_statement(shape, seed):
     size = math.prod(shape)
