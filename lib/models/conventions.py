@@ -58,6 +58,7 @@ def changed_by(settings, length=0):
     left = list(settings.items())
     for _, value in left:
         left += value.items() if isinstance(value, dict) else ()
+    left = [(name, value) for name, value in left if isinstance(name, str)]
     told = dict(left)
     # With ALiBi, or positions that are added to the tokens, the settings of rotary ones are idle.
     idle = told.get("position_embedding_type") == "absolute" or bool(told.get("alibi"))
