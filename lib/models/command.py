@@ -222,7 +222,7 @@ def _run(model, inputs, options):
     """What the model returns; ValueError with its own words where the data do not fit it."""
     try:
         return model(**inputs, output_attentions=True)
-    except (TypeError, RuntimeError, IndexError, AttributeError) as error:
+    except (TypeError, RuntimeError, LookupError, AttributeError, ValueError) as error:
         takes = [name for name in inspect.signature(model.forward).parameters if name.endswith(("ids", "mask", "s"))]
         raise ValueError(
             f"{options.model} does not run on {', '.join(inputs)} of {options.data} ({str(error)[:200]}): it takes"
@@ -288,10 +288,10 @@ def _inputs(options, model, transformers):
         images = [Image.open(file).convert("RGB") for file in files[: options.inputs]]
         return dict(processor(images, return_tensors="pt")), None, f"Images of {data.name}/."
     lines = [line for line in data.read_text("utf-8").splitlines() if line.strip()]
-    tokenizer = transformers.AutoTokenizer.from_pretrained(options.model, trust_remote_code=False)
-    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
-    if len(tokenizer) < 3:
+    tokenizer = _tokenizer(options, transformers)
+    if tokenizer is None:
         raise ValueError(f"{options.model} has no tokenizer: save it there, or give DATA as npz with input_ids")
+    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     given = tokenizer(
         lines[: options.inputs], padding=True, truncation=True, max_length=options.tokens, return_tensors="pt"
     )
@@ -301,11 +301,19 @@ def _inputs(options, model, transformers):
 
 def _texts(options, transformers, ids):
     """Tokens by the model's tokenizer where it is there, else their numbers."""
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(options.model, trust_remote_code=False)
-        return [tokenizer.convert_ids_to_tokens(row) for row in ids]
-    except (OSError, ValueError, KeyError):
+    tokenizer = _tokenizer(options, transformers)
+    if tokenizer is None:
         return [[f"#{one}" for one in row] for row in ids.tolist()]
+    return [tokenizer.convert_ids_to_tokens(row) for row in ids]
+
+
+def _tokenizer(options, transformers):
+    """The model's tokenizer; None where it has none, for which transformers may make one of special tokens alone."""
+    try:
+        found = transformers.AutoTokenizer.from_pretrained(options.model, trust_remote_code=False)
+    except (OSError, ValueError, KeyError):
+        return None
+    return found if len(found) > len(set(found.all_special_ids)) else None
 
 
 if __name__ == "__main__":
