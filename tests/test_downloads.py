@@ -2,16 +2,19 @@
 
 import base64
 import io
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
+import torch
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -186,6 +189,28 @@ def test_first_cell_passes_by_a_folder_called_lib_that_is_not_ours(archive, tmp_
     shutil.copy(site / "_static/lib.zip", tmp_path / "own")
     done = first_cell(tmp_path / "own", None, digest)
     assert done.stdout.strip() == str(tmp_path / "own/what-attention-selects/lib/__init__.py"), done.stderr
+
+
+@pytest.mark.parametrize("own", [{}, {"model": "mine.pt", "data": "mine.npz", "head": "1", "prefix": "layers.1."}])
+def test_notebook_for_a_model_of_ones_own_runs_on_that_of_the_book_and_on_another(archive, tmp_path, own):
+    site, digest = archive
+    labels = {downloads.OWN_MODEL: (downloads.OWN_MODEL, "", "Use it")}
+    downloads.own_model(site / "_static/own.zip", HERE | {"title": "Book", "digest": digest, "labels": labels})
+    zipfile.ZipFile(site / "_static/own.zip").extractall(tmp_path / "mine")
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 12, batch_first=True)
+    torch.save(torch.nn.TransformerEncoder(layer, 2).state_dict(), tmp_path / "mine/mine.pt")
+    data = {"tokens": torch.randn(4, 5, 8), "labels": [1, -1, 1, -1], "readout": torch.randn(8)}
+    np.savez(tmp_path / "mine/mine.npz", **data)
+    options = [word for name, value in own.items() for word in ("-p", name, value)]
+    called = [sys.executable, "-m", "papermill", "use-it-on-your-model.ipynb", "done.ipynb", "-k", "python3", *options]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(called, cwd=tmp_path / "mine", env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    shown = json.loads((tmp_path / "mine/done.ipynb").read_text("utf-8"))["cells"][-1]["outputs"]
+    inputs = "4 inputs of up to 5 tokens." if own else "64 inputs of up to 33 tokens."
+    assert inputs in "".join(shown[0]["text"])
+    heads = json.loads((tmp_path / "mine/report.json").read_text())["heads"]
+    assert [one["check"] for one in heads] == ["unchecked" if own else "agrees"] * 2
 
 
 def test_downloaded_notebooks_show_nothing_raw(built):

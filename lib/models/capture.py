@@ -10,11 +10,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .weights import OTHERWISE, UNSCALED, Weights, layer_names, state_weights
+from .conventions import OTHERWISE, UNSCALED, changed_by
+from .weights import Weights, layer_names, state_weights
 
 KEYS = ("key_value_states", "encoder_hidden_states", "key")  # of cross-attention, as modules name them
-TURNED = re.compile(r"(?<![a-z])(rope|rotary)(?![a-z])")
-CAPPED = re.compile(r"(attn|attention)_\w*soft_?cap")
 
 
 class Layer(NamedTuple):
@@ -48,7 +47,7 @@ def attention_layers(model, own=None):
             raise
         return {}
     modules = dict(model.named_modules())
-    return {before: (modules[_receiver(names)], names) for before, (_, names) in found.items()}
+    return {before: (modules[_receiver(names)], names) for before, names in found.items()}
 
 
 def _receiver(names):
@@ -156,34 +155,28 @@ def asking_places(attention, query, present, cross, inputs, length):
 
 def _weights(model, module, names, state, heads):
     """Weights by the sizes of their matrices, whatever the settings say: attention is checked afterwards."""
-    rows = {part: state[name].shape for part, name in names.items()}
     config = getattr(model, "config", None)
-    transposed = "c_attn" in names.get("qkv", "")
     if "qkv" in names:
-        size = rows["out"][0 if transposed else 1] // heads
-        groups = (rows["qkv"][1 if transposed else 0] // size - heads) // 2
+        rows, columns = (1, 0) if "c_attn" in names["qkv"] else (0, 1)
+        size = state[names["out"]].shape[columns] // heads
+        groups = (state[names["qkv"]].shape[rows] // size - heads) // 2
     else:
-        groups = rows["key"][0] * heads // rows["query"][0]
+        groups = state[names["key"]].shape[0] * heads // state[names["query"]].shape[0]
     told = getattr(module, "scaling", None)
     scale = told if isinstance(told, float) else 1.0 if getattr(config, "model_type", "") in UNSCALED else None
-    return state_weights(state, heads, names=names, groups=groups, scale=scale, transposed=transposed)
+    return state_weights(state, heads, names=names, groups=groups, scale=scale)
 
 
 def reasons(model, module, called):
     """Why logits are not those of one matrix, in a few words; "" where nothing tells."""
     config = getattr(model, "config", None)
-    settings = config.to_dict() if hasattr(config, "to_dict") else {}
+    found = {words: None for _, _, words in changed_by(config.to_dict() if hasattr(config, "to_dict") else {})}
     inside = " ".join(name for name, _ in module.named_modules())
-    found = []
-    absolute = settings.get("position_embedding_type") == "absolute"
-    if called.get("position_embeddings") is not None or "rotary" in inside or (
-        not absolute and any(TURNED.search(name) and value not in (None, False) for name, value in settings.items())
-    ):  # fmt: skip
-        found.append("rotary positions")
+    alibi = any("ALiBi" in words for words in found)
+    if not alibi and (called.get("position_embeddings") is not None or "rotary" in inside):
+        found["rotary positions"] = None
     if re.search(r"(?<![a-z])(q|k|query|key)_?(layer)?_?norm", inside):
-        found.append("norms of queries and keys")
-    if any(CAPPED.search(name) and value for name, value in settings.items()):
-        found.append("a cap on the logits")
+        found["norms of queries and keys"] = None
     if OTHERWISE.search(inside) and not found:
-        found.append(f"what {OTHERWISE.search(inside)[0]} does")
+        found[f"what {OTHERWISE.search(inside)[0]} does"] = None
     return " and ".join(found)

@@ -12,13 +12,15 @@ from pathlib import Path
 
 import torch
 
+from .. import checks
 from .capture import Layer, asking_places, attention_layers, reasons, watched
-from .files import Safetensors, arrays, check_logits, file_weights, read_state, told_otherwise
+from .files import Arrays, Safetensors, check_logits, file_weights, read_state, told_otherwise
 from .page import page
 from .report import layer_facts
 from .weights import layer_names
 
 MOST_INPUTS, MOST_TOKENS = 64, 64
+ARRAYS = {".npz": Arrays, ".safetensors": Safetensors}
 HELP = """MODEL is a folder or file of weights (safetensors, or what torch.save wrote of a state dict), or a name that
 transformers can load here. DATA is a text file, one input a line (a model of transformers, with its tokenizer); a
 folder of images; an npz or safetensors of what the model takes, such as input_ids and attention_mask; or of recorded
@@ -64,6 +66,8 @@ def _own(text):
 def write(options):
     """Write page and JSON, layer by layer; what an interrupted call has left is taken up."""
     out, started = Path(options.out), time.perf_counter()
+    checks.whole("inputs", options.inputs)
+    checks.whole("tokens", options.tokens)
     parts = _parts(out, options)
     done = {}
 
@@ -126,71 +130,52 @@ def _is_recorded(options):
     data = Path(options.data)
     if not data.exists():
         raise ValueError(f"{data} is no file here: give a text file, a folder of images, an npz or safetensors")
-    return data.suffix in (".npz", ".safetensors") and any(name.partition(".")[0] == "tokens" for name in _names(data))
-
-
-def _names(path):
-    if path.suffix == ".safetensors":
-        return list(Safetensors(path))
-    return list(arrays(path, ()))
-
-
-def _read(path, name):
-    """An array of a file of data by its name, or None."""
-    if path.suffix == ".safetensors":
-        file = Safetensors(path)
-        return file.get(name)
-    found = arrays(path, (name,)).get(name)
-    return None if found is None else torch.from_numpy(found)
+    return data.suffix in ARRAYS and any(name.partition(".")[0] == "tokens" for name in ARRAYS[data.suffix](data))
 
 
 def _from_files(options, keep):
     """Hand on every layer of a file of weights with the tokens that were recorded for it."""
-    model, data = Path(options.model), Path(options.data)
-    state, names = _state(model), _names(data)
+    model, path = Path(options.model), Path(options.data)
+    state, data = _state(model), ARRAYS[path.suffix](path)
     layers = {
-        before: names
-        for before, (_, names) in layer_names(state, options.names).items()
-        if before.startswith(options.prefix)
+        name: parts for name, parts in layer_names(state, options.names).items() if name.startswith(options.prefix)
     }
     if not layers:
         raise ValueError(_no_layer(options))
-    numbered = [name for name in names if name.startswith("tokens")]
-    if numbered == ["tokens"] and len(layers) > 1:
+    alone = "tokens" in data
+    if alone and len(layers) > 1:
         raise ValueError(
-            f"{data} has tokens of one layer, {model} has {len(layers)}: name those of each layer tokens.0, tokens.1"
+            f"{path} has tokens of one layer, {model} has {len(layers)}: name those of each layer tokens.0, tokens.1"
             " and so on, or give --prefix"
         )
-    query, mask = _read(data, "query"), _read(data, "mask")
+    texts = data.get("texts")
     for number, (before, parts) in enumerate(layers.items()):
-        end = "" if numbered == ["tokens"] else f".{number}"
-        tokens = _read(data, f"tokens{end}")
+        end = "" if alone else f".{number}"
+        tokens, attention = data.get(f"tokens{end}"), data.get(f"attention{end}")
         if tokens is None:
             raise ValueError(
-                f"{data} has no tokens{end} for {before}: record what each layer receives, or give --prefix"
+                f"{path} has no tokens{end} for {before}: record what each layer receives, or give --prefix"
             )
         if tokens.ndim != 3:
             raise ValueError(f"tokens{end} has shape {tuple(tokens.shape)}: give (inputs, tokens, width)")
-        tokens = tokens[: options.inputs]
-        attention, queries = _read(data, f"attention{end}"), _read(data, f"queries{end}")
-        heads, checked = options.heads, attention is not None
-        if checked:
-            heads, known = attention.shape[1], parts  # whatever else there is would show in attention
-        else:
-            check_logits(state, before, model, tokens.shape[1], checked)
-            known = parts if options.names else None
+        heads, known = options.heads, parts if options.names or attention is not None else None
+        if attention is None:
+            check_logits(state, before, model, tokens.shape[1], False)
+        else:  # whatever else there is would show in attention
+            heads = attention.shape[1]
 
         def weights(before=before, heads=heads, known=known):
             return file_weights(state, before, model, heads, known)
 
-        seen = tokens, attention, queries, query, mask
-        keep(_file_layer(before, *seen, options, weights, told_otherwise(model, before)), None)
-    return [f"{len(tokens)} inputs, recorded in {data.name}."], None
+        layer = _file_layer(before, tokens[: options.inputs], attention, data.get(f"queries{end}"), data, options)
+        keep(layer._replace(weights=weights, otherwise=told_otherwise(model, before)), texts)
+    return [f"{min(len(tokens), options.inputs)} inputs, recorded in {path.name}."], texts
 
 
-def _file_layer(before, tokens, attention, queries, query, mask, options, weights, otherwise):
+def _file_layer(before, tokens, attention, queries, data, options):
     """A layer of a file as it is seen at the tokens that ask."""
     inputs, length = tokens.shape[:2]
+    query, mask = data.get("query"), data.get("mask")
     seen = torch.ones(inputs, length, dtype=torch.bool) if mask is None else mask[:inputs].bool()
     if query is not None:
         places = query[:inputs].long() % length
@@ -200,7 +185,7 @@ def _file_layer(before, tokens, attention, queries, query, mask, options, weight
         attention = attention[:inputs].double()
         seen = (attention > 0).any(1)
     queries = tokens[torch.arange(inputs), places] if queries is None else queries[:inputs]
-    return Layer(before.rstrip("."), places, attention, seen, tokens, queries, weights, otherwise)
+    return Layer(before.rstrip("."), places, attention, seen, tokens, queries)
 
 
 def _state(path):
@@ -237,7 +222,7 @@ def _run(model, inputs, options):
     """What the model returns; ValueError with its own words where the data do not fit it."""
     try:
         return model(**inputs, output_attentions=True)
-    except (TypeError, RuntimeError, IndexError, AttributeError) as error:
+    except (TypeError, RuntimeError, LookupError, AttributeError, ValueError) as error:
         takes = [name for name in inspect.signature(model.forward).parameters if name.endswith(("ids", "mask", "s"))]
         raise ValueError(
             f"{options.model} does not run on {', '.join(inputs)} of {options.data} ({str(error)[:200]}): it takes"
@@ -289,8 +274,8 @@ def _loaded(options):
 def _inputs(options, model, transformers):
     """What the model is given, by name; the tokens of each input as texts, or None; a sentence on the data."""
     data = Path(options.data)
-    if data.suffix in (".npz", ".safetensors"):
-        found = {name: _read(data, name)[: options.inputs] for name in _names(data)}
+    if data.suffix in ARRAYS:
+        found = {name: one[: options.inputs] for name, one in ARRAYS[data.suffix](data).items()}
         found = {name: one.float() if one.is_floating_point() else one for name, one in found.items()}
         ids = found.get("input_ids")
         texts = None if ids is None else _texts(options, transformers, ids)
@@ -303,10 +288,10 @@ def _inputs(options, model, transformers):
         images = [Image.open(file).convert("RGB") for file in files[: options.inputs]]
         return dict(processor(images, return_tensors="pt")), None, f"Images of {data.name}/."
     lines = [line for line in data.read_text("utf-8").splitlines() if line.strip()]
-    tokenizer = transformers.AutoTokenizer.from_pretrained(options.model, trust_remote_code=False)
-    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
-    if len(tokenizer) < 3:
+    tokenizer = _tokenizer(options, transformers)
+    if tokenizer is None:
         raise ValueError(f"{options.model} has no tokenizer: save it there, or give DATA as npz with input_ids")
+    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     given = tokenizer(
         lines[: options.inputs], padding=True, truncation=True, max_length=options.tokens, return_tensors="pt"
     )
@@ -316,11 +301,19 @@ def _inputs(options, model, transformers):
 
 def _texts(options, transformers, ids):
     """Tokens by the model's tokenizer where it is there, else their numbers."""
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(options.model, trust_remote_code=False)
-        return [tokenizer.convert_ids_to_tokens(row) for row in ids]
-    except (OSError, ValueError, KeyError):
+    tokenizer = _tokenizer(options, transformers)
+    if tokenizer is None:
         return [[f"#{one}" for one in row] for row in ids.tolist()]
+    return [tokenizer.convert_ids_to_tokens(row) for row in ids]
+
+
+def _tokenizer(options, transformers):
+    """The model's tokenizer; None where it has none, for which transformers may make one of special tokens alone."""
+    try:
+        found = transformers.AutoTokenizer.from_pretrained(options.model, trust_remote_code=False)
+    except (OSError, ValueError, KeyError):
+        return None
+    return found if len(found) > len(set(found.all_special_ids)) else None
 
 
 if __name__ == "__main__":

@@ -12,35 +12,24 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from .. import checks
+from .conventions import HEADS, UNSCALED, changed_by
 from .layers import head_problem
-from .weights import UNSCALED, layer_names, listed, state_weights
+from .weights import layer_names, listed, state_weights, stem
 
 TYPES = {  # of safetensors
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
     "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
     "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2,
 }  # fmt: skip
-NEEDED, OPTIONAL = ("tokens", "labels", "readout"), ("query", "mask", "queries", "attention")
+NEEDED, OPTIONAL = ("tokens", "labels", "readout"), ("query", "mask", "queries", "attention", "texts")
 SMALL, RATIO = 2**28, 100  # bytes that an npz may unpack to in any case, and beyond them how many times its size
-# Settings of Hugging Face: the number of heads, and what changes logits if it is there, if it is true, or if it is so
-HEADS = ("num_attention_heads", "n_head", "num_heads", "attention_heads")
-TURNED = re.compile(r"(?<![a-z])(rope|rotary)(?![a-z])")
-CHANGED = re.compile(
-    r"alibi|relative_(att|pos)|rel_pos|soft_?cap|query_pre_attn|scale_attn_by|qk_?(layer)?_?norm|clip_qkv"
-    r"|attention_multiplier"
-)
-PLAIN = {
-    "position_embedding_type": ("absolute", None), "position_embeddings_type": ("absolute", None),
-    "scale_attn_weights": (True,), "attention_type": ("original_full", None),
-}  # fmt: skip
-WINDOWS = ("sliding_window", "attention_window", "window_size")
-KINDS = ("roformer", "nystromformer", "yoso", "mra", "canine")  # whose layers have the names of BERT, and other logits
 RECORD = "which changes its logits, or what it sees: record logits, and use lib.models.recorded_problem"
 
 
@@ -97,6 +86,61 @@ class Safetensors(Mapping):
         return len(self.entries)
 
 
+class Arrays(Mapping):
+    """Arrays of an npz by name, as tensors, each read when it is asked for; words as lists of text.
+
+    Raises
+    ------
+    ValueError
+        If it is none, is cut, or has objects.
+    """
+
+    def __init__(self, path):
+        self.path = path
+        with self._open() as file:
+            self.names = file.files
+
+    @contextmanager
+    def _open(self):
+        path = self.path
+        try:
+            with zipfile.ZipFile(path) as archive:
+                _check_members(path, archive.infolist())
+            with np.load(path, allow_pickle=False) as file:
+                yield file
+        except (
+            zipfile.BadZipFile, zlib.error, EOFError, OSError, LookupError, AttributeError, TypeError, MemoryError,
+            RuntimeError, struct.error,
+        ):  # fmt: skip
+            raise ValueError(f"{path} is cut, or no npz: save it again by numpy.savez") from None
+        except ValueError as error:
+            if "pickle" in str(error).lower():
+                said = "has objects, not numbers, which are not executed: save arrays of numbers"
+            else:
+                said = f"cannot be read ({' '.join(str(error).split())[:200]}): save it again by numpy.savez"
+            raise ValueError(f"{path} {said}") from None
+
+    def __getitem__(self, name):
+        if name not in self.names:
+            raise KeyError(name)
+        with self._open() as file:
+            array = file[name]
+            if name == "texts" and array.dtype.kind == "U":
+                return array.tolist()
+            if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+                raise ValueError(f"{name} has the type {array.dtype}, not numbers of at most 64 bits")
+            return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
+
+    def __contains__(self, name):
+        return name in self.names
+
+    def __iter__(self):
+        return iter(self.names)
+
+    def __len__(self):
+        return len(self.names)
+
+
 def read_state(path):
     """State dict of a file: safetensors, npz, or whatever else ``torch.save`` wrote of tensors alone.
 
@@ -128,7 +172,7 @@ def read_state(path):
     if path.suffix == ".safetensors":
         return Safetensors(path)
     if path.suffix == ".npz":
-        return {name: torch.from_numpy(one) for name, one in arrays(path).items()}
+        return dict(Arrays(path))
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, AttributeError, ImportError) as error:
@@ -158,18 +202,18 @@ def read_tokens(path):
     """What a head is examined on, from an npz: ``tokens``, ``labels`` and ``readout``, and what else there may be.
 
     As :func:`lib.models.head_problem` takes them: ``query`` and ``mask``, ``queries`` of cross-attention, and
-    ``attention``, with which that of the head is compared.
+    ``attention`` of the head (n, T), or of all heads (n, heads, T), with which it is compared; ``texts`` of the tokens.
 
     Returns
     -------
-    dict of ndarray
+    dict of Tensor
 
     Raises
     ------
     ValueError
         If there is no such file, it is cut or has objects, or a name is missing or unknown.
     """
-    found = arrays(_there(path))
+    found = dict(Arrays(_there(path)))
     if missing := [name for name in NEEDED if name not in found]:
         raise ValueError(f"{path} has no {missing[0]}, but {listed(found)}: give {', '.join(NEEDED)}")
     if unknown := [name for name in found if name not in NEEDED + OPTIONAL]:
@@ -245,13 +289,16 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
         raise ValueError(f"{start} is cross-attention, whose queries are no tokens of {tokens}: give queries there")
     check_logits(state, start, path, length, "attention" in data)
     weights = file_weights(state, start, path, heads)
-    query = data.pop("query", np.array(0))
-    return head_problem(weights, head=head, query=torch.from_numpy(query), causal=causal, **data)
+    data.pop("texts", None)
+    if "attention" in data and data["attention"].ndim == 3 and head < data["attention"].shape[1]:
+        data["attention"] = data["attention"][:, head]
+    return head_problem(weights, head=head, causal=causal, **data)
 
 
 def check_logits(state, start, path, length, checked):
     """Raise ValueError if settings or names show that logits are others than those of products."""
-    _check_settings(_settings(path, start), length)
+    for name, value, _ in changed_by(_settings(path, start), length):
+        raise ValueError(f"config.json has {name}: {checks.shown(value)}, {RECORD}")
     if start + "o_proj.weight" in state and not checked and not any("pos" in name for name in state):
         raise ValueError(
             f"{path} has layers named as those of Llama, and no positions, so that they are taken for rotary: record"
@@ -265,25 +312,19 @@ def file_weights(state, start, path, heads=0, names=None):
     heads = _heads(settings, start, checks.whole("heads", heads, 0), path)
     scale = 1.0 if settings.get("model_type") in UNSCALED else None
     groups = settings.get("num_key_value_heads")
-    transposed = names is not None and names.get("qkv", "").endswith("c_attn.weight")
-    return state_weights(state, heads, start, names, groups, scale, transposed)
+    return state_weights(state, heads, start, names, groups, scale)
 
 
 def told_otherwise(path, start):
     """What settings beside a file say that makes logits others than those of products, "" where they say nothing."""
-    try:
-        _check_settings(_settings(path, start), 0)
-    except ValueError as error:
-        return str(error).partition(", which")[0]
-    return ""
+    return " and ".join({words: None for _, _, words in changed_by(_settings(path, start))})
 
 
 def _stack(prefixes, wanted, path):
     """Those prefixes that begin as is wanted, with a number or * for one; ValueError unless they differ by it alone."""
-    stems = {one: re.sub(r"\d+", "*", one) for one in prefixes}
-    found = [one for one, stem in stems.items() if one.startswith(wanted) or stem.startswith(wanted)]
-    if len({stems[one] for one in found}) != 1:
-        stacks = listed(dict.fromkeys(stems.values()))
+    found = [one for one in prefixes if one.startswith(wanted) or stem(one).startswith(wanted)]
+    if len(set(map(stem, found))) != 1:
+        stacks = listed(dict.fromkeys(map(stem, prefixes)))
         raise ValueError(f"prefix is {wanted!r}: {path} has the stacks of layers {stacks}, give one of them")
     return found
 
@@ -301,24 +342,6 @@ def _settings(path, start):
         raise ValueError(f"{beside} cannot be read as settings: mend it, or take it away and give heads")
     parts = {name.removesuffix("_config"): one for name, one in settings.items() if isinstance(one, dict)}
     return next((one for name, one in parts.items() if name in start), settings)
-
-
-def _check_settings(settings, length):
-    """Raise ValueError if logits are others than those of products, or some of so many tokens may not be seen."""
-    absolute = settings.get("position_embedding_type") == "absolute"  # and then the settings of rotary ones are idle
-    left = list(settings.items())
-    for name, value in left:
-        if isinstance(value, dict):
-            left += value.items()
-        window = value if isinstance(value, list) else [value]
-        if (
-            (TURNED.search(name) and value is not False and not absolute)
-            or (CHANGED.search(name) and value and value != -1)
-            or (name in PLAIN and value not in PLAIN[name])
-            or (name == "model_type" and value in KINDS)
-            or (name in WINDOWS and any(isinstance(one, int) and 0 < one < length for one in window))
-        ):  # fmt: skip
-            raise ValueError(f"config.json has {name}: {checks.shown(value)}, {RECORD}")
 
 
 def _heads(settings, start, heads, path):
@@ -355,26 +378,6 @@ def _there(path):
     return Path(path)
 
 
-def arrays(path, wanted=None):
-    """Arrays of an npz by name, None for those not wanted; ValueError if it is none, is cut, or has objects."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            _check_members(path, archive.infolist())
-        with np.load(path, allow_pickle=False) as file:
-            read = file.files if wanted is None else wanted
-            return {name: _numbers(name, file[name]) if name in read else None for name in file.files}
-    except (
-        zipfile.BadZipFile, zlib.error, EOFError, OSError, LookupError, AttributeError, TypeError, MemoryError,
-        RuntimeError, struct.error,
-    ):  # fmt: skip
-        raise ValueError(f"{path} is cut, or no npz: save it again by numpy.savez") from None
-    except ValueError as error:
-        if "pickle" not in str(error).lower():
-            why = " ".join(str(error).split())[:200]
-            raise ValueError(f"{path} cannot be read ({why}): save it again by numpy.savez") from None
-        raise ValueError(f"{path} has objects, not numbers, which are not executed: save arrays of numbers") from None
-
-
 def _check_members(path, members):
     """Raise ValueError unless all may be unpacked."""
     size, total = path.stat().st_size, sum(member.file_size for member in members)
@@ -385,13 +388,6 @@ def _check_members(path, members):
         raise ValueError("encrypted, or compressed in another way than numpy does")
     if len({member.filename.removesuffix(".npy") for member in members}) < len(members):
         raise ValueError("one name for several arrays")
-
-
-def _numbers(name, array):
-    """An array of numbers that torch has, in the order of bytes of this machine."""
-    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise ValueError(f"{name} has the type {array.dtype}, not numbers of at most 64 bits")
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _named(error):

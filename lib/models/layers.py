@@ -116,19 +116,18 @@ def head_problem(
         outputs = values @ value.mT + rest[:, None]
         answers = _answers(readout, outputs)
         problem = Problem(tokens, labels[:, None] * answers, queries, outputs, labels, readout, mask)
-        _check_attention(problem.attention(theta), attention)
-        return Head(problem, theta, "exact")
-    readout = checks.double("readout", readout, "m", more=True)
-    if readout.shape not in (rest.shape[-1:], rest.shape):
-        raise ValueError(
-            f"readout has shape {tuple(readout.shape)}: give {rest.shape[-1]} numbers, the layer's outputs, for all"
-            f" inputs or for each of the {len(rest)}"
-        )
-    rows = readout.expand(rest.shape)
-    answers = torch.einsum("ntc,nc->nt", values, rows @ value) + (rest * rows).sum(-1, keepdim=True)
-    problem = Problem(tokens, labels[:, None] * answers, queries, mask=mask)
+    else:
+        readout = checks.double("readout", readout, "m", more=True)
+        if readout.shape not in (rest.shape[-1:], rest.shape):
+            raise ValueError(
+                f"readout has shape {tuple(readout.shape)}: give {rest.shape[-1]} numbers, the layer's outputs, for all"
+                f" inputs or for each of the {len(rest)}"
+            )
+        rows = readout.expand(rest.shape)
+        answers = torch.einsum("ntc,nc->nt", values, rows @ value) + (rest * rows).sum(-1, keepdim=True)
+        problem = Problem(tokens, labels[:, None] * answers, queries, mask=mask)
     _check_attention(problem.attention(theta), attention)
-    return Head(problem, theta, "exact" if readout.ndim == 1 else "first order")
+    return Head(problem, theta, "exact" if callable(readout) or readout.ndim == 1 else "first order")
 
 
 def layer_problem(layer, tokens, labels, readout, head=0, query=0, **options):

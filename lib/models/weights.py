@@ -6,35 +6,11 @@ import os
 import re
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from .. import checks
-
-PARTS = ("query", "key", "value", "out")
-LAYOUTS = {  # by who writes them so: what receives the tokens, its matrices (one where they are fused), the output's
-    "PyTorch": ("", "in_proj_weight", "out_proj.weight"),
-    "PyTorch, separate sizes": ("", "q_proj_weight k_proj_weight v_proj_weight", "out_proj.weight"),
-    "BERT": ("attention.self.", "query.weight key.weight value.weight", "attention.output.dense.weight"),
-    "ALBERT": ("attention.", "query.weight key.weight value.weight", "attention.dense.weight"),
-    "ViT": ("attention.attention.", "query.weight key.weight value.weight", "attention.output.dense.weight"),
-    "GPT-2": ("attn.", "c_attn.weight", "attn.c_proj.weight"),
-    "timm": ("attn.", "qkv.weight", "attn.proj.weight"),
-    "Phi-3": ("", "qkv_proj.weight", "o_proj.weight"),
-    "projections": ("", "q_proj.weight k_proj.weight v_proj.weight", "out_proj.weight"),
-    "Llama": ("", "q_proj.weight k_proj.weight v_proj.weight", "o_proj.weight"),
-    "DistilBERT": ("", "q_lin.weight k_lin.weight v_lin.weight", "out_lin.weight"),
-    "T5": ("", "q.weight k.weight v.weight", "o.weight"),
-}
-UNSCALED = ("t5", "mt5", "umt5", "longt5", "pop2piano", "switch_transformers", "gpt_neo")  # no 1 / sqrt(h)
-TRANSPOSED = ("GPT-2",)  # whose matrices are (in, out)
-# Tensors that change logits wherever they stand: rotary and relative positions, norms of queries and keys.
-OTHERWISE = re.compile(
-    r"rotary|(?<![a-z])rope|inv_freq|rel_pos|relative_(pos|att)|distance_emb|bias_table|alibi"
-    r"|(?<![a-z])(q|k|query|key)_?(layer)?_?norm|bias_[kv]$"
-)
-# Tensors inside of an attention layer that change none: masks of GPT-2, and norms of its sum with the residual.
-HARMLESS = ("bias", "masked_bias", "output.LayerNorm.weight", "output.LayerNorm.bias", "LayerNorm.weight",
-            "LayerNorm.bias")  # fmt: skip
+from .conventions import HARMLESS, LAYOUTS, OTHERWISE, PARTS
 
 
 class Weights(NamedTuple):
@@ -128,10 +104,13 @@ def state_weights(state, heads, prefix="", names=None, groups=None, scale=None, 
         raise ValueError(f"heads is {heads}, groups is {groups}: give a number of groups that divides the heads")
     if scale is not None:
         checks.number("scale", scale, lambda one: one is not True and 0 < one < math.inf, "give a number above 0")
-    layout, names = _layout(state, prefix, names)
-    if layout != "named":
+    if names is None:
+        names = _names_at(state, prefix)
         _check_used(state, names)
-    found = _parts(state, names, transposed or layout in TRANSPOSED, heads, groups)
+    else:
+        _check_own(state, names)
+    transposed = transposed or names.get("qkv", "").endswith("c_attn.weight")
+    found = _parts(state, names, transposed, heads, groups)
     query, key, value = (_cut(part, *found[part], heads if part == "query" else groups) for part in PARTS[:3])
     key, value, value_bias = (one.repeat_interleave(heads // groups, 0) for one in (key[0], *value))
     if query[0].shape[1] != key.shape[1]:
@@ -150,7 +129,7 @@ def state_weights(state, heads, prefix="", names=None, groups=None, scale=None, 
 
 
 def layer_names(state, own=None):
-    """Names of the parts of each attention layer of a known convention, and that convention, by what stands before.
+    """Names of the parts of each attention layer of a known convention, by what stands before.
 
     In the order of their numbers; ValueError where there is none, with the names that come nearest. Names of one's
     ``own``, by part, have * for the number of the layer: ``{"query": "blocks.*.wq.weight", ...}``.
@@ -158,43 +137,43 @@ def layer_names(state, own=None):
     if own:
         return _own_names(state, own)
     found = {}
-    for layout, parts in _layouts().items():
+    for parts in LAYOUTS:
         first = next(iter(parts.values()))
         for before in [name.removesuffix(first) for name in state if name.endswith(first)]:
-            if before[-1:] in ("", ".") and all(before + name in state for name in parts.values()):
-                found.setdefault(before, (layout, {part: before + name for part, name in parts.items()}))
+            needed = [before + name for part, name in parts.items() if not part.endswith("bias")]
+            if before[-1:] in ("", ".") and all(name in state for name in needed):
+                found.setdefault(before, {p: before + name for p, name in parts.items() if before + name in state})
     if not found:
-        wanted = [next(iter(parts.values())) for parts in _layouts().values()]
-        near = {one: None for name in wanted for one in difflib.get_close_matches(name, list(state), 2, 0.3)}
+        near = _nearest(state, [next(iter(parts.values())) for parts in LAYOUTS])
         raise ValueError(
-            f"no layer of a known convention is there, the nearest names are {listed(near or state)}: give your own,"
-            " to state_weights as names=, to a report as --names query=blocks.*.wq.weight,key=..., and value and out"
+            f"no layer of a known convention is there, the nearest names are {near}: give your own, to state_weights"
+            " as names=, to a report as --names query=blocks.*.wq.weight,key=..., and value and out"
         )
     return dict(sorted(found.items(), key=lambda one: ([int(word) for word in re.findall(r"\d+", one[0])], one[0])))
 
 
+def _names_at(state, prefix):
+    """Names of the layer behind a prefix; ValueError with the layers that there are, if there is none."""
+    found = layer_names(state)
+    for inner in ("", "self_attn.", "attn.", "attention.", "self_attention."):
+        if prefix + inner in found:
+            return found[prefix + inner]
+    raise ValueError(
+        f"prefix is {prefix!r}, and the layers are {listed(map(repr, found))}: give one of these, or names"
+    )
+
+
 def _own_names(state, own):
     """Names of one's own of each layer, by what stands before the number and with it."""
-    _layout(dict.fromkeys(own.values()), "", own)  # whether all parts are there
     first = next(iter(own.values()))
     pattern = re.compile(re.escape(first).replace(r"\*", r"(\d+)"))
+    numbers = [found.groups() for found in map(pattern.fullmatch, state) if found]
     found = {}
-    for number in sorted((m.groups() for m in map(pattern.fullmatch, state) if m), key=lambda one: [*map(int, one)]):
+    for number in sorted(numbers, key=lambda one: [*map(int, one)]) or [()]:
         names = {part: name.replace("*", *number) if number else name for part, name in own.items()}
-        _check_names(state, names.values())
-        found[names[next(iter(own))].rpartition(".")[0].rpartition(".")[0] + "."] = ("named", names)
-    if not found:
-        _check_names(state, [first])
+        _check_own(state, names)
+        found[next(iter(names.values())).rpartition(".")[0].rpartition(".")[0] + "."] = names
     return found
-
-
-def _layouts():
-    """Names of the parts of a layer, by convention and part."""
-    for_parts = {1: ("qkv",), 3: PARTS[:3]}
-    return {
-        layout: {part: place + name for part, name in zip(for_parts[len(names)], names, strict=True)} | {"out": out}
-        for layout, (place, names, out) in ((key, (a, b.split(), c)) for key, (a, b, c) in LAYOUTS.items())
-    }
 
 
 def listed(names, most=6):
@@ -203,33 +182,20 @@ def listed(names, most=6):
     return (", ".join(names[:most]) or "none") + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _layout(state, prefix, names):
-    """Name of the convention, and the full name of each part; ValueError with the nearest names if there is none."""
-    if names is not None:
-        wanted = ("qkv", "out") if "qkv" in names else PARTS
-        if missing := [part for part in wanted if part not in names]:
-            raise ValueError(f"names have no {missing[0]}: give {', '.join(wanted)}")
-        _check_names(state, [name for name in names.values() if name])
-        return "named", dict(names)
-    for layout, parts in _layouts().items():
-        for inner in ("", "self_attn.", "attn.", "attention.", "self_attention."):
-            full = {part: prefix + inner + name for part, name in parts.items()}
-            if all(name in state for name in full.values()):
-                return layout, full
-    near = {near: None for parts in _layouts().values()
-            for near in difflib.get_close_matches(prefix + next(iter(parts.values())), state, 2, 0.4)}  # fmt: skip
-    raise ValueError(
-        f"prefix {prefix!r} is followed by no convention that is known, the nearest names are {listed(near or state)}:"
-        " give the prefix, or names"
-    )
+def _nearest(state, wanted):
+    """Names of a state dict that are nearest to some, in a line."""
+    near = {one: None for name in wanted for one in difflib.get_close_matches(name, list(state), 2, 0.3)}
+    return listed(near or state)
 
 
-def _check_names(state, wanted):
-    """Raise ValueError with the nearest names if one is not in the state dict."""
-    for name in wanted:
-        if name not in state:
-            near = difflib.get_close_matches(name, state, 3, 0.4) or list(state)[:3]
-            raise ValueError(f"the state dict has no {name!r}: the nearest names are {', '.join(near) or 'none'}")
+def _check_own(state, names):
+    """Raise ValueError if names of one's own lack a part, or one is not in the state dict."""
+    wanted = ("qkv", "out") if "qkv" in names else PARTS
+    if missing := [part for part in wanted if part not in names]:
+        raise ValueError(f"names have no {missing[0]}: give {', '.join(wanted)}")
+    for name in names.values():
+        if name and name not in state:
+            raise ValueError(f"the state dict has no {name!r}: the nearest names are {_nearest(state, [name])}")
 
 
 def _check_used(state, names):
@@ -240,61 +206,58 @@ def _check_used(state, names):
     for name in state:
         inside = "att" in scope.lower() and name.startswith(scope) and name not in used
         found = OTHERWISE.search(name)  # in the layer, or where all layers share it
-        if inside or (found and _stem(scope).startswith(_stem("".join(name[: found.start()].rpartition(".")[:2])))):
+        if inside or (found and stem(scope).startswith(stem("".join(name[: found.start()].rpartition(".")[:2])))):
             raise ValueError(
                 f"the layer has {name}, which is not used here and may change its logits: record these, and use"
                 " recorded_problem; or if it changes nothing, give names"
             )
 
 
-def _stem(name):
+def stem(name):
     """A name without its numbers: what one layer of a stack has, such as T5's table of biases, goes for all of them."""
     return re.sub(r"\d+", "*", name)
 
 
 def _parts(state, names, transposed, heads, groups):
     """Weight (out, in) and bias (out,) of each part, by part; a fused one cut in three."""
-    found = {}
-    fused = _bias(state, names, "qkv", None)
-    for part in PARTS if "qkv" not in names else ("qkv", "out"):
+    found, fused = {}, "qkv" in names
+    for part in ("qkv", "out") if fused else PARTS:
         weight = _floats(state, names[part], "out", "in")
         weight = weight.mT if transposed else weight
-        found[part] = weight, _bias(state, names, part, weight)
-    if "qkv" in found:
+        found[part] = weight, _bias(state, _bias_name(names, part), len(weight))
+    if fused:
         weight, bias = found.pop("qkv")
-        if weight.shape[0] % (heads + 2 * groups):
+        size, over = divmod(len(weight), heads + 2 * groups)
+        if over:
             raise ValueError(
-                f"{names['qkv']} has {weight.shape[0]} rows: queries of {heads} heads, and keys and values of {groups},"
+                f"{names['qkv']} has {len(weight)} rows: queries of {heads} heads, and keys and values of {groups},"
                 f" need a multiple of {heads + 2 * groups}"
             )
-        size = weight.shape[0] // (heads + 2 * groups)
         sizes = [heads * size, groups * size, groups * size]
-        found |= dict(zip(PARTS, zip(weight.split(sizes), bias.split(sizes), strict=True), strict=False))
-    elif fused is not None:
-        cut = fused.split([len(found[part][0]) for part in PARTS[:3]])
-        found |= {part: (found[part][0], one) for part, one in zip(PARTS, cut, strict=False)}
-    return found
+        cut = weight.split(sizes), bias.split(sizes)
+    elif names.get("qkv_bias") in state:
+        weights = [found[part][0] for part in PARTS[:3]]
+        sizes = [len(weight) for weight in weights]
+        cut = weights, _bias(state, names["qkv_bias"], sum(sizes)).split(sizes)
+    else:
+        return found
+    return found | dict(zip(PARTS, zip(*cut, strict=True), strict=False))
 
 
-def _bias(state, names, part, weight):
-    """Bias of a part, zero where it has none; None for that of a fused part without weight."""
-    name = _bias_name(names, part)
+def _bias(state, name, rows):
+    """A bias of so many entries, zero where there is none."""
     if state.get(name) is None:
-        return None if weight is None else weight.new_zeros(weight.shape[0])
+        return torch.zeros(rows, dtype=torch.float64)
     bias = _floats(state, name, "out")
-    if weight is not None and len(bias) != len(weight):
-        raise ValueError(f"{name} has {len(bias)} entries, its weight {len(weight)} rows: they must agree")
+    if len(bias) != rows:
+        raise ValueError(f"{name} has {len(bias)} entries, its weight {rows} rows: they must agree")
     return bias
 
 
 def _bias_name(names, part):
     """Name of the bias of a part, or None."""
-    name = names.get(f"{part}_bias")
-    if part == "qkv" and names.get("query", "").endswith("q_proj_weight"):  # of torch, apart from its matrices
-        return names["query"].removesuffix("q_proj_weight") + "in_proj_bias"
-    if name is None and (names.get(part) or "").endswith("weight"):
-        return names[part].removesuffix("weight") + "bias"
-    return name
+    name = names.get(part) or ""
+    return names.get(f"{part}_bias", name.removesuffix("weight") + "bias" if name.endswith("weight") else None)
 
 
 def _floats(state, name, *trailing):

@@ -88,7 +88,8 @@ def train_texts(
     dict of Tensor
         losses (epochs, members), training loss of an epoch; held (epochs + 1, members), right answers; epoch (members),
         the one that is kept; of it ``right`` on the texts to test on, :func:`shares` of its weights, and
-        :func:`selected`. ``matrices`` are the first member's query, key and value matrices, one below the other.
+        :func:`selected`. ``matrices`` are the first member's query, key and value matrices, one below the other, and
+        ``weights`` a dict of all that was kept, members first.
     """
     if attention not in ("trained", "alike"):
         raise ValueError(f"attention is {attention!r}: use trained or alike")
@@ -129,7 +130,8 @@ def train_texts(
         with torch.no_grad():
             logits, maps = apply(network, kept, data.ids[rows])
         found |= {"right": accuracy(logits, data.labels[rows])} | selected(cls_map(maps), data, rows)
-    return found | {"matrices": kept[f"blocks.{len(network.blocks) - 1}.self_attn.in_proj_weight"][0]}
+    matrices = kept[f"blocks.{len(network.blocks) - 1}.self_attn.in_proj_weight"][0]
+    return found | {"matrices": matrices, "weights": kept}
 
 
 def shares(weights, network):

@@ -101,7 +101,7 @@ def test_safetensors_is_read_as_its_own_library_writes_it(tmp_path):
     assert all(torch.equal(found[name], one) for name, one in state.items())
 
 
-@pytest.mark.parametrize("inner", ["state_dict", "model_state_dict", "model"])
+@pytest.mark.parametrize("inner", ["state_dict", "model_state_dict", "model", "net"])
 def test_a_checkpoint_has_the_state_dict_inside(tmp_path, inner):
     layer = nn.MultiheadAttention(D, 2)
     torch.save({inner: layer.state_dict(), "epoch": 3}, tmp_path / "x.pt")
@@ -226,8 +226,8 @@ def test_names_of_no_convention_are_listed(tmp_path, tokens):
 
 def test_numbers_of_another_machine_are_read(tmp_path, tokens):
     path, data = save(encoder(), tmp_path / "x.pt"), read_tokens(tokens)
-    turned = write_tokens(tmp_path / "turned.npz", tokens=data["tokens"].astype(">f8"))
-    assert torch.equal(file_problem(path, turned, heads=2).problem.keys, torch.from_numpy(data["tokens"]).double())
+    turned = write_tokens(tmp_path / "turned.npz", tokens=data["tokens"].numpy().astype(">f8"))
+    assert torch.equal(file_problem(path, turned, heads=2).problem.keys, data["tokens"].double())
 
 
 def projections(place="l.0.self_attn", out="out", dtype=None, **more):
@@ -258,6 +258,7 @@ OTHERWISE = {  # tensors, settings, and what of them the refusal names
     "a table of biases": (bert(**{"l.0.attention.self.relative_position_bias_table": SMALL}), {}, "bias_table"),
     "a bias without its weight": (projections(**{"l.0.self_attn.q_bias": SMALL}), {}, "the layer has l.0.self_attn"),
     "ALiBi": (projections(), {"attn_config": {"alibi": True}}, "alibi: True"),
+    "ALiBi, whose rotary settings are idle": (projections(), {"rope_theta": 1e4, "alibi": True}, "alibi: True"),
     "norms of queries": (projections(**{"l.0.self_attn.q_norm.weight": SMALL}), {}, "l.0.self_attn.q_norm.weight"),
     "norms beside other layers": (projections("m", **{"m.other": SMALL, "m.k_norm.weight": SMALL}), {}, "m.k_norm"),
     "adapters": (projections(**{"l.0.self_attn.q_proj.lora_A.weight": SMALL}), {}, "q_proj.lora_A.weight"),
@@ -405,8 +406,28 @@ def test_an_archive_that_cannot_be_read_is_refused(tmp_path, monkeypatch, case):
     refuses(lambda: read_state(tmp_path / "x.npz"), sentence)
 
 
-@pytest.mark.parametrize("saved", [[1, 2], {"epoch": 3}, torch.ones(2), {0: torch.ones(2)}])
-def test_what_is_no_state_dict_is_refused(tmp_path, saved):
+NESTED = {"student": {"w": torch.ones(2)}, "teacher": {"w": torch.ones(2)}}
+NO_STATE = {
+    "a list": ([1, 2], "has a list"),
+    "a number by name": ({"epoch": 3}, "has the parts epoch"),
+    "a tensor": (torch.ones(2), "has a Tensor"),
+    "a number for a name": ({0: torch.ones(2)}, "has the parts 0"),
+    "two models": (NESTED, "has the parts student, teacher"),
+}
+
+
+@pytest.mark.parametrize("case", NO_STATE)
+def test_what_is_no_state_dict_is_refused(tmp_path, case):
+    saved, found = NO_STATE[case]
     torch.save(saved, tmp_path / "x.pt")
-    with pytest.raises(ValueError, match=r"not tensors by name: save layer.state_dict\(\)"):
-        read_state(tmp_path / "x.pt")
+    refuses(lambda: read_state(tmp_path / "x.pt"), f"{found}, not tensors by name: save layer.state_dict()")
+
+
+def test_attention_of_all_heads_is_that_of_the_one(tmp_path):
+    path, layer = save(encoder(), tmp_path / "x.pt"), encoder().layers[0].self_attn
+    x = torch.from_numpy(np.load(write_tokens(tmp_path / "x.npz"))["tokens"])
+    seen = layer(x, x, x, average_attn_weights=False)[1][:, :, 0].detach().numpy()
+    both = write_tokens(tmp_path / "both.npz", attention=seen, texts=np.full((N, T), "a word"))
+    assert file_problem(path, both, head=1, heads=2).scores == "exact"
+    other = write_tokens(tmp_path / "other.npz", attention=seen[:, ::-1])
+    refuses(lambda: file_problem(path, other, head=1, heads=2), "differs from what is computed")

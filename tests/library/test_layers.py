@@ -322,7 +322,7 @@ REFUSED = {
     ),
     "a prefix without a layer": (
         lambda: state_weights(STATE, 2, "l.4."),
-        "nearest names are l.3.attention.self.",
+        "prefix is 'l.4.', and the layers are 'l.3.': give one of these, or names",
     ),
     "a name that is not there": (
         lambda: state_weights(STATE, 2, names=dict.fromkeys(["qkv", "out"], "l.3.attention.self.querry.weight")),
@@ -377,6 +377,28 @@ REFUSED = {
     "a mask that leaves one token": (
         head(mask=lone()),
         "mask leaves an input 1 of 6 tokens: attention chooses among at least 2",
+    ),
+    "a mask for all that ask": (
+        head(mask=torch.ones(2, N, T, dtype=torch.bool)),
+        "mask has shape (2, 5, 6): give one for the token that asks, shape (5, 6)",
+    ),
+    "logits that are masked": (
+        lambda: recorded_problem(tokens(), torch.full((N, T), -torch.inf), tokens(N, T)),
+        "logits has -inf, as of hidden tokens: give mask, True where a token may be seen",
+    ),
+    "a model in train mode": (
+        lambda: record(
+            (layer := attention_layer(dropout=0.5).train()),
+            lambda: layer(tokens(), tokens(), tokens())[0][:, 0] @ READOUT,
+        ),
+        "the run draws random numbers, so that slopes differ from call to call: take model.eval()",
+    ),
+    "a frozen model under no_grad": (
+        lambda: record(
+            (layer := attention_layer().requires_grad_(False)),
+            lambda: torch.no_grad()(lambda: layer(tokens(), tokens(), tokens())[0][:, 0] @ READOUT)(),
+        ),
+        "the answers do not depend on the module's output: run without detach and no_grad",
     ),
     "a mask that leaves none": (
         head(mask=torch.arange(N)[:, None].expand(N, T) != 2),

@@ -1,15 +1,21 @@
 """The page "Use it on your model": its lines run, and print what it shows, on layers that others made."""
 
+import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from lib.models import read_state
 
 ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "book/recorded"
 PAGE = (ROOT / "book/beyond/use-it-on-your-model.md").read_text("utf-8")
 SECTIONS = {
     part.split("\n")[0]: dict(re.findall(r"^```(\w+)\n(.*?)^```$", part, flags=re.MULTILINE | re.DOTALL))
@@ -50,6 +56,24 @@ def printed(code, folder, path=()):
     )  # fmt: skip
     assert not done.returncode, done.stderr
     return done.stdout
+
+
+def test_the_head_that_reads_film_reviews_is_as_the_page_shows_it(tmp_path):
+    shutil.copytree(RECORDED / "film-reader", tmp_path / "film-reader")
+    section = SECTIONS["One head of a real model"]
+    assert printed(section["python"], tmp_path, [str(ROOT)]) == section["text"]
+
+
+def test_the_network_kept_whole_is_that_of_the_film_reviews():
+    kept, own = (
+        json.loads((RECORDED / study / "l2.json").read_text())["found"] for study in ("film-reader", "film-reviews")
+    )
+    assert kept["matrices"] == own["matrices"]
+    assert kept["right"] == own["right"][0]
+    for name in ("model.npz", "reviews.npz"):
+        assert hashlib.sha256((RECORDED / "film-reader" / name).read_bytes()).hexdigest() == kept[name]
+    weights = read_state(RECORDED / "film-reader/model.npz")["blocks.0.self_attn.in_proj_weight"]
+    torch.testing.assert_close(weights, torch.tensor(own["matrices"]), rtol=1e-3, atol=1e-6)
 
 
 PRINTED = ["A layer of PyTorch", "A layer inside a model", "Rotary positions and grouped queries"]

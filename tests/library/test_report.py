@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+import transformers
 from problems import seeded
 from torch import nn
 
@@ -192,6 +193,8 @@ REFUSED = {
     "padding": (
         {"mask": np.zeros((N, T), bool), "query": None}, (), "input 0 is padding from end to end: its attention_mask",
     ),
+    "no data": ({}, ("--inputs", "0"), "inputs is 0"),
+    "a query that is not there": ({"query": None}, ("--query", "7"), "query is 7: there are 5 tokens, 0 to 4"),
     "a flat array": ({"tokens.0": np.ones((N, T))}, (), "tokens.0 has shape (6, 5): give (inputs, tokens, width)"),
 }  # fmt: skip
 
@@ -204,6 +207,47 @@ def test_what_cannot_be_reported_is_refused_in_a_sentence(case, tmp_path, capsys
     told = capsys.readouterr().err.splitlines()[-1]
     assert sentence in told
     assert not told.startswith("Traceback")
+
+
+CALLS = {  # model, data, and what is said
+    "no data": ("mine.pt", "none.txt", "none.txt is no file here: give a text file, a folder of images, an npz"),
+    "a folder without weights": ("empty", "mine.npz", "empty has no safetensors: give the file of weights"),
+    "a folder that is no model": ("empty", "x.txt", "transformers cannot load"),
+    "code of its own": ("coded", "x.txt", "it has code of its own, which is not executed"),
+    "no tokenizer": ("bert", "x.txt", "bert has no tokenizer: save it there, or give DATA as npz with input_ids"),
+    "data of another model": ("bert", "image.npz", "does not run on pixel_values of"),
+}
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_files_that_do_not_fit_are_refused_with_the_remedy(case, tmp_path, capsys):
+    model, data, sentence = CALLS[case]
+    saved(tmp_path)
+    np.savez(tmp_path / "image.npz", pixel_values=np.ones((2, 3, 4, 4)))
+    (tmp_path / "x.txt").write_text("a text\n")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "coded").mkdir()
+    coded = {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config"}}
+    (tmp_path / "coded/config.json").write_text(json.dumps(coded))
+    if model == "bert":
+        sizes = {"hidden_size": D, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 8}
+        transformers.BertModel(transformers.BertConfig(vocab_size=9, **sizes)).save_pretrained(tmp_path / "bert")
+    called = ["report", str(tmp_path / model), str(tmp_path / data), "--out", str(tmp_path / "x.html")]
+    assert command.main(called) == 1
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert sentence in told
+
+
+def test_a_model_that_says_nothing_of_attention_is_refused():
+    with pytest.raises(ValueError, match="the model gives no attention: if it has any, record tokens and logits"):
+        command._by_attention(encoder(), {}, SimpleNamespace(query=None), None, None, None)
+
+
+@pytest.mark.parametrize(("alibi", "why"), [(True, "ALiBi, a bias for each distance"), (False, "rotary positions")])
+def test_positions_of_falcon_are_called_what_they_are(alibi, why):
+    sizes = {"hidden_size": 16, "num_attention_heads": 4, "num_hidden_layers": 1, "vocab_size": 9}
+    model = transformers.FalconModel(transformers.FalconConfig(alibi=alibi, **sizes))
+    assert capture.reasons(model, model, {}) == why
 
 
 def own(folder):

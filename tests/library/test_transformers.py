@@ -115,6 +115,11 @@ REPORTED = {  # class, config, settings, how heads are told, and of how many tha
     "Gemma 2": ("Gemma2Model", "Gemma2Config", GROUPED, "recorded", 12),
     "Phi-3": ("Phi3Model", "Phi3Config", SMALL_GROUPED, "recorded", 12),
     "GPT-2, by layer": (*OTHERWISE["GPT-2"][:3], "agrees", 12),
+    "Falcon with ALiBi": (
+        "FalconModel", "FalconConfig",
+        {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": HEADS, "vocab_size": 50, "alibi": True},
+        "recorded", 8,
+    ),
     "names of no convention": ("GPTNeoXModel", "GPTNeoXConfig", TEXT, "recorded", 12),
 }  # fmt: skip
 

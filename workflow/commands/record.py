@@ -2,10 +2,11 @@
 
 Rows go to ``book/recorded/<chapter>.json`` with what they came from: parameters, commit, hash of the chapter's code,
 day, processor, GPU, seconds, and a hash of the rows, which shows whether the file was edited later. Runs of a study go
-to ``book/recorded/<study>/``, one file each; those that are there are not made again.
+to ``book/recorded/<study>/``, one file each, arrays to an npz beside it; runs that are there are not made again.
 """
 
 import fnmatch
+import hashlib
 import json
 import os
 import sys
@@ -13,6 +14,8 @@ import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+
+import numpy as np
 
 from workflow.book import fresh_seeds, make_env, parameters
 from workflow.book.catalogue import BookError, find, json_of, source, write_whole
@@ -64,9 +67,16 @@ def study(name, only="*"):
         entry = {"study": name, "run": run, "settings": settings, "commit": noted, "cpu": runner.cpu()}
         entry |= {"date": datetime.now(UTC).date().isoformat(), "seconds": round(time.monotonic() - began)}
         entry |= {"processor_seconds": round(time.process_time() - clock), "data": studies.data_of(runs[run])}
-        entry |= {"found": found}
+        entry |= {"found": {what: saved(folder / what, one) if what.endswith(".npz") else one
+                            for what, one in found.items()}}  # fmt: skip
         write_whole(path, json.dumps(entry, allow_nan=False).replace(', "', ',\n"') + "\n")
         print(f"{path}, {entry['seconds']} s: commit it", flush=True)
+
+
+def saved(path, arrays):
+    """Write arrays as an npz, and return its SHA-256."""
+    np.savez_compressed(path, **arrays)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def main():

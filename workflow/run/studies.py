@@ -73,7 +73,12 @@ def _maps():
     return {"cifar10": Run({"seeds": [*range(6000, 6005)]} | how | sizes)}
 
 
-STUDIES = {"film-reviews": _film_reviews, "speed": _speed, "maps": _maps}
+def _film_reader():
+    """One run, which repeats l2 of the film reviews and keeps its first network whole."""
+    return {"l2": Run({"rule": "l2", "seeds": [*SEEDS], "step_size": 0.4, "inputs": 64} | SMALL)}
+
+
+STUDIES = {"film-reviews": _film_reviews, "speed": _speed, "maps": _maps, "film-reader": _film_reader}
 
 
 def make(study, run, record):
@@ -84,7 +89,8 @@ def make(study, run, record):
     if run.tuned_by:
         settings["step_size"] = chosen(record, run.tuned_by)
     torch.set_num_threads(1)
-    return settings, {"film-reviews": _read_reviews, "speed": _race, "maps": _look}[study](**settings)
+    makers = {"film-reviews": _read_reviews, "speed": _race, "maps": _look, "film-reader": _keep_reader}
+    return settings, makers[study](**settings)
 
 
 def data_of(run):
@@ -130,8 +136,48 @@ def _read_reviews(seeds, **settings):
 
     (data, parts), tuning = reviews(), isinstance(settings["step_size"], list)
     found = networks.train_texts(data, parts[: 2 if tuning else 3], seeds=seeds, **settings)
-    kept = ("losses", "held", "epoch") if tuning else found
-    return {name: _short(found[name], 4) for name in kept}
+    kept = ("losses", "held", "epoch") if tuning else found.keys() - {"weights"}
+    return {name: _short(found[name], 4) for name in found if name in kept}
+
+
+def _keep_reader(inputs, **settings):
+    """The first network that reads film reviews, whole, and what its layer receives on the first unseen ones.
+
+    Arrays come under the names of the files that they go to.
+    """
+    import numpy as np
+    import torch
+
+    from lib import models, networks
+
+    data, parts = reviews()
+    found = networks.train_texts(data, parts, **settings)
+    weights = {name: weight[0] for name, weight in found["weights"].items()}
+    sizes = {name: settings[name] for name in ("width", "depth", "heads", "hidden")}
+    own = networks.Transformer(data.ids.shape[1], 2, len(data.vocabulary) + 2, words=True, **sizes).float().eval()
+    own.load_state_dict(weights)
+    rows = parts[2][:inputs]
+    ids, seen = data.ids[rows], torch.nn.functional.pad(data.ids[rows] > 0, (1, 0), value=True)
+
+    def answer():
+        x = torch.cat([own.cls.expand(len(ids), 1, -1), own.embed(ids)], 1) + own.places
+        for block in own.blocks:
+            x = block(x, src_key_padding_mask=~seen)
+        logits = own.head(own.norm(x[:, 0]))
+        return logits[:, 1] - logits[:, 0]
+
+    tokens, slopes = models.record(own.blocks[-1].self_attn, answer)
+    _, maps = networks.apply(own, found["weights"], ids)
+    texts = np.array([["[CLS]", *(["", "?", *data.vocabulary][k] for k in row)] for row in ids])
+    layer = {
+        "tokens": tokens,
+        "readout": slopes[:, 0],
+        "attention": maps[0, :, -1],
+        "labels": 2 * data.labels[rows] - 1,
+    }
+    arrays = {name: value.detach().numpy() for name, value in (layer | {"mask": seen}).items()} | {"texts": texts}
+    kept = {"model.npz": {name: weight.numpy() for name, weight in weights.items()}, "reviews.npz": arrays}
+    return {"right": _short(found["right"][0], 4), "matrices": _short(found["matrices"], 4)} | kept
 
 
 def _race(task, rule, step_size, seeds, limit, until, coins=False, attention="trained"):

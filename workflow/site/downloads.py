@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from pathlib import Path
 
+import jupytext
 import nbformat
 from PIL import Image
 from pybtex.database import parse_file
@@ -21,6 +22,7 @@ from workflow.book.dependencies import library
 from workflow.site.plain_markdown import LABEL, LITERAL, TARGET, linked, parts, plain
 from workflow.site.settings import settings, site_of
 
+OWN_MODEL = "book/beyond/use-it-on-your-model"
 RECORD = "application/papermill.record/"
 GLUED = f"{RECORD}text/plain"
 START = """\
@@ -53,12 +55,22 @@ def write(built):
     macros = config.get("sphinx", {}).get("config", {}).get("mathjax3_config", {}).get("tex", {}).get("macros", {})
     book = {"title": config["title"], "site": site_of(config), "labels": labels(pages), "macros": macros}
     book |= {"works": parse_file("book/references.bib").entries, "digest": library_zip(built / "_static/lib.zip")}
+    own_model(built / "_static/use-it-on-your-model.zip", book)
     offered = {page: notebook for page, notebook in pages.items() if "kernelspec" in notebook.metadata}
     with ProcessPoolExecutor() as pool:
         list(pool.map(partial(replace, sources, book), offered.items()))
     (built / "binder").mkdir()
     shutil.copyfile("requirements.lock", built / "binder/requirements.txt")
     (built / "binder/runtime.txt").write_text("python-3.11\n")
+
+
+def own_model(path, book):
+    """Write an archive that runs where it is unpacked: notebook for a reader's model, one of the book, the library."""
+    notebook = downloadable(OWN_MODEL, jupytext.read("workflow/site/templates/your-model.md"), book)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(zipfile.ZipInfo("use-it-on-your-model.ipynb"), nbformat.writes(notebook))
+        for file in (path.with_name("lib.zip"), *sorted(Path("book/recorded/film-reader").glob("*.npz"))):
+            archive.writestr(zipfile.ZipInfo(file.name), file.read_bytes())
 
 
 def replace(sources, book, offered):
@@ -121,7 +133,7 @@ def downloadable(page, notebook, book):
     folded = {"jupyter": {"source_hidden": True}}
     start = nbformat.v4.new_code_cell(START.format(**book), id="library", metadata=folded)
     about = (
-        f"This notebook is a chapter of *{book['title']}*: {linked(*book['labels'][page], book)}. It needs Python 3.11 "
+        f"This notebook belongs to *{book['title']}*: {linked(*book['labels'][page], book)}. It needs Python 3.11 "
         f"or later and a few packages: `pip install {' '.join(needed(notebook))}`. The next cell finds the library of "
         f"the book: {origin(book)}."
     )
