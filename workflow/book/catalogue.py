@@ -6,19 +6,16 @@ the book and over the small books of the tests. A chapter is known by its path b
 
 import ast
 import copy
-import errno
 import functools
 import json
 import os
 import pickle
 import re
-import tempfile
 from pathlib import Path
 
 import jupytext
 import yaml
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PART_PAGE = "book/part"  # the first page of what `make book QUICK=1` builds
 
 
@@ -136,6 +133,13 @@ def find(name):
     raise BookError(f"{problem}; chapters: {', '.join(known)}")
 
 
+def find_all(names):
+    """Return the chapters that NAME means: one, several, or all."""
+    asked = names.split()
+    found = chapters() if asked == ["all"] else [find(name) for name in asked or [""]]
+    return list(dict.fromkeys(found))
+
+
 def title(page):
     """Return the first heading of a page."""
     heading = re.search(r"^# +(.+?) *$", Path(page).read_text("utf-8"), re.MULTILINE)
@@ -185,22 +189,9 @@ def lines_of(notebook):
     return sum(bool(line.strip()) for text in code if not presents(text) for line in text.splitlines())
 
 
-def say_disk_is_full(error):
-    """Return one line for an OSError that is the end of the disk; raise any other."""
-    if error.errno not in FULL:
-        raise error
-    return f"{error.strerror.lower()} at {error.filename or 'build'}: make room and run it again"
-
-
 def write_whole(path, text):
     """Write a file whole or not at all: a disk may be full, a process may be killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", encoding="utf-8", delete=False) as file:
-        try:
-            file.write(text)
-            file.flush()
-            os.chmod(file.name, 0o644)
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+    half = path.with_name(f".{path.name}.{os.getpid()}")
+    half.write_text(text, "utf-8")
+    os.replace(half, path)

@@ -57,11 +57,16 @@ def mark_commit():
 
     Its hash and day, and whether anything else than it is built; "unknown" where there is no git.
     """
+    commit, changed = sources()
+    return _mark("commit", commit + " with changes" * bool(changed) if commit else "unknown")
+
+
+def sources():
+    """Return hash and day of the commit that git has here, "" without one, and the files that differ from it."""
     git = ["git", "-c", "core.quotepath=off"]
     shown = subprocess.run([*git, "show", "-s", "--format=%h %cs"], capture_output=True, text=True, check=False)
     status = subprocess.run([*git, "status", "--porcelain", "."], capture_output=True, text=True, check=False)
-    changed = " with changes" if status.stdout.strip() else ""
-    return _mark("commit", "unknown" if shown.returncode else shown.stdout.strip() + changed)
+    return shown.stdout.strip(), [line[3:] for line in status.stdout.splitlines()]
 
 
 def _mark(name, text):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lib.ledger import bound, number, plain, signed
 from workflow.book import parameters
-from workflow.book.catalogue import BookError, find, say_disk_is_full, source, title
+from workflow.book.catalogue import BookError, find, source, title
 from workflow.book.ledger import tally
 from workflow.commands import call
 from workflow.run.chapter import attempt, label, leave_failure, places_of, values_of
@@ -69,10 +69,6 @@ def main():
     except BookError as error:
         leave_failure(folder, places, str(error), isinstance(error, CutOff))
         sys.exit(f"{name}: {error}")
-    except OSError as error:
-        full = say_disk_is_full(error)
-        leave_failure(folder, places, full, cut_off=True)
-        sys.exit(f"{name}: {full}")
     except KeyboardInterrupt:
         sys.exit(f"{name}: interrupted")
     finally:

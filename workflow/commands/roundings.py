@@ -15,7 +15,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from workflow.book.catalogue import BookError, chapters, find, json_of, write_whole
+from workflow.book.catalogue import BookError, find_all, json_of, write_whole
 from workflow.book.dependencies import library_of, recorded_hash
 from workflow.commands import call
 from workflow.run.chapter import cpu, label, places_of
@@ -128,26 +128,9 @@ def show(chapter, found):
         print(f"  {name:<24} {built[name]:12.5g} moves by {row['spread']:.2g} ({row['most']}){turned}")
 
 
-def run_tests(command):
-    """Run the tests under each setting that this processor can take; return how many settings fail."""
-    failed = 0
-    for name, (variables_of_it, _) in SETTINGS.items():
-        if "LAST_BIT" in variables_of_it:  # of chapters alone
-            continue
-        if why := lacking(name):
-            print(f"{name}: passed over, {why}", flush=True)
-            continue
-        print(f"{name}: {' '.join(f'{key}={value}' for key, value in variables_of_it.items())}", flush=True)
-        status = subprocess.run(command, env=os.environ | variables_of_it, check=False).returncode
-        print(f"{name}: {'the tests fail' if status else 'the tests pass'}", flush=True)
-        failed += bool(status)
-    return failed
-
-
 def main():
     """Measure the chapters that NAME means, as the variables of make say; return the exit status."""
-    asked = os.environ.get("NAME", "").split()
-    wanted = chapters() if asked == ["all"] else [find(name) for name in asked or [""]]
+    wanted = find_all(os.environ.get("NAME", ""))
     missing = {name: why for name in SETTINGS if (why := lacking(name))}
     for name, why in missing.items():
         print(f"{name}: passed over, {why}", flush=True)
@@ -167,4 +150,4 @@ def main():
 
 
 if __name__ == "__main__":
-    call(run_tests, sys.argv[2:]) if sys.argv[1:2] == ["--tests"] else call(main)
+    call(main)

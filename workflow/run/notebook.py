@@ -19,7 +19,7 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
-from workflow.book.catalogue import FULL, BookError, header, source
+from workflow.book.catalogue import BookError, header, source
 from workflow.book.make_env import is_time
 
 TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… or `timeout:` in the chapter's header change it
@@ -91,8 +91,6 @@ def execute(chapter, plain, done, values, stderr=None):
             late = time.monotonic() > running["deadline"] - 1
             problem = f"the chapter was still running after {limit:g} s" if late else error
         except Exception as error:
-            if getattr(error, "errno", None) in FULL:
-                raise
             logging.exception("papermill failed")
             kind = CutOff
             place, problem = "the run", f"{type(error).__name__}: {error}"

@@ -197,12 +197,7 @@ class NameReferences(SphinxPostTransform):
 def drop_live_code(app, page, template, context, doctree):
     """Take the scripts of sphinx-thebe, which Jupyter Book always adds, off a page: no code runs on ours."""
     for kind in ("script_files", "css_files"):
-        context[kind] = [one for one in context.get(kind, ()) if "thebe" not in _said(one)]
-
-
-def _said(asset):
-    """Return the address of a script or style, and its text where it stands on the page."""
-    return f"{getattr(asset, 'filename', asset)} {getattr(asset, 'attributes', {}).get('body', '')}"
+        context[kind] = [one for one in context.get(kind, ()) if "thebe" not in str(one)]
 
 
 def number_by_page(numbers):
