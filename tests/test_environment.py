@@ -119,24 +119,10 @@ def test_python_finds_lib_from_any_folder_once_it_was_told_of_it(tmp_path):
     assert found.stdout == f"{ROOT / 'lib/__init__.py'}\n"
 
 
-REMEDIES = {
-    "python3.12": "Name another one: make PYTHON=python3.12",
-    "uv": f"uv brings one: uv python install {PYTHONS[-1]} ",
-    "conda": f"conda brings one: conda create -n book python={PYTHONS[-1]} ",
-    "": f"Install Python {PYTHONS[-1]}; ",
-}
-
-
 @pytest.mark.parametrize("version", [(3, 9, 18), (3, install.NEWEST[1] + 1, 0)])
-@pytest.mark.parametrize("at_hand", REMEDIES)
-def test_python_that_is_too_old_or_too_new_is_refused_with_a_remedy_at_hand(version, at_hand, tmp_path, monkeypatch):
-    for name, status in {at_hand: 0, "python3.13": 127}.items():  # the second is a link that leads nowhere
-        if name:
-            (tmp_path / name).write_text(f"#!/bin/sh\nexit {status}\n")
-            (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_python_that_is_too_old_or_too_new_is_refused_with_a_remedy(version, monkeypatch):
     monkeypatch.setattr(sys, "version_info", version)
-    said = f"Python {PYTHONS[0]} to {PYTHONS[-1]} is needed; {sys.executable} is 3.{version[1]}. {REMEDIES[at_hand]}"
+    said = f"Python {PYTHONS[0]} to {PYTHONS[-1]} is needed; {sys.executable} is 3.{version[1]}: name another one"
     with pytest.raises(SystemExit, match=f"^{re.escape(said)}"):
         install.main("nowhere", "nowhere/stamp")
 

@@ -51,7 +51,7 @@ def outcomes(groups, jobs):
     """Yield (run, outcome) as runs end, ``jobs`` at a time; those of an earlier call at once.
 
     Those of a group run one after the other in one library, because what is compiled there serves them all. An outcome
-    has ``rows`` and ``seconds``, or ``crashed`` with a sentence, or ``endless`` with the seconds that it was given.
+    has ``rows`` and ``seconds``, or ``crashed`` with the sentence of a run that failed or did not end in time.
     """
     free, started, pool = SimpleQueue(), [], ThreadPoolExecutor(jobs)
     for slot in range(jobs):
@@ -105,15 +105,15 @@ def _run_one(run, folder, started):
     started.append(process)
     if process.wait() == -signal.SIGTERM:
         return {"crashed": NEVER}
-    outcome = {"of": _stamp(run)}
     if places["claims"].exists():
         left = json_of(places["claims"])
-        outcome |= {"rows": {row["name"]: row for row in left["rows"]}, "seconds": left["seconds"]}
+        outcome = {"rows": {row["name"]: row for row in left["rows"]}, "seconds": left["seconds"]}
     else:
         sentence = json_of(places["failure"])["sentence"] if places["failure"].exists() else NEVER
-        outcome |= {"endless": run.limit} if ENDLESS in sentence else {"crashed": sentence.partition("; evidence")[0]}
-    if "endless" not in outcome:  # which more time may end
-        write_whole(_place(run), json.dumps(outcome))
+        outcome = {"crashed": sentence.partition("; evidence")[0]}
+        if ENDLESS in sentence:  # which more time may end: it is not kept
+            return outcome
+    write_whole(_place(run), json.dumps(outcome | {"of": _stamp(run)}))
     return outcome
 
 
