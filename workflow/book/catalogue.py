@@ -27,12 +27,8 @@ def text_of(path):
     """Return the text of a source of the book."""
     try:
         return Path(path).read_text("utf-8")
-    except FileNotFoundError:
-        raise BookError(f"there is no {path} here: run make from the folder that has it") from None
-    except UnicodeDecodeError as error:
-        raise BookError(f"{path} is not text in UTF-8 (byte {error.start}): save it so") from None
-    except OSError as error:
-        raise BookError(f"{path} cannot be read: {error.strerror.lower()}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BookError(f"{path} cannot be read as text in UTF-8: {error}") from None
 
 
 class Once(yaml.SafeLoader):

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from lib.ledger import bound, number, plain, signed
 from workflow.book import parameters
-from workflow.book.catalogue import BookError, find, source, title
+from workflow.book.catalogue import BookError, find, source, title, write_whole
 from workflow.book.ledger import tally
 from workflow.commands import call
-from workflow.run.chapter import attempt, label, leave_failure, places_of, values_of
+from workflow.run.chapter import attempt, label, places_of, values_of
 from workflow.run.notebook import CutOff, time_limit
 
 RUNNING = Path("build/running")
@@ -67,7 +67,9 @@ def main():
             show(chapter, places["notebook"], summary)
         print(f"{name}: {summary['seconds']:.1f} s, {tally(summary['rows'])}{counted()}", flush=True)
     except BookError as error:
-        leave_failure(folder, places, str(error), isinstance(error, CutOff))
+        if folder and "failure" in places:  # beside the results of the other runs of a sweep
+            failure = {"sentence": str(error), "cut_off": isinstance(error, CutOff)}
+            write_whole(places["failure"], json.dumps(failure))
         sys.exit(f"{name}: {error}")
     except KeyboardInterrupt:
         sys.exit(f"{name}: interrupted")

@@ -14,10 +14,11 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from workflow.book import fresh_seeds, make_env, parameters
+from workflow.book import fresh_seeds, parameters
 from workflow.book.catalogue import BookError, find, json_of, source, write_whole
 from workflow.book.dependencies import recorded_hash
 from workflow.book.recorded import FOLDER, hash_of_rows
+from workflow.commands import call
 from workflow.run import chapter as runner
 from workflow.run import studies
 
@@ -71,7 +72,6 @@ def study(name, only="*"):
 
 def main():
     """Record the run or the study that the variables of make name."""
-    make_env.check()
     if os.environ.get("NAME", "") in studies.STUDIES:
         study(os.environ["NAME"], os.environ.get("ONLY") or "*")
         return
@@ -80,7 +80,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BookError as error:
-        sys.exit(str(error))
+    call(main)

@@ -94,8 +94,7 @@ def execute(chapter, plain, done, values, stderr=None):
             logging.exception("papermill failed")
             kind = CutOff
             place, problem = "the run", f"{type(error).__name__}: {error}"
-    note(done, message := f"{place} failed: {one_line(problem)}")
-    raise kind(message)
+    raise kind(f"{place} failed: {one_line(problem)}")
 
 
 @contextmanager
@@ -187,14 +186,6 @@ def tidy(path, chapter):
     notebook.metadata.papermill = {key: record[key] for key in ("parameters", "version") if key in record}
     nbformat.write(notebook, path)
     return notebook
-
-
-def note(path, message):
-    """Write on top of a failed notebook why it failed: papermill does so for exceptions, not for a dead kernel."""
-    if path.exists():
-        notebook = nbformat.read(path, as_version=4)
-        notebook.cells.insert(0, nbformat.v4.new_markdown_cell(f"**{message}**", id="failure"))
-        nbformat.write(notebook, path)
 
 
 def one_line(problem):
