@@ -17,11 +17,6 @@ def test_time_is_that_of_the_chapter_and_some_more(tmp_path, monkeypatch):
     assert cluster.minutes("part/good") == 610
 
 
-def test_gpu_is_for_runs_on_one():
-    assert [cluster.gpus(values) for values in ({"device": "cuda"}, {"device": "cuda:0"})] == [1, 1]
-    assert [cluster.gpus(values) for values in ({"device": "cpu"}, {}, {"data": "cuda"})] == [0, 0, 0]
-
-
 def test_number_of_jobs_at_once_is_that_of_the_profile_or_of_jobs(monkeypatch):
     monkeypatch.setenv("PROFILE", "slurm")
     monkeypatch.delenv("JOBS", raising=False)

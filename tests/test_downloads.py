@@ -13,8 +13,6 @@ import nbformat
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 from workflow.site import downloads, plain_markdown, settings
@@ -83,43 +81,12 @@ def test_markup_becomes_plain_markdown(source, shown):
     assert plain_markdown.plain(source, HERE) == shown
 
 
-def boxed(inner, mark, longer):
-    """Return a box around others as MyST has it, with a fence as long as theirs or longer, and in plain Markdown."""
-    body, shown = ("\n\n".join(texts) for texts in zip(*inner, strict=True))
-    fence = mark * (longer + max(map(len, re.findall(f"^{mark}{{3,}}", body, re.MULTILINE)), default=3))
-    lines = ["**Lemma $a$**", "", *shown.split("\n")]
-    return f"{fence}{{prf:lemma}} Lemma $a$\n:class: x\n\n{body}\n{fence}", "\n".join(f"> {x}".rstrip() for x in lines)
-
-
-def boxes(inner):
-    return st.builds(boxed, st.lists(inner, min_size=1, max_size=3), st.sampled_from("`:"), st.integers(0, 2))
-
-
-LEAVES = st.sampled_from([
-    ("See {eq}`eq-here`, $a\n= b$.", "See (2), $a = b$."),
-    ("```{math}\n:label: eq-here\na\n= b\n```", "$$ a = b \\tag{2} $$"),
-    ("```{code-block} bash\n:caption: x\n\necho $a\n{eq}`b` $a\n```", "```bash\necho $a\n{eq}`b` $a\n```"),
-    ("```python\n# {eq}`b`\n```", "```python\n# {eq}`b`\n```"),
-    (":::{glue:figure} key\n:name: fig\nSeen.\n:::", "> **Figure 1**\n>\n> Seen."),
-])  # fmt: skip
-
-
-@given(boxes(st.recursive(LEAVES, boxes, max_leaves=6)))
-def test_boxes_in_boxes_become_quotations_in_quotations(pair):
-    source, shown = pair
-    assert plain_markdown.plain(f"Before\n\n{source}\n\nAfter", HERE) == f"Before\n\n{shown}\n\nAfter"
-
-
 def test_formulas_are_numbered_from_top_to_bottom_also_in_boxes_and_none_in_code():
     formula = "```{{math}}\n:label: {}\na\n```"
     text = f"````{{note}}\n{formula.format('x')}\n````\n{formula.format('y')}\n````text\n{formula.format('z')}\n````"
     page = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text)])
     found = downloads.labels({"page": page})
     assert {name: found[name][2] for name in found} == {"page": "page", "x": "(1)", "y": "(2)"}
-
-
-def test_without_an_address_references_are_names():
-    assert plain_markdown.plain("{prf:ref}`def`", HERE | {"site": None}) == "Log time"
 
 
 def first_cell(folder, site=None, digest=None):
@@ -179,15 +146,6 @@ def test_first_cell_takes_no_other_library_and_says_what_to_do(archive, tmp_path
         assert done.stderr.splitlines()[-1].startswith("FileNotFoundError: put lib.zip beside this notebook")
 
 
-def test_first_cell_passes_by_a_folder_called_lib_that_is_not_ours(archive, tmp_path):
-    site, digest = archive
-    (tmp_path / "own/lib").mkdir(parents=True)
-    (tmp_path / "own/lib/__init__.py").touch()
-    shutil.copy(site / "_static/lib.zip", tmp_path / "own")
-    done = first_cell(tmp_path / "own", None, digest)
-    assert done.stdout.strip() == str(tmp_path / "own/what-attention-selects/lib/__init__.py"), done.stderr
-
-
 def test_downloaded_notebooks_show_nothing_raw(built):
     found = sorted((built / "build/html/_sources/book").rglob("*.ipynb"))
     assert len(found) > 20
@@ -208,11 +166,6 @@ def test_downloaded_notebook_runs_in_an_empty_folder(built, tmp_path):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "what-attention-selects/lib/ledger.py").is_file()
     assert "reproduced" in (tmp_path / "done.ipynb").read_text("utf-8")
-
-
-def test_without_an_address_there_is_no_link_to_a_repository():
-    config = settings.settings((ROOT / "_config.yml").read_text("utf-8"))
-    assert config.get("repository", {}).get("url") or not {"repository", "launch_buttons"} & config.keys()
 
 
 def test_links_to_repository_site_binder_and_colab_are_there_with_an_address(tmp_path):

@@ -49,10 +49,6 @@ def matrix(job):
     return job.get("strategy", {}).get("matrix", {}).get("python", steps)
 
 
-def test_lock_pins_every_package_once():
-    assert len(pins(LOCK)) == len(LOCK)
-
-
 def test_the_stand_in_for_a_package_without_a_wheel_is_still_needed():
     """A newer immutables may have wheels for Python 3.14: look, and if so delete workflow/stand-ins."""
     stand_in = tomllib.loads((ROOT / "workflow/stand-ins/immutables/pyproject.toml").read_text("utf-8"))["project"]
@@ -145,18 +141,3 @@ def test_what_a_github_workflow_calls_is_there(path):
     uses = re.findall(r"uses: (\S+)", text)
     assert uses
     assert all(re.fullmatch(r"[\w/.-]+@[0-9a-f]{40}", action) for action in uses), "actions are pinned by commit"
-
-
-@pytest.mark.parametrize("status", [0, 1])
-def test_pip_installs_what_is_locked_and_a_failure_names_the_log(tmp_path, monkeypatch, status):
-    python, log = tmp_path / "python", tmp_path / "install.log"
-    python.write_text(f"#!/bin/sh\necho $@\nexit {status}\n")
-    python.chmod(0o755)
-    monkeypatch.chdir(ROOT)
-    if status:
-        with pytest.raises(SystemExit, match=f"environment: pip failed, see {log}"):
-            install.install(str(python), str(log))
-    else:
-        install.install(str(python), str(log))
-    assert "-m pip install --no-compile" in log.read_text()
-    assert "-c requirements.lock torch" in log.read_text()

@@ -54,13 +54,6 @@ def test_a_page_shows_a_record_as_one(committed, monkeypatch):
     assert "has changed since" in runs.records()["recorded/good.md"]
 
 
-def test_a_parameter_that_is_not_there_is_refused(committed):
-    done = committed.script("record", NAME="good", PARAMS="speed=5")
-    assert done.returncode == 1
-    assert "speed" in done.stderr
-    assert not committed.has("book/recorded")
-
-
 @pytest.fixture
 def study(tmp_path, monkeypatch):
     """A study of two runs, of which the first chooses the second's step size; how often each was made."""

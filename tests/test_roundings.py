@@ -54,12 +54,6 @@ def test_a_page_says_why_rounding_moves_a_number(row, words, tmp_path, monkeypat
     assert words in rows.why_moved(row)
 
 
-def test_rounding_error_needs_no_reason():
-    assert rows.is_rounding_error(moved())
-    assert not rows.is_rounding_error(moved(spread=2e-7))
-    assert not rows.is_rounding_error(moved(measured=1e-4, bound=1.0))
-
-
 def test_a_number_that_moves_for_no_reason_that_is_known_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(rows, "REASONS", tmp_path / "reasons.yml")
     with pytest.raises(BookError, match=r"rounding moves part/good/half from 0\.1 by 0\.05: say why in"):

@@ -175,12 +175,6 @@ def test_values_of_a_file_are_combined_with_the_seeds_and_told_apart(book):
     assert [sets[name]["half"]["median"] for name in ("defaults", "step=0.1")] == [0.5, 0.1]
 
 
-def test_sets_of_values_are_taken_as_they_are_listed(inside):
-    Path("sets.yml").write_text("- {step: 0.5, seed: 1}\n- {seed: 2}\n")
-    (runs,) = sweep.plan("good", None, sweep.sets_of("sets.yml")).values()
-    assert [run["label"] for run in runs] == ["seed=1", "seed=2"]
-
-
 def test_undecided_counts_apart_and_a_baseline_not_at_all():
     verdicts = ["confirmed", "undecided", "refuted", None]
     rows = [[{"name": "row" if word else "null", "verdict": word, "measured": 1.0}] for word in verdicts]

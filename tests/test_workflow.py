@@ -1,6 +1,5 @@
 """The workflow over small books: what runs, what does not run again, and what a failure looks like."""
 
-import dataclasses
 import json
 import os
 import runpy
@@ -24,10 +23,6 @@ CAPTION = """---
 mystnb: {figure: {caption: Something to see}}
 ---
 theorem_1 = """
-
-
-def test_fields_of_the_ledger_are_those_of_a_row():
-    assert {*ledger.FIELDS, "name"} == {field.name for field in dataclasses.fields(table.Row)}
 
 
 class TestWholeBook:
@@ -142,8 +137,7 @@ class TestFailures:
         assert line == (
             f'part/{name}: cell 2 (book/part/{name}.md:{number}, "{shown}") failed: {why}; evidence: {evidence}'
         )
-        notebook = nbformat.read(failed.folder / evidence, as_version=4)
-        assert "rror" in notebook.cells[0].source or "failed" in notebook.cells[0].source
+        assert "import os, time" in str(nbformat.read(failed.folder / evidence, as_version=4).cells)
 
     def test_failure_publishes_nothing_and_the_others_go_on(self, failed):
         assert failed.process.returncode != 0
@@ -319,14 +313,6 @@ def test_one_chapter_with_parameters_prints_its_rows_and_keeps_out_of_the_book(b
     assert "threads: 3" in outputs
 
 
-def test_threads_are_one_unless_asked_for(monkeypatch):
-    from workflow.run.notebook import surroundings
-
-    for name in ("THREADS", "OMP_NUM_THREADS"):
-        monkeypatch.delenv(name, raising=False)
-    assert surroundings()["OMP_NUM_THREADS"] == surroundings()["MKL_NUM_THREADS"] == "1"
-
-
 def test_list_says_what_a_chapter_reproduces_and_takes(inside, capsys):
     page = Path("book/part/good.md")
     page.write_text(page.read_text().replace("# how far", "# how far, above 0, at most seed"))
@@ -423,13 +409,6 @@ def test_ledger_that_left_the_lock_fails_until_accepted(inside, rows, line):
     assert f"part/good/{line}" in str(failure.value)
     assert "make accept" in str(failure.value)
     ledger.accept()
-    ledger.compare()
-
-
-def test_measured_value_may_move_by_its_tolerance(inside):
-    collected(row())
-    ledger.accept()
-    collected(row(measured=1e-3 + 0.9 * row()["tolerance"]))
     ledger.compare()
 
 
@@ -757,18 +736,8 @@ def test_fault_of_a_page_is_found(body, fault):
 
 
 def test_faults_of_a_site_are_all_found(tmp_path):
-    html, staged = tmp_path / "html", tmp_path / "staged"
-    for folder in (html, staged):
-        folder.mkdir()
-    (html / "there.html").write_text("<article></article>")
-    (html / "x.css").write_text("a { background: url('https://x.example/y.png') }")
-    (staged / "raw.md").write_text("```{code-cell}\n1\n```\n")
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 + 1", id="a")])
-    nbformat.write(notebook, staged / "stale.ipynb")
-    assert check.faults(html, staged, ["there", "missing"]) == [
-        "missing: in _toc.yml, but not in the site",
-        "stale.ipynb: code cell 1 was not run",
-        "stale.ipynb: no code cell has an output",
-        "raw.md: has code cells that nobody ran; is its kernelspec header missing?",
-        "x.css: loads https://x.example/y.png",
-    ]
+    (tmp_path / "there.html").write_text('<article><img src="a.png"></article>')
+    (tmp_path / "x.css").write_text("a { background: url('https://x.example/y.png') }")
+    image, style = check.faults(tmp_path)
+    assert image.startswith("there.html: image a.png has no alt text")
+    assert style == "x.css: loads https://x.example/y.png"

@@ -1,6 +1,5 @@
 """Run a notebook with papermill, so that a failure is one line: which cell, where it stands in the source, and why."""
 
-import io
 import json
 import logging
 import os
@@ -27,7 +26,7 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 # Run by IPython as the kernel starts: what the library logs goes to the runner, and nothing of it into the notebook.
 STARTUP = """
 import logging
-logging.getLogger("lib").addHandler(logging.StreamHandler(open({pipe!r}, "w", buffering=1)))
+logging.getLogger("lib").addHandler(logging.FileHandler({log!r}))
 logging.getLogger("lib").setLevel(logging.INFO)
 del logging
 """
@@ -49,9 +48,8 @@ c.InlineBackend.print_figure_kwargs = {"bbox_inches": None, "metadata": {"Date":
 # Sums in wider registers round otherwise, and a chaotic run amplifies it: the same on every Intel machine, as accepted.
 # numba needs no such word: without fastmath its code rounds alike whatever processor it is compiled for (tested).
 INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
-END = b"\0\n"
 OPTIONS = {"kernel_name": "python3", "progress_bar": False, "iopub_timeout": 60, "shutdown_kernel": "immediate"}
-PAUSE = 10  # seconds between two lines of progress
+PAUSE = 5  # seconds between two lines of progress
 
 
 class CutOff(BookError):
@@ -99,30 +97,31 @@ def execute(chapter, plain, done, values, stderr=None):
 
 @contextmanager
 def progress_of(chapter, private):
-    """Print what the kernel's library logs, at most a line every few seconds, while the block runs."""
-    pipe = os.path.join(private, "progress")
-    os.mkfifo(pipe)
+    """Print every few seconds the last line that the kernel's library logged, while the block runs."""
+    log, ended = Path(private, "progress"), threading.Event()
+    log.touch()
     profile = Path(private, "profile_default")
     (profile / "startup").mkdir(parents=True)
     (profile / "ipython_kernel_config.py").write_text(SETTINGS, "utf-8")
-    startup = STARTUP.format(pipe=pipe) + LAST_BIT * ("LAST_BIT" in os.environ)
+    startup = STARTUP.format(log=str(log)) + LAST_BIT * ("LAST_BIT" in os.environ)
     (profile / "startup/progress.py").write_text(startup, "utf-8")
-    with open(pipe, "r+b", buffering=0) as ours:  # both ends, so that neither side waits for the other to open it
 
-        def follow():
-            shown = -PAUSE
-            for line in iter(io.BufferedReader(ours).readline, END):
-                if line.strip() and time.monotonic() - shown >= PAUSE:
-                    shown = time.monotonic()
-                    print(f"{chapter}: {line.decode(errors='replace').strip()}", flush=True)
+    def follow():
+        shown, over = [], False
+        while not over:
+            over = ended.wait(PAUSE)
+            lines = log.read_text("utf-8", errors="replace").splitlines()
+            if lines[len(shown) :]:
+                print(f"{chapter}: {lines[-1]}", flush=True)
+            shown = lines
 
-        reader = threading.Thread(target=follow)
-        reader.start()
-        try:
-            yield
-        finally:
-            ours.write(b"\n" + END)  # the kernel may have died in the middle of a line
-            reader.join()
+    reader = threading.Thread(target=follow)
+    reader.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        reader.join()
 
 
 def raised(chapter, done, error):

@@ -31,16 +31,11 @@ def parts(text):
 
 
 def inside(first, lines):
-    """Yield the lines of a block up to the one that closes it, also where a block in it has as long a fence."""
-    fences = [first]
+    """Yield the lines of a block up to the one that closes it."""
+    end = re.compile(f" *{first['fence']}{first['fence'][0]}* *")
     for line in lines:
-        mark = fences[-1]["fence"]
-        if re.fullmatch(f" *{mark}{mark[0]}* *", line):
-            fences.pop()
-            if not fences:
-                return
-        elif fences[-1]["kind"] not in LITERAL and (fence := FENCE.fullmatch(line)):
-            fences.append(fence)
+        if end.fullmatch(line):
+            return
         yield line.removeprefix(first["indent"]) + "\n"
 
 
