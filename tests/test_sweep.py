@@ -6,8 +6,6 @@ import json
 import re
 import shlex
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -21,27 +19,8 @@ ROOT = Path(__file__).parents[1]
 SEED = "seed: int = 3  # of nothing\n"
 
 
-def command():
-    """Return the call that `make sweep` makes."""
-    return [sys.executable, "-m", "workflow.commands.sweep"]
-
-
 def swept(book, name="good", seeds="", **env):
     return book.script("sweep", NAME=name, SEEDS=seeds, **({"JOBS": "4"} | env))
-
-
-def begin(book, name, seeds, **env):
-    env = book.env(NAME=name, SEEDS=seeds, **env)
-    return subprocess.Popen(
-        command(), cwd=book.folder, env=env, start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=-2
-    )
-
-
-def until(condition):
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def table(book, name="good"):
@@ -141,28 +120,6 @@ def test_killed_run_leaves_nothing_half_and_stops_no_other(book):
     assert book.ran() == ["good", "good"]
     assert swept(book, seeds="1:2").returncode == 0
     assert book.ran() == ["good"]
-
-
-def test_a_sweep_and_a_build_leave_each_other_alone_and_a_second_sweep_waits(book):
-    book.add("good", 'while not os.path.exists("go") and seed in (1, 3): time.sleep(0.05)')
-    (book.folder / "values.yml").write_text("good: {step: 0.5, loss: other}\n")
-    flags = {"cwd": book.folder, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    build = subprocess.Popen(
-        book.command("build/ledger.json"), env=book.env(PARAMETERS="values.yml", JOBS="2"), **flags
-    )
-    until(lambda: len(book.running()) == 1)
-    sweeps = [begin(book, "good", "1:2", JOBS="2")]
-    until(lambda: len(book.running()) == 3)
-    sweeps.append(begin(book, "good", "1:2", JOBS="2"))
-    assert "another sweep is under way: waiting until it ends" in sweeps[1].stdout.readline()
-    (book.folder / "go").touch()
-    for process in (build, *sweeps):
-        said = process.communicate(timeout=120)[0]
-        assert process.returncode == 0, said
-    assert len(book.ran()) == 3
-    assert book.build(parameters="values.yml").returncode == 0
-    assert book.ran() == []
-    assert json.loads((book.folder / "build/claims/part/good.json").read_text())["parameters"]["loss"] == "other"
 
 
 def test_values_of_a_file_are_combined_with_the_seeds_and_told_apart(book):

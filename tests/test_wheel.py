@@ -93,13 +93,3 @@ for name in {modules}:
     importlib.import_module("attention_selects." + name)
 """,
     )
-
-
-def test_copied_folder_works_under_another_name(tmp_path):
-    shutil.copytree(ROOT / "lib", tmp_path / "site/theirs", ignore=shutil.ignore_patterns("__pycache__"))
-    code = """
-import torch
-from theirs.separators import hard_margin
-print(hard_margin(torch.eye(2, dtype=torch.float64)).theta.tolist())
-"""
-    assert "".join(run(tmp_path, code)) == "[1.0,1.0]"

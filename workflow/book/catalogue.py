@@ -45,10 +45,10 @@ def _once(loader, node):
 Once.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _once)
 
 
-def yaml_of(path, text=None):
-    """Return what a YAML file of the book holds, or the text of one; BookError also where a key stands twice."""
+def yaml_of(path):
+    """Return what a YAML file of the book holds; BookError also where a key stands twice."""
     try:
-        return pickle.loads(_pickled(text_of(path) if text is None else text))
+        return pickle.loads(_pickled(text_of(path)))
     except yaml.YAMLError as error:
         raise BookError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
 
@@ -91,20 +91,10 @@ def pages():
     return found
 
 
-def header(path):
-    """Return the YAML front matter of a page; empty when it has none."""
-    parts = re.split(r"^---\s*$", text_of(path), maxsplit=2, flags=re.MULTILINE)
-    if len(parts) < 3 or parts[0].strip():
-        return {}
-    found = yaml_of(f"{path}: the header", parts[1]) or {}
-    if not isinstance(found, dict):
-        raise BookError(f"{path}: the header is {found!r}: write lines of the form 'name: value'")
-    return found
-
-
 def is_chapter(path):
     """Tell a page with code to run (its jupytext header names a kernel) from prose."""
-    return "kernelspec" in header(path)
+    head = re.match(r"---\n(.*?)^---$", text_of(path), re.MULTILINE | re.DOTALL)
+    return bool(head) and "kernelspec:" in head[1]
 
 
 def chapters():

@@ -15,7 +15,7 @@ from workflow.book.catalogue import BookError, find, source, title, write_whole
 from workflow.book.ledger import tally
 from workflow.commands import call
 from workflow.run.chapter import attempt, label, places_of, values_of
-from workflow.run.notebook import CutOff, time_limit
+from workflow.run.notebook import CutOff
 
 RUNNING = Path("build/running")
 
@@ -56,7 +56,6 @@ def main():
     try:
         asked = arguments.values | parameters.parse(arguments.params)
         changed = values_of(chapter, asked)[1]
-        time_limit(chapter)
         places = places_of(chapter, None if arguments.publish else label(changed), arguments.into)
         name += f" {label(changed)}" * bool(arguments.into)
         RUNNING.mkdir(parents=True, exist_ok=True)

@@ -69,7 +69,7 @@ def measure(chapter, setting):
     folder = f"roundings/{setting.replace(' ', '-')}"
     claims, noted = places_of(chapter, label({}), folder)["claims"], Path("build", folder, chapter, "of")
     if not (claims.exists() and noted.exists() and noted.read_text("utf-8") == stamp(chapter)):
-        limit = 10 * time_limit(chapter)
+        limit = 10 * time_limit()
         command = [sys.executable, "-m", "workflow.commands.chapter", chapter, "--into", folder]
         env = os.environ | SETTINGS[setting][0] | {"TIMEOUT": str(limit)}
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)

@@ -20,7 +20,6 @@ from workflow.book.catalogue import BookError, find_all, read, write_whole, yaml
 from workflow.book.dependencies import recorded_hash
 from workflow.commands import call
 from workflow.run.chapter import fit, label, places_of
-from workflow.run.notebook import time_limit
 from workflow.run.snakemake import INTERRUPTED, alone, carry_out
 
 LOCK = Path(".snakemake/one-sweep-at-a-time")
@@ -60,7 +59,6 @@ def sets_of(path):
 def runs_of(chapter, seeds, sets):
     """Return the runs of one chapter: label, all values in force, and those that differ from the chapter's own."""
     known = parameters.declared(read(chapter))
-    time_limit(chapter)
     if seeds and any("seed" in values for values in sets):
         raise BookError("seed is given twice: by SEEDS or by PARAMETERS")
     if seeds and "seed" not in known:

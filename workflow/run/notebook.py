@@ -18,10 +18,9 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
-from workflow.book.catalogue import BookError, header, source
-from workflow.book.make_env import is_time
+from workflow.book.catalogue import BookError, source
 
-TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… or `timeout:` in the chapter's header change it
+TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… changes it
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 # Run by IPython as the kernel starts: what the library logs goes to the runner, and nothing of it into the notebook.
 STARTUP = """
@@ -61,7 +60,7 @@ def execute(chapter, plain, done, values, stderr=None):
 
     What the library logs is printed as it comes; what cells write to standard error goes to the file ``stderr``, too.
     """
-    limit = time_limit(chapter)
+    limit = time_limit()
     running = {}  # a dead kernel's error does not say which cell killed it
 
     def left(cell):
@@ -133,12 +132,9 @@ def raised(chapter, done, error):
     return place, f"{error.ename}: {error.evalue}" if error.evalue else error.ename
 
 
-def time_limit(chapter):
+def time_limit():
     """Return how many seconds a chapter may take."""
-    own = header(source(chapter)).get("timeout", TIMEOUT)
-    if not is_time(own):
-        raise BookError(f"timeout in the header is {own!r}: give a number of seconds above 0")
-    return float(os.environ.get("TIMEOUT") or own)
+    return float(os.environ.get("TIMEOUT") or TIMEOUT)
 
 
 def surroundings():

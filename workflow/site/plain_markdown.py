@@ -6,9 +6,9 @@ Directives become quotations, roles become numbers, citations, formulas and link
 import posixpath
 import re
 
-FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,}(?!.*`)|~{3,}|:{3,}(?=\{))(?:\{(?P<kind>[\w:-]+)\})? *(?P<title>.*)")
+FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,}(?!.*`)|:{3,}(?=\{))(?:\{(?P<kind>[\w:-]+)\})? *(?P<title>.*)")
 OPTIONS = re.compile(r"(?: *:[\w-]+:.*\n)*\n*")
-LITERAL = (None, "code", "code-block", "math")  # what holds no other block; None is code without a directive
+LITERAL = (None, "math")  # what holds no other block; None is code
 LABEL = re.compile(r"^ *:(?:label|name): *(\S+)", re.MULTILINE)
 TARGET = re.compile(r"^\((?P<label>[\w-]+)\)= *\n+(?=(?:#+ +(?P<title>.+))?)", re.MULTILINE)
 ROLE = re.compile(r"\{(?P<kind>[a-z][\w:-]*)\}`(?P<text>[^`]+)`|`[^`]+`")
@@ -67,8 +67,6 @@ def block(fence, options, body, here):
         shown = f"{ticks}{title}\n{body.rstrip()}\n{ticks}"
     elif kind == "glue:":
         shown = "*The table is shown by one of the last cells.*"
-    elif kind == "include":
-        shown = f"*The site shows a table here: {linked(*here['labels'][here['page']], here)}.*"
     else:
         name = name or "Figure" if kind.endswith("figure") else title or kind.rpartition(":")[2].capitalize()
         quoted = plain(body, here | {"quoted": True}).splitlines()

@@ -93,13 +93,11 @@ def tag_cells(app, page, text):
 
 
 def numbered_figures(cells):
-    """Return the number that each figure has on its page, by the key that is glued or by the name in a cell."""
+    """Return the number that each figure has on its page, by the key that is glued."""
     names = []
     for cell in cells:
         if cell["cell_type"] == "markdown":
             names += FIGURE.findall("".join(cell["source"]))
-        elif name := cell["metadata"].get("mystnb", {}).get("figure", {}).get("name"):
-            names.append(name)
     return {name: number for number, name in enumerate(names, 1)}
 
 
@@ -109,7 +107,7 @@ def _tag(cell, figures):
     if made == "tell":
         tags.append("remove-cell")
     outputs = [output["metadata"].get("scrapbook", {}).get("name") for output in cell["outputs"] if "data" in output]
-    drawn = [name for name in [*outputs, own.get("figure", {}).get("name")] if name in figures]
+    drawn = [name for name in outputs if name in figures]
     if made == "show":
         tags.append("remove-output")
     if made == "show" or drawn:
