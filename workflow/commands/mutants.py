@@ -128,23 +128,15 @@ def show(mutants, found):
     return counted["near"]
 
 
-def unturned(found, base):
-    """Return the claims, by chapter, of which no near mutant turned the verdict, and how many claims there are.
-
-    Without recorded rows: no library turns them.
-    """
+def show_claims(found, base):
+    """Print the claims of which no near mutant turned the verdict; return how many one turns, and of all."""
     near = [mutant["chapters"] for mutant in found.values() if mutant["near"]]
     turned = {(chapter, row) for tried in near for chapter, entry in tried.items() for row in entry["turned"]}
-    claims = [
-        (chapter, row["name"])
-        for chapter, one in base.items()
-        for row in one["rows"].values()
-        if row["kind"] == "claim" and not row["recorded"]
-    ]
+    claims = [(name, row["name"]) for name in base for row in base[name]["rows"].values() if row["kind"] == "claim"]
     missed = [claim for claim in claims if claim not in turned]
     print(f"\nclaims that no near mutant turns: {len(missed)} of {len(claims)}")
     print("".join(f"  {chapter}: {name}\n" for chapter, name in missed), end="")
-    return {chapter: [name for where, name in missed if where == chapter] for chapter in base}, len(claims)
+    return len(claims) - len(missed), len(claims)
 
 
 def chosen_chapters(name, mutants):
@@ -171,13 +163,11 @@ def chosen_mutants(only, mutants):
 
 def write(report, path, chosen=()):
     """Write a report; of the book's record the entries of chapters that were not run stay."""
-    old = catalogue.json_of(path) if chosen and path.exists() else {"mutants": {}, "unturned": {}}
+    old = catalogue.json_of(path) if chosen and path.exists() else {"mutants": {}}
     for name, entry in report["mutants"].items():
         before = old["mutants"].get(name, {})
         kept = before["chapters"] if before.get("what") == entry["what"] else {}
         entry["chapters"] = {one: kept[one] for one in kept if one not in chosen} | entry["chapters"]
-    kept = {name: rows for name, rows in old["unturned"].items() if name not in chosen}
-    report["unturned"] = kept | report["unturned"]
     catalogue.write_whole(path, json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -191,14 +181,11 @@ def try_out(mutants, chosen, only, jobs):
         chosen = {name: values for name, values in chosen.items() if name in named}
     base = unchanged(chosen, jobs)
     found = run_all(mutants, chosen, base, jobs)
-    turned, tried = show(mutants, found)
-    report, faults = {"commit": commit(), "mutants": found, "unturned": {}}, []
+    counts = {"near mutants turn a verdict": show(mutants, found)}
     if not only:
-        report["unturned"], claims = unturned(found, base)
-        hit = claims - sum(map(len, report["unturned"].values()))
-        counts = (turned, tried, "near mutants turn a verdict"), (hit, claims, "claims are turned by one")
-        faults = [f"{n} of {of} {what}, and {ENOUGH:.0%} must" for n, of, what in counts if n < ENOUGH * of]
-    return report, faults
+        counts["claims are turned by one"] = show_claims(found, base)
+    few = [f"{n} of {of} {what}, and {ENOUGH:.0%} must" for what, (n, of) in counts.items() if n < ENOUGH * of]
+    return {"commit": commit(), "mutants": found}, [] if only else few
 
 
 def main():
