@@ -129,10 +129,14 @@ def show(mutants, found):
 
 
 def show_claims(found, base):
-    """Print the claims of which no near mutant turned the verdict; return how many one turns, and of all."""
+    """Print the claims of which no near mutant turned the verdict; return how many one turns, and of all.
+
+    Without recorded rows: no library turns them.
+    """
     near = [mutant["chapters"] for mutant in found.values() if mutant["near"]]
     turned = {(chapter, row) for tried in near for chapter, entry in tried.items() for row in entry["turned"]}
-    claims = [(name, row["name"]) for name in base for row in base[name]["rows"].values() if row["kind"] == "claim"]
+    rows = [(name, row) for name, one in base.items() for row in one["rows"].values()]
+    claims = [(name, row["name"]) for name, row in rows if row["kind"] == "claim" and not row["recorded"]]
     missed = [claim for claim in claims if claim not in turned]
     print(f"\nclaims that no near mutant turns: {len(missed)} of {len(claims)}")
     print("".join(f"  {chapter}: {name}\n" for chapter, name in missed), end="")
