@@ -78,24 +78,18 @@ def _mark(name, text):
 
 
 def library():
-    """Return the files of ``lib/``: its modules, and what one of them names in quotes, since it may read that file.
-
-    Any other file there is nobody's: a note, or what an editor leaves.
-    """
-    files = [path for path in sorted(Path("lib").rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
-    code = "".join(path.read_text("utf-8") for path in files if path.suffix == ".py")
-    return [path for path in files if path.suffix == ".py" or f'{path.name}"' in code]
+    """Return the modules of ``lib/``, which has no other files; one that a module reads would have to stand here."""
+    return sorted(Path("lib").rglob("*.py"))
 
 
 def library_of(chapter):
-    """Return the files of ``lib/`` that a chapter's result can depend on.
+    """Return the files that a chapter's result can depend on beside its own code.
 
-    These are the modules that it imports, those that they import, and every file that is not Python, since any module
-    may read it; and the recorded runs of studies that it names. Code that cannot be parsed is taken to depend on
-    everything: better one run too many than an old number published.
+    These are the modules of ``lib/`` that it imports, those that they import, and the recorded runs of studies that it
+    names. Code that cannot be parsed is taken to depend on everything: better one run too many than an old number
+    published.
     """
-    files = set(library())
-    modules = {path for path in files if path.suffix == ".py"}
+    modules = set(library())
     try:
         lines = (line for code, _ in code_of(chapter) for line in code.splitlines())
         code = "\n".join(line for line in lines if not line.startswith(("%", "!")))
@@ -103,7 +97,7 @@ def library_of(chapter):
     except (BookError, SyntaxError):
         code, needed = "", modules
     records = {path for study in STUDY.findall(code) for path in Path("book/recorded", study).glob("*.json")}
-    return sorted(map(str, needed | (files - modules) | records))
+    return sorted(map(str, needed | records))
 
 
 def workflow_of(command):
