@@ -1,7 +1,6 @@
 """Run a notebook with papermill, so that a failure is one line: which cell, where it stands in the source, and why."""
 
 import json
-import logging
 import os
 import platform
 import re
@@ -76,22 +75,16 @@ def execute(chapter, plain, done, values, stderr=None):
                 seen = {"timeout_func": left, "on_cell_execute": lambda cell, cell_index: running.update(cell=cell)}
                 asked = {"parameters": values, "stderr_file": stderr, "config": config} | seen
                 papermill.execute_notebook(str(plain), str(done), **asked, **OPTIONS)
-            return
         except PapermillExecutionError as error:
-            kind, (place, problem) = BookError, raised(chapter, done, error)
+            place, problem = raised(chapter, done, error)
+            raise BookError(f"{place} failed: {one_line(problem)}") from None
         except DeadKernelError:
-            kind = CutOff
-            place, problem = where(chapter, running["cell"]["id"]), "the kernel died (killed, or out of memory)"
-        except CellTimeoutError as error:
-            kind = CutOff
-            place = where(chapter, running["cell"]["id"])
-            late = time.monotonic() > running["deadline"] - 1
-            problem = f"the chapter was still running after {limit:g} s" if late else error
-        except Exception as error:
-            logging.exception("papermill failed")
-            kind = CutOff
-            place, problem = "the run", f"{type(error).__name__}: {error}"
-    raise kind(f"{place} failed: {one_line(problem)}")
+            why = "the kernel died (killed, or out of memory)"
+        except CellTimeoutError:
+            why = f"the chapter was still running after {limit:g} s"
+        else:
+            return
+    raise CutOff(f"{where(chapter, running['cell']['id'])} failed: {why}")
 
 
 @contextmanager

@@ -47,7 +47,7 @@ class Findings(SphinxDirective):
         if noted := about(self.env):
             notebook = f"{'../' * self.env.docname.count('/')}_sources/{self.env.docname}.ipynb"
             made = _chip("#experiment", noted["runs"]), _chip(notebook, "notebook", more=" download")
-            block += chips("Code", made)
+            block += nodes.raw("", f'<ul class="chips" aria-label="Code">{"".join(made)}</ul>', format="html")
         return [block]
 
 
@@ -70,14 +70,8 @@ def _verdict_chip(chip, every):
     )
 
 
-def chips(name, made):
-    """Return a list of links as one node."""
-    return nodes.raw("", f'<ul class="chips" aria-label="{name}">{"".join(made)}</ul>', format="html")
-
-
-def _chip(address, text, verdict="", more=""):
-    name = f' class="{verdict.replace(" ", "-")}"' if verdict else ""
-    return f'<li><a{name} href="{address}"{more}>{html.escape(text)}</a></li>'
+def _chip(address, text, more=""):
+    return f'<li><a href="{address}"{more}>{html.escape(text)}</a></li>'
 
 
 def tag_cells(app, page, text):
