@@ -15,12 +15,21 @@ from lib.figures.style import EDGE
 from lib.losses import by_name
 from lib.problem import Problem
 from lib.separators import att_svm
+from workflow.book.ledger import ledger
+from workflow.site import story
+from workflow.site.beliefs import used
 
 KEYS, SCORES = [(-0.1, 1.0), (1.0, 0.0), (0.0, 0.0)], [1.0, 0.9, 0.0]
 NEAR, MIDDLE = (-1.2, 2.3, -1.0, 1.9), (-2.2, 5.2, -1.9, 3.7)
 LOSS, STARTS = by_name("logistic"), tuple((-0.5, y) for y in (1.0, 0.4, -0.2, -0.8, -1.3, -1.7))
 RAISED = [(-0.2, 1.4), *KEYS[1:]]  # A apart from the shortest query beyond its margins
+BESIDE = [(0.35, 1.3), *KEYS[1:]]  # where B and C both bound the shortest query, which lies off the way to A
 BEST, LOCAL = KINDS["global"], KINDS["local"]
+SHARES = {
+    "optimal": ("end as theory\nallows", BEST),
+    "foretold": ("foretold by\nsimulation", VIOLET),
+    "naive": ("foretold by the\nbest score alone", PINK),
+}
 
 
 def scene(scores=SCORES, keys=KEYS):
@@ -71,14 +80,14 @@ def ray(ax, theta, colour=INK):
     ax.plot(*torch.outer(theta, torch.tensor([0.0, 300.0], dtype=theta.dtype)), "--", color=colour, lw=1.4)
 
 
-def wedge(ax):
+def wedge(ax, keys=RAISED):
     """Shade what puts A ahead by a margin of 1."""
     across = np.linspace(-3, 3, 601)
-    rows = (scene(keys=RAISED).keys[0, :1] - scene(keys=RAISED).keys[0, 1:]).tolist()
+    rows = (scene(keys=keys).keys[0, :1] - scene(keys=keys).keys[0, 1:]).tolist()
     ax.fill_between(across, np.max([(1 - x * across) / y for x, y in rows], axis=0), 9, color=FAINT, zorder=0)
 
 
-def afar(ax, theta, points):
+def afar(ax, theta, points, keys=RAISED):
     """Draw the ray of a limit and the run that joins it once more, in a corner, as far as the eye tells them apart."""
     inset = ax.inset_axes((0.68, 0.62, 0.31, 0.37))
     cosines = points[1:] @ theta / (points[1:].norm(dim=-1) * theta.norm())
@@ -88,7 +97,7 @@ def afar(ax, theta, points):
     inset.spines[:].set_visible(True)
     ray(inset, theta, BEST)
     inset.plot(*points.T, color=VIOLET)
-    inset.scatter(*zip(*RAISED, strict=True), s=3, color=MUTED, zorder=4)
+    inset.scatter(*zip(*keys, strict=True), s=3, color=MUTED, zorder=4)
     inset.annotate("seen from afar", (0.97, 0.9), xycoords="axes fraction", ha="right", fontsize=7)
 
 
@@ -134,13 +143,13 @@ def picks():
 
 def direction():
     """Draw the wedge, its shortest point, and the run that turns there."""
-    figure, ax = plane(NEAR, RAISED)
-    wedge(ax)
-    theta, points = att_svm(scene(keys=RAISED)).theta, path(keys=tuple(RAISED))
+    figure, ax = plane(NEAR, BESIDE)
+    wedge(ax, BESIDE)
+    theta, points = att_svm(scene(keys=BESIDE)).theta, path(keys=tuple(BESIDE))
     ray(ax, theta, BEST)
     draw(ax, points, VIOLET)
     ax.plot(*theta, "o", color=BEST, zorder=5)
-    afar(ax, theta, points)
+    afar(ax, theta, points, BESIDE)
     return figure, {}
 
 
@@ -207,6 +216,20 @@ def rounding():
     return figure, {}
 
 
+def networks():
+    """Draw what the last step tells of networks: each share as so many filled squares of a hundred."""
+    found = used(story.REGISTER, {"rows": story.SHOWN}, ledger())
+    figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 0.46 * WIDTH))
+    for ax, (name, (said, colour)) in zip(axes, SHARES.items(), strict=True):
+        share = found[name]["measured"]
+        filled = np.arange(100) < round(100 * share)
+        x, y = np.arange(100) % 10, -(np.arange(100) // 10)
+        ax.scatter(x, y, s=26, marker="s", color=np.where(filled, colour, PAPER), edgecolor=MUTED, lw=0.4)
+        ax.set_title(f"{share:.0%}\n{said}", color=colour, fontsize=9)
+        ax.set_aspect("equal")
+        ax.set_axis_off()
+    return figure, {}
+
+
 STEPS = {f"story_{draw.__name__}": draw for draw in
-         (averages, sharpens, picks, direction, starts, speed, norm, optimiser, rounding)}  # fmt: skip
-STEPS["story_networks"] = starts
+         (averages, sharpens, picks, direction, starts, speed, norm, optimiser, rounding, networks)}  # fmt: skip

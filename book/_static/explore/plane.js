@@ -92,8 +92,12 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
     }
   };
   /** Names of curves by their colour, one under the other, where no curve is. */
-  self.legend = (x, y, names) =>
+  /** Names and their colours, on a plate that keeps lines below from crossing the words. */
+  self.legend = (x, y, names) => {
+    const width = 7.5 * Math.max(...names.map(([text]) => text.length)) + 10;
+    self.put("front", "legend", "rect", { x: x - 5, y: y - 14, width, height: 17 * names.length + 4, class: "plate" });
     names.forEach(([text, look], k) => self.label(`legend ${k}`, x, y + 17 * k, text, look));
+  };
   self.label = (key, x, y, text, look = "") =>
     self.put("front", key, "text", { x: x.toFixed(1), y: y.toFixed(1), class: look }, text);
   /** A text beside a point of the plane, whole. */

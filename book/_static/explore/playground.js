@@ -417,7 +417,9 @@ export function playground(root, tag, name) {
     check,
     python,
     render,
-    hint: "Points are keys; a star scores best. Curves are the prompt p as it trains, from each circle to a limit.",
+    hint:
+      "Points are keys; a star scores best. Curves are the prompt p as it trains, from each circle to a limit. " +
+      "Fine dots: half way between a limit's key and its closest rivals.",
   });
   const view = plane(ui.stage, { name: "The plane of keys and queries", ui });
   const chart = plane(ui.below(), {

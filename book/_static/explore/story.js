@@ -13,6 +13,7 @@ const KEYS = [
   [0, 0],
 ];
 const RAISED = KEYS.with(0, [-0.2, 1.4]); // A apart from the shortest query beyond its margins
+const BESIDE = KEYS.with(0, [0.35, 1.3]); // where B and C both bound the shortest query, which lies off the way to A
 const NAMES = "ABC";
 const SCORES = [1, 0.9, 0];
 const BEST = { A: [1, 0.5, 0.5], B: [0.5, 1, 0.5], C: [0.5, 0.5, 1] };
@@ -25,9 +26,9 @@ const NORMALISED = { kind: "normalised", size: 0.1 };
 /** What has no colour of its own in the book, and may not look like a token here. */
 const OWN = { ball: "i1", mean: "c3", rough: "c3", GD: "i0", NGD: LOOKS.path, Polyak: "i2" };
 const OPTIMISERS = {
-  gradient: "in the Euclidean norm",
-  signs: "by its largest entry",
-  products: "by the sum of its entries' sizes",
+  gradient: "the shortest query of the region",
+  signs: "the query of the region whose largest entry is smallest",
+  products: "the query of the region whose entries have the smallest sum in size",
 };
 const SQUARE = "m-8 -8h16v16h-16z";
 const CIRCLE = "M-6 0a6 6 0 1 0 12 0a6 6 0 1 0 -12 0Z";
@@ -249,7 +250,7 @@ export const STEPS = {
     window: NEAR,
     far: true,
     plays: true,
-    first: { keys: RAISED },
+    first: { keys: BESIDE },
     controls: TIME,
     draw(scene, state) {
       const rows = rowsOf(state),
@@ -380,7 +381,7 @@ export const STEPS = {
       afar(scene, state, theta, path);
       scene.view.dot("touch", theta, 6, LOOKS.optimal);
       entries(scene, theta);
-      return `The limit is shortest ${OPTIMISERS[rule]}. The run ends ${small(degrees(at, theta))}° away.`;
+      return `The limit is ${OPTIMISERS[rule]}. The run ends ${small(degrees(at, theta))}° away.`;
     },
   },
   rounding: {
@@ -421,7 +422,7 @@ export const STEPS = {
     draw({ view, data, counts: list }, state) {
       const rows = [
         ["ends that theory allows", LOOKS.global, data.optimal],
-        ["right choice foretold", LOOKS.path, data.foretold],
+        ["foretold by simulation", LOOKS.path, data.foretold],
         ["by the best score alone", "c3", data.naive],
       ];
       rows.forEach(([, look, share], k) => hundred(view, k, Number(share), look));
