@@ -1,6 +1,7 @@
 """Run a notebook with papermill, so that a failure is one line: which cell, where it stands in the source, and why."""
 
 import json
+import logging
 import os
 import platform
 import re
@@ -59,6 +60,7 @@ def execute(chapter, plain, done, values, stderr=None):
 
     What the library logs is printed as it comes; what cells write to standard error goes to the file ``stderr``, too.
     """
+    logging.getLogger().addHandler(logging.NullHandler())  # the error says what nbclient logs of it
     limit = time_limit()
     running = {}  # a dead kernel's error does not say which cell killed it
 
