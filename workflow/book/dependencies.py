@@ -66,7 +66,8 @@ def sources():
     git = ["git", "-c", "core.quotepath=off"]
     shown = subprocess.run([*git, "show", "-s", "--format=%h %cs"], capture_output=True, text=True, check=False)
     status = subprocess.run([*git, "status", "--porcelain", "."], capture_output=True, text=True, check=False)
-    return shown.stdout.strip(), [line[3:] for line in status.stdout.splitlines()]
+    commit = "" if shown.returncode or status.returncode else shown.stdout.strip()
+    return commit, [line[3:] for line in status.stdout.splitlines()]
 
 
 def _mark(name, text):

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -90,15 +89,14 @@ def _run_one(run, folder, started):
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(limited, cwd=folder, env=env, **quiet)
     started.append(process)
-    if process.wait() == -signal.SIGTERM:
-        return {"crashed": NEVER}
+    process.wait()
     if places["claims"].exists():
         left = json_of(places["claims"])
         outcome = {"rows": {row["name"]: row for row in left["rows"]}, "seconds": left["seconds"]}
     else:
         sentence = json_of(places["failure"])["sentence"] if places["failure"].exists() else NEVER
         outcome = {"crashed": sentence.partition("; evidence")[0]}
-        if ENDLESS in sentence:  # which more time may end: it is not kept
+        if sentence == NEVER or ENDLESS in sentence:  # stopped, or more time may end it: it is not kept
             return outcome
     write_whole(_place(run), json.dumps(outcome | {"of": _stamp(run)}))
     return outcome
