@@ -53,7 +53,7 @@ sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:10
 roundings: $(COMPILED) ## see how far numbers move where arithmetic rounds otherwise: NAME=theorem-2 (NAME=all, RECORD=1)
 	@$(BIN)/python -m workflow.commands.roundings
 
-record: $(COMPILED) ## keep the rows of a run that no build can make, in book/recorded: NAME=figure-6 PARAMS="device=cuda"; or a study: NAME=film-reviews ONLY="l2*"
+record: $(COMPILED) ## make the runs of a study on published data that are not in book/recorded yet: NAME=film-reviews ONLY="l2*"
 	@$(BIN)/python -m workflow.commands.record
 
 page: $(COMPILED) ## show one page as its source is now, for looking: NAME=theorem-2

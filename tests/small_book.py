@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 HEADER = """---
-{extra}jupytext:
+jupytext:
   text_representation: {{extension: .md, format_name: myst}}
 kernelspec: {{display_name: Python 3, language: python, name: python3}}
 ---
@@ -62,9 +62,9 @@ class Book:
         (folder / "book/intro.md").write_text("# Intro\n\n```{include} _generated/totals.md\n```\n")
         self.names = []
 
-    def add(self, name, code="", extra=""):
+    def add(self, name, code=""):
         """Write a chapter ``part/name`` and list it."""
-        (self.folder / f"book/part/{name}.md").write_text(HEADER.format(name=name, code=code, extra=extra))
+        (self.folder / f"book/part/{name}.md").write_text(HEADER.format(name=name, code=code))
         if name not in self.names:
             self.names.append(name)
         files = "".join(f"  - file: book/part/{name}\n" for name in self.names)

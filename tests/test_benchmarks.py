@@ -1,8 +1,5 @@
 """The benchmarks: all styles compute the same, units are what they do, the page shows it. No time is asserted."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -115,19 +112,6 @@ def test_the_run_writes_what_the_page_reads(tmp_path, monkeypatch, capsys):
     assert len(speed.recorded()["rows"]) == 2
     assert "Figure 9, a trial" in speed.page(json_of(command.BUILT))
     assert capsys.readouterr().out.startswith("Figure 9, a trial: 1,000 steps, two SVMs: time of one trial\n")
-
-
-@pytest.mark.parametrize(("name", "file", "said"), [
-    ("QUICK", "other", "QUICK is 'yes': give 1, or leave it out"),
-    ("OTHER", "build", "build/benchmarks.json cannot be written: file exists"),
-])  # fmt: skip
-def test_what_cannot_be_run_is_refused_before_anything_is_measured(tmp_path, name, file, said):
-    (tmp_path / file).write_text("in the way")
-    (tmp_path / "workflow").symlink_to(ROOT / "workflow")
-    env = os.environ | {"PYTHONPATH": str(ROOT), "QUICK": "", "RECORD": ""} | {name: "yes"}
-    call = [sys.executable, "-m", "benchmarks"]
-    done = subprocess.run(call, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{said}\n")
 
 
 def test_the_page_adds_parts_divides_and_says_what_was_found():

@@ -189,11 +189,6 @@ def test_experiment_is_folded_as_a_whole_behind_what_it_costs(pages):
     assert pages["a"].select_one("#against-the-paper").find_parent("details") is None
 
 
-def test_experiment_that_teaches_is_open(pages):
-    assert pages["b"].select("#experiment div.cell")
-    assert not pages["b"].select("#experiment details.fold")
-
-
 def test_code_that_shows_has_a_bar_with_its_name_and_code_that_tells_is_away(pages):
     bars = [words(bar) for bar in pages["a"].select("#experiment details.hide p.collapsed")]
     assert bars == ["Code of Figure 1", "Code of the table"]

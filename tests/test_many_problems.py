@@ -56,9 +56,3 @@ def test_first_block_and_negative_gaps_are_kept(monkeypatch):
     assert set(narrow.place.tolist()) == {*range(1000), *negative.tolist()}
     again = names["outcome"](*names["kept_of"](narrow, negative))
     torch.testing.assert_close(again.gap, narrow.gap[negative], rtol=1e-9, atol=1e-9)
-
-
-def test_a_device_that_is_not_there_is_refused(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ValueError, match=r"^device is 'cuda': take cpu, or cuda with a GPU$"):
-        studied(monkeypatch, device="cuda")

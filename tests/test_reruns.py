@@ -115,6 +115,13 @@ def test_a_module_and_a_cell_rerun_the_chapters_that_have_them(book):
     assert stale() == sorted([*NETWORKS, "max-margin/theorem-2"])
 
 
+def test_a_parameter_reruns_its_chapter_and_the_lock_all(book):
+    Path("values.yml").write_text("theorem-2: {seed: 1}\n")
+    assert re.findall(r"wildcards: chapter=(\S+)", dry_run(parameters="values.yml")) == ["max-margin/theorem-2"]
+    Path("requirements.lock").touch()
+    assert stale() == sorted(catalogue.chapters())
+
+
 def test_no_chapter_depends_on_all_modules(book):
     modules = {str(path) for path in Path("lib").rglob("*.py")}
     for chapter in catalogue.chapters():

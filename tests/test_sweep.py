@@ -21,11 +21,6 @@ ROOT = Path(__file__).parents[1]
 SEED = "seed: int = 3  # of nothing\n"
 
 
-def command():
-    """Return the call that `make sweep` makes."""
-    return [sys.executable, "-m", "workflow.commands.sweep"]
-
-
 def swept(book, name="good", seeds="", **env):
     return book.script("sweep", NAME=name, SEEDS=seeds, **({"JOBS": "4"} | env))
 
@@ -33,7 +28,13 @@ def swept(book, name="good", seeds="", **env):
 def begin(book, name, seeds, **env):
     env = book.env(NAME=name, SEEDS=seeds, **env)
     return subprocess.Popen(
-        command(), cwd=book.folder, env=env, start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=-2
+        [sys.executable, "-m", "workflow.commands.sweep"],
+        cwd=book.folder,
+        env=env,
+        start_new_session=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=-2,
     )
 
 
@@ -173,12 +174,6 @@ def test_values_of_a_file_are_combined_with_the_seeds_and_told_apart(book):
     assert sets.keys() == {"defaults", "step=0.1"}
     assert [sets[name]["half"]["held"] for name in ("defaults", "step=0.1")] == [2, 0]
     assert [sets[name]["half"]["median"] for name in ("defaults", "step=0.1")] == [0.5, 0.1]
-
-
-def test_sets_of_values_are_taken_as_they_are_listed(inside):
-    Path("sets.yml").write_text("- {step: 0.5, seed: 1}\n- {seed: 2}\n")
-    (runs,) = sweep.plan("good", None, sweep.sets_of("sets.yml")).values()
-    assert [run["label"] for run in runs] == ["seed=1", "seed=2"]
 
 
 def test_undecided_counts_apart_and_a_baseline_not_at_all():

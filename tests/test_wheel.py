@@ -79,13 +79,6 @@ def test_wheel_brings_the_command(wheel):
         assert "attention-selects = attention_selects.models.command:main" in archive.read(scripts).decode()
 
 
-def test_wheel_stands_beside_a_lib_of_ones_own(project):
-    code = "import lib, attention_selects.separators as ours; print(lib.whose, ours.__file__)"
-    whose, file = run(project, code)
-    assert whose == "theirs"
-    assert file == str(project / "site/attention_selects/separators.py")
-
-
 def test_wheel_needs_only_what_it_requires(project):
     """No module but that of figures needs an extra before it is used."""
     blocked = [MODULES.get(name, name) for name in EXTRAS]
@@ -100,24 +93,3 @@ for name in {modules}:
     importlib.import_module("attention_selects." + name)
 """,
     )
-
-
-def test_import_leaves_torch_as_it_was(project):
-    code = """
-import torch
-torch.set_num_threads(2)
-model = torch.nn.Linear(3, 2)
-import attention_selects.separators
-print(model(torch.randn(5, 3)).dtype, torch.get_num_threads())
-"""
-    assert run(project, code) == ["torch.float32", "2"]
-
-
-def test_copied_folder_works_under_another_name(tmp_path):
-    shutil.copytree(ROOT / "lib", tmp_path / "site/theirs", ignore=shutil.ignore_patterns("__pycache__"))
-    code = """
-import torch
-from theirs.separators import hard_margin
-print(hard_margin(torch.eye(2, dtype=torch.float64)).theta.tolist())
-"""
-    assert "".join(run(tmp_path, code)) == "[1.0,1.0]"

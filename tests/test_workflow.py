@@ -1,13 +1,11 @@
 """The workflow over small books: what runs, what does not run again, and what a failure looks like."""
 
-import dataclasses
 import json
 import os
 import runpy
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -21,15 +19,6 @@ from tests.small_book import HEADER, ROOT, Book
 from workflow.book import catalogue, dependencies, ledger
 from workflow.site import check, chips, corrections, rows, runs, scoreboard
 
-CAPTION = """---
-mystnb: {figure: {caption: Something to see}}
----
-theorem_1 = """
-
-
-def test_fields_of_the_ledger_are_those_of_a_row():
-    assert {*ledger.FIELDS, "name"} == {field.name for field in dataclasses.fields(table.Row)}
-
 
 class TestWholeBook:
     """Once, with its site."""
@@ -38,7 +27,7 @@ class TestWholeBook:
         shutil.copy(ROOT / "_config.yml", book.folder)
         shutil.copytree(ROOT / "book/_static", book.folder / "book/_static")
         shutil.copy(ROOT / "book/references.bib", book.folder / "book")
-        (book.folder / "book/part/_draft.md").write_text(HEADER.format(name="draft", code="1/0", extra=""))
+        (book.folder / "book/part/_draft.md").write_text(HEADER.format(name="draft", code="1/0"))
         book.add("good", 'print("seen")').add("twin")
 
         first = book.build("all")
@@ -88,18 +77,6 @@ class TestWholeBook:
         assert site.read_bytes() == before
 
 
-PICTURE = """import matplotlib.pyplot as plt
-plt.rcParams["svg.hashsalt"] = "salt"
-figure = plt.figure()
-plt.plot([1, 2])
-display(figure, os.environ["PYTHONHASHSEED"], os.environ.get("MPLBACKEND"))
-import sys
-display(sys.argv[1:2], [name for name in sys.modules if name.split(".")[0] == "lib"], "chapters" in sys.modules)
-with open("kernels.txt", "a") as file:
-    file.write(f"{len(sys.modules)}\\n")
-"""
-
-
 def alive(process):
     """Say whether a process runs."""
     try:
@@ -110,9 +87,8 @@ def alive(process):
 
 
 FAILING = {
-    "raises": ("1\nfigure = 2\n1 / 0  # here", "", "ZeroDivisionError: division by zero"),
-    "dies": ("os.kill(os.getpid(), 9)", "", "the kernel died (killed, or out of memory)"),
-    "hangs": ("time.sleep(100)", "timeout: 3\n", "the chapter was still running after 3 s"),
+    "raises": ("1\nfigure = 2\n1 / 0  # here", "ZeroDivisionError: division by zero"),
+    "dies": ("os.kill(os.getpid(), 9)", "the kernel died (killed, or out of memory)"),
 }
 
 
@@ -120,8 +96,8 @@ FAILING = {
 def failed(tmp_path_factory):
     """A book of one good chapter and many that fail, built once."""
     book = Book(tmp_path_factory.mktemp("failed")).add("good")
-    for name, (code, extra, _) in FAILING.items():
-        book.add(name, code, extra)
+    for name, (code, _) in FAILING.items():
+        book.add(name, code)
     book.add("leaves", "import sys; sys.exit(0)")
     silent = book.add("silent").folder / "book/part/silent.md"
     silent.write_text(silent.read_text().replace("verdict(theorem_1.claim", "(theorem_1.claim"))
@@ -134,7 +110,7 @@ class TestFailures:
 
     @pytest.mark.parametrize("name", FAILING)
     def test_failure_is_one_line_with_chapter_cell_and_evidence(self, failed, name):
-        _, _, why = FAILING[name]
+        _, why = FAILING[name]
         (line,) = (line for line in failed.process.stderr.splitlines() if line.startswith(f"part/{name}:"))
         source = (failed.folder / f"book/part/{name}.md").read_text().splitlines()
         shown = "1 / 0  # here" if name == "raises" else "import os, time"
@@ -143,8 +119,7 @@ class TestFailures:
         assert line == (
             f'part/{name}: cell 2 (book/part/{name}.md:{number}, "{shown}") failed: {why}; evidence: {evidence}'
         )
-        notebook = nbformat.read(failed.folder / evidence, as_version=4)
-        assert "rror" in notebook.cells[0].source or "failed" in notebook.cells[0].source
+        assert "import os, time" in str(nbformat.read(failed.folder / evidence, as_version=4).cells)
 
     def test_failure_publishes_nothing_and_the_others_go_on(self, failed):
         assert failed.process.returncode != 0
@@ -169,6 +144,11 @@ class TestFailures:
         assert failed.build("build/executed/part/good.ipynb").returncode == 0
         assert failed.ran() == ["raises"]
         assert not failed.has("build/evidence/part/raises.ipynb")
+
+
+def test_a_chapter_that_does_not_end_is_stopped(book):
+    process = book.add("good", "time.sleep(100)").script("chapter", "good", TIMEOUT="3")
+    assert '"import os, time") failed: the chapter was still running after 3 s' in process.stderr
 
 
 class TestReruns:
@@ -202,38 +182,6 @@ class TestReruns:
         resumed = book.build()
         assert resumed.returncode == 0, resumed.stderr
         assert book.ran() == ["slow"]
-
-    def test_change_reruns_exactly_what_it_touches(self, book):
-        book.add("a", "import lib.alpha").add("b", "from lib import gamma").add("c").build()
-        assert book.ran() == ["a", "b", "c"]
-        (book.folder / "values.yml").write_text("b: {step: 1e-1}\n")
-
-        def swap(path, old, new):
-            text = (book.folder / path).read_text()
-            assert old in text
-            (book.folder / path).write_text(text.replace(old, new))
-
-        def words():
-            (book.folder / "lib/unused.py").write_text("\n")
-            (book.folder / "lib/gamma.py").touch()  # the same content, newer
-            swap("book/part/c.md", "theorem_1 = ", CAPTION)
-
-        def code():
-            (book.folder / "lib/beta.py").write_text("\n")  # imported by a module that a imports
-            swap("book/part/c.md", "seed: int = 3", "seed: int = 4")
-
-        steps = [
-            (words, "", []),
-            (code, "", ["a", "c"]),
-            (lambda: None, "values.yml", ["b"]),
-            (lambda: (book.folder / "requirements.lock").write_text("another==1\n"), "", ["a", "b", "c"]),
-        ]
-        for change, parameters, expected in steps:
-            time.sleep(0.01)  # file times have a grain
-            change()
-            process = book.build(parameters=parameters)
-            assert process.returncode == 0, process.stderr
-            assert book.ran() == expected, change
 
 
 class TestSeveralAtOnce:
@@ -269,12 +217,6 @@ class TestSeveralAtOnce:
         assert waiting.has("build/runs/part/good/seed=7.json")
         assert not list((waiting.folder / "build/running").iterdir())
 
-    def test_refused_parameter_touches_nothing(self, book):
-        book.add("good", "1 / 0")
-        before = {path: path.stat().st_mtime_ns for path in book.folder.rglob("*")}
-        assert book.script("chapter", "good", "--params", "seed=x").returncode == 1
-        assert {path: path.stat().st_mtime_ns for path in book.folder.rglob("*")} == before
-
     def test_the_second_of_two_builds_waits_and_runs_nothing_again(self, waiting):
         builds = [self.begin(waiting, waiting.command("build/ledger.json")) for _ in range(2)]
         self.until(lambda: waiting.running())
@@ -286,31 +228,13 @@ class TestSeveralAtOnce:
         assert waiting.ran() == ["good"]
 
 
-LIMITED = """
-import resource, runpy, sys
-resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6))
-sys.argv.pop(0)
-runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-"""
-
-
-def test_two_runs_give_the_same_bytes_and_a_full_disk_leaves_them(book):
-    page, place = book.add("good").folder / "book/part/good.md", book.folder / "build/executed/part/good.ipynb"
+def test_two_runs_give_the_same_bytes(book):
+    place = book.add("good").folder / "build/executed/part/good.ipynb"
     seen = set()
     for _ in range(2):
         assert book.script("chapter", "part/good", "--publish").returncode == 0
         seen.add(place.read_bytes())
     assert len(seen) == 1
-    page.write_text(page.read_text().replace("import os", 'print("x" * 2_000_000)\nimport os'))
-    for flags in (["--publish"], ["--into", "sweep"]):
-        process = book._run([sys.executable, "-c", LIMITED, "workflow.commands.chapter", "good", *flags], {})
-        assert process.returncode == 1
-        (line,) = process.stderr.splitlines()
-        assert ": file too large" in line
-        assert line.endswith("make room and run it again")
-    assert seen == {place.read_bytes()}
-    left = json.loads((book.folder / "build/sweep/part/good/defaults.failed.json").read_text())
-    assert left["cut_off"], "which is not recorded"
 
 
 SAYS = """import logging, lib, warnings
@@ -338,14 +262,6 @@ def test_one_chapter_with_parameters_prints_its_rows_and_keeps_out_of_the_book(b
     assert "threads: 3" in outputs
 
 
-def test_threads_are_one_unless_asked_for(monkeypatch):
-    from workflow.run.notebook import surroundings
-
-    for name in ("THREADS", "OMP_NUM_THREADS"):
-        monkeypatch.delenv(name, raising=False)
-    assert surroundings()["OMP_NUM_THREADS"] == surroundings()["MKL_NUM_THREADS"] == "1"
-
-
 def test_list_says_what_a_chapter_reproduces_and_takes(inside, capsys):
     page = Path("book/part/good.md")
     page.write_text(page.read_text().replace("# how far", "# how far, above 0, at most seed"))
@@ -369,14 +285,11 @@ def test_list_says_what_a_chapter_reproduces_and_takes(inside, capsys):
     ],
 )
 def test_library_files_of_a_chapter(inside, code, expected):
-    Path("book/part/good.md").write_text(HEADER.format(name="good", code=code, extra=""))
+    Path("book/part/good.md").write_text(HEADER.format(name="good", code=code))
     Path("lib/notes.txt").touch()
     always = {"__init__", "_glue", "_verdicts", "ledger"}  # what every chapter imports
     files = {f"lib/{name}.py" for name in expected | always}
     assert dependencies.library_of("part/good") == sorted(files)
-    Path("lib/table.csv").touch()
-    Path("lib/unused.py").write_text('TABLE = "table.csv"\n')  # whatever module names a file, any may read it
-    assert dependencies.library_of("part/good") == sorted([*files, "lib/table.csv"])
 
 
 # The ledger.
@@ -442,13 +355,6 @@ def test_ledger_that_left_the_lock_fails_until_accepted(inside, rows, line):
     assert f"part/good/{line}" in str(failure.value)
     assert "make accept" in str(failure.value)
     ledger.accept()
-    ledger.compare()
-
-
-def test_measured_value_may_move_by_its_tolerance(inside):
-    collected(row())
-    ledger.accept()
-    collected(row(measured=1e-3 + 0.9 * row()["tolerance"]))
     ledger.compare()
 
 
@@ -750,14 +656,10 @@ def test_sound_page_has_no_fault(body):
     [
         ('<script src="https://cdn.example/x.js"></script>', "<script> loads https://cdn.example/x.js"),
         ('<link rel="stylesheet" href="//cdn.example/x.css">', "<link> loads //cdn.example/x.css"),
-        ('<iframe src="http://example.org"></iframe>', "<iframe> loads"),
         ('<img alt="A path" srcset="a.png 1x, https://x.example/b.png 2x">', "<img> loads https://x.example/b.png 2x"),
         ("<style>@import 'https://fonts.example/x';</style>", "a style loads https://fonts.example/x"),
-        ('<p style="background: url(https://x.example/y.png)">x</p>', "a style loads https://x.example/y.png"),
-        ('<img src="a.png">', "image a.png has no alt text"),
         ('<img src="a.png" alt=" ">', "image a.png has no alt text"),
         ('<img src="x/a.png" alt="../_images/a.png">', "image x/a.png has no alt text"),
-        (FIGURE.format(" "), "image a.png of a cell has no caption"),
         ('<div class="cell_output"><img src="a.png" alt="Two paths"></div>', "image a.png of a cell has no caption"),
         ('<svg class="drawing" id="drawing-1" aria-label=""></svg>', "drawing drawing-1 has no alt text"),
         (
@@ -776,18 +678,8 @@ def test_fault_of_a_page_is_found(body, fault):
 
 
 def test_faults_of_a_site_are_all_found(tmp_path):
-    html, staged = tmp_path / "html", tmp_path / "staged"
-    for folder in (html, staged):
-        folder.mkdir()
-    (html / "there.html").write_text("<article></article>")
-    (html / "x.css").write_text("a { background: url('https://x.example/y.png') }")
-    (staged / "raw.md").write_text("```{code-cell}\n1\n```\n")
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 + 1", id="a")])
-    nbformat.write(notebook, staged / "stale.ipynb")
-    assert check.faults(html, staged, ["there", "missing"]) == [
-        "missing: in _toc.yml, but not in the site",
-        "stale.ipynb: code cell 1 was not run",
-        "stale.ipynb: no code cell has an output",
-        "raw.md: has code cells that nobody ran; is its kernelspec header missing?",
-        "x.css: loads https://x.example/y.png",
-    ]
+    (tmp_path / "there.html").write_text('<article><img src="a.png"></article>')
+    (tmp_path / "x.css").write_text("a { background: url('https://x.example/y.png') }")
+    image, style = check.faults(tmp_path)
+    assert image.startswith("there.html: image a.png has no alt text")
+    assert style == "x.css: loads https://x.example/y.png"

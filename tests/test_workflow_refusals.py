@@ -66,14 +66,9 @@ CELL_OF_PARAMETERS = {
     "length of a list": (*LIST, "exact=[]", "exact=[]"),
     "bound that is no number": ("# of nothing", "# at least n", "", "seed has the bound 'n'"),
     "no type": ("seed: int = 3", "seed = 3", "", "'seed = 3'"),
-    "default of another type": ("seed: int = 3", "seed: int = 1.5", "", "seed is declared as int = 1.5"),
     "default that is computed": ("seed: int = 3", "seed: int = 3 * 7", "", "seed is declared as int = 3 * 7"),
-    "unknown type": ("seed: int = 3", "seed: complex = 3j", "", "seed is declared as complex = 3j"),
     "cell that does not parse": ("seed: int = 3", "seed: int = = 3", "", "line 1"),
     "no cell of parameters": (":tags: [parameters]\n", "", "seed=7", "unknown parameter seed"),
-    "no header of a chapter": ("kernelspec:", "kernel:", "", "there is no chapter 'good'"),
-    "header that is no YAML": ("jupytext:", "jupytext: [", "", f"{PAGE}: the header is not YAML"),
-    "timeout of a chapter": ("jupytext:", "timeout: soon\njupytext:", "", "timeout in the header is 'soon'"),
 }
 
 
@@ -87,9 +82,7 @@ def test_bad_source_of_a_chapter_is_named(book, old, new, asked, named):
 
 COMMANDS = {
     "unknown chapter": ("chapter bad", "'bad'"),
-    "path of a chapter": ("chapter ../good", "'../good'"),
     "unknown page": ("page bad", "'bad'"),
-    "unknown notebook": ("lab bad", "'bad'"),
     "unknown data": ("data svhn", "'svhn'"),
     "no claims of a run": ("ledger collect", "build/claims/part/good.json"),
     "no ledger": ("ledger accept", "build/ledger.json"),
@@ -101,31 +94,25 @@ def test_what_is_not_there_is_named(book, command, named):
     refused(line_of(*command.split()), named)
 
 
-CLAIMS, LEDGER, LOCK = "build/claims/part/good.json", "build/ledger.json", "book/ledger.lock.json"
+LEDGER, LOCK = "build/ledger.json", "book/ledger.lock.json"
 STATEMENTS = "book/statements.yml"
 FILES = {
-    "chapter that is a list": ("chapter good", {PAGE: "---\n- kernelspec\n---\n# Good\n"}, f"{PAGE}: the header is ['"),
-    "chapter that is not text": ("chapter good", {PAGE: b"\xff\xfe"}, f"{PAGE} is not text in UTF-8 (byte 0)"),
+    "chapter that is not text": ("chapter good", {PAGE: b"\xff\xfe"}, f"{PAGE} cannot be read as text in UTF-8"),
     "two chapters": ("chapter good", {"book/other/good.md": PAGE, "_toc.yml": ANOTHER}, "part/good, other/good"),
-    "no contents": ("chapter good", {"_toc.yml": None}, "there is no _toc.yml here"),
+    "no contents": ("chapter good", {"_toc.yml": None}, "_toc.yml cannot be read"),
     "empty contents": ("chapter good", {"_toc.yml": ""}, "there is no chapter 'good'"),
-    "contents that are no YAML": ("chapter good", {"_toc.yml": "root: [\n"}, "_toc.yml is not YAML"),
     "page that is not there": ("chapter good", {"_toc.yml": "root: book/lost\n"}, "there is no book/lost.md"),
-    "no statements": ("list", {STATEMENTS: None}, f"there is no {STATEMENTS} here"),
+    "no statements": ("list", {STATEMENTS: None}, f"{STATEMENTS} cannot be read"),
     "statements twice": ("list", {STATEMENTS: "papers: []\npapers: []\n"}, "'papers' stands there twice"),
-    "statements that are a list": ("list", {STATEMENTS: "- papers\n"}, f"{STATEMENTS} is ['papers']"),
-    "paper without items": ("list", {STATEMENTS: "papers:\n  - {arxiv: 1, title: A, short: B}"}, "lacks items"),
+    "statements that are a list": ("list", {STATEMENTS: "- papers\n"}, f"{STATEMENTS} lacks papers"),
     "item without a title": (
         "list",
         {STATEMENTS: "papers:\n  - {arxiv: 1, title: A, short: B, items: [{item: C}]}"},
         f"item 1 of paper 1 in {STATEMENTS} lacks title",
     ),
     "half a notebook": ("site", {"build/executed/part/good.ipynb": HALF_NOTEBOOK}, "part/good.ipynb is half written"),
-    "half the claims of a run": ("ledger collect", {CLAIMS: '{"chapter": "part/good", "ro'}, f"{CLAIMS} is half"),
-    "claims of old": ("ledger collect", {CLAIMS: '{"chapter": "part/good"}'}, f"{CLAIMS} lacks parameters"),
     "half a ledger": ("ledger compare", {LEDGER: '{"cl'}, f"{LEDGER} is half written"),
     "lock in conflict": ("ledger compare", {LEDGER: '{"claims": []}', LOCK: "<<<<<<< HEAD\n"}, f"{LOCK} is not JSON"),
-    "lock of a list": ("ledger compare", {LEDGER: '{"claims": []}', LOCK: "[]"}, f"{LOCK} is not JSON (no object)"),
 }  # fmt: skip
 
 
@@ -143,33 +130,22 @@ def test_bad_file_is_named(book, command, files, named):
     refused(line_of(*command.split()), named)
 
 
-@pytest.mark.parametrize("text", ["two", "0", "-2", "٣", "100000", "9" * 5000])
-def test_only_whole_numbers_of_threads_are_taken(monkeypatch, text):
-    monkeypatch.setenv("THREADS", text)
-    with pytest.raises(SystemExit, match=f"^THREADS is '{text}': give a whole number from 1 to"):
-        make_env.check()
-
-
-@pytest.mark.parametrize("text", ["soon", "-1", "0", "nan", "inf"])
-def test_only_numbers_of_seconds_are_taken(monkeypatch, text):
-    monkeypatch.setenv("TIMEOUT", text)
-    with pytest.raises(SystemExit, match=f"^TIMEOUT is '{text}': give a number of seconds above 0$"):
-        make_env.check()
-
-
-def test_only_profiles_that_there_are_are_taken(monkeypatch):
-    monkeypatch.setenv("PROFILE", "nowhere")
-    with pytest.raises(SystemExit, match=r"^PROFILE is 'nowhere': use one of slurm$"):
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [*(("THREADS", text) for text in ("two", "0", "-2", "٣", "100000", "9" * 5000)),
+     *(("TIMEOUT", text) for text in ("soon", "-1", "0", "nan", "inf")), ("PROFILE", "nowhere")],
+)  # fmt: skip
+def test_a_variable_of_make_without_sense_is_named_with_a_remedy(monkeypatch, name, text):
+    monkeypatch.setenv(name, text)
+    with pytest.raises(SystemExit, match=f"^{name} is '{text}': (give|use) "):
         make_env.check()
 
 
 VARIABLES = {
     "PARAMS of a chapter": ("chapter", {"NAME": "good", "PARAMS": "sed=7"}, "part/good: unknown parameter sed"),
     "PARAMETERS of no chapter": ("book", {"PARAMETERS": "unknown.yml"}, "unknown.yml: there is no chapter 'bad'"),
-    "JOBS": ("book", {"JOBS": "two"}, "JOBS is 'two'"),
     "QUICK": ("book", {"QUICK": "yes"}, "QUICK is 'yes'"),
     "PORT": ("serve", {"PORT": "70000"}, "PORT is '70000'"),
-    "serve without a site": ("serve", {"PORT": "8123"}, "there is no build/html/index.html"),
 }  # fmt: skip
 
 

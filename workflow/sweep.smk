@@ -51,7 +51,7 @@ rule one:
     threads: int(os.environ.get("THREADS") or 1)
     resources:
         mem_mb=3000,
-        runtime=lambda wildcards: cluster.minutes(wildcards.chapter),
+        runtime=cluster.minutes(),
         gpu=lambda wildcards: cluster.gpus(PLAN[wildcards.chapter][wildcards.label]),
     shell:
         "{PYTHON:q} -m workflow.commands.chapter {wildcards.chapter:q} --values {params.values:q} --into sweep"

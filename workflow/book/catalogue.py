@@ -6,19 +6,16 @@ the book and over the small books of the tests. A chapter is known by its path b
 
 import ast
 import copy
-import errno
 import functools
 import json
 import os
 import pickle
 import re
-import tempfile
 from pathlib import Path
 
 import jupytext
 import yaml
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PART_PAGE = "book/part"  # the first page of what `make book QUICK=1` builds
 
 
@@ -30,12 +27,8 @@ def text_of(path):
     """Return the text of a source of the book."""
     try:
         return Path(path).read_text("utf-8")
-    except FileNotFoundError:
-        raise BookError(f"there is no {path} here: run make from the folder that has it") from None
-    except UnicodeDecodeError as error:
-        raise BookError(f"{path} is not text in UTF-8 (byte {error.start}): save it so") from None
-    except OSError as error:
-        raise BookError(f"{path} cannot be read: {error.strerror.lower()}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BookError(f"{path} cannot be read as text in UTF-8: {error}") from None
 
 
 class Once(yaml.SafeLoader):
@@ -52,10 +45,10 @@ def _once(loader, node):
 Once.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _once)
 
 
-def yaml_of(path, text=None):
-    """Return what a YAML file of the book holds, or the text of one; BookError also where a key stands twice."""
+def yaml_of(path):
+    """Return what a YAML file of the book holds; BookError also where a key stands twice."""
     try:
-        return pickle.loads(_pickled(text_of(path) if text is None else text))
+        return pickle.loads(_pickled(text_of(path)))
     except yaml.YAMLError as error:
         raise BookError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
 
@@ -98,20 +91,10 @@ def pages():
     return found
 
 
-def header(path):
-    """Return the YAML front matter of a page; empty when it has none."""
-    parts = re.split(r"^---\s*$", text_of(path), maxsplit=2, flags=re.MULTILINE)
-    if len(parts) < 3 or parts[0].strip():
-        return {}
-    found = yaml_of(f"{path}: the header", parts[1]) or {}
-    if not isinstance(found, dict):
-        raise BookError(f"{path}: the header is {found!r}: write lines of the form 'name: value'")
-    return found
-
-
 def is_chapter(path):
     """Tell a page with code to run (its jupytext header names a kernel) from prose."""
-    return "kernelspec" in header(path)
+    head = re.match(r"---\n(.*?)^---$", text_of(path), re.MULTILINE | re.DOTALL)
+    return bool(head) and "kernelspec:" in head[1]
 
 
 def chapters():
@@ -134,6 +117,13 @@ def find(name):
         return matches[0]
     problem = f"{name!r} may be any of {', '.join(matches)}" if matches else f"there is no chapter {name!r}"
     raise BookError(f"{problem}; chapters: {', '.join(known)}")
+
+
+def find_all(names):
+    """Return the chapters that NAME means: one, several, or all."""
+    asked = names.split()
+    found = chapters() if asked == ["all"] else [find(name) for name in asked or [""]]
+    return list(dict.fromkeys(found))
 
 
 def title(page):
@@ -185,22 +175,9 @@ def lines_of(notebook):
     return sum(bool(line.strip()) for text in code if not presents(text) for line in text.splitlines())
 
 
-def say_disk_is_full(error):
-    """Return one line for an OSError that is the end of the disk; raise any other."""
-    if error.errno not in FULL:
-        raise error
-    return f"{error.strerror.lower()} at {error.filename or 'build'}: make room and run it again"
-
-
 def write_whole(path, text):
     """Write a file whole or not at all: a disk may be full, a process may be killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", encoding="utf-8", delete=False) as file:
-        try:
-            file.write(text)
-            file.flush()
-            os.chmod(file.name, 0o644)
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+    half = path.with_name(f".{path.name}.{os.getpid()}")
+    half.write_text(text, "utf-8")
+    os.replace(half, path)

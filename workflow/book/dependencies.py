@@ -57,11 +57,17 @@ def mark_commit():
 
     Its hash and day, and whether anything else than it is built; "unknown" where there is no git.
     """
+    commit, changed = sources()
+    return _mark("commit", commit + " with changes" * bool(changed) if commit else "unknown")
+
+
+def sources():
+    """Return hash and day of the commit that git has here, "" without one, and the files that differ from it."""
     git = ["git", "-c", "core.quotepath=off"]
     shown = subprocess.run([*git, "show", "-s", "--format=%h %cs"], capture_output=True, text=True, check=False)
     status = subprocess.run([*git, "status", "--porcelain", "."], capture_output=True, text=True, check=False)
-    changed = " with changes" if status.stdout.strip() else ""
-    return _mark("commit", "unknown" if shown.returncode else shown.stdout.strip() + changed)
+    commit = "" if shown.returncode or status.returncode else shown.stdout.strip()
+    return commit, [line[3:] for line in status.stdout.splitlines()]
 
 
 def _mark(name, text):
@@ -73,24 +79,18 @@ def _mark(name, text):
 
 
 def library():
-    """Return the files of ``lib/``: its modules, and what one of them names in quotes, since it may read that file.
-
-    Any other file there is nobody's: a note, or what an editor leaves.
-    """
-    files = [path for path in sorted(Path("lib").rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
-    code = "".join(path.read_text("utf-8") for path in files if path.suffix == ".py")
-    return [path for path in files if path.suffix == ".py" or f'{path.name}"' in code]
+    """Return the modules of ``lib/``, which has no other files; one that a module reads would have to stand here."""
+    return sorted(Path("lib").rglob("*.py"))
 
 
 def library_of(chapter):
-    """Return the files of ``lib/`` that a chapter's result can depend on.
+    """Return the files that a chapter's result can depend on beside its own code.
 
-    These are the modules that it imports, those that they import, and every file that is not Python, since any module
-    may read it; and the recorded runs of studies that it names. Code that cannot be parsed is taken to depend on
-    everything: better one run too many than an old number published.
+    These are the modules of ``lib/`` that it imports, those that they import, and the recorded runs of studies that it
+    names. Code that cannot be parsed is taken to depend on everything: better one run too many than an old number
+    published.
     """
-    files = set(library())
-    modules = {path for path in files if path.suffix == ".py"}
+    modules = set(library())
     try:
         lines = (line for code, _ in code_of(chapter) for line in code.splitlines())
         code = "\n".join(line for line in lines if not line.startswith(("%", "!")))
@@ -98,7 +98,7 @@ def library_of(chapter):
     except (BookError, SyntaxError):
         code, needed = "", modules
     records = {path for study in STUDY.findall(code) for path in Path("book/recorded", study).glob("*.json")}
-    return sorted(map(str, needed | (files - modules) | records))
+    return sorted(map(str, needed | records))
 
 
 def workflow_of(command):

@@ -4,11 +4,10 @@ Seeds below 1000 are for development. A block of seeds that was seen is spent: o
 """
 
 import json
-import subprocess
 from pathlib import Path
 
 from workflow.book.catalogue import BookError, json_of, write_whole
-from workflow.book.dependencies import recorded_hash
+from workflow.book.dependencies import recorded_hash, sources
 
 FIRST = 1000  # of the seeds that may be recorded
 RECORD = Path("book/robustness.json")
@@ -56,16 +55,13 @@ def _spent(chapter, old, block):
 
 def commit():
     """Return the commit of the sources, all of which must be in it but the records themselves."""
-    git = ["git", "-c", "core.quotepath=off"]
-    shown = subprocess.run([*git, "show", "-s", "--format=%h %cs"], capture_output=True, text=True, check=False)
-    status = subprocess.run([*git, "status", "--porcelain", "."], capture_output=True, text=True, check=False)
-    records = (RECORD.as_posix(), "book/recorded/")
-    changed = [line[3:] for line in status.stdout.splitlines() if not line[3:].startswith(records)]
-    if shown.returncode or status.returncode:
+    commit, changed = sources()
+    changed = [path for path in changed if not path.startswith((RECORD.as_posix(), "book/recorded/"))]
+    if not commit:
         raise BookError("there is no commit here to name in the record: commit first, or leave RECORD out")
     if changed:
         raise BookError(f"{changed[0]} differs from the last commit: commit first, or leave RECORD out")
-    return shown.stdout.strip()
+    return commit
 
 
 def record(found, runs, block, noted):

@@ -16,7 +16,7 @@ import tokenize
 
 from workflow.book.catalogue import BookError, find, yaml_of
 
-TYPES = {"int": int, "float": float, "bool": bool, "str": str, "list": list, "dict": dict}
+TYPES = {"int": int, "float": float, "bool": bool, "str": str, "list": list}
 RELATIONS = {"at least": operator.ge, "at most": operator.le, "above": operator.gt, "below": operator.lt}
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 BOUND = rf"(?:{NUMBER}|[A-Za-z_]\w*)(?: \* \w+)*"

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from workflow.book import make_env
-from workflow.book.catalogue import BookError, say_disk_is_full
+from workflow.book.catalogue import BookError
 
 
 def call(main, *arguments):
@@ -14,7 +14,5 @@ def call(main, *arguments):
         sys.exit(main(*arguments))
     except BookError as error:
         sys.exit(str(error))
-    except OSError as error:
-        sys.exit(say_disk_is_full(error))
     except KeyboardInterrupt:
         sys.exit(f"{Path(sys.argv[0]).stem}: interrupted")

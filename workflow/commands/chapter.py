@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -11,11 +10,11 @@ from pathlib import Path
 
 from lib.ledger import bound, number, plain, signed
 from workflow.book import parameters
-from workflow.book.catalogue import BookError, find, say_disk_is_full, source, title
+from workflow.book.catalogue import BookError, find, source, title, write_whole
 from workflow.book.ledger import tally
 from workflow.commands import call
-from workflow.run.chapter import attempt, label, leave_failure, places_of, values_of
-from workflow.run.notebook import CutOff, time_limit
+from workflow.run.chapter import attempt, label, places_of, values_of
+from workflow.run.notebook import CutOff
 
 RUNNING = Path("build/running")
 
@@ -51,33 +50,24 @@ def main():
     arguments = cli.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{arguments.name}: stopped"))
     chapter = name = find(arguments.name)
-    folder, places = None, {}
-    quiet = arguments.publish or arguments.into
+    places, quiet = {}, arguments.publish or arguments.into
     try:
         asked = arguments.values | parameters.parse(arguments.params)
         changed = values_of(chapter, asked)[1]
-        time_limit(chapter)
         places = places_of(chapter, None if arguments.publish else label(changed), arguments.into)
         name += f" {label(changed)}" * bool(arguments.into)
         RUNNING.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=source(chapter).stem + "-", dir=RUNNING))
         print(f"{name}: running", flush=True)
-        summary = attempt(chapter, asked, folder, places, None if quiet else sys.stderr)
+        with tempfile.TemporaryDirectory(dir=RUNNING, ignore_cleanup_errors=True) as folder:
+            summary = attempt(chapter, asked, Path(folder), places, None if quiet else sys.stderr)
         if not quiet:
             show(chapter, places["notebook"], summary)
         print(f"{name}: {summary['seconds']:.1f} s, {tally(summary['rows'])}{counted()}", flush=True)
     except BookError as error:
-        leave_failure(folder, places, str(error), isinstance(error, CutOff))
-        sys.exit(f"{name}: {error}")
-    except OSError as error:
-        full = say_disk_is_full(error)
-        leave_failure(folder, places, full, cut_off=True)
-        sys.exit(f"{name}: {full}")
-    except KeyboardInterrupt:
-        sys.exit(f"{name}: interrupted")
-    finally:
-        if folder:
-            shutil.rmtree(folder, ignore_errors=True)
+        if "failure" in places:  # beside the results of the other runs of a sweep
+            failure = {"sentence": str(error), "cut_off": isinstance(error, CutOff)}
+            write_whole(places["failure"], json.dumps(failure))
+        raise BookError(f"{name}: {error}") from None
 
 
 if __name__ == "__main__":

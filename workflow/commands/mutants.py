@@ -2,11 +2,10 @@
 
 A row that no near mutant turns holds, or fails, by construction. Near and gross mutants are written by hand in
 ``tests/mutants``, each with the chapters whose verdicts it should turn. A crash, or a run that does not end, turns no
-verdict: they are apart. A run that ended is not made again while its chapter, the library and its mutant are the same.
+verdict. A run that ended is not made again while its chapter, the library and its mutant are the same.
 """
 
 import ast
-import fcntl
 import fnmatch
 import json
 import os
@@ -20,17 +19,16 @@ from workflow.book.catalogue import BookError
 from workflow.book.ledger import LOCK, commit
 from workflow.commands import call
 from workflow.run.changed_library import FOLDER, Mutant, Run, outcomes
+from workflow.run.snakemake import alone
 
 LISTS = Path("tests/mutants")
 SIZES = LISTS / "sizes.yml"
 REPORT, RECORD = Path("build/mutants.json"), Path("book/mutants.json")
 KINDS = ("near", "gross")
-FATES = ("turned", "crashed", "endless", "survived")
 FIELDS = {"what", "file", "old", "new", "chapters"}
 MOST_CHAPTERS = 3
 ENOUGH = 0.95  # part of the near mutants that turn a verdict, and of the claims that one of them turns
-COMPILED = "@compiled"  # what compiled modules of the library have
-SLOWER, LONGER, COMPILING = 4, 30, 60  # a run may take so many times as long, so many seconds more, if it compiles
+SLOWER, LONGER = 4, 90  # a run may take so many times as long, and so many seconds more, to compile and to begin
 LONGEST = 1800.0  # seconds without a mutant
 
 
@@ -39,12 +37,10 @@ def written(*kinds):
     found = {}
     for kind in kinds:
         path = LISTS / f"{kind}.yml"
-        entries = catalogue.yaml_of(path) or {}
-        if not isinstance(entries, dict):
-            raise BookError(f"{path} is {str(entries)[:60]}: write a name, and below it {', '.join(sorted(FIELDS))}")
-        if twice := found.keys() & entries.keys():
-            raise BookError(f"two mutants are called {', '.join(sorted(twice))}: names are unique in {LISTS}")
-        found |= {name: _mutant(kind, name, entry, f"{name} of {path}") for name, entry in entries.items()}
+        for name, entry in (catalogue.yaml_of(path) or {}).items():
+            if name in found:
+                raise BookError(f"two mutants are called {name}: names are unique in {LISTS}")
+            found[name] = _mutant(kind, name, entry, f"{name} of {path}")
     return list(found.values())
 
 
@@ -52,15 +48,15 @@ def _mutant(kind, name, entry, where):
     if not isinstance(entry, dict) or not FIELDS <= entry.keys() <= FIELDS | {"survives"}:
         raise BookError(f"{where} is {str(entry)[:60]}: write {', '.join(sorted(FIELDS))} and, if need be, survives")
     path, named = Path("lib", entry["file"]), entry["chapters"]
-    if not isinstance(named, list) or not 0 < len(named) <= MOST_CHAPTERS:
-        raise BookError(f"the chapters of {where} are {named!r}: name one to {MOST_CHAPTERS}, as a list")
     try:
+        if not 0 < len(named) <= MOST_CHAPTERS:
+            raise BookError(f"its chapters are {named!r}: name one to {MOST_CHAPTERS}")
         text = path.read_text("utf-8")
         if (count := text.count(entry["old"])) != 1:
             raise BookError(f"its old text stands in {path} {count} times")
         new = text.replace(entry["old"], entry["new"])
         ast.parse(new, path)
-        known = tuple(catalogue.find(str(one)) for one in named)
+        known = tuple(map(catalogue.find, named))
     except (OSError, SyntaxError, BookError) as error:
         raise BookError(f"{where} does not fit the book and its library, renew it: {error}") from None
     return Mutant(name, kind, entry["what"], entry["file"], new, known, entry.get("survives", ""))
@@ -74,10 +70,9 @@ def unchanged(chosen, jobs):
     runs = [[Run(name, values, None, LONGEST)] for name, values in chosen.items()]
     found, known = {}, catalogue.json_of(LOCK) if LOCK.exists() else {}
     for run, outcome in outcomes(runs, jobs):
-        rows = outcome.get("rows")
-        if rows is None:
-            why = outcome.get("crashed") or f"it was still running after {run.limit:g} s"
-            raise BookError(f"{run.chapter} fails without any mutant ({why}): mend it first")
+        if "crashed" in outcome:
+            raise BookError(f"{run.chapter} fails without any mutant ({outcome['crashed']}): mend it first")
+        rows = outcome["rows"]
         accepted = {name: known.get(f"{run.chapter}/{name}", row)["verdict"] for name, row in rows.items()}
         if other := [name for name, row in rows.items() if row["verdict"] != accepted[name]]:
             raise BookError(
@@ -90,77 +85,62 @@ def unchanged(chosen, jobs):
 
 
 def compare(outcome, rows, code):
-    """Return the entry of one chapter under one mutant: rows turned, and what became of a run that left none."""
-    entry = {"turned": [], "crashed": outcome.get("crashed"), "endless": outcome.get("endless"), "code": code}
-    if "rows" in outcome:
-        if lost := rows.keys() - outcome["rows"].keys():
-            entry["crashed"] = f"it leaves no row {', '.join(sorted(lost))}"
-        both = (name for name in rows if name in outcome["rows"])
-        entry["turned"] = [name for name in both if outcome["rows"][name]["verdict"] != rows[name]["verdict"]]
-    return entry
+    """Return the entry of one chapter under one mutant: rows turned, and why a run left none."""
+    there = outcome.get("rows", {})
+    turned = [name for name in rows if name in there and there[name]["verdict"] != rows[name]["verdict"]]
+    lost = [] if "crashed" in outcome else [name for name in rows if name not in there]
+    crashed = f"it leaves no row {', '.join(lost)}" if lost else outcome.get("crashed")
+    return {"turned": turned, "crashed": crashed, "code": code}
 
 
 def run_all(mutants, chosen, base, jobs):
     """Run mutants against those of the chosen chapters that they name; {name: {near, what, chapters}}, in order."""
     limits = {name: float(os.environ.get("TIMEOUT") or SLOWER * base[name]["seconds"] + LONGER) for name in base}
-    groups = []
-    for one in mutants:
-        more = COMPILING * (COMPILED in one.text)
-        groups.append([Run(name, chosen[name], one, limits[name] + more) for name in one.chapters if name in chosen])
+    groups = [
+        [Run(name, chosen[name], one, limits[name]) for name in one.chapters if name in chosen] for one in mutants
+    ]
     found = {one.name: {"near": one.kind == "near", "what": one.what, "chapters": {}} for one in mutants}
-    found = {one.name: found[one.name] | ({"survives": one.survives} if one.survives else {}) for one in mutants}
+    for one in mutants:
+        found[one.name] |= {"survives": one.survives} if one.survives else {}
     left = sum(map(len, groups))
     for run, outcome in outcomes(groups, jobs):
         name, left = run.mutant.name, left - 1
         entry = compare(outcome, base[run.chapter]["rows"], dependencies.recorded_hash(run.chapter))
         found[name]["chapters"][run.chapter] = entry
-        said = ", ".join(entry["turned"]) or entry["crashed"] or (entry["endless"] and "endless") or "survived"
+        said = ", ".join(entry["turned"]) or entry["crashed"] or "survived"
         print(f"{name}: {run.chapter}: {said[:150]}  ({left} to go)", flush=True)
     return found
-
-
-def fate(tried):
-    """Return in one word what became of a mutant: turned, survived, crashed or endless."""
-    return next((word for word in FATES[:3] if any(one[word] for one in tried.values())), FATES[3])
 
 
 def show(mutants, found):
     """Print how many of each kind turned a verdict, and name the others; return how many near ones did, and of all."""
     counted = {}
     for kind in KINDS:
-        tried = [one for one in mutants if one.kind == kind and found[one.name]["chapters"]]
-        fates = [fate(found[one.name]["chapters"]) for one in tried]
-        counted[kind] = fates.count("turned"), len(fates)
-        print(f"\n{kind}: {len(fates)} mutants: {', '.join(f'{fates.count(word)} {word}' for word in FATES)}")
-        for one, word in zip(tried, fates, strict=True):
-            if word != "turned":
-                reason = f" ({one.survives})" * bool(one.survives)
-                print(f"  {word}: {one.name}: {one.what}, in {', '.join(found[one.name]['chapters'])}{reason}")
+        tried = [(one, found[one.name]["chapters"]) for one in mutants if one.kind == kind]
+        tried = [(one, entries.values()) for one, entries in tried if entries]
+        left = [(one, entries) for one, entries in tried if not any(entry["turned"] for entry in entries)]
+        counted[kind] = len(tried) - len(left), len(tried)
+        print(f"\n{kind}: {counted[kind][0]} of {len(tried)} mutants turn a verdict")
+        for one, entries in left:
+            fate = "crashed" if any(entry["crashed"] for entry in entries) else "survived"
+            reason = f" ({one.survives})" * bool(one.survives)
+            print(f"  {fate}: {one.name}: {one.what}, in {', '.join(found[one.name]['chapters'])}{reason}")
     return counted["near"]
 
 
-def unturned(found, base):
-    """Return the claims, by chapter, of which no near mutant turned the verdict; no library turns a recorded one."""
+def show_claims(found, base):
+    """Print the claims of which no near mutant turned the verdict; return how many one turns, and of all.
+
+    Without recorded rows: no library turns them.
+    """
     near = [mutant["chapters"] for mutant in found.values() if mutant["near"]]
     turned = {(chapter, row) for tried in near for chapter, entry in tried.items() for row in entry["turned"]}
-    claims = {
-        chapter: [row for row in one["rows"].values() if row["kind"] == "claim" and not row["recorded"]]
-        for chapter, one in base.items()
-    }
-    return {
-        chapter: [row["name"] for row in rows if (chapter, row["name"]) not in turned]
-        for chapter, rows in claims.items()
-    }
-
-
-def show_claims(rows, base):
-    """Print the claims that no near mutant turns; return how many one turns, and of all."""
-    found = [row for one in base.values() for row in one["rows"].values()]
-    claims = sum(row["kind"] == "claim" and not row["recorded"] for row in found)
-    missed = sum(map(len, rows.values()))
-    print(f"\nclaims that no near mutant turns: {missed} of {claims}")
-    print("".join(f"  {chapter}: {', '.join(names)}\n" for chapter, names in rows.items() if names), end="")
-    return claims - missed, claims
+    rows = [(name, row) for name, one in base.items() for row in one["rows"].values()]
+    claims = [(name, row["name"]) for name, row in rows if row["kind"] == "claim" and not row["recorded"]]
+    missed = [claim for claim in claims if claim not in turned]
+    print(f"\nclaims that no near mutant turns: {len(missed)} of {len(claims)}")
+    print("".join(f"  {chapter}: {name}\n" for chapter, name in missed), end="")
+    return len(claims) - len(missed), len(claims)
 
 
 def chosen_chapters(name, mutants):
@@ -187,13 +167,11 @@ def chosen_mutants(only, mutants):
 
 def write(report, path, chosen=()):
     """Write a report; of the book's record the entries of chapters that were not run stay."""
-    old = catalogue.json_of(path) if chosen and path.exists() else {"mutants": {}, "unturned": {}}
+    old = catalogue.json_of(path) if chosen and path.exists() else {"mutants": {}}
     for name, entry in report["mutants"].items():
         before = old["mutants"].get(name, {})
         kept = before["chapters"] if before.get("what") == entry["what"] else {}
         entry["chapters"] = {one: kept[one] for one in kept if one not in chosen} | entry["chapters"]
-    kept = {name: rows for name, rows in old["unturned"].items() if name not in chosen}
-    report["unturned"] = kept | report["unturned"]
     catalogue.write_whole(path, json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -207,14 +185,11 @@ def try_out(mutants, chosen, only, jobs):
         chosen = {name: values for name, values in chosen.items() if name in named}
     base = unchanged(chosen, jobs)
     found = run_all(mutants, chosen, base, jobs)
-    counts, rows = {"near mutants turn a verdict": show(mutants, found)}, {}
+    counts = {"near mutants turn a verdict": show(mutants, found)}
     if not only:
-        rows = unturned(found, base)
-        counts["claims are turned by one"] = show_claims(rows, base)
-    few = {what: count for what, count in counts.items() if count[0] < ENOUGH * count[1] and not only}
-    dependencies.mark_commit()
-    faults = [f"{count} of {of} {what}, and {ENOUGH:.0%} must" for what, (count, of) in few.items()]
-    return {"commit": commit(), "mutants": found, "unturned": rows}, faults
+        counts["claims are turned by one"] = show_claims(found, base)
+    few = [f"{n} of {of} {what}, and {ENOUGH:.0%} must" for what, (n, of) in counts.items() if n < ENOUGH * of]
+    return {"commit": commit(), "mutants": found}, [] if only else few
 
 
 def main():
@@ -226,12 +201,8 @@ def main():
         raise BookError(f"RECORD is 1 and ONLY is {only!r}: a record is of all mutants of a chapter, leave ONLY out")
     mutants, started = written(*KINDS), time.monotonic()
     chosen = chosen_chapters(name, mutants)
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with Path(FOLDER, "one-at-a-time").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two would mix their libraries
-        except BlockingIOError:
-            raise BookError(f"another make mutants has {FOLDER}: wait until it ends") from None
+    dependencies.mark_commit()
+    with alone(FOLDER / "one-at-a-time", "make mutants"):  # two would mix their libraries
         report, faults = try_out(mutants, chosen, only, int(os.environ.get("JOBS") or os.cpu_count()))
         write(report, REPORT)
         if record:

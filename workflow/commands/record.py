@@ -1,50 +1,26 @@
-"""Keep the rows of one run that no build makes, or make the runs of a study: on a GPU, or on published data.
+"""Make the runs of a study, on published data, that no build makes.
 
-Rows go to ``book/recorded/<chapter>.json`` with what they came from: parameters, commit, hash of the chapter's code,
-day, processor, GPU, seconds, and a hash of the rows, which shows whether the file was edited later. Runs of a study go
-to ``book/recorded/<study>/``, one file each, arrays to an npz beside it; runs that are there are not made again.
+They go to ``book/recorded/<study>/``, one file each with what it came from: settings, data, commit, day, processor and
+seconds; arrays go to an npz beside it. Runs that are there are not made again.
 """
 
 import fnmatch
 import hashlib
 import json
 import os
-import sys
-import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
-from workflow.book import fresh_seeds, make_env, parameters
-from workflow.book.catalogue import BookError, find, json_of, source, write_whole
-from workflow.book.dependencies import recorded_hash
-from workflow.book.recorded import FOLDER, hash_of_rows
-from workflow.run import chapter as runner
+from workflow.book import fresh_seeds
+from workflow.book.catalogue import BookError, json_of, write_whole
+from workflow.commands import call
 from workflow.run import studies
+from workflow.run.chapter import cpu
 
-
-def gpu():
-    """Return the name of the GPU that torch sees, or None."""
-    import torch  # slow
-
-    return torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
-
-
-def record(chapter, asked):
-    """Run a chapter, write its record, and return where."""
-    commit = fresh_seeds.commit()
-    with tempfile.TemporaryDirectory() as folder:
-        summary = runner.run(chapter, asked, Path(folder), sys.stderr)
-    rows = [row | {"recorded": True} for row in summary["rows"]]
-    entry = {key: summary[key] for key in ("chapter", "parameters", "seconds", "cpu", "threads")}
-    entry |= {"gpu": gpu() if summary["parameters"].get("device") == "cuda" else None}
-    entry |= {"commit": commit, "code": recorded_hash(chapter), "date": datetime.now(UTC).date().isoformat()}
-    path = FOLDER / f"{source(chapter).stem}.json"
-    text = json.dumps(entry | {"hash": hash_of_rows(rows), "rows": rows}, indent=1, ensure_ascii=False, allow_nan=False)
-    write_whole(path, text + "\n")
-    return path
+FOLDER = Path("book/recorded")
 
 
 def study(name, only="*"):
@@ -64,7 +40,7 @@ def study(name, only="*"):
             settings, found = studies.make(name, runs[run], known)
         except (OSError, ValueError, KeyError) as error:
             raise BookError(f"{name}, {run}: {error}") from None
-        entry = {"study": name, "run": run, "settings": settings, "commit": noted, "cpu": runner.cpu()}
+        entry = {"study": name, "run": run, "settings": settings, "commit": noted, "cpu": cpu()}
         entry |= {"date": datetime.now(UTC).date().isoformat(), "seconds": round(time.monotonic() - began)}
         entry |= {"processor_seconds": round(time.process_time() - clock), "data": studies.data_of(runs[run])}
         entry |= {"found": {what: saved(folder / what, one) if what.endswith(".npz") else one
@@ -80,17 +56,12 @@ def saved(path, arrays):
 
 
 def main():
-    """Record the run or the study that the variables of make name."""
-    make_env.check()
-    if os.environ.get("NAME", "") in studies.STUDIES:
-        study(os.environ["NAME"], os.environ.get("ONLY") or "*")
-        return
-    chapter = find(os.environ.get("NAME", ""))
-    print(f"{record(chapter, parameters.parse(os.environ.get('PARAMS', '')))}: commit it")
+    """Make the runs that the variables of make name."""
+    name = os.environ.get("NAME", "")
+    if name not in studies.STUDIES:
+        raise BookError(f"NAME is {name!r}: use one of {', '.join(studies.STUDIES)}")
+    study(name, os.environ.get("ONLY") or "*")
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BookError as error:
-        sys.exit(str(error))
+    call(main)

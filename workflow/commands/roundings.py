@@ -9,13 +9,12 @@ What was measured is not measured again while the chapter's code and the library
 import hashlib
 import json
 import os
-import platform
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from workflow.book.catalogue import BookError, chapters, find, json_of, write_whole
+from workflow.book.catalogue import BookError, find_all, json_of, write_whole
 from workflow.book.dependencies import library_of, recorded_hash
 from workflow.commands import call
 from workflow.run.chapter import cpu, label, places_of
@@ -43,17 +42,10 @@ SETTINGS = {
 
 
 def lacking(name):
-    """Return why this processor cannot take a setting, an empty text where it can."""
-    flag = SETTINGS[name][1]
-    if flag is None:
-        return ""
-    if platform.machine() not in ("x86_64", "AMD64"):
-        return f"its variables mean nothing to a processor {platform.machine()}"
-    try:
-        known = Path("/proc/cpuinfo").read_text("utf-8").split()
-    except OSError:
-        return "" if flag == "sse2" else "the system does not tell what its processor has"
-    return "" if flag in known else f"the processor has no {flag}"
+    """Return why this processor cannot take a setting, an empty text where it can; only Linux tells what it has."""
+    flag, told = SETTINGS[name][1], Path("/proc/cpuinfo")
+    known = told.read_text("utf-8").split() if told.exists() else ()
+    return "" if flag is None or flag in known else f"the processor has no {flag}"
 
 
 def stamp(chapter):
@@ -69,7 +61,7 @@ def measure(chapter, setting):
     folder = f"roundings/{setting.replace(' ', '-')}"
     claims, noted = places_of(chapter, label({}), folder)["claims"], Path("build", folder, chapter, "of")
     if not (claims.exists() and noted.exists() and noted.read_text("utf-8") == stamp(chapter)):
-        limit = 10 * time_limit(chapter)
+        limit = 10 * time_limit()
         command = [sys.executable, "-m", "workflow.commands.chapter", chapter, "--into", folder]
         env = os.environ | SETTINGS[setting][0] | {"TIMEOUT": str(limit)}
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
@@ -146,8 +138,7 @@ def run_tests(command):
 
 def main():
     """Measure the chapters that NAME means, as the variables of make say; return the exit status."""
-    asked = os.environ.get("NAME", "").split()
-    wanted = chapters() if asked == ["all"] else [find(name) for name in asked or [""]]
+    wanted = find_all(os.environ.get("NAME", ""))
     missing = {name: why for name in SETTINGS if (why := lacking(name))}
     for name, why in missing.items():
         print(f"{name}: passed over, {why}", flush=True)

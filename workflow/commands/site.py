@@ -31,7 +31,7 @@ def main():
         sys.exit("\n".join([*lines, f"site: jupyter-book failed, see {LOG}"]))
     built = OUTPUT / "_build/html"
     downloads.write(built)
-    if faults := [] if part else check.faults(built, STAGED, pages()):
+    if faults := [] if part else check.faults(built):
         sys.exit("\n".join([*faults, f"site: {len(faults)} faults"]))
     os.replace(built, HTML)
     print(f"site: {time.monotonic() - started:.1f} s" + f", {HTML}/index.html" * (not part), flush=True)

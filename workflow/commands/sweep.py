@@ -16,11 +16,10 @@ from pathlib import Path
 
 from lib.ledger import HELD
 from workflow.book import fresh_seeds, make_env, parameters
-from workflow.book.catalogue import BookError, chapters, find, read, write_whole, yaml_of
+from workflow.book.catalogue import BookError, find_all, read, write_whole, yaml_of
 from workflow.book.dependencies import recorded_hash
 from workflow.commands import call
 from workflow.run.chapter import fit, label, places_of
-from workflow.run.notebook import time_limit
 from workflow.run.snakemake import INTERRUPTED, alone, carry_out
 
 LOCK = Path(".snakemake/one-sweep-at-a-time")
@@ -57,17 +56,9 @@ def sets_of(path):
     raise BookError(f"{path}: write a list of values for each parameter, `step: [0.1, 0.5]`, or a list of sets of them")
 
 
-def chapters_of(names):
-    """Return the chapters that NAME means: one, several, or all."""
-    asked = names.split()
-    found = chapters() if asked == ["all"] else [find(name) for name in asked or [""]]
-    return list(dict.fromkeys(found))
-
-
 def runs_of(chapter, seeds, sets):
     """Return the runs of one chapter: label, all values in force, and those that differ from the chapter's own."""
     known = parameters.declared(read(chapter))
-    time_limit(chapter)
     if seeds and any("seed" in values for values in sets):
         raise BookError("seed is given twice: by SEEDS or by PARAMETERS")
     if seeds and "seed" not in known:
@@ -84,7 +75,7 @@ def plan(names, seeds, sets):
     """Return the runs of each chapter; what does not fit is refused before anything runs."""
     if not seeds and sets == [{}]:
         raise BookError("nothing varies: give SEEDS=1000:1019, or PARAMETERS=file.yml")
-    asked = chapters_of(names)
+    asked = find_all(names)
     if len(seeds or [0]) * len(sets) > MOST:
         raise BookError(f"{len(seeds or [0]) * len(sets)} runs of a chapter: take at most {MOST}")
     planned = {}

@@ -7,12 +7,11 @@ import hashlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from queue import SimpleQueue
 from typing import NamedTuple
 
 from workflow.book.catalogue import code_of, json_of, write_whole
@@ -51,12 +50,10 @@ def outcomes(groups, jobs):
     """Yield (run, outcome) as runs end, ``jobs`` at a time; those of an earlier call at once.
 
     Those of a group run one after the other in one library, because what is compiled there serves them all. An outcome
-    has ``rows`` and ``seconds``, or ``crashed`` with a sentence, or ``endless`` with the seconds that it was given.
+    has ``rows`` and ``seconds``, or ``crashed`` with the sentence of a run that failed or did not end in time.
     """
-    free, started, pool = SimpleQueue(), [], ThreadPoolExecutor(jobs)
-    for slot in range(jobs):
-        free.put(FOLDER / str(slot))
-    futures = [pool.submit(_run_group, group, free, started) for group in groups]
+    started, pool = [], ThreadPoolExecutor(jobs)
+    futures = [pool.submit(_run_group, group, started) for group in groups]
     try:
         for future in as_completed(futures):
             yield from future.result()
@@ -68,52 +65,40 @@ def outcomes(groups, jobs):
             process.wait()
 
 
-def _run_group(group, free, started):
-    """Return the outcomes of runs with one library."""
+def _run_group(group, started):
+    """Return the outcomes of runs with one library: a copy, compiled code included, with the change."""
     found = [(run, _ended(run)) for run in group]
     if all(outcome for _, outcome in found):
         return found
-    folder = free.get()
-    try:
-        lay_out(folder, group[0].mutant)
+    with tempfile.TemporaryDirectory(dir=FOLDER) as name:
+        folder, mutant = Path(name), group[0].mutant
+        shutil.copytree("lib", folder / "lib")
+        if mutant:
+            Path(folder, "lib", mutant.file).write_text(mutant.text, "utf-8")
+        for one in filter(os.path.exists, LINKED):
+            (folder / one).symlink_to(Path(one).absolute())
         return [(run, outcome or _run_one(run, folder, started)) for run, outcome in found]
-    finally:
-        free.put(folder)
-
-
-def lay_out(folder, mutant=None):
-    """Make a folder from which a chapter runs with its own library: a copy, compiled code included, with the change."""
-    shutil.rmtree(folder / "lib", ignore_errors=True)
-    shutil.copytree("lib", folder / "lib")
-    if mutant:
-        Path(folder, "lib", mutant.file).write_text(mutant.text, "utf-8")
-    for name in LINKED:
-        if Path(name).exists() and not (folder / name).is_symlink():
-            (folder / name).symlink_to(Path(name).absolute())
 
 
 def _run_one(run, folder, started):
     """Run a chapter in that folder as its command does, and keep what became of it."""
     places = {kind: folder / place for kind, place in places_of(run.chapter, label(run.values), "sweep").items()}
-    for place in places.values():
-        place.unlink(missing_ok=True)
     command = [sys.executable, "-m", "workflow.commands.chapter", run.chapter, "--values", json.dumps(run.values)]
-    env = os.environ | {"TIMEOUT": str(run.limit), "PYTHONDONTWRITEBYTECODE": "1"}  # found again by second and size
+    env = os.environ | {"TIMEOUT": str(run.limit)}
     limited = ["sh", "-c", f'ulimit -v {MEMORY}; exec "$@"', "sh", *command, "--into", "sweep"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(limited, cwd=folder, env=env, **quiet)
     started.append(process)
-    if process.wait() == -signal.SIGTERM:
-        return {"crashed": NEVER}
-    outcome = {"of": _stamp(run)}
+    process.wait()
     if places["claims"].exists():
         left = json_of(places["claims"])
-        outcome |= {"rows": {row["name"]: row for row in left["rows"]}, "seconds": left["seconds"]}
+        outcome = {"rows": {row["name"]: row for row in left["rows"]}, "seconds": left["seconds"]}
     else:
         sentence = json_of(places["failure"])["sentence"] if places["failure"].exists() else NEVER
-        outcome |= {"endless": run.limit} if ENDLESS in sentence else {"crashed": sentence.partition("; evidence")[0]}
-    if "endless" not in outcome:  # which more time may end
-        write_whole(_place(run), json.dumps(outcome))
+        outcome = {"crashed": sentence.partition("; evidence")[0]}
+        if sentence == NEVER or ENDLESS in sentence:  # stopped, or more time may end it: it is not kept
+            return outcome
+    write_whole(_place(run), json.dumps(outcome | {"of": _stamp(run)}))
     return outcome
 
 

@@ -6,17 +6,15 @@ move into place only after the last cell. A failure is one line that names the c
 
 import hashlib
 import json
-import logging
 import os
 import platform
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import nbformat
 
 from workflow.book import parameters
-from workflow.book.catalogue import BookError, read
+from workflow.book.catalogue import BookError, read, write_whole
 from workflow.book.ledger import rows_of
 from workflow.run.notebook import execute, tidy
 
@@ -83,33 +81,19 @@ def move(path, to):
 
 
 def attempt(chapter, asked, folder, places, stderr):
-    """Run a chapter and move notebook, claims and log to ``places``; a failed run leaves its notebook as evidence."""
+    """Run a chapter and move notebook and claims to ``places``; a failed run leaves its notebook as evidence."""
     places["evidence"].unlink(missing_ok=True)  # that of an earlier run: no longer true
-    log = folder / "run.log"
-    logging.basicConfig(filename=log, level=logging.INFO, format="%(asctime)s %(message)s")
-    logging.raiseExceptions = False  # a log that cannot be written is not what went wrong
     try:
         summary = run(chapter, asked, folder, stderr)
-        (folder / "claims.json").write_text(json.dumps(summary, indent=1, allow_nan=False) + "\n", "utf-8")
     except BookError as error:
         if not (folder / "executed.ipynb").exists():
             raise
         move(folder / "executed.ipynb", places["evidence"])
         raise type(error)(f"{error}; evidence: {places['evidence']}") from None
-    finally:
-        move(log, places["log"])
-    move(folder / "claims.json", places["claims"])
+    write_whole(places["claims"], json.dumps(summary, indent=1, allow_nan=False) + "\n")
     if "notebook" in places:
         move(folder / "executed.ipynb", places["notebook"])
     return summary
-
-
-def leave_failure(folder, places, sentence, cut_off):
-    """Leave why a run of a sweep failed beside the results of the others; others leave a notebook alone."""
-    if folder and "failure" in places:
-        with suppress(OSError):  # the sentence is printed, too
-            (folder / "failed.json").write_text(json.dumps({"sentence": sentence, "cut_off": cut_off}), "utf-8")
-            move(folder / "failed.json", places["failure"])
 
 
 def places_of(chapter, kept, into=""):
@@ -119,11 +103,10 @@ def places_of(chapter, kept, into=""):
     """
     if into:
         chapter = f"{into}/{chapter}/{kept}"
-        kinds = {"claims": "{}.json", "log": "{}.log", "evidence": "{}.failed.ipynb", "failure": "{}.failed.json"}
+        kinds = {"claims": "{}.json", "evidence": "{}.failed.ipynb", "failure": "{}.failed.json"}
     elif not kept:
-        kinds = {"notebook": "executed/{}.ipynb", "claims": "claims/{}.json", "log": "logs/{}.log"}
-        kinds["evidence"] = "evidence/{}.ipynb"
+        kinds = {"notebook": "executed/{}.ipynb", "claims": "claims/{}.json", "evidence": "evidence/{}.ipynb"}
     else:
         chapter = f"runs/{chapter}/{kept}"
-        kinds = {"notebook": "{}.ipynb", "claims": "{}.json", "log": "{}.log", "evidence": "{}.failed.ipynb"}
+        kinds = {"notebook": "{}.ipynb", "claims": "{}.json", "evidence": "{}.failed.ipynb"}
     return {kind: Path("build", place.format(chapter)) for kind, place in kinds.items()}

@@ -2,19 +2,12 @@
 
 import math
 
-from workflow.book.catalogue import BookError
-from workflow.run.notebook import TIMEOUT, time_limit
-
-START = 10  # minutes that a run may take beside its time limit, for a busy file system
+from workflow.run.notebook import time_limit
 
 
-def minutes(chapter):
-    """Return how long a run may hold its machine: the chapter's own limit and some more."""
-    try:
-        limit = time_limit(chapter)
-    except BookError:  # which the run will report
-        limit = TIMEOUT
-    return START + math.ceil(limit / 60)
+def minutes():
+    """Return how long a run may hold its machine: its time limit, and ten minutes more for a busy file system."""
+    return 10 + math.ceil(time_limit() / 60)
 
 
 def gpus(values):

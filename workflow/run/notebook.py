@@ -1,6 +1,5 @@
 """Run a notebook with papermill, so that a failure is one line: which cell, where it stands in the source, and why."""
 
-import io
 import json
 import logging
 import os
@@ -19,15 +18,14 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
-from workflow.book.catalogue import FULL, BookError, header, source
-from workflow.book.make_env import is_time
+from workflow.book.catalogue import BookError, source
 
-TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… or `timeout:` in the chapter's header change it
+TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… changes it
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 # Run by IPython as the kernel starts: what the library logs goes to the runner, and nothing of it into the notebook.
 STARTUP = """
 import logging
-logging.getLogger("lib").addHandler(logging.StreamHandler(open({pipe!r}, "w", buffering=1)))
+logging.getLogger("lib").addHandler(logging.FileHandler({log!r}))
 logging.getLogger("lib").setLevel(logging.INFO)
 del logging
 """
@@ -49,9 +47,8 @@ c.InlineBackend.print_figure_kwargs = {"bbox_inches": None, "metadata": {"Date":
 # Sums in wider registers round otherwise, and a chaotic run amplifies it: the same on every Intel machine, as accepted.
 # numba needs no such word: without fastmath its code rounds alike whatever processor it is compiled for (tested).
 INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
-END = b"\0\n"
 OPTIONS = {"kernel_name": "python3", "progress_bar": False, "iopub_timeout": 60, "shutdown_kernel": "immediate"}
-PAUSE = 10  # seconds between two lines of progress
+PAUSE = 5  # seconds between two lines of progress
 
 
 class CutOff(BookError):
@@ -63,7 +60,8 @@ def execute(chapter, plain, done, values, stderr=None):
 
     What the library logs is printed as it comes; what cells write to standard error goes to the file ``stderr``, too.
     """
-    limit = time_limit(chapter)
+    logging.getLogger().addHandler(logging.NullHandler())  # the error says what nbclient logs of it
+    limit = time_limit()
     running = {}  # a dead kernel's error does not say which cell killed it
 
     def left(cell):
@@ -79,53 +77,45 @@ def execute(chapter, plain, done, values, stderr=None):
                 seen = {"timeout_func": left, "on_cell_execute": lambda cell, cell_index: running.update(cell=cell)}
                 asked = {"parameters": values, "stderr_file": stderr, "config": config} | seen
                 papermill.execute_notebook(str(plain), str(done), **asked, **OPTIONS)
-            return
         except PapermillExecutionError as error:
-            kind, (place, problem) = BookError, raised(chapter, done, error)
+            place, problem = raised(chapter, done, error)
+            raise BookError(f"{place} failed: {one_line(problem)}") from None
         except DeadKernelError:
-            kind = CutOff
-            place, problem = where(chapter, running["cell"]["id"]), "the kernel died (killed, or out of memory)"
-        except CellTimeoutError as error:
-            kind = CutOff
-            place = where(chapter, running["cell"]["id"])
-            late = time.monotonic() > running["deadline"] - 1
-            problem = f"the chapter was still running after {limit:g} s" if late else error
-        except Exception as error:
-            if getattr(error, "errno", None) in FULL:
-                raise
-            logging.exception("papermill failed")
-            kind = CutOff
-            place, problem = "the run", f"{type(error).__name__}: {error}"
-    note(done, message := f"{place} failed: {one_line(problem)}")
-    raise kind(message)
+            why = "the kernel died (killed, or out of memory)"
+        except CellTimeoutError:
+            why = f"the chapter was still running after {limit:g} s"
+        else:
+            return
+    raise CutOff(f"{where(chapter, running['cell']['id'])} failed: {why}")
 
 
 @contextmanager
 def progress_of(chapter, private):
-    """Print what the kernel's library logs, at most a line every few seconds, while the block runs."""
-    pipe = os.path.join(private, "progress")
-    os.mkfifo(pipe)
+    """Print every few seconds the last line that the kernel's library logged, while the block runs."""
+    log, ended = Path(private, "progress"), threading.Event()
+    log.touch()
     profile = Path(private, "profile_default")
     (profile / "startup").mkdir(parents=True)
     (profile / "ipython_kernel_config.py").write_text(SETTINGS, "utf-8")
-    startup = STARTUP.format(pipe=pipe) + LAST_BIT * ("LAST_BIT" in os.environ)
+    startup = STARTUP.format(log=str(log)) + LAST_BIT * ("LAST_BIT" in os.environ)
     (profile / "startup/progress.py").write_text(startup, "utf-8")
-    with open(pipe, "r+b", buffering=0) as ours:  # both ends, so that neither side waits for the other to open it
 
-        def follow():
-            shown = -PAUSE
-            for line in iter(io.BufferedReader(ours).readline, END):
-                if line.strip() and time.monotonic() - shown >= PAUSE:
-                    shown = time.monotonic()
-                    print(f"{chapter}: {line.decode(errors='replace').strip()}", flush=True)
+    def follow():
+        shown, over = [], False
+        while not over:
+            over = ended.wait(PAUSE)
+            lines = log.read_text("utf-8", errors="replace").splitlines()
+            if lines[len(shown) :]:
+                print(f"{chapter}: {lines[-1]}", flush=True)
+            shown = lines
 
-        reader = threading.Thread(target=follow)
-        reader.start()
-        try:
-            yield
-        finally:
-            ours.write(b"\n" + END)  # the kernel may have died in the middle of a line
-            reader.join()
+    reader = threading.Thread(target=follow)
+    reader.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        reader.join()
 
 
 def raised(chapter, done, error):
@@ -137,12 +127,9 @@ def raised(chapter, done, error):
     return place, f"{error.ename}: {error.evalue}" if error.evalue else error.ename
 
 
-def time_limit(chapter):
+def time_limit():
     """Return how many seconds a chapter may take."""
-    own = header(source(chapter)).get("timeout", TIMEOUT)
-    if not is_time(own):
-        raise BookError(f"timeout in the header is {own!r}: give a number of seconds above 0")
-    return float(os.environ.get("TIMEOUT") or own)
+    return float(os.environ.get("TIMEOUT") or TIMEOUT)
 
 
 def surroundings():
@@ -189,14 +176,6 @@ def tidy(path, chapter):
     notebook.metadata.papermill = {key: record[key] for key in ("parameters", "version") if key in record}
     nbformat.write(notebook, path)
     return notebook
-
-
-def note(path, message):
-    """Write on top of a failed notebook why it failed: papermill does so for exceptions, not for a dead kernel."""
-    if path.exists():
-        notebook = nbformat.read(path, as_version=4)
-        notebook.cells.insert(0, nbformat.v4.new_markdown_cell(f"**{message}**", id="failure"))
-        nbformat.write(notebook, path)
 
 
 def one_line(problem):

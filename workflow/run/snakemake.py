@@ -34,7 +34,7 @@ def snakemake(targets, *flags, rules=RULES, **config):
 @contextmanager
 def alone(path, what):
     """Wait until no other process holds the lock ``path``, and hold it."""
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -3,24 +3,17 @@
 `make` calls it after the environment is made and when a file with compiled code has changed, ``postBuild`` after the
 environment. Where numba keeps the result is its choice (``lib/_compiled.py``). A call that finds all there takes a
 second or two; two calls at once do the same work twice. LLVM's first level of optimisation gives the same bits as the
-third, which numba takes by itself, and code that is as fast, in four fifths of the time. A new environment's bytecode
-is made beside it.
+third, which numba takes by itself, and code that is as fast, in four fifths of the time.
 """
 
-import compileall
 import logging
 import os
-import re
 import sys
-import sysconfig
 import time
-import warnings
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-
-from workflow.setup.install import UNREAD
 
 LEVEL = {"NUMBA_OPT": "1"}
 
@@ -35,24 +28,12 @@ def main(stamp=None):
     files.sort(key=lambda path: -path.stat().st_size)  # the longest first, so that the others fit beside it
     names = [".".join(path.with_suffix("").parts) for path in files]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for one in [*(pool.submit(compile_module, name) for name in names), pool.submit(compile_installed)]:
-            one.result()
+        list(pool.map(compile_module, names))
     print(f"{time.monotonic() - started:.0f} s", flush=True)
     if stamp:
         with suppress(OSError):
             Path(stamp).parent.mkdir(exist_ok=True)  # Python makes it only where it may write bytecode
             Path(stamp).touch()
-
-
-def compile_installed():
-    """Compile to bytecode what was installed but now, but tests and hundreds of models; not kept where it may not."""
-    unread = Path(sys.prefix, UNREAD)
-    if unread.exists():
-        # A package may bring templates that do not compile; pip lets them be, too.
-        folder, tests = sysconfig.get_path("purelib"), re.compile(r"[/\\](tests?|testing|transformers[/\\]models)[/\\]")
-        warnings.simplefilter("ignore", SyntaxWarning)  # of other people's code, of which newer Pythons find more
-        compileall.compile_dir(folder, quiet=2, rx=tests)
-        unread.unlink(missing_ok=True)
 
 
 def compile_module(name):

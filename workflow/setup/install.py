@@ -7,15 +7,11 @@ Newer syntax than Python 3.6 would hide the one clear line that refuses an old P
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
 
 OLDEST, NEWEST = (3, 11), (3, 14)  # the lock has packages without wheels for others
-UNREAD = (
-    "no-bytecode-yet"  # in the environment's folder, until workflow/setup/compile.py has compiled what is installed
-)
 GROUPS = ("figures", "data", "check", "book", "test")  # the others are installed when they are first asked for
 # Of packages without a wheel for the newest Python: nobody should need a compiler.
 STAND_INS = ["./workflow/stand-ins/immutables"] * (sys.version_info >= (3, 14))
@@ -25,7 +21,8 @@ def main(folder, stamp):
     """Make or mend the environment in ``folder``; write ``stamp`` last: an interrupted run must not pass for done."""
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
         have, oldest, newest = (".".join(map(str, version[:2])) for version in (sys.version_info, OLDEST, NEWEST))
-        sys.exit(f"Python {oldest} to {newest} is needed; {sys.executable} is {have}. {remedy(newest)}")
+        remedy = f"name another one, make PYTHON=python{newest}, or get one: uv python install {newest}"
+        sys.exit(f"Python {oldest} to {newest} is needed; {sys.executable} is {have}: {remedy}")
     python = os.path.join(folder, "bin", "python")
     if os.path.exists(stamp):
         os.remove(stamp)
@@ -34,24 +31,9 @@ def main(folder, stamp):
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
     install(python, os.path.join(folder, "install.log"))
     subprocess.run([python, __file__], check=True)
-    for path in (os.path.join(folder, UNREAD), stamp):
-        with open(path, "w", encoding="utf-8"):
-            pass
+    with open(stamp, "w", encoding="utf-8"):
+        pass
     print("environment: ready", flush=True)
-
-
-def remedy(newest):
-    """Return how to get a Python that fits, by what is on this machine."""
-    for minor in range(NEWEST[1], OLDEST[1] - 1, -1):
-        name = f"python3.{minor}"
-        if shutil.which(name) and subprocess.run([name, "-c", ""], stderr=subprocess.DEVNULL).returncode == 0:
-            return f"Name another one: make PYTHON={name}"
-    if shutil.which("uv"):
-        return f"uv brings one: uv python install {newest} && make PYTHON=$(uv python find {newest})"
-    for conda in ("conda", "mamba", "micromamba"):
-        if shutil.which(conda):
-            return f"{conda} brings one: {conda} create -n book python={newest} && {conda} run -n book make"
-    return f"Install Python {newest}; where the system has none, uv brings one: uv python install {newest}"
 
 
 def works(python):
@@ -63,7 +45,7 @@ def works(python):
 def install(python, log):
     """Install what pyproject.toml asks for, in the versions of the lock."""
     print("environment: installing, which takes some minutes the first time", flush=True)
-    pip = [python, "-m", "pip", "install", "--no-compile", "--progress-bar", "off"]  # bytecode: setup/compile.py
+    pip = [python, "-m", "pip", "install", "--no-compile", "--progress-bar", "off"]  # most is never imported
     with open(log, "w", encoding="utf-8") as file:
         if follow([*pip, "-c", "requirements.lock", *requirements()], file):
             sys.exit(f"environment: pip failed, see {log}")

@@ -120,8 +120,6 @@ def labelled(cell, text=None):
                 yield fence["kind"].rpartition(":")[2], label[1], fence["title"]
             if fence and fence["kind"] not in LITERAL:
                 yield from labelled(cell, body)
-    elif "figure" in (options := cell.metadata.get("mystnb", {})):
-        yield "figure", options["figure"]["name"], ""
 
 
 def downloadable(page, notebook, book):
@@ -145,9 +143,6 @@ def downloadable(page, notebook, book):
         cells.append(cell)
         if cell.cell_type == "markdown":
             cell.source = plain(cell.source, here)
-        elif figure := cell.metadata.pop("mystnb", {}).get("figure"):
-            text = f"**{book['labels'][figure['name']][2]}.** {plain(figure.get('caption', ''), here)}"
-            cells.append(nbformat.v4.new_markdown_cell(text, id=figure["name"]))
     notebook.cells = cells
     return notebook
 

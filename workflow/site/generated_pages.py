@@ -38,7 +38,7 @@ def texts():
     made = {f"{name}.md": make() for name, make in MADE.items() if name in asked}
     shown = set(re.findall(r"_generated/(\w+)\.svg", "".join(made.values())))
     made |= {f"{name}.svg": landing_page.ends_drawing() if name == "ends" else _drawn(name)[0] for name in shown}
-    return made | runs.records() | {LEDGER.name: json.dumps(json_of(LEDGER), ensure_ascii=False)}
+    return made | {LEDGER.name: json.dumps(json_of(LEDGER), ensure_ascii=False)}
 
 
 def _drawn(name):

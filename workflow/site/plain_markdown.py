@@ -6,9 +6,9 @@ Directives become quotations, roles become numbers, citations, formulas and link
 import posixpath
 import re
 
-FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,}(?!.*`)|~{3,}|:{3,}(?=\{))(?:\{(?P<kind>[\w:-]+)\})? *(?P<title>.*)")
+FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,}(?!.*`)|:{3,}(?=\{))(?:\{(?P<kind>[\w:-]+)\})? *(?P<title>.*)")
 OPTIONS = re.compile(r"(?: *:[\w-]+:.*\n)*\n*")
-LITERAL = (None, "code", "code-block", "math")  # what holds no other block; None is code without a directive
+LITERAL = (None, "math")  # what holds no other block; None is code
 LABEL = re.compile(r"^ *:(?:label|name): *(\S+)", re.MULTILINE)
 TARGET = re.compile(r"^\((?P<label>[\w-]+)\)= *\n+(?=(?:#+ +(?P<title>.+))?)", re.MULTILINE)
 ROLE = re.compile(r"\{(?P<kind>[a-z][\w:-]*)\}`(?P<text>[^`]+)`|`[^`]+`")
@@ -31,16 +31,11 @@ def parts(text):
 
 
 def inside(first, lines):
-    """Yield the lines of a block up to the one that closes it, also where a block in it has as long a fence."""
-    fences = [first]
+    """Yield the lines of a block up to the one that closes it."""
+    end = re.compile(f" *{first['fence']}{first['fence'][0]}* *")
     for line in lines:
-        mark = fences[-1]["fence"]
-        if re.fullmatch(f" *{mark}{mark[0]}* *", line):
-            fences.pop()
-            if not fences:
-                return
-        elif fences[-1]["kind"] not in LITERAL and (fence := FENCE.fullmatch(line)):
-            fences.append(fence)
+        if end.fullmatch(line):
+            return
         yield line.removeprefix(first["indent"]) + "\n"
 
 
@@ -72,8 +67,6 @@ def block(fence, options, body, here):
         shown = f"{ticks}{title}\n{body.rstrip()}\n{ticks}"
     elif kind == "glue:":
         shown = "*The table is shown by one of the last cells.*"
-    elif kind == "include":
-        shown = f"*The site shows a table here: {linked(*here['labels'][here['page']], here)}.*"
     else:
         name = name or "Figure" if kind.endswith("figure") else title or kind.rpartition(":")[2].capitalize()
         quoted = plain(body, here | {"quoted": True}).splitlines()

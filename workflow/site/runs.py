@@ -1,16 +1,14 @@
-"""Write what the pages say about running: times, cost, versions, and rows of recorded runs."""
+"""Write what the pages say about running: times, cost and versions."""
 
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
 
-from workflow.book import parameters, recorded
-from workflow.book.catalogue import chapters, read, source
-from workflow.book.dependencies import PROJECT, recorded_hash
+from workflow.book.dependencies import PROJECT
 from workflow.book.ledger import commit, direct_dependencies, reports
 from workflow.site import settings
-from workflow.site.markup import escaped, link, numbers, signed, table
+from workflow.site.markup import link, table
 
 
 def runs():
@@ -53,24 +51,3 @@ def edition():
     """Return which version of the sources this site shows."""
     numbered = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     return f"Version {numbered}, commit {commit()}.\n"
-
-
-def recorded_rows(path):
-    """Return the rows of a recorded run that have a verdict as a table, and where the numbers are from."""
-    run = recorded.read(path)
-    said = [row for row in run["rows"] if row["verdict"]]
-    lines = [(signed(row["verdict"]), escaped(row["statement"]), numbers(row)) for row in said]
-    usual = {name: default for name, (_, default, _) in parameters.declared(read(run["chapter"])).items()}
-    values = " ".join(f"{key}={value}" for key, value in run["parameters"].items() if value != usual.get(key))
-    machine = f"{run['gpu'] or run['cpu']}, {run['seconds']:.0f} s, on {run['date']}, commit {run['commit'].split()[0]}"
-    changed = "" if run["code"] == recorded_hash(run["chapter"]) else " The chapter's code has changed since."
-    return (
-        f"*Recorded*, not computed in this build: `{values}`; {escaped(machine)}.{changed}\n\n"
-        f"{table(('', 'What was checked', 'Measured'), lines, 'recorded')}"
-    )
-
-
-def records():
-    """Return the fragments of all recorded runs: name of the file -> text."""
-    paths = [recorded.FOLDER / f"{source(chapter).stem}.json" for chapter in chapters()]
-    return {f"recorded/{path.stem}.md": recorded_rows(path) for path in paths if path.exists()}

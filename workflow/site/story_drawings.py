@@ -68,12 +68,11 @@ def plane(window, keys=KEYS, scores=SCORES):
     return figure, ax
 
 
-def draw(ax, points, colour, end=True):
-    """Draw a path."""
+def draw(ax, points, colour):
+    """Draw a path and its end."""
     inside = points[points.norm(dim=-1) < 200]
     ax.plot(*inside.T, color=colour)
-    if end:
-        ax.plot(*points[-1], "o", color=colour)
+    ax.plot(*points[-1], "o", color=colour)
 
 
 def ray(ax, theta, colour=INK):

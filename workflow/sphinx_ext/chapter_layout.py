@@ -47,7 +47,7 @@ class Findings(SphinxDirective):
         if noted := about(self.env):
             notebook = f"{'../' * self.env.docname.count('/')}_sources/{self.env.docname}.ipynb"
             made = _chip("#experiment", noted["runs"]), _chip(notebook, "notebook", more=" download")
-            block += chips("Code", made)
+            block += nodes.raw("", f'<ul class="chips" aria-label="Code">{"".join(made)}</ul>', format="html")
         return [block]
 
 
@@ -70,14 +70,8 @@ def _verdict_chip(chip, every):
     )
 
 
-def chips(name, made):
-    """Return a list of links as one node."""
-    return nodes.raw("", f'<ul class="chips" aria-label="{name}">{"".join(made)}</ul>', format="html")
-
-
-def _chip(address, text, verdict="", more=""):
-    name = f' class="{verdict.replace(" ", "-")}"' if verdict else ""
-    return f'<li><a{name} href="{address}"{more}>{html.escape(text)}</a></li>'
+def _chip(address, text, more=""):
+    return f'<li><a href="{address}"{more}>{html.escape(text)}</a></li>'
 
 
 def tag_cells(app, page, text):
@@ -93,13 +87,11 @@ def tag_cells(app, page, text):
 
 
 def numbered_figures(cells):
-    """Return the number that each figure has on its page, by the key that is glued or by the name in a cell."""
+    """Return the number that each figure has on its page, by the key that is glued."""
     names = []
     for cell in cells:
         if cell["cell_type"] == "markdown":
             names += FIGURE.findall("".join(cell["source"]))
-        elif name := cell["metadata"].get("mystnb", {}).get("figure", {}).get("name"):
-            names.append(name)
     return {name: number for number, name in enumerate(names, 1)}
 
 
@@ -109,7 +101,7 @@ def _tag(cell, figures):
     if made == "tell":
         tags.append("remove-cell")
     outputs = [output["metadata"].get("scrapbook", {}).get("name") for output in cell["outputs"] if "data" in output]
-    drawn = [name for name in [*outputs, own.get("figure", {}).get("name")] if name in figures]
+    drawn = [name for name in outputs if name in figures]
     if made == "show":
         tags.append("remove-output")
     if made == "show" or drawn:
@@ -197,12 +189,7 @@ class NameReferences(SphinxPostTransform):
 def drop_live_code(app, page, template, context, doctree):
     """Take the scripts of sphinx-thebe, which Jupyter Book always adds, off a page: no code runs on ours."""
     for kind in ("script_files", "css_files"):
-        context[kind] = [one for one in context.get(kind, ()) if "thebe" not in _said(one)]
-
-
-def _said(asset):
-    """Return the address of a script or style, and its text where it stands on the page."""
-    return f"{getattr(asset, 'filename', asset)} {getattr(asset, 'attributes', {}).get('body', '')}"
+        context[kind] = [one for one in context.get(kind, ()) if "thebe" not in str(one)]
 
 
 def number_by_page(numbers):

@@ -1,6 +1,5 @@
-"""Index the statements in boxes: an entry each in the index, which search finds first, and a page of all."""
+"""Index the statements in boxes: an entry each in the index, which search finds first."""
 
-import html
 import re
 
 from docutils import nodes
@@ -8,7 +7,6 @@ from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
 KINDS = r"(Theorem|Lemma|Figure|Definition|Assumption|Proposition)"
-PAGE, TITLE = "statements", "All statements"
 
 
 def names(title):
@@ -36,22 +34,7 @@ class IndexEntries(SphinxTransform):
             box.parent.insert(box.parent.index(box), addnodes.index(entries=entries))
 
 
-def list_statements(app):
-    """Yield the page that lists the boxes of each page of the book under its title."""
-    listed, known = {}, getattr(app.env, "proof_list", {})
-    for label, box in known.items():
-        listed.setdefault(box["docname"], []).append((label, box["title"]))
-    blocks = []
-    for page in filter(listed.get, getattr(app.env, "external_site_map", listed)):
-        address = app.builder.get_relative_uri(PAGE, page)
-        links = "".join(f'<li><a href="{address}#{label}">{html.escape(name)}</a></li>' for label, name in listed[page])
-        title = html.escape(app.env.titles[page].astext())
-        blocks.append(f'<h2><a href="{address}">{title}</a></h2><ul class="statements">{links}</ul>')
-    yield PAGE, {"title": TITLE, "body": f"<h1>{TITLE}</h1>{''.join(blocks)}"}, "page.html"
-
-
 def setup(app):
-    """Register the entries and the page."""
+    """Register the entries."""
     app.add_transform(IndexEntries)
-    app.connect("html-collect-pages", list_statements)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
