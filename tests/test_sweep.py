@@ -26,16 +26,10 @@ def swept(book, name="good", seeds="", **env):
 
 
 def begin(book, name, seeds, **env):
+    command = [sys.executable, "-m", "workflow.commands.sweep"]
     env = book.env(NAME=name, SEEDS=seeds, **env)
-    return subprocess.Popen(
-        [sys.executable, "-m", "workflow.commands.sweep"],
-        cwd=book.folder,
-        env=env,
-        start_new_session=True,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=-2,
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.Popen(command, cwd=book.folder, env=env, start_new_session=True, text=True, **pipes)
 
 
 def until(condition):
