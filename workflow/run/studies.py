@@ -94,12 +94,11 @@ def make(study, run, record):
 
 
 def data_of(run):
-    """Return the file that a run reads and its SHA-256."""
+    """Return the files that a run reads, each with its published hash."""
     from lib import archives
 
     cifar10, digits = "patch" in run.settings, run.settings.get("task") == "images"
-    package = archives.PACKAGES["cifar10" if cifar10 else "mnist" if digits else "film-reviews"]
-    return {package.file: package.sha256}
+    return archives.files("cifar10" if cifar10 else "mnist" if digits else "film-reviews")
 
 
 def chosen(record, name):
