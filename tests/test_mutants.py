@@ -68,7 +68,7 @@ def test_verdicts_that_turn_survivors_and_crashes_are_told_apart(tried):
         "doubled": ["half"], "another": [], "crash": [], "death": [], "asleep": []
     }  # fmt: skip
     assert [name for name, one in report["mutants"].items() if one["near"]] == ["doubled", "another"]
-    assert entry(report, "crash")["crashed"].endswith("failed: ZeroDivisionError: float division by zero")
+    assert entry(report, "crash")["crashed"].endswith("division by zero")
     assert entry(report, "death")["crashed"].endswith("failed: the kernel died (killed, or out of memory)")
     assert entry(report, "asleep")["crashed"].endswith("the chapter was still running after 2 s")
     assert "doubled: part/good: half" in done.stdout
