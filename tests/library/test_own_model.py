@@ -73,7 +73,7 @@ def test_the_network_kept_whole_is_that_of_the_film_reviews():
     for name in ("model.npz", "reviews.npz"):
         assert hashlib.sha256((RECORDED / "film-reader" / name).read_bytes()).hexdigest() == kept[name]
     weights = read_state(RECORDED / "film-reader/model.npz")["blocks.0.self_attn.in_proj_weight"]
-    torch.testing.assert_close(weights, torch.tensor(own["matrices"]), rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(weights.double(), torch.tensor(own["matrices"]), rtol=1e-3, atol=1e-6)
 
 
 PRINTED = ["A layer of PyTorch", "A layer inside a model", "Rotary positions and grouped queries"]

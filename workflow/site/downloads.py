@@ -66,7 +66,7 @@ def write(built):
 
 def own_model(path, book):
     """Write an archive that runs where it is unpacked: notebook for a reader's model, one of the book, the library."""
-    notebook = downloadable(OWN_MODEL, jupytext.read("workflow/site/templates/your-model.md"), book)
+    notebook = downloadable(OWN_MODEL, jupytext.read(Path(__file__).with_name("templates") / "your-model.md"), book)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(zipfile.ZipInfo("use-it-on-your-model.ipynb"), nbformat.writes(notebook))
         for file in (path.with_name("lib.zip"), *sorted(Path("book/recorded/film-reader").glob("*.npz"))):
