@@ -1,4 +1,4 @@
-"""How models of others name the parts of an attention layer, and what in their settings and names changes logits."""
+"""Parameter names of attention layers in other projects, and settings and tensors that change their logits."""
 
 import re
 
@@ -25,15 +25,15 @@ LAYOUTS = [
 ]
 UNSCALED = ("t5", "mt5", "umt5", "longt5", "pop2piano", "switch_transformers", "gpt_neo")  # no 1 / sqrt(h)
 HEADS = ("num_attention_heads", "n_head", "num_heads", "attention_heads")
-# Tensors that change logits wherever they stand: rotary and relative positions, norms of queries and keys.
+# Tensors that change logits wherever they occur: rotary and relative positions, norms of queries and keys.
 OTHERWISE = re.compile(
     r"rotary|(?<![a-z])rope|inv_freq|rel_pos|relative_(pos|att)|distance_emb|bias_table|alibi"
     r"|(?<![a-z])(q|k|query|key)_?(layer)?_?norm|bias_[kv]$"
 )
-# Tensors inside of an attention layer that change none: masks of GPT-2, and norms of its sum with the residual.
+# Tensors of an attention layer that do not change logits: masks of GPT-2, layer norms after the residual sum.
 HARMLESS = ("bias", "masked_bias", "output.LayerNorm.weight", "output.LayerNorm.bias", "LayerNorm.weight",
             "LayerNorm.bias")  # fmt: skip
-# Settings of Hugging Face that change logits: in words, by name, and the values with which they change none.
+# Settings of Hugging Face that change logits: description, pattern of the name, values that change nothing.
 SETTINGS = [
     ("ALiBi, a bias for each distance", re.compile("alibi$"), (False, None)),
     ("rotary positions", re.compile(r"(?<![a-z])(rope|rotary)(?![a-z])"), (False,)),
@@ -46,14 +46,14 @@ SETTINGS = [
     ("a pattern of tokens that are seen", re.compile("attention_type$"), ("original_full", None)),
     ("other logits than BERT's, under its names", re.compile("model_type$"), ()),
 ]
-KINDS = ("roformer", "nystromformer", "yoso", "mra", "canine")  # of the last row
+MODEL_TYPES = ("roformer", "nystromformer", "yoso", "mra", "canine")  # for the last row
 WINDOWS = ("sliding_window", "attention_window", "window_size")
 
 
 def changed_by(settings, length=0):
-    """What of some settings makes logits others than products of queries and keys, as (name, value, in words).
+    """Yield the settings under which logits are not plain query-key products, as (name, value, description).
 
-    Windows count where they are shorter than ``length``, the tokens of an input.
+    A window counts where it is shorter than ``length``, the number of tokens of an input.
     """
     left = list(settings.items())
     for _, value in left:
@@ -64,7 +64,9 @@ def changed_by(settings, length=0):
     idle = told.get("position_embedding_type") == "absolute" or bool(told.get("alibi"))
     for name, value in left:
         for words, pattern, plain in SETTINGS:
-            changes = value in KINDS if name == "model_type" else not any(value is one or value == one for one in plain)
+            changes = (
+                value in MODEL_TYPES if name == "model_type" else not any(value is one or value == one for one in plain)
+            )
             if pattern.search(name) and changes and not (idle and words == "rotary positions"):
                 yield name, value, words
         window = value if isinstance(value, list) else [value]

@@ -6,16 +6,19 @@ Each function returns a figure and the numbers that its caption states.
 import io
 import math
 from functools import cache
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
 
+from lib.archives import RECORDED
 from lib.datasets import figure_1, figure_3
 from lib.descent import normalised, run
-from lib.figures import BLUE, FAINT, INK, KINDS, MUTED, PAPER, VERMILION, WIDTH, dots, theme
+from lib.figures import BLUE, FAINT, INK, KINDS, MUTED, PAPER, VERMILION, WIDTH, dots, sentences, theme
 from lib.joint import JointProblem
 from lib.joint_paths import joint_limit
 from lib.losses import by_name, cubic
+from lib.models import read_tokens
 from lib.problem import from_tokens
 from lib.selection import optimal_tokens, selected_tokens
 from lib.separators import att_svm
@@ -179,6 +182,20 @@ def times():
     return figure, {}
 
 
+def film_reader():
+    """Draw what the heads of the network that is kept whole attend to, in reviews of few words and no rare one."""
+    data = read_tokens(Path(RECORDED, "film-reader/reviews.npz"))
+    both = zip(data["texts"], data["mask"], strict=True)
+    words = [[word for word, seen in zip(*row, strict=True) if seen] for row in both]
+    shown = [k for k, row in enumerate(words) if 3 < len(row) < 12 and "?" not in row][:5]
+    maps = [data["attention"][k, :, : len(words[k])] for k in shown]
+    most = [int(one[0].argmax()) for one in maps]
+    rows = [f"head {k}" for k in range(data["attention"].shape[1])]
+    chosen = [words[k][place] for k, place in zip(shown, most, strict=True)]
+    told = {"shown": len(shown), "inputs": len(words), "chosen": f"{', '.join(chosen[:-1])} and {chosen[-1]}"}
+    return sentences([words[k] for k in shown], maps, rows, most), told
+
+
 WAY = (  # what is made, where it lies, and what makes it of the line above
     ("a chapter: prose, code, parameters", "book/<paper>/<name>.md", ""),
     ("a notebook with cells that keep their names", "build/running/", "jupytext"),
@@ -205,5 +222,5 @@ def way():
     return figure, {}
 
 
-AROUND = (selection, tokens, flat_loss, opposite_inputs, finite_end, ratio_turns, times, way)
+AROUND = (selection, tokens, flat_loss, opposite_inputs, finite_end, ratio_turns, times, film_reader, way)
 DRAWINGS = {draw.__name__: draw for draw in AROUND} | story_drawings.STEPS

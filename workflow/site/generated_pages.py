@@ -26,6 +26,7 @@ MADE = {
     "beliefs": lambda: beliefs.page(ledger()),
     "story": lambda: story.page(ledger()),
     "tokens": lambda: filled("tokens", **_drawn("tokens")[1]),
+    "film_reader": lambda: filled("film_reader", **_drawn("film_reader")[1]),
     "way": lambda: filled("way"),
     "glossary": lambda: filled("glossary", terms=yaml_of("book/glossary.yml")),
     "speed": lambda: speed.page(speed.recorded()),
