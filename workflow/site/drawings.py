@@ -187,7 +187,7 @@ def film_reader():
     data = read_tokens(Path(RECORDED, "film-reader/reviews.npz"))
     both = zip(data["texts"], data["mask"], strict=True)
     words = [[word for word, seen in zip(*row, strict=True) if seen] for row in both]
-    shown = [k for k, row in enumerate(words) if 3 < len(row) < 12 and "?" not in row][:5]
+    shown = [k for k, row in enumerate(words) if 3 < len(row) < 12 and "?" not in row][:3]
     maps = [data["attention"][k, :, : len(words[k])] for k in shown]
     most = [int(one[0].argmax()) for one in maps]
     rows = [f"head {k}" for k in range(data["attention"].shape[1])]
