@@ -29,13 +29,15 @@ def shown(step):
 """
 CODE = "from lib.alpha import half, shown\nstep = half(step)\nshown(step)"
 NEAR = """
-doubled: {what: twice the step, file: alpha.py, old: step * 1.0, new: step * 2.0, chapters: [good]}
-another: {what: nobody calls it, file: alpha.py, old: step - 7, new: step + 7, chapters: [good], survives: not called}
+alpha.py:
+  doubled: {what: twice the step, old: step * 1.0, new: step * 2.0, chapters: [good]}
+  another: {what: nobody calls it, old: step - 7, new: step + 7, chapters: [good], survives: not called}
 """
 GROSS = """
-crash: {what: it fails, file: alpha.py, old: step * 1.0, new: step / 0, chapters: [good]}
-death: {what: it dies, file: alpha.py, old: step * 1.0, new: "os._exit(9)", chapters: [good]}
-asleep: {what: it waits, file: alpha.py, old: "return step * 1.0", new: "time.sleep(9e9)", chapters: [good]}
+alpha.py:
+  crash: {what: it fails, old: step * 1.0, new: step / 0, chapters: [good]}
+  death: {what: it dies, old: step * 1.0, new: "os._exit(9)", chapters: [good]}
+  asleep: {what: it waits, old: "return step * 1.0", new: "time.sleep(9e9)", chapters: [good]}
 """
 
 
@@ -97,7 +99,7 @@ def test_runs_that_ended_are_not_made_again_until_what_they_ran_changes(book, tr
         before = {path: path.stat().st_mtime_ns for path in (book.folder / "build/mutants/runs").rglob("*.json")}
         done = book.script("mutants", JOBS="1", ONLY="doubled another crash")
         assert "doubled: part/good: half" in done.stdout
-        return sorted(path.parts[-3] for path, time in before.items() if path.stat().st_mtime_ns != time)
+        return sorted(path.parts[-4] for path, time in before.items() if path.stat().st_mtime_ns != time)
 
     assert made() == []
     near.write_text(NEAR.replace("step * 2.0", "step * 3.0"))
@@ -128,13 +130,13 @@ def test_bad_variables_are_one_line(book, monkeypatch, variables, words):
     assert "\n" not in str(error.value)
 
 
-ONE = "{what: x, file: alpha.py, old: step * 1.0, new: step * 2.0, chapters: [good]}"
+ONE = "alpha.py: {one: {what: x, old: step * 1.0, new: step * 2.0, chapters: [good]}}"
 BAD_LISTS = {
     "text gone": (ONE.replace("1.0", "4.0"), "its old text stands in lib/alpha.py 0 times"),
     "file gone": (ONE.replace("alpha", "omega"), "lib/omega.py"),
     "no Python": (ONE.replace("2.0", ")"), "(alpha.py, line 5)"),
     "unknown chapter": (ONE.replace("good", "bad"), "there is no chapter 'bad'"),
-    "field missing": ("{what: x}", "one of tests/mutants/near.yml is {'what': 'x'}"),
+    "field missing": ("alpha.py: {one: {what: x}}", "one of tests/mutants/near.yml is {'what': 'x'}"),
 }
 
 
@@ -142,7 +144,7 @@ BAD_LISTS = {
 def test_a_list_that_does_not_fit_is_one_line(book, monkeypatch, text, words):
     monkeypatch.chdir(book.folder)
     path = Path("tests/mutants/near.yml")
-    path.write_text(f"one: {text}")
+    path.write_text(text)
     try:
         with pytest.raises(BookError) as error:
             mutants.written("near")

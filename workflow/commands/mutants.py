@@ -15,17 +15,18 @@ import time
 from pathlib import Path
 
 from workflow.book import catalogue, dependencies, parameters
-from workflow.book.catalogue import BookError
+from workflow.book.catalogue import BookError, yaml_of
 from workflow.book.ledger import LOCK, commit
 from workflow.commands import call
 from workflow.run.changed_library import FOLDER, Mutant, Run, outcomes
+from workflow.run.side_by_side import count_jobs
 from workflow.run.snakemake import alone
 
 LISTS = Path("tests/mutants")
 SIZES = LISTS / "sizes.yml"
 REPORT, RECORD = Path("build/mutants.json"), Path("book/mutants.json")
 KINDS = ("near", "gross")
-FIELDS = {"what", "file", "old", "new", "chapters"}
+FIELDS = {"what", "old", "new", "chapters"}
 MOST_CHAPTERS = 3
 ENOUGH = 0.95  # part of the near mutants that turn a verdict, and of the claims that one of them turns
 SLOWER, LONGER = 4, 90  # a run may take so many times as long, and so many seconds more, to compile and to begin
@@ -37,17 +38,18 @@ def written(*kinds):
     found = {}
     for kind in kinds:
         path = LISTS / f"{kind}.yml"
-        for name, entry in (catalogue.yaml_of(path) or {}).items():
+        listed = [(file, *pair) for file, entries in (yaml_of(path) or {}).items() for pair in entries.items()]
+        for file, name, entry in listed:
             if name in found:
                 raise BookError(f"two mutants are called {name}: names are unique in {LISTS}")
-            found[name] = _mutant(kind, name, entry, f"{name} of {path}")
+            found[name] = _mutant(kind, file, name, entry, f"{name} of {path}")
     return list(found.values())
 
 
-def _mutant(kind, name, entry, where):
+def _mutant(kind, file, name, entry, where):
     if not isinstance(entry, dict) or not FIELDS <= entry.keys() <= FIELDS | {"survives"}:
         raise BookError(f"{where} is {str(entry)[:60]}: write {', '.join(sorted(FIELDS))} and, if need be, survives")
-    path, named = Path("lib", entry["file"]), entry["chapters"]
+    path, named = Path("lib", file), entry["chapters"]
     try:
         if not 0 < len(named) <= MOST_CHAPTERS:
             raise BookError(f"its chapters are {named!r}: name one to {MOST_CHAPTERS}")
@@ -59,7 +61,7 @@ def _mutant(kind, name, entry, where):
         known = tuple(map(catalogue.find, named))
     except (OSError, SyntaxError, BookError) as error:
         raise BookError(f"{where} does not fit the book and its library, renew it: {error}") from None
-    return Mutant(name, kind, entry["what"], entry["file"], new, known, entry.get("survives", ""))
+    return Mutant(name, kind, entry["what"], file, new, known, entry.get("survives", ""))
 
 
 def unchanged(chosen, jobs):
@@ -203,7 +205,7 @@ def main():
     chosen = chosen_chapters(name, mutants)
     dependencies.mark_commit()
     with alone(FOLDER / "one-at-a-time", "make mutants"):  # two would mix their libraries
-        report, faults = try_out(mutants, chosen, only, int(os.environ.get("JOBS") or os.cpu_count()))
+        report, faults = try_out(mutants, chosen, only, count_jobs())
         write(report, REPORT)
         if record:
             write(report, RECORD, chosen)
