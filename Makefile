@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 # Beside what numba keeps of it; where that folder cannot be written, every call looks whether all is there.
 COMPILED := lib/__pycache__/compiled
 
-export MODEL DATA OUT NAME PARAMS PARAMETERS SEEDS JOBS PROFILE THREADS TIMEOUT QUICK ONLY RECORD
+export MODEL DATA OUT NAME PARAMS PARAMETERS SEEDS JOBS THREADS TIMEOUT QUICK ONLY RECORD
 BUILD := $(BIN)/python -m workflow.commands.build
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
@@ -19,7 +19,7 @@ FIRST := The first time takes, in minutes: environment 2 to 5, compiling 1, $(RU
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
 
-book: $(COMPILED) ## run every chapter, build the site (QUICK=1: a part; JOBS=4 THREADS=1 TIMEOUT=600 PARAMETERS=file.yml PROFILE=slurm)
+book: $(COMPILED) ## run every chapter, build the site (QUICK=1: a part; JOBS=4 THREADS=1 TIMEOUT=600 PARAMETERS=file.yml)
 	@$(BUILD) $(if $(QUICK),quick,all)
 	@$(if $(QUICK),,echo "The book is build/html/index.html, its verdicts are build/ledger.json")
 

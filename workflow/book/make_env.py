@@ -1,11 +1,9 @@
-"""Check the variables of make that are numbers or name a profile; refuse a bad one in one line."""
+"""Check the variables of make that are numbers; refuse a bad one in one line."""
 
 import os
 import re
 import sys
-from pathlib import Path
 
-PROFILES = Path(__file__).parents[1] / "profiles"
 THREADS = max(256, 4 * os.cpu_count())  # libgomp dies of many more
 MOST = {"JOBS": 10_000, "THREADS": THREADS, "OMP_NUM_THREADS": THREADS}
 
@@ -19,9 +17,6 @@ def check():
     seconds = given.get("TIMEOUT", "1")
     if not re.fullmatch(r"\d+(\.\d+)?", seconds) or float(seconds) == 0:
         sys.exit(f"TIMEOUT is {seconds!r}: give a number of seconds above 0")
-    profiles = sorted(path.name for path in PROFILES.iterdir())
-    if given.get("PROFILE", profiles[0]) not in profiles:
-        sys.exit(f"PROFILE is {given['PROFILE']!r}: use one of {', '.join(profiles)}")
 
 
 def is_whole(text):

@@ -62,7 +62,7 @@ def main(targets):
     """Build; return the exit status."""
     asked = os.environ.get("PARAMETERS")
     with alone(LOCK, "build") as lock:
-        return carry_out(lock, targets, **({"parameters": asked} if asked else {}))[0]
+        return carry_out(lock, targets, **({"parameters": asked} if asked else {}))
 
 
 if __name__ == "__main__":
