@@ -210,7 +210,7 @@ def test_bad_input_is_one_sentence_and_nothing_runs(tmp_path, monkeypatch, varia
     Book(tmp_path).add("good")
     for name, text in FILES.items():
         Path(name).write_text(text)
-    fresh_seeds.RECORD.write_text(json.dumps({"part/good": RECORDED}))
+    fresh_seeds.SWEPT.write_text(json.dumps({"part/good": RECORDED}))
     for name, value in ({"NAME": "good", "SEEDS": "1:2", "PARAMETERS": "", "RECORD": ""} | variables).items():
         monkeypatch.setenv(name, value)
     with pytest.raises(sweep.BookError) as refusal:

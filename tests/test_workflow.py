@@ -581,7 +581,7 @@ def test_a_page_without_a_run_is_told_so(inside):
     ],
 )  # fmt: skip
 def test_cells_that_show_what_came_out_are_known(code, does):
-    assert catalogue.presents(code) == does
+    assert catalogue.cell_role(code) == does
 
 
 @pytest.mark.parametrize(

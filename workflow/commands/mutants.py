@@ -7,7 +7,6 @@ verdict. A run that ended is not made again while its chapter, the library and i
 
 import ast
 import fnmatch
-import json
 import os
 import signal
 import sys
@@ -15,16 +14,17 @@ import time
 from pathlib import Path
 
 from workflow.book import catalogue, dependencies, parameters
-from workflow.book.catalogue import BookError, yaml_of
+from workflow.book.catalogue import BookError, keep, kept, yaml_of
 from workflow.book.ledger import LOCK, commit
 from workflow.commands import call
 from workflow.run.changed_library import FOLDER, Mutant, Run, outcomes
 from workflow.run.side_by_side import count_jobs
-from workflow.run.snakemake import alone
+from workflow.run.snakemake import hold_lock
+from workflow.site.evidence import MUTANTS
 
 LISTS = Path("tests/mutants")
 SIZES = LISTS / "sizes.yml"
-REPORT, RECORD = Path("build/mutants.json"), Path("book/mutants.json")
+REPORT = Path("build/mutants.json")
 KINDS = ("near", "gross")
 FIELDS = {"what", "old", "new", "chapters"}
 MOST_CHAPTERS = 3
@@ -70,7 +70,7 @@ def unchanged(chosen, jobs):
     BookError where a chapter fails, or has other verdicts than those that are accepted.
     """
     runs = [[Run(name, values, None, LONGEST)] for name, values in chosen.items()]
-    found, known = {}, catalogue.json_of(LOCK) if LOCK.exists() else {}
+    found, known = {}, kept(LOCK)
     for run, outcome in outcomes(runs, jobs):
         if "crashed" in outcome:
             raise BookError(f"{run.chapter} fails without any mutant ({outcome['crashed']}): mend it first")
@@ -169,12 +169,12 @@ def chosen_mutants(only, mutants):
 
 def write(report, path, chosen=()):
     """Write a report; of the book's record the entries of chapters that were not run stay."""
-    old = catalogue.json_of(path) if chosen and path.exists() else {"mutants": {}}
+    old = kept(path).get("mutants", {}) if chosen else {}
     for name, entry in report["mutants"].items():
-        before = old["mutants"].get(name, {})
-        kept = before["chapters"] if before.get("what") == entry["what"] else {}
-        entry["chapters"] = {one: kept[one] for one in kept if one not in chosen} | entry["chapters"]
-    catalogue.write_whole(path, json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        before = old.get(name, {})
+        still = before["chapters"] if before.get("what") == entry["what"] else {}
+        entry["chapters"] = {one: still[one] for one in still if one not in chosen} | entry["chapters"]
+    keep(path, report)
 
 
 def try_out(mutants, chosen, only, jobs):
@@ -204,11 +204,11 @@ def main():
     mutants, started = written(*KINDS), time.monotonic()
     chosen = chosen_chapters(name, mutants)
     dependencies.mark_commit()
-    with alone(FOLDER / "one-at-a-time", "make mutants"):  # two would mix their libraries
+    with hold_lock(FOLDER / "one-at-a-time", "make mutants"):  # two would mix their libraries
         report, faults = try_out(mutants, chosen, only, count_jobs())
         write(report, REPORT)
         if record:
-            write(report, RECORD, chosen)
+            write(report, MUTANTS, chosen)
     print(f"{time.monotonic() - started:.0f} s; all of it: {REPORT}")
     if faults:
         raise BookError(f"{'; '.join(faults)}: see the survivors above")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from workflow.book import fresh_seeds
 from workflow.book.anatomy import faults
-from workflow.book.catalogue import BookError, chapters, find, source
+from workflow.book.catalogue import BookError, chapters, find, kept, source
 from workflow.book.dependencies import recorded_hash
 from workflow.book.ledger import differences, register
 from workflow.commands import call
@@ -38,7 +38,7 @@ def missing(name):
 
 def block(chapter):
     """Return the seeds to confirm a chapter with, ``1000:1019``; None where its code has been confirmed."""
-    old = fresh_seeds.recorded().get(chapter)
+    old = kept(fresh_seeds.SWEPT).get(chapter)
     if old and old["code"] == recorded_hash(chapter):
         return None
     first = old["block"][1] + 1 if old and old["block"] else fresh_seeds.FIRST

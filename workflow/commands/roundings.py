@@ -6,21 +6,20 @@ threads, and random data of which every number is off by at most its last bit. T
 What was measured is not measured again while the chapter's code and the library that it imports stay the same.
 """
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-from workflow.book.catalogue import BookError, find_all, json_of, write_whole
+from workflow.book.catalogue import BookError, find_all, json_of, keep, kept
 from workflow.book.dependencies import recorded_hash
+from workflow.book.ledger import SPREADS
 from workflow.commands import call
 from workflow.run.chapter import cpu, label, places_of
 from workflow.run.notebook import time_limit
 from workflow.run.side_by_side import chapter_command, count_jobs, hash_sources, read_result, side_by_side
-from workflow.run.snakemake import LOCK, alone, carry_out
+from workflow.run.snakemake import LOCK, hold_lock, run_snakemake
 
-RECORD = Path("book/roundings.json")
 # Variables that libraries read as they are imported, and the flag of the processor without which a setting is no other.
 # An x86 processor has the first; Prescott stands for one without vectors wider than two numbers.
 SETTINGS = {
@@ -72,11 +71,6 @@ def spreads(chapter, found):
     return {"code": recorded_hash(chapter), "cpu": cpu(), "settings": list(found), "rows": rows}
 
 
-def recorded():
-    """Return what was recorded, by chapter."""
-    return json_of(RECORD) if RECORD.exists() else {}
-
-
 def larger(old, new):
     """Return what two machines found of one chapter together; the new alone where the chapter's code has changed."""
     if not old or old["code"] != new["code"]:
@@ -90,11 +84,10 @@ def larger(old, new):
     return new | {"cpu": machines, "settings": list(dict.fromkeys(old["settings"] + new["settings"])), "rows": rows}
 
 
-def record(chapter, found):
+def keep_spreads(chapter, found):
     """Keep the spreads of a chapter; of the same code on several machines the largest."""
-    entries = recorded()
-    entries = dict(sorted((entries | {chapter: larger(entries.get(chapter), found)}).items()))
-    write_whole(RECORD, json.dumps(entries, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    entries = kept(SPREADS)
+    keep(SPREADS, dict(sorted((entries | {chapter: larger(entries.get(chapter), found)}).items())))
 
 
 def show(chapter, found):
@@ -129,8 +122,8 @@ def main():
     for name, why in missing.items():
         print(f"{name}: passed over, {why}", flush=True)
     settings = [name for name in SETTINGS if name not in missing]
-    with alone(LOCK, "build") as lock:
-        status = carry_out(lock, [f"build/claims/{chapter}.json" for chapter in wanted])
+    with hold_lock(LOCK, "build") as lock:
+        status = run_snakemake(lock, [f"build/claims/{chapter}.json" for chapter in wanted])
     if status:
         return status
     with side_by_side(count_jobs()) as (pool, run):
@@ -139,7 +132,7 @@ def main():
             found = spreads(chapter, dict(zip(settings, measured, strict=True)))
             show(chapter, found)
             if os.environ.get("RECORD"):
-                record(chapter, found)
+                keep_spreads(chapter, found)
     return 0
 
 

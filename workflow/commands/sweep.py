@@ -8,7 +8,6 @@ share the work, also on machines with one file system. Results are
 import csv
 import io
 import itertools
-import json
 import os
 import statistics
 import sys
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from lib.ledger import HELD
 from workflow.book import fresh_seeds, make_env, parameters
-from workflow.book.catalogue import BookError, find_all, json_of, read, write_whole, yaml_of
+from workflow.book.catalogue import BookError, find_all, json_of, keep, read, write_whole, yaml_of
 from workflow.book.dependencies import recorded_hash
 from workflow.commands import call
 from workflow.run.chapter import fit, label, places_of
@@ -145,10 +144,10 @@ def tables(chapter, runs, sources):
     }
 
 
-def keep(found):
+def keep_tables(found):
     """Write a chapter's tables beside its runs, for other programs."""
     path = Path("build", FOLDER, found["chapter"] + ".json")
-    write_whole(path, json.dumps(found, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    keep(path, found)
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(["set", "row", *COLUMNS])
@@ -185,7 +184,7 @@ def sweep(planned):
         list(pool.map(lambda command: run(command, env=env), left))
     found = [tables(chapter, runs, sources[chapter]) for chapter, runs in planned.items()]
     for one in found:
-        keep(one)
+        keep_tables(one)
     return found
 
 
@@ -212,7 +211,7 @@ def main():
         show(one)
     failed = report_failures(found)
     for one in found if block else []:
-        print(fresh_seeds.record(one, planned[one["chapter"]], block, commit))
+        print(fresh_seeds.keep_counts(one, planned[one["chapter"]], block, commit))
     return int(failed)
 
 

@@ -26,7 +26,7 @@ def snakemake(targets, *flags, rules=RULES, **config):
 
 
 @contextmanager
-def alone(path, what):
+def hold_lock(path, what):
     """Wait until no other process holds the lock ``path``, and hold it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
@@ -38,7 +38,7 @@ def alone(path, what):
         yield lock
 
 
-def carry_out(lock, targets, **config):
+def run_snakemake(lock, targets, **config):
     """Run Snakemake and return its status; the scripts that it starts report for themselves."""
     # Snakemake holds the lock, too, and keeps it should this process be killed alone.
     with subprocess.Popen(snakemake(targets, "--quiet", "all", **config), pass_fds=[lock.fileno()]) as build:

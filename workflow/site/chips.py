@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from lib.ledger import HELD, VERDICTS
-from workflow.book.catalogue import json_of, lines_of
+from workflow.book.catalogue import count_lines, json_of
 from workflow.book.ledger import register, rows_of, tally
 from workflow.site.evidence import seeds
 from workflow.site.scoreboard import is_check
@@ -19,7 +19,7 @@ def about(chapter, notebook):
         "of": items_of(chapter, rows),
         "chips": [chip for chip in (paper_chip(rows), checks_chip(rows)) if chip],
         "runs": "not yet run" if seconds is None else f"runs in {max(1, round(seconds))} s",
-        "lines": lines_of(notebook),
+        "lines": count_lines(cell.source for cell in notebook.cells if cell.cell_type == "code"),
     }
 
 

@@ -8,8 +8,9 @@ from statistics import NormalDist
 
 from lib.ledger import HELD
 from workflow.book.catalogue import json_of
+from workflow.book.fresh_seeds import SWEPT
 
-ROBUSTNESS, MUTANTS = Path("book/robustness.json"), Path("book/mutants.json")
+MUTANTS = Path("book/mutants.json")
 OLDER = ", before a code change"
 
 
@@ -32,7 +33,7 @@ def same_code(chapter, entry):
 def seeds(row):
     """Return on how many fresh seeds a row held: held, of how many, what to say of it."""
     chapter, _, name = row["id"].rpartition("/")
-    swept = optional(ROBUSTNESS).get(chapter)
+    swept = optional(SWEPT).get(chapter)
     if not swept or name not in swept["rows"]:
         return None, None, "not yet run"
     found = swept["rows"][name]

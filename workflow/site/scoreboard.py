@@ -6,7 +6,7 @@ from pathlib import Path
 from lib.ledger import HELD, VERDICTS
 from workflow.book.catalogue import chapters
 from workflow.book.ledger import ledger, register, tally
-from workflow.site.evidence import MUTANTS, ROBUSTNESS, seeds, seeds_of
+from workflow.site.evidence import MUTANTS, SWEPT, seeds, seeds_of
 from workflow.site.markup import counts, escaped, link, numbers, styled, table
 
 MINIATURE = ("seen in miniature", "not seen in miniature")
@@ -158,7 +158,7 @@ def findings():
 def files():
     """Return links to the files behind the numbers."""
     known = {"_generated/ledger.json": "every row of this build"}
-    more = (ROBUSTNESS, "fresh seeds"), (MUTANTS, "small faults put into the library, and the rows they turn")
+    more = (SWEPT, "fresh seeds"), (MUTANTS, "small faults put into the library, and the rows they turn")
     known |= {path.name: what for path, what in more if path.exists()}
     links = [f"{{download}}`{Path(name).name} <{name}>` ({what})" for name, what in known.items()]
     return f"## Files\n\n{', '.join(links)}.\n"
