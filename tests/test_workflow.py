@@ -478,7 +478,7 @@ def test_scoreboard_says_in_numbers_what_it_rests_on(inside):
         row("ours", of="book", measured=1), row("null", kind="baseline"), row("kept", kind="ablation"),
         row("broken", kind="ablation", measured=1),
     )  # fmt: skip
-    told = scoreboard.basis()
+    told = scoreboard.scoreboard()
     assert "Of 3 claims of the papers, 1 rest on printed text, 2 rest on text restored" in told
     assert "1 of them are about experiments that we repeated on other or smaller data: 1 seen in miniature." in told
     assert "We set 1 of 6 bounds before the first run and 5 after a first look at the numbers." in told

@@ -97,6 +97,11 @@ def ledger():
     return json_of(LEDGER)["claims"]
 
 
+def claims_of(rows, whose):
+    """Return the claims among some rows that are of a paper, or of the book."""
+    return [row for row in rows if (row["of"], row["kind"]) == (whose, "claim")]
+
+
 def reports():
     """Return what each chapter's run left for the ledger, in reading order."""
     return [json_of(Path("build/claims", chapter + ".json")) for chapter in chapters()]

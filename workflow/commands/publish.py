@@ -16,7 +16,7 @@ from workflow.book.catalogue import BookError, chapters, find, kept, source
 from workflow.book.dependencies import recorded_hash
 from workflow.book.ledger import differences, register
 from workflow.commands import call
-from workflow.commands.mutants import LISTS, written
+from workflow.commands.mutants import LIST, written
 
 CHANGELOG, HEADING = Path("CHANGELOG.md"), "### Accepted values\n"
 SEEDS = 20
@@ -31,8 +31,8 @@ def missing(name):
     papers = [paper for paper in register() if paper.get("folder") == chapter.partition("/")[0]]
     if papers and not any(item.get("chapter") == chapter for paper in papers for item in paper["items"]):
         found.append(f"book/statements.yml: no item has `chapter: {chapter}`")
-    if not any(chapter in mutant.chapters for mutant in written("near")):
-        found.append(f"{LISTS}/near.yml: no mutant names {chapter}: write one for each of its claims")
+    if not any(chapter in mutant.chapters for mutant in written()):
+        found.append(f"{LIST}: no mutant names {chapter}: write one for each of its claims")
     return found
 
 

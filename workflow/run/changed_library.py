@@ -27,7 +27,6 @@ class Mutant(NamedTuple):
     """A changed library: what is wrong with it, which file, its new text, and the chapters that should see it."""
 
     name: str
-    kind: str
     what: str
     file: str
     text: str

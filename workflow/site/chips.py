@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lib.ledger import HELD, VERDICTS
 from workflow.book.catalogue import count_lines, json_of
-from workflow.book.ledger import register, rows_of, tally
+from workflow.book.ledger import claims_of, register, rows_of, tally
 from workflow.site.evidence import seeds
 from workflow.site.scoreboard import is_check
 
@@ -25,7 +25,7 @@ def about(chapter, notebook):
 
 def items_of(chapter, rows):
     """Return in a few words which statements a chapter is about, and whose they are."""
-    claimed = {(row["paper"], row["item"]) for row in rows if (row["of"], row["kind"]) == ("paper", "claim")}
+    claimed = {(row["paper"], row["item"]) for row in claims_of(rows, "paper")}
     for paper in register():
         here = [
             entry.get("called", entry["item"])
@@ -39,7 +39,7 @@ def items_of(chapter, rows):
 
 def paper_chip(rows):
     """Return the chip of a chapter's claims of a paper: its text, its verdict, and what it means; none without any."""
-    claims = [row for row in rows if (row["of"], row["kind"]) == ("paper", "claim")]
+    claims = claims_of(rows, "paper")
     if not claims:
         return None
     found = Counter(row["verdict"] for row in claims)
