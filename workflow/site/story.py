@@ -8,7 +8,6 @@ from workflow.site.markup import filled
 
 REGISTER = Path("book/story.yml")
 SHOWN = {  # what the scene and the text of the last step tell of networks
-    "images": "mirror-descent/mirror-networks/right-adam",
     "optimal": "beyond/your-attention/optimal",
     "foretold": "beyond/your-attention/alone-last",
     "naive": "beyond/your-attention/score-last",
