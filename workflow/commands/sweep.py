@@ -15,10 +15,10 @@ import tempfile
 from pathlib import Path
 
 from lib.ledger import HELD
-from workflow.book import fresh_seeds, make_env, parameters
+from workflow.book import fresh_seeds, parameters
 from workflow.book.catalogue import BookError, find_all, json_of, keep, read, write_whole, yaml_of
 from workflow.book.dependencies import recorded_hash
-from workflow.commands import call
+from workflow.commands import call, is_whole
 from workflow.run.chapter import fit, label, places_of
 from workflow.run.side_by_side import chapter_command, count_jobs, hash_sources, read_result, side_by_side
 
@@ -34,7 +34,7 @@ def seeds_of(text):
         return None
     first, colon, last = text.partition(":")
     numbers = [first, last] if colon else [first]
-    if not all(make_env.is_whole(number) and int(number) <= parameters.LAST_SEED for number in numbers):
+    if not all(is_whole(number) and int(number) <= parameters.LAST_SEED for number in numbers):
         raise BookError(
             f"SEEDS is {text!r}: give whole numbers from 0 to 2^63 - 1, SEEDS=1000:1019, both ends included"
         )
