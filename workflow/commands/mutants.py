@@ -8,8 +8,6 @@ ended is not made again while its chapter, the library and its mutant are the sa
 import ast
 import fnmatch
 import os
-import signal
-import sys
 import time
 from pathlib import Path
 
@@ -204,5 +202,4 @@ def main():
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutants: stopped"))
     call(main)

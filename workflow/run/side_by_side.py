@@ -6,6 +6,7 @@ What a run leaves carries a hash of all that it depended on, and counts only as 
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -47,6 +48,7 @@ def count_jobs():
 @contextmanager
 def side_by_side(jobs):
     """Yield a pool of threads, and a function with which they run a process to its end; none outlives the block."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{Path(sys.argv[0]).stem}: stopped"))
     started, pool = [], ThreadPoolExecutor(jobs)
 
     def run(command, **options):
