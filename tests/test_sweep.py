@@ -1,7 +1,6 @@
 """Sweeps over small books: what they leave, what they run again, what they refuse, and what may be recorded."""
 
 import contextlib
-import csv
 import json
 import re
 import shlex
@@ -68,7 +67,7 @@ class TestResults:
         left = {str(path.relative_to(runs)) for path in runs.rglob("*") if path.suffix != ".log" and path.is_file()}
         seeds = ["seed=1", "seed=2", "defaults", "seed=5", "seed=6"]  # 3 is the chapter's own seed
         expected = {f"good/{run}.json" for run in seeds} | {"good/seed=4.failed.json", "good/seed=4.failed.ipynb"}
-        expected |= {"good.json", "good.csv", "plain/defaults.json", "plain.json", "plain.csv"}
+        expected |= {"good.json", "plain/defaults.json", "plain.json"}
         assert left == expected
         assert json.loads((runs / "good/seed=2.json").read_text())["parameters"]["seed"] == 2
         assert of_two.running() == ["good"] * 6 + ["plain"]
@@ -85,11 +84,6 @@ class TestResults:
         assert seed["wilson_low"] == pytest.approx(0.1876, abs=1e-4)  # of 3 in 6, from a table
         assert seed["wilson_high"] == pytest.approx(0.8124, abs=1e-4)
         assert list(part["errors"]) == ["seed=4"]
-        lines = list(csv.DictReader((of_two.folder / "build/sweep/part/good.csv").open()))
-        assert [(line["row"], line["held"], line["median"]) for line in lines] == [
-            ("half", "5", "0.5"),
-            ("seed", "3", "3.0"),
-        ]
 
     def test_terminal_shows_the_table_and_last_of_all_what_failed(self, of_two):
         out, errors = of_two.process.stdout, of_two.process.stderr

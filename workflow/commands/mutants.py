@@ -15,9 +15,8 @@ from workflow.book import catalogue, dependencies, parameters
 from workflow.book.catalogue import BookError, keep, kept, yaml_of
 from workflow.book.ledger import LOCK, commit
 from workflow.commands import call
-from workflow.run.changed_library import FOLDER, Mutant, Run, outcomes
+from workflow.run.changed_library import Mutant, Run, outcomes
 from workflow.run.side_by_side import count_jobs
-from workflow.run.snakemake import hold_lock
 from workflow.site.evidence import MUTANTS
 
 LIST, SIZES = Path("tests/mutants/near.yml"), Path("tests/mutants/sizes.yml")
@@ -133,25 +132,23 @@ def show_claims(found, base):
     return len(claims) - len(missed), len(claims)
 
 
+def chosen_mutants(only):
+    """Return the mutants whose names fit a pattern in ``only``; all for nothing."""
+    mutants, patterns = written(), only.split() or ["*"]
+    fits = {pattern: [one for one in mutants if fnmatch.fnmatchcase(one.name, pattern)] for pattern in patterns}
+    if lost := [pattern for pattern, some in fits.items() if not some]:
+        raise BookError(f"ONLY is {lost[0]!r}, which fits no mutant: use names of {LIST}, or 'gradient-*'")
+    return [one for one in mutants if any(one in some for some in fits.values())]
+
+
 def chosen_chapters(name, mutants):
     """Return the chapters that mutants name, or the one called ``name``, with the parameters at which they run."""
     named = {one for mutant in mutants for one in mutant.chapters}
     if name and (chapter := catalogue.find(name)) not in named:
-        raise BookError(f"NAME is {name!r}, which no mutant in {LIST} names: write one, or use {', '.join(named)}")
+        raise BookError(f"NAME is {name!r}, which none of these mutants names: write one, or use {', '.join(named)}")
     sizes = parameters.read(SIZES) if SIZES.exists() else {}
     names = [chapter] if name else [one for one in catalogue.chapters() if one in named]
     return {one: parameters.check(sizes.get(one, {}), parameters.declared(catalogue.read(one))) for one in names}
-
-
-def chosen_mutants(only, mutants):
-    """Return the mutants whose names fit a pattern in ``only``; all for nothing."""
-    found = set()
-    for pattern in only.split() or ["*"]:
-        fits = {one for one in mutants if fnmatch.fnmatchcase(one.name, pattern)}
-        if not fits:
-            raise BookError(f"ONLY is {pattern!r}, which fits no mutant: use names of {LIST}, or 'gradient-*'")
-        found |= fits
-    return [one for one in mutants if one in found]
 
 
 def write(report, path, chosen=()):
@@ -164,23 +161,6 @@ def write(report, path, chosen=()):
     keep(path, report)
 
 
-def try_out(mutants, chosen, only, jobs):
-    """Run the chosen chapters without and with the mutants; print and return a report, and what is too few."""
-    mutants = chosen_mutants(only, mutants)
-    named = {name for one in mutants for name in one.chapters}
-    if not named & chosen.keys():
-        raise BookError(f"ONLY is {only!r}, of which no mutant names {' or '.join(chosen)}: take others, or no NAME")
-    if only:
-        chosen = {name: values for name, values in chosen.items() if name in named}
-    base = unchanged(chosen, jobs)
-    found = run_all(mutants, chosen, base, jobs)
-    counts = {"mutants turn a verdict": show(mutants, found)}
-    if not only:
-        counts["claims are turned by one"] = show_claims(found, base)
-    few = [f"{n} of {of} {what}, and {ENOUGH:.0%} must" for what, (n, of) in counts.items() if n < ENOUGH * of]
-    return {"commit": commit(), "mutants": found}, [] if only else few
-
-
 def main():
     """Run the mutants that the variables of make name, and report."""
     name, only, record = (os.environ.get(one, "").strip() for one in ("NAME", "ONLY", "RECORD"))
@@ -188,17 +168,22 @@ def main():
         raise BookError(f"RECORD is {record!r}: give 1, or leave it out")
     if record and only:
         raise BookError(f"RECORD is 1 and ONLY is {only!r}: a record is of all mutants of a chapter, leave ONLY out")
-    mutants, started = written(), time.monotonic()
+    started, mutants = time.monotonic(), chosen_mutants(only)
     chosen = chosen_chapters(name, mutants)
     dependencies.mark_commit()
-    with hold_lock(FOLDER / "one-at-a-time", "make mutants"):  # two would mix their libraries
-        report, faults = try_out(mutants, chosen, only, count_jobs())
-        write(report, REPORT)
-        if record:
-            write(report, MUTANTS, chosen)
+    base = unchanged(chosen, count_jobs())
+    found = run_all(mutants, chosen, base, count_jobs())
+    counts = {"mutants turn a verdict": show(mutants, found)}
+    if not only:
+        counts["claims are turned by one"] = show_claims(found, base)
+    report = {"commit": commit(), "mutants": found}
+    write(report, REPORT)
+    if record:
+        write(report, MUTANTS, chosen)
     print(f"{time.monotonic() - started:.0f} s; all of it: {REPORT}")
-    if faults:
-        raise BookError(f"{'; '.join(faults)}: see the survivors above")
+    few = [f"{n} of {of} {what}, and {ENOUGH:.0%} must" for what, (n, of) in counts.items() if n < ENOUGH * of]
+    if few and not only:
+        raise BookError(f"{'; '.join(few)}: see the survivors above")
 
 
 if __name__ == "__main__":

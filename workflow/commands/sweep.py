@@ -2,11 +2,9 @@
 
 A sweep that was interrupted goes on where it stopped, and a run that failed does not stop the others. Several can
 share the work, also on machines with one file system. Results are
-``build/sweep/<chapter>/<values>.json``, one a run, and a table a chapter, ``build/sweep/<chapter>.json`` and ``.csv``.
+``build/sweep/<chapter>/<values>.json``, one a run, and a table a chapter, ``build/sweep/<chapter>.json``.
 """
 
-import csv
-import io
 import itertools
 import os
 import statistics
@@ -16,11 +14,12 @@ from pathlib import Path
 
 from lib.ledger import HELD
 from workflow.book import fresh_seeds, parameters
-from workflow.book.catalogue import BookError, find_all, json_of, keep, read, write_whole, yaml_of
+from workflow.book.catalogue import BookError, find_all, json_of, keep, read, yaml_of
 from workflow.book.dependencies import recorded_hash
 from workflow.commands import call, is_whole
 from workflow.run.chapter import fit, label, places_of
 from workflow.run.side_by_side import chapter_command, count_jobs, hash_sources, read_result, side_by_side
+from workflow.site.evidence import wilson
 
 FOLDER = "sweep"  # of build
 MOST = 100_000  # runs of one sweep
@@ -112,14 +111,11 @@ def table_of(runs, ended, failed):
 
 
 def _summary(rows, count, errors):
-    from scipy.stats import binomtest  # slow to import
-
     held = sum(row["verdict"] in HELD for row in rows)  # an honest "not reproduced" holds on no seed
     measured = [row["measured"] for row in rows]
-    interval = binomtest(held, count).proportion_ci(0.95, "wilson")
     undecided = sum(row["verdict"] == "undecided" for row in rows)
     numbers = (held, count, undecided, errors, statistics.median(measured), min(measured), max(measured))
-    return dict(zip(COLUMNS, (*numbers, interval.low, interval.high), strict=True))
+    return dict(zip(COLUMNS, (*numbers, *wilson(held, count)), strict=True))
 
 
 def tables(chapter, runs, sources):
@@ -142,18 +138,6 @@ def tables(chapter, runs, sources):
             for name, part in apart.items()
         ],
     }
-
-
-def keep_tables(found):
-    """Write a chapter's tables beside its runs, for other programs."""
-    path = Path("build", FOLDER, found["chapter"] + ".json")
-    keep(path, found)
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["set", "row", *COLUMNS])
-    for part in found["sets"]:
-        lines.writerows([part["set"], name, *row.values()] for name, row in part["rows"].items())
-    write_whole(path.with_suffix(".csv"), text.getvalue())
 
 
 def show(found):
@@ -184,7 +168,7 @@ def sweep(planned):
         list(pool.map(lambda command: run(command, env=env), left))
     found = [tables(chapter, runs, sources[chapter]) for chapter, runs in planned.items()]
     for one in found:
-        keep_tables(one)
+        keep(Path("build", FOLDER, one["chapter"] + ".json"), one)
     return found
 
 

@@ -49,6 +49,7 @@ def outcomes(groups, jobs):
     Those of a group run one after the other in one library, because what is compiled there serves them all. An outcome
     has ``rows`` and ``seconds``, or ``crashed`` with the sentence of a run that failed or did not end in time.
     """
+    FOLDER.mkdir(parents=True, exist_ok=True)
     with side_by_side(jobs) as (pool, run):
         for future in as_completed([pool.submit(_run_group, group, run) for group in groups]):
             yield from future.result()

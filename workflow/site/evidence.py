@@ -46,16 +46,16 @@ def seeds(row):
     word = "undecided" if row["verdict"] == "undecided" else "fails"
     if row["verdict"] not in HELD and alike[word] == of:
         return held, of, f"{word} {of}/{of}, as here"
-    details = [low_high(held, of)] * (held < of)
+    details = ["{:.2f} to {:.2f}".format(*wilson(held, of))] * (held < of)
     details += [f"{found[what]} {what}" for what in ("undecided", "errors") if found.get(what)]
     return held, of, f"{held}/{of}" + f" ({', '.join(details)})" * bool(details)
 
 
-def low_high(held, of):
-    """Return Wilson's 95% interval of a share."""
+def wilson(held, of):
+    """Return the ends of Wilson's 95% interval of a share."""
     squared = NormalDist().inv_cdf(0.975) ** 2
     middle, half = held + squared / 2, math.sqrt(squared * (held * (of - held) / of + squared / 4))
-    return f"{(middle - half) / (of + squared):.2f} to {(middle + half) / (of + squared):.2f}"
+    return (middle - half) / (of + squared), (middle + half) / (of + squared)
 
 
 def seeds_of(rows):
