@@ -12,6 +12,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 
 from workflow.book.catalogue import json_of
 from workflow.book.dependencies import library_of, recorded_hash, workflow_of
@@ -49,17 +50,19 @@ def count_jobs():
 def side_by_side(jobs):
     """Yield a pool of threads, and a function with which they run a process to its end; none outlives the block."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{Path(sys.argv[0]).stem}: stopped"))
-    started, pool = [], ThreadPoolExecutor(jobs)
+    started, ended, pool = [], Event(), ThreadPoolExecutor(jobs)
 
     def run(command, **options):
-        started.append(subprocess.Popen(command, **options))
-        return started[-1].wait()
+        started.append(process := subprocess.Popen(command, **options))
+        if ended.is_set():  # while it was being started
+            process.terminate()
+        return process.wait()
 
     try:
         yield pool, run
     finally:
+        ended.set()
         pool.shutdown(wait=False, cancel_futures=True)
         for process in started:
             process.terminate()
-        for process in started:
-            process.wait()
+        pool.shutdown()
