@@ -46,7 +46,7 @@ def paper_chip(rows):
     signs = " ".join(f"{found[verdict]} {sign}" for verdict, sign in VERDICTS.items() if found[verdict])
     means = f"What the paper claims, on this page: {tally(claims)}."
     if any(row["scale"] == "stand-in" for row in claims):
-        means += " In miniature: on other data than the paper's, which proves nothing about its experiment."
+        means += " In miniature: other data or a smaller network, which proves nothing about the paper's experiment."
     means += early(claims) + repeated(claims)
     return {"text": f"paper {signs}", "verdict": worst(claims), "means": means, "place": "evidence"}
 

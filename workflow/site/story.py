@@ -13,7 +13,6 @@ SHOWN = {  # what the scene and the text of the last step tell of networks
     "naive": "beyond/your-attention/score-last",
     "freed": "beyond/your-attention/alone-freed-last",
     "frozen": "max-margin/figure-6/cifar-frozen-sparser",
-    "lead": "mirror-descent/sentiment/right-2",
 }
 
 

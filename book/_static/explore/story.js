@@ -351,7 +351,7 @@ export const STEPS = {
     },
   },
   optimiser: {
-    window: NEAR,
+    window: [-2.2, 3.8, -1.2, 3.1],
     far: true,
     first: { keys: RAISED, shown: LAST, rule: "signs" },
     controls: { options: ["rule", "Train by", Object.keys(OPTIMISERS)] },
@@ -413,14 +413,14 @@ export const STEPS = {
     controls: { options: ["guess", "Your guess", ["most", "about half", "few"]] },
     draw({ view, data, counts: list }, state) {
       const rows = [
-        ["ends that theory allows", LOOKS.global, data.optimal],
-        ["foretold by simulation", LOOKS.path, data.foretold],
-        ["by the best score alone", "c3", data.naive],
-        ["all trains: by simulation", "i1", state.guess ? data.freed : NaN],
+        ["alone: locally optimal", LOOKS.global, data.optimal],
+        ["alone: simulated", LOOKS.path, data.foretold],
+        ["alone: by best score", "c3", data.naive],
+        ["all train: simulated", "i1", state.guess ? data.freed : NaN],
       ];
       rows.forEach(([, look, share], k) => hundred(view, k, Number(share), look));
       list(rows.map(([name, look, share]) => [name, look, Number(share) || 0, share >= 0 ? percent(share) : "?"]));
-      if (!state.guess) return "A filled square is one case in a hundred. The first three fields: one head trains alone.";
+      if (!state.guess) return "A filled square is one case in a hundred.";
       const few = data.freed < 0.4 ? "few" : data.freed < 0.6 ? "about half" : "most";
       return `${state.guess === few ? "Right." : "No."} Where everything trains, it foretells ${percent(data.freed)}.`;
     },
