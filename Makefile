@@ -47,7 +47,7 @@ chapter: $(COMPILED) ## run one chapter and print its verdicts: NAME=theorem-2 P
 mutants: $(COMPILED) ## put faults into the library, see which verdicts turn (NAME=theorem-2 ONLY="gradient-*" RECORD=1)
 	@$(BIN)/python -m workflow.commands.mutants
 
-sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:1019 (NAME=all, PARAMETERS=file.yml, RECORD=1)
+sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:1019 (NAME=all, PARAMETERS=file.yml, PROFILE=slurm, RECORD=1)
 	@$(BIN)/python -m workflow.commands.sweep
 
 roundings: $(COMPILED) ## see how far numbers move where arithmetic rounds otherwise: NAME=theorem-2 (NAME=all, RECORD=1)

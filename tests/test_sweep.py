@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -164,6 +165,19 @@ def test_values_of_a_file_are_combined_with_the_seeds_and_told_apart(book):
     assert [sets[name]["half"]["median"] for name in ("defaults", "step=0.1")] == [0.5, 0.1]
 
 
+def test_with_a_profile_each_run_is_a_job_of_a_cluster(book):
+    srun = book.add("good").folder / "srun"
+    srun.write_text('#!/bin/sh\necho "$@" >> jobs.txt\nwhile [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"\n')
+    srun.chmod(0o755)
+    path = f"{book.folder}{os.pathsep}{os.environ['PATH']}"
+    process = swept(book, seeds="1:2", PROFILE="slurm", THREADS="2", PATH=path)
+    assert process.returncode == 0, process.stderr
+    jobs = (book.folder / "jobs.txt").read_text().splitlines()
+    assert len(jobs) == 2
+    assert all("--cpus-per-task=2" in job for job in jobs)
+    assert table(book)["sets"][0]["rows"]["half"]["held"] == 2
+
+
 def test_undecided_counts_apart_and_a_baseline_not_at_all():
     verdicts = ["confirmed", "undecided", "refuted", None]
     rows = [[{"name": "row" if word else "null", "verdict": word, "measured": 1.0}] for word in verdicts]
@@ -189,6 +203,8 @@ REFUSED = [
     ({"PARAMETERS": "type.yml"}, "step='fast'"),
     *(({"PARAMETERS": name}, name) for name in ("scalar.yml", "empty.yml", "words.yml", "open.yml", "lost.yml")),
     ({"PARAMETERS": "seed.yml"}, "seed is given twice"),
+    ({"PROFILE": "grid"}, "PROFILE is 'grid'"),
+    ({"PROFILE": "slurm", "PATH": ""}, "no srun here"),
     ({"RECORD": "yes"}, "RECORD is 'yes'"),
     ({"RECORD": "1", "SEEDS": "999:1010"}, "'999:1010'"),
     ({"RECORD": "1", "PARAMETERS": "good.yml"}, "'good.yml'"),
@@ -293,7 +309,7 @@ def test_every_sweep_that_a_page_prints_is_one_that_the_workflow_takes(monkeypat
     pages = [*Path("book").rglob("*.md"), Path("README.md"), Path("CONTRIBUTING.md")]
     lines = [line for page in pages for line in re.findall(r"make sweep ([^#`'\n]+)", page.read_text("utf-8"))]
     for line in lines:
-        words = dict(word.split("=", 1) for word in shlex.split(line.replace("$SLURM_ARRAY_TASK_ID", "1")))
+        words = dict(word.split("=", 1) for word in shlex.split(line))
         words["NAME"] = words["NAME"].replace("<name>", "theorem-2")
         sets = sweep.sets_of("") if "SEEDS" in words else [{"iterations": 1000, "loss": "logistic"}]  # as the page's
         assert sweep.plan(words["NAME"], sweep.seeds_of(words.get("SEEDS")), sets)

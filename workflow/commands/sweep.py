@@ -7,6 +7,7 @@ share the work, also on machines with one file system. Results are
 
 import itertools
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from workflow.site.evidence import wilson
 FOLDER = "sweep"  # of build
 MOST = 100_000  # runs of one sweep
 COLUMNS = ("held", "of", "undecided", "errors", "median", "low", "high", "wilson_low", "wilson_high")
+SRUN = ["srun", "--quiet", "--ntasks=1", "--mem=3G"]  # a job of a cluster, on a file system that all machines share
 LOST = "it was stopped before it could say why: run the same command again"
 
 
@@ -152,7 +154,17 @@ def show(found):
             print(f"  {name:<{width}}  held {share:<24} {numbers}{undecided}")
 
 
-def sweep(planned):
+def launcher():
+    """Return what the command of a run begins with: nothing, or srun where PROFILE is slurm."""
+    profile = os.environ.get("PROFILE", "")
+    if profile not in ("", "slurm"):
+        raise BookError(f"PROFILE is {profile!r}: give slurm, or leave it out to run here")
+    if profile and not shutil.which("srun"):
+        raise BookError("PROFILE is 'slurm', but there is no srun here: sweep on a machine from which jobs are sent")
+    return [*SRUN, f"--cpus-per-task={os.environ.get('THREADS') or 1}"] if profile else []
+
+
+def sweep(planned, begin=()):
     """Run what is not up to date; return what is then known of each chapter."""
     sources = {chapter: hash_sources(chapter) for chapter in planned}
     left = []
@@ -165,7 +177,7 @@ def sweep(planned):
     print(f"{len(left)} of {sum(map(len, planned.values()))} runs are to be done", flush=True)
     with tempfile.NamedTemporaryFile() as finished, side_by_side(count_jobs()) as (pool, run):
         env = os.environ | {"CHAPTERS_TO_RUN": str(len(left)), "CHAPTERS_FINISHED": finished.name}
-        list(pool.map(lambda command: run(command, env=env), left))
+        list(pool.map(lambda command: run([*begin, *command], env=env), left))
     found = [tables(chapter, runs, sources[chapter]) for chapter, runs in planned.items()]
     for one in found:
         keep(Path("build", FOLDER, one["chapter"] + ".json"), one)
@@ -186,11 +198,11 @@ def report_failures(found):
 def main():
     """Sweep as the variables of make say; return the exit status."""
     asked = {name: os.environ.get(name, "") for name in ("NAME", "SEEDS", "PARAMETERS", "RECORD")}
-    seeds = seeds_of(asked["SEEDS"])
+    begin, seeds = launcher(), seeds_of(asked["SEEDS"])
     planned = plan(asked["NAME"], seeds, sets_of(asked["PARAMETERS"]))
     block = fresh_seeds.block_of(seeds, asked["PARAMETERS"], asked["RECORD"])
     commit = fresh_seeds.ready(planned, block) if block else None
-    found = sweep(planned)
+    found = sweep(planned, begin)
     for one in found:
         show(one)
     failed = report_failures(found)
