@@ -175,7 +175,9 @@ def test_names_of_ones_own():
 def test_heads_that_share_their_keys():
     q, k, v, o = (tokens(*shape) for shape in ((8, D), (4, D), (4, D), (D, 8)))
     state = {f"{name}_proj.weight": part for name, part in zip("qkvo", (q, k, v, o), strict=True)}
-    weights, x = state_weights(state, 4, groups=2), tokens()
+    weights, x = state_weights(state, 4), tokens()
+    for one, given in zip(weights, state_weights(state, 4, groups=2), strict=True):
+        assert torch.equal(torch.as_tensor(one), torch.as_tensor(given))
 
     def cut(matrix):
         return (x @ matrix.mT).unflatten(-1, (-1, 2)).transpose(1, 2)
@@ -340,8 +342,8 @@ REFUSED = {
         lambda: state_weights(renamed(attention_layer(), "timm"), 5, "l.3."),
         "l.3.attn.qkv.weight has 24 rows: queries of 5 heads, and keys and values of 5, need a multiple of 15",
     ),
-    "shared keys without groups": (
-        lambda: state_weights(SHARED, 4),
+    "shared keys with other groups": (
+        lambda: state_weights(SHARED, 4, groups=4),
         "queries of a head have 2 entries, keys 1: give the layer's heads, and its groups where heads share their keys",
     ),
     "groups": (lambda: state_weights(SHARED, 4, groups=3), "heads is 4, groups is 3: give a number of groups"),
