@@ -252,18 +252,12 @@ def local_package(name, folder=FOLDER):
     return checked(path, package.sha256)
 
 
-def checked(path, known):
-    """Path of a file whose SHA-256 is the known one; ValueError for any other."""
-    return _hashed(path, "sha256", known, "delete it")
-
-
-def _hashed(path, kind, known, remedy):
-    """Path of a file with a known hash; ValueError for any other."""
+def checked(path, known, kind="SHA-256", remedy="delete it"):
+    """Path of a file whose hash is the known one; ValueError for any other."""
     with path.open("rb") as archive:
-        found = hashlib.file_digest(archive, kind).hexdigest()
+        found = hashlib.file_digest(archive, kind.replace("-", "")).hexdigest()
     if found != known:
-        name = {"sha256": "SHA-256", "md5": "MD5"}[kind]
-        raise ValueError(f"{path} is not the published file, its {name} is {found} instead of {known}: {remedy}")
+        raise ValueError(f"{path} is not the published file, its {kind} is {found} instead of {known}: {remedy}")
     return path
 
 
@@ -277,7 +271,7 @@ def _local(file, folder, fetch):
                 " fetch=True, which fetches it, as `make data` does"
             )
         _fetch(address, md5, path)
-    return _hashed(path, "md5", md5, f"delete it and fetch it again, by fetch=True or from {address}")
+    return checked(path, md5, "MD5", f"delete it and fetch it again, by fetch=True or from {address}")
 
 
 def _fetch(address, md5, path):

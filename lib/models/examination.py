@@ -118,12 +118,7 @@ class Examination:
         return json.dumps(self.as_dict(), allow_nan=False)
 
     def figure(self, ax=None):
-        """Draw how far each input is from another token, and which choices a neighbour outscores or a conflict bars.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-        """
+        """Draw how far each input is from another token, and which choices a neighbour outscores or a conflict bars."""
         from ..figures import flips  # slow to import
 
         worse = "undecided" if self.locally_optimal is None else "outscored"
