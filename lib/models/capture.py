@@ -123,10 +123,8 @@ def asking_places(attention, query, present, cross, inputs, length):
     fits = present is not None and tuple(present.shape) == (inputs, length)
     seen = torch.as_tensor(present).cpu().bool() if fits else torch.ones(inputs, length, dtype=torch.bool)
     if not seen.any(-1).all():
-        raise ValueError(
-            f"input {seen.any(-1).tolist().index(False)} is padding from end to end: its attention_mask must be 1 where"
-            " it has tokens; leave it out, or turn the mask round"
-        )
+        empty = seen.any(-1).tolist().index(False)
+        raise ValueError(f"input {empty} is padding from end to end: its mask must be 1 where it has tokens")
     causal = cross or (attention is not None and length > 1 and not attention.triu(1).any())
     if query is None:
         return torch.where(seen, here, -1).amax(-1) if causal else torch.where(seen, here, length).amin(-1)

@@ -146,15 +146,12 @@ def _from_files(options, keep):
     alone, texts = "tokens" in data, data.get("texts")
     if alone and len(layers) > 1:
         raise ValueError(
-            f"{path} has tokens of one layer, {model} has {len(layers)}: name those of each layer tokens.0, tokens.1"
-            " and so on, or give --prefix"
+            f"{path} has tokens of one layer, {model} has {len(layers)}: give tokens.0, tokens.1, ... or --prefix"
         )
     for number, (before, parts) in enumerate(layers.items()):
         end = "" if alone else f".{number}"
         if f"tokens{end}" not in data:
-            raise ValueError(
-                f"{path} has no tokens{end} for {before}: record what each layer receives, or give --prefix"
-            )
+            raise ValueError(f"{path} has no tokens{end} for {before}: record what it receives, or give --prefix")
         layer = _file_layer(before, data, end, options)
         heads, known = options.heads, parts if options.names else None
         if layer.attention is None:
@@ -326,9 +323,7 @@ def _images(options, transformers):
         raise ValueError(f"{options.data} has no images: give a folder with files of {', '.join(IMAGES)}")
     processor = _part(options, transformers.AutoImageProcessor)
     if processor is None:
-        raise ValueError(
-            f"{options.model} has no preprocessor_config.json: save it there, or give DATA as npz with pixel_values"
-        )
+        raise ValueError(f"{options.model} has no preprocessor_config.json: save it, or give an npz with pixel_values")
     images = [Image.open(file).convert("RGB") for file in files[: options.inputs]]
     return dict(processor(images, return_tensors="pt"))
 

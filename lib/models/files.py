@@ -154,9 +154,7 @@ def read_state(path):
     except (pickle.UnpicklingError, AttributeError, ImportError) as error:
         asked = re.search(r"GLOBAL\s+(\S+)", str(error))
         name = asked[1].rstrip(",.:") if asked else type(error).__name__
-        raise ValueError(
-            f"{path} has more than tensors, which is not executed ({name}): save the model's state_dict()"
-        ) from None
+        raise ValueError(f"{path} has more than tensors, which is not executed ({name}): save a state_dict()") from None
     except (RuntimeError, EOFError, OSError, ValueError, LookupError, TypeError, MemoryError, struct.error):
         raise ValueError(f"{path} is cut, or not by torch.save: copy or save it again") from None
     for inner in ("state_dict", "model_state_dict", "model"):
@@ -165,7 +163,7 @@ def read_state(path):
     state = inside[0] if len(inside) == 1 else state
     if not _is_state(state):
         what = f"the parts {listed(map(str, state))}" if isinstance(state, dict) else f"a {type(state).__name__}"
-        raise ValueError(f"{path} has {what}, not tensors by name: save the model's state_dict()")
+        raise ValueError(f"{path} has {what}, not tensors by name: save a state_dict()")
     return state
 
 

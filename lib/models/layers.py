@@ -294,10 +294,8 @@ def _two_classes(labels):
     """Labels (n,), +1 or -1; ValueError where there are more classes."""
     found = checks.tensor("labels", labels, "n").unique()
     if len(found) > 2:
-        raise ValueError(
-            f"labels have {len(found)} classes: take one against the rest, such as"
-            f" 2 * (labels == {found[-1].item():g}) - 1"
-        )
+        one = f"2 * (labels == {found[-1].item():g}) - 1"
+        raise ValueError(f"labels have {len(found)} classes: take one against the rest, such as {one}")
     return checks.labels(labels).cpu().double()
 
 
@@ -349,10 +347,8 @@ def _places(tokens, query):
 def check_width(name, array, part):
     """Raise ValueError unless an array has as many entries as a part of the layer's weights takes."""
     if array.shape[-1] != part.shape[-1]:
-        raise ValueError(
-            f"{name} have {array.shape[-1]} entries, the layer takes {part.shape[-1]}: give them as the layer receives"
-            " them"
-        )
+        sizes = f"{array.shape[-1]} entries, the layer takes {part.shape[-1]}"
+        raise ValueError(f"{name} have {sizes}: give them as the layer receives them")
 
 
 def _check_sizes(weights, tokens, values, queries, labels):
@@ -374,16 +370,12 @@ def _answers(readout, values, value, rest):
         with torch.no_grad():
             answers = readout(outputs)
         if answers.shape != outputs.shape[:-1]:
-            raise ValueError(
-                f"readout maps shape {tuple(outputs.shape)} to {tuple(answers.shape)}: it must return one number for"
-                f" each output, shape {tuple(outputs.shape[:-1])}"
-            )
+            maps = f"{tuple(outputs.shape)} to {tuple(answers.shape)}"
+            raise ValueError(f"readout maps shape {maps}: it must return one number for each output")
         return answers, outputs
     readout = checks.double("readout", readout, "m", more=True)
     if readout.shape not in (rest.shape[-1:], rest.shape):
-        raise ValueError(
-            f"readout has shape {tuple(readout.shape)}: give {rest.shape[-1]} numbers, the layer's outputs, for all"
-            f" inputs or for each of the {len(rest)}"
-        )
+        numbers = f"{rest.shape[-1]} numbers for all inputs, or for each of the {len(rest)}"
+        raise ValueError(f"readout has shape {tuple(readout.shape)}: give {numbers}")
     rows = readout.expand(rest.shape)
     return torch.einsum("ntc,nc->nt", values, rows @ value) + (rest * rows).sum(-1, keepdim=True), None

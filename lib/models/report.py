@@ -19,9 +19,7 @@ def layer_facts(layer, texts=None):
     many = len(weights.query) if weights is not None else layer.attention.shape[1]
     kept = layer.mask.sum(-1) > 1  # who sees one token has no choice
     if not kept.any():
-        raise ValueError(
-            f"{layer.name}: every input sees one token alone, so that nothing is chosen: give longer inputs"
-        )
+        raise ValueError(f"{layer.name}: every input sees one token alone, so nothing is chosen: give longer inputs")
     if weights is not None:
         layer = layer._replace(tokens=layer.tokens.double(), queries=layer.queries.double())
         for name, array, part in (("tokens", layer.tokens, weights.key), ("queries", layer.queries, weights.query)):

@@ -46,10 +46,7 @@ def layer_weights(layer):
             " take state_weights, or recorded_problem"
         )
     if layer.bias_k is not None or layer.add_zero_attn:
-        raise ValueError(
-            "layer has add_bias_kv or add_zero_attn, tokens that are no input's: record its logits, and use"
-            " recorded_problem"
-        )
+        raise ValueError("layer has add_bias_kv or add_zero_attn, tokens of its own: use recorded_problem")
     return state_weights(layer.state_dict(), layer.num_heads)
 
 
@@ -104,14 +101,12 @@ def state_weights(state, heads, prefix="", names=None, groups=None, scale=None, 
     size, width = query.shape[1], value.shape[1]
     if size != key.shape[1]:
         raise ValueError(
-            f"queries of a head have {size} entries, keys {key.shape[1]}: give the layer's heads, and its groups where"
-            " heads share their keys"
+            f"queries of a head have {size} entries, keys {key.shape[1]}: give the layer's heads and groups"
         )
     out, out_bias = found["out"]
     if out.shape[1] != heads * width:
-        raise ValueError(
-            f"{names['out']} has shape {tuple(out.shape)}: {heads} heads of {width} values need {heads * width} columns"
-        )
+        need = f"{heads} heads of {width} values need {heads * width}"
+        raise ValueError(f"{names['out']} has {out.shape[1]} columns: {need}")
     out = out.unflatten(1, (heads, -1)).transpose(0, 1)
     return Weights(query, query_bias, key, value, value_bias, out, out_bias, size**-0.5 if scale is None else scale)
 
@@ -147,9 +142,7 @@ def _names_at(state, prefix):
     for inner in ("", "self_attn.", "attn.", "attention.", "self_attention."):
         if prefix + inner in found:
             return found[prefix + inner]
-    raise ValueError(
-        f"prefix is {prefix!r}, and the layers are {listed(map(repr, found))}: give one of these, or names"
-    )
+    raise ValueError(f"prefix is {prefix!r}, the layers are {listed(map(repr, found))}: give one of these, or names")
 
 
 def _own_names(state, own):
@@ -196,10 +189,7 @@ def _check_used(state, names):
         inside = "att" in scope.lower() and name.startswith(scope) and name not in used
         found = OTHERWISE.search(name)  # in the layer, or where all layers share it
         if inside or (found and stem(scope).startswith(stem("".join(name[: found.start()].rpartition(".")[:2])))):
-            raise ValueError(
-                f"the layer has {name}, which is not used here and may change its logits: record these, and use"
-                " recorded_problem; or if it changes nothing, give names"
-            )
+            raise ValueError(f"the layer has {name}, which may change its logits: use recorded_problem, or give names")
 
 
 def stem(name):
@@ -223,10 +213,8 @@ def _parts(state, names, transposed, heads, groups):
         weight, bias = found.pop("qkv")
         size, over = divmod(len(weight), heads + 2 * groups)
         if over:
-            raise ValueError(
-                f"{names['qkv']} has {len(weight)} rows: queries of {heads} heads, and keys and values of {groups},"
-                f" need a multiple of {heads + 2 * groups}"
-            )
+            need = f"{heads} heads with keys of {groups} need a multiple of {heads + 2 * groups}"
+            raise ValueError(f"{names['qkv']} has {len(weight)} rows: {need}")
         sizes = [heads * size, groups * size, groups * size]
         found |= {part: (weight.split(sizes)[k], bias.split(sizes)[k]) for k, part in enumerate(PARTS[:3])}
     elif names.get("qkv_bias") in state:

@@ -385,7 +385,7 @@ NO_STATE = {
 def test_what_is_no_state_dict_is_refused(tmp_path, case):
     saved, found = NO_STATE[case]
     torch.save(saved, tmp_path / "x.pt")
-    refuses(lambda: read_state(tmp_path / "x.pt"), f"{found}, not tensors by name: save the model's state_dict()")
+    refuses(lambda: read_state(tmp_path / "x.pt"), f"{found}, not tensors by name: save a state_dict()")
 
 
 def test_attention_of_all_heads_is_that_of_the_one(tmp_path):

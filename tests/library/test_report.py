@@ -205,13 +205,13 @@ def test_the_page_says_what_forecasts_are_worth_as_the_book_measured_it():
 REFUSED = {
     "no tokens of a layer": ({"tokens.1": None}, (), "has no tokens.1 for layers.1.self_attn.: record what"),
     "one layer's tokens": (
-        {"tokens.0": None, "tokens.1": None, "tokens": np.ones((N, T, D))}, (), "name those of each layer tokens.0",
+        {"tokens.0": None, "tokens.1": None, "tokens": np.ones((N, T, D))}, (), "give tokens.0, tokens.1",
     ),
     "no heads": ({"attention.0": None}, (), "heads is 0, and no config.json"),
     "another prefix": ({}, ("--prefix", "decoder."), "prefix is 'decoder.', and no layer's name begins so"),
     "no folder": ({}, ("--out", "/none/x.html"), "/none is no folder here: make it"),
     "padding": (
-        {"mask": np.zeros((N, T), bool), "query": None}, (), "input 0 is padding from end to end: its attention_mask",
+        {"mask": np.zeros((N, T), bool), "query": None}, (), "input 0 is padding from end to end: its mask must",
     ),
     "no data": ({}, ("--inputs", "0"), "inputs is 0"),
     "a query that is not there": ({"query": None}, ("--query", "7"), "query is 7: there are 5 tokens, 0 to 4"),
