@@ -244,8 +244,8 @@ def _by_attention(model, found, options, keep, present, texts):
     kinds = [name for name in ("attentions", "encoder_attentions", "decoder_attentions") if found.get(name)]
     if not kinds:
         raise ValueError(
-            "no layer of a known convention is there, and the model gives no attention: if it has any, record tokens"
-            " and logits, and use lib.models.recorded_problem; or --names tells the names of its weights"
+            "no layer of a known convention is there, and the model gives no attention: if it has any, tell the names"
+            " of its weights by --names; or record tokens and logits, and use recorded_problem"
         )
     for kind in kinds:
         for number, one in enumerate(found[kind]):

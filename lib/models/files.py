@@ -26,7 +26,7 @@ from .weights import layer_names, listed, state_weights, stem
 
 NEEDED, OPTIONAL = ("tokens", "labels", "readout"), ("query", "mask", "queries", "attention", "texts")
 SMALL, RATIO = 2**28, 100  # bytes that an npz may unpack to in any case, and beyond them how many times its size
-RECORD = "which changes its logits, or what it sees: record logits, and use lib.models.recorded_problem"
+RECORD = "give a report the model's attention too; or record logits, and use recorded_problem"
 
 
 class Stored(Mapping):
@@ -251,12 +251,11 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
 def check_logits(state, start, path, length, checked):
     """Raise ValueError if settings or names show that logits are others than those of products."""
     for name, value, _ in changed_by(_settings(path, start), length):
-        raise ValueError(f"config.json has {name}: {checks.shown(value)}, {RECORD}")
-    if start + "o_proj.weight" in state and not checked and not any("pos" in name for name in state):
         raise ValueError(
-            f"{path} has layers named as those of Llama, and no positions, so that they are taken for rotary: record"
-            " logits, and use lib.models.recorded_problem; or give attention, if they are not"
+            f"config.json has {name}: {checks.shown(value)}, which changes logits or what is seen: {RECORD}"
         )
+    if start + "o_proj.weight" in state and not checked and not any("pos" in name for name in state):
+        raise ValueError(f"{path} has layers named as those of Llama, and no positions, as if rotary: {RECORD}")
 
 
 def file_weights(state, start, path, heads=0, names=None):

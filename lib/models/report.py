@@ -100,8 +100,8 @@ def _reason(computed, seen):
     if alike > ALIGNED:
         return f"the scale: the model's logits are {slope:.4g} times these"
     return (
-        f"rotary or relative positions, a norm of queries or keys, or tokens from before a layer norm: the correlation"
-        f" of logits is {alike:.2f}"
+        "rotary or relative positions, a norm of queries or keys, tokens from before a layer norm, or tokens or weights"
+        f" of another layer: the correlation of logits is {alike:.2f}"
     )
 
 

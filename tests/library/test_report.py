@@ -275,7 +275,7 @@ def test_files_that_do_not_fit_are_refused_with_the_remedy(case, tmp_path, capsy
 
 
 def test_a_model_that_says_nothing_of_attention_is_refused():
-    with pytest.raises(ValueError, match="the model gives no attention: if it has any, record tokens and logits"):
+    with pytest.raises(ValueError, match="the model gives no attention: if it has any, tell the names"):
         command._by_attention(encoder(), {}, SimpleNamespace(query=None), None, None, None)
 
 
