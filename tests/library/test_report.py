@@ -250,7 +250,7 @@ CALLS = {  # model, data, and what is said
     ),
     "other names for it": ("mine.pt", "image.npz", "image.npz has pixel_values)"),
     "no images": ("bert", "empty", "empty has no images: give a folder with files of .png, .jpg, .jpeg"),
-    "no way to read images": ("bert", "images", "bert has no preprocessor_config.json: save it there"),
+    "no way to read images": ("bert", "images", "bert has no preprocessor_config.json: save it, or"),
 }
 
 
