@@ -124,7 +124,7 @@ class TestStory:
         _, told = drawings.drawn("story_starts")
         assert f"{told['best']} paths turn to A, {told['other']} to B" in text
         moved = [row | {"measured": 0.5} if row["id"] == "max-margin/figure-9/saturates" else row for row in rows]
-        assert "50% end so" in story.page(moved)
+        assert "in ten or more dimensions all do (50%)" in story.page(moved)
 
     def test_a_verdict_that_turns_is_named_at_its_step(self, rows):
         bad = [row | {"verdict": "undecided"} if row["id"] == "max-margin/theorem-2/direction" else row for row in rows]

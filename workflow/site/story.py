@@ -8,13 +8,11 @@ from workflow.site.markup import filled
 
 REGISTER = Path("book/story.yml")
 SHOWN = {  # what the scene and the text of the last step tell of networks
-    "images": "mirror-descent/mirror-networks/right-adam",
     "optimal": "beyond/your-attention/optimal",
     "foretold": "beyond/your-attention/alone-last",
     "naive": "beyond/your-attention/score-last",
     "freed": "beyond/your-attention/alone-freed-last",
     "frozen": "max-margin/figure-6/cifar-frozen-sparser",
-    "lead": "mirror-descent/sentiment/right-2",
 }
 
 

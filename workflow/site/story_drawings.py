@@ -29,6 +29,7 @@ SHARES = {
     "optimal": ("end as theory\nallows", BEST),
     "foretold": ("foretold by\nsimulation", VIOLET),
     "naive": ("foretold by the\nbest score alone", PINK),
+    "freed": ("foretold where\neverything trains", BROWN),
 }
 
 
@@ -219,13 +220,13 @@ def rounding():
 def networks():
     """Draw what the last step tells of networks: each share as so many filled squares of a hundred."""
     found = used(story.REGISTER, {"rows": story.SHOWN}, ledger())
-    figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 0.46 * WIDTH))
+    figure, axes = plt.subplots(1, 4, figsize=(WIDTH, 0.37 * WIDTH))
     for ax, (name, (said, colour)) in zip(axes, SHARES.items(), strict=True):
         share = found[name]["measured"]
         filled = np.arange(100) < round(100 * share)
         x, y = np.arange(100) % 10, -(np.arange(100) // 10)
-        ax.scatter(x, y, s=26, marker="s", color=np.where(filled, colour, PAPER), edgecolor=MUTED, lw=0.4)
-        ax.set_title(f"{share:.0%}\n{said}", color=colour, fontsize=9)
+        ax.scatter(x, y, s=14, marker="s", color=np.where(filled, colour, PAPER), edgecolor=MUTED, lw=0.4)
+        ax.set_title(f"{share:.0%}\n{said}", color=colour, fontsize=8)
         ax.set_aspect("equal")
         ax.set_axis_off()
     return figure, {}

@@ -91,7 +91,6 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
       return;
     }
   };
-  /** Names of curves by their colour, one under the other, where no curve is. */
   /** Names and their colours, on a plate that keeps lines below from crossing the words. */
   self.legend = (x, y, names) => {
     const width = 7.5 * Math.max(...names.map(([text]) => text.length)) + 10;

@@ -118,7 +118,7 @@ export function shortest(rows, rule) {
 // ---- the steps --------------------------------------------------------------------------------------
 
 /** Draw the three tokens; those that may be dragged are handles. */
-function tokens(scene, state, { drag = "", right = false } = {}) {
+function tokens(scene, state, { drag = "", right = false, scored = true } = {}) {
   state.keys.forEach((at, t) => {
     const best = t === bestOf(state),
       look = best ? LOOKS.global : t === 1 ? LOOKS.local : "none";
@@ -130,7 +130,8 @@ function tokens(scene, state, { drag = "", right = false } = {}) {
         move: (to) => ({ keys: state.keys.with(t, to) }),
       });
     else scene.view.mark(`token ${t}`, at, best ? STAR : SQUARE, `dot ${look}`);
-    const name = `${NAMES[t]}${scene.view.width < 400 ? ":" : ", score"} ${state.scores[t]}`,
+    const score = `${scene.view.width < 400 ? ":" : ", score"} ${state.scores[t]}`,
+      name = NAMES[t] + (scored ? score : ""),
       away = drag.includes(NAMES[t]) ? 25 : 13,
       [dx, dy] = t || right ? [away, t === 1 ? -8 : 18] : [-away - 6.5 * name.length, 4];
     scene.view.beside(`name ${t}`, at, dx, dy, name, look === "none" ? "" : look);
@@ -175,20 +176,20 @@ const entries = (scene, p) =>
     0.5,
   );
 
-/** A share as so many filled squares of a hundred, the k-th of three such fields. */
+/** A share as so many filled squares of a hundred, the k-th of four such fields. */
 function hundred(view, k, share, look) {
-  const step = view.width / 36,
-    left = (k + 0.5) * (view.width / 3) - 5 * step,
+  const step = view.width / 48,
+    left = (k + 0.5) * (view.width / 4) - 5 * step,
     top = (view.height - 10 * step) / 2;
   const squares = (from, to) =>
     Array.from({ length: to - from }, (_, n) => {
       const [x, y] = [left + ((from + n) % 10) * step, top + Math.floor((from + n) / 10) * step];
       return `M${x.toFixed(1)} ${y.toFixed(1)}h${0.7 * step}v${0.7 * step}h${-0.7 * step}z`;
     }).join("");
-  const filled = Math.round(100 * share);
-  view.put("front", `filled ${k}`, "path", { d: squares(0, filled), class: `dot ${look}` });
+  const filled = Math.round(100 * share) || 0;
+  view.put("front", `filled ${k}`, "path", { d: squares(0, filled) || "M0 0", class: `dot ${look}` });
   view.put("front", `empty ${k}`, "path", { d: squares(filled, 100) || "M0 0", class: "thin none" });
-  view.label(`share ${k}`, left, top - 8, percent(share), look);
+  view.label(`share ${k}`, left, top - 8, share >= 0 ? percent(share) : "?", look);
 }
 
 const TIME = { time: "Steps" };
@@ -201,7 +202,7 @@ export const STEPS = {
       const weights = shares(state, state.query),
         mean = [0, 1].map((c) => weights.reduce((sum, a, t) => sum + a * state.keys[t][c], 0));
       scene.view.area("back", "triangle", state.keys, "area none");
-      tokens(scene, state);
+      tokens(scene, state, { scored: false });
       scene.view.segment("query", [0, 0], state.query, `path ${LOOKS.path}`);
       scene.view.mark("mean", mean, "m-6 -6l12 12m0 -12l-12 12", `path ${OWN.mean}`);
       scene.view.beside("mean name", mean, 9, -7, "what it reads", OWN.mean);
@@ -359,7 +360,7 @@ export const STEPS = {
     },
   },
   optimiser: {
-    window: NEAR,
+    window: [-2.2, 3.8, -1.2, 3.1],
     far: true,
     first: { keys: RAISED, shown: LAST, rule: "signs" },
     controls: { options: ["rule", "Train by", Object.keys(OPTIMISERS)] },
@@ -395,7 +396,7 @@ export const STEPS = {
         ),
         exact = scene.kept("exact", [], () => descent(state, start));
       for (const [k, choice] of scene.kept("limits", [], () => engine.locallyOptimal(problemOf(state))).entries())
-        scene.view.ray(`ray ${k}`, choice.separator.theta, "dashed", `limit ${NAMES[choice.selected[0]]}`);
+        scene.view.ray(`ray ${k}`, choice.separator.theta, "dashed", `limit ${NAMES[choice.selected[0]]}`, true);
       const ends = [
         pathTo(scene, "exact", exact, state, `${LOOKS.path} w0`),
         pathTo(scene, "rough", rough, state, OWN.rough),
@@ -404,7 +405,7 @@ export const STEPS = {
       scene.view.dot("start", start, 4, "");
       scene.view.beside("start name", start, 8, 14, "start", "");
       ["exact", "32 bits"].forEach((name, k) =>
-        scene.view.beside(`${name} name`, ends[k], -20, k ? -10 : 20, name, k ? OWN.rough : LOOKS.path),
+        scene.view.beside(`${name} name`, ends[k], -20, k ? -10 : 32, name, k ? OWN.rough : LOOKS.path),
       );
       const weights = ends.map((at) => shares(state, at));
       attend(scene, state, "Attention, exact and in 32 bits", weights, (i) => (i ? OWN.rough : LOOKS.path));
@@ -418,22 +419,19 @@ export const STEPS = {
     window: MIDDLE,
     bare: true,
     first: { guess: "" },
-    controls: { options: ["guess", "Your guess: it reads", ["better", "worse"]] },
+    controls: { options: ["guess", "Your guess", ["most", "about half", "few"]] },
     draw({ view, data, counts: list }, state) {
       const rows = [
-        ["ends that theory allows", LOOKS.global, data.optimal],
-        ["foretold by simulation", LOOKS.path, data.foretold],
-        ["by the best score alone", "c3", data.naive],
+        ["alone: locally optimal", LOOKS.global, data.optimal],
+        ["alone: simulated", LOOKS.path, data.foretold],
+        ["alone: by best score", "c3", data.naive],
+        ["all train: simulated", "i1", state.guess ? data.freed : NaN],
       ];
       rows.forEach(([, look, share], k) => hundred(view, k, Number(share), look));
-      list(rows.map((row) => [...row, percent(row[2])]));
-      if (!state.guess) return "Each square is one head in a hundred, filled where it did as its bar says.";
-      const points = 100 * data.images,
-        right = points > 0 === (state.guess === "better");
-      return (
-        `${right ? "Right." : "No."} On new digits it scores ${Math.abs(points).toFixed(1)} points ` +
-        `${points > 0 ? "above" : "below"} Adam, in miniature.`
-      );
+      list(rows.map(([name, look, share]) => [name, look, Number(share) || 0, share >= 0 ? percent(share) : "?"]));
+      if (!state.guess) return "A filled square is one case in a hundred.";
+      const few = data.freed < 0.4 ? "few" : data.freed < 0.6 ? "about half" : "most";
+      return `${state.guess === few ? "Right." : "No."} Where everything trains, it foretells ${percent(data.freed)}.`;
     },
   },
 };
@@ -561,7 +559,7 @@ export function story(root) {
 
   /** Show the step that is being read, the last whose heading is above a line; on a phone the scene lies above that. */
   function read() {
-    const line = (innerWidth > 960 ? 0.5 : 0.62) * innerHeight,
+    const line = (innerWidth > 960 ? 0.65 : 0.8) * innerHeight,
       passed = sections.filter(([, section]) => section.getBoundingClientRect().top < line).at(-1),
       to = passed ? passed[0] : names[0];
     if (to !== name) show(to);
