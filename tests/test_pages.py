@@ -103,6 +103,7 @@ class TestBeliefs:
             assert "{" not in re.sub(r"\$[^$]*\$", "", one["say"] + one["more"])
 
 
+@pytest.mark.usefixtures("built")
 class TestStory:
     """The ten steps: their pictures, their numbers and the scene, which must know the same steps."""
 
@@ -230,7 +231,9 @@ class TestDrawings:
     """Pictures that the build computes."""
 
     @pytest.mark.parametrize("name", drawings.DRAWINGS)
-    def test_is_as_wide_as_a_phone_and_the_same_each_time(self, name):
+    def test_is_as_wide_as_a_phone_and_the_same_each_time(self, name, request):
+        if name == "story_networks":  # of numbers of the ledger
+            request.getfixturevalue("built")
         text, _ = drawings.drawn(name)
         width, _ = map(float, ElementTree.fromstring(text).get("viewBox").split()[2:])
         assert width == 72 * figures.WIDTH

@@ -51,5 +51,5 @@ def test_what_a_machine_writes_comes_in_its_order_and_into_the_changelog(made, m
 @pytest.mark.parametrize(("code", "seeds"), [(None, None), ("older", "1020:1039")])
 def test_seeds_are_those_that_nobody_has_seen(made, monkeypatch, code, seeds):
     code = code or publish.recorded_hash("part/good")
-    monkeypatch.setattr(publish.fresh_seeds, "recorded", lambda: {"part/good": {"code": code, "block": [1000, 1019]}})
+    monkeypatch.setattr(publish, "kept", lambda path: {"part/good": {"code": code, "block": [1000, 1019]}})
     assert publish.block("part/good") == seeds

@@ -32,9 +32,9 @@ def study(tmp_path, monkeypatch):
 
 
 def test_a_study_resumes_and_takes_the_tuned_step(study):
-    record.study("film-reviews", "tuning-*")
-    record.study("film-reviews")
-    record.study("film-reviews")
+    record.make_runs("film-reviews", "tuning-*")
+    record.make_runs("film-reviews")
+    record.make_runs("film-reviews")
     assert study == [[0.1, 0.2, 0.4], 0.2]
     found = json_of(record.FOLDER / "film-reviews" / "l2.json")
     assert found["settings"] == {"seeds": [6000], "step_size": 0.2}
@@ -45,7 +45,7 @@ def test_a_study_resumes_and_takes_the_tuned_step(study):
 def test_a_best_step_at_an_end_of_its_list_is_refused(study, monkeypatch):
     monkeypatch.setattr(studies, "_read_reviews", lambda **settings: {"held": [[0.7, 0.6, 0.5]]})
     with pytest.raises(BookError, match=r"the best step size, 0\.1, is at an end of its list"):
-        record.study("film-reviews")
+        record.make_runs("film-reviews")
 
 
 def test_every_method_has_the_same_number_of_trials_on_one_seed():

@@ -1,8 +1,8 @@
 """Sweeps over small books: what they leave, what they run again, what they refuse, and what may be recorded."""
 
 import contextlib
-import csv
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -68,7 +68,7 @@ class TestResults:
         left = {str(path.relative_to(runs)) for path in runs.rglob("*") if path.suffix != ".log" and path.is_file()}
         seeds = ["seed=1", "seed=2", "defaults", "seed=5", "seed=6"]  # 3 is the chapter's own seed
         expected = {f"good/{run}.json" for run in seeds} | {"good/seed=4.failed.json", "good/seed=4.failed.ipynb"}
-        expected |= {"good.json", "good.csv", "plain/defaults.json", "plain.json", "plain.csv"}
+        expected |= {"good.json", "plain/defaults.json", "plain.json"}
         assert left == expected
         assert json.loads((runs / "good/seed=2.json").read_text())["parameters"]["seed"] == 2
         assert of_two.running() == ["good"] * 6 + ["plain"]
@@ -85,11 +85,6 @@ class TestResults:
         assert seed["wilson_low"] == pytest.approx(0.1876, abs=1e-4)  # of 3 in 6, from a table
         assert seed["wilson_high"] == pytest.approx(0.8124, abs=1e-4)
         assert list(part["errors"]) == ["seed=4"]
-        lines = list(csv.DictReader((of_two.folder / "build/sweep/part/good.csv").open()))
-        assert [(line["row"], line["held"], line["median"]) for line in lines] == [
-            ("half", "5", "0.5"),
-            ("seed", "3", "3.0"),
-        ]
 
     def test_terminal_shows_the_table_and_last_of_all_what_failed(self, of_two):
         out, errors = of_two.process.stdout, of_two.process.stderr
@@ -138,7 +133,7 @@ def test_killed_run_leaves_nothing_half_and_stops_no_other(book):
     assert book.ran() == ["good"]
 
 
-def test_a_sweep_and_a_build_leave_each_other_alone_and_a_second_sweep_waits(book):
+def test_sweeps_and_a_build_leave_each_other_alone_and_what_one_did_the_next_does_not(book):
     book.add("good", 'while not os.path.exists("go") and seed in (1, 3): time.sleep(0.05)')
     (book.folder / "values.yml").write_text("good: {step: 0.5, loss: other}\n")
     flags = {"cwd": book.folder, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
@@ -146,15 +141,15 @@ def test_a_sweep_and_a_build_leave_each_other_alone_and_a_second_sweep_waits(boo
         book.command("build/ledger.json"), env=book.env(PARAMETERS="values.yml", JOBS="2", THREADS="1"), **flags
     )
     until(lambda: len(book.running()) == 1)
-    sweeps = [begin(book, "good", "1:2", JOBS="2", THREADS="1")]  # two threads would leave one job
+    sweeps = [begin(book, "good", seeds, JOBS="2", THREADS="1") for seeds in ("1", "2")]
     until(lambda: len(book.running()) == 3)
-    sweeps.append(begin(book, "good", "1:2", JOBS="2"))
-    assert "another sweep is under way: waiting until it ends" in sweeps[1].stdout.readline()
     (book.folder / "go").touch()
     for process in (build, *sweeps):
         said = process.communicate(timeout=300)[0]
         assert process.returncode == 0, said
     assert len(book.ran()) == 3
+    assert "0 of 2 runs are to be done" in swept(book, seeds="1:2").stdout
+    assert table(book)["sets"][0]["rows"]["half"]["held"] == 2
     assert book.build(parameters="values.yml").returncode == 0
     assert book.ran() == []
     assert json.loads((book.folder / "build/claims/part/good.json").read_text())["parameters"]["loss"] == "other"
@@ -168,6 +163,19 @@ def test_values_of_a_file_are_combined_with_the_seeds_and_told_apart(book):
     assert sets.keys() == {"defaults", "step=0.1"}
     assert [sets[name]["half"]["held"] for name in ("defaults", "step=0.1")] == [2, 0]
     assert [sets[name]["half"]["median"] for name in ("defaults", "step=0.1")] == [0.5, 0.1]
+
+
+def test_with_a_profile_each_run_is_a_job_of_a_cluster(book):
+    srun = book.add("good").folder / "srun"
+    srun.write_text('#!/bin/sh\necho "$@" >> jobs.txt\nwhile [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"\n')
+    srun.chmod(0o755)
+    path = f"{book.folder}{os.pathsep}{os.environ['PATH']}"
+    process = swept(book, seeds="1:2", PROFILE="slurm", THREADS="2", PATH=path)
+    assert process.returncode == 0, process.stderr
+    jobs = (book.folder / "jobs.txt").read_text().splitlines()
+    assert len(jobs) == 2
+    assert all("--cpus-per-task=2" in job for job in jobs)
+    assert table(book)["sets"][0]["rows"]["half"]["held"] == 2
 
 
 def test_undecided_counts_apart_and_a_baseline_not_at_all():
@@ -195,6 +203,8 @@ REFUSED = [
     ({"PARAMETERS": "type.yml"}, "step='fast'"),
     *(({"PARAMETERS": name}, name) for name in ("scalar.yml", "empty.yml", "words.yml", "open.yml", "lost.yml")),
     ({"PARAMETERS": "seed.yml"}, "seed is given twice"),
+    ({"PROFILE": "grid"}, "PROFILE is 'grid'"),
+    ({"PROFILE": "slurm", "PATH": ""}, "no srun here"),
     ({"RECORD": "yes"}, "RECORD is 'yes'"),
     ({"RECORD": "1", "SEEDS": "999:1010"}, "'999:1010'"),
     ({"RECORD": "1", "PARAMETERS": "good.yml"}, "'good.yml'"),
@@ -210,7 +220,7 @@ def test_bad_input_is_one_sentence_and_nothing_runs(tmp_path, monkeypatch, varia
     Book(tmp_path).add("good")
     for name, text in FILES.items():
         Path(name).write_text(text)
-    fresh_seeds.RECORD.write_text(json.dumps({"part/good": RECORDED}))
+    fresh_seeds.SWEPT.write_text(json.dumps({"part/good": RECORDED}))
     for name, value in ({"NAME": "good", "SEEDS": "1:2", "PARAMETERS": "", "RECORD": ""} | variables).items():
         monkeypatch.setenv(name, value)
     with pytest.raises(sweep.BookError) as refusal:
@@ -297,7 +307,7 @@ class TestRecord:
 def test_every_sweep_that_a_page_prints_is_one_that_the_workflow_takes(monkeypatch):
     monkeypatch.chdir(ROOT)
     pages = [*Path("book").rglob("*.md"), Path("README.md"), Path("CONTRIBUTING.md")]
-    lines = [line for page in pages for line in re.findall(r"make sweep ([^#`\n]+)", page.read_text("utf-8"))]
+    lines = [line for page in pages for line in re.findall(r"make sweep ([^#`'\n]+)", page.read_text("utf-8"))]
     for line in lines:
         words = dict(word.split("=", 1) for word in shlex.split(line))
         words["NAME"] = words["NAME"].replace("<name>", "theorem-2")

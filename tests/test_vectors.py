@@ -20,7 +20,7 @@ def contrast(colour, ground):
     return high / low
 
 
-@pytest.mark.parametrize("colour", [*figures.PALETTE, figures.MUTED])
+@pytest.mark.parametrize("colour", [*figures.PALETTE, figures.INK, figures.MUTED])
 def test_a_name_can_be_read_on_both_grounds(colour):
     assert contrast(colour, GROUNDS["light"]) >= 4.5
     assert contrast(inline_svg.dark(colour), GROUNDS["dark"]) >= 4.5

@@ -4,8 +4,6 @@ import re
 
 import pytest
 
-DRAWN = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
-
 WIDTHS = [320, 768]  # the other ones are in test_site
 CUT = """() => [...document.querySelectorAll("article :is(td, th, figure, figcaption, svg)")].filter(e => {
   const box = e.getBoundingClientRect();
@@ -14,29 +12,21 @@ CUT = """() => [...document.querySelectorAll("article :is(td, th, figure, figcap
 }).map(e => e.tagName + ": " + e.textContent.trim().slice(0, 40))"""
 
 
-def at(page, width, theme="light"):
-    """Show a page at another width and in another theme, without loading it again."""
-    page.set_viewport_size({"width": width, "height": 900 if width > 390 else 844})
-    page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
-    page.evaluate(DRAWN)
-    page.wait_for_timeout(400)  # sidebars of the theme move in and out
-    return page
-
-
 AROUND = ("intro", "in-ten-minutes", "beliefs", "scoreboard", "corrections", "sources", "library")
 
 
 @pytest.mark.parametrize("name", AROUND)
 def test_nothing_is_cut_off(visit, name):
-    page = visit(f"book/{name}").page
+    seen = visit(f"book/{name}")
     for width in WIDTHS:
-        assert at(page, width).evaluate("document.documentElement.scrollWidth") <= width
-        assert page.evaluate(CUT) == [], width
+        assert seen.at(width, "document.documentElement.scrollWidth") <= width
+        assert seen.at(width, CUT) == [], width
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_picture_is_on_the_first_screen_and_has_the_colours_of_the_page(visit, scheme):
-    page = at(visit("book/intro").page, 1280, scheme)
+    page = visit("book/intro", scheme=scheme).page
+    page.evaluate("theme => { document.documentElement.dataset.theme = theme }", scheme)
     picture = page.locator("#fig-intro svg")
     box = picture.bounding_box()
     assert box["y"] + box["height"] <= 900

@@ -46,6 +46,7 @@ def test_page_says_what_it_is(seen, page):
     assert about["og:description"] == about["description"]
     assert about["og:title"] in found["title"]
     assert found["headings"] == 1
+    assert all(len(picture["alt"]) > 40 for picture in found["pictures"])
     assert found["nameless"] == []
     assert found["jumps"] == 0
 
@@ -113,7 +114,6 @@ def test_figures_are_seen_and_told(seen, page):
     desk, phone = seen(page)["desk"]["pictures"], seen(page)["phone"]["pictures"]
     assert desk
     for picture in desk:
-        assert len(picture["alt"]) > 40
         assert picture["drawn"]
         assert picture["sized"]
     for picture in phone:

@@ -10,9 +10,7 @@ from pathlib import Path
 from workflow.sphinx_ext import explore
 
 SOURCES = Path(__file__).parents[2] / explore.SOURCES
-PROGRAM = "".join(
-    explore.module(name, (SOURCES / name).read_text("utf-8")) for name in explore.ORDER if name != "main.js"
-)
+PROGRAM = "".join(explore.module(name, explore.source_of(name, SOURCES)) for name in explore.ORDER if name != "main.js")
 PAGE = """<!doctype html><meta charset="utf-8"><script type="application/json" id="given">{given}</script>
 <pre id="answer"></pre><script>
 const show = text => document.getElementById("answer").textContent = text;

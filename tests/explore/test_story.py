@@ -10,8 +10,9 @@ from lib.geometry import norm, one_minus_cosine
 from lib.losses import by_name
 from lib.problem import Problem
 from lib.separators import hard_margin
+from workflow.book.catalogue import yaml_of
 
-STATE = {"keys": [[-0.1, 1], [1, 0], [0, 0]], "scores": [1, 0.9, 0]}
+STATE = yaml_of(javascript.SOURCES.parents[1] / "story.yml")["scene"]
 PROBLEM = Problem(torch.tensor([STATE["keys"]]).double(), torch.tensor([STATE["scores"]]).double())
 NORMS = {"gradient": 2.0, "signs": float("inf"), "products": 1.0}
 

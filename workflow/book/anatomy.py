@@ -3,7 +3,7 @@
 import ast
 import re
 
-from workflow.book.catalogue import presents, text_of
+from workflow.book.catalogue import count_lines, text_of
 
 SECTIONS = [
     "Statement", "Why it is true", "Evidence", "What breaks it", "Experiment", "Against the paper", "Turn the knobs",
@@ -121,7 +121,7 @@ def _length(text, prose, cells):
     text = re.sub(r"^(:\w+: .*|[`:]{3,}.*)$|</?div[^<>]*>", "", text, flags=re.M)  # nor are tags read
     words = len(re.sub(r"\$\$?[^$]+\$\$?", "x", text).split())  # a formula counts as one
     statements = len(re.findall(r"^:label: (?:thm|obs)-", prose, re.M))
-    lines = sum(bool(line.strip()) for cell in cells if not presents(cell["code"]) for line in cell["code"].split("\n"))
+    lines = count_lines(cell["code"] for cell in cells)
     yield from [(0, f"{words} words are read without opening a fold: at most 1100")] * (words > 1100)
     yield from [(0, f"{lines} lines of code for {statements} statements: at most 150 each")] * (
         lines > 150 * statements

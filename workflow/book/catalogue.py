@@ -69,6 +69,16 @@ def json_of(path):
         raise BookError(f"{path} is half written: delete it and run it again") from None
 
 
+def kept(path):
+    """Return what a command has kept in a file of the book; nothing where it has not run."""
+    return json_of(path) if path.exists() else {}
+
+
+def keep(path, value):
+    """Keep a value as JSON that git shows line by line."""
+    write_whole(path, json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+
+
 def pages():
     """Return every page of ``_toc.yml``, in reading order, as a path below the project without suffix."""
     toc = yaml_of("_toc.yml")
@@ -156,7 +166,7 @@ def code_of(chapter):
     return [(cell.source, "parameters" in cell.metadata.get("tags", [])) for cell in cells]
 
 
-def presents(code):
+def cell_role(code):
     """Return "tell" for a cell that only gives numbers to the prose, "show" for one that shows, lists or names rows."""
     values = [getattr(node, "value", None) for node in ast.parse(code).body]
     names = [getattr(getattr(value, "func", None), "id", "") for value in values]
@@ -169,10 +179,9 @@ def presents(code):
     return "show" if names[-1:] == ["show"] or listed or words else ""
 
 
-def lines_of(notebook):
-    """Return how many lines of code an experiment has, without the cells that show what it gave."""
-    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    return sum(bool(line.strip()) for text in code if not presents(text) for line in text.splitlines())
+def count_lines(code):
+    """Return how many lines of code the cells of an experiment have, without those that show what it gave."""
+    return sum(bool(line.strip()) for text in code if not cell_role(text) for line in text.splitlines())
 
 
 def write_whole(path, text):

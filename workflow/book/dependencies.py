@@ -43,13 +43,13 @@ def without_words(code):
     return ast.unparse(tree)
 
 
-def mark_code(chapter, values, folder="code"):
-    """Write that hash to a folder of ``build/``, only where it differs, and below it the one without words.
+def mark_code(chapter, values):
+    """Write that hash to ``build/code``, only where it differs, and below it the one without words.
 
     As the input of a rule it makes a run depend on the code and not on the prose, also where Snakemake's own records
     are gone: then the file's time decides.
     """
-    return _mark(f"{folder}/{chapter}", "\n".join(hash_of(chapter, values, words) for words in (True, False)))
+    return _mark(f"code/{chapter}", "\n".join(hash_of(chapter, values, words) for words in (True, False)))
 
 
 def mark_commit():

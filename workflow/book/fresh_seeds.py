@@ -3,20 +3,14 @@
 Seeds below 1000 are for development. A block of seeds that was seen is spent: other code takes the next one.
 """
 
-import json
 from pathlib import Path
 
-from workflow.book.catalogue import BookError, json_of, write_whole
+from workflow.book.catalogue import BookError, keep, kept
 from workflow.book.dependencies import recorded_hash, sources
 
 FIRST = 1000  # of the seeds that may be recorded
-RECORD = Path("book/robustness.json")
-KEPT = ("held", "undecided", "errors", "of", "median", "low", "high")  # of a row of a sweep
-
-
-def recorded():
-    """Return what was recorded, by chapter."""
-    return json_of(RECORD) if RECORD.exists() else {}
+SWEPT = Path("book/robustness.json")
+FIELDS = ("held", "undecided", "errors", "of", "median", "low", "high")  # of a row of a sweep
 
 
 def block_of(seeds, values, asked):
@@ -35,7 +29,7 @@ def block_of(seeds, values, asked):
 
 def ready(planned, block):
     """Return the commit whose numbers may be recorded, or refuse, before anything runs."""
-    known = recorded()
+    known = kept(SWEPT)
     spent = [_spent(chapter, known.get(chapter), block) for chapter in planned]
     if spent := [line for line in spent if line]:
         raise BookError("\n".join(spent))
@@ -56,7 +50,7 @@ def _spent(chapter, old, block):
 def commit():
     """Return the commit of the sources, all of which must be in it but the records themselves."""
     commit, changed = sources()
-    changed = [path for path in changed if not path.startswith((RECORD.as_posix(), "book/recorded/"))]
+    changed = [path for path in changed if not path.startswith((SWEPT.as_posix(), "book/recorded/"))]
     if not commit:
         raise BookError("there is no commit here to name in the record: commit first, or leave RECORD out")
     if changed:
@@ -64,7 +58,7 @@ def commit():
     return commit
 
 
-def record(found, runs, block, noted):
+def keep_counts(found, runs, block, noted):
     """Write what a sweep found of a chapter into the record; return the sentence that says so, or why not."""
     chapter, (part,) = found["chapter"], found["sets"]
     if cut := [name for name, error in part["errors"].items() if error["cut_off"]]:
@@ -77,9 +71,8 @@ def record(found, runs, block, noted):
         "commit": noted,
         "code": found["code"],
         "parameters": part["parameters"],
-        "rows": {name: {key: row[key] for key in KEPT} for name, row in part["rows"].items()},
+        "rows": {name: {key: row[key] for key in FIELDS} for name, row in part["rows"].items()},
         "errors": {seeded.get(name, name): error["sentence"] for name, error in part["errors"].items()},
     }
-    entries = dict(sorted((recorded() | {chapter: entry}).items()))
-    write_whole(RECORD, json.dumps(entries, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
-    return f"{chapter}: recorded in {RECORD}, commit it"
+    keep(SWEPT, dict(sorted((kept(SWEPT) | {chapter: entry}).items())))
+    return f"{chapter}: recorded in {SWEPT}, commit it"

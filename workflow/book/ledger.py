@@ -12,7 +12,7 @@ from platform import python_version
 from packaging.requirements import Requirement
 
 from lib.ledger import MIME, VERDICTS
-from workflow.book.catalogue import BookError, chapters, json_of, yaml_of
+from workflow.book.catalogue import BookError, chapters, json_of, keep, kept, yaml_of
 from workflow.book.dependencies import PROJECT
 
 FIELDS = (
@@ -47,7 +47,7 @@ def tally(rows):
 
 def spreads():
     """Return the measured spread of each row, by id, and whether another rounding turned its verdict."""
-    found = json_of(SPREADS) if SPREADS.exists() else {}
+    found = kept(SPREADS)
     return {
         f"{chapter}/{name}": (row["spread"], "turned" in row)
         for chapter, entry in found.items()
@@ -95,6 +95,11 @@ def _complete(what, entry, *fields):
 def ledger():
     """Return the rows of the ledger of this build."""
     return json_of(LEDGER)["claims"]
+
+
+def claims_of(rows, whose):
+    """Return the claims among some rows that are of a paper, or of the book."""
+    return [row for row in rows if (row["of"], row["kind"]) == (whose, "claim")]
 
 
 def reports():
@@ -150,7 +155,7 @@ def collect():
     ledger = {"environment": environment(runs), "claims": list(claims.values())}
     if changed := [run["chapter"] for run in runs if run["changed"]]:
         ledger["changed_parameters"] = changed  # run with other values than the book's own: not to be compared
-    LEDGER.write_text(json.dumps(ledger, indent=1, allow_nan=False, ensure_ascii=False) + "\n", "utf-8")
+    keep(LEDGER, ledger)
 
 
 def _accepted():

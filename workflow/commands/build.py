@@ -11,7 +11,7 @@ import yaml
 
 from workflow.book import catalogue
 from workflow.commands import call
-from workflow.run.snakemake import LOCK, alone, carry_out
+from workflow.run.snakemake import LOCK, hold_lock, run_snakemake
 
 # What QUICK=1 runs: one chapter of each part, of those that take seconds.
 QUICK = ("max-margin/figure-8", "rates/sparsification", "mirror-descent/lp-separator", "beyond/adam-epsilon")
@@ -61,8 +61,8 @@ def lay_out_part():
 def main(targets):
     """Build; return the exit status."""
     asked = os.environ.get("PARAMETERS")
-    with alone(LOCK, "build") as lock:
-        return carry_out(lock, targets, **({"parameters": asked} if asked else {}))[0]
+    with hold_lock(LOCK, "build") as lock:
+        return run_snakemake(lock, targets, **({"parameters": asked} if asked else {}))
 
 
 if __name__ == "__main__":

@@ -1,53 +1,46 @@
 """Put small faults into the library, one at a time, and count the verdicts that they turn.
 
-A row that no near mutant turns holds, or fails, by construction. Near and gross mutants are written by hand in
-``tests/mutants``, each with the chapters whose verdicts it should turn. A crash, or a run that does not end, turns no
-verdict. A run that ended is not made again while its chapter, the library and its mutant are the same.
+A row that no mutant turns holds, or fails, by construction. Mutants are written by hand in ``tests/mutants/near.yml``,
+each with the chapters whose verdicts it should turn. A crash, or a run that does not end, turns no verdict. A run that
+ended is not made again while its chapter, the library and its mutant are the same.
 """
 
 import ast
 import fnmatch
-import json
 import os
-import signal
-import sys
 import time
 from pathlib import Path
 
 from workflow.book import catalogue, dependencies, parameters
-from workflow.book.catalogue import BookError
+from workflow.book.catalogue import BookError, keep, kept, yaml_of
 from workflow.book.ledger import LOCK, commit
 from workflow.commands import call
-from workflow.run.changed_library import FOLDER, Mutant, Run, outcomes
-from workflow.run.snakemake import alone
+from workflow.run.changed_library import Mutant, Run, outcomes
+from workflow.run.side_by_side import count_jobs
+from workflow.site.evidence import MUTANTS
 
-LISTS = Path("tests/mutants")
-SIZES = LISTS / "sizes.yml"
-REPORT, RECORD = Path("build/mutants.json"), Path("book/mutants.json")
-KINDS = ("near", "gross")
-FIELDS = {"what", "file", "old", "new", "chapters"}
+LIST, SIZES = Path("tests/mutants/near.yml"), Path("tests/mutants/sizes.yml")
+REPORT = Path("build/mutants.json")
+FIELDS = {"what", "old", "new", "chapters"}
 MOST_CHAPTERS = 3
-ENOUGH = 0.95  # part of the near mutants that turn a verdict, and of the claims that one of them turns
+ENOUGH = 0.95  # part of the mutants that turn a verdict, and of the claims that one of them turns
 SLOWER, LONGER = 4, 90  # a run may take so many times as long, and so many seconds more, to compile and to begin
 LONGEST = 1800.0  # seconds without a mutant
 
 
-def written(*kinds):
-    """Return the mutants of these lists; whatever of them does not fit the library is refused."""
-    found = {}
-    for kind in kinds:
-        path = LISTS / f"{kind}.yml"
-        for name, entry in (catalogue.yaml_of(path) or {}).items():
-            if name in found:
-                raise BookError(f"two mutants are called {name}: names are unique in {LISTS}")
-            found[name] = _mutant(kind, name, entry, f"{name} of {path}")
-    return list(found.values())
+def written():
+    """Return the mutants of the list; whatever of it does not fit the library is refused."""
+    listed = [(file, *pair) for file, entries in (yaml_of(LIST) or {}).items() for pair in entries.items()]
+    found = [_mutant(file, name, entry, f"{name} of {LIST}") for file, name, entry in listed]
+    if twice := [one.name for k, one in enumerate(found) if one.name in {other.name for other in found[:k]}]:
+        raise BookError(f"two mutants of {LIST} are called {twice[0]}: rename one")
+    return found
 
 
-def _mutant(kind, name, entry, where):
+def _mutant(file, name, entry, where):
     if not isinstance(entry, dict) or not FIELDS <= entry.keys() <= FIELDS | {"survives"}:
         raise BookError(f"{where} is {str(entry)[:60]}: write {', '.join(sorted(FIELDS))} and, if need be, survives")
-    path, named = Path("lib", entry["file"]), entry["chapters"]
+    path, named = Path("lib", file), entry["chapters"]
     try:
         if not 0 < len(named) <= MOST_CHAPTERS:
             raise BookError(f"its chapters are {named!r}: name one to {MOST_CHAPTERS}")
@@ -59,7 +52,7 @@ def _mutant(kind, name, entry, where):
         known = tuple(map(catalogue.find, named))
     except (OSError, SyntaxError, BookError) as error:
         raise BookError(f"{where} does not fit the book and its library, renew it: {error}") from None
-    return Mutant(name, kind, entry["what"], entry["file"], new, known, entry.get("survives", ""))
+    return Mutant(name, entry["what"], file, new, known, entry.get("survives", ""))
 
 
 def unchanged(chosen, jobs):
@@ -68,7 +61,7 @@ def unchanged(chosen, jobs):
     BookError where a chapter fails, or has other verdicts than those that are accepted.
     """
     runs = [[Run(name, values, None, LONGEST)] for name, values in chosen.items()]
-    found, known = {}, catalogue.json_of(LOCK) if LOCK.exists() else {}
+    found, known = {}, kept(LOCK)
     for run, outcome in outcomes(runs, jobs):
         if "crashed" in outcome:
             raise BookError(f"{run.chapter} fails without any mutant ({outcome['crashed']}): mend it first")
@@ -99,7 +92,7 @@ def run_all(mutants, chosen, base, jobs):
     groups = [
         [Run(name, chosen[name], one, limits[name]) for name in one.chapters if name in chosen] for one in mutants
     ]
-    found = {one.name: {"near": one.kind == "near", "what": one.what, "chapters": {}} for one in mutants}
+    found = {one.name: {"near": True, "what": one.what, "chapters": {}} for one in mutants}
     for one in mutants:
         found[one.name] |= {"survives": one.survives} if one.survives else {}
     left = sum(map(len, groups))
@@ -113,83 +106,59 @@ def run_all(mutants, chosen, base, jobs):
 
 
 def show(mutants, found):
-    """Print how many of each kind turned a verdict, and name the others; return how many near ones did, and of all."""
-    counted = {}
-    for kind in KINDS:
-        tried = [(one, found[one.name]["chapters"]) for one in mutants if one.kind == kind]
-        tried = [(one, entries.values()) for one, entries in tried if entries]
-        left = [(one, entries) for one, entries in tried if not any(entry["turned"] for entry in entries)]
-        counted[kind] = len(tried) - len(left), len(tried)
-        print(f"\n{kind}: {counted[kind][0]} of {len(tried)} mutants turn a verdict")
-        for one, entries in left:
-            fate = "crashed" if any(entry["crashed"] for entry in entries) else "survived"
-            reason = f" ({one.survives})" * bool(one.survives)
-            print(f"  {fate}: {one.name}: {one.what}, in {', '.join(found[one.name]['chapters'])}{reason}")
-    return counted["near"]
+    """Print how many turned a verdict, and name the others; return how many did, and of all."""
+    tried = [(one, found[one.name]["chapters"]) for one in mutants if found[one.name]["chapters"]]
+    left = [(one, entries) for one, entries in tried if not any(entry["turned"] for entry in entries.values())]
+    print(f"\n{len(tried) - len(left)} of {len(tried)} mutants turn a verdict")
+    for one, entries in left:
+        fate = "crashed" if any(entry["crashed"] for entry in entries.values()) else "survived"
+        reason = f" ({one.survives})" * bool(one.survives)
+        print(f"  {fate}: {one.name}: {one.what}, in {', '.join(entries)}{reason}")
+    return len(tried) - len(left), len(tried)
 
 
 def show_claims(found, base):
-    """Print the claims of which no near mutant turned the verdict; return how many one turns, and of all.
+    """Print the claims of which no mutant turned the verdict; return how many one turns, and of all.
 
     Without recorded rows: no library turns them.
     """
-    near = [mutant["chapters"] for mutant in found.values() if mutant["near"]]
-    turned = {(chapter, row) for tried in near for chapter, entry in tried.items() for row in entry["turned"]}
+    tried = [pair for mutant in found.values() for pair in mutant["chapters"].items()]
+    turned = {(chapter, row) for chapter, entry in tried for row in entry["turned"]}
     rows = [(name, row) for name, one in base.items() for row in one["rows"].values()]
     claims = [(name, row["name"]) for name, row in rows if row["kind"] == "claim" and not row["recorded"]]
     missed = [claim for claim in claims if claim not in turned]
-    print(f"\nclaims that no near mutant turns: {len(missed)} of {len(claims)}")
+    print(f"\nclaims that no mutant turns: {len(missed)} of {len(claims)}")
     print("".join(f"  {chapter}: {name}\n" for chapter, name in missed), end="")
     return len(claims) - len(missed), len(claims)
+
+
+def chosen_mutants(only):
+    """Return the mutants whose names fit a pattern in ``only``; all for nothing."""
+    mutants, patterns = written(), only.split() or ["*"]
+    fits = {pattern: [one for one in mutants if fnmatch.fnmatchcase(one.name, pattern)] for pattern in patterns}
+    if lost := [pattern for pattern, some in fits.items() if not some]:
+        raise BookError(f"ONLY is {lost[0]!r}, which fits no mutant: use names of {LIST}, or 'gradient-*'")
+    return [one for one in mutants if any(one in some for some in fits.values())]
 
 
 def chosen_chapters(name, mutants):
     """Return the chapters that mutants name, or the one called ``name``, with the parameters at which they run."""
     named = {one for mutant in mutants for one in mutant.chapters}
     if name and (chapter := catalogue.find(name)) not in named:
-        raise BookError(f"NAME is {name!r}, which no mutant in {LISTS} names: write one, or use {', '.join(named)}")
+        raise BookError(f"NAME is {name!r}, which none of these mutants names: write one, or use {', '.join(named)}")
     sizes = parameters.read(SIZES) if SIZES.exists() else {}
     names = [chapter] if name else [one for one in catalogue.chapters() if one in named]
     return {one: parameters.check(sizes.get(one, {}), parameters.declared(catalogue.read(one))) for one in names}
 
 
-def chosen_mutants(only, mutants):
-    """Return the mutants whose kind or name is in ``only``, or whose name fits a pattern there; all for nothing."""
-    found = set()
-    for pattern in only.split() or ["*"]:
-        fits = {one for one in mutants if pattern == one.kind or fnmatch.fnmatchcase(one.name, pattern)}
-        if not fits:
-            asked = f"{', '.join(KINDS)}, names of {LISTS}, or patterns as 'gradient-*'"
-            raise BookError(f"ONLY is {pattern!r}, which fits no mutant: use {asked}")
-        found |= fits
-    return [one for one in mutants if one in found]
-
-
 def write(report, path, chosen=()):
     """Write a report; of the book's record the entries of chapters that were not run stay."""
-    old = catalogue.json_of(path) if chosen and path.exists() else {"mutants": {}}
+    old = kept(path).get("mutants", {}) if chosen else {}
     for name, entry in report["mutants"].items():
-        before = old["mutants"].get(name, {})
-        kept = before["chapters"] if before.get("what") == entry["what"] else {}
-        entry["chapters"] = {one: kept[one] for one in kept if one not in chosen} | entry["chapters"]
-    catalogue.write_whole(path, json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def try_out(mutants, chosen, only, jobs):
-    """Run the chosen chapters without and with the mutants; print and return a report, and what is too few."""
-    mutants = chosen_mutants(only, mutants)
-    named = {name for one in mutants for name in one.chapters}
-    if not named & chosen.keys():
-        raise BookError(f"ONLY is {only!r}, of which no mutant names {' or '.join(chosen)}: take others, or no NAME")
-    if only:
-        chosen = {name: values for name, values in chosen.items() if name in named}
-    base = unchanged(chosen, jobs)
-    found = run_all(mutants, chosen, base, jobs)
-    counts = {"near mutants turn a verdict": show(mutants, found)}
-    if not only:
-        counts["claims are turned by one"] = show_claims(found, base)
-    few = [f"{n} of {of} {what}, and {ENOUGH:.0%} must" for what, (n, of) in counts.items() if n < ENOUGH * of]
-    return {"commit": commit(), "mutants": found}, [] if only else few
+        before = old.get(name, {})
+        still = before["chapters"] if before.get("what") == entry["what"] else {}
+        entry["chapters"] = {one: still[one] for one in still if one not in chosen} | entry["chapters"]
+    keep(path, report)
 
 
 def main():
@@ -199,19 +168,23 @@ def main():
         raise BookError(f"RECORD is {record!r}: give 1, or leave it out")
     if record and only:
         raise BookError(f"RECORD is 1 and ONLY is {only!r}: a record is of all mutants of a chapter, leave ONLY out")
-    mutants, started = written(*KINDS), time.monotonic()
+    started, mutants = time.monotonic(), chosen_mutants(only)
     chosen = chosen_chapters(name, mutants)
     dependencies.mark_commit()
-    with alone(FOLDER / "one-at-a-time", "make mutants"):  # two would mix their libraries
-        report, faults = try_out(mutants, chosen, only, int(os.environ.get("JOBS") or os.cpu_count()))
-        write(report, REPORT)
-        if record:
-            write(report, RECORD, chosen)
+    base = unchanged(chosen, count_jobs())
+    found = run_all(mutants, chosen, base, count_jobs())
+    counts = {"mutants turn a verdict": show(mutants, found)}
+    if not only:
+        counts["claims are turned by one"] = show_claims(found, base)
+    report = {"commit": commit(), "mutants": found}
+    write(report, REPORT)
+    if record:
+        write(report, MUTANTS, chosen)
     print(f"{time.monotonic() - started:.0f} s; all of it: {REPORT}")
-    if faults:
-        raise BookError(f"{'; '.join(faults)}: see the survivors above")
+    few = [f"{n} of {of} {what}, and {ENOUGH:.0%} must" for what, (n, of) in counts.items() if n < ENOUGH * of]
+    if few and not only:
+        raise BookError(f"{'; '.join(few)}: see the survivors above")
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutants: stopped"))
     call(main)

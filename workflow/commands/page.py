@@ -4,7 +4,6 @@ Sphinx reads again only what changed, in a tree of its own, so no build is distu
 elsewhere: `make book` builds from an empty tree and finds it.
 """
 
-import shutil
 import sys
 import tempfile
 import time
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from workflow.book.catalogue import BookError, chapters, find, pages, read
 from workflow.commands import call
-from workflow.run import chapter as runner
+from workflow.run.chapter import attempt, label, places_of
 from workflow.site.jupyter_book import jupyter_book
 from workflow.site.stage import merged, outcome, stage
 
@@ -27,7 +26,7 @@ def found(name):
 
 def as_it_is(chapter):
     """Return a chapter with the outputs of its last run, for the book or a look, or None if its code has changed."""
-    for run in (Path("build/executed", chapter + ".ipynb"), kept(chapter)):
+    for run in (Path("build/executed", chapter + ".ipynb"), places_of(chapter, label({}))["notebook"]):
         try:
             return merged(chapter, outcome(run))
         except BookError:
@@ -35,24 +34,13 @@ def as_it_is(chapter):
     return None
 
 
-def kept(chapter):
-    """Return where the last run for a look stays."""
-    return FOLDER / "executed" / (chapter + ".ipynb")
-
-
-def run_now(chapter):
-    """Run a chapter whose code has not run; the book is not touched."""
-    with tempfile.TemporaryDirectory() as folder:
-        runner.run(chapter, {}, Path(folder), sys.stderr)
-        kept(chapter).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(Path(folder, "executed.ipynb"), kept(chapter))
-
-
 def main(name):
     """Build the page and say where it is."""
     started, page = time.monotonic(), found(name)
     if (wanted := page.removeprefix("book/")) in chapters() and as_it_is(wanted) is None:
-        run_now(wanted)
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=FOLDER) as folder:  # not for the book, as make chapter runs it
+            attempt(wanted, {}, Path(folder), places_of(wanted, label({})), sys.stderr, {})
     staged, output = FOLDER / "staged", FOLDER / "sphinx"
     stage(staged, lambda chapter: as_it_is(chapter) or read(chapter))
     lines = jupyter_book(staged, output, FOLDER / "page.log", "-n", "--keep-going")

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from workflow.book import fresh_seeds
 from workflow.book.anatomy import faults
-from workflow.book.catalogue import BookError, chapters, find, source
+from workflow.book.catalogue import BookError, chapters, find, kept, source
 from workflow.book.dependencies import recorded_hash
 from workflow.book.ledger import differences, register
 from workflow.commands import call
-from workflow.commands.mutants import LISTS, written
+from workflow.commands.mutants import LIST, written
 
 CHANGELOG, HEADING = Path("CHANGELOG.md"), "### Accepted values\n"
 SEEDS = 20
@@ -31,14 +31,14 @@ def missing(name):
     papers = [paper for paper in register() if paper.get("folder") == chapter.partition("/")[0]]
     if papers and not any(item.get("chapter") == chapter for paper in papers for item in paper["items"]):
         found.append(f"book/statements.yml: no item has `chapter: {chapter}`")
-    if not any(chapter in mutant.chapters for mutant in written("near")):
-        found.append(f"{LISTS}/near.yml: no mutant names {chapter}: write one for each of its claims")
+    if not any(chapter in mutant.chapters for mutant in written()):
+        found.append(f"{LIST}: no mutant names {chapter}: write one for each of its claims")
     return found
 
 
 def block(chapter):
     """Return the seeds to confirm a chapter with, ``1000:1019``; None where its code has been confirmed."""
-    old = fresh_seeds.recorded().get(chapter)
+    old = kept(fresh_seeds.SWEPT).get(chapter)
     if old and old["code"] == recorded_hash(chapter):
         return None
     first = old["block"][1] + 1 if old and old["block"] else fresh_seeds.FIRST

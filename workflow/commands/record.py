@@ -23,7 +23,7 @@ from workflow.run.chapter import cpu
 FOLDER = Path("book/recorded")
 
 
-def study(name, only="*"):
+def make_runs(name, only="*"):
     """Make the runs of a study whose names fit ``only`` and that are not there yet."""
     folder, runs = FOLDER / name, studies.STUDIES[name]()
     noted = fresh_seeds.commit()
@@ -43,13 +43,13 @@ def study(name, only="*"):
         entry = {"study": name, "run": run, "settings": settings, "commit": noted, "cpu": cpu()}
         entry |= {"date": datetime.now(UTC).date().isoformat(), "seconds": round(time.monotonic() - began)}
         entry |= {"processor_seconds": round(time.process_time() - clock), "data": studies.data_of(runs[run])}
-        entry |= {"found": {what: saved(folder / what, one) if what.endswith(".npz") else one
+        entry |= {"found": {what: save_arrays(folder / what, one) if what.endswith(".npz") else one
                             for what, one in found.items()}}  # fmt: skip
         write_whole(path, json.dumps(entry, allow_nan=False).replace(', "', ',\n"') + "\n")
         print(f"{path}, {entry['seconds']} s: commit it", flush=True)
 
 
-def saved(path, arrays):
+def save_arrays(path, arrays):
     """Write arrays as an npz, and return its SHA-256."""
     np.savez_compressed(path, **arrays)
     return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -60,7 +60,7 @@ def main():
     name = os.environ.get("NAME", "")
     if name not in studies.STUDIES:
         raise BookError(f"NAME is {name!r}: use one of {', '.join(studies.STUDIES)}")
-    study(name, os.environ.get("ONLY") or "*")
+    make_runs(name, os.environ.get("ONLY") or "*")
 
 
 if __name__ == "__main__":

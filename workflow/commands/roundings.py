@@ -6,22 +6,20 @@ threads, and random data of which every number is off by at most its last bit. T
 What was measured is not measured again while the chapter's code and the library that it imports stay the same.
 """
 
-import hashlib
-import json
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from workflow.book.catalogue import BookError, find_all, json_of, write_whole
-from workflow.book.dependencies import library_of, recorded_hash
+from workflow.book.catalogue import BookError, find_all, json_of, keep, kept
+from workflow.book.dependencies import recorded_hash
+from workflow.book.ledger import SPREADS
 from workflow.commands import call
 from workflow.run.chapter import cpu, label, places_of
-from workflow.run.notebook import one_line, time_limit
-from workflow.run.snakemake import LOCK, alone, carry_out
+from workflow.run.notebook import time_limit
+from workflow.run.side_by_side import chapter_command, count_jobs, hash_sources, read_result, side_by_side
+from workflow.run.snakemake import LOCK, hold_lock, run_snakemake
 
-RECORD = Path("book/roundings.json")
 # Variables that libraries read as they are imported, and the flag of the processor without which a setting is no other.
 # An x86 processor has the first; Prescott stands for one without vectors wider than two numbers.
 SETTINGS = {
@@ -48,34 +46,21 @@ def lacking(name):
     return "" if flag is None or flag in known else f"the processor has no {flag}"
 
 
-def stamp(chapter):
-    """Return a hash of all that a chapter's numbers depend on: its code, the library that it imports, the lock."""
-    found = hashlib.sha256(recorded_hash(chapter).encode())
-    for path in [*library_of(chapter), "requirements.lock"]:
-        found.update(Path(path).read_bytes())
-    return found.hexdigest()
-
-
-def measure(chapter, setting):
+def measure(chapter, setting, run):
     """Return what a chapter's rows measure under a setting, from an earlier run where that still holds."""
-    folder = f"roundings/{setting.replace(' ', '-')}"
-    claims, noted = places_of(chapter, label({}), folder)["claims"], Path("build", folder, chapter, "of")
-    if not (claims.exists() and noted.exists() and noted.read_text("utf-8") == stamp(chapter)):
-        limit = 10 * time_limit()
-        command = [sys.executable, "-m", "workflow.commands.chapter", chapter, "--into", folder]
-        env = os.environ | SETTINGS[setting][0] | {"TIMEOUT": str(limit)}
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise BookError(f"{setting}: {one_line(done.stderr.strip().rpartition(chr(10))[2])}")
-        write_whole(noted, stamp(chapter))
+    folder, sources = f"roundings/{setting.replace(' ', '-')}", hash_sources(chapter)
+    places = places_of(chapter, label({}), folder)
+    if not read_result(places["claims"], sources):
+        env = os.environ | SETTINGS[setting][0] | {"TIMEOUT": str(10 * time_limit())}
+        if run(chapter_command(chapter, {}, folder, sources), env=env, stdout=subprocess.DEVNULL):
+            raise BookError(f"{chapter} fails with {setting}, see above")
         print(f"{chapter}: measured with {setting}", flush=True)
-    return {row["name"]: row for row in json_of(claims)["rows"]}
+    return {row["name"]: row for row in json_of(places["claims"])["rows"]}
 
 
-def spreads(chapter, settings):
+def spreads(chapter, found):
     """Return what is recorded of a chapter: settings, and of each row its largest move and other verdicts, if any."""
     built = {row["name"]: row for row in json_of(Path("build/claims", chapter + ".json"))["rows"]}
-    found = {setting: measure(chapter, setting) for setting in settings}
     rows = {}
     for name, row in built.items():
         others = {setting: run[name] for setting, run in found.items() if name in run}
@@ -83,12 +68,7 @@ def spreads(chapter, settings):
         turned = [setting for setting, other in others.items() if other["verdict"] != row["verdict"]]
         rows[name] = {"spread": max(moves.values()), "most": max(moves, key=moves.get)}
         rows[name] |= {"turned": turned} if turned else {}
-    return {"code": recorded_hash(chapter), "cpu": cpu(), "settings": list(settings), "rows": rows}
-
-
-def recorded():
-    """Return what was recorded, by chapter."""
-    return json_of(RECORD) if RECORD.exists() else {}
+    return {"code": recorded_hash(chapter), "cpu": cpu(), "settings": list(found), "rows": rows}
 
 
 def larger(old, new):
@@ -104,11 +84,10 @@ def larger(old, new):
     return new | {"cpu": machines, "settings": list(dict.fromkeys(old["settings"] + new["settings"])), "rows": rows}
 
 
-def record(chapter, found):
+def keep_spreads(chapter, found):
     """Keep the spreads of a chapter; of the same code on several machines the largest."""
-    entries = recorded()
-    entries = dict(sorted((entries | {chapter: larger(entries.get(chapter), found)}).items()))
-    write_whole(RECORD, json.dumps(entries, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    entries = kept(SPREADS)
+    keep(SPREADS, dict(sorted((entries | {chapter: larger(entries.get(chapter), found)}).items())))
 
 
 def show(chapter, found):
@@ -143,17 +122,17 @@ def main():
     for name, why in missing.items():
         print(f"{name}: passed over, {why}", flush=True)
     settings = [name for name in SETTINGS if name not in missing]
-    with alone(LOCK, "build") as lock:
-        status, _ = carry_out(lock, [f"build/claims/{chapter}.json" for chapter in wanted])
+    with hold_lock(LOCK, "build") as lock:
+        status = run_snakemake(lock, [f"build/claims/{chapter}.json" for chapter in wanted])
     if status:
         return status
-    with ThreadPoolExecutor(int(os.environ.get("JOBS") or os.cpu_count())) as pool:
+    with side_by_side(count_jobs()) as (pool, run):
         for chapter in wanted:
-            list(pool.map(lambda setting, chapter=chapter: measure(chapter, setting), settings))
-            found = spreads(chapter, settings)
+            measured = pool.map(lambda setting, chapter=chapter: measure(chapter, setting, run), settings)
+            found = spreads(chapter, dict(zip(settings, measured, strict=True)))
             show(chapter, found)
             if os.environ.get("RECORD"):
-                record(chapter, found)
+                keep_spreads(chapter, found)
     return 0
 
 

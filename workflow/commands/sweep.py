@@ -1,30 +1,31 @@
-"""Run chapters over seeds or parameters, by Snakemake, and count on how many of them each row holds. Called by make.
+"""Run chapters over seeds or parameters, and count on how many of them each row holds. Called by make.
 
-A sweep that was interrupted goes on where it stopped, and a run that failed does not stop the others. Results are
-``build/sweep/<chapter>/<values>.json``, one a run, and a table a chapter, ``build/sweep/<chapter>.json`` and ``.csv``.
+A sweep that was interrupted goes on where it stopped, and a run that failed does not stop the others. Several can
+share the work, also on machines with one file system. Results are
+``build/sweep/<chapter>/<values>.json``, one a run, and a table a chapter, ``build/sweep/<chapter>.json``.
 """
 
-import csv
-import hashlib
-import io
 import itertools
-import json
 import os
+import shutil
 import statistics
 import sys
+import tempfile
 from pathlib import Path
 
 from lib.ledger import HELD
-from workflow.book import fresh_seeds, make_env, parameters
-from workflow.book.catalogue import BookError, find_all, read, write_whole, yaml_of
+from workflow.book import fresh_seeds, parameters
+from workflow.book.catalogue import BookError, find_all, json_of, keep, read, yaml_of
 from workflow.book.dependencies import recorded_hash
-from workflow.commands import call
+from workflow.commands import call, is_whole
 from workflow.run.chapter import fit, label, places_of
-from workflow.run.snakemake import INTERRUPTED, alone, carry_out
+from workflow.run.side_by_side import chapter_command, count_jobs, hash_sources, read_result, side_by_side
+from workflow.site.evidence import wilson
 
-LOCK = Path(".snakemake/one-sweep-at-a-time")
+FOLDER = "sweep"  # of build
 MOST = 100_000  # runs of one sweep
 COLUMNS = ("held", "of", "undecided", "errors", "median", "low", "high", "wilson_low", "wilson_high")
+SRUN = ["srun", "--quiet", "--ntasks=1", "--mem=3G"]  # a job of a cluster, on a file system that all machines share
 LOST = "it was stopped before it could say why: run the same command again"
 
 
@@ -34,7 +35,7 @@ def seeds_of(text):
         return None
     first, colon, last = text.partition(":")
     numbers = [first, last] if colon else [first]
-    if not all(make_env.is_whole(number) and int(number) <= parameters.LAST_SEED for number in numbers):
+    if not all(is_whole(number) and int(number) <= parameters.LAST_SEED for number in numbers):
         raise BookError(
             f"SEEDS is {text!r}: give whole numbers from 0 to 2^63 - 1, SEEDS=1000:1019, both ends included"
         )
@@ -87,18 +88,17 @@ def plan(names, seeds, sets):
     return planned
 
 
-def results(chapter, runs):
+def results(chapter, runs, sources):
     """Return the rows of each run that ended, and the failure of each other one, by label."""
     ended, failed = {}, {}
     for run in runs:
-        places = places_of(chapter, run["label"], "sweep")
-        for kind, found in (("claims", ended), ("failure", failed)):
-            if places[kind].exists():
-                found[run["label"]] = json.loads(places[kind].read_text("utf-8"))
-                break
+        places = places_of(chapter, run["label"], FOLDER)
+        if found := read_result(places["claims"], sources):
+            ended[run["label"]] = found["rows"]
         else:
-            failed[run["label"]] = {"sentence": LOST, "cut_off": True}
-    return {name: report["rows"] for name, report in ended.items()}, failed
+            lost = {"sentence": LOST, "cut_off": True}
+            failed[run["label"]] = json_of(places["failure"]) if places["failure"].exists() else lost
+    return ended, failed
 
 
 def table_of(runs, ended, failed):
@@ -113,19 +113,16 @@ def table_of(runs, ended, failed):
 
 
 def _summary(rows, count, errors):
-    from scipy.stats import binomtest  # slow to import
-
     held = sum(row["verdict"] in HELD for row in rows)  # an honest "not reproduced" holds on no seed
     measured = [row["measured"] for row in rows]
-    interval = binomtest(held, count).proportion_ci(0.95, "wilson")
     undecided = sum(row["verdict"] == "undecided" for row in rows)
     numbers = (held, count, undecided, errors, statistics.median(measured), min(measured), max(measured))
-    return dict(zip(COLUMNS, (*numbers, interval.low, interval.high), strict=True))
+    return dict(zip(COLUMNS, (*numbers, *wilson(held, count)), strict=True))
 
 
-def tables(chapter, runs):
+def tables(chapter, runs, sources):
     """Return all that is known of a chapter's sweep: one table for each set of values other than the seed."""
-    ended, failed = results(chapter, runs)
+    ended, failed = results(chapter, runs, sources)
     apart = {}
     for run in runs:
         apart.setdefault(label({name: run["values"][name] for name in run["values"] if name != "seed"}), []).append(run)
@@ -145,18 +142,6 @@ def tables(chapter, runs):
     }
 
 
-def keep(found):
-    """Write a chapter's tables beside its runs, for other programs."""
-    path = Path("build/sweep", found["chapter"] + ".json")
-    write_whole(path, json.dumps(found, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
-    text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["set", "row", *COLUMNS])
-    for part in found["sets"]:
-        lines.writerows([part["set"], name, *row.values()] for name, row in part["rows"].items())
-    write_whole(path.with_suffix(".csv"), text.getvalue())
-
-
 def show(found):
     """Print a chapter's tables."""
     for part in found["sets"]:
@@ -169,45 +154,61 @@ def show(found):
             print(f"  {name:<{width}}  held {share:<24} {numbers}{undecided}")
 
 
-def sweep(planned):
-    """Run what is not up to date; return the status, and what is known of each chapter, if Snakemake came so far."""
-    text = json.dumps(planned, sort_keys=True)
-    path = Path("build/plans", hashlib.sha256(text.encode()).hexdigest()[:16] + ".json")
-    with alone(LOCK, "sweep") as lock:
-        write_whole(path, text)  # by its content: jobs of an older plan may still be waiting on a cluster
-        for chapter, runs in planned.items():
-            for run in runs:
-                places_of(chapter, run["label"], "sweep")["failure"].unlink(missing_ok=True)
-        status, ran = carry_out(lock, ["all"], rules="sweep.smk", plan=path)
-        found = [tables(chapter, runs) for chapter, runs in planned.items()] if ran else []
-        for one in found:
-            keep(one)
-    return status, found
+def launcher():
+    """Return what the command of a run begins with: nothing, or srun where PROFILE is slurm."""
+    profile = os.environ.get("PROFILE", "")
+    if profile not in ("", "slurm"):
+        raise BookError(f"PROFILE is {profile!r}: give slurm, or leave it out to run here")
+    if profile and not shutil.which("srun"):
+        raise BookError("PROFILE is 'slurm', but there is no srun here: sweep on a machine from which jobs are sent")
+    return [*SRUN, f"--cpus-per-task={os.environ.get('THREADS') or 1}"] if profile else []
+
+
+def sweep(planned, begin=()):
+    """Run what is not up to date; return what is then known of each chapter."""
+    sources = {chapter: hash_sources(chapter) for chapter in planned}
+    left = []
+    for chapter, runs in planned.items():
+        for run in runs:
+            places = places_of(chapter, run["label"], FOLDER)
+            places["failure"].unlink(missing_ok=True)
+            if not read_result(places["claims"], sources[chapter]):
+                left.append(chapter_command(chapter, run["values"], FOLDER, sources[chapter]))
+    print(f"{len(left)} of {sum(map(len, planned.values()))} runs are to be done", flush=True)
+    with tempfile.NamedTemporaryFile() as finished, side_by_side(count_jobs()) as (pool, run):
+        env = os.environ | {"CHAPTERS_TO_RUN": str(len(left)), "CHAPTERS_FINISHED": finished.name}
+        list(pool.map(lambda command: run([*begin, *command], env=env), left))
+    found = [tables(chapter, runs, sources[chapter]) for chapter, runs in planned.items()]
+    for one in found:
+        keep(Path("build", FOLDER, one["chapter"] + ".json"), one)
+    return found
+
+
+def report_failures(found):
+    """Print the runs that failed, each with its sentence; return whether there are any."""
+    failures = [(one, part) for one in found for part in one["sets"] if part["errors"]]
+    for one, part in failures:
+        count = f"{len(part['errors'])} of {len(part['runs'])} runs failed"
+        print(f"\n{one['chapter']}, {part['set']}: {count}", file=sys.stderr)
+        for name, error in part["errors"].items():
+            print(f"  {name}: {error['sentence']}", file=sys.stderr)
+    return bool(failures)
 
 
 def main():
     """Sweep as the variables of make say; return the exit status."""
     asked = {name: os.environ.get(name, "") for name in ("NAME", "SEEDS", "PARAMETERS", "RECORD")}
-    seeds = seeds_of(asked["SEEDS"])
+    begin, seeds = launcher(), seeds_of(asked["SEEDS"])
     planned = plan(asked["NAME"], seeds, sets_of(asked["PARAMETERS"]))
     block = fresh_seeds.block_of(seeds, asked["PARAMETERS"], asked["RECORD"])
     commit = fresh_seeds.ready(planned, block) if block else None
-    status, found = sweep(planned)
+    found = sweep(planned, begin)
     for one in found:
         show(one)
-    failures = [(one, part) for one in found for part in one["sets"] if part["errors"]]
-    for one, part in failures:
-        print(
-            f"\n{one['chapter']}, {part['set']}: {len(part['errors'])} of {len(part['runs'])} runs failed",
-            file=sys.stderr,
-        )
-        for name, error in part["errors"].items():
-            print(f"  {name}: {error['sentence']}", file=sys.stderr)
-    if status == INTERRUPTED:
-        print("interrupted: the same command goes on where it stopped", file=sys.stderr)
+    failed = report_failures(found)
     for one in found if block else []:
-        print(fresh_seeds.record(one, planned[one["chapter"]], block, commit))
-    return status or int(bool(failures))
+        print(fresh_seeds.keep_counts(one, planned[one["chapter"]], block, commit))
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Run chapters: as notebooks, as plain code, on a cluster, and in libraries with a fault."""
+"""Run chapters: as notebooks, as plain code, side by side, and in libraries with a fault."""

@@ -3,20 +3,18 @@
 A run that ended is not made again while its chapter, the library and the change are the same; one that was stopped is.
 """
 
-import hashlib
 import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import NamedTuple
 
-from workflow.book.catalogue import code_of, json_of, write_whole
-from workflow.book.dependencies import library_of
+from workflow.book.catalogue import json_of, write_whole
 from workflow.run.chapter import label, places_of
+from workflow.run.side_by_side import chapter_command, hash_sources, read_result, side_by_side
 
 FOLDER = Path("build/mutants")
 LINKED = ("book", "_toc.yml", "requirements.lock", "pyproject.toml", "data")  # beside the library, in a run's folder
@@ -29,7 +27,6 @@ class Mutant(NamedTuple):
     """A changed library: what is wrong with it, which file, its new text, and the chapters that should see it."""
 
     name: str
-    kind: str
     what: str
     file: str
     text: str
@@ -52,22 +49,15 @@ def outcomes(groups, jobs):
     Those of a group run one after the other in one library, because what is compiled there serves them all. An outcome
     has ``rows`` and ``seconds``, or ``crashed`` with the sentence of a run that failed or did not end in time.
     """
-    started, pool = [], ThreadPoolExecutor(jobs)
-    futures = [pool.submit(_run_group, group, started) for group in groups]
-    try:
-        for future in as_completed(futures):
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with side_by_side(jobs) as (pool, run):
+        for future in as_completed([pool.submit(_run_group, group, run) for group in groups]):
             yield from future.result()
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in started:
-            process.terminate()
-        for process in started:
-            process.wait()
 
 
-def _run_group(group, started):
+def _run_group(group, start):
     """Return the outcomes of runs with one library: a copy, compiled code included, with the change."""
-    found = [(run, _ended(run)) for run in group]
+    found = [(run, read_result(_place(run), _sources(run))) for run in group]
     if all(outcome for _, outcome in found):
         return found
     with tempfile.TemporaryDirectory(dir=FOLDER) as name:
@@ -77,19 +67,15 @@ def _run_group(group, started):
             Path(folder, "lib", mutant.file).write_text(mutant.text, "utf-8")
         for one in filter(os.path.exists, LINKED):
             (folder / one).symlink_to(Path(one).absolute())
-        return [(run, outcome or _run_one(run, folder, started)) for run, outcome in found]
+        return [(run, outcome or _run_one(run, folder, start)) for run, outcome in found]
 
 
-def _run_one(run, folder, started):
+def _run_one(run, folder, start):
     """Run a chapter in that folder as its command does, and keep what became of it."""
     places = {kind: folder / place for kind, place in places_of(run.chapter, label(run.values), "sweep").items()}
-    command = [sys.executable, "-m", "workflow.commands.chapter", run.chapter, "--values", json.dumps(run.values)]
-    env = os.environ | {"TIMEOUT": str(run.limit)}
-    limited = ["sh", "-c", f'ulimit -v {MEMORY}; exec "$@"', "sh", *command, "--into", "sweep"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(limited, cwd=folder, env=env, **quiet)
-    started.append(process)
-    process.wait()
+    command = chapter_command(run.chapter, run.values, "sweep", _sources(run))
+    env, quiet = os.environ | {"TIMEOUT": str(run.limit)}, {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    start(["sh", "-c", f'ulimit -v {MEMORY}; exec "$@"', "sh", *command], cwd=folder, env=env, **quiet)
     if places["claims"].exists():
         left = json_of(places["claims"])
         outcome = {"rows": {row["name"]: row for row in left["rows"]}, "seconds": left["seconds"]}
@@ -98,22 +84,14 @@ def _run_one(run, folder, started):
         outcome = {"crashed": sentence.partition("; evidence")[0]}
         if sentence == NEVER or ENDLESS in sentence:  # stopped, or more time may end it: it is not kept
             return outcome
-    write_whole(_place(run), json.dumps(outcome | {"of": _stamp(run)}))
+    write_whole(_place(run), json.dumps(outcome | {"sources": _sources(run)}))
     return outcome
 
 
 def _place(run):
-    return FOLDER / "runs" / (run.mutant.name if run.mutant else "unchanged") / f"{run.chapter}.json"
+    name = run.mutant.name if run.mutant else "unchanged"
+    return FOLDER / "runs" / name / run.chapter / f"{label(run.values)}.json"
 
 
-def _ended(run):
-    """Return the outcome of a run that ended in an earlier call, or None."""
-    found = json_of(_place(run)) if _place(run).exists() else {}
-    return found if found.get("of") == _stamp(run) else None
-
-
-def _stamp(run):
-    """Return a hash of all that a run depends on: chapter, parameters, the library that it imports, and the change."""
-    files = [Path(path).read_bytes() for path in [*library_of(run.chapter), "requirements.lock"]]
-    change = (run.mutant.file, run.mutant.text) if run.mutant else None
-    return hashlib.sha256(repr([code_of(run.chapter), run.values, files, change]).encode()).hexdigest()
+def _sources(run):
+    return hash_sources(run.chapter, {f"lib/{run.mutant.file}": run.mutant.text} if run.mutant else {})

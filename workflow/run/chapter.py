@@ -32,10 +32,7 @@ def fit(known, asked):
 
 
 def label(changed):
-    """Return the name of a run's results, from the values that differ from the chapter's own: ``seed=7+step=0.1``.
-
-    It has no comma: Snakemake, which sends it to the machines of a cluster as a wildcard, would cut it there.
-    """
+    """Return the name of a run's results, from the values that differ from the chapter's own: ``seed=7+step=0.1``."""
     name = "+".join(f"{key}={changed[key]}" for key in sorted(changed)) or "defaults"
     plain = "".join(letter if letter.isalnum() or letter in "=.+-_" else "_" for letter in name)
     if plain == name and len(name) < 100:
@@ -80,11 +77,14 @@ def move(path, to):
     os.replace(path, to)
 
 
-def attempt(chapter, asked, folder, places, stderr):
-    """Run a chapter and move notebook and claims to ``places``; a failed run leaves its notebook as evidence."""
+def attempt(chapter, asked, folder, places, stderr, noted):
+    """Run a chapter; move its notebook, and its claims with what is noted of them, to ``places``.
+
+    A failed run leaves its notebook as evidence.
+    """
     places["evidence"].unlink(missing_ok=True)  # that of an earlier run: no longer true
     try:
-        summary = run(chapter, asked, folder, stderr)
+        summary = run(chapter, asked, folder, stderr) | noted
     except BookError as error:
         if not (folder / "executed.ipynb").exists():
             raise

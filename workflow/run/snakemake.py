@@ -14,25 +14,19 @@ from pathlib import Path
 SENTENCE = re.compile(r"^WorkflowError in file .*, line \d+:\n(.+)$", re.MULTILINE)  # of the Snakefile's own
 INTERRUPTED = 130
 LOCK = Path(".snakemake/one-at-a-time")
-RULES = "Snakefile"
+RULES = Path(__file__).parents[1] / "Snakefile"
 
 
 def snakemake(targets, *flags, rules=RULES, **config):
     """Return the command that calls Snakemake, from the variables of make."""
-    folder, asked = Path(__file__).parents[1], os.environ.get
-    command = [Path(sys.executable).with_name("snakemake"), "--snakefile", folder / rules]
-    command += ["--keep-going", "--nolock", "--rerun-incomplete", *flags]
-    if asked("PROFILE"):
-        command += ["--profile", folder / "profiles" / asked("PROFILE"), "--slurm-jobname-prefix", Path(rules).stem]
-        command += ["--jobs", asked("JOBS")] if asked("JOBS") else []
-    else:
-        command += ["--cores", asked("JOBS") or "all"]
+    command = [Path(sys.executable).with_name("snakemake"), "--snakefile", rules]
+    command += ["--keep-going", "--nolock", "--rerun-incomplete", "--cores", os.environ.get("JOBS") or "all", *flags]
     command += ["--config", *(f"{name}={value}" for name, value in config.items())] if config else []
     return [*command, "--", *targets]
 
 
 @contextmanager
-def alone(path, what):
+def hold_lock(path, what):
     """Wait until no other process holds the lock ``path``, and hold it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
@@ -44,21 +38,21 @@ def alone(path, what):
         yield lock
 
 
-def carry_out(lock, targets, **options):
-    """Run Snakemake; return its status, and whether it came to start scripts. Those report for themselves."""
+def run_snakemake(lock, targets, **config):
+    """Run Snakemake and return its status; the scripts that it starts report for themselves."""
     # Snakemake holds the lock, too, and keeps it should this process be killed alone.
-    with subprocess.Popen(snakemake(targets, "--quiet", "all", **options), pass_fds=[lock.fileno()]) as build:
+    with subprocess.Popen(snakemake(targets, "--quiet", "all", **config), pass_fds=[lock.fileno()]) as build:
         try:
             status = build.wait()
         except KeyboardInterrupt:
             build.wait()
-            return INTERRUPTED, False
+            return INTERRUPTED
     if not status:
-        return status, True
+        return status
     # A dry run says why Snakemake stopped before it started any script, if it did.
-    dry = snakemake(targets, "--dry-run", "--quiet", "rules", "progress", "host", "reason", **options)
+    dry = snakemake(targets, "--dry-run", "--quiet", "rules", "progress", "host", "reason", **config)
     why = subprocess.run(dry, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if why.returncode:
         said = SENTENCE.search(why.stdout)
         print(said[1] if said else why.stdout.rstrip(), file=sys.stderr)
-    return status, not why.returncode
+    return status

@@ -4,8 +4,8 @@ from collections import Counter
 from pathlib import Path
 
 from lib.ledger import HELD, VERDICTS
-from workflow.book.catalogue import json_of, lines_of
-from workflow.book.ledger import register, rows_of, tally
+from workflow.book.catalogue import count_lines, json_of
+from workflow.book.ledger import claims_of, register, rows_of, tally
 from workflow.site.evidence import seeds
 from workflow.site.scoreboard import is_check
 
@@ -19,13 +19,13 @@ def about(chapter, notebook):
         "of": items_of(chapter, rows),
         "chips": [chip for chip in (paper_chip(rows), checks_chip(rows)) if chip],
         "runs": "not yet run" if seconds is None else f"runs in {max(1, round(seconds))} s",
-        "lines": lines_of(notebook),
+        "lines": count_lines(cell.source for cell in notebook.cells if cell.cell_type == "code"),
     }
 
 
 def items_of(chapter, rows):
     """Return in a few words which statements a chapter is about, and whose they are."""
-    claimed = {(row["paper"], row["item"]) for row in rows if (row["of"], row["kind"]) == ("paper", "claim")}
+    claimed = {(row["paper"], row["item"]) for row in claims_of(rows, "paper")}
     for paper in register():
         here = [
             entry.get("called", entry["item"])
@@ -39,14 +39,14 @@ def items_of(chapter, rows):
 
 def paper_chip(rows):
     """Return the chip of a chapter's claims of a paper: its text, its verdict, and what it means; none without any."""
-    claims = [row for row in rows if (row["of"], row["kind"]) == ("paper", "claim")]
+    claims = claims_of(rows, "paper")
     if not claims:
         return None
     found = Counter(row["verdict"] for row in claims)
     signs = " ".join(f"{found[verdict]} {sign}" for verdict, sign in VERDICTS.items() if found[verdict])
     means = f"What the paper claims, on this page: {tally(claims)}."
     if any(row["scale"] == "stand-in" for row in claims):
-        means += " In miniature: on other data than the paper's, which proves nothing about its experiment."
+        means += " In miniature: other data or a smaller network, which proves nothing about the paper's experiment."
     means += early(claims) + repeated(claims)
     return {"text": f"paper {signs}", "verdict": worst(claims), "means": means, "place": "evidence"}
 

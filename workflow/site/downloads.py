@@ -23,8 +23,8 @@ from workflow.site.plain_markdown import LABEL, LITERAL, TARGET, linked, parts, 
 from workflow.site.settings import settings, site_of
 
 OWN_MODEL = "book/beyond/use-it-on-your-model"
-RECORD = "application/papermill.record/"
-GLUED = f"{RECORD}text/plain"
+GLUE = "application/papermill.record/"
+GLUED = f"{GLUE}text/plain"
 START = """\
 # Not for reading: finds the library of the book, in this environment, in lib.zip near this notebook, or on the site.
 import hashlib, importlib.util, io, sys, urllib.request, zipfile

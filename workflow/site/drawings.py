@@ -203,7 +203,7 @@ WAY = (  # what is made, where it lies, and what makes it of the line above
     ("its claims, ablations and baselines", "build/claims/", "read from the outputs"),
     ("the ledger of all chapters", "build/ledger.json", "collected, compared with accepted values"),
     ("pages: current prose, outputs of the run", "build/staged/", "drawings, tables, scoreboard"),
-    ("the site", "build/html/", "Jupyter Book, then a check"),
+    ("the site", "build/html/", "Jupyter Book"),
 )
 
 

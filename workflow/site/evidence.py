@@ -8,8 +8,9 @@ from statistics import NormalDist
 
 from lib.ledger import HELD
 from workflow.book.catalogue import json_of
+from workflow.book.fresh_seeds import SWEPT
 
-ROBUSTNESS, MUTANTS = Path("book/robustness.json"), Path("book/mutants.json")
+MUTANTS = Path("book/mutants.json")
 OLDER = ", before a code change"
 
 
@@ -32,7 +33,7 @@ def same_code(chapter, entry):
 def seeds(row):
     """Return on how many fresh seeds a row held: held, of how many, what to say of it."""
     chapter, _, name = row["id"].rpartition("/")
-    swept = optional(ROBUSTNESS).get(chapter)
+    swept = optional(SWEPT).get(chapter)
     if not swept or name not in swept["rows"]:
         return None, None, "not yet run"
     found = swept["rows"][name]
@@ -45,16 +46,16 @@ def seeds(row):
     word = "undecided" if row["verdict"] == "undecided" else "fails"
     if row["verdict"] not in HELD and alike[word] == of:
         return held, of, f"{word} {of}/{of}, as here"
-    details = [low_high(held, of)] * (held < of)
+    details = ["{:.2f} to {:.2f}".format(*wilson(held, of))] * (held < of)
     details += [f"{found[what]} {what}" for what in ("undecided", "errors") if found.get(what)]
     return held, of, f"{held}/{of}" + f" ({', '.join(details)})" * bool(details)
 
 
-def low_high(held, of):
-    """Return Wilson's 95% interval of a share."""
+def wilson(held, of):
+    """Return the ends of Wilson's 95% interval of a share."""
     squared = NormalDist().inv_cdf(0.975) ** 2
     middle, half = held + squared / 2, math.sqrt(squared * (held * (of - held) / of + squared / 4))
-    return f"{(middle - half) / (of + squared):.2f} to {(middle + half) / (of + squared):.2f}"
+    return (middle - half) / (of + squared), (middle + half) / (of + squared)
 
 
 def seeds_of(rows):

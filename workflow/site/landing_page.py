@@ -7,7 +7,7 @@ import nbformat
 
 from lib.ledger import HELD
 from workflow.book.catalogue import chapters, source, title, yaml_of
-from workflow.book.ledger import commit, register
+from workflow.book.ledger import claims_of, commit, register
 from workflow.site.markup import VERDICTS, filled, link, styled
 
 FRONT = Path("book/front.yml")
@@ -73,8 +73,7 @@ def book_map(rows):
 
 def standing(chapter, rows):
     """Return in a word how the claims of papers fare that it tests."""
-    about = ("claim", "paper", chapter)
-    verdicts = {row["verdict"] for row in rows if (row["kind"], row["of"], row["chapter"]) == about}
+    verdicts = {row["verdict"] for row in claims_of(rows, "paper") if row["chapter"] == chapter}
     if "not reproduced" in verdicts:
         return "not reproduced"
     if not verdicts or not verdicts <= set(HELD):

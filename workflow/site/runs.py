@@ -35,8 +35,7 @@ def cost():
     return (
         f"The chapters of this site took {sum(seconds.values()) / 60:.1f} minutes of one core together, the longest "
         f"({link(longest)}) {seconds[longest] / 60:.1f}. Twenty seeds of all of them are at most "
-        f"{20 * sum(seconds.values()) / 3600:.1f} core hours; with a core for each run they are over soon after the "
-        "longest run.\n"
+        f"{20 * sum(seconds.values()) / 3600:.1f} core hours.\n"
     )
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from lib.ledger import HELD, VERDICTS
 from workflow.book.catalogue import chapters
-from workflow.book.ledger import ledger, register, tally
-from workflow.site.evidence import MUTANTS, ROBUSTNESS, seeds, seeds_of
-from workflow.site.markup import counts, escaped, link, numbers, styled, table
+from workflow.book.ledger import claims_of, ledger, register, tally
+from workflow.site.evidence import MUTANTS, SWEPT, seeds, seeds_of
+from workflow.site.markup import counts, escaped, filled, link, numbers, styled, table
 
 MINIATURE = ("seen in miniature", "not seen in miniature")
 STANDINGS = {  # of a statement, by what its claims say together
@@ -27,7 +27,7 @@ class Item:
     def __init__(self, arxiv, entry, rows):
         self.name, self.called, self.title = entry["item"], entry.get("called", entry["item"]), entry["title"]
         self.rows = [row for row in rows if (row["paper"], row["item"]) == (arxiv, entry["item"])]
-        self.claims = [row for row in self.rows if row["of"] == "paper" and row["kind"] == "claim"]
+        self.claims = claims_of(self.rows, "paper")
         self.checks = [row for row in self.rows if is_check(row)]
 
     def standing(self):
@@ -85,80 +85,61 @@ def totals():
     return table(("", *(name for name, _ in listed)), rows, "totals")
 
 
-def basis():
-    """Return in numbers what the verdicts rest on: texts, data, bounds, seeds, and our own checks."""
-    rows = ledger()
-    claims = [row for row in rows if (row["of"], row["kind"]) == ("paper", "claim")]
-    sources = Counter(row["source"] for row in claims)
-    small = [row for row in claims if row["scale"] != "exact"]
-    bounded = [row for row in rows if row["bound"] is not None]
-    before = sum(row["set"] == "before" for row in bounded)
-    held = [(held, of) for held, of, _ in map(seeds, bounded) if held is not None]
-    steady = sum(held >= 0.9 * of for held, of in held)
-    ours = [row for row in rows if (row["of"], row["kind"]) == ("book", "claim")]
-    lines = [
-        f"Of {len(claims)} claims of the papers, "
-        + ", ".join(f"{sources[source]} rest on {words}" for source, words in SOURCES.items())
-        + ".",
-        f"{len(small)} of them are about experiments that we repeated on other or smaller data: {tally(small)}.",
-        f"We set {before} of {len(bounded)} bounds before the first run and {len(bounded) - before} after a first look "
-        f"at the numbers. {{doc}}`rows` marks the former with ●. Of {len(held)} rows that we repeated with seeds that "
-        f"nobody had looked at, {steady} hold at least nine times in ten.",
-        f"Of our own findings, {tally(ours)}. "
-        f"{passed(kind(rows, 'ablation'), ' of ')} ablations break their claim. "
-        f"Positive controls that found what was planted: {passed(kind(rows, 'positive control'), ' of ')}. "
-        f"{len(kind(rows, 'baseline'))} baselines have no verdict.",
-    ]
-    return "".join(f"- {line}\n" for line in lines)
-
-
-def kind(rows, name):
-    """Return the rows of a kind."""
-    return [row for row in rows if row["kind"] == name]
-
-
-def remarkable():
-    """Return a list of the rows that did not simply hold, worst first: the sentence, the number, and the bound."""
-    rows = ledger()
-    lines = []
-    for verdict in REMARKABLE:
-        found = [row for row in rows if row["verdict"] == verdict]
-        if found:
-            lines.append(f"**{VERDICTS[verdict]} {verdict}**".replace("** ", "**") + "\n")
-            missed = ", which this ablation was expected to miss" * (verdict == "does not break the claim")
-            lines += [
-                f"- {{doc}}`{row['chapter']}`: {escaped(row['statement'])}: {numbers(row)}{missed}." for row in found
-            ]
-            lines.append("")
-    return "\n".join(lines)
-
-
 def scoreboard():
     """Return the totals and their basis, one table a paper, what we found, what did not simply hold, and files."""
-    head = ("statement", "standing", "claims", "checks", "seeds")
-    blocks = [totals(), basis()]
-    for paper, items in papers():
-        blocks.append(f"## {paper['title']}\n\n" + table(head, [item.row() for item in items], "scoreboard"))
-    blocks.append("## What we found\n\nOur own findings, and all checks of the tables above again, by chapter.\n")
-    blocks.append(table(("chapter", "findings", "checks", "seeds"), list(findings()), "found"))
-    blocks += ["## What did not simply hold\n", remarkable(), files()]
-    return "\n".join(blocks)
+    head, rows = ("statement", "standing", "claims", "checks", "seeds"), ledger()
+    tables = [(paper["title"], table(head, [item.row() for item in items], "scoreboard")) for paper, items in papers()]
+    found = table(("chapter", "findings", "checks", "seeds"), list(findings(rows)), "found")
+    shown = {"papers": tables, "findings": found, "remarkable": remarkable(rows), "files": files()}
+    return filled("scoreboard", totals=totals(), **basis(rows), **shown)
 
 
-def findings():
+def basis(rows):
+    """Return in numbers what the verdicts rest on: texts, data, bounds, seeds, and our own checks."""
+    claims, of_kind = claims_of(rows, "paper"), {}
+    for row in rows:
+        of_kind.setdefault(row["kind"], []).append(row)
+    sources, small = Counter(row["source"] for row in claims), [row for row in claims if row["scale"] != "exact"]
+    bounded = [row for row in rows if row["bound"] is not None]
+    repeated = [(held, of) for held, of, _ in map(seeds, bounded) if held is not None]
+    return {
+        "claims": len(claims),
+        "sources": {words: sources[source] for source, words in SOURCES.items()},
+        "small": len(small),
+        "small_verdicts": tally(small),
+        "before": sum(row["set"] == "before" for row in bounded),
+        "bounded": len(bounded),
+        "repeated": len(repeated),
+        "steady": sum(held >= 0.9 * of for held, of in repeated),
+        "ours": tally(claims_of(rows, "book")),
+        "ablations": passed(of_kind.get("ablation"), " of "),
+        "controls": passed(of_kind.get("positive control"), " of "),
+        "baselines": len(of_kind.get("baseline", ())),
+    }
+
+
+def remarkable(rows):
+    """Return the rows that did not simply hold, by verdict and worst first: the sentence, the number, and the bound."""
+    found = {}
+    for verdict in REMARKABLE:
+        missed = ", which this ablation was expected to miss" * (verdict == "does not break the claim")
+        lines = [f"{{doc}}`{row['chapter']}`: {escaped(row['statement'])}: {numbers(row)}{missed}."
+                 for row in rows if row["verdict"] == verdict]  # fmt: skip
+        found |= {f"{VERDICTS[verdict]} {verdict}".strip(): lines} if lines else {}
+    return found
+
+
+def findings(rows):
     """Yield for each chapter what we claim there ourselves, and its checks."""
-    rows = ledger()
     for chapter in chapters():
         here = [row for row in rows if row["chapter"] == chapter]
-        claims = [row for row in here if (row["of"], row["kind"]) == ("book", "claim")]
         if checks := [row for row in here if is_check(row)]:
-            yield link(chapter), counts(claims), passed(checks), seeds_of(checks)
+            yield link(chapter), counts(claims_of(here, "book")), passed(checks), seeds_of(checks)
 
 
 def files():
     """Return links to the files behind the numbers."""
     known = {"_generated/ledger.json": "every row of this build"}
-    more = (ROBUSTNESS, "fresh seeds"), (MUTANTS, "small faults put into the library, and the rows they turn")
+    more = (SWEPT, "fresh seeds"), (MUTANTS, "small faults put into the library, and the rows they turn")
     known |= {path.name: what for path, what in more if path.exists()}
-    links = [f"{{download}}`{Path(name).name} <{name}>` ({what})" for name, what in known.items()]
-    return f"## Files\n\n{', '.join(links)}.\n"
+    return [f"{{download}}`{Path(name).name} <{name}>` ({what})" for name, what in known.items()]

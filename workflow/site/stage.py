@@ -8,7 +8,7 @@ import yaml
 
 from lib.ledger import MIME
 from workflow.book.catalogue import BookError, chapters, is_chapter, json_of, read
-from workflow.site import chips, downloads, generated_pages
+from workflow.site import chips, generated_pages, settings
 from workflow.sphinx_ext import explore
 
 
@@ -31,7 +31,7 @@ def stage(folder, notebook_of):
     if explore.SOURCES.exists():
         put(folder / "book/_static/explore.js", explore.bundle().encode())
     put(folder / "_toc.yml", Path("_toc.yml").read_bytes())
-    put(folder / "_config.yml", yaml.safe_dump(downloads.settings(Path("_config.yml").read_text("utf-8"))).encode())
+    put(folder / "_config.yml", yaml.safe_dump(settings.settings(Path("_config.yml").read_text("utf-8"))).encode())
     for name, text in generated_pages.texts().items():
         put(folder / "book/_generated" / name, text.encode())
 

@@ -22,7 +22,7 @@ def page(rows):
 
     shown = {name: row["measured"] for name, row in used(REGISTER, {"rows": SHOWN}, rows).items()}
     steps = []
-    for entry in yaml_of(REGISTER):
+    for entry in yaml_of(REGISTER)["steps"]:
         found, picture = used(REGISTER, entry, rows), drawn("story_" + entry["step"])[1]
         words = {part: told(entry[part], found, **picture, **shown) for part in ("text", "caption")}
         steps.append(entry | words | {"against": against(found)})

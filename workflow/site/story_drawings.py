@@ -15,15 +15,16 @@ from lib.figures.style import EDGE
 from lib.losses import by_name
 from lib.problem import Problem
 from lib.separators import att_svm
+from workflow.book.catalogue import yaml_of
+from workflow.book.dependencies import PROJECT
 from workflow.book.ledger import ledger
 from workflow.site import story
 from workflow.site.beliefs import used
 
-KEYS, SCORES = [(-0.1, 1.0), (1.0, 0.0), (0.0, 0.0)], [1.0, 0.9, 0.0]
-NEAR, MIDDLE = (-1.2, 2.3, -1.0, 1.9), (-2.2, 5.2, -1.9, 3.7)
-LOSS, STARTS = by_name("logistic"), tuple((-0.5, y) for y in (1.0, 0.4, -0.2, -0.8, -1.3, -1.7))
-RAISED = [(-0.2, 1.4), *KEYS[1:]]  # A apart from the shortest query beyond its margins
-BESIDE = [(0.35, 1.3), *KEYS[1:]]  # where B and C both bound the shortest query, which lies off the way to A
+SCENE, LOSS = yaml_of(PROJECT / story.REGISTER)["scene"], by_name("logistic")
+KEYS, STARTS = ([tuple(point) for point in SCENE[name]] for name in ("keys", "starts"))
+SCORES, NEAR, MIDDLE = SCENE["scores"], SCENE["near"], SCENE["middle"]
+RAISED, BESIDE = ([tuple(SCENE[name]), *KEYS[1:]] for name in ("raised", "beside"))
 BEST, LOCAL = KINDS["global"], KINDS["local"]
 SHARES = {
     "optimal": ("end as theory\nallows", BEST),
@@ -44,11 +45,11 @@ def signs(size):
 
 
 @cache
-def path(start=(0.0, 0.0), rule=normalised, size=0.1, scores=tuple(SCORES), keys=tuple(KEYS), norm=2.0):
-    """Return the run of a step rule from a point, 1000 steps."""
+def path(start=(0.0, 0.0), rule=normalised, size=SCENE["step_size"], scores=tuple(SCORES), keys=tuple(KEYS), norm=2.0):
+    """Return the run of a step rule from a point."""
     made = polyak(scene(), LOSS, [0]) if rule is polyak else rule(size, norm) if rule is normalised else rule(size)
     first = torch.tensor(start, dtype=torch.float64)
-    return run(scene(list(scores), list(keys)), LOSS, first, made, 1000, norm=norm).theta
+    return run(scene(list(scores), list(keys)), LOSS, first, made, SCENE["steps"], norm=norm).theta
 
 
 def plane(window, keys=KEYS, scores=SCORES):
@@ -116,7 +117,7 @@ def ball(ax, norm, colour):
 def averages():
     """Draw a short query, and the average that attention reads."""
     figure, ax = plane(NEAR)
-    query = torch.tensor([-0.4, -0.3], dtype=torch.float64)
+    query = torch.tensor(SCENE["query"], dtype=torch.float64)
     shares = scene().attention(query)[0]
     ax.fill(*zip(*KEYS, strict=True), color=FAINT, zorder=0)
     ax.plot([0, query[0]], [0, query[1]], color=VIOLET)
@@ -176,7 +177,7 @@ def speed():
         ax.plot(*reached.T, color=colour, lw=width)
         ax.plot(*found[name][-1], "o", color=colour)
     ax.annotate("gradient descent", found["gd"][-1], (8, -3), textcoords="offset points", color=BLUE)
-    return figure, {"steps": 1000} | {name: points[-1].norm().item() for name, points in found.items()}
+    return figure, {"steps": SCENE["steps"]} | {name: points[-1].norm().item() for name, points in found.items()}
 
 
 def norm():
@@ -205,13 +206,13 @@ def optimiser():
 def rounding():
     """Draw one start, exactly and as published in 32 bits."""
     figure, ax = plane((-13, 27, -4, 23))
-    start = torch.tensor([[0.0, -1.5, 0.0]])
-    rough = published.descend(figure_1("b"), LOSS, start, 0.1, 1000, 1e-9)[:, 0, :2]
+    start = torch.tensor([[*SCENE["published"], 0.0]])
+    rough = published.descend(figure_1("b"), LOSS, start, SCENE["step_size"], SCENE["steps"], 1e-9)[:, 0, :2]
     for token in (0, 1):
         ray(ax, att_svm(scene(), [token]).theta)
-    ax.plot(*path((0.0, -1.5)).T, color=VIOLET, lw=5)
+    ax.plot(*path(tuple(SCENE["published"])).T, color=VIOLET, lw=5)
     draw(ax, rough, PINK)
-    ax.plot(0, -1.5, "o", color=INK, mfc=PAPER, zorder=5)
+    ax.plot(*SCENE["published"], "o", color=INK, mfc=PAPER, zorder=5)
     ax.annotate("exact", (22, -0.8), (0, -16), textcoords="offset points", color=VIOLET)
     ax.annotate("32 bits", rough[-1], (0, 8), textcoords="offset points", color=PINK)
     return figure, {}

@@ -17,7 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx_proof.nodes import NODE_TYPES
 
 from lib.ledger import formulas
-from workflow.book.catalogue import presents
+from workflow.book.catalogue import cell_role
 
 EXPERIMENT, OPEN = "experiment", "tag_open"  # the section that is folded, the tag of its first cell that leaves it open
 SOURCES = {
@@ -96,7 +96,7 @@ def numbered_figures(cells):
 
 
 def _tag(cell, figures):
-    made = presents("".join(cell["source"]))
+    made = cell_role("".join(cell["source"]))
     tags, own = cell["metadata"].setdefault("tags", []), cell["metadata"].setdefault("mystnb", {})
     if made == "tell":
         tags.append("remove-cell")

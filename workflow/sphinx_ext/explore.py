@@ -1,19 +1,31 @@
 """Bundle the interactive figures, ``book/_static/explore/*.js``, into the one classic script that pages load.
 
 The sources are modules. A page that is opened from disk may load neither modules nor a worker's file, so each module
-becomes a function that is called at once; the text of the engine's is the worker's program, too.
+becomes a function that is called at once; the text of the engine's is the worker's program, too. ``scene.js`` has no
+file: it is what ``book/story.yml`` says of the scene.
 """
 
 import json
 import re
 from pathlib import Path
 
+import yaml
+
 SOURCES = Path("book/_static/explore")
-ENGINE, STYLE = "engine.js", "explore.css"
+ENGINE, STYLE, SCENE = "engine.js", "explore.css", "scene.js"
 FIGURES = ("entries.js", "ball.js", "cone.js", "dial.js", "playground.js", "rounding.js", "road.js")
-ORDER = (ENGINE, "view.js", "plane.js", "frame.js", "guide.js", *FIGURES, "questions.js", "story.js", "main.js")
+ORDER = (ENGINE, "view.js", "plane.js", "frame.js", "guide.js", *FIGURES, "questions.js", SCENE, "story.js", "main.js")
 EXPORTED = re.compile(r"^export (?:const|let|function|class) (\w+)", re.MULTILINE)
 IMPORT = re.compile(r'^import (?:\* as )?(.+?) from "\./(\w+)\.js";$', re.MULTILINE)
+
+
+def source_of(name, folder=SOURCES):
+    """Return the text of a module."""
+    if name != SCENE:
+        return (folder / name).read_text("utf-8")
+    story = folder.parents[1] / "story.yml"
+    scene = yaml.safe_load(story.read_text("utf-8"))["scene"] if story.exists() else {"keys": []}
+    return f"export const SCENE = {json.dumps(scene)};\n"
 
 
 def module(name, source):
@@ -27,7 +39,7 @@ def module(name, source):
 def bundle(folder=SOURCES):
     """Return the script."""
     style = json.dumps((folder / STYLE).read_text("utf-8"))
-    modules = "".join(module(name, (folder / name).read_text("utf-8")) for name in ORDER)
+    modules = "".join(module(name, source_of(name, folder)) for name in ORDER)
     return f'(() => {{\n"use strict";\nconst STYLE = {style};\n{modules}}})();\n'
 
 

@@ -5,24 +5,15 @@ import { power } from "./road.js";
 import { shownAt, slid } from "./playground.js";
 import { LOOKS, bars, button, clamp, counts, give, make, play, plural, rounded, small, still, write } from "./view.js";
 import * as engine from "./engine.js";
+import { SCENE } from "./scene.js";
 
-const ASIDE = -0.5; // the starts, beside the tokens
-const KEYS = [
-  [-0.1, 1],
-  [1, 0],
-  [0, 0],
-];
-const RAISED = KEYS.with(0, [-0.2, 1.4]); // A apart from the shortest query beyond its margins
-const BESIDE = KEYS.with(0, [0.35, 1.3]); // where B and C both bound the shortest query, which lies off the way to A
+const { keys: KEYS, scores: SCORES, starts: STARTS, published: PUBLISHED, steps: LAST } = SCENE;
+const { near: NEAR, middle: MIDDLE } = SCENE;
+const RAISED = KEYS.with(0, SCENE.raised);
+const BESIDE = KEYS.with(0, SCENE.beside);
 const NAMES = "ABC";
-const SCORES = [1, 0.9, 0];
 const BEST = { A: [1, 0.5, 0.5], B: [0.5, 1, 0.5], C: [0.5, 0.5, 1] };
-const STARTS = [1, 0.4, -0.2, -0.8, -1.3, -1.7].map((y) => [ASIDE, y]);
-const PUBLISHED = [0, -1.5]; // a start of Figure 1
-const LAST = 1000;
-const NEAR = [-1.2, 2.3, -1, 1.9];
-const MIDDLE = [-2.2, 5.2, -1.9, 3.7];
-const NORMALISED = { kind: "normalised", size: 0.1 };
+const NORMALISED = { kind: "normalised", size: SCENE.step_size };
 /** What has no colour of its own in the book, and may not look like a token here. */
 const OWN = { ball: "i1", mean: "c3", rough: "c3", GD: "i0", NGD: LOOKS.path, Polyak: "i2" };
 const OPTIMISERS = {
@@ -436,7 +427,7 @@ export const STEPS = {
   },
 };
 const FIRST = {
-  ...{ keys: KEYS, scores: SCORES, starts: STARTS, query: [-0.4, -0.3], shown: 0 },
+  ...{ keys: KEYS, scores: SCORES, starts: STARTS, query: SCENE.query, shown: 0 },
   ...{ best: "A", norm: 3, rule: "gradient", guess: "" },
 };
 
