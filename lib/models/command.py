@@ -8,24 +8,27 @@ import shutil
 import sys
 import time
 from collections import ChainMap
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from .. import checks
 from .capture import Layer, asking_places, attention_layers, reasons, watched
-from .files import Arrays, Safetensors, check_logits, file_weights, read_state, told_otherwise
+from .files import check_logits, file_weights, read_arrays, read_state, told_otherwise
 from .page import page
 from .report import layer_facts
-from .weights import layer_names
+from .weights import layer_names, listed
 
 MOST_INPUTS, MOST_TOKENS = 64, 64
-ARRAYS = {".npz": Arrays, ".safetensors": Safetensors}
+ARRAYS, IMAGES = (".npz", ".safetensors"), (".png", ".jpg", ".jpeg")
+RECORDED = "recorded tokens, tokens.0, tokens.1, ..., see attention-selects report --help"
 HELP = """MODEL is a folder or file of weights (safetensors, or what torch.save wrote of a state dict), or a name that
 transformers can load here. DATA is a text file, one input a line (a model of transformers, with its tokenizer); a
 folder of images; an npz or safetensors of what the model takes, such as input_ids and attention_mask; or of recorded
 tokens: tokens.0, tokens.1, ... (inputs, tokens, width), as the attention of each layer receives them, and where known
-attention.0, ... (inputs, heads, tokens), queries.0, ... (inputs, width), query (inputs), mask (inputs, tokens)."""
+attention.0, ... (inputs, heads, tokens), or of every token (inputs, heads, tokens, tokens); queries.0, ... (inputs,
+width), query (inputs), mask (inputs, tokens)."""
 
 
 def main(arguments=None):
@@ -42,11 +45,8 @@ def main(arguments=None):
     report.add_argument("--query", type=int, help="place of the query token (causal: the last, else the first)")
     report.add_argument("--prefix", default="", help="only layers whose names begin so, such as encoder.")
     report.add_argument("--heads", type=int, default=0, help="heads of a layer, where no config.json says it")
-    report.add_argument(
-        "--names",
-        type=_own,
-        help="names of your own, * for the layer: query=blocks.*.wq.weight,key=...,value=...,out=...",
-    )
+    named = "names of your own, * for the layer: query=blocks.*.wq.weight,key=...,value=...,out=..., or qkv= and out="
+    report.add_argument("--names", type=_own, help=named)
     try:
         write(parser.parse_args(arguments))
     except (ValueError, OSError, ImportError) as error:
@@ -65,32 +65,31 @@ def _own(text):
 
 def write(options):
     """Write page and JSON, layer by layer; what an interrupted call has left is taken up."""
-    out, started = Path(options.out), time.perf_counter()
+    out, started, done = Path(options.out), time.perf_counter(), {}
     checks.whole("inputs", options.inputs)
     checks.whole("tokens", options.tokens)
     parts = _parts(out, options)
-    done = {}
 
     def keep(layer, texts):
         if not layer.name.startswith(options.prefix):
             return
-        file = parts / f"{len(done):03}.json"
-        start = time.perf_counter()
-        if file.is_file():
-            done[layer.name] = json.loads(file.read_text("utf-8"))
-        else:
-            done[layer.name] = layer_facts(layer, texts)
-            file.with_suffix(".new").write_text(json.dumps(done[layer.name], allow_nan=False), "utf-8")
+        file, start = parts / f"{len(done):03}.json", time.perf_counter()
+        if not file.is_file():
+            facts = json.dumps(layer_facts(layer, texts), allow_nan=False)
+            file.with_suffix(".new").write_text(facts, "utf-8")
             file.with_suffix(".new").replace(file)
-        print(_line(len(done), layer.name, done[layer.name], time.perf_counter() - start), file=sys.stderr, flush=True)
+        done[layer.name] = json.loads(file.read_text("utf-8"))
+        kinds = [one["check"] for one in done[layer.name]]
+        said = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+        took = f"({time.perf_counter() - start:.1f} s)"
+        print(f"layer {len(done)}, {layer.name}: heads {said} {took}", file=sys.stderr, flush=True)
 
     about, texts = (_from_files if _is_recorded(options) else _from_model)(options, keep)
     facts = [one for layer in done.values() for one in layer]
     if not facts:
         raise ValueError(_no_layer(options))
     about += [f"Made in {time.perf_counter() - started:.0f} s."]
-    name = Path(options.model).name
-    out.write_text(page(name, facts, about, texts), "utf-8")
+    out.write_text(page(Path(options.model).name, facts, about, texts), "utf-8")
     beside = out.with_suffix(".json")
     told = {"model": str(options.model), "data": str(options.data), "heads": facts}
     beside.write_text(json.dumps(told, allow_nan=False), "utf-8")
@@ -119,91 +118,101 @@ def _parts(out, options):
     return parts
 
 
-def _line(count, name, facts, seconds):
-    kinds = [one["check"] for one in facts]
-    said = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-    return f"layer {count}, {name}: heads {said} ({seconds:.1f} s)"
-
-
 def _is_recorded(options):
-    """Whether DATA has recorded tokens, not inputs of a model."""
+    """Whether DATA has recorded tokens, not inputs of a model; ValueError where MODEL cannot run on them."""
     data = Path(options.data)
     if not data.exists():
         raise ValueError(f"{data} is no file here: give a text file, a folder of images, an npz or safetensors")
-    return data.suffix in ARRAYS and any(name.partition(".")[0] == "tokens" for name in ARRAYS[data.suffix](data))
+    names = list(read_arrays(data)) if data.suffix in ARRAYS else []
+    recorded = any(name.partition(".")[0] == "tokens" for name in names)
+    if Path(options.model).is_file() and not recorded:
+        has = f"has {listed(names)}" if names else "is none"
+        raise ValueError(
+            f"{options.model} is a file of weights, which nothing here can run: give a folder that transformers can"
+            f" load; or as DATA an npz or safetensors with {RECORDED} ({data} {has})"
+        )
+    return recorded
 
 
 def _from_files(options, keep):
     """Hand on every layer of a file of weights with the tokens that were recorded for it."""
     model, path = Path(options.model), Path(options.data)
-    state, data = _state(model), ARRAYS[path.suffix](path)
+    state, data = _state(model), read_arrays(path)
     layers = {
         name: parts for name, parts in layer_names(state, options.names).items() if name.startswith(options.prefix)
     }
     if not layers:
         raise ValueError(_no_layer(options))
-    alone = "tokens" in data
+    alone, texts = "tokens" in data, data.get("texts")
     if alone and len(layers) > 1:
         raise ValueError(
-            f"{path} has tokens of one layer, {model} has {len(layers)}: name those of each layer tokens.0, tokens.1"
-            " and so on, or give --prefix"
+            f"{path} has tokens of one layer, {model} has {len(layers)}: give tokens.0, tokens.1, ... or --prefix"
         )
-    texts = data.get("texts")
     for number, (before, parts) in enumerate(layers.items()):
         end = "" if alone else f".{number}"
-        tokens, attention = data.get(f"tokens{end}"), data.get(f"attention{end}")
-        if tokens is None:
-            raise ValueError(
-                f"{path} has no tokens{end} for {before}: record what each layer receives, or give --prefix"
-            )
-        if tokens.ndim != 3:
-            raise ValueError(f"tokens{end} has shape {tuple(tokens.shape)}: give (inputs, tokens, width)")
-        heads, known = options.heads, parts if options.names or attention is not None else None
-        if attention is None:
-            check_logits(state, before, model, tokens.shape[1], False)
+        if f"tokens{end}" not in data:
+            raise ValueError(f"{path} has no tokens{end} for {before}: record what it receives, or give --prefix")
+        layer = _file_layer(before, data, end, options)
+        heads, known = options.heads, parts if options.names else None
+        if layer.attention is None:
+            check_logits(state, before, model, layer.tokens.shape[1], False)
         else:  # whatever else there is would show in attention
-            heads = attention.shape[1]
-
-        def weights(before=before, heads=heads, known=known):
-            return file_weights(state, before, model, heads, known)
-
-        layer = _file_layer(before, tokens[: options.inputs], attention, data.get(f"queries{end}"), data, options)
+            heads, known = layer.attention.shape[1], parts
+        weights = partial(file_weights, state, before, model, heads, known)
         keep(layer._replace(weights=weights, otherwise=told_otherwise(model, before)), texts)
-    return [f"{min(len(tokens), options.inputs)} inputs, recorded in {path.name}."], texts
+    return [f"{len(layer.tokens)} inputs, recorded in {path.name}."], texts
 
 
-def _file_layer(before, tokens, attention, queries, data, options):
+def _file_layer(before, data, end, options):
     """A layer of a file as it is seen at the tokens that ask."""
+    given = partial(_given, data, options.inputs)
+    tokens = given(f"tokens{end}", inputs=None, tokens=None, width=None)
     inputs, length = tokens.shape[:2]
-    query, mask = data.get("query"), data.get("mask")
-    seen = torch.ones(inputs, length, dtype=torch.bool) if mask is None else mask[:inputs].bool()
-    if query is not None:
-        places = query[:inputs].long() % length
+    query, mask = given("query", inputs=inputs), given("mask", inputs=inputs, tokens=length)
+    seen = torch.ones(inputs, length, dtype=torch.bool) if mask is None else mask.bool()
+    attention, rows = data.get(f"attention{end}"), torch.arange(inputs)
+    every = {"queries": length} if attention is not None and attention.ndim == 4 else {}
+    attention = given(f"attention{end}", inputs=inputs, heads=None, **every, tokens=length)
+    if query is None:
+        places = asking_places(attention if every else None, options.query, seen, False, inputs, length)
     else:
-        places = asking_places(None, options.query, seen, False, inputs, length)
+        places = query.long() % length
     if attention is not None:
-        attention = attention[:inputs].double()
+        attention = attention[rows, :, places] if every else attention
         seen = (attention > 0).any(1)
-    queries = tokens[torch.arange(inputs), places] if queries is None else queries[:inputs]
-    return Layer(before.rstrip("."), places, attention, seen, tokens, queries)
+    queries = given(f"queries{end}", inputs=inputs, width=None)
+    return Layer(
+        before.rstrip("."), places, attention, seen, tokens, tokens[rows, places] if queries is None else queries
+    )
+
+
+def _given(data, most, name, **sizes):
+    """The first entries of an array in float64, None where there is none; ValueError unless it has known sizes."""
+    if name not in data:
+        return None
+    found = data[name]
+    found = checks.double(name, found[:most] if found.ndim else found, *sizes)
+    if any(size not in (None, own) for size, own in zip(sizes.values(), found.shape, strict=True)):
+        wanted = ", ".join(word if size is None else f"{size} {word}" for word, size in sizes.items())
+        raise ValueError(f"{name} has shape {tuple(found.shape)}: give {wanted}")
+    return found
 
 
 def _state(path):
     """Weights of a file, or of all files of a folder."""
-    if path.is_dir():
-        files = sorted(path.glob("*.safetensors"))
-        if not files:
-            raise ValueError(f"{path} has no safetensors: give the file of weights")
-        return ChainMap(*map(Safetensors, files))
-    return read_state(path)
+    if not path.is_dir():
+        return read_state(path)
+    files = sorted(path.glob("*.safetensors"))
+    if not files:
+        raise ValueError(f"{path} has no safetensors: give the file of weights")
+    return ChainMap(*map(read_state, files))
 
 
 def _from_model(options, keep):
     """Run a model of transformers on the data, and hand on every layer when it has run."""
     model, transformers = _loaded(options)
-    inputs, texts, note = _inputs(options, model, transformers)
-    many = len(next(iter(inputs.values())))
-    present = inputs.get("attention_mask")
+    inputs, texts, note = _inputs(options, transformers)
+    many, present = len(next(iter(inputs.values()))), inputs.get("attention_mask")
 
     def receive(layer):
         keep(layer, texts if texts is not None and len(texts[0]) == layer.mask.shape[1] else None)
@@ -235,8 +244,8 @@ def _by_attention(model, found, options, keep, present, texts):
     kinds = [name for name in ("attentions", "encoder_attentions", "decoder_attentions") if found.get(name)]
     if not kinds:
         raise ValueError(
-            "no layer of a known convention is there, and the model gives no attention: if it has any, record tokens"
-            " and logits, and use lib.models.recorded_problem; or --names tells the names of its weights"
+            "no layer of a known convention is there, and the model gives no attention: if it has any, tell the names"
+            " of its weights by --names; or record tokens and logits, and use recorded_problem"
         )
     for kind in kinds:
         for number, one in enumerate(found[kind]):
@@ -252,8 +261,7 @@ def _loaded(options):
         import transformers
     except ImportError:
         raise ValueError(
-            f"running {options.model} needs transformers: pip install transformers; or give DATA with recorded tokens,"
-            " tokens.0, tokens.1, ..., see attention-selects report --help"
+            f"running {options.model} needs transformers: pip install transformers; or give DATA with {RECORDED}"
         ) from None
     transformers.utils.logging.disable_progress_bar()
     try:
@@ -262,7 +270,7 @@ def _loaded(options):
         said = "it has code of its own, which is not executed" if "trust_remote_code" in str(error) else str(error)
         raise ValueError(
             f"transformers cannot load {options.model} ({said[:300]}): give a folder or name that it can load; or"
-            " weights, and DATA with recorded tokens, tokens.0, tokens.1, ..., see attention-selects report --help"
+            f" weights, and DATA with {RECORDED}"
         ) from None
     kind = getattr(transformers, (getattr(config, "architectures", None) or ["AutoModel"])[0], transformers.AutoModel)
     model = kind.from_pretrained(
@@ -271,49 +279,61 @@ def _loaded(options):
     return model.eval(), transformers
 
 
-def _inputs(options, model, transformers):
+def _inputs(options, transformers):
     """What the model is given, by name; the tokens of each input as texts, or None; a sentence on the data."""
     data = Path(options.data)
-    if data.suffix in ARRAYS:
-        found = {name: one[: options.inputs] for name, one in ARRAYS[data.suffix](data).items()}
-        found = {name: one.float() if one.is_floating_point() else one for name, one in found.items()}
-        ids = found.get("input_ids")
-        texts = None if ids is None else _texts(options, transformers, ids)
-        return found, texts, f"Arrays of {data.name}."
     if data.is_dir():
-        from PIL import Image
-
-        files = [file for file in sorted(data.iterdir()) if file.suffix.lower() in (".png", ".jpg", ".jpeg")]
-        processor = transformers.AutoImageProcessor.from_pretrained(options.model, trust_remote_code=False)
-        images = [Image.open(file).convert("RGB") for file in files[: options.inputs]]
-        return dict(processor(images, return_tensors="pt")), None, f"Images of {data.name}/."
-    lines = [line for line in data.read_text("utf-8").splitlines() if line.strip()]
-    tokenizer = _tokenizer(options, transformers)
-    if tokenizer is None:
-        raise ValueError(f"{options.model} has no tokenizer: save it there, or give DATA as npz with input_ids")
-    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
-    given = tokenizer(
-        lines[: options.inputs], padding=True, truncation=True, max_length=options.tokens, return_tensors="pt"
-    )
-    texts = [tokenizer.convert_ids_to_tokens(row) for row in given["input_ids"]]
-    return dict(given), texts, f"The first of {len(lines)} lines of {data.name}, cut to {options.tokens} tokens."
-
-
-def _texts(options, transformers, ids):
-    """Tokens by the model's tokenizer where it is there, else their numbers."""
-    tokenizer = _tokenizer(options, transformers)
-    if tokenizer is None:
-        return [[f"#{one}" for one in row] for row in ids.tolist()]
-    return [tokenizer.convert_ids_to_tokens(row) for row in ids]
+        return _images(options, transformers), None, f"Images of {data.name}/."
+    tokenizer = _part(options, transformers.AutoTokenizer)
+    if tokenizer is not None and len(tokenizer) <= len(set(tokenizer.all_special_ids)):
+        tokenizer = None  # made by transformers, of special tokens alone, where the model has none
+    if data.suffix in ARRAYS:
+        found = {name: one[: options.inputs] for name, one in read_arrays(data).items()}
+        found = {name: one.float() if one.is_floating_point() else one for name, one in found.items()}
+        note = f"Arrays of {data.name}."
+    else:
+        if tokenizer is None:
+            raise ValueError(f"{options.model} has no tokenizer: save it there, or give DATA as npz with input_ids")
+        lines = _lines(data)
+        tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
+        cut = {"padding": True, "truncation": True, "max_length": options.tokens, "return_tensors": "pt"}
+        found = dict(tokenizer(lines[: options.inputs], **cut))
+        note = f"The first of {len(lines)} lines of {data.name}, cut to {options.tokens} tokens."
+    named = tokenizer.convert_ids_to_tokens if tokenizer else lambda row: [f"#{one}" for one in row]
+    texts = [named(row) for row in found["input_ids"].tolist()] if "input_ids" in found else None
+    return found, texts, note
 
 
-def _tokenizer(options, transformers):
-    """The model's tokenizer; None where it has none, for which transformers may make one of special tokens alone."""
+def _lines(data):
+    """The lines of a text, without empty ones."""
     try:
-        found = transformers.AutoTokenizer.from_pretrained(options.model, trust_remote_code=False)
+        lines = [line for line in data.read_text("utf-8").splitlines() if line.strip()]
+    except UnicodeDecodeError:
+        lines = []
+    if not lines:
+        raise ValueError(f"{data} has no line of text in UTF-8: give a text, a folder of images, an npz or safetensors")
+    return lines
+
+
+def _images(options, transformers):
+    from PIL import Image
+
+    files = [file for file in sorted(Path(options.data).iterdir()) if file.suffix.lower() in IMAGES]
+    if not files:
+        raise ValueError(f"{options.data} has no images: give a folder with files of {', '.join(IMAGES)}")
+    processor = _part(options, transformers.AutoImageProcessor)
+    if processor is None:
+        raise ValueError(f"{options.model} has no preprocessor_config.json: save it, or give an npz with pixel_values")
+    images = [Image.open(file).convert("RGB") for file in files[: options.inputs]]
+    return dict(processor(images, return_tensors="pt"))
+
+
+def _part(options, kind):
+    """What turns texts or images into inputs of the model; None where the model has none."""
+    try:
+        return kind.from_pretrained(options.model, trust_remote_code=False)
     except (OSError, ValueError, KeyError):
         return None
-    return found if len(found) > len(set(found.all_special_ids)) else None
 
 
 if __name__ == "__main__":

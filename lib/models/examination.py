@@ -6,7 +6,7 @@ Where rows are too many to be formed all is told from a separator to a gap of 2 
 
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -18,17 +18,12 @@ from ..factored import factored_separator
 from ..geometry import norm, one_minus_cosine
 from ..losses import logistic
 from ..problem import Problem, check_selected, difference_rows, other_tokens
-from ..selection import (
-    locally_optimal,
-    locally_optimal_selections,
-    selected_tokens,
-    settled,
-    svm_neighbours,
-)
+from ..selection import locally_optimal, locally_optimal_selections, selected_tokens, settled, svm_neighbours
 from ..separators import Separator, hard_margin
 from ..span import from_span, in_span, span_coordinates
 from ..svm.conflict import irreducible
 from .flips import flip_distances
+from .weights import listed
 
 STEPS_A_LENGTH = 50  # of descent, in which it goes as far as theta is long
 MOST_WORK = 2**36  # (rows) x (their size)^2 up to which rows are formed, and separators are exact: half a minute
@@ -44,17 +39,12 @@ class Examination:
 
     Attributes
     ----------
-    today : Tensor of int, shape (n,)
-        The token with the most attention.
-    selected : Tensor of int, shape (n,)
-        The choice that is examined.
+    today, selected : Tensor of int, shape (n,)
+        The token with the most attention, and the choice that is examined.
     attention : Tensor, shape (n,)
         What the selected tokens have.
-    distances : Tensor, shape (n,)
-        Length of the least change of theta, over that of theta, under which another token's logit is as large; below 0
-        where one is larger. Of :func:`lib.models.flip_distances`.
-    takers : Tensor of int, shape (n,)
-        That other token.
+    distances, takers : Tensor, shape (n,)
+        Of :func:`lib.models.flip_distances`, over the length of theta: below 0 where another token has a larger logit.
     feasible : bool
         Whether a direction separates the selected tokens.
     away : float
@@ -119,33 +109,16 @@ class Examination:
 
     def as_dict(self):
         """All of it in numbers and lists, None where there is no number: what goes into JSON, without the separator."""
-        outscored = torch.nonzero(self.outscored).tolist()
-        end = None if self.end is None else {**self.end, "selected": self.end["selected"].tolist()}
-        found = {
-            "today": self.today.tolist(), "selected": self.selected.tolist(), "attention": self.attention.tolist(),
-            "distances": self.distances.tolist(), "takers": self.takers.tolist(),
-            "feasible": self.feasible, "gap": self.separator.gap.item(),
-            "away": self.away,
-            "locally_optimal": self.locally_optimal, "outscored": outscored, "conflict": self.conflict,
-            "choices": None if self.choices is None else self.choices.tolist(),
-            "choices_away": None if self.choices is None else self.choices_away.tolist(),
-            "settled": None if self.settled is None else self.settled.tolist(),
-            "predicted": None if self.predicted is None else self.predicted.tolist(), "end": end,
-            "foretold": None if self.foretold is None else self.foretold.tolist(),
-        }  # fmt: skip
-        return _without_nan(found)
+        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "separator"}
+        found |= {"gap": self.separator.gap, "predicted": self.predicted, "foretold": self.foretold}
+        return _plain(found | {"outscored": torch.nonzero(self.outscored)})
 
     def to_json(self):
         """The same as a text of JSON."""
         return json.dumps(self.as_dict(), allow_nan=False)
 
     def figure(self, ax=None):
-        """Draw how far each input is from another token, and which choices a neighbour outscores or a conflict bars.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-        """
+        """Draw how far each input is from another token, and which choices a neighbour outscores or a conflict bars."""
         from ..figures import flips  # slow to import
 
         worse = "undecided" if self.locally_optimal is None else "outscored"
@@ -157,67 +130,58 @@ class Examination:
 
     def __str__(self):
         inputs, tokens = self.outscored.shape
-        lines = [
+        attention, nearest, below = self.attention, self.distances.argmin(), int((self.distances < 0).sum())
+        distance = (
+            f"A change of W by {self.distances[nearest]:.2%} turns input {nearest} to token {self.takers[nearest]};"
+            f" half of the inputs need {self.distances.median():.2%} or more."
+        )
+        return "\n".join([
             f"{inputs} inputs of up to {tokens} tokens.",
-            f"Most attention: {_some(self.today.tolist())}.",
-            f"Examined: {_some(self.selected.tolist())}, with attention from {self.attention.min():.3g} to"
-            f" {self.attention.max():.3g}.",
-            self._distance(),
-        ]
-        if self.feasible:
-            gap = self.separator.gap.item()
-            known = f", which is known to a gap of {gap:.2g}" if gap > SEEN else ""
-            lines += [
-                f"1 - cos to the separator {self.away:.3g}{known}.",
-                self._lasting(),
-            ]
-        else:
-            lines.append(
+            f"Most attention: {_some(self.today)}.",
+            f"Examined: {_some(self.selected)}, with attention from {attention.min():.3g} to {attention.max():.3g}.",
+            f"In {below} of {inputs} inputs another token has the largest logit." if below else distance,
+            *self._told(),
+            *self._forecasts(),
+        ])  # fmt: skip
+
+    def _told(self):
+        """Lines on the separator, and on what bars the choice."""
+        if not self.feasible:
+            yield (
                 f"No direction separates this choice: the selected tokens cannot lead these {len(self.conflict)}"
                 f" together, {_pairs(self.conflict)}."
             )
+            return
+        gap, outscored = self.separator.gap.item(), _pairs(torch.nonzero(self.outscored).tolist())
+        known = f", which is known to a gap of {gap:.2g}" if gap > SEEN else ""
+        yield f"1 - cos to the separator {self.away:.3g}{known}."
+        yield {
+            True: "Locally optimal: no neighbour scores as high.",
+            False: f"Not locally optimal, outscored by {outscored}.",
+            None: f"The gap does not tell whether it is locally optimal; what may outscore it is {outscored}.",
+        }[self.locally_optimal]
+
+    def _forecasts(self):
+        """Lines on what was asked for beside."""
         if self.choices is not None:
-            lines.append(f"Of all choices {len(self.choices)} are locally optimal" + self._nearest())
+            line = f"Of all choices {len(self.choices)} are locally optimal"
+            for choice, away in zip(self.choices[:1], self.choices_away, strict=False):
+                line += f"; the nearest is {_some(choice)}, 1 - cos {away:.3g}"
+            yield f"{line}."
         if self.settled is not None:
-            lines.append(f"Swaps lead from today's choice to {_some(self.settled.tolist())}.")
+            yield f"Swaps lead from today's choice to {_some(self.settled)}."
         if self.end is not None:
-            lines.append(self._end())
-        return "\n".join(lines)
-
-    def _distance(self):
-        nearest, token = self.distances.argmin(), self.takers
-        if self.distances[nearest] < 0:
-            below = int((self.distances < 0).sum())
-            return f"In {below} of {len(token)} inputs another token has the largest logit."
-        return (
-            f"A change of W by {self.distances[nearest]:.2%} turns input {nearest} to token {token[nearest]}; half of"
-            f" the inputs need {self.distances.median():.2%} or more."
-        )
-
-    def _lasting(self):
-        if self.locally_optimal:
-            return "Locally optimal: no neighbour scores as high."
-        outscored = _pairs(torch.nonzero(self.outscored).tolist())
-        if self.locally_optimal is None:
-            return f"The gap does not tell whether it is locally optimal; what may outscore it is {outscored}."
-        return f"Not locally optimal, outscored by {outscored}."
-
-    def _nearest(self):
-        if not len(self.choices):
-            return "."
-        return f"; the nearest is {_some(self.choices[0].tolist())}, 1 - cos {self.choices_away[0]:.3g}."
-
-    def _end(self):
-        chosen, away = self.end["selected"], self.end["away"]
-        line = f"Descent of {self.end['iterations']} steps ends on {_some(chosen.tolist())}, "
-        line += "which no direction separates" if away != away else f"1 - cos to its separator {away:.3g}"
-        if self.predicted is None:
-            return f"{line}; nothing was predicted."
-        return f"{line}; predicted for {(self.predicted == chosen).sum()} of {len(chosen)} inputs."
+            chosen, away, told = self.end["selected"], self.end["away"], self.predicted
+            line = f"Descent of {self.end['iterations']} steps ends on {_some(chosen)}, "
+            line += "which no direction separates" if away != away else f"1 - cos to its separator {away:.3g}"
+            right = "nothing was predicted"
+            if told is not None:
+                right = f"predicted for {(told == chosen).sum()} of {len(chosen)} inputs"
+            yield f"{line}; {right}."
 
 
 def examine(problem, theta, selected=None, iterations=0, all_choices=False, settle=False, loss=logistic):
-    """Examine the choice that attention makes at theta, or another one.
+    """Examine the choice that attention makes at theta, or another one: :class:`Examination`.
 
     Some dozens of inputs are examined exactly. Where rows are too many to be formed the separator is that of
     :func:`lib.factored.factored_separator`, to a gap that is certified; 2,000 inputs of 128 tokens, 768 wide, with a
@@ -232,17 +196,11 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
         Another choice, such as ``optimal_tokens(problem)``. Today's has a separator, since theta separates it; another
         may have none, and then there is a conflict, which is found where rows are formed.
     iterations : int
-        Of normalised descent from theta, each a fiftieth of its length; none when 0.
+        Of normalised descent from theta on ``loss``, each a fiftieth of its length; none when 0.
     all_choices : bool
         Solve the SVMs of all choices of tokens, at most 100,000.
     settle : bool
         Swap outscored tokens of today's choice until it is locally optimal.
-    loss : lib.losses.Loss
-        Of the descent.
-
-    Returns
-    -------
-    Examination
 
     Raises
     ------
@@ -273,9 +231,7 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     problem.check_parameter(theta)
     if theta.ndim > 1 or not theta.any():
         raise ValueError(f"theta is {checks.shown(theta.tolist())}: give one that is not zero, which selects no token")
-    formed = _formed(problem)
-    if not formed and (settle or all_choices):
-        raise ValueError(_too_many("settle" if settle else "all_choices", problem))
+    formed = _formed(problem, "settle" if settle else "all_choices" if all_choices else "")
     dtype = torch.float64 if formed else torch.float32
     small, here, back = _compact(problem.to(dtype, "cpu"), theta.to("cpu", dtype), formed)
     today = selected_tokens(small, here)
@@ -321,30 +277,18 @@ def _compact(problem, theta, formed):
     return small, torch.cat([inside, outside[None]]), lambda vector: from_span(problem, spanned, vector[..., :-1])
 
 
-def _formed(problem):
-    """Whether rows are few enough to be formed, by the work of a solver and the machine's memory."""
-    rows, size = _rows(problem)
-    return rows * size**2 <= MOST_WORK and _bytes(problem) <= _memory()
-
-
-def _rows(problem):
-    """How many rows a problem has, and in how many coordinates they are."""
-    inputs, tokens = problem.scores.shape
-    return inputs * (tokens - 1), min(problem.parameter_size, inputs * tokens + 1)
-
-
-def _bytes(problem):
-    """Memory that a solver of all rows holds."""
-    (rows, size), every = _rows(problem), problem.scores.numel()
-    return 8 * COPIES * (rows * size + (every**2 if problem.parameter_size > every else 0))
-
-
-def _too_many(option, problem):
-    inputs, tokens = problem.scores.shape
-    return (
-        f"{option} needs the rows of {inputs} inputs x {tokens} tokens, {_bytes(problem) / 2**30:.3g} GiB and too"
-        f" much work: leave it out, or examine fewer inputs at a time"
-    )
+def _formed(problem, option):
+    """Whether rows are few enough to be formed, for a solver's work and memory; ValueError if an option needs them."""
+    (inputs, tokens), every = problem.scores.shape, problem.scores.numel()
+    rows, size = inputs * (tokens - 1), min(problem.parameter_size, every + 1)
+    held = 8 * COPIES * (rows * size + (every**2 if problem.parameter_size > every else 0))
+    formed = rows * size**2 <= MOST_WORK and held <= _memory()
+    if option and not formed:
+        raise ValueError(
+            f"{option} needs the rows of {inputs} inputs x {tokens} tokens, {held / 2**30:.3g} GiB and too much work:"
+            " leave it out, or examine fewer inputs at a time"
+        )
+    return formed
 
 
 def _memory():
@@ -385,10 +329,9 @@ def _outscored_to_gap(problem, selected, separator):
     left = seen & ~higher
     some = left.sum(-1) > 1
     if some.any():
-        keys, scores, queries = (
-            None if one is None else one[some] for one in (problem.keys, problem.scores, problem.queries)
-        )
-        without = factored_separator(Problem(keys, scores, queries, mask=left[some]), selected[some], GAP)
+        queries = None if problem.queries is None else problem.queries[some]
+        fewer = Problem(problem.keys[some], problem.scores[some], queries, mask=left[some])
+        without = factored_separator(fewer, selected[some], GAP)
         held = norm(without.theta) < (1 - separator.gap) * norm(separator.theta)
     found = higher & (weights > 0)
     return found if found.any() else possible, False if not some.any() or held else None
@@ -423,18 +366,19 @@ def _end(problem, loss, theta, iterations, formed):
     return {"iterations": iterations, "selected": selected, "away": _away(last, separator)}
 
 
-def _without_nan(value):
-    """A structure of lists and dicts in which nan is None."""
+def _plain(value):
+    """The same in dicts and lists, with None for nan."""
+    value = value.tolist() if isinstance(value, torch.Tensor) else value
     if isinstance(value, dict):
-        return {name: _without_nan(one) for name, one in value.items()}
+        return {name: _plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_nan(one) for one in value]
-    return None if isinstance(value, float) and value != value else value
+        return [_plain(one) for one in value]
+    return None if value != value else value
 
 
 def _some(items):
-    """The first items of a list, in a line."""
-    return ", ".join(map(str, items[:LISTED])) + (f" and {len(items) - LISTED} more" if len(items) > LISTED else "")
+    """The first items of a list or tensor, in a line."""
+    return listed(map(str, _plain(items)), LISTED)
 
 
 def _pairs(pairs):

@@ -28,14 +28,8 @@ class Flips(NamedTuple):
 def nearest_flips(keys, logits, selected, lengths=1.0):
     """Least change of W for each input: :class:`Flips`.
 
-    Parameters
-    ----------
-    keys : Tensor, shape (n, T, d)
-    logits : Tensor, shape (n, T)
-        -inf for hidden tokens. They may hold a part that does not depend on W, such as a bias for each place.
-    selected : Tensor of int, shape (n,)
-    lengths : Tensor, shape (n,), or float
-        Of the vectors that ask; 1 with a prompt.
+    Keys are (n, T, d), logits (n, T) -inf for hidden tokens, and may hold a part that does not depend on W, such as a
+    bias for each place; lengths (n,) are those of the vectors that ask, 1 with a prompt.
 
     Examples
     --------
@@ -52,19 +46,9 @@ def nearest_flips(keys, logits, selected, lengths=1.0):
 
 
 def flip_distances(problem, theta, selected=None):
-    """Least change of theta under which another token has as large a logit, for each input of a problem.
+    """Least change of theta under which another token of an input has as large a logit: :class:`Flips` of all inputs.
 
-    Parameters
-    ----------
-    problem : lib.problem.Problem
-        Without leading dimensions.
-    theta : array_like, shape (parameter_size,)
-    selected : array_like of int, shape (n,), optional
-        The tokens with the largest logit when left out.
-
-    Returns
-    -------
-    Flips
+    The problem has no leading dimensions; ``selected`` (n,) are the tokens with the largest logit when left out.
 
     Examples
     --------
@@ -81,14 +65,7 @@ def flip_distances(problem, theta, selected=None):
 
 
 def least_change(problem, theta, place, token, selected=None):
-    """Certificate of a flip: the least change of theta (parameter_size,) that makes a token of one input tie.
-
-    Parameters
-    ----------
-    problem, theta, selected
-        Of :func:`flip_distances`.
-    place, token : int
-        The input, and the token that is to overtake.
+    """Certificate of a flip: the least change of theta that makes ``token`` tie in the input at ``place``.
 
     Examples
     --------

@@ -8,8 +8,10 @@ evaluation mode, without dropout. A mask is True where a token may be seen.
 """
 
 import copy
+from contextlib import contextmanager
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -51,7 +53,7 @@ def head_problem(
     weights, tokens, labels, readout, head=0, query=0, values=None, queries=None, mask=None, causal=False,
     attention=None,
 ):  # fmt: skip
-    """One head as a problem: among which tokens one token of each input chooses, and what each would answer.
+    """One head as a problem, a :class:`Head`: among which tokens one token chooses, and what each would answer.
 
     Parameters
     ----------
@@ -77,17 +79,8 @@ def head_problem(
     causal : bool
         No token after the one that asks may be seen.
     attention : array_like, shape (n, T), optional
-        Of this head at the token that asks, as the model itself says, in single precision at least.
-
-    Returns
-    -------
-    Head
-
-    Raises
-    ------
-    ValueError
-        If arrays do not fit the layer, an input has fewer than two tokens to see, or in one more than 0.001 of the
-        attention is on other tokens than the model says.
+        Of this head at the token that asks, as the model itself says, in single precision at least: ValueError if in
+        an input more than 0.001 of it is on other tokens than computed.
 
     Examples
     --------
@@ -110,28 +103,16 @@ def head_problem(
     queries = checks.double("queries", queries, "n", "e")
     _check_sizes(weights, tokens, values, queries, labels)
     rest, value = _beside(weights, tokens, values, queries, mask, head), weights.out[head] @ weights.value[head]
+    answers, linked = _answers(readout, values, value, rest)
     theta, queries = _parameter(weights, head, queries)
-    mask = None if mask.all() else mask
-    if callable(readout):
-        outputs = values @ value.mT + rest[:, None]
-        answers = _answers(readout, outputs)
-        problem = Problem(tokens, labels[:, None] * answers, queries, outputs, labels, readout, mask)
-    else:
-        readout = checks.double("readout", readout, "m", more=True)
-        if readout.shape not in (rest.shape[-1:], rest.shape):
-            raise ValueError(
-                f"readout has shape {tuple(readout.shape)}: give {rest.shape[-1]} numbers, the layer's outputs, for all"
-                f" inputs or for each of the {len(rest)}"
-            )
-        rows = readout.expand(rest.shape)
-        answers = torch.einsum("ntc,nc->nt", values, rows @ value) + (rest * rows).sum(-1, keepdim=True)
-        problem = Problem(tokens, labels[:, None] * answers, queries, mask=mask)
+    linked = (linked, labels, readout) if callable(readout) else ()
+    problem = Problem(tokens, labels[:, None] * answers, queries, *linked, mask=None if mask.all() else mask)
     _check_attention(problem.attention(theta), attention)
-    return Head(problem, theta, "exact" if callable(readout) or readout.ndim == 1 else "first order")
+    return Head(problem, theta, "exact" if callable(readout) or np.ndim(readout) == 1 else "first order")
 
 
 def layer_problem(layer, tokens, labels, readout, head=0, query=0, **options):
-    """As :func:`head_problem` for a layer of torch.nn, with tokens in the layer's own order of dimensions.
+    """As :func:`head_problem`, for a layer of torch.nn, with tokens in the layer's own order of dimensions.
 
     Parameters
     ----------
@@ -142,10 +123,6 @@ def layer_problem(layer, tokens, labels, readout, head=0, query=0, **options):
     **options
         Of :func:`head_problem`, ``values`` in the order of the tokens; of a TransformerEncoderLayer, whose values and
         queries are its tokens, only ``mask``, ``causal`` and ``attention``.
-
-    Returns
-    -------
-    Head
 
     Examples
     --------
@@ -162,9 +139,9 @@ def layer_problem(layer, tokens, labels, readout, head=0, query=0, **options):
         raise TypeError(f"{unknown[0]} is no option for a {type(layer).__name__}: give {', '.join(known)}")
     tokens = checks.double("tokens", tokens, "n", "T", "d")
     if not attention.batch_first:
-        options = {name: checks.double(name, one, "T", "n", "c").transpose(0, 1) if name == "values" else one
-                   for name, one in options.items()}  # fmt: skip
         tokens = tokens.transpose(0, 1)
+        if options.get("values") is not None:
+            options["values"] = checks.double("values", options["values"], "T", "n", "c").transpose(0, 1)
     if attention is layer:
         return head_problem(weights, tokens, labels, readout, head, query, **options)
     last = None if callable(readout) else checks.double("readout", readout, "m", more=True)
@@ -183,6 +160,17 @@ def layer_problem(layer, tokens, labels, readout, head=0, query=0, **options):
         return readout(outputs) if last is None else outputs @ last
 
     return head_problem(behind, received, labels, answer, head, query, **options)
+
+
+@contextmanager
+def every_layer_called():
+    """Do without torch's fast path while the block runs: in it an encoder does not call its layers."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 def record(module, run):
@@ -204,12 +192,6 @@ def record(module, run):
         Gradient of the answers in the module's output, of its shape; at the token that asks it is the ``readout`` of
         :func:`head_problem`.
 
-    Raises
-    ------
-    ValueError
-        If the module is not called exactly once, the answers do not depend on it, or the run draws random numbers, as
-        dropout does.
-
     Examples
     --------
     >>> layer, last = torch.nn.MultiheadAttention(4, 2, batch_first=True), torch.nn.Linear(4, 1)
@@ -229,18 +211,20 @@ def record(module, run):
         return (passed, *others) if isinstance(outputs, tuple) else passed
 
     hook = module.register_forward_hook(keep, with_kwargs=True)
-    fast, before = torch.backends.mha.get_fastpath_enabled(), _random_states()
+
+    def random_states():
+        return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]
+
+    before = random_states()
     try:
-        torch.backends.mha.set_fastpath_enabled(False)  # in it an encoder does not call its layers
-        with torch.inference_mode(False), torch.enable_grad():
+        with every_layer_called(), torch.inference_mode(False), torch.enable_grad():
             answers = run()
             total = answers.sum() if isinstance(answers, Tensor) else None
     finally:
         hook.remove()
-        torch.backends.mha.set_fastpath_enabled(fast)
     if len(calls) != 1:
         raise ValueError(f"the module was called {len(calls)} times: give one that the run calls once")
-    if not all(map(torch.equal, before, _random_states())):
+    if not all(map(torch.equal, before, random_states())):
         raise ValueError("the run draws random numbers, so that slopes differ from call to call: take model.eval()")
     tokens, output = calls[0]
     slopes = None
@@ -252,31 +236,18 @@ def record(module, run):
 
 
 def recorded_problem(keys, logits, scores, queries=None, mask=None, attention=None):
-    """A black box, by what was recorded of it: rotary or relative positions, any attention with logits.
+    """A black box, by what was recorded of it: any attention with logits, as a :class:`Recorded`.
 
     Parameters
     ----------
     keys : array_like, shape (n, T, d)
         As the parameter sees them: tokens, or with rotary positions keys that are already turned.
     logits : array_like, shape (n, T)
-        Of the token that asks; a number that all tokens of an input share does not count. Those of tokens that may not
-        be seen are not looked at.
+        Of the token that asks, but for a number that all tokens of an input share; those of hidden tokens do not count.
     scores : array_like, shape (n, T)
         gamma_it, such as label times readout of the token's value.
-    queries : array_like, shape (n, e), optional
-    mask : array_like of bool, shape (n, T), optional
-        True where a token may be seen.
-    attention : array_like, shape (n, T), optional
-        As the model itself says, with which that of the logits is compared.
-
-    Returns
-    -------
-    Recorded
-
-    Raises
-    ------
-    ValueError
-        If arrays do not fit, or more than 0.001 of the attention is on other tokens than the model says.
+    queries, mask, attention
+        Of :func:`head_problem`; attention is compared with that of the logits.
     """
     keys, scores = checks.double("keys", keys, "n", "T", "d"), checks.double("scores", scores, "n", "T")
     mask = _visible(keys, mask)
@@ -323,10 +294,8 @@ def _two_classes(labels):
     """Labels (n,), +1 or -1; ValueError where there are more classes."""
     found = checks.tensor("labels", labels, "n").unique()
     if len(found) > 2:
-        raise ValueError(
-            f"labels have {len(found)} classes: take one against the rest, such as"
-            f" 2 * (labels == {found[-1].item():g}) - 1"
-        )
+        one = f"2 * (labels == {found[-1].item():g}) - 1"
+        raise ValueError(f"labels have {len(found)} classes: take one against the rest, such as {one}")
     return checks.labels(labels).cpu().double()
 
 
@@ -344,28 +313,24 @@ def _visible(tokens, mask, last=None):
     return mask
 
 
+def apart(attention, other):
+    """Share of each input's attention that lies on other tokens."""
+    return (attention - other).abs().sum(-1) / 2
+
+
 def _check_attention(found, attention):
     """Raise ValueError unless attention (n, T) is, but for a share, that of the model, which may not be given."""
     if attention is None:
         return
     attention = checks.double("attention", attention, "n", "T")
-    if attention.shape != found.shape:
-        raise ValueError(
-            f"attention has shape {tuple(attention.shape)}: give that of the token that asks, shape"
-            f" {tuple(found.shape)}"
-        )
-    off = (found - attention).abs().sum(-1) / 2
+    checks.last("attention", attention, *found.shape)
+    off = apart(found, attention)
     if off.max() > ALIKE:
         raise ValueError(
             f"attention on input {off.argmax()} differs from what is computed by {off.max():.2g}: likely tokens from"
             " before a layer norm, another number of heads, head, layer or place that asks, a mask that is True where a"
             " token is hidden, or rotary or relative positions, for which recorded_problem is there"
         )
-
-
-def _random_states():
-    """States of the generators from which a run may draw."""
-    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]
 
 
 def _places(tokens, query):
@@ -379,16 +344,18 @@ def _places(tokens, query):
     return (places % length).expand(inputs)
 
 
+def check_width(name, array, part):
+    """Raise ValueError unless an array has as many entries as a part of the layer's weights takes."""
+    if array.shape[-1] != part.shape[-1]:
+        sizes = f"{array.shape[-1]} entries, the layer takes {part.shape[-1]}"
+        raise ValueError(f"{name} have {sizes}: give them as the layer receives them")
+
+
 def _check_sizes(weights, tokens, values, queries, labels):
     """Raise ValueError unless arrays fit the layer and each other."""
-    for name, array, part in (
-        ("tokens", tokens, weights.key), ("values", values, weights.value), ("queries", queries, weights.query),
-    ):  # fmt: skip
-        if array.shape[-1] != part.shape[-1]:
-            raise ValueError(
-                f"{name} have {array.shape[-1]} entries, the layer takes {part.shape[-1]}: give them as the layer"
-                " receives them"
-            )
+    check_width("tokens", tokens, weights.key)
+    check_width("values", values, weights.value)
+    check_width("queries", queries, weights.query)
     if not len(tokens) == len(values) == len(queries) == len(labels) or values.shape[1] != tokens.shape[1]:
         raise ValueError(
             f"tokens have (n, T) = {tuple(tokens.shape[:2])}, values {tuple(values.shape[:2])}, queries"
@@ -396,13 +363,19 @@ def _check_sizes(weights, tokens, values, queries, labels):
         )
 
 
-def _answers(readout, outputs):
-    """What a callable reads from outputs (n, T, m), shape (n, T)."""
-    with torch.no_grad():
-        answers = readout(outputs)
-    if answers.shape != outputs.shape[:-1]:
-        raise ValueError(
-            f"readout maps shape {tuple(outputs.shape)} to {tuple(answers.shape)}: it must return one number for each"
-            f" output, shape {tuple(outputs.shape[:-1])}"
-        )
-    return answers
+def _answers(readout, values, value, rest):
+    """Answers (n, T) with all attention on one token, and what a callable reads them from, (n, T, m)."""
+    if callable(readout):
+        outputs = values @ value.mT + rest[:, None]
+        with torch.no_grad():
+            answers = readout(outputs)
+        if answers.shape != outputs.shape[:-1]:
+            maps = f"{tuple(outputs.shape)} to {tuple(answers.shape)}"
+            raise ValueError(f"readout maps shape {maps}: it must return one number for each output")
+        return answers, outputs
+    readout = checks.double("readout", readout, "m", more=True)
+    if readout.shape not in (rest.shape[-1:], rest.shape):
+        numbers = f"{rest.shape[-1]} numbers for all inputs, or for each of the {len(rest)}"
+        raise ValueError(f"readout has shape {tuple(readout.shape)}: give {numbers}")
+    rows = readout.expand(rest.shape)
+    return torch.einsum("ntc,nc->nt", values, rows @ value) + (rest * rows).sum(-1, keepdim=True), None

@@ -26,6 +26,38 @@ background:color-mix(in srgb,var(--blue) calc(var(--a)*70%),transparent)}.tokens
 .tokens u{text-decoration:underline dotted 2px}.note{color:var(--muted);font-size:.9rem}
 table.t{border-collapse:collapse;font-size:.9rem}.t td,.t th{text-align:left;padding:2px 10px 2px 0;vertical-align:top}
 """
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1"><title>{name}: what its heads select</title>
+<style>{style}</style><h1>What the heads of {name} select</h1><p>{summary}</p><div class="maps">{maps}</div>{about}
+<p><b>What this foretells.</b> Which tokens a head will select after more training is a forecast, no theorem. In small
+networks of two blocks, last and first: if one head alone trains, descent on it foretells {alone[0]:.0%} and
+{alone[1]:.0%} of the tokens, the token of today {today[0]:.0%} and {today[1]:.0%}, the highest score {score[0]:.0%} and
+{score[1]:.0%}. If everything trains, “nothing changes” foretells {today-freed[0]:.0%} and {today-freed[1]:.0%}, descent
+{alone-freed[0]:.0%} and {alone-freed[1]:.0%}, a few steps of it with scores taken anew from the model at each
+{short-freed[0]:.0%} and {short-freed[1]:.0%}. The distance to a flip says who changes first: of an input that changes
+and one that stays, the former was nearer in {sooner:.0%} of pairs. (<i>A head that trains on</i>, in the book of this
+library.)</p><h2>Head by head</h2>{heads}</html>
+"""
+HEAD = """<details><summary><b>Layer {number}, head {head}</b> {short}</summary><span id="l{number}h{head}"></span>
+{body}</details>
+"""  # the anchor is inside, so that a link to it opens the head
+DIFFERS = """<p class="no">Attention from the weights and the model's differ: up to {off:.2g} of an input's attention is
+elsewhere.</p><p>Likely: {why}.</p>"""
+TOLD = """<p class="note">{layer}. Attention: {checked}.</p><p><b>What it selects.</b> Of {many} inputs: {places}. Most
+often: {often}.</p><p><b>How firmly.</b> The token has {top:.0%} of the attention on average.{firmly}</p>
+<p><b>What would change it.</b> {change}</p>{shown}"""
+FIRMLY = """ A change of W by {flip_least:.2%} of its length turns the nearest input to another token, half of the
+inputs need {flip:.2%} or more. No smaller change does it, and this one does: it has rank one."""
+CHANGE = """First to overtake: {takers}. The inputs nearest to a flip:</p><table class="t"><tr><th>input</th><th>selects
+</th><th>share</th><th>is overtaken by</th><th>change, of |W|</th><th>of its spectral norm</th></tr>{rows}</table><p>"""
+RECORDED = """ <span class="re">{count} are shown as recorded ({why})</span>: what they select today is exact, but no
+distance to a flip and no forecast of training follows: the logits are not those of one matrix that is known."""
+MAPS = (  # title, caption, and which of the facts
+    ("Spread of attention", "entropy over its largest value: 1 is even, 0 is one token", "entropy"),
+    ("Share of the top token", "mean over inputs", "top"),
+    ("Distance to a flip", "median change of W, in %, that turns an input to another token: dark is near", "flip"),
+    ("Attention check", "share of attention elsewhere than the model says, as a power of ten", "off"),
+)
 CHECKS = {
     "agrees": "computed from the weights, and the model's own",
     "biased": "computed from the weights and a fixed bias for each distance in places, and the model's own",
@@ -33,6 +65,7 @@ CHECKS = {
     "recorded": "as the model recorded it; the weights alone do not give it",
     "differs": "the weights do not give the model's attention",
 }
+AGREE = ("agrees", "biased")
 WORTH = {  # shares that the chapter "A head that trains on" measured in the last and in the first of two blocks
     "alone": (0.76, 0.66), "today": (0.29, 0.64), "score": (0.59, 0.29), "alone-freed": (0.21, 0.52),
     "today-freed": (0.34, 0.84), "short-freed": (0.375, 0.88),
@@ -55,100 +88,65 @@ def page(name, facts, about, texts=None):
     texts : list of list of str, optional
         The tokens of each input.
     """
-    layers = list(dict.fromkeys(one["layer"] for one in facts))
-    numbers = {layer: k for k, layer in enumerate(layers)}
-    heads = "".join(_head(one, numbers[one["layer"]], texts) for one in facts)
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport"'
-        f' content="width=device-width,initial-scale=1"><title>{_text(name)}: what its heads select</title>'
-        f"<style>{STYLE}</style><h1>What the heads of {_text(name)} select</h1>{_summary(facts)}"
-        f'<div class="maps">{_maps(facts, numbers)}</div>{"".join(f"<p>{one}</p>" for one in about)}{_worth()}'
-        f"<h2>Head by head</h2>{heads}</html>\n"
-    )
-
-
-def _worth():
-    """What forecasts are worth, in a paragraph."""
-    last, first = ({name: f"{share[k]:.0%}" for name, share in WORTH.items()} for k in (0, 1))
-    return (
-        "<p><b>What this foretells.</b> Which tokens a head will select after more training is a forecast, no theorem."
-        " In small networks of two blocks, last and first: if one head alone trains, descent on it foretells"
-        f" {last['alone']} and {first['alone']} of the tokens, the token of today {last['today']} and {first['today']},"
-        f" the highest score {last['score']} and {first['score']}. If everything trains, “nothing changes” foretells"
-        f" {last['today-freed']} and {first['today-freed']}, descent {last['alone-freed']} and {first['alone-freed']},"
-        " a few steps of it with scores taken anew from the model at each"
-        f" {last['short-freed']} and {first['short-freed']}."
-        " The distance to a flip says who changes first: of an input that changes and one that stays, the former"
-        f" was nearer in {SOONER:.0%} of pairs. (<i>A head that trains on</i>, in the book of this library.)</p>"
+    numbers = {layer: k for k, layer in enumerate(dict.fromkeys(one["layer"] for one in facts))}
+    return PAGE.format(
+        name=_text(name),
+        style=STYLE,
+        summary=_summary(facts),
+        maps="".join(_map(facts, numbers, *one) for one in MAPS),
+        about="".join(f"<p>{_text(one)}</p>" for one in about),
+        heads="".join(_head(one, numbers[one["layer"]], texts) for one in facts),
+        sooner=SOONER,
+        **WORTH,
     )
 
 
 def _summary(facts):
     """How many heads are computed as the model computes them, in a sentence or three."""
     count = {kind: sum(one["check"] == kind for one in facts) for kind in CHECKS}
-    good = [one["off"] for one in facts if one["check"] in ("agrees", "biased")]
-    said = [f"{len(facts)} heads."]
+    good = [one["off"] for one in facts if one["check"] in AGREE]
+    said = f"{len(facts)} heads."
     if good:
-        said.append(f"In {len(good)} of them attention from the weights is the model's own, to {max(good):.1g}.")
+        said += f" In {len(good)} of them attention from the weights is the model's own, to {max(good):.1g}."
     if count["unchecked"]:
-        said.append(f"For {count['unchecked']} the model's attention was not at hand: they are not checked.")
+        said += f" For {count['unchecked']} the model's attention was not at hand: they are not checked."
     if count["recorded"]:
-        why = sorted({one["why"] for one in facts if one["check"] == "recorded"})
-        said.append(
-            f'<span class="re">{count["recorded"]} are shown as recorded ({_text("; ".join(why))})</span>: what they'
-            " select today is exact, but no distance to a flip and no forecast of training follows: the logits are not"
-            " those of one matrix that is known."
-        )
+        why = "; ".join(sorted({one["why"] for one in facts if one["check"] == "recorded"}))
+        said += RECORDED.format(count=count["recorded"], why=_text(why))
     if count["differs"]:
-        said.append(f'<span class="no">{count["differs"]} do not agree</span>, and nothing else is said of them.')
-    return f"<p>{' '.join(said)}</p>"
+        said += f' <span class="no">{count["differs"]} do not agree</span>, and nothing else is said of them.'
+    return said
 
 
-def _maps(facts, numbers):
-    """Layers x heads, four times."""
+def _map(facts, numbers, title, caption, key):
+    """Layers x heads, a number in each cell."""
     flips = [math.log(max(one["flip"], 1e-9)) for one in facts if one.get("flip") is not None] or [0.0]
-    wide = max(max(flips) - min(flips), 1e-9)
-
-    def near(x):
-        return _percent(x), 0.9 * (max(flips) - math.log(max(x, 1e-9))) / wide
-
-    return "".join((
-        _map(facts, numbers, "Spread of attention", "entropy over its largest value: 1 is even, 0 is one token",
-             lambda one: one.get("entropy"), lambda x: (f"{x:.2f}"[-3:] if x < 0.995 else "1", x)),
-        _map(facts, numbers, "Share of the top token", "mean over inputs",
-             lambda one: one.get("top"), lambda x: (f"{x:.2f}"[-3:] if x < 0.995 else "1", x)),
-        _map(facts, numbers, "Distance to a flip", "median change of W, in %, that turns an input to another"
-             " token: dark is near", lambda one: one.get("flip"), near),
-        _map(facts, numbers, "Attention check", "share of attention elsewhere than the model says, as a power of ten",
-             lambda one: one["off"] if one["check"] in ("agrees", "biased") else None,
-             lambda x: (f"{math.floor(math.log10(max(x, 1e-16)))}".replace("-", "−"), 0.0)),
-    ))  # fmt: skip
-
-
-def _map(facts, numbers, title, caption, value, look):
-    rows = []
+    rows = ""
     for layer, heads in groupby(facts, lambda one: one["layer"]):
-        cells = "".join(_cell(one, numbers[layer], value(one), look) for one in heads)
-        rows.append(f'<tr><th scope="row" title="{_text(layer)}">{numbers[layer]}</th>{cells}</tr>')
-    most = max(one["head"] for one in facts) + 1
-    head = "".join(f'<th scope="col">{k}</th>' for k in range(most))
+        cells = "".join(_cell(one, numbers[layer], key, min(flips), max(flips)) for one in heads)
+        rows += f'<tr><th scope="row" title="{_text(layer)}">{numbers[layer]}</th>{cells}</tr>'
+    head = "".join(f'<th scope="col">{k}</th>' for k in range(max(one["head"] for one in facts) + 1))
     return (
         f'<figure><figcaption><b>{title}</b><span class="note">{caption}</span></figcaption><table class="map">'
-        f"<tr><th>layer</th>{head}</tr>{''.join(rows)}</table></figure>"
+        f"<tr><th>layer</th>{head}</tr>{rows}</table></figure>"
     )
 
 
-def _cell(one, number, value, look):
-    link = f'href="#l{number}h{one["head"]}"'
+def _cell(one, number, key, nearest, farthest):
+    """A cell that links to its head; those of flips are shaded between the logarithms of the least and the largest."""
+    link, value = f'href="#l{number}h{one["head"]}"', one.get(key)
     if one["check"] == "differs":
         return f'<td class="no"><a {link} title="{_text(one["why"])}">×</a></td>'
-    if value is None:
+    if value is None or (key == "off" and one["check"] not in AGREE):
         mark = "r" if one["check"] == "recorded" else "–"
         return f'<td class="re"><a {link} title="{_text(one["why"])}">{mark}</a></td>'
-    text, shade = look(value)
-    shade = min(max(shade, 0.0), 1.0)
-    dark = " d" if shade > DARK else ""
-    return f'<td><a class="s{dark}" style="--a:{shade:.2f}" {link}>{text}</a></td>'
+    text, shade = f"{value:.2f}"[-3:] if value < 0.995 else "1", min(max(value, 0.0), 1.0)
+    if key == "flip":
+        text = _percent(value)
+        shade = 0.9 * (farthest - math.log(max(value, 1e-9))) / max(farthest - nearest, 1e-9)
+    if key == "off":
+        text, shade = f"{math.floor(math.log10(max(value, 1e-16)))}".replace("-", "−"), 0.0
+    return f'<td><a class="s{" d" if shade > DARK else ""}" style="--a:{shade:.2f}" {link}>{text}</a></td>'
 
 
 def _percent(x):
@@ -156,78 +154,43 @@ def _percent(x):
 
 
 def _head(one, number, texts):
-    """A head that can be opened; the anchor is inside, so that a link to it opens it."""
-    title = f"<b>Layer {number}, head {one['head']}</b>"
+    """A head that can be opened."""
+    told = one | {"number": number, "layer": _text(one["layer"]), "why": _text(one["why"])}
     if one["check"] == "differs":
-        body = (
-            f"<p class=\"no\">Attention from the weights and the model's differ: up to {one['off']:.2g} of an input's"
-            f" attention is elsewhere.</p><p>Likely: {_text(one['why'])}.</p>"
-        )
-        short = '<span class="no">does not agree</span>'
-        return f"<details><summary>{title} {short}</summary>{_anchor(one, number)}{body}</details>"
-    flips = f", flip {_percent(one['flip'])} %" if one.get("flip") is not None else ""
-    short = f"{_most(one)}; top token {one['top']:.0%}{flips}"
-    body = "".join((
-        f"<p class='note'>{_text(one['layer'])}. Attention: {CHECKS[one['check']]}"
-        f"{' (' + _text(one['why']) + ')' if one['why'] else ''}"
-        f"{_to(one)}.</p>",
-        f"<p><b>What it selects.</b> {_selects(one)}</p>", f"<p><b>How firmly.</b> {_firmly(one)}</p>",
-        f"<p><b>What would change it.</b> {_change(one, texts)}</p>",
-        "".join(_shown(shown, texts) for shown in one["shown"]),
-    ))  # fmt: skip
-    return f"<details><summary>{title} {short}</summary>{_anchor(one, number)}{body}</details>"
+        return HEAD.format(short='<span class="no">does not agree</span>', body=DIFFERS.format(**told), **told)
+    flip = one.get("flip")
+    # The place that is selected most often, or the text where that is rarer.
+    often = [*one["places"].items(), *((f"“{_text(name)}”", count) for name, count in one["texts"])]
+    name, count = max(often, key=lambda pair: pair[1])
+    told |= {
+        "many": len(one["inputs"]),
+        "checked": CHECKS[one["check"]]
+        + (f" ({told['why']})" if one["why"] else "")
+        + (f", to {one['off']:.1g}" if one["check"] in AGREE else ""),
+        "places": ", ".join(f"{name} in {count}" for name, count in one["places"].items()) or "none of the near places",
+        "often": _counted(one["texts"]),
+        "firmly": "" if flip is None else FIRMLY.format(**one),
+        "change": _change(one, texts),
+        "shown": "".join(_shown(shown, texts) for shown in one["shown"]),
+    }
+    short = f"{name} in {count} of {told['many']}; top token {one['top']:.0%}"
+    short += "" if flip is None else f", flip {_percent(flip)} %"
+    return HEAD.format(short=short, body=TOLD.format(**told), **told)
 
 
-def _to(one):
-    """How closely attention agrees, in words."""
-    return f", to {one['off']:.1g}" if one["check"] in ("agrees", "biased") else ""
-
-
-def _anchor(one, number):
-    return f'<span id="l{number}h{one["head"]}"></span>'
-
-
-def _most(one):
-    """The place or text that is selected most often."""
-    many = len(one["inputs"])
-    place = max(one["places"].items(), key=lambda pair: pair[1], default=("", 0))
-    text, often = one["texts"][0]
-    name, often = place if place[1] >= often else (f"“{_text(text)}”", often)
-    return f"{name} in {often} of {many}"
-
-
-def _selects(one):
-    places = [f"{name} in {often}" for name, often in one["places"].items()]
-    texts = [f"“{_text(name)}” in {often}" for name, often in one["texts"]]
-    said = f"Of {len(one['inputs'])} inputs: {', '.join(places) or 'none of the near places'}."
-    return f"{said} Most often: {', '.join(texts)}."
-
-
-def _firmly(one):
-    said = f"The token has {one['top']:.0%} of the attention on average."
-    if one.get("flip") is None:
-        return said
-    return (
-        f"{said} A change of W by {one['flip_least']:.2%} of its length turns the nearest input to another token, half"
-        f" of the inputs need {one['flip']:.2%} or more. No smaller change does it, and this one does: it has rank one."
-    )
+def _counted(names):
+    return ", ".join(f"“{_text(name)}” in {count}" for name, count in names)
 
 
 def _change(one, texts):
     if "takers" not in one:
         return "No distance follows: the logits are not those of one matrix that is known."
-    rows = "".join(
-        f"<tr><td>{k['input']}</td><td>{_token(texts, k, 'selects')}</td><td>{k['share']:.0%}</td>"
-        f"<td>{_token(texts, k, 'taker')}</td><td>{'–' if k['flip'] is None else format(k['flip'], '.2%')}</td>"
-        f"<td>{'–' if k['flip_spectral'] is None else format(k['flip_spectral'], '.2%')}</td></tr>"
-        for k in one["nearest"]
-    )
-    takers = ", ".join(f"“{_text(name)}” in {often}" for name, often in one["takers"])
-    return (
-        f"First to overtake: {takers}. The inputs nearest to a flip:</p><table class='t'><tr><th>input</th><th>selects"
-        "</th><th>share</th><th>is overtaken by</th><th>change, of |W|</th><th>of its spectral norm</th></tr>"
-        f"{rows}</table><p>"
-    )
+    rows = ""
+    for k in one["nearest"]:
+        flips = ("–" if k[key] is None else f"{k[key]:.2%}" for key in ("flip", "flip_spectral"))
+        cells = (k["input"], _token(texts, k, "selects"), f"{k['share']:.0%}", _token(texts, k, "taker"), *flips)
+        rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    return CHANGE.format(takers=_counted(one["takers"]), rows=rows)
 
 
 def _token(texts, k, key):
@@ -243,7 +206,7 @@ def _shown(shown, texts):
         kind = ' class="top"' if place == shown["selects"] else ""
         word = f"<u>{word}</u>" if place == shown["asks"] else word
         words.append(f'<i{kind} style="--a:{share:.2f}" title="{share:.1%}">{word}</i>' if share >= 0.02 else word)
-    return f"<div class='tokens'><span class='note'>input {shown['input']}: </span>{' '.join(words)}</div>"
+    return f'<div class="tokens"><span class="note">input {shown["input"]}: </span>{" ".join(words)}</div>'
 
 
 def _text(value):

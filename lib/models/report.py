@@ -6,7 +6,7 @@ from collections import Counter
 import torch
 
 from .flips import nearest_flips
-from .layers import ALIKE
+from .layers import ALIKE, apart, check_width
 
 SHOWN = 4  # inputs of a head whose tokens are shown: nearest to a flip, farthest, and between
 PLACED = 3  # inputs at least, from which a bias of a place is told
@@ -14,52 +14,38 @@ ALIGNED = 0.999  # correlation from which logits differ by a factor alone
 
 
 def layer_facts(layer, texts=None):
-    """Facts of each head of a :class:`lib.models.capture.Layer`, a list of dicts for JSON.
-
-    Parameters
-    ----------
-    layer : lib.models.capture.Layer
-    texts : list of list of str, optional
-        The tokens of each input.
-    """
+    """Facts of each head of a :class:`lib.models.capture.Layer`, a list of dicts for JSON; texts are of the tokens."""
     weights = layer.weights() if layer.weights is not None and layer.tokens is not None else None
     many = len(weights.query) if weights is not None else layer.attention.shape[1]
     kept = layer.mask.sum(-1) > 1  # who sees one token has no choice
     if not kept.any():
-        raise ValueError(
-            f"{layer.name}: every input sees one token alone, so that nothing is chosen: give longer inputs"
-        )
+        raise ValueError(f"{layer.name}: every input sees one token alone, so nothing is chosen: give longer inputs")
     if weights is not None:
         layer = layer._replace(tokens=layer.tokens.double(), queries=layer.queries.double())
-    return [head_facts(layer, weights, head, kept, texts) for head in range(many)]
+        for name, array, part in (("tokens", layer.tokens, weights.key), ("queries", layer.queries, weights.query)):
+            check_width(f"{name} of {layer.name}", array, part)
+    return [_head_facts(layer, weights, head, kept, texts) for head in range(many)]
 
 
-def head_facts(layer, weights, head, kept, texts):
-    """Facts of one head."""
+def _head_facts(layer, weights, head, kept, texts):
     facts = {"layer": layer.name, "head": head, "check": "recorded", "off": None, "why": layer.otherwise}
     seen = None if layer.attention is None else layer.attention[kept, head]
     mask, places = layer.mask[kept], layer.places[kept]
-    logits = None if seen is None else seen.log()
-    flips = None
-    if weights is not None:
-        tokens, queries = layer.tokens[kept], layer.queries[kept]
-        computed = _logits(weights, head, tokens, queries).masked_fill(~mask, -torch.inf)
-        facts |= _checked(computed, seen, places, layer.otherwise)
-        if facts["check"] == "differs":
-            return facts
-        if facts["check"] in ("agrees", "unchecked"):
-            logits = computed
-        if facts["check"] != "recorded":
-            lengths = queries.square().sum(-1).add(float(weights.query_bias[head].any())).sqrt()
-            flips = nearest_flips(tokens, logits, logits.argmax(-1), lengths)
-            facts["norms"] = _norms(weights, head)
-    return facts | _today(logits, flips, facts.get("norms"), kept, places, texts)
-
-
-def _logits(weights, head, tokens, queries):
-    """Logits (n, T) by the head's own two matrices."""
+    if weights is None:
+        return facts | _today(seen.log(), None, None, kept, places, texts)
+    tokens, queries = layer.tokens[kept], layer.queries[kept]
     asked = queries @ weights.query[head].mT + weights.query_bias[head]
-    return weights.scale * torch.einsum("ntd,nd->nt", tokens, asked @ weights.key[head])
+    computed = weights.scale * torch.einsum("ntd,nd->nt", tokens, asked @ weights.key[head])
+    computed = computed.masked_fill(~mask, -torch.inf)
+    facts |= _checked(computed, seen, places, layer.otherwise)
+    if facts["check"] == "differs":
+        return facts
+    if facts["check"] == "recorded":
+        return facts | _today(seen.log(), None, None, kept, places, texts)
+    logits = seen.log() if facts["check"] == "biased" else computed
+    lengths = queries.square().sum(-1).add(float(weights.query_bias[head].any())).sqrt()
+    flips, facts["norms"] = nearest_flips(tokens, logits, logits.argmax(-1), lengths), _norms(weights, head)
+    return facts | _today(logits, flips, facts["norms"], kept, places, texts)
 
 
 def _norms(weights, head):
@@ -70,16 +56,11 @@ def _norms(weights, head):
     return [values.square().sum().sqrt().item(), values.max().item()]
 
 
-def _apart(computed, seen):
-    """Largest share of an input's attention that lies elsewhere."""
-    return ((computed.softmax(-1) - seen).abs().sum(-1) / 2).max().item()
-
-
 def _checked(computed, seen, places, otherwise):
     """Whether attention is the model's: ``check``, ``off`` and ``why``."""
     if seen is None:
         return {"check": "unchecked", "off": None, "why": "the model's attention was not at hand"}
-    off = _apart(computed, seen)
+    off = apart(computed.softmax(-1), seen).max().item()
     if off <= ALIKE:
         return {"check": "agrees", "off": off, "why": ""}
     fixed = _with_biases(computed, seen, places)
@@ -100,7 +81,7 @@ def _with_biases(computed, seen, places):
     if inputs < PLACED or (spread.isfinite().sum(0) == 1).any():
         return None
     biased = computed + spread.nanmedian(0).values[ahead].nan_to_num(0)
-    off = _apart(biased, seen)
+    off = apart(biased.softmax(-1), seen).max().item()
     return off if off <= ALIKE else None
 
 
@@ -119,8 +100,8 @@ def _reason(computed, seen):
     if alike > ALIGNED:
         return f"the scale: the model's logits are {slope:.4g} times these"
     return (
-        f"rotary or relative positions, a norm of queries or keys, or tokens from before a layer norm: the correlation"
-        f" of logits is {alike:.2f}"
+        "rotary or relative positions, a norm of queries or keys, tokens from before a layer norm, or tokens or weights"
+        f" of another layer: the correlation of logits is {alike:.2f}"
     )
 
 
@@ -138,23 +119,26 @@ def _today(logits, flips, norms, kept, places, texts):
     order = share.argsort()
     if flips is not None:
         for one, taker, distance in zip(inputs, *flips, strict=True):
-            one |= {
-                "taker": int(taker),
-                "flip": _short(distance / norms[0]),
-                "flip_spectral": _short(distance / norms[1]),
-            }
+            relative = {"flip": _short(distance / norms[0]), "flip_spectral": _short(distance / norms[1])}
+            one |= {"taker": int(taker)} | relative
         order = flips.distance.argsort()
         relative = flips.distance[flips.distance.isfinite()] / norms[0]
-        found["flip"] = relative.median().item() if len(relative) else None
-        found["flip_least"] = relative.min().item() if len(relative) else None
+        found["flip"], found["flip_least"] = (
+            (relative.median().item(), relative.min().item()) if len(relative) else (None, None)
+        )
         found["takers"] = _common([_text(texts, row, one["taker"]) for row, one in zip(rows, inputs, strict=True)])
     picks = torch.linspace(0, len(order) - 1, min(SHOWN, len(order))).round().long().unique()
-    shown = [{**inputs[k], "attention": [_short(a) for a in attention[k]]} for k in order[picks]]
+    kinds = {
+        "the query token": selected == places,
+        "the token before the query": selected == places - 1,
+        "the token after the query": selected == places + 1,
+        "the first token": selected == 0,
+    }
     return found | {
-        "places": _places(selected, places),
+        "places": {kind: int(found.sum()) for kind, found in kinds.items() if found.any()},
         "texts": _common([_text(texts, row, token) for row, token in zip(rows, selected, strict=True)]),
         "nearest": [inputs[k] for k in order[:8]],
-        "shown": shown,
+        "shown": [{**inputs[k], "attention": [_short(a) for a in attention[k]]} for k in order[picks]],
         "inputs": inputs,
     }
 
@@ -171,14 +155,3 @@ def _text(texts, row, token):
 def _common(names):
     """The three most common of some names, each with how often it is there."""
     return [list(one) for one in Counter(names).most_common(3)]
-
-
-def _places(selected, places):
-    """In how many inputs the selected token is in each of four places."""
-    kinds = {
-        "the query token": selected == places,
-        "the token before the query": selected == places - 1,
-        "the token after the query": selected == places + 1,
-        "the first token": selected == 0,
-    }
-    return {kind: int(found.sum()) for kind, found in kinds.items() if found.any()}

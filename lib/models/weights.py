@@ -4,6 +4,7 @@ import difflib
 import math
 import os
 import re
+from functools import reduce
 from typing import NamedTuple
 
 import torch
@@ -36,12 +37,7 @@ class Weights(NamedTuple):
 def layer_weights(layer):
     """Weights of all heads of a torch.nn.MultiheadAttention, or of a TransformerEncoderLayer's, as :class:`Weights`.
 
-    Raises
-    ------
-    TypeError
-        For another layer.
-    ValueError
-        If a weight is not finite, or the layer adds tokens of its own (``add_bias_kv``, ``add_zero_attn``).
+    TypeError for another layer, ValueError if a weight is not finite, or the layer adds tokens of its own.
     """
     layer = getattr(layer, "self_attn", layer)
     if not isinstance(layer, nn.MultiheadAttention):
@@ -50,18 +46,16 @@ def layer_weights(layer):
             " take state_weights, or recorded_problem"
         )
     if layer.bias_k is not None or layer.add_zero_attn:
-        raise ValueError(
-            "layer has add_bias_kv or add_zero_attn, tokens that are no input's: record its logits, and use"
-            " recorded_problem"
-        )
+        raise ValueError("layer has add_bias_kv or add_zero_attn, tokens of its own: use recorded_problem")
     return state_weights(layer.state_dict(), layer.num_heads)
 
 
 def state_weights(state, heads, prefix="", names=None, groups=None, scale=None, transposed=False):
-    """Weights of all heads of one attention layer in a state dict.
+    """Weights of all heads of one attention layer in a state dict, as :class:`Weights`.
 
-    The conventions of PyTorch and of Hugging Face's BERT, ViT, GPT-2 (fused and transposed) and Llama, and of timm
-    (fused) are known by their names.
+    The conventions of PyTorch, of Hugging Face's BERT, ViT, GPT-2 and Llama, and of timm are known by their names.
+    ValueError if names are unknown (the nearest are listed), shapes do not fit the heads, an entry is not finite,
+    weights are quantised, or, without ``names``, the layer has tensors that are not used, as a norm of its queries.
 
     Parameters
     ----------
@@ -74,21 +68,11 @@ def state_weights(state, heads, prefix="", names=None, groups=None, scale=None, 
         Another convention: full names by part, "query", "key", "value" and "out", or "qkv" for the first three in one
         matrix (out, in). A bias has the name of its weight with "bias" for "weight", or that of "query_bias" and so on.
     groups : int, optional
-        Heads that keys and values have, where several heads share them; ``heads`` when left out.
+        Heads that keys and values have, where several heads share them; as shapes say when left out.
     scale : float, optional
         1 / sqrt(h) when left out.
     transposed : bool
         Whether matrices under ``names`` are (in, out), as those of GPT-2.
-
-    Returns
-    -------
-    Weights
-
-    Raises
-    ------
-    ValueError
-        If names are unknown (the nearest are listed), shapes do not fit the heads, an entry is not finite, weights are
-        quantised, or, without ``names``, the layer has tensors that are not used here, such as a norm of its queries.
 
     Examples
     --------
@@ -98,9 +82,7 @@ def state_weights(state, heads, prefix="", names=None, groups=None, scale=None, 
     >>> weights.query.shape, weights.scale
     (torch.Size([2, 4, 8]), 0.5)
     """
-    checks.whole("heads", heads)
-    groups = heads if groups is None else checks.whole("groups", groups)
-    if heads % groups:
+    if groups is not None and checks.whole("heads", heads) % checks.whole("groups", groups):
         raise ValueError(f"heads is {heads}, groups is {groups}: give a number of groups that divides the heads")
     if scale is not None:
         checks.number("scale", scale, lambda one: one is not True and 0 < one < math.inf, "give a number above 0")
@@ -110,22 +92,23 @@ def state_weights(state, heads, prefix="", names=None, groups=None, scale=None, 
     else:
         _check_own(state, names)
     transposed = transposed or names.get("qkv", "").endswith("c_attn.weight")
-    found = _parts(state, names, transposed, heads, groups)
-    query, key, value = (_cut(part, *found[part], heads if part == "query" else groups) for part in PARTS[:3])
-    key, value, value_bias = (one.repeat_interleave(heads // groups, 0) for one in (key[0], *value))
-    if query[0].shape[1] != key.shape[1]:
+    found, groups = _parts(state, names, transposed, checks.whole("heads", heads), groups)
+    query, query_bias = _cut("query", *found["query"], heads)
+    key, value, value_bias = (
+        one.repeat_interleave(heads // groups, 0)
+        for one in (_cut("key", *found["key"], groups)[0], *_cut("value", *found["value"], groups))
+    )
+    size, width = query.shape[1], value.shape[1]
+    if size != key.shape[1]:
         raise ValueError(
-            f"queries of a head have {query[0].shape[1]} entries, keys {key.shape[1]}: give the layer's heads, and its"
-            " groups where heads share their keys"
+            f"queries of a head have {size} entries, keys {key.shape[1]}: give the layer's heads and groups"
         )
     out, out_bias = found["out"]
-    if out.shape[1] != heads * value.shape[1]:
-        raise ValueError(
-            f"{names['out']} has shape {tuple(out.shape)}: {heads} heads of {value.shape[1]} values need"
-            f" {heads * value.shape[1]} columns"
-        )
+    if out.shape[1] != heads * width:
+        need = f"{heads} heads of {width} values need {heads * width}"
+        raise ValueError(f"{names['out']} has {out.shape[1]} columns: {need}")
     out = out.unflatten(1, (heads, -1)).transpose(0, 1)
-    return Weights(*query, key, value, value_bias, out, out_bias, query[0].shape[1] ** -0.5 if scale is None else scale)
+    return Weights(query, query_bias, key, value, value_bias, out, out_bias, size**-0.5 if scale is None else scale)
 
 
 def layer_names(state, own=None):
@@ -147,7 +130,8 @@ def layer_names(state, own=None):
         near = _nearest(state, [next(iter(parts.values())) for parts in LAYOUTS])
         raise ValueError(
             f"no layer of a known convention is there, the nearest names are {near}: give your own, to state_weights"
-            " as names=, to a report as --names query=blocks.*.wq.weight,key=..., and value and out"
+            " as names=, to a report as --names query=blocks.*.wq.weight,key=..., and value and out, or qkv and out"
+            " where the first three are one matrix"
         )
     return dict(sorted(found.items(), key=lambda one: ([int(word) for word in re.findall(r"\d+", one[0])], one[0])))
 
@@ -158,9 +142,7 @@ def _names_at(state, prefix):
     for inner in ("", "self_attn.", "attn.", "attention.", "self_attention."):
         if prefix + inner in found:
             return found[prefix + inner]
-    raise ValueError(
-        f"prefix is {prefix!r}, and the layers are {listed(map(repr, found))}: give one of these, or names"
-    )
+    raise ValueError(f"prefix is {prefix!r}, the layers are {listed(map(repr, found))}: give one of these, or names")
 
 
 def _own_names(state, own):
@@ -170,7 +152,7 @@ def _own_names(state, own):
     numbers = [found.groups() for found in map(pattern.fullmatch, state) if found]
     found = {}
     for number in sorted(numbers, key=lambda one: [*map(int, one)]) or [()]:
-        names = {part: name.replace("*", *number) if number else name for part, name in own.items()}
+        names = {part: reduce(lambda text, one: text.replace("*", one, 1), number, name) for part, name in own.items()}
         _check_own(state, names)
         found[next(iter(names.values())).rpartition(".")[0].rpartition(".")[0] + "."] = names
     return found
@@ -207,10 +189,7 @@ def _check_used(state, names):
         inside = "att" in scope.lower() and name.startswith(scope) and name not in used
         found = OTHERWISE.search(name)  # in the layer, or where all layers share it
         if inside or (found and stem(scope).startswith(stem("".join(name[: found.start()].rpartition(".")[:2])))):
-            raise ValueError(
-                f"the layer has {name}, which is not used here and may change its logits: record these, and use"
-                " recorded_problem; or if it changes nothing, give names"
-            )
+            raise ValueError(f"the layer has {name}, which may change its logits: use recorded_problem, or give names")
 
 
 def stem(name):
@@ -219,29 +198,30 @@ def stem(name):
 
 
 def _parts(state, names, transposed, heads, groups):
-    """Weight (out, in) and bias (out,) of each part, by part; a fused one cut in three."""
+    """Weight (out, in) and bias (out,) of each part, by part, a fused one cut in three; and the groups of heads."""
     found, fused = {}, "qkv" in names
     for part in ("qkv", "out") if fused else PARTS:
         weight = _floats(state, names[part], "out", "in")
         weight = weight.mT if transposed else weight
         found[part] = weight, _bias(state, _bias_name(names, part), len(weight))
+    if groups is None:
+        asking = found["out"][0].shape[1] if fused else len(found["query"][0])
+        shared = (len(found["qkv"][0]) - asking) // 2 if fused else len(found["key"][0])
+        groups = shared * heads // asking
+        groups = heads if groups < 1 or heads % groups else groups
     if fused:
         weight, bias = found.pop("qkv")
         size, over = divmod(len(weight), heads + 2 * groups)
         if over:
-            raise ValueError(
-                f"{names['qkv']} has {len(weight)} rows: queries of {heads} heads, and keys and values of {groups},"
-                f" need a multiple of {heads + 2 * groups}"
-            )
+            need = f"{heads} heads with keys of {groups} need a multiple of {heads + 2 * groups}"
+            raise ValueError(f"{names['qkv']} has {len(weight)} rows: {need}")
         sizes = [heads * size, groups * size, groups * size]
-        cut = weight.split(sizes), bias.split(sizes)
+        found |= {part: (weight.split(sizes)[k], bias.split(sizes)[k]) for k, part in enumerate(PARTS[:3])}
     elif names.get("qkv_bias") in state:
-        weights = [found[part][0] for part in PARTS[:3]]
-        sizes = [len(weight) for weight in weights]
-        cut = weights, _bias(state, names["qkv_bias"], sum(sizes)).split(sizes)
-    else:
-        return found
-    return found | dict(zip(PARTS, zip(*cut, strict=True), strict=False))
+        sizes = [len(found[part][0]) for part in PARTS[:3]]
+        biases = _bias(state, names["qkv_bias"], sum(sizes)).split(sizes)
+        found |= {part: (found[part][0], bias) for part, bias in zip(PARTS, biases, strict=False)}
+    return found, groups
 
 
 def _bias(state, name, rows):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from problems import refuses, seeded
+from safetensors.torch import save_file
 from torch import nn
 
 from lib.models import (
@@ -31,19 +32,6 @@ def encoder():
         return nn.TransformerEncoder(nn.TransformerEncoderLayer(D, 2, 12, batch_first=True), 2).eval()
 
 
-def write_safetensors(path, tensors, **changes):
-    """As the format says: length of the header, header in JSON, bytes; ``changes`` are of each entry."""
-    names = {torch.float32: "F32", torch.float64: "F64", torch.bfloat16: "BF16", torch.float16: "F16"}
-    entries, content = {"__metadata__": {"format": "pt"}}, b""
-    for name, one in tensors.items():
-        raw = one.contiguous().view(torch.uint8).numpy().tobytes()
-        offsets = [len(content), len(content) + len(raw)]
-        entries[name] = {"dtype": names[one.dtype], "shape": list(one.shape), "data_offsets": offsets} | changes
-        content += raw
-    header = json.dumps(entries).encode()
-    path.write_bytes(len(header).to_bytes(8, "little") + header + content)
-
-
 def write_tokens(path, **changes):
     data = {
         "tokens": torch.randn(N, T, D, generator=seeded(0)).numpy(),
@@ -63,7 +51,7 @@ def save(layer, path):
     """The state dict of a layer in the format that the file's ending says."""
     state = {name: one.detach() for name, one in layer.state_dict().items()}
     if path.suffix == ".safetensors":
-        write_safetensors(path, state)
+        save_file(state, path)
     elif path.suffix == ".npz":
         np.savez(path, **{name: one.numpy() for name, one in state.items()})
     else:
@@ -86,19 +74,10 @@ def test_a_layer_from_a_file_is_the_layer(tmp_path, tokens, name):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
 def test_other_floats_of_safetensors(tmp_path, dtype):
     given = {"a": torch.randn(3, 2, generator=seeded(0)).to(dtype), "empty": torch.empty(0, 4, dtype=dtype)}
-    write_safetensors(tmp_path / "x.safetensors", given)
+    save_file(given, tmp_path / "x.safetensors")
     state = read_state(tmp_path / "x.safetensors")
     assert list(state) == list(given)
     assert all(torch.equal(state[name], one) and state[name].dtype == dtype for name, one in given.items())
-
-
-def test_safetensors_is_read_as_its_own_library_writes_it(tmp_path):
-    torch_files = pytest.importorskip("safetensors.torch")
-    state = {name: one.detach() for name, one in encoder().state_dict().items()}
-    torch_files.save_file(state, tmp_path / "x.safetensors", metadata={"format": "pt"})
-    found = read_state(tmp_path / "x.safetensors")
-    assert found.keys() == state.keys()
-    assert all(torch.equal(found[name], one) for name, one in state.items())
 
 
 @pytest.mark.parametrize("inner", ["state_dict", "model_state_dict", "model", "net"])
@@ -118,8 +97,7 @@ def test_heads_stand_in_the_settings_beside_the_file(tmp_path, tokens):
 def test_groups_stand_there_too(tmp_path, tokens):
     shapes = {"q": (8, D), "k": (4, D), "v": (4, D), "o": (D, 8)}
     state = {f"l.0.self_attn.{name}_proj.weight": torch.ones(*shape) for name, shape in shapes.items()}
-    write_safetensors(tmp_path / "model.safetensors", state)
-    write_safetensors(tmp_path / "model.safetensors", state | {"embed_positions.weight": torch.ones(T, D)})
+    save_file(state | {"embed_positions.weight": torch.ones(T, D)}, tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text('{"num_attention_heads": 4, "num_key_value_heads": 2}')
     assert file_problem(tmp_path / "model.safetensors", tokens).theta.shape == (D * D,)
 
@@ -183,15 +161,7 @@ REFUSED = {
     "heads that do not divide": (None, {}, {"heads": 3}, "3 heads"),
     "a name that is missing": (None, {"readout": None}, {}, "has no readout, but tokens, labels: give tokens, labels"),
     "a name too many": (None, {"label": np.ones(N)}, {}, "has label, which is not known: give tokens, labels"),
-    "tokens of another width": (None, {"tokens": np.ones((N, T, 3))}, {}, "tokens have 3 entries, the layer takes 8"),
     "tokens of another shape": (None, {"tokens": np.ones((T, D))}, {}, "tokens has shape (5, 8)"),
-    "three classes": (None, {"labels": np.arange(4) % 3}, {}, "labels have 3 classes: take one against the rest"),
-    "tokens that are not numbers": (None, {"tokens": np.full((N, T, D), np.nan)}, {}, "tokens has the entry nan"),
-    "a mask that leaves one token": (
-        None, {"mask": np.eye(N, T, dtype=bool)}, {}, "mask leaves an input 1 of 5 tokens",
-    ),
-    "a readout of another width": (None, {"readout": np.ones(3)}, {}, "readout has shape (3,): give 8 numbers"),
-    "a place that is none": (None, {"query": np.array(1.5)}, {}, "query is"),
     "no path": (lambda f: None, {}, {}, "None is no file here: give its path"),
     "a path of bytes": (lambda f: b"mine.safetensors", {}, {}, "b'mine.safetensors' is no file here: give its path"),
     "a stack that is not there": (None, {}, {"prefix": "encoder."}, "prefix is 'encoder.': "),
@@ -219,7 +189,7 @@ def test_weights_that_are_not_numbers_are_named(tmp_path, tokens):
 
 
 def test_names_of_no_convention_are_listed(tmp_path, tokens):
-    write_safetensors(tmp_path / "x.safetensors", {"l.0.attention.self.querry.weight": torch.ones(2, 2)})
+    save_file({"l.0.attention.self.querry.weight": torch.ones(2, 2)}, tmp_path / "x.safetensors")
     with pytest.raises(ValueError, match=r"nearest names are l.0.attention.self.querry.weight"):
         file_problem(tmp_path / "x.safetensors", tokens, heads=2)
 
@@ -331,35 +301,30 @@ def entry(**changes):
     return {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]} | changes
 
 
-NONE = "has a header that is not that of safetensors: save it again"
-GAPS = "has tensors that overlap, or bytes that are no tensor's: save it again"
 HEADERS = {
-    "another type": (header({"a": entry(dtype="C64")}), "a has the type C64: save it as one of"),
-    "another shape": (header({"a": entry(shape=[3, 3])}), "a has shape (3, 3) and 24 bytes"),
-    "one offset": (header({"a": entry(data_offsets=[0])}), NONE),
-    "a negative offset": (header({"a": entry(data_offsets=[-24, 0])}), NONE),
-    "an infinite offset": (header({"a": entry(data_offsets=[0, float("inf")])}), NONE),
-    "offsets in the wrong order": (header({"a": entry(data_offsets=[24, 0])}), NONE),
-    "a shape of floats": (header({"a": entry(shape=[2.0, 3.0])}), NONE),
-    "a shape of text": (header({"a": entry(shape="23")}), NONE),
-    "a negative shape": (header({"a": entry(shape=[-2, -3])}), NONE),
-    "a list for a type": (header({"a": entry(dtype=["F32"])}), NONE),
-    "an entry too many": (header({"a": entry(stride=[3, 1])}), NONE),
-    "a list for a header": (header([entry()]), NONE),
-    "a name twice": (header(f'{{"a": {json.dumps(entry())}, "a": {json.dumps(entry())}}}'), NONE),
-    "depth": (header("[" * 10**5), NONE),
-    "overlap": (header({"a": entry(), "b": entry(data_offsets=[12, 36])}, 36), GAPS),
-    "one place for two": (header({"a": entry(), "b": entry()}), GAPS),
-    "a hole": (header({"a": entry(), "b": entry(data_offsets=[28, 52])}, 52), GAPS),
-    "bytes behind": (header({"a": entry()}, 25), GAPS),
-    "bytes missing": (header({"a": entry()}, 23), "it is cut, copy it again"),
-}  # fmt: skip
+    "another type": header({"a": entry(dtype="C128")}),
+    "a type that torch does not have": header({"a": entry(dtype="F6_E2M3", shape=[32])}),
+    "another shape": header({"a": entry(shape=[3, 3])}),
+    "a negative offset": header({"a": entry(data_offsets=[-24, 0])}),
+    "an infinite offset": header({"a": entry(data_offsets=[0, float("inf")])}),
+    "offsets in the wrong order": header({"a": entry(data_offsets=[24, 0])}),
+    "a negative shape": header({"a": entry(shape=[-2, -3])}),
+    "a list for a header": header([entry()]),
+    "a name twice": header(f'{{"a": {json.dumps(entry())}, "a": {json.dumps(entry())}}}'),
+    "depth": header("[" * 10**5),
+    "overlap": header({"a": entry(), "b": entry(data_offsets=[12, 36])}, 36),
+    "one place for two": header({"a": entry(), "b": entry()}),
+    "a hole": header({"a": entry(), "b": entry(data_offsets=[28, 52])}, 52),
+    "bytes behind": header({"a": entry()}, 25),
+    "bytes missing": header({"a": entry()}, 23),
+    "a header longer than the file": (2**62).to_bytes(8, "little"),
+}
 
 
 @pytest.mark.parametrize("case", HEADERS)
 def test_a_header_that_lies_is_refused(tmp_path, case):
-    content, sentence = HEADERS[case]
-    (tmp_path / "x.safetensors").write_bytes(content)
+    (tmp_path / "x.safetensors").write_bytes(HEADERS[case])
+    sentence = "a has a type that torch does not have" if "torch" in case else "is cut, or no safetensors"
     refuses(lambda: read_state(tmp_path / "x.safetensors")["a"], sentence)
 
 
@@ -420,7 +385,7 @@ NO_STATE = {
 def test_what_is_no_state_dict_is_refused(tmp_path, case):
     saved, found = NO_STATE[case]
     torch.save(saved, tmp_path / "x.pt")
-    refuses(lambda: read_state(tmp_path / "x.pt"), f"{found}, not tensors by name: save layer.state_dict()")
+    refuses(lambda: read_state(tmp_path / "x.pt"), f"{found}, not tensors by name: save a state_dict()")
 
 
 def test_attention_of_all_heads_is_that_of_the_one(tmp_path):

@@ -175,7 +175,9 @@ def test_names_of_ones_own():
 def test_heads_that_share_their_keys():
     q, k, v, o = (tokens(*shape) for shape in ((8, D), (4, D), (4, D), (D, 8)))
     state = {f"{name}_proj.weight": part for name, part in zip("qkvo", (q, k, v, o), strict=True)}
-    weights, x = state_weights(state, 4, groups=2), tokens()
+    weights, x = state_weights(state, 4), tokens()
+    for one, given in zip(weights, state_weights(state, 4, groups=2), strict=True):
+        assert torch.equal(torch.as_tensor(one), torch.as_tensor(given))
 
     def cut(matrix):
         return (x @ matrix.mT).unflatten(-1, (-1, 2)).transpose(1, 2)
@@ -318,11 +320,11 @@ REFUSED = {
     ),
     "tokens of the layer's own": (
         lambda: layer_weights(attention_layer(add_bias_kv=True)),
-        "tokens that are no input's: record its logits, and use recorded_problem",
+        "tokens of its own: use recorded_problem",
     ),
     "a prefix without a layer": (
         lambda: state_weights(STATE, 2, "l.4."),
-        "prefix is 'l.4.', and the layers are 'l.3.': give one of these, or names",
+        "prefix is 'l.4.', the layers are 'l.3.': give one of these, or names",
     ),
     "a name that is not there": (
         lambda: state_weights(STATE, 2, names=dict.fromkeys(["qkv", "out"], "l.3.attention.self.querry.weight")),
@@ -338,16 +340,16 @@ REFUSED = {
     ),
     "fused rows that do not divide": (
         lambda: state_weights(renamed(attention_layer(), "timm"), 5, "l.3."),
-        "l.3.attn.qkv.weight has 24 rows: queries of 5 heads, and keys and values of 5, need a multiple of 15",
+        "l.3.attn.qkv.weight has 24 rows: 5 heads with keys of 5 need a multiple of 15",
     ),
-    "shared keys without groups": (
-        lambda: state_weights(SHARED, 4),
-        "queries of a head have 2 entries, keys 1: give the layer's heads, and its groups where heads share their keys",
+    "shared keys with other groups": (
+        lambda: state_weights(SHARED, 4, groups=4),
+        "queries of a head have 2 entries, keys 1: give the layer's heads and groups",
     ),
     "groups": (lambda: state_weights(SHARED, 4, groups=3), "heads is 4, groups is 3: give a number of groups"),
     "an output matrix of another width": (
         lambda: state_weights(STATE | {f"l.3.{OUT}.weight": torch.ones(D, 6)}, 2, "l.3."),
-        f"l.3.{OUT}.weight has shape (8, 6): 2 heads of 4 values need 8 columns",
+        f"l.3.{OUT}.weight has 6 columns: 2 heads of 4 values need 8",
     ),
     "a bias of another length": (
         lambda: state_weights(STATE | {f"l.3.{OUT}.bias": torch.ones(3)}, 2, "l.3."),
@@ -421,12 +423,12 @@ REFUSED = {
     ),
     "a norm of queries": (
         lambda: state_weights(STATE | {"l.3.attention.self.q_norm.weight": torch.ones(4)}, 2, "l.3."),
-        "the layer has l.3.attention.self.q_norm.weight, which is not used here and may change its logits: record",
+        "the layer has l.3.attention.self.q_norm.weight, which may change its logits: use recorded_problem",
     ),
     "the first token of a causal layer": (head(causal=True), "mask leaves an input 1 of 6 tokens"),
     "a readout of another width": (
         head(readout=torch.ones(3)),
-        "readout has shape (3,): give 8 numbers, the layer's outputs, for all inputs or for each of the 5",
+        "readout has shape (3,): give 8 numbers for all inputs, or for each of the 5",
     ),
     "a readout that returns vectors": (head(readout=lambda x: x), "readout maps shape (5, 6, 8) to (5, 6, 8): it must"),
     "slopes behind an encoder layer": (

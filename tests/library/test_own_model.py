@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lib.models import read_state
+from lib.models import command, read_state
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "book/recorded"
@@ -45,6 +46,32 @@ with open("mine/config.json", "w") as file:
     json.dump({"num_attention_heads": 2}, file)
 tokens = draw.standard_normal((4, 6, 16))
 np.savez("mine/layer-3.npz", tokens=tokens, labels=[1, -1, 1, -1], readout=draw.standard_normal(16))
+"""
+
+
+WRITTEN_BY_HAND = """
+import torch
+
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wq, self.wk, self.wv, self.wo = (torch.nn.Linear(16, 16, bias=False) for _ in range(4))
+
+    def forward(self, x):
+        q, k, v = (one(x).unflatten(-1, (4, 4)).transpose(1, 2) for one in (self.wq, self.wk, self.wv))
+        return self.wo(((q @ k.mT / 2).softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList([torch.nn.ModuleDict({"attention": Attention()}) for _ in range(2)])
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = x + block.attention(x)
+        return x
+
+model, inputs = Model(), torch.randn(5, 6, 16)
 """
 
 
@@ -93,6 +120,16 @@ def test_a_layer_that_a_script_outside_the_project_saved_is_examined(tmp_path):
     printed(MADE_ELSEWHERE, tmp_path)
     told = printed(SECTIONS["A file"]["python"], tmp_path, [str(ROOT)])
     assert told.startswith("Scores are exact\n4 inputs of up to 6 tokens.\nMost attention: ")
+
+
+def test_an_attention_written_by_hand_is_reported_by_its_names(tmp_path, monkeypatch):
+    section = SECTIONS["An attention of your own"]
+    printed(WRITTEN_BY_HAND + section["python"], tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert command.main(shlex.split(section["bash"].replace("\\\n", ""))[1:]) == 0
+    heads = json.loads(Path("report.json").read_text())["heads"]
+    assert [one["layer"] for one in heads] == [f"blocks.{k}.attention" for k in (0, 1) for _ in range(4)]
+    assert all(one["check"] == "unchecked" and one["flip"] > 0 for one in heads)
 
 
 def test_lines_of_hugging_face_save_what_is_then_examined(tmp_path):

@@ -133,6 +133,26 @@ def test_the_page_stands_alone_and_json_has_every_head(tmp_path, capsys):
     assert not list(tmp_path.glob("*.layers"))
 
 
+def test_attention_of_all_tokens_is_read_where_one_asks(tmp_path):
+    model, places = encoder(), torch.tensor([0, 1, 2, 3, 4, 0])
+    hidden, data = inputs(), {"query": places.numpy()}
+    for k, layer in enumerate(model.layers):
+        attention = layer.self_attn(hidden, hidden, hidden, average_attn_weights=False)[1]
+        data |= {f"tokens.{k}": hidden.detach().numpy(), f"attention.{k}": attention.detach().numpy()}
+        hidden = layer(hidden)
+    saved(tmp_path, **data)
+    assert report(tmp_path) == 0
+    told = json.loads((tmp_path / "mine.json").read_text())["heads"]
+    assert [one["check"] for one in told] == ["agrees"] * 4
+    assert [one["asks"] for one in told[0]["inputs"]] == places.tolist()
+
+
+def test_a_text_that_is_none_is_refused(tmp_path):
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY")
+    with pytest.raises(ValueError, match="has no line of text in UTF-8: give a text, a folder of images, an npz"):
+        command._lines(tmp_path / "x.npy")
+
+
 def test_an_interrupted_report_goes_on_where_it_stopped(tmp_path, monkeypatch):
     saved(tmp_path)
     done, facts = [], command.layer_facts
@@ -165,7 +185,7 @@ def test_a_model_that_is_not_known_is_told_by_its_attention():
 
 def test_a_name_from_a_file_is_text_on_the_page():
     facts = layer_facts(seen(encoder(), inputs())[0], [["<b>"] * T] * N)
-    assert "<b>&lt;b&gt;" not in (text := command.page("<i>", facts, [], [["<b>"] * T] * N))
+    assert "<b>&lt;b&gt;" not in (text := command.page("<i>", facts, ["<i>:"], [["<b>"] * T] * N))
     assert "&lt;b&gt;" in text
     assert "<i>:" not in text
 
@@ -185,17 +205,24 @@ def test_the_page_says_what_forecasts_are_worth_as_the_book_measured_it():
 REFUSED = {
     "no tokens of a layer": ({"tokens.1": None}, (), "has no tokens.1 for layers.1.self_attn.: record what"),
     "one layer's tokens": (
-        {"tokens.0": None, "tokens.1": None, "tokens": np.ones((N, T, D))}, (), "name those of each layer tokens.0",
+        {"tokens.0": None, "tokens.1": None, "tokens": np.ones((N, T, D))}, (), "give tokens.0, tokens.1",
     ),
     "no heads": ({"attention.0": None}, (), "heads is 0, and no config.json"),
     "another prefix": ({}, ("--prefix", "decoder."), "prefix is 'decoder.', and no layer's name begins so"),
     "no folder": ({}, ("--out", "/none/x.html"), "/none is no folder here: make it"),
     "padding": (
-        {"mask": np.zeros((N, T), bool), "query": None}, (), "input 0 is padding from end to end: its attention_mask",
+        {"mask": np.zeros((N, T), bool), "query": None}, (), "input 0 is padding from end to end: its mask must",
     ),
     "no data": ({}, ("--inputs", "0"), "inputs is 0"),
     "a query that is not there": ({"query": None}, ("--query", "7"), "query is 7: there are 5 tokens, 0 to 4"),
-    "a flat array": ({"tokens.0": np.ones((N, T))}, (), "tokens.0 has shape (6, 5): give (inputs, tokens, width)"),
+    "a flat array": ({"tokens.0": np.ones((N, T))}, (), "tokens.0 has shape (6, 5): give an array of shape"),
+    "another width": ({"tokens.1": np.ones((N, T, 3))}, (), "tokens of layers.1.self_attn have 3 entries, the layer"),
+    "one place for all": ({"query": np.array(0)}, (), "query has shape (): give an array of shape (..., inputs)"),
+    "a mask of another length": ({"mask": np.ones((N, 3), bool)}, (), "mask has shape (6, 3): give 6 inputs, 5 tokens"),
+    "attention of another length": (
+        {"attention.0": np.ones((N, 2, 3))}, (), "attention.0 has shape (6, 2, 3): give 6 inputs, heads, 5 tokens",
+    ),
+    "tokens that are not numbers": ({"tokens.0": np.full((N, T, D), np.nan)}, (), "tokens.0 has the entry nan"),
 }  # fmt: skip
 
 
@@ -216,6 +243,14 @@ CALLS = {  # model, data, and what is said
     "code of its own": ("coded", "x.txt", "it has code of its own, which is not executed"),
     "no tokenizer": ("bert", "x.txt", "bert has no tokenizer: save it there, or give DATA as npz with input_ids"),
     "data of another model": ("bert", "image.npz", "does not run on pixel_values of"),
+    "a text for a file of weights": (
+        "mine.pt",
+        "x.txt",
+        "is a file of weights, which nothing here can run: give a folder",
+    ),
+    "other names for it": ("mine.pt", "image.npz", "image.npz has pixel_values)"),
+    "no images": ("bert", "empty", "empty has no images: give a folder with files of .png, .jpg, .jpeg"),
+    "no way to read images": ("bert", "images", "bert has no preprocessor_config.json: save it, or"),
 }
 
 
@@ -225,8 +260,9 @@ def test_files_that_do_not_fit_are_refused_with_the_remedy(case, tmp_path, capsy
     saved(tmp_path)
     np.savez(tmp_path / "image.npz", pixel_values=np.ones((2, 3, 4, 4)))
     (tmp_path / "x.txt").write_text("a text\n")
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "coded").mkdir()
+    for name in ("empty", "coded", "images"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "images/x.png").touch()
     coded = {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config"}}
     (tmp_path / "coded/config.json").write_text(json.dumps(coded))
     if model == "bert":
@@ -239,7 +275,7 @@ def test_files_that_do_not_fit_are_refused_with_the_remedy(case, tmp_path, capsy
 
 
 def test_a_model_that_says_nothing_of_attention_is_refused():
-    with pytest.raises(ValueError, match="the model gives no attention: if it has any, record tokens and logits"):
+    with pytest.raises(ValueError, match="the model gives no attention: if it has any, tell the names"):
         command._by_attention(encoder(), {}, SimpleNamespace(query=None), None, None, None)
 
 

@@ -11,19 +11,31 @@ sooner to a training loss of 1e-4 than SGD, and then attends to at most half as 
 for labels, or queries that are never trained, it does not. Maps: on CIFAR-10 the attention map grows sparser, with no
 rise of more than a tenth of its fall, and hiding the patches that it attends to costs more than hiding random ones; the
 key-query norm grows by at least 1 %. These are the bounds that the digits of figure-6 had before.
+
+Film reviews, larger: the signs of film reviews, for a transformer of two blocks of width 32. Images: on the unseen
+photographs of CIFAR-10 p = 1.1 is right at least as often as Adam and p = 1.5, 2 and 3; in the query, key and value
+matrices of the last block at most as large a share of the entries counts with p = 1.1 as with Adam, and as with p = 2.
+Every difference is paired by seed, its bound is 0, and the 95 % interval of its mean decides. Two to six epochs on the
+tuning seed had placed the lists of step sizes, so its accuracy on held-out data had been seen when this was written.
+Cut to fit the time: patches of 8 x 8, and for each of five seeds 10,000 photographs and 40 epochs; nothing is run with
+permuted labels or uniform attention. Cut while the first runs were made: in both, p = 1.5 and 3, of which there was no
+run yet; of film reviews, larger, which had no run yet, three of eight seeds.
 """
 
 import math
 from typing import NamedTuple
 
-RULES = ("l1.1", "adam", "l2", "l1.5", "l3")
 LOWEST = {"l1.1": 0.01, "adam": 0.0004, "l2": 0.0125, "l1.5": 0.02, "l3": 0.0005}
+LOWEST_LARGER = {"l1.1": 0.01, "adam": 0.0001, "l2": 0.005}
+LOWEST_IMAGES = {"l1.1": 0.004, "adam": 0.0002, "l2": 0.01}
 TRIALS = 7  # of each method, every step size twice the one before
 SEEDS = range(6000, 6008)
 SPEED_SEEDS = range(6000, 6008)
 TUNED = 1e-3  # training loss to which a step size of the study of speed must come soonest
 SPLIT = (8000, 1200, 1405)  # film reviews to train on, to choose by, to test on
 SMALL = {"width": 16, "depth": 1, "heads": 2, "hidden": 32, "epochs": 10, "batch": 32}
+LARGER = SMALL | {"width": 32, "depth": 2, "hidden": 64}
+IMAGES = {"patch": 8, "width": 16, "depth": 2, "heads": 2, "hidden": 32, "examples": 10_000, "epochs": 40, "batch": 50}
 
 
 class Run(NamedTuple):
@@ -33,17 +45,29 @@ class Run(NamedTuple):
     tuned_by: str | None = None
 
 
-def _film_reviews():
+def _methods(lowest, seeds, sizes):
+    """Every method, and the run that chooses its step size."""
     found = {}
-    for rule in RULES:
-        steps = [LOWEST[rule] * 2**k for k in range(TRIALS)]
-        found[f"tuning-{rule}"] = Run({"rule": rule, "step_size": steps, "seeds": [0] * TRIALS} | SMALL)
-        found[rule] = Run({"rule": rule, "seeds": [*SEEDS]} | SMALL, f"tuning-{rule}")
+    for rule, low in lowest.items():
+        steps = [low * 2**k for k in range(TRIALS)]
+        found[f"tuning-{rule}"] = Run({"rule": rule, "step_size": steps, "seeds": [0] * TRIALS} | sizes)
+        found[rule] = Run({"rule": rule, "seeds": [*seeds]} | sizes, f"tuning-{rule}")
+    return found
+
+
+def _film_reviews():
+    found = _methods(LOWEST, SEEDS, SMALL)
     for change in ({"permuted": True}, {"attention": "alike"}):
-        for rule in RULES[:3]:
+        for rule in list(LOWEST)[:3]:
             name = f"{rule}-{'permuted' if 'permuted' in change else 'alike'}"
             found[name] = Run(found[rule].settings | change, f"tuning-{rule}")
     return found
+
+
+def _images():
+    own = SEEDS[:5]
+    linear = {"rule": "linear", "seeds": [*own], "patch": IMAGES["patch"], "examples": IMAGES["examples"]}
+    return _methods(LOWEST_IMAGES, own, IMAGES) | {"linear": Run(linear | {"epochs": 0, "batch": 0})}
 
 
 def _speed():
@@ -78,7 +102,14 @@ def _film_reader():
     return {"l2": Run({"rule": "l2", "seeds": [*SEEDS], "step_size": 0.4, "inputs": 64} | SMALL)}
 
 
-STUDIES = {"film-reviews": _film_reviews, "speed": _speed, "maps": _maps, "film-reader": _film_reader}
+STUDIES = {
+    "film-reviews": _film_reviews,
+    "film-reviews-larger": lambda: _methods(LOWEST_LARGER, SEEDS[:5], LARGER),
+    "images": _images,
+    "speed": _speed,
+    "maps": _maps,
+    "film-reader": _film_reader,
+}
 
 
 def make(study, run, record):
@@ -89,8 +120,8 @@ def make(study, run, record):
     if run.tuned_by:
         settings["step_size"] = chosen(record, run.tuned_by)
     torch.set_num_threads(1)
-    makers = {"film-reviews": _read_reviews, "speed": _race, "maps": _look, "film-reader": _keep_reader}
-    return settings, makers[study](**settings)
+    makers = {"speed": _race, "maps": _look, "images": _see, "film-reader": _keep_reader}
+    return settings, makers.get(study, _read_reviews)(**settings)
 
 
 def data_of(run):
@@ -229,6 +260,12 @@ def _digits():
     pixels, new = pixels[kept], int(torch.isin(data.test_labels, torch.tensor([3, 8])).sum())
     places, values = networks.patch_places((pixels - pixels.mean()) / pixels.std(), 7)
     return places, values, 2.0 * (labels[kept] == 8) - 1, new
+
+
+def _see(**settings):
+    from workflow.run import photographs
+
+    return {name: _short(value, 4) for name, value in photographs.see(**settings).items()}
 
 
 def _look(seeds, patch, examples, tests, **settings):
