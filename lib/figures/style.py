@@ -28,7 +28,7 @@ METHODS = {
     "separate norms": VERMILION, "joint norm": GREEN,
     "32 bits": VERMILION, "float32": VERMILION, "64 bits": BLUE, "float64": BLUE, "log space": GREEN, "exact": GREEN,
 }  # fmt: skip
-ORDERS = {1.1: BROWN, 1.5: PINK, 1.75: VERMILION, 2.0: BLUE, 3.0: GREEN, 10.0: VIOLET}
+ORDERS = {1.1: BROWN, 1.5: TEAL, 1.75: VERMILION, 2.0: BLUE, 3.0: GREEN, 10.0: VIOLET}
 # What a token is to the choice, or a choice to all choices.
 KINDS = {"optimal": GREEN, "selected": VERMILION, "other": MUTED, "global": GREEN, "local": VERMILION}
 TIME = ListedColormap(sns.color_palette("flare", 24).as_hex())
