@@ -627,8 +627,8 @@ def test_mutants_are_shown_where_the_code_is_the_same(inside, code, turned, text
     collected(row())
     swept()
     tried = {"part/good": {"turned": turned, "crashed": None, "code": code}}
-    mutant = {"near": True, "what": "a sign", "chapters": tried}
-    gross = {"near": False, "what": "no step", "chapters": {"part/other": tried["part/good"]}}
-    Path("book/mutants.json").write_text(json.dumps({"commit": "c", "mutants": {"sign": mutant, "step": gross}}))
+    mutant = {"what": "a sign", "chapters": tried}
+    other = {"what": "no step", "chapters": {"part/other": tried["part/good"]}}
+    Path("book/mutants.json").write_text(json.dumps({"commit": "c", "mutants": {"sign": mutant, "step": other}}))
     assert f"| {text} |" in rows.rows()
     assert "{download}`mutants.json <mutants.json>`" in scoreboard.scoreboard()

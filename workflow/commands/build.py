@@ -11,7 +11,7 @@ import yaml
 
 from workflow.book import catalogue
 from workflow.commands import call
-from workflow.run.snakemake import LOCK, hold_lock, run_snakemake
+from workflow.run.snakemake import hold_lock, run_snakemake
 
 # What QUICK=1 runs: one chapter of each part, of those that take seconds.
 QUICK = ("max-margin/figure-8", "rates/sparsification", "mirror-descent/lp-separator", "beyond/adam-epsilon")
@@ -61,7 +61,7 @@ def lay_out_part():
 def main(targets):
     """Build; return the exit status."""
     asked = os.environ.get("PARAMETERS")
-    with hold_lock(LOCK, "build") as lock:
+    with hold_lock() as lock:
         return run_snakemake(lock, targets, **({"parameters": asked} if asked else {}))
 
 

@@ -92,7 +92,7 @@ def run_all(mutants, chosen, base, jobs):
     groups = [
         [Run(name, chosen[name], one, limits[name]) for name in one.chapters if name in chosen] for one in mutants
     ]
-    found = {one.name: {"near": True, "what": one.what, "chapters": {}} for one in mutants}
+    found = {one.name: {"what": one.what, "chapters": {}} for one in mutants}
     for one in mutants:
         found[one.name] |= {"survives": one.survives} if one.survives else {}
     left = sum(map(len, groups))

@@ -18,7 +18,7 @@ from workflow.commands import call
 from workflow.run.chapter import cpu, label, places_of
 from workflow.run.notebook import time_limit
 from workflow.run.side_by_side import chapter_command, count_jobs, hash_sources, read_result, side_by_side
-from workflow.run.snakemake import LOCK, hold_lock, run_snakemake
+from workflow.run.snakemake import hold_lock, run_snakemake
 
 # Variables that libraries read as they are imported, and the flag of the processor without which a setting is no other.
 # An x86 processor has the first; Prescott stands for one without vectors wider than two numbers.
@@ -122,7 +122,7 @@ def main():
     for name, why in missing.items():
         print(f"{name}: passed over, {why}", flush=True)
     settings = [name for name in SETTINGS if name not in missing]
-    with hold_lock(LOCK, "build") as lock:
+    with hold_lock() as lock:
         status = run_snakemake(lock, [f"build/claims/{chapter}.json" for chapter in wanted])
     if status:
         return status

@@ -26,14 +26,14 @@ def snakemake(targets, *flags, rules=RULES, **config):
 
 
 @contextmanager
-def hold_lock(path, what):
-    """Wait until no other process holds the lock ``path``, and hold it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
+def hold_lock():
+    """Wait until no other build is under way, and hold the lock that says so."""
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    with LOCK.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"another {what} is under way: waiting until it ends", flush=True)
+            print("another build is under way: waiting until it ends", flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield lock
 

@@ -71,13 +71,12 @@ def seeds_of(rows):
 
 
 def mutants(row):
-    """Return how many near mutants of the library turn a row's verdict, and what to say of it."""
+    """Return how many mutants of the library turn a row's verdict, and what to say of it."""
     chapter, _, name = row["id"].rpartition("/")
     tried = {key: one for key, one in optional(MUTANTS).get("mutants", {}).items() if chapter in one["chapters"]}
     if not tried:
         return None, "not yet run"
     if not all(same_code(chapter, one["chapters"][chapter]) for one in tried.values()):
         return None, "older code"
-    turned = [key for key, one in tried.items() if name in one["chapters"][chapter]["turned"]]
-    near = sum(tried[key]["near"] for key in turned)
-    return near, f"{near}" if near else "none"
+    turned = sum(name in one["chapters"][chapter]["turned"] for one in tried.values())
+    return turned, f"{turned}" if turned else "none"
