@@ -3,11 +3,14 @@
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from .. import checks
-from .optimisers import order_of, step_sizes
+from .measures import soft_sparsity
+from .optimisers import flat, optimiser, order_of, step_sizes
 from .transformer import patches
 
 
@@ -52,7 +55,8 @@ def train_readers(
         Of the initial weights, and of the order in which a member sees its rows.
     step_size : float or sequence of float
     rule : str
-        "sgd", "normalised" (the gradient by its length), or mirror descent "l1.1", "l3", ...
+        "sgd", "normalised" (the gradient by its length), mirror descent "l1.1", "l3", ..., or "adam" with the defaults
+        of torch: by tensors, many times slower.
     attention : str
         "trained"; "never", its queries stay as drawn; or "alike", they stay zero, which is mean pooling.
     at : sequence of int
@@ -71,7 +75,7 @@ def train_readers(
     ValueError
         If shapes do not fit, an entry is out of range or not finite, or a label is neither +1 nor -1.
     """
-    normalised, norm = rule == "normalised", order_of("sgd" if rule == "normalised" else rule)
+    normalised, norm = rule == "normalised", order_of("sgd" if rule in ("normalised", "adam") else rule)
     if attention not in ("trained", "never", "alike"):
         raise ValueError(f"attention is {attention!r}: use trained, never or alike")
     places = checks.indices("places", places, None, "N", "T", "k")
@@ -93,12 +97,52 @@ def train_readers(
     weights = torch.stack([_drawn(shapes, seed, attention) for seed in seeds])
     sizes = step_sizes(step_size, len(seeds)).expand(len(seeds)).tolist()
 
-    found = readers(
-        places, values.double(), labels.double(), rows, seeds, weights, sizes, heads=heads, batch=batch,
-        normalised=normalised, norm=norm, still=attention != "trained", until=until, at=looks,
-    )  # fmt: skip
-    parts = weights.split([rows for rows, _ in shapes.values()], dim=1)
-    return Readers(looks, *found.unbind(-1), dict(zip(shapes, parts, strict=True)))
+    parts = dict(zip(shapes, weights.split([count for count, _ in shapes.values()], dim=1), strict=True))
+    about = {"batch": batch, "still": attention != "trained", "until": until, "at": looks}
+    inputs = places, values.double(), labels.double()
+    if rule == "adam":
+        found = _train_by_adam(inputs, rows, seeds, parts, sizes, **about)
+    else:
+        found = readers(*inputs, rows, seeds, weights, sizes, heads=heads, normalised=normalised, norm=norm, **about)
+    return Readers(looks, *found.unbind(-1), parts)
+
+
+def _train_by_adam(inputs, rows, seeds, weights, sizes, *, batch, still, until, at):
+    """Train all members side by side by Adam; change their weights, return what is seen, (len(at), members, 3)."""
+    moving = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
+    rule, runs = optimiser("adam", moving, sizes), set(range(len(seeds)))
+    path, found = torch.zeros(len(seeds)).double(), torch.full((len(at), len(seeds), 3), torch.nan).double()
+    for step, now in enumerate(_batches(rows, seeds, batch)):
+        if step in at:
+            seen = found[at.index(step)]
+            for k in sorted(runs):
+                own = {name: weight[k : k + 1].detach() for name, weight in moving.items()}
+                places, values, labels = (one[rows[k]] for one in inputs)
+                outputs, attention = read(own, places, values)
+                loss = softplus(-labels * outputs).mean()
+                seen[k] = torch.stack([loss, path[k], soft_sparsity(attention).mean()])
+                for name, weight in weights.items():
+                    weight[k] = own[name][0]
+            runs = {k for k in runs if until < seen[k, 0] < math.inf}
+        if step == at[-1] or not runs:
+            return found
+        places, values, labels = (one[now] for one in inputs)
+        outputs, _ = read(moving, places, values)
+        softplus(-labels * outputs).mean(1).sum().backward()
+        if still:
+            moving["queries"].grad.zero_()
+        path += flat([weight.grad for weight in moving.values()]).norm(dim=1)
+        rule.step()
+        rule.zero_grad()
+
+
+def _batches(rows, seeds, batch):
+    """Yield the rows (members, batch) of each step; the last of an epoch that do not fill a batch are left out."""
+    from ..kernels.reader import epochs_of
+
+    each = rows.shape[1] // batch * batch
+    for epoch in zip(*(epochs_of(own.numpy(), seed) for own, seed in zip(rows, seeds, strict=True)), strict=True):
+        yield from torch.from_numpy(np.stack(epoch))[:, :each].split(batch, dim=1)
 
 
 def patch_places(images, size):
@@ -136,9 +180,16 @@ def _drawn(shapes, seed, attention):
 
 
 def read(weights, places, values):
-    """Outputs (members, N) of readers and their attention (members, N, heads, T); weights as of :class:`Readers`."""
+    """Outputs (members, N) of readers and their attention (members, N, heads, T); weights as of :class:`Readers`.
+
+    Places and values (N, T, k) are those of all members, or each has its own, with the members first.
+    """
     table, queries, head = (weights[name] for name in ("table", "queries", "head"))
-    tokens = torch.einsum("ntk,mntkw->mntw", values.to(table), table[:, places])
+    if places.ndim == 3:
+        tokens = torch.einsum("ntk,mntkw->mntw", values.to(table), table[:, places])
+    else:
+        own = table[torch.arange(len(table))[:, None, None, None], places]
+        tokens = torch.einsum("mntk,mntkw->mntw", values.to(table), own)
     attention = attend(tokens[:, :, None], queries[:, None] / table.shape[-1] ** 0.5)
     return torch.einsum("mnht,mntw,mhw->mn", attention, tokens, head), attention
 

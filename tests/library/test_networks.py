@@ -1,6 +1,7 @@
 """The transformer and its trainings: against torch's own parts, members against a model alone, and bad input."""
 
 import math
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -218,7 +219,9 @@ def marked():
     return places, torch.randn(places.shape, generator=torch.Generator().manual_seed(1)), corpus.labels, rows
 
 
-@pytest.mark.parametrize(("rule", "order"), [("sgd", 2.0), ("normalised", 2.0), ("l1.1", 1.1), ("l3", 3.0)])
+@pytest.mark.parametrize(
+    ("rule", "order"), [("sgd", 2.0), ("normalised", 2.0), ("l1.1", 1.1), ("l3", 3.0), ("adam", 2.0)]
+)
 @pytest.mark.parametrize("attention", ["trained", "never"])
 def test_a_step_of_readers_is_that_along_the_gradient_of_what_they_read(marked, rule, order, attention):
     places, values, labels, rows = marked
@@ -235,19 +238,40 @@ def test_a_step_of_readers_is_that_along_the_gradient_of_what_they_read(marked, 
     torch.testing.assert_close(end.paths[1], lengths)
     torch.testing.assert_close(end.tokens[0], networks.soft_sparsity(attended).mean(-1).gather(1, rows).mean(1))
     for (name, weight), slope in zip(weights.items(), slopes, strict=True):
-        step = 0.1 * slope / (lengths.view(-1, 1, 1) if rule == "normalised" else 1.0)
+        scale = {"normalised": lengths.view(-1, 1, 1), "adam": slope.abs() + 1e-8}.get(rule, 1.0)
+        step = 0.1 * slope / scale
         there = inverse_mirror_map(mirror_map(weight, order) - step, order)
         torch.testing.assert_close(end.weights[name], there, msg=name)
 
 
-def test_readers_take_minibatches_and_stop_where_they_are_told(marked):
-    record = networks.train_readers(*marked, [4, 5, 6], [0.5, 1.0, 3.0], batch=4, at=range(0, 2000, 10), until=0.1)
+@pytest.mark.parametrize(("rule", "sizes"), [("sgd", [0.5, 1.0, 3.0]), ("adam", [0.01, 0.02, 0.1])])
+def test_readers_take_minibatches_and_stop_where_they_are_told(marked, rule, sizes):
+    about = {"batch": 5, "at": range(0, 2000, 10), "until": 0.1, "rule": rule}
+    record = networks.train_readers(*marked, [4, 5, 6], sizes, **about)
     losses = record.losses
     ended = losses.isfinite().sum(0) - 1
     assert (losses.gather(0, ended[None]) <= 0.1).all()
     assert (losses.gather(0, ended[None] - 1) > 0.1).all()
-    alone = networks.train_readers(*marked[:3], marked[3][1:2], [5], 1.0, batch=4, at=range(0, 2000, 10), until=0.1)
-    assert torch.equal(alone.losses[:, 0].nan_to_num(), losses[:, 1].nan_to_num())
+    alone = networks.train_readers(*marked[:3], marked[3][1:2], [5], sizes[1], **about)
+    torch.testing.assert_close(alone.losses[:, 0], losses[:, 1], equal_nan=True)
+    torch.testing.assert_close(alone.weights["table"][0], record.weights["table"][1])
+
+
+def test_readers_by_adam_see_the_batches_of_sgd_and_follow_torch(marked):
+    (places, values, labels, rows), seeds, about = marked, [4, 5, 6], {"heads": 2, "batch": 5, "at": [0, 1, 3]}
+    start, end = (networks.train_readers(*marked, seeds, 0.02, rule="adam", **about | {"at": at}) for at in ([0], [3]))
+    weights = {name: weight.clone().requires_grad_() for name, weight in start.weights.items()}
+    rule, seen = torch.optim.Adam(weights.values(), 0.02), []
+    for epoch in (0, 1):
+        orders = [islice(kernels.reader.epochs_of(own.numpy(), k), 2) for own, k in zip(rows, seeds, strict=True)]
+        seen += torch.from_numpy(np.stack([[*order][epoch] for order in orders]))[:, :10].split(5, dim=1)
+    for batch in seen[:3]:
+        outputs, _ = networks.read(weights, places, values)
+        torch.nn.functional.softplus(-(outputs * labels).gather(1, batch)).mean(1).sum().backward()
+        rule.step()
+        rule.zero_grad()
+    for name, weight in weights.items():
+        torch.testing.assert_close(end.weights[name], weight.detach(), msg=name)
 
 
 def test_mean_pooling_attends_alike(marked):
