@@ -125,9 +125,9 @@ def images(name, folder=FOLDER, fetch=False):
     """
     if name not in ("digits", "mnist", "cifar10"):
         raise ValueError(f"name {name!r} is unknown: use digits, mnist or cifar10")
+    folder, fetch = Path(folder), checks.flag("fetch", fetch)
     if name == "digits":
         return digits()
-    folder = Path(folder)
     if PACKAGES[name].file in files(name, folder):
         return {"mnist": _mnist_package, "cifar10": _cifar10_package}[name](local_package(name, folder))
     return _mnist(folder, fetch) if name == "mnist" else _cifar10(folder, fetch)
@@ -265,7 +265,7 @@ def _local(file, folder, fetch):
     """Path of a published archive in the folder, which is fetched if it is not there and ``fetch`` is true."""
     path, (address, md5) = folder / file, SOURCES[file]
     if not path.is_file():
-        if not checks.flag("fetch", fetch):
+        if not fetch:
             raise FileNotFoundError(f"{file} is not in {folder}: put it there from {address}, or pass fetch=True")
         _fetch(address, md5, path)
     return checked(path, md5, "MD5", f"delete it and fetch it again, by fetch=True or from {address}")
