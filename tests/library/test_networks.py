@@ -257,15 +257,16 @@ def test_readers_take_minibatches_and_stop_where_they_are_told(marked, rule, siz
     torch.testing.assert_close(alone.weights["table"][0], record.weights["table"][1])
 
 
-def test_readers_by_adam_see_the_batches_of_sgd_and_follow_torch(marked):
-    (places, values, labels, rows), seeds, about = marked, [4, 5, 6], {"heads": 2, "batch": 5, "at": [0, 1, 3]}
-    start, end = (networks.train_readers(*marked, seeds, 0.02, rule="adam", **about | {"at": at}) for at in ([0], [3]))
+def test_readers_by_adam_see_the_batches_of_compiled_steps_and_follow_torch(marked):
+    (places, values, labels, rows), seeds, about = marked, [4, 5, 6], {"rule": "adam", "heads": 2, "batch": 5}
+    start, end = (networks.train_readers(*marked, seeds, 0.02, at=at, **about) for at in ([0], [3]))
     weights = {name: weight.clone().requires_grad_() for name, weight in start.weights.items()}
-    rule, seen = torch.optim.Adam(weights.values(), 0.02), []
-    for epoch in (0, 1):
-        orders = [islice(kernels.reader.epochs_of(own.numpy(), k), 2) for own, k in zip(rows, seeds, strict=True)]
-        seen += torch.from_numpy(np.stack([[*order][epoch] for order in orders]))[:, :10].split(5, dim=1)
-    for batch in seen[:3]:
+    orders = [
+        np.concatenate([epoch[:10] for epoch in islice(kernels.reader.epochs_of(own.numpy(), seed), 2)])
+        for own, seed in zip(rows, seeds, strict=True)
+    ]
+    rule = torch.optim.Adam(weights.values(), 0.02)
+    for batch in torch.from_numpy(np.stack(orders)).split(5, dim=1)[:3]:
         outputs, _ = networks.read(weights, places, values)
         torch.nn.functional.softplus(-(outputs * labels).gather(1, batch)).mean(1).sum().backward()
         rule.step()

@@ -72,21 +72,21 @@ def _images():
 
 
 def _speed():
-    found = {}
-    for task, lowest in {
+    lowest = {
         "text": {"sgd": 0.4, "normalised": 0.1, "adam": 0.0025},
         "images": {"sgd": 0.01, "normalised": 0.1, "adam": 0.000625},
-    }.items():
-        for rule in lowest:
-            steps = [lowest[rule] * 2**k for k in range(TRIALS)]
-            common = {"task": task, "rule": rule, "limit": 30_000}
-            found[f"tuning-{task}-{rule}"] = Run(common | {"step_size": steps, "seeds": [0] * TRIALS, "until": TUNED})
-            kinds = {"": {}, "-coins": {"coins": True}, "-never": {"attention": "never"}}
-            own = {"sgd": ["", "-coins"], "adam": [""]}.get(rule, [*kinds])
-            for kind, change in [(kind, kinds[kind]) for kind in own]:
-                found[f"{task}-{rule}{kind}"] = Run(
-                    common | {"seeds": [*SPEED_SEEDS], "until": 1e-4} | change, f"tuning-{task}-{rule}"
-                )
+    }
+    changes = {"": {}, "-coins": {"coins": True}, "-never": {"attention": "never"}}
+    kinds = {"sgd": ["", "-coins"], "normalised": [*changes], "adam": [""]}
+    found = {}
+    for task, rule in [(task, rule) for task in lowest for rule in kinds]:
+        steps = [lowest[task][rule] * 2**k for k in range(TRIALS)]
+        common = {"task": task, "rule": rule, "limit": 30_000}
+        tuning = f"tuning-{task}-{rule}"
+        found[tuning] = Run(common | {"step_size": steps, "seeds": [0] * TRIALS, "until": TUNED})
+        for kind in kinds[rule]:
+            own = common | {"seeds": [*SPEED_SEEDS], "until": 1e-4} | changes[kind]
+            found[f"{task}-{rule}{kind}"] = Run(own, tuning)
     return found
 
 
