@@ -98,6 +98,17 @@ def test_experiment_opens_by_keyboard(visit):
     assert cell.is_visible()
 
 
+def test_what_opens_over_the_text_is_not_covered_by_it(visit):
+    page = visit("book/max-margin/theorem-2").page  # which has a figure to drag: the page around it is painted in parts
+    seen = """box => { const {left, right, bottom} = box.getBoundingClientRect();
+        return box.contains(document.elementFromPoint((left + right) / 2, bottom - 5)); }"""
+    page.locator(".term").first.hover()
+    assert page.locator(".term .meaning").first.evaluate(seen)
+    page.locator("details.chip > summary").first.click()
+    page.mouse.move(5, 5)
+    assert page.locator("details.chip > div").first.evaluate(seen)
+
+
 def test_experiment_that_teaches_is_open_from_the_start(visit):
     assert visit("book/max-margin/figure-1").page.locator("#experiment div.cell").first.is_visible()
 

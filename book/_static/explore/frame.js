@@ -1,6 +1,7 @@
 // The frame of a figure: its state with undo and an address, its controls, and the sentence under it.
 import { button, give, make, needed, write } from "./view.js";
 
+const PAUSE = 200; // milliseconds between two sentences while something moves
 const BETWEEN = [",", "_", "~"]; // numbers of a list, lists of a list, and so on
 const depth = (value) => (Array.isArray(value) ? 1 + depth(value[0]) : 0);
 const written = (value) => (Array.isArray(value) ? value.map(written).join(BETWEEN[depth(value) - 1]) : String(value));
@@ -112,11 +113,13 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
   function change(by) {
     state = { ...state, ...by };
     note = "";
+    if (!moving) controls.style.height = `${controls.offsetHeight}px`; // else each frame would lay out the whole page
     moving = true;
     ask();
   }
   function done() {
     moving = false;
+    controls.style.height = "";
     const text = JSON.stringify(state);
     if (text !== settled) {
       past.push(settled);
@@ -151,8 +154,8 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
   /** Have a sentence under the drawing: a page whose text changes is laid out anew, for which a drag has no time. */
   function say(next) {
     told = next;
-    if (!moving || performance.now() > spoken + 100) words();
-    else late ||= setTimeout(words, 100);
+    if (!moving || performance.now() > spoken + PAUSE) words();
+    else late ||= setTimeout(words, PAUSE);
   }
   function words() {
     clearTimeout(late);

@@ -13,18 +13,27 @@ import { questionsOf } from "./questions.js";
 
 const FIGURES = { playground, rounding, road, dial, ball, cone, story };
 
+/** All that lies beside an element, and beside what it lies in. */
+function beside(element) {
+  const found = [];
+  for (let node = element; node !== document.body; node = node.parentElement)
+    found.push(...[...node.parentElement.children].filter((other) => other !== node));
+  return found;
+}
+
 /** Start each figure; the second of one kind on a page has its number in the address. */
 function start() {
   const places = document.querySelectorAll("[data-explore]"),
     count = {};
   if (places.length) document.head.append(make("style", {}, STYLE));
-  // a frame would otherwise paint all drawings of the page, those out of sight too
+  // to paint a frame the browser would otherwise walk through all of the page, drawings out of sight too
   for (const { viewBox, style } of places.length ? document.querySelectorAll("svg.drawing") : [])
     Object.assign(style, {
       aspectRatio: `${viewBox.baseVal.width} / ${viewBox.baseVal.height}`,
       contentVisibility: "auto",
     });
   for (const root of places) {
+    for (const other of beside(root)) other.classList.add("explore-apart");
     const name = root.dataset.explore,
       number = (count[name] = (count[name] ?? 0) + 1);
     const { preset, ask } = root.dataset;

@@ -7,7 +7,7 @@ import * as engine from "./engine.js";
 
 const FEW = 12; // starts
 const LAST = 1000; // step
-const BRIEF = 300; // steps while something is dragged, which lead out of sight
+const BRIEF = 200; // steps while something is dragged, which lead out of sight
 const LEVELS = [12, 24, 48, 96]; // columns of the map, from coarse to fine
 const SIDE = 960; // width of its canvas
 const star = (half) =>

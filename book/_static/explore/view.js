@@ -28,7 +28,9 @@ export function give(node, name, value) {
   if (had[name] !== value) node.setAttribute(name, (had[name] = value));
 }
 export function write(node, text) {
-  if (node.textContent !== text) node.textContent = text;
+  const inside = node.firstChild;
+  if (node.childNodes.length !== 1 || inside.nodeType !== Node.TEXT_NODE) node.textContent = text;
+  else if (inside.data !== text) inside.data = text; // a new node would be styled, too
 }
 
 export const button = (text, onclick, more) => make("button", { type: "button", onclick, ...more }, text);
