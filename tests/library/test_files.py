@@ -3,7 +3,6 @@
 import json
 import os
 import pickle
-import zipfile
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from torch import nn
 
 from lib.models import (
     file_problem,
-    files,
     layer_prefixes,
     layer_problem,
     layer_weights,
@@ -310,7 +308,6 @@ HEADERS = {
     "offsets in the wrong order": header({"a": entry(data_offsets=[24, 0])}),
     "a negative shape": header({"a": entry(shape=[-2, -3])}),
     "a list for a header": header([entry()]),
-    "a name twice": header(f'{{"a": {json.dumps(entry())}, "a": {json.dumps(entry())}}}'),
     "depth": header("[" * 10**5),
     "overlap": header({"a": entry(), "b": entry(data_offsets=[12, 36])}, 36),
     "one place for two": header({"a": entry(), "b": entry()}),
@@ -324,51 +321,20 @@ HEADERS = {
 @pytest.mark.parametrize("case", HEADERS)
 def test_a_header_that_lies_is_refused(tmp_path, case):
     (tmp_path / "x.safetensors").write_bytes(HEADERS[case])
-    sentence = "a has a type that torch does not have" if "torch" in case else "is cut, or no safetensors"
-    refuses(lambda: read_state(tmp_path / "x.safetensors")["a"], sentence)
-
-
-def packed(path, how=zipfile.ZIP_DEFLATED, spoil=lambda content: content, arrays=None):
-    """An npz by hand, whose bytes may be spoilt."""
-    np.savez(path, **(arrays or {"a": np.arange(1000.0)}))
-    with zipfile.ZipFile(path) as file:
-        members = {name: file.read(name) for name in file.namelist()}
-    with zipfile.ZipFile(path, "w", how) as file:
-        for name, content in members.items():
-            file.writestr(name, content)
-    path.write_bytes(spoil(path.read_bytes()))
-
-
-def encrypted(content):
-    """The flag of encryption in both headers of a zip."""
-    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        at = content.index(mark) + place
-        content = content[:at] + b"\x01" + content[at + 1 :]
-    return content
-
-
-def claims(content):
-    """The directory of a zip says that its member has 4 GB."""
-    at = content.index(b"PK\x01\x02") + 24
-    return content[:at] + b"\xf0\xff\xff\xff" + content[at + 4 :]
+    refuses(lambda: read_state(tmp_path / "x.safetensors"), "is cut, no safetensors, or of a type")
 
 
 ARCHIVES = {
-    "a bomb": ({"arrays": {"a": np.zeros(2**18)}}, "bytes that unpack to 209"),
-    "a size that lies": ({"spoil": claims}, "bytes that unpack to 4294967280"),
-    "encrypted": ({"spoil": encrypted}, "encrypted, or compressed in another way than numpy does"),
-    "another compression": ({"how": zipfile.ZIP_BZIP2}, "compressed in another way than numpy does"),
-    "a broken stream": ({"spoil": lambda one: one[:60] + b"\xff" * 40 + one[100:]}, "is cut, or no npz"),
-    "a bare array": ({"spoil": lambda _: b"\x93NUMPY\x01\x00"}, "is cut, or no npz"),
-}  # fmt: skip
+    "a broken stream": lambda whole: whole[:60] + b"\xff" * 40 + whole[100:],
+    "a bare array": lambda _: b"\x93NUMPY\x01\x00",
+}
 
 
 @pytest.mark.parametrize("case", ARCHIVES)
-def test_an_archive_that_cannot_be_read_is_refused(tmp_path, monkeypatch, case):
-    options, sentence = ARCHIVES[case]
-    monkeypatch.setattr(files, "SMALL", 2**20)
-    packed(tmp_path / "x.npz", **options)
-    refuses(lambda: read_state(tmp_path / "x.npz"), sentence)
+def test_an_archive_that_cannot_be_read_is_refused(tmp_path, case):
+    np.savez_compressed(tmp_path / "x.npz", a=np.arange(1000.0))
+    (tmp_path / "x.npz").write_bytes(ARCHIVES[case]((tmp_path / "x.npz").read_bytes()))
+    refuses(lambda: read_state(tmp_path / "x.npz"), "is cut, or no npz")
 
 
 NESTED = {"student": {"w": torch.ones(2)}, "teacher": {"w": torch.ones(2)}}
