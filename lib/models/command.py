@@ -15,18 +15,17 @@ import torch
 
 from .. import checks
 from .capture import Layer, asking_places, attention_layers, reasons, watched
-from .files import check_logits, file_weights, read_arrays, read_state, told_otherwise
+from .files import ARRAYS, check_logits, file_weights, read_arrays, read_state, told_otherwise
 from .page import page
 from .report import layer_facts
 from .weights import layer_names, listed
 
 MOST_INPUTS, MOST_TOKENS = 64, 64
-ARRAYS, IMAGES = (".npz", ".safetensors"), (".png", ".jpg", ".jpeg")
 RECORDED = "recorded tokens, tokens.0, tokens.1, ..., see attention-selects report --help"
 HELP = """MODEL is a folder or file of weights (safetensors, or what torch.save wrote of a state dict), or a name that
-transformers can load here. DATA is a text file, one input a line (a model of transformers, with its tokenizer); a
-folder of images; an npz or safetensors of what the model takes, such as input_ids and attention_mask; or of recorded
-tokens: tokens.0, tokens.1, ... (inputs, tokens, width), as the attention of each layer receives them, and where known
+transformers can load here. DATA is a text file, one input a line (a model of transformers, with its tokenizer); an
+npz or safetensors of what the model takes, such as input_ids and attention_mask, or pixel_values; or of recorded tokens:
+tokens.0, tokens.1, ... (inputs, tokens, width), as the attention of each layer receives them, and where known
 attention.0, ... (inputs, heads, tokens), or of every token (inputs, heads, tokens, tokens); queries.0, ... (inputs,
 width), query (inputs), mask (inputs, tokens)."""
 
@@ -121,8 +120,8 @@ def _parts(out, options):
 def _is_recorded(options):
     """Whether DATA has recorded tokens, not inputs of a model; ValueError where MODEL cannot run on them."""
     data = Path(options.data)
-    if not data.exists():
-        raise ValueError(f"{data} is no file here: give a text file, a folder of images, an npz or safetensors")
+    if not data.is_file():
+        raise ValueError(f"{data} is no file here: give a text file, an npz or safetensors")
     names = list(read_arrays(data)) if data.suffix in ARRAYS else []
     recorded = any(name.partition(".")[0] == "tokens" for name in names)
     if Path(options.model).is_file() and not recorded:
@@ -282,11 +281,7 @@ def _loaded(options):
 def _inputs(options, transformers):
     """What the model is given, by name; the tokens of each input as texts, or None; a sentence on the data."""
     data = Path(options.data)
-    if data.is_dir():
-        return _images(options, transformers), None, f"Images of {data.name}/."
-    tokenizer = _part(options, transformers.AutoTokenizer)
-    if tokenizer is not None and len(tokenizer) <= len(set(tokenizer.all_special_ids)):
-        tokenizer = None  # made by transformers, of special tokens alone, where the model has none
+    tokenizer = _tokenizer(options.model, transformers)
     if data.suffix in ARRAYS:
         found = {name: one[: options.inputs] for name, one in read_arrays(data).items()}
         found = {name: one.float() if one.is_floating_point() else one for name, one in found.items()}
@@ -304,6 +299,15 @@ def _inputs(options, transformers):
     return found, texts, note
 
 
+def _tokenizer(model, transformers):
+    """The tokenizer of a model, or None; for a model without one transformers makes one of special tokens alone."""
+    try:
+        found = transformers.AutoTokenizer.from_pretrained(model, trust_remote_code=False)
+    except (OSError, ValueError, KeyError):
+        return None
+    return found if len(found) > len(set(found.all_special_ids)) else None
+
+
 def _lines(data):
     """The lines of a text, without empty ones."""
     try:
@@ -311,29 +315,8 @@ def _lines(data):
     except UnicodeDecodeError:
         lines = []
     if not lines:
-        raise ValueError(f"{data} has no line of text in UTF-8: give a text, a folder of images, an npz or safetensors")
+        raise ValueError(f"{data} has no line of text in UTF-8: give a text, an npz or safetensors")
     return lines
-
-
-def _images(options, transformers):
-    from PIL import Image
-
-    files = [file for file in sorted(Path(options.data).iterdir()) if file.suffix.lower() in IMAGES]
-    if not files:
-        raise ValueError(f"{options.data} has no images: give a folder with files of {', '.join(IMAGES)}")
-    processor = _part(options, transformers.AutoImageProcessor)
-    if processor is None:
-        raise ValueError(f"{options.model} has no preprocessor_config.json: save it, or give an npz with pixel_values")
-    images = [Image.open(file).convert("RGB") for file in files[: options.inputs]]
-    return dict(processor(images, return_tensors="pt"))
-
-
-def _part(options, kind):
-    """What turns texts or images into inputs of the model; None where the model has none."""
-    try:
-        return kind.from_pretrained(options.model, trust_remote_code=False)
-    except (OSError, ValueError, KeyError):
-        return None
 
 
 if __name__ == "__main__":
