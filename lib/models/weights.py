@@ -50,7 +50,7 @@ def layer_weights(layer):
     return state_weights(layer.state_dict(), layer.num_heads)
 
 
-def state_weights(state, heads, prefix="", names=None, scale=None, transposed=False):
+def state_weights(state, heads, prefix="", names=None, scale=None):
     """Weights of all heads of one attention layer in a state dict, as :class:`Weights`.
 
     Shapes say how many heads share their keys and values.
@@ -70,8 +70,6 @@ def state_weights(state, heads, prefix="", names=None, scale=None, transposed=Fa
         matrix (out, in). A bias has the name of its weight with "bias" for "weight", or that of "query_bias" and so on.
     scale : float, optional
         1 / sqrt(h) when left out.
-    transposed : bool
-        Whether matrices under ``names`` are (in, out), as those of GPT-2.
 
     Examples
     --------
@@ -88,8 +86,7 @@ def state_weights(state, heads, prefix="", names=None, scale=None, transposed=Fa
         _check_used(state, names)
     else:
         _check_own(state, names)
-    transposed = transposed or names.get("qkv", "").endswith("c_attn.weight")
-    found, groups = _parts(state, names, transposed, checks.whole("heads", heads))
+    found, groups = _parts(state, names, checks.whole("heads", heads))
     query, query_bias = _cut("query", *found["query"], heads)
     key, value, value_bias = (
         one.repeat_interleave(heads // groups, 0)
@@ -192,9 +189,10 @@ def stem(name):
     return re.sub(r"\d+", "*", name)
 
 
-def _parts(state, names, transposed, heads):
+def _parts(state, names, heads):
     """Weight (out, in) and bias (out,) of each part, by part, a fused one cut in three; and the groups of heads."""
     found, fused = {}, "qkv" in names
+    transposed = names.get("qkv", "").endswith("c_attn.weight")  # GPT-2 has matrices (in, out)
     for part in ("qkv", "out") if fused else PARTS:
         weight = _floats(state, names[part], "out", "in")
         weight = weight.mT if transposed else weight
