@@ -198,33 +198,19 @@ def test_a_head_attends_as_the_model_says(style, head, tmp_path):
     weights = state_weights(state, HEADS, prefix, scale=SCALES.get(style))
     labels = [1.0, -1.0, 1.0, 1.0]
     problem, theta, _ = head_problem(weights, tokens, labels, slopes[:, query], head, query, causal=causal)
+    outputs = []
+    layer.get_submodule(answers).register_forward_hook(lambda _, given, out: outputs.append(out.detach()))
     seen = run(output_attentions=True)[1][1][:, head, query].detach()
     torch.testing.assert_close(problem.attention(theta), seen)
+    whole, theta, scores = head_problem(weights, tokens, [1.0] * 4, last, head, query, causal=causal)
+    torch.testing.assert_close(whole.margins(whole.attention(theta))[0], outputs[0][:, query] @ last)
+    assert scores == "exact"
     model.save_pretrained(tmp_path)
     data = {"tokens": tokens, "labels": labels, "readout": slopes[:, query], "query": query, "attention": seen}
     np.savez(tmp_path / "data.npz", **data)
     stack = {"prefix": re.sub(r"\d", "*", place)} if ", " in style else {}
     found = file_problem(tmp_path / "model.safetensors", tmp_path / "data.npz", 1, head, causal=causal, **stack)
     torch.testing.assert_close(found.theta, theta)
-
-
-@pytest.mark.parametrize("style", MODELS)
-def test_the_layer_answers_as_the_sum_of_what_its_heads_answer(style):
-    model, (place, receives, answers) = model_of(style)
-    run, causal = run_of(model, style), style in CAUSAL
-    query = -1 if causal else 0
-    layer, kept = model.get_submodule(place), {}
-    layer.get_submodule(receives).register_forward_hook(lambda _, given, out: kept.update(tokens=given[0]))
-    layer.get_submodule(answers).register_forward_hook(lambda _, given, out: kept.update(out=out))
-    run()
-    readout = torch.randn(WIDTH, dtype=torch.float64)
-    weights = state_weights(model.state_dict(), HEADS, next(
-        one for one in layer_prefixes(model.state_dict()) if place.startswith(one.rstrip("."))
-    ), scale=SCALES.get(style))  # fmt: skip
-    problem, theta, scores = head_problem(weights, kept["tokens"].detach(), [1.0] * 4, readout, 2, query, causal=causal)
-    margins = problem.margins(problem.attention(theta))[0]
-    torch.testing.assert_close(margins, (kept["out"][:, query] @ readout).detach())
-    assert scores == "exact"
 
 
 @pytest.mark.parametrize("style", OTHERWISE)
