@@ -6,12 +6,13 @@ import http.server
 import io
 import json
 import re
+import shutil
 import socket
 import tarfile
 import threading
 import zipfile
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -295,53 +296,46 @@ def test_another_file_is_refused_and_left_alone(tmp_path, file, fetch):
 
 
 @pytest.fixture
-def server(monkeypatch):
-    """Serve ``files`` from the addresses that ``SOURCES`` then has."""
-    state = SimpleNamespace(files={}, asked=[])
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            file = self.path.rpartition("/")[2]
-            state.asked.append(file)
-            if file not in state.files:
-                self.send_error(404)
-                return
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(state.files[file])
-
-        def log_message(self, *arguments):
-            pass
-
-    running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+def served(tmp_path, monkeypatch):
+    """A folder whose files have the addresses that ``SOURCES`` then has."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    running = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(http.server.SimpleHTTPRequestHandler, directory=folder)
+    )
     threading.Thread(target=running.serve_forever, daemon=True).start()
-    state.address = f"http://127.0.0.1:{running.server_port}/"
     monkeypatch.setenv("NO_PROXY", "*")
     for file, (_, md5) in archives.SOURCES.items():
-        monkeypatch.setitem(archives.SOURCES, file, (state.address + file, md5))
-    yield state
+        monkeypatch.setitem(archives.SOURCES, file, (f"http://127.0.0.1:{running.server_port}/{file}", md5))
+    yield folder
     running.shutdown()
     running.server_close()
 
 
-def test_fetched_once_then_read_from_the_folder(tmp_path, server, mnist):
+def test_fetched_once_then_read_from_the_folder(tmp_path, served, mnist):
     for file in MNIST:
-        server.files[file] = (tmp_path / file).read_bytes()
+        (tmp_path / file).rename(served / file)
     folder = tmp_path / "not" / "yet"
-    data = images("mnist", folder, fetch=True)
-    assert torch.equal(data.train_labels, mnist[1].long())
-    assert server.asked == MNIST
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == server.files
+    assert torch.equal(images("mnist", folder, fetch=True).train_labels, mnist[1].long())
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
+        path.name: path.read_bytes() for path in served.iterdir()
+    }
+    shutil.rmtree(served)
     images("mnist", folder, fetch=True)
     images("mnist", folder)
-    assert server.asked == MNIST
 
 
-def test_another_hash_is_refused_and_nothing_stays(tmp_path, server):
-    server.files[CIFAR10] = b"another"
-    with pytest.raises(ValueError, match=archives.SOURCES[CIFAR10][1]):
+@pytest.mark.parametrize(
+    ("content", "refusal", "said"),
+    [(b"another", ValueError, archives.SOURCES[CIFAR10][1]), (None, ConnectionError, "could not be fetched .*404")],
+    ids=["another hash", "status 404"],
+)
+def test_a_fetch_that_fails_leaves_nothing(tmp_path, served, content, refusal, said):
+    if content:
+        (served / CIFAR10).write_bytes(content)
+    with pytest.raises(refusal, match=said):
         images("cifar10", tmp_path, fetch=True)
-    assert not list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == [served]
 
 
 def test_a_server_that_does_not_answer(tmp_path, monkeypatch):
@@ -351,12 +345,5 @@ def test_a_server_that_does_not_answer(tmp_path, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setitem(archives.SOURCES, CIFAR10, (address, "0" * 32))
     with pytest.raises(ConnectionError, match=rf"^{re.escape(address)} could not be fetched"):
-        images("cifar10", tmp_path, fetch=True)
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.usefixtures("server")
-def test_a_fetch_that_fails_leaves_nothing(tmp_path):
-    with pytest.raises(ConnectionError, match=f"{CIFAR10} could not be fetched into .*status 404"):
         images("cifar10", tmp_path, fetch=True)
     assert not list(tmp_path.iterdir())

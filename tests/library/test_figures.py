@@ -495,8 +495,3 @@ def test_names_stay_at_their_curves_when_more_panels_come():
         boxes = boxes_of_words(figure)
         for (_, box), height in zip(boxes, (0, 1), strict=True):
             assert box.y0 < upper.transData.transform((40, height))[1] < box.y1
-
-
-def test_time_runs_from_light_to_dark():
-    lightness = figures.TIME(np.linspace(0, 1, 20))[:, :3] @ [0.2126, 0.7152, 0.0722]
-    assert (np.diff(lightness) < 0).all()

@@ -76,12 +76,6 @@ def test_a_checkpoint_has_the_state_dict_inside(tmp_path, inner):
     assert torch.equal(found.query, layer_weights(layer).query)
 
 
-def test_heads_stand_in_the_settings_beside_the_file(tmp_path, tokens):
-    path = save(encoder(), tmp_path / "model.safetensors")
-    (tmp_path / "config.json").write_text('{"num_attention_heads": 4}')
-    assert torch.equal(file_problem(path, tokens, head=3).theta, file_problem(path, tokens, head=3, heads=4).theta)
-
-
 def test_place_and_mask_come_with_the_tokens(tmp_path):
     mask = np.ones((N, T), dtype=bool)
     mask[1, 3:] = False
@@ -249,13 +243,6 @@ def test_one_of_several_stacks(tmp_path, tokens):
     for prefix in ("image.", "image.*.self_attn.", "image.1."):
         assert file_problem(tmp_path / "x.pt", tokens, head=3, prefix=prefix).scores == "exact"
     refuses(lambda: file_problem(tmp_path / "x.pt", tokens, head=3, prefix="text."), "head is 3: the layer has 2")
-
-
-def test_queries_are_not_scaled_in_gpt_neo(tmp_path, tokens):
-    torch.save(projections("h.0.attn.attention"), tmp_path / "x.pt")
-    theta = file_problem(tmp_path / "x.pt", tokens, heads=2).theta
-    (tmp_path / "config.json").write_text('{"model_type": "gpt_neo"}')
-    torch.testing.assert_close(file_problem(tmp_path / "x.pt", tokens, heads=2).theta, 2 * theta)
 
 
 def header(text, content=24):

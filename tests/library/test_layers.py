@@ -64,13 +64,6 @@ def layer_bias(layer):
     return layer.in_proj_bias is not None
 
 
-def test_a_layer_in_float32_agrees_to_its_rounding():
-    layer, x = attention_layer(dtype=torch.float32), tokens().float()
-    attention = layer(x, x, x, average_attn_weights=False)[1]
-    problem, theta, _ = layer_problem(layer, x, LABELS, READOUT, 1)
-    assert (problem.attention(theta) - attention[:, 1, 0]).abs().max() < 1e-6
-
-
 def test_the_gradient_is_that_of_the_layer_in_its_query_and_key_matrices():
     # dL/dW_Q = scale W_K (dL/dW), by the chain rule, so the problem's gradient must give torch's own.
     layer, x = attention_layer(bias=False), tokens()
@@ -102,13 +95,6 @@ def test_an_encoder_layer_answers_behind_its_feed_forward_part(options, called):
     out = (out if layer.self_attn.batch_first else out.transpose(0, 1))[:, 3] @ READOUT
     same(margins(problem, theta), LABELS * (out.tanh() if called else out))
     assert scores == "exact"
-
-
-def test_each_input_may_ask_at_its_own_place():
-    layer, x, places = attention_layer(), tokens(), [0, 5, -1, 2, 1]
-    attention = layer(x, x, x, average_attn_weights=False)[1][torch.arange(N), 0, places]
-    problem, theta, _ = layer_problem(layer, x, LABELS, READOUT, query=places)
-    same(problem.attention(theta), attention)
 
 
 def test_padding_and_a_causal_mask():

@@ -22,9 +22,6 @@ SECTIONS = {
     part.split("\n")[0]: dict(re.findall(r"^```(\w+)\n(.*?)^```$", part, flags=re.MULTILINE | re.DOTALL))
     for part in PAGE.split("\n## ")[1:]
 }
-# A script of somebody else: no library of this project, and the format of safetensors as it is published.
-
-
 WRITTEN_BY_HAND = """
 import torch
 
