@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -54,14 +53,14 @@ def attention_layers(model, own=None):
 
 
 @contextmanager
-def watched(model, query=None, present=None, own=None):
-    """A list to which each attention layer of a model is added as a :class:`Layer`, when it has run in the block.
+def watched(model, receive, query=None, present=None, own=None):
+    """While the block runs, hand each attention layer of a model to ``receive`` as a :class:`Layer`, when it has run.
 
     The token at ``query`` asks; when left out the last of a causal layer and of cross-attention, else the first, of
     those that are ``present`` (n, T). Names are of a known convention, or one's ``own``, as
     :func:`lib.models.weights.layer_names` takes them.
     """
-    layers, hooks, state, calls = [], [], model.state_dict(), Counter()
+    hooks, state, calls = [], model.state_dict(), Counter()
 
     def ask(module, given, kwargs):
         return (given, kwargs | {"need_weights": True, "average_attn_weights": False})
@@ -72,18 +71,19 @@ def watched(model, query=None, present=None, own=None):
             called = dict(zip(inspect.signature(module.forward).parameters, given, strict=False)) | kwargs
             called["tokens"] = given[0] if given else next(iter(kwargs.values()))
             calls[before] += 1  # ALBERT has one layer for all
-            layer = _layer(module, called, output, query, present)
+            layer = _layer(module, called, output, query, present)._replace(
+                name=before.rstrip(".") + (f", call {calls[before]}" if calls[before] > 1 else ""),
+                otherwise=reasons(model, module, called),
+            )
             heads = module.num_heads if layer.attention is None else layer.attention.shape[1]
-            name = before.rstrip(".") + (f", call {calls[before]}" if calls[before] > 1 else "")
-            weights = partial(_weights, model, module, names, state, heads)
-            layers.append(layer._replace(name=name, weights=weights, otherwise=reasons(model, module, called)))
+            receive(layer._replace(weights=lambda: _weights(model, module, names, state, heads)))
 
         if isinstance(module, nn.MultiheadAttention):
             hooks.append(module.register_forward_pre_hook(ask, with_kwargs=True))
         hooks.append(module.register_forward_hook(seen, with_kwargs=True))
     try:
         with every_layer_called():
-            yield layers
+            yield
     finally:
         for hook in hooks:
             hook.remove()
@@ -104,8 +104,7 @@ def _layer(module, called, output, query, present):
         mask = (seen > 0).any(1)
     else:
         mask = torch.ones(keys.shape[:2], dtype=torch.bool) if present is None else torch.as_tensor(present).bool()
-    tokens = keys.cpu().clone()  # which the model may go on to change in place
-    return Layer("", places, seen, mask, tokens, asking[rows, places].cpu())
+    return Layer("", places, seen, mask, keys.cpu(), asking[rows, places].cpu())
 
 
 def _attention(output, asking, keys):

@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 import time
-from collections import ChainMap, Counter
+from collections import ChainMap
 from functools import partial
 from pathlib import Path
 
@@ -67,23 +67,27 @@ def write(options):
     out, started, done = Path(options.out), time.perf_counter(), {}
     checks.whole("inputs", options.inputs)
     checks.whole("tokens", options.tokens)
-    parts, arrays = _parts(out, options), _arrays(options)
-    layers, about, texts = (_from_files if _is_recorded(arrays) else _from_model)(options, arrays)
-    for layer in layers:
+    parts = _parts(out, options)
+
+    def keep(layer, texts):
         if not layer.name.startswith(options.prefix):
-            continue
+            return
         file, start = parts / f"{len(done):03}.json", time.perf_counter()
         if not file.is_file():
-            own = texts if texts and len(texts[0]) == layer.mask.shape[1] else None
-            file.with_suffix(".new").write_text(json.dumps(layer_facts(layer, own), allow_nan=False), "utf-8")
+            facts = json.dumps(layer_facts(layer, texts), allow_nan=False)
+            file.with_suffix(".new").write_text(facts, "utf-8")
             file.with_suffix(".new").replace(file)
         done[layer.name] = json.loads(file.read_text("utf-8"))
-        kinds = Counter(one["check"] for one in done[layer.name])
-        said, took = ", ".join(f"{many} {kind}" for kind, many in kinds.items()), time.perf_counter() - start
-        print(f"layer {len(done)}, {layer.name}: heads {said} ({took:.1f} s)", file=sys.stderr, flush=True)
+        kinds = [one["check"] for one in done[layer.name]]
+        said = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+        took = f"({time.perf_counter() - start:.1f} s)"
+        print(f"layer {len(done)}, {layer.name}: heads {said} {took}", file=sys.stderr, flush=True)
+
+    arrays = _arrays(options)
+    about, texts = (_from_files if _is_recorded(arrays) else _from_model)(options, arrays, keep)
     facts = [one for layer in done.values() for one in layer]
     if not facts:
-        raise ValueError(f"prefix is {options.prefix!r}, and no layer's name begins so: leave it out to see them all")
+        raise ValueError(_no_layer(options))
     about += [f"Made in {time.perf_counter() - started:.0f} s."]
     out.write_text(page(Path(options.model).name, facts, about, texts), "utf-8")
     beside = out.with_suffix(".json")
@@ -91,6 +95,10 @@ def write(options):
     beside.write_text(json.dumps(told, allow_nan=False), "utf-8")
     shutil.rmtree(parts)
     print(f"{out} and {beside} are written: {len(facts)} heads of {len(done)} layers")
+
+
+def _no_layer(options):
+    return f"prefix is {options.prefix!r}, and no layer's name begins so: leave it out to see them all"
 
 
 def _parts(out, options):
@@ -130,16 +138,21 @@ def _arrays(options):
     return found
 
 
-def _from_files(options, data):
-    """Every layer of a file of weights with the tokens that were recorded for it; a sentence on these; their texts."""
+def _from_files(options, data, keep):
+    """Hand on every layer of a file of weights with the tokens that were recorded for it."""
     model, path = Path(options.model), Path(options.data)
-    state, alone, layers = _state(model), "tokens" in data, []
-    names = {one: parts for one, parts in layer_names(state, options.names).items() if one.startswith(options.prefix)}
-    if alone and len(names) > 1:
+    state = _state(model)
+    layers = {
+        name: parts for name, parts in layer_names(state, options.names).items() if name.startswith(options.prefix)
+    }
+    if not layers:
+        raise ValueError(_no_layer(options))
+    alone, texts = "tokens" in data, data.get("texts")
+    if alone and len(layers) > 1:
         raise ValueError(
-            f"{path} has tokens of one layer, {model} has {len(names)}: give tokens.0, tokens.1, ... or --prefix"
+            f"{path} has tokens of one layer, {model} has {len(layers)}: give tokens.0, tokens.1, ... or --prefix"
         )
-    for number, (before, parts) in enumerate(names.items()):
+    for number, (before, parts) in enumerate(layers.items()):
         end = "" if alone else f".{number}"
         if f"tokens{end}" not in data:
             raise ValueError(f"{path} has no tokens{end} for {before}: record what it receives, or give --prefix")
@@ -150,9 +163,8 @@ def _from_files(options, data):
         else:  # whatever else there is would show in attention
             heads, known = layer.attention.shape[1], parts
         weights = partial(file_weights, state, before, model, heads, known)
-        layers.append(layer._replace(weights=weights, otherwise=told_otherwise(model, before)))
-    many = max((len(layer.tokens) for layer in layers), default=0)
-    return layers, [f"{many} inputs, recorded in {path.name}."], data.get("texts")
+        keep(layer._replace(weights=weights, otherwise=told_otherwise(model, before)), texts)
+    return [f"{len(layer.tokens)} inputs, recorded in {path.name}."], texts
 
 
 def _file_layer(before, data, end, options):
@@ -200,19 +212,23 @@ def _state(path):
     return ChainMap(*map(read_state, files))
 
 
-def _from_model(options, arrays):
-    """Run a model of transformers on the data: every layer; a sentence on the inputs; their texts."""
+def _from_model(options, arrays, keep):
+    """Run a model of transformers on the data, and hand on every layer when it has run."""
     model, transformers = _loaded(options)
     inputs, texts, note = _inputs(options, arrays, transformers)
     many, present = len(next(iter(inputs.values()))), inputs.get("attention_mask")
+
+    def receive(layer):
+        keep(layer, texts if texts is not None and len(texts[0]) == layer.mask.shape[1] else None)
+
     run = model
     if model.config.is_encoder_decoder and not any(name.startswith("decoder_") for name in inputs):
         run, note = model.get_encoder(), f"{note} Only the encoder was run: DATA has no decoder_input_ids."
-    with torch.inference_mode(), watched(model, options.query, present, options.names) as layers:
+    with torch.inference_mode(), watched(model, receive, options.query, present, options.names):
         found = _run(run, inputs, options)
     if not attention_layers(model, options.names):
-        layers = _by_attention(model, found, options.query, present)
-    return layers, [f"{many} inputs. {note}"], texts
+        _by_attention(model, found, options, keep, present, texts)
+    return [f"{many} inputs. {note}"], texts
 
 
 def _run(model, inputs, options):
@@ -227,21 +243,20 @@ def _run(model, inputs, options):
         ) from None
 
 
-def _by_attention(model, found, query, present):
-    """What a model of unknown names says of its attention."""
+def _by_attention(model, found, options, keep, present, texts):
+    """Hand on what a model of unknown names says of its attention."""
     kinds = [name for name in ("attentions", "encoder_attentions", "decoder_attentions") if found.get(name)]
     if not kinds:
         raise ValueError(
             "no layer of a known convention is there, and the model gives no attention: if it has any, tell the names"
             " of its weights by --names; or record tokens and logits, and use recorded_problem"
         )
-    why = reasons(model, model, {}) or "its weights are under names that are not known: --names tells them"
-    layers = []
-    for name, one in ((f"{kind}.{number}", one) for kind in kinds for number, one in enumerate(found[kind])):
-        places = asking_places(one, query, present, False, len(one), one.shape[2])
-        seen = one[torch.arange(len(one)), :, places].double()
-        layers.append(Layer(name, places, seen, (seen > 0).any(1), otherwise=why))
-    return layers
+    for kind in kinds:
+        for number, one in enumerate(found[kind]):
+            places = asking_places(one, options.query, present, False, len(one), one.shape[2])
+            seen = one[torch.arange(len(one)), :, places].double()
+            why = reasons(model, model, {}) or "its weights are under names that are not known: --names tells them"
+            keep(Layer(f"{kind}.{number}", places, seen, (seen > 0).any(1), otherwise=why), texts)
 
 
 def _loaded(options):

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -36,7 +37,8 @@ def inputs(n=N):
 
 
 def seen(model, given, **options):
-    with torch.no_grad(), watched(model, **options) as layers:
+    layers = []
+    with torch.no_grad(), watched(model, layers.append, **options):
         model(given)
     return layers
 
@@ -170,9 +172,12 @@ def test_an_interrupted_report_goes_on_where_it_stopped(tmp_path, monkeypatch):
 
 def test_a_model_that_is_not_known_is_told_by_its_attention():
     attention = torch.rand(N, 2, T, T, generator=seeded(1)).softmax(-1).tril()
-    attention = attention / attention.sum(-1, keepdim=True)
-    (layer,) = command._by_attention(encoder(), {"attentions": [attention]}, None, None)
-    (facts, other) = layer_facts(layer)
+    attention, kept = attention / attention.sum(-1, keepdim=True), []
+    options = SimpleNamespace(query=None)
+    command._by_attention(
+        encoder(), {"attentions": [attention]}, options, lambda layer, texts: kept.append(layer), None, None
+    )
+    (facts, other) = layer_facts(kept[0])
     assert facts["check"] == other["check"] == "recorded"
     assert {one["asks"] for one in facts["inputs"]} == {T - 1}  # a causal layer asks last
     assert "flip" not in facts
@@ -268,7 +273,7 @@ def test_files_that_do_not_fit_are_refused_with_the_remedy(case, tmp_path, capsy
 
 def test_a_model_that_says_nothing_of_attention_is_refused():
     with pytest.raises(ValueError, match="the model gives no attention: if it has any, tell the names"):
-        command._by_attention(encoder(), {}, None, None)
+        command._by_attention(encoder(), {}, SimpleNamespace(query=None), None, None, None)
 
 
 def own(folder):
