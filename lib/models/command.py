@@ -21,11 +21,12 @@ from .report import layer_facts
 from .weights import layer_names, listed
 
 MOST_INPUTS, MOST_TOKENS = 64, 64
+IMAGES = (".png", ".jpg", ".jpeg")
 RECORDED = "recorded tokens, tokens.0, tokens.1, ..., see attention-selects report --help"
 HELP = """MODEL is a folder or file of weights (safetensors, or what torch.save wrote of a state dict), or a name that
-transformers can load here. DATA is a text file, one input a line (a model of transformers, with its tokenizer); an npz
-or safetensors of what the model takes, such as input_ids and attention_mask, or pixel_values; or of recorded tokens:
-tokens.0, tokens.1, ... (inputs, tokens, width), as the attention of each layer receives them, and where known
+transformers can load here. DATA is a text file, one input a line (a model of transformers, with its tokenizer); a
+folder of images; an npz or safetensors of what the model takes, such as input_ids and attention_mask; or of recorded
+tokens: tokens.0, tokens.1, ... (inputs, tokens, width), as the attention of each layer receives them, and where known
 attention.0, ... (inputs, heads, tokens), or of every token (inputs, heads, tokens, tokens); queries.0, ... (inputs,
 width), query (inputs), mask (inputs, tokens)."""
 
@@ -126,8 +127,8 @@ def _is_recorded(arrays):
 def _arrays(options):
     """Arrays of DATA by name, none of a text; ValueError where it is not there, or MODEL cannot run on it."""
     data = Path(options.data)
-    if not data.is_file():
-        raise ValueError(f"{data} is no file here: give a text file, an npz or safetensors")
+    if not data.exists():
+        raise ValueError(f"{data} is no file here: give a text file, a folder of images, an npz or safetensors")
     found = read_arrays(data) if data.suffix in ARRAYS else {}
     if Path(options.model).is_file() and not _is_recorded(found):
         has = f"has {listed(found)}" if found else "is none"
@@ -286,7 +287,11 @@ def _loaded(options):
 def _inputs(options, arrays, transformers):
     """What the model is given, by name; the tokens of each input as texts, or None; a sentence on the data."""
     data = Path(options.data)
-    tokenizer = _tokenizer(options.model, transformers)
+    if data.is_dir():
+        return _images(options, transformers), None, f"Images of {data.name}/."
+    tokenizer = _part(options, transformers.AutoTokenizer)
+    if tokenizer is not None and len(tokenizer) <= len(set(tokenizer.all_special_ids)):
+        tokenizer = None  # made by transformers, of special tokens alone, where the model has none
     if arrays:
         found = {name: one[: options.inputs] for name, one in arrays.items()}
         found = {name: one.float() if one.is_floating_point() else one for name, one in found.items()}
@@ -304,15 +309,6 @@ def _inputs(options, arrays, transformers):
     return found, texts, note
 
 
-def _tokenizer(model, transformers):
-    """The tokenizer of a model, or None; for a model without one transformers makes one of special tokens alone."""
-    try:
-        found = transformers.AutoTokenizer.from_pretrained(model, trust_remote_code=False)
-    except (OSError, ValueError, KeyError):
-        return None
-    return found if len(found) > len(set(found.all_special_ids)) else None
-
-
 def _lines(data):
     """The lines of a text, without empty ones."""
     try:
@@ -320,8 +316,29 @@ def _lines(data):
     except UnicodeDecodeError:
         lines = []
     if not lines:
-        raise ValueError(f"{data} has no line of text in UTF-8: give a text, an npz or safetensors")
+        raise ValueError(f"{data} has no line of text in UTF-8: give a text, a folder of images, an npz or safetensors")
     return lines
+
+
+def _images(options, transformers):
+    from PIL import Image
+
+    files = [file for file in sorted(Path(options.data).iterdir()) if file.suffix.lower() in IMAGES]
+    if not files:
+        raise ValueError(f"{options.data} has no images: give a folder with files of {', '.join(IMAGES)}")
+    processor = _part(options, transformers.AutoImageProcessor)
+    if processor is None:
+        raise ValueError(f"{options.model} has no preprocessor_config.json: save it, or give an npz with pixel_values")
+    images = [Image.open(file).convert("RGB") for file in files[: options.inputs]]
+    return dict(processor(images, return_tensors="pt"))
+
+
+def _part(options, kind):
+    """What turns texts or images into inputs of the model; None where the model has none."""
+    try:
+        return kind.from_pretrained(options.model, trust_remote_code=False)
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 if __name__ == "__main__":

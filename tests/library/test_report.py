@@ -149,7 +149,7 @@ def test_attention_of_all_tokens_is_read_where_one_asks(tmp_path):
 
 def test_a_text_that_is_none_is_refused(tmp_path):
     (tmp_path / "x.npy").write_bytes(b"\x93NUMPY")
-    with pytest.raises(ValueError, match="has no line of text in UTF-8: give a text, an npz"):
+    with pytest.raises(ValueError, match="has no line of text in UTF-8: give a text, a folder of images, an npz"):
         command._lines(tmp_path / "x.npy")
 
 
@@ -237,7 +237,7 @@ def test_what_cannot_be_reported_is_refused_in_a_sentence(case, tmp_path, capsys
 
 
 CALLS = {  # model, data, and what is said
-    "no data": ("mine.pt", "none.txt", "none.txt is no file here: give a text file, an npz"),
+    "no data": ("mine.pt", "none.txt", "none.txt is no file here: give a text file, a folder of images, an npz"),
     "a folder without weights": ("empty", "mine.npz", "empty has no safetensors: give the file of weights"),
     "a folder that is no model": ("empty", "x.txt", "transformers cannot load"),
     "code of its own": ("coded", "x.txt", "it has code of its own, which is not executed"),
@@ -249,6 +249,8 @@ CALLS = {  # model, data, and what is said
         "is a file of weights, which nothing here can run: give a folder",
     ),
     "other names for it": ("mine.pt", "image.npz", "image.npz has pixel_values)"),
+    "no images": ("bert", "empty", "empty has no images: give a folder with files of .png, .jpg, .jpeg"),
+    "no way to read images": ("bert", "images", "bert has no preprocessor_config.json: save it, or"),
 }
 
 
@@ -258,8 +260,9 @@ def test_files_that_do_not_fit_are_refused_with_the_remedy(case, tmp_path, capsy
     saved(tmp_path)
     np.savez(tmp_path / "image.npz", pixel_values=np.ones((2, 3, 4, 4)))
     (tmp_path / "x.txt").write_text("a text\n")
-    for name in ("empty", "coded"):
+    for name in ("empty", "coded", "images"):
         (tmp_path / name).mkdir()
+    (tmp_path / "images/x.png").touch()
     coded = {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config"}}
     (tmp_path / "coded/config.json").write_text(json.dumps(coded))
     if model == "bert":

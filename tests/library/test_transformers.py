@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from PIL import Image
 from problems import refuses
 
 from lib.models import command, file_problem, head_problem, layer_prefixes, record, state_weights
@@ -140,6 +141,27 @@ def test_every_head_of_a_model_is_reported(style, tmp_path):
     assert len(told) == count
     assert all(one["off"] < 1e-5 for one in heads if one["check"] in ("agrees", "biased"))
     assert all(("flip" in one) == (one["check"] != "recorded") for one in heads)
+
+
+def test_a_folder_of_images_is_given_as_the_model_is_used_to(tmp_path):
+    name, config, settings, *_ = MODELS["ViT"]
+    torch.manual_seed(0)
+    model = getattr(transformers, name)(getattr(transformers, config)(**settings))
+    reads = transformers.ViTImageProcessorPil(size={"height": 8, "width": 8})
+    for one in (model, reads):
+        one.save_pretrained(tmp_path / "model")
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 16, 16, 3), np.uint8)
+    (tmp_path / "images").mkdir()
+    for k, image in enumerate(pixels):
+        Image.fromarray(image).save(tmp_path / f"images/{k}.png")
+    np.savez(tmp_path / "data.npz", **reads(list(pixels), return_tensors="np"))
+    entropies = []
+    for data in ("images", "data.npz"):
+        out = tmp_path / f"{data}.html"
+        assert command.main(["report", str(tmp_path / "model"), str(tmp_path / data), "--out", str(out)]) == 0
+        entropies.append([one["entropy"] for one in json.loads(out.with_suffix(".json").read_text())["heads"]])
+    assert len(entropies[0]) == 12
+    assert entropies[0] == pytest.approx(entropies[1], abs=1e-6)
 
 
 def given(model, inputs):
