@@ -8,6 +8,7 @@ import os
 import pickle
 import re
 import warnings
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from .weights import layer_names, listed, state_weights, stem
 
 NEEDED, OPTIONAL = ("tokens", "labels", "readout"), ("query", "mask", "queries", "attention", "texts")
 ARRAYS = (".npz", ".safetensors")
+SMALL, RATIO = 2**28, 100  # bytes that an npz may unpack to in any case, and beyond them how many times its size
 RECORD = "give a report the model's attention too; or record logits, and use recorded_problem"
 
 
@@ -32,23 +34,44 @@ def read_arrays(path):
 
 def _safetensors(path):
     try:
-        return load_file(path)  # mapped: a tensor that nobody uses is not read
+        found = load_file(path)  # mapped: a tensor that nobody uses is not read
+        with path.open("rb") as file:  # of two entries under one name the package takes the last
+            json.loads(file.read(int.from_bytes(file.read(8), "little")), object_pairs_hook=_once)
+        return found
     except Exception as error:
         raise ValueError(
             f"{path} is cut, no safetensors, or of a type that torch does not have ({error}): save it again"
         ) from None
 
 
+def _once(pairs):
+    """An object of JSON, in which no name stands twice."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name stands twice")
+    return dict(pairs)
+
+
 def _npz(path):
     try:
+        with zipfile.ZipFile(path) as archive:
+            _check_members(path.stat().st_size, archive.infolist())
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
     except Exception as error:  # of zipfile, zlib or numpy
-        said = "is cut, or no npz: save it again by numpy.savez"
+        said = f"is cut, or no npz ({' '.join(str(error).split())[:200]}): save it again by numpy.savez"
         if "pickle" in str(error).lower():
             said = "has objects, not numbers, which are not executed: save arrays of numbers"
         raise ValueError(f"{path} {said}") from None
     return {name: _numbers(name, array) for name, array in arrays.items()}
+
+
+def _check_members(size, members):
+    """Raise ValueError if an archive of so many bytes unpacks to far more, or has a name twice."""
+    total, memory = sum(one.file_size for one in members), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if total > min(memory, max(SMALL, RATIO * size)):
+        raise ValueError(f"{size} bytes that unpack to {total}")
+    if len({one.filename.removesuffix(".npy") for one in members}) < len(members):
+        raise ValueError("a name stands twice")
 
 
 def _numbers(name, array):

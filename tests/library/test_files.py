@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import zipfile
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from torch import nn
 
 from lib.models import (
     file_problem,
+    files,
     layer_problem,
     layer_weights,
     read_state,
@@ -247,7 +249,7 @@ def test_one_of_several_stacks(tmp_path, tokens):
 
 def header(text, content=24):
     """A file of safetensors with a header as it is given, and so many bytes."""
-    text = json.dumps(text)
+    text = text if isinstance(text, str) else json.dumps(text)
     return len(text).to_bytes(8, "little") + text.encode() + bytes(content)
 
 
@@ -259,6 +261,8 @@ HEADERS = {
     "another type": header({"a": entry(dtype="C128")}),
     "a type that torch does not have": header({"a": entry(dtype="F6_E2M3", shape=[32])}),
     "a list for a header": header([entry()]),
+    "a name twice": header(f'{{"a": {json.dumps(entry())}, "a": {json.dumps(entry())}}}'),
+    "a header longer than the file": (2**62).to_bytes(8, "little"),
     "overlap": header({"a": entry(), "b": entry(data_offsets=[12, 36])}, 36),
 }
 
@@ -269,17 +273,34 @@ def test_a_header_that_lies_is_refused(tmp_path, case):
     refuses(lambda: read_state(tmp_path / "x.safetensors"), "is cut, no safetensors, or of a type")
 
 
-ARCHIVES = {
-    "a broken stream": lambda whole: whole[:60] + b"\xff" * 40 + whole[100:],
-    "a bare array": lambda _: b"\x93NUMPY\x01\x00",
+def claims(whole):
+    """The directory of a zip says that its member has 4 GB."""
+    at = whole.index(b"PK\x01\x02") + 24
+    return whole[:at] + b"\xf0\xff\xff\xff" + whole[at + 4 :]
+
+
+ARCHIVES = {  # what is in it, what becomes of its bytes, and what is said
+    "a broken stream": (np.arange(1000.0), lambda whole: whole[:60] + b"\xff" * 40 + whole[100:], "is cut, or no npz"),
+    "a bare array": (np.ones(1), lambda _: b"\x93NUMPY\x01\x00", "is cut, or no npz"),
+    "a bomb": (np.zeros(2**18), lambda whole: whole, "bytes that unpack to 209"),
+    "a size that lies": (np.ones(9), claims, "bytes that unpack to 4294967280"),
 }
 
 
 @pytest.mark.parametrize("case", ARCHIVES)
-def test_an_archive_that_cannot_be_read_is_refused(tmp_path, case):
-    np.savez_compressed(tmp_path / "x.npz", a=np.arange(1000.0))
-    (tmp_path / "x.npz").write_bytes(ARCHIVES[case]((tmp_path / "x.npz").read_bytes()))
-    refuses(lambda: read_state(tmp_path / "x.npz"), "is cut, or no npz")
+def test_an_archive_that_cannot_be_read_is_refused(tmp_path, monkeypatch, case):
+    array, spoil, sentence = ARCHIVES[case]
+    monkeypatch.setattr(files, "SMALL", 2**20)
+    np.savez_compressed(tmp_path / "x.npz", a=array)
+    (tmp_path / "x.npz").write_bytes(spoil((tmp_path / "x.npz").read_bytes()))
+    refuses(lambda: read_state(tmp_path / "x.npz"), sentence)
+
+
+def test_two_arrays_of_one_name_are_refused(tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.ones(2))
+    with zipfile.ZipFile(tmp_path / "x.npz", "a") as archive:
+        archive.writestr("a", archive.read("a.npy"))
+    refuses(lambda: read_state(tmp_path / "x.npz"), "a name stands twice")
 
 
 NESTED = {"student": {"w": torch.ones(2)}, "teacher": {"w": torch.ones(2)}}
