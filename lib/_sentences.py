@@ -70,18 +70,14 @@ def planted_sentiment(sentences, generator):
     -------
     Corpus
     """
-
-    def choice(options):
-        return options[torch.randint(len(options), (), generator=generator, device=generator.device).item()]
-
     labels = coin_labels(1, checks.whole("sentences", sentences), generator)[0]
     words, deciding = [], []
     for label in labels:
-        slots = choice(TEMPLATES).split()
+        slots = _choice(TEMPLATES, generator).split()
         deciding.append(slots.index("{verdict}"))
         options = WORDS | {"verdict": WORDS["good" if label > 0 else "bad"]}
-        words.append([choice(options[slot[1:-1]]) if slot.startswith("{") else slot for slot in slots])
-    vocabulary = _vocabulary()
+        words.append(_drawn(slots, options, generator))
+    vocabulary = _vocabulary(TEMPLATES)
     place = {word: k for k, word in enumerate(vocabulary)}
     ids = torch.tensor([[place[word] for word in sentence] for sentence in words])
     return Corpus(words, ids, labels, torch.tensor(deciding), vocabulary)
@@ -148,41 +144,33 @@ def marked_sentiment(sentences, generator, marks=12):
     if not 0 < checks.whole("marks", marks) < len(MARKS):
         raise ValueError(f"marks is {marks}: of {len(MARKS)} words some must be left for hearsay")
     options_of = WORDS | {"own": MARKS[:marks], "hearsay": MARKS[marks:]}
-
-    def choice(options):
-        return options[torch.randint(len(options), (), generator=generator, device=generator.device).item()]
-
     words, labels, places = [], coin_labels(1, sentences, generator)[0], []
     for label in labels.tolist():
-        opinions = [("own", label), ("hearsay", -label), ("hearsay", choice((label, -label)))]
+        opinions = [("own", label), ("hearsay", -label), ("hearsay", _choice((label, -label), generator))]
         order = torch.randperm(3, generator=generator, device=generator.device).tolist()
-        slots = choice(MARKED_TEMPLATES).split()
-        slots = _filled(slots, [opinions[k] for k in order])
+        template = _choice(MARKED_TEMPLATES, generator)
+        for mark, sign in (opinions[k] for k in order):
+            template = template.replace("{}", f"{{{mark}}} {'{good}' if sign > 0 else '{bad}'}", 1)
+        slots = template.split()
         first = [k for k, slot in enumerate(slots) if slot in ("{own}", "{hearsay}")]
         places.append([first[order.index(k)] + 1 for k in range(3)])
-        words.append([choice(options_of[slot[1:-1]]) if slot.startswith("{") else slot for slot in slots])
-    fixed = re.sub(r"{\w*}", "", " ".join(MARKED_TEMPLATES)).split()
-    known = (word for group in WORDS.values() for word in group)
-    vocabulary = (*sorted({*fixed, *known, *MARKS}), "")
+        words.append(_drawn(slots, options_of, generator))
+    vocabulary = (*_vocabulary(MARKED_TEMPLATES, *MARKS), "")
     place = {word: k for k, word in enumerate(vocabulary)}
     ids = torch.tensor([[[place[w], place[b]] for w, b in zip(s, ["", *s], strict=False)] for s in words])
     places = torch.tensor(places)
     return MarkedCorpus(words, ids, labels, places[:, 0], places[:, 1:], vocabulary)
 
 
-def _filled(slots, opinions):
-    """Slots in which each "{}" became the slot of a mark and that of an opinion."""
-    opinions = iter(opinions)
-    found = []
-    for slot in slots:
-        if slot == "{}":
-            mark, sign = next(opinions)
-            found += [f"{{{mark}}}", "{good}" if sign > 0 else "{bad}"]
-        else:
-            found.append(slot)
-    return found
+def _choice(options, generator):
+    return options[torch.randint(len(options), (), generator=generator, device=generator.device).item()]
 
 
-def _vocabulary():
-    fixed = re.sub(r"{\w+}", "", " ".join(TEMPLATES)).split()
-    return tuple(sorted({*fixed, *(word for group in WORDS.values() for word in group)}))
+def _drawn(slots, options, generator):
+    """The words of a sentence, of those in braces any of the options."""
+    return [_choice(options[slot[1:-1]], generator) if slot.startswith("{") else slot for slot in slots]
+
+
+def _vocabulary(templates, *more):
+    fixed = re.sub(r"{\w*}", "", " ".join(templates)).split()
+    return tuple(sorted({*fixed, *more, *(word for group in WORDS.values() for word in group)}))

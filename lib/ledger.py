@@ -25,10 +25,13 @@ OUTCOMES = {
     "ablation": ("does not break the claim", "breaks the claim", "undecided"),
     "positive control": ("effect found", "effect missed", "effect missed"),
 }
-OF = ("paper", "book")
-SOURCES = ("printed", "restored", "recalled")
-SCALES = ("exact", "same data, smaller", "stand-in")
-SETS = ("before", "after")
+WORDS = {  # of a paper's statement; those of the book have neither source nor scale
+    "of": ("paper", "book"),
+    "source": ("printed", "restored", "recalled"),
+    "scale": ("exact", "same data, smaller", "stand-in"),
+    "set": ("before", "after"),
+    "relation": tuple(RELATIONS),
+}
 OMISSION = "[…]"  # all that a quotation may have in brackets
 
 
@@ -292,25 +295,13 @@ def _check_texts(row):
 
 def _check_statement(row):
     """Raise ValueError unless a row says whose statement it is, from where, on what data, and when it was bounded."""
-    name = row.name
-    if row.of not in OF:
-        raise ValueError(f"of {name!r} of is {row.of!r}: say one of {', '.join(OF)}")
+    for field, words in WORDS.items():
+        ours, word = row.of == "book" and field in ("source", "scale"), getattr(row, field)
+        if word not in ((None,) if ours else words):
+            remedy = "leave it out of a row of the book" if ours else f"say one of {', '.join(map(repr, words))}"
+            raise ValueError(f"{row.name!r} has {field}={word!r}: {remedy}")
     if row.of == "paper" and not row.paper:
-        raise ValueError(f"{name!r} is of a paper that it does not name: give its arXiv number, or of='book'")
-    if row.of == "paper" and row.source not in SOURCES:
-        raise ValueError(f"of {name!r} source is {row.source!r}: say one of {', '.join(SOURCES)}")
-    if row.of == "paper" and row.scale not in SCALES:
-        raise ValueError(f"of {name!r} scale is {row.scale!r}: say one of {', '.join(map(repr, SCALES))}")
-    if row.of == "book" and row.scale:
-        raise ValueError(f"{name!r} is of the book and has the scale {row.scale!r}: only a paper's statement has one")
-    if row.of == "book" and row.source:
-        raise ValueError(f"{name!r} is of the book and has the source {row.source!r}: only a paper's statement has one")
-    if row.set not in SETS:
-        raise ValueError(
-            f"of {name!r} set is {row.set!r}: say 'before' if its bound was written before the first look, else 'after'"
-        )
-    if row.relation not in RELATIONS:
-        raise ValueError(f"relation {row.relation!r} of {name!r} is unknown: use one of {', '.join(RELATIONS)}")
+        raise ValueError(f"{row.name!r} is of a paper that it does not name: give its arXiv number, or of='book'")
 
 
 def _check_correction(row, corrects, explicit, certified):

@@ -12,18 +12,14 @@ from .charts import agreement, curves, dots, flips, histogram
 from .maps import heatmap, regions
 from .paths import plane
 from .style import (
-    ATTENTION,
     BLUE,
     BROWN,
     FAINT,
     GREEN,
-    HEAT,
     INK,
     KINDS,
     LIGHT,
-    METHODS,
     MUTED,
-    ORDERS,
     PALETTE,
     PAPER,
     PINK,
@@ -39,8 +35,7 @@ from .style import (
 )  # fmt: skip
 
 __all__ = [
-    "ATTENTION", "BLUE", "BROWN", "FAINT", "GREEN", "HEAT", "INK", "KINDS", "LIGHT", "METHODS", "MUTED", "ORDERS",
-    "PALETTE", "PAPER", "PINK", "SIZE", "TEAL", "TIME", "VERMILION", "VIOLET", "WIDTH", "agreement", "colour_of",
-    "curves", "dots", "flips", "heatmap", "histogram", "matrices", "panels", "pictures", "plane", "regions",
-    "sentences", "theme",
+    "BLUE", "BROWN", "FAINT", "GREEN", "INK", "KINDS", "LIGHT", "MUTED", "PALETTE", "PAPER", "PINK", "SIZE", "TEAL",
+    "TIME", "VERMILION", "VIOLET", "WIDTH", "agreement", "colour_of", "curves", "dots", "flips", "heatmap",
+    "histogram", "matrices", "panels", "pictures", "plane", "regions", "sentences", "theme",
 ]  # fmt: skip

@@ -8,13 +8,12 @@ from matplotlib.collections import PatchCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patches import Rectangle
 
-from .. import checks
 from .style import ATTENTION, BLUE, MUTED, SIZE, VERMILION, WIDTH, shaped, text_size
 
 INDENT = 14  # points, of the further lines of a wrapped sentence
 
 
-def sentences(words, attention, rows, marked=None, label="attention"):
+def sentences(words, attention, rows, marked=None):
     """Sentences, wrapped, and under each word a cell for each row, as dark as the attention that the word gets.
 
     A rule stands between two sentences; the further lines of one are close below its first, and indented.
@@ -29,8 +28,6 @@ def sentences(words, attention, rows, marked=None, label="attention"):
         Names of the rows, written in front of each line of cells.
     marked : sequence of int, optional
         Place of one word in each sentence, set in bold.
-    label : str
-        Of the colour bar.
 
     Returns
     -------
@@ -71,7 +68,7 @@ def sentences(words, attention, rows, marked=None, label="attention"):
     ax.set(xlim=(0, 72 * WIDTH), ylim=(height + 44, 0))
     ax.set_axis_off()
     bar = fig.add_axes((0.3, 36 / (height + 44), 0.4, 9 / (height + 44)))
-    fig.colorbar(cells, cax=bar, orientation="horizontal", label=label, ticks=[0, 0.5, 1])
+    fig.colorbar(cells, cax=bar, orientation="horizontal", label="attention", ticks=[0, 0.5, 1])
     return fig
 
 
@@ -121,24 +118,21 @@ def pictures(images, attention, columns, notes=None, label="attention"):
     return fig
 
 
-def matrices(entries, columns=3):
-    """Matrices as squares, one for each entry: as large as it is, in blue where it is above 0, in red where below.
+def matrices(entries):
+    """Matrices, three in a row, as squares: as large as the entry is, in blue where it is above 0, in red where below.
 
     Parameters
     ----------
     entries : dict of str to array_like of shape (rows, columns)
         By the name that stands above; each by its own largest entry.
-    columns : int
-        Matrices in a row of the figure.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
-    checks.whole("columns", columns)
     entries = {name: shaped(name, matrix, "rows", "columns") for name, matrix in entries.items()}
-    lines = -(-len(entries) // columns)
-    _, axes = plt.subplots(lines, columns, figsize=(WIDTH, lines * (WIDTH / columns + 0.25)), squeeze=False)
+    lines = -(-len(entries) // 3)
+    _, axes = plt.subplots(lines, 3, figsize=(WIDTH, lines * (WIDTH / 3 + 0.25)), squeeze=False)
     for ax in axes.flat[len(entries) :]:
         ax.set_axis_off()
     for ax, (name, matrix) in zip(axes.flat, entries.items(), strict=False):

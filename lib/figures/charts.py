@@ -20,7 +20,7 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
     ----------
     x : array_like, shape (records,)
     series : dict of str to array_like of shape (records,) or (records, trials)
-        By name; the names of `METHODS`, `ORDERS` and `KINDS` have their own colours.
+        By name; methods, orders (``$p = 3$``) and the names of `KINDS` have their own colours.
     references : dict of str to array_like of shape (records,)
         Predictions, dashed and grey.
     ax : matplotlib.axes.Axes, optional
@@ -61,7 +61,7 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
     return ax.figure
 
 
-def histogram(samples, edges, xlabel, ylabel, ax=None):
+def histogram(samples, edges, xlabel, ylabel):
     """Numbers of samples in each bin, stacked over the kinds of samples, with a legend where there are several.
 
     Parameters
@@ -69,8 +69,6 @@ def histogram(samples, edges, xlabel, ylabel, ax=None):
     samples : dict of str to array_like of shape (samples,)
         Those outside the edges are not counted; a kind may be empty.
     edges : array_like, shape (bins + 1,)
-    ax : matplotlib.axes.Axes, optional
-        Panel of a larger figure.
 
     Returns
     -------
@@ -79,8 +77,7 @@ def histogram(samples, edges, xlabel, ylabel, ax=None):
     edges = shaped("edges", edges, "edges")
     if len(edges) < 2 or (np.diff(edges) <= 0).any():
         raise ValueError(f"edges is {checks.shown(edges.tolist())}: give at least two increasing numbers")
-    if ax is None:
-        _, ax = plt.subplots()
+    _, ax = plt.subplots()
     kinds = [label for label, values in samples.items() for _ in np.asarray(values)]
     values = np.concatenate([np.asarray(values, float) for values in samples.values()])
     look = {"multiple": "stack", "element": "step", "alpha": 0.8, "lw": 0, "legend": False, "ax": ax}
@@ -94,12 +91,11 @@ def histogram(samples, edges, xlabel, ylabel, ax=None):
     return ax.figure
 
 
-def agreement(predicted, measured, xlabel, ylabel, ax=None):
+def agreement(predicted, measured, xlabel, ylabel):
     """By how much measured numbers miss predicted ones, over the predicted ones; a diagonal would not show it."""
     predicted = shaped("predicted", predicted, "points")
     measured = shaped("measured", measured, len(predicted))
-    if ax is None:
-        _, ax = plt.subplots(figsize=(WIDTH, 2.6))
+    _, ax = plt.subplots(figsize=(WIDTH, 2.6))
     ax.axhline(0, color=MUTED, ls="--", lw=1.3)
     sns.scatterplot(x=predicted, y=measured - predicted, s=28, color=BLUE, alpha=0.6, lw=0, ax=ax)
     ax.set(xlabel=xlabel, ylabel=ylabel)
@@ -107,7 +103,7 @@ def agreement(predicted, measured, xlabel, ylabel, ax=None):
     return ax.figure
 
 
-def flips(distances, kinds, ax=None):
+def flips(distances, kinds):
     """How far each input is from selecting another token, the nearest on top.
 
     Parameters
@@ -115,16 +111,13 @@ def flips(distances, kinds, ax=None):
     distances : array_like, shape (n,)
     kinds : sequence of str
         What each input's choice is, told by colour in the legend.
-    ax : matplotlib.axes.Axes, optional
-        Panel of a larger figure.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
     distances = shaped("distances", distances, len(kinds))
-    if ax is None:
-        _, ax = plt.subplots()
+    _, ax = plt.subplots()
     names = list(dict.fromkeys(kinds))
     order = np.argsort(distances)
     look = {"palette": dict(zip(names, colours_of(names, ax), strict=True)), "hue": [kinds[k] for k in order]}
@@ -136,7 +129,7 @@ def flips(distances, kinds, ax=None):
     return ax.figure
 
 
-def dots(names, series, xlabel, ax=None):
+def dots(names, series, xlabel):
     """Numbers of several cases, each on a line of its own, the first on top, with one mark for each kind of number.
 
     Parameters
@@ -145,16 +138,13 @@ def dots(names, series, xlabel, ax=None):
         The cases.
     series : dict of str to array_like of shape (cases,)
         The kinds; nan leaves a mark out.
-    ax : matplotlib.axes.Axes, optional
-        Panel of a larger figure.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
     series = {kind: shaped(kind, values, len(names)) for kind, values in series.items()}
-    if ax is None:
-        _, ax = plt.subplots(figsize=(WIDTH, 1.3 + 0.32 * len(names)))
+    _, ax = plt.subplots(figsize=(WIDTH, 1.3 + 0.32 * len(names)))
     look = {"palette": dict(zip(series, colours_of(series, ax), strict=True)), "style_order": list(series), "s": 60}
     kinds = [kind for kind in series for _ in names]
     heights = np.tile(np.arange(len(names)), len(series))

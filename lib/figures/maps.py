@@ -58,7 +58,7 @@ def heatmap(x, y, values, xlabel, ylabel, label, title="", limits=None, level=No
     return ax.figure
 
 
-def regions(x, y, kinds, names, xlabel, ylabel, lines=None, ax=None):
+def regions(x, y, kinds, names, xlabel, ylabel, lines=None):
     """Map of which of a few kinds each cell is, with the names of the kinds in their own region.
 
     Parameters
@@ -72,8 +72,6 @@ def regions(x, y, kinds, names, xlabel, ylabel, lines=None, ax=None):
         The names of `KINDS` have their own colours.
     lines : dict of str to (array_like, array_like)
         Curves x and y, dashed, each with its name beside it.
-    ax : matplotlib.axes.Axes, optional
-        Panel of a larger figure.
 
     Returns
     -------
@@ -81,8 +79,7 @@ def regions(x, y, kinds, names, xlabel, ylabel, lines=None, ax=None):
     """
     x, y = shaped("x", x, "columns"), shaped("y", y, "rows")
     kinds = shaped("kinds", kinds, len(y), len(x))
-    if ax is None:
-        _, ax = plt.subplots(figsize=(WIDTH, WIDTH))
+    _, ax = plt.subplots(figsize=(WIDTH, WIDTH))
     across, up = (np.diff(places).mean() if len(places) > 1 else 1.0 for places in (x, y))
     ax.set(xlim=(x[0] - across / 2, x[-1] + across / 2), ylim=(y[0] - up / 2, y[-1] + up / 2))
     ax.set(xlabel=xlabel, ylabel=ylabel)

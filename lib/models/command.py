@@ -15,13 +15,13 @@ import torch
 
 from .. import checks
 from .capture import Layer, asking_places, attention_layers, reasons, watched
-from .files import check_logits, file_weights, read_arrays, read_state, told_otherwise
+from .files import ARRAYS, check_logits, file_weights, read_arrays, read_state, told_otherwise
 from .page import page
 from .report import layer_facts
 from .weights import layer_names, listed
 
 MOST_INPUTS, MOST_TOKENS = 64, 64
-ARRAYS, IMAGES = (".npz", ".safetensors"), (".png", ".jpg", ".jpeg")
+IMAGES = (".png", ".jpg", ".jpeg")
 RECORDED = "recorded tokens, tokens.0, tokens.1, ..., see attention-selects report --help"
 HELP = """MODEL is a folder or file of weights (safetensors, or what torch.save wrote of a state dict), or a name that
 transformers can load here. DATA is a text file, one input a line (a model of transformers, with its tokenizer); a
@@ -84,7 +84,8 @@ def write(options):
         took = f"({time.perf_counter() - start:.1f} s)"
         print(f"layer {len(done)}, {layer.name}: heads {said} {took}", file=sys.stderr, flush=True)
 
-    about, texts = (_from_files if _is_recorded(options) else _from_model)(options, keep)
+    arrays = _arrays(options)
+    about, texts = (_from_files if _is_recorded(arrays) else _from_model)(options, arrays, keep)
     facts = [one for layer in done.values() for one in layer]
     if not facts:
         raise ValueError(_no_layer(options))
@@ -118,26 +119,30 @@ def _parts(out, options):
     return parts
 
 
-def _is_recorded(options):
-    """Whether DATA has recorded tokens, not inputs of a model; ValueError where MODEL cannot run on them."""
+def _is_recorded(arrays):
+    """Whether they are recorded tokens, not inputs of a model."""
+    return any(name.partition(".")[0] == "tokens" for name in arrays)
+
+
+def _arrays(options):
+    """Arrays of DATA by name, none of a text; ValueError where it is not there, or MODEL cannot run on it."""
     data = Path(options.data)
     if not data.exists():
         raise ValueError(f"{data} is no file here: give a text file, a folder of images, an npz or safetensors")
-    names = list(read_arrays(data)) if data.suffix in ARRAYS else []
-    recorded = any(name.partition(".")[0] == "tokens" for name in names)
-    if Path(options.model).is_file() and not recorded:
-        has = f"has {listed(names)}" if names else "is none"
+    found = read_arrays(data) if data.suffix in ARRAYS else {}
+    if Path(options.model).is_file() and not _is_recorded(found):
+        has = f"has {listed(found)}" if found else "is none"
         raise ValueError(
             f"{options.model} is a file of weights, which nothing here can run: give a folder that transformers can"
             f" load; or as DATA an npz or safetensors with {RECORDED} ({data} {has})"
         )
-    return recorded
+    return found
 
 
-def _from_files(options, keep):
+def _from_files(options, data, keep):
     """Hand on every layer of a file of weights with the tokens that were recorded for it."""
     model, path = Path(options.model), Path(options.data)
-    state, data = _state(model), read_arrays(path)
+    state = _state(model)
     layers = {
         name: parts for name, parts in layer_names(state, options.names).items() if name.startswith(options.prefix)
     }
@@ -208,10 +213,10 @@ def _state(path):
     return ChainMap(*map(read_state, files))
 
 
-def _from_model(options, keep):
+def _from_model(options, arrays, keep):
     """Run a model of transformers on the data, and hand on every layer when it has run."""
     model, transformers = _loaded(options)
-    inputs, texts, note = _inputs(options, transformers)
+    inputs, texts, note = _inputs(options, arrays, transformers)
     many, present = len(next(iter(inputs.values()))), inputs.get("attention_mask")
 
     def receive(layer):
@@ -279,7 +284,7 @@ def _loaded(options):
     return model.eval(), transformers
 
 
-def _inputs(options, transformers):
+def _inputs(options, arrays, transformers):
     """What the model is given, by name; the tokens of each input as texts, or None; a sentence on the data."""
     data = Path(options.data)
     if data.is_dir():
@@ -287,8 +292,8 @@ def _inputs(options, transformers):
     tokenizer = _part(options, transformers.AutoTokenizer)
     if tokenizer is not None and len(tokenizer) <= len(set(tokenizer.all_special_ids)):
         tokenizer = None  # made by transformers, of special tokens alone, where the model has none
-    if data.suffix in ARRAYS:
-        found = {name: one[: options.inputs] for name, one in read_arrays(data).items()}
+    if arrays:
+        found = {name: one[: options.inputs] for name, one in arrays.items()}
         found = {name: one.float() if one.is_floating_point() else one for name, one in found.items()}
         note = f"Arrays of {data.name}."
     else:

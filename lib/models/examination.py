@@ -117,7 +117,7 @@ class Examination:
         """The same as a text of JSON."""
         return json.dumps(self.as_dict(), allow_nan=False)
 
-    def figure(self, ax=None):
+    def figure(self):
         """Draw how far each input is from another token, and which choices a neighbour outscores or a conflict bars."""
         from ..figures import flips  # slow to import
 
@@ -126,7 +126,7 @@ class Examination:
         kinds = kinds if self.feasible else ["free"] * len(kinds)
         for i, _ in self.conflict:
             kinds[i] = "in conflict"
-        return flips(self.distances.tolist(), kinds, ax=ax)
+        return flips(self.distances.tolist(), kinds)
 
     def __str__(self):
         inputs, tokens = self.outscored.shape

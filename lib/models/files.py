@@ -7,17 +7,13 @@ import json
 import os
 import pickle
 import re
-import struct
 import warnings
 import zipfile
-import zlib
-from collections.abc import Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
 
 from .. import checks
 from .conventions import HEADS, UNSCALED, changed_by
@@ -25,53 +21,27 @@ from .layers import head_problem
 from .weights import layer_names, listed, state_weights, stem
 
 NEEDED, OPTIONAL = ("tokens", "labels", "readout"), ("query", "mask", "queries", "attention", "texts")
+ARRAYS = (".npz", ".safetensors")
 SMALL, RATIO = 2**28, 100  # bytes that an npz may unpack to in any case, and beyond them how many times its size
 RECORD = "give a report the model's attention too; or record logits, and use recorded_problem"
 
 
-class Stored(Mapping):
-    """Tensors of a file by name, each read when it is asked for."""
-
-    def __init__(self, names, read):
-        self.names, self.read = dict.fromkeys(names), read
-
-    def __getitem__(self, name):
-        if name not in self.names:
-            raise KeyError(name)
-        return self.read(name)
-
-    def __contains__(self, name):
-        return name in self.names
-
-    def __iter__(self):
-        return iter(self.names)
-
-    def __len__(self):
-        return len(self.names)
-
-
 def read_arrays(path):
-    """Arrays of an npz or safetensors as a :class:`Stored`, words as lists of text; ValueError where it is no such."""
+    """Arrays of an npz or safetensors by name, words as lists of text; ValueError where it is no such."""
     path = _there(path)
     return _safetensors(path) if path.suffix == ".safetensors" else _npz(path)
 
 
 def _safetensors(path):
     try:
-        file = safe_open(path, "pt")
-        with path.open("rb") as header:  # of two entries under one name the package takes the last
-            size = int.from_bytes(header.read(8), "little")
-            json.loads(header.read(size), object_pairs_hook=_once)
-    except (SafetensorError, ValueError, OSError) as error:
-        raise ValueError(f"{path} is cut, or no safetensors ({error}): copy or save it again") from None
-
-    def read(name):
-        try:
-            return file.get_tensor(name)
-        except (SafetensorError, AttributeError, TypeError) as error:
-            raise ValueError(f"{name} has a type that torch does not have ({error}): save it as floats") from None
-
-    return Stored(file.keys(), read)
+        found = load_file(path)  # mapped: a tensor that nobody uses is not read
+        with path.open("rb") as file:  # of two entries under one name the package takes the last
+            json.loads(file.read(int.from_bytes(file.read(8), "little")), object_pairs_hook=_once)
+        return found
+    except Exception as error:
+        raise ValueError(
+            f"{path} is cut, no safetensors, or of a type that torch does not have ({error}): save it again"
+        ) from None
 
 
 def _once(pairs):
@@ -82,50 +52,35 @@ def _once(pairs):
 
 
 def _npz(path):
-    with _npz_refusals(path):
-        with zipfile.ZipFile(path) as archive:
-            _check_members(path, archive.infolist())
-        file = np.load(path, allow_pickle=False)
-
-    def read(name):
-        with _npz_refusals(path):
-            array = file[name]
-        if name == "texts" and array.dtype.kind == "U":
-            return array.tolist()
-        if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-            raise ValueError(f"{name} has the type {array.dtype}, not numbers of at most 64 bits: convert it")
-        return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
-
-    return Stored(file.files, read)
-
-
-@contextmanager
-def _npz_refusals(path):
-    """Turn what zipfile and numpy raise on a file that is cut, no npz, or made to harm into one sentence."""
     try:
-        yield
-    except (
-        zipfile.BadZipFile, zlib.error, EOFError, OSError, LookupError, AttributeError, TypeError, MemoryError,
-        RuntimeError, struct.error,
-    ):  # fmt: skip
-        raise ValueError(f"{path} is cut, or no npz: save it again by numpy.savez") from None
-    except ValueError as error:
-        said = f"cannot be read ({' '.join(str(error).split())[:200]}): save it again by numpy.savez"
+        with zipfile.ZipFile(path) as archive:
+            _check_members(path.stat().st_size, archive.infolist())
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+    except Exception as error:  # of zipfile, zlib or numpy
+        said = f"is cut, or no npz ({' '.join(str(error).split())[:200]}): save it again by numpy.savez"
         if "pickle" in str(error).lower():
             said = "has objects, not numbers, which are not executed: save arrays of numbers"
         raise ValueError(f"{path} {said}") from None
+    return {name: _numbers(name, array) for name, array in arrays.items()}
 
 
-def _check_members(path, members):
-    """Raise ValueError unless all members of an archive may be unpacked."""
-    size, total = path.stat().st_size, sum(member.file_size for member in members)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def _check_members(size, members):
+    """Raise ValueError if an archive of so many bytes unpacks to far more, or has a name twice."""
+    total, memory = sum(one.file_size for one in members), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if total > min(memory, max(SMALL, RATIO * size)):
         raise ValueError(f"{size} bytes that unpack to {total}")
-    if any(member.flag_bits & 1 or member.compress_type not in (0, 8) for member in members):
-        raise ValueError("encrypted, or compressed in another way than numpy does")
-    if len({member.filename.removesuffix(".npy") for member in members}) < len(members):
-        raise ValueError("one name for several arrays")
+    if len({one.filename.removesuffix(".npy") for one in members}) < len(members):
+        raise ValueError("a name stands twice")
+
+
+def _numbers(name, array):
+    """An array of an npz as a tensor, but for texts."""
+    if name == "texts" and array.dtype.kind == "U":
+        return array.tolist()
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise ValueError(f"{name} has the type {array.dtype}, not numbers of at most 64 bits: convert it")
+    return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=False))
 
 
 def read_state(path):
@@ -144,10 +99,8 @@ def read_state(path):
     torch.Size([2, 3])
     """
     path = _there(path)
-    if path.suffix == ".safetensors":
+    if path.suffix in ARRAYS:
         return read_arrays(path)
-    if path.suffix == ".npz":
-        return dict(read_arrays(path))
     try:
         with warnings.catch_warnings(action="ignore"):  # of the version of a pickle that is refused anyway
             state = torch.load(path, map_location="cpu", weights_only=True)
@@ -155,7 +108,7 @@ def read_state(path):
         asked = re.search(r"GLOBAL\s+(\S+)", str(error))
         name = asked[1].rstrip(",.:") if asked else type(error).__name__
         raise ValueError(f"{path} has more than tensors, which is not executed ({name}): save a state_dict()") from None
-    except (RuntimeError, EOFError, OSError, ValueError, LookupError, TypeError, MemoryError, struct.error):
+    except Exception:
         raise ValueError(f"{path} is cut, or not by torch.save: copy or save it again") from None
     for inner in ("state_dict", "model_state_dict", "model"):
         state = state[inner] if isinstance(state, dict) and isinstance(state.get(inner), dict) else state
@@ -181,7 +134,7 @@ def read_tokens(path):
     ``attention`` of the head (n, T), or of all heads (n, heads, T), with which it is compared; ``texts`` of the tokens.
     ValueError if there is no such file, it is cut or has objects, or a name is missing or unknown.
     """
-    found = dict(_npz(_there(path)))
+    found = _npz(_there(path))
     if missing := [name for name in NEEDED if name not in found]:
         raise ValueError(f"{path} has no {missing[0]}, but {listed(found)}: give {', '.join(NEEDED)}")
     if unknown := [name for name in found if name not in NEEDED + OPTIONAL]:

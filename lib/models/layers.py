@@ -96,7 +96,7 @@ def head_problem(
         raise ValueError(f"head is {head}: the layer has {heads}, 0 to {heads - 1}")
     tokens = checks.double("tokens", tokens, "n", "T", "d")
     values = tokens if values is None else checks.double("values", values, "n", "T", "c")
-    labels = _two_classes(labels)
+    labels = checks.labels(checks.double("labels", labels, "n"))
     places = _places(tokens, query)
     mask = _visible(tokens, mask, places if checks.flag("causal", causal) else None)
     queries = tokens[torch.arange(len(tokens)), places] if queries is None else queries
@@ -288,15 +288,6 @@ def _beside(weights, tokens, values, queries, mask, head):
     mixed = mixed + weights.value_bias
     mixed[:, head] = weights.value_bias[head]
     return torch.einsum("hmv,nhv->nm", weights.out, mixed) + weights.out_bias
-
-
-def _two_classes(labels):
-    """Labels (n,), +1 or -1; ValueError where there are more classes."""
-    found = checks.tensor("labels", labels, "n").unique()
-    if len(found) > 2:
-        one = f"2 * (labels == {found[-1].item():g}) - 1"
-        raise ValueError(f"labels have {len(found)} classes: take one against the rest, such as {one}")
-    return checks.labels(labels).cpu().double()
 
 
 def _visible(tokens, mask, last=None):

@@ -50,9 +50,10 @@ def layer_weights(layer):
     return state_weights(layer.state_dict(), layer.num_heads)
 
 
-def state_weights(state, heads, prefix="", names=None, groups=None, scale=None, transposed=False):
+def state_weights(state, heads, prefix="", names=None, scale=None):
     """Weights of all heads of one attention layer in a state dict, as :class:`Weights`.
 
+    Shapes say how many heads share their keys and values.
     The conventions of PyTorch, of Hugging Face's BERT, ViT, GPT-2 and Llama, and of timm are known by their names.
     ValueError if names are unknown (the nearest are listed), shapes do not fit the heads, an entry is not finite,
     weights are quantised, or, without ``names``, the layer has tensors that are not used, as a norm of its queries.
@@ -67,12 +68,8 @@ def state_weights(state, heads, prefix="", names=None, groups=None, scale=None, 
     names : dict, optional
         Another convention: full names by part, "query", "key", "value" and "out", or "qkv" for the first three in one
         matrix (out, in). A bias has the name of its weight with "bias" for "weight", or that of "query_bias" and so on.
-    groups : int, optional
-        Heads that keys and values have, where several heads share them; as shapes say when left out.
     scale : float, optional
         1 / sqrt(h) when left out.
-    transposed : bool
-        Whether matrices under ``names`` are (in, out), as those of GPT-2.
 
     Examples
     --------
@@ -82,8 +79,6 @@ def state_weights(state, heads, prefix="", names=None, groups=None, scale=None, 
     >>> weights.query.shape, weights.scale
     (torch.Size([2, 4, 8]), 0.5)
     """
-    if groups is not None and checks.whole("heads", heads) % checks.whole("groups", groups):
-        raise ValueError(f"heads is {heads}, groups is {groups}: give a number of groups that divides the heads")
     if scale is not None:
         checks.number("scale", scale, lambda one: one is not True and 0 < one < math.inf, "give a number above 0")
     if names is None:
@@ -91,8 +86,7 @@ def state_weights(state, heads, prefix="", names=None, groups=None, scale=None, 
         _check_used(state, names)
     else:
         _check_own(state, names)
-    transposed = transposed or names.get("qkv", "").endswith("c_attn.weight")
-    found, groups = _parts(state, names, transposed, checks.whole("heads", heads), groups)
+    found, groups = _parts(state, names, checks.whole("heads", heads))
     query, query_bias = _cut("query", *found["query"], heads)
     key, value, value_bias = (
         one.repeat_interleave(heads // groups, 0)
@@ -100,9 +94,7 @@ def state_weights(state, heads, prefix="", names=None, groups=None, scale=None, 
     )
     size, width = query.shape[1], value.shape[1]
     if size != key.shape[1]:
-        raise ValueError(
-            f"queries of a head have {size} entries, keys {key.shape[1]}: give the layer's heads and groups"
-        )
+        raise ValueError(f"queries of a head have {size} entries, keys {key.shape[1]}: give the layer's heads")
     out, out_bias = found["out"]
     if out.shape[1] != heads * width:
         need = f"{heads} heads of {width} values need {heads * width}"
@@ -197,18 +189,18 @@ def stem(name):
     return re.sub(r"\d+", "*", name)
 
 
-def _parts(state, names, transposed, heads, groups):
+def _parts(state, names, heads):
     """Weight (out, in) and bias (out,) of each part, by part, a fused one cut in three; and the groups of heads."""
     found, fused = {}, "qkv" in names
+    transposed = names.get("qkv", "").endswith("c_attn.weight")  # GPT-2 has matrices (in, out)
     for part in ("qkv", "out") if fused else PARTS:
         weight = _floats(state, names[part], "out", "in")
         weight = weight.mT if transposed else weight
         found[part] = weight, _bias(state, _bias_name(names, part), len(weight))
-    if groups is None:
-        asking = found["out"][0].shape[1] if fused else len(found["query"][0])
-        shared = (len(found["qkv"][0]) - asking) // 2 if fused else len(found["key"][0])
-        groups = shared * heads // asking
-        groups = heads if groups < 1 or heads % groups else groups
+    asking = found["out"][0].shape[1] if fused else len(found["query"][0])
+    shared = (len(found["qkv"][0]) - asking) // 2 if fused else len(found["key"][0])
+    groups = shared * heads // asking
+    groups = heads if groups < 1 or heads % groups else groups
     if fused:
         weight, bias = found.pop("qkv")
         size, over = divmod(len(weight), heads + 2 * groups)

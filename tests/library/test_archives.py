@@ -6,12 +6,13 @@ import http.server
 import io
 import json
 import re
+import shutil
 import socket
 import tarfile
 import threading
 import zipfile
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -71,22 +72,16 @@ def mnist(publish):
     return arrays
 
 
-def cifar_archive():
-    """A small CIFAR-10 archive with its members in no order, and (pixels, labels) of its parts."""
+@pytest.fixture
+def cifar(publish):
+    """A small CIFAR-10 archive with its members in no order; (pixels, labels) of its parts."""
     batches = [random_images(2, 3, 32, 32, seed=10 * k) for k in range(6)]
     names = [*(f"data_batch_{k}.bin" for k in range(1, 6)), "test_batch.bin"]
     members = {"readme.html": b"<html>", "batches.meta.txt": ("\n".join(CLASSES) + "\n\n").encode()}
     for name, (pixels, labels) in reversed([*zip(names, batches, strict=True)]):
         members[name] = raw(torch.cat([labels[:, None], pixels.flatten(1)], dim=1))
-    whole = tar({f"cifar-10-batches-bin/{name}": content for name, content in members.items()})
-    return whole, ([torch.cat(part) for part in zip(*batches[:5], strict=True)], batches[5])
-
-
-@pytest.fixture
-def cifar(publish):
-    whole, parts = cifar_archive()
-    publish(CIFAR10, whole)
-    return parts
+    publish(CIFAR10, tar({f"cifar-10-batches-bin/{name}": content for name, content in members.items()}))
+    return [torch.cat(part) for part in zip(*batches[:5], strict=True)], batches[5]
 
 
 def bytes_of(values):
@@ -265,20 +260,6 @@ def test_the_film_reviews_are_those_that_their_authors_describe():
     assert found.lexicon["superb"] > 3 > -2 > found.lexicon["horrible"]
 
 
-@pytest.mark.skipif(not (DATA / archives.PACKAGES["cifar10"].file).exists(), reason="make data brings it")
-def test_the_package_has_the_pictures_of_cifar10():
-    data = images("cifar10", DATA)
-    assert data.train_images.shape == (50000, 3, 32, 32)
-    assert data.test_labels[:10].tolist() == [3, 8, 8, 0, 6, 6, 1, 6, 3, 1]
-    assert data.train_labels.bincount().tolist() == [5000] * 10
-
-
-@pytest.mark.skipif(not (DATA / archives.PACKAGES["mnist"].file).exists(), reason="make data brings it")
-def test_the_package_has_ten_thousand_digits():
-    data = images("mnist", DATA)
-    assert len(data.train_labels) + len(data.test_labels) == 10000
-
-
 def test_recorded_runs_are_read_by_name(tmp_path):
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "one.json").write_text('{"seconds": 3}')
@@ -315,54 +296,46 @@ def test_another_file_is_refused_and_left_alone(tmp_path, file, fetch):
 
 
 @pytest.fixture
-def server(monkeypatch):
-    """Serve ``files`` from the addresses that ``SOURCES`` then has; ``said`` is the length that is announced."""
-    state = SimpleNamespace(files={}, asked=[], said=None)
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            file = self.path.rpartition("/")[2]
-            state.asked.append(file)
-            if file not in state.files:
-                self.send_error(404)
-                return
-            self.send_response(200)
-            self.send_header("Content-Length", str(state.said or len(state.files[file])))
-            self.end_headers()
-            self.wfile.write(state.files[file])
-
-        def log_message(self, *arguments):
-            pass
-
-    running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+def served(tmp_path, monkeypatch):
+    """A folder whose files have the addresses that ``SOURCES`` then has."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    running = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(http.server.SimpleHTTPRequestHandler, directory=folder)
+    )
     threading.Thread(target=running.serve_forever, daemon=True).start()
-    state.address = f"http://127.0.0.1:{running.server_port}/"
     monkeypatch.setenv("NO_PROXY", "*")
     for file, (_, md5) in archives.SOURCES.items():
-        monkeypatch.setitem(archives.SOURCES, file, (state.address + file, md5))
-    yield state
+        monkeypatch.setitem(archives.SOURCES, file, (f"http://127.0.0.1:{running.server_port}/{file}", md5))
+    yield folder
     running.shutdown()
     running.server_close()
 
 
-def test_fetched_once_then_read_from_the_folder(tmp_path, server, mnist):
+def test_fetched_once_then_read_from_the_folder(tmp_path, served, mnist):
     for file in MNIST:
-        server.files[file] = (tmp_path / file).read_bytes()
+        (tmp_path / file).rename(served / file)
     folder = tmp_path / "not" / "yet"
-    data = images("mnist", folder, fetch=True)
-    assert torch.equal(data.train_labels, mnist[1].long())
-    assert server.asked == MNIST
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == server.files
+    assert torch.equal(images("mnist", folder, fetch=True).train_labels, mnist[1].long())
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
+        path.name: path.read_bytes() for path in served.iterdir()
+    }
+    shutil.rmtree(served)
     images("mnist", folder, fetch=True)
     images("mnist", folder)
-    assert server.asked == MNIST
 
 
-def test_another_hash_is_refused_and_nothing_stays(tmp_path, server):
-    server.files[CIFAR10] = b"another"
-    with pytest.raises(ValueError, match=archives.SOURCES[CIFAR10][1]):
+@pytest.mark.parametrize(
+    ("content", "refusal", "said"),
+    [(b"another", ValueError, archives.SOURCES[CIFAR10][1]), (None, ConnectionError, "could not be fetched .*404")],
+    ids=["another hash", "status 404"],
+)
+def test_a_fetch_that_fails_leaves_nothing(tmp_path, served, content, refusal, said):
+    if content:
+        (served / CIFAR10).write_bytes(content)
+    with pytest.raises(refusal, match=said):
         images("cifar10", tmp_path, fetch=True)
-    assert not list(tmp_path.iterdir())
+    assert list(tmp_path.iterdir()) == [served]
 
 
 def test_a_server_that_does_not_answer(tmp_path, monkeypatch):
@@ -374,18 +347,3 @@ def test_a_server_that_does_not_answer(tmp_path, monkeypatch):
     with pytest.raises(ConnectionError, match=rf"^{re.escape(address)} could not be fetched"):
         images("cifar10", tmp_path, fetch=True)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("files", [{}, {CIFAR10: cifar_archive()[0][:100]}], ids=["status 404", "breaks off"])
-def test_a_fetch_that_fails_leaves_nothing(tmp_path, server, files):
-    server.files, server.said = files, 1000
-    with pytest.raises((ConnectionError, ValueError), match=CIFAR10):
-        images("cifar10", tmp_path, fetch=True)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_folder_that_cannot_be_made(tmp_path, server):
-    server.files[CIFAR10] = b"any"
-    (tmp_path / "file").touch()
-    with pytest.raises(ConnectionError, match="could not be fetched into"):
-        images("cifar10", tmp_path / "file" / "data", fetch=True)

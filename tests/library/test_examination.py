@@ -190,7 +190,6 @@ REFUSED = {
         "iterations is -1: give a whole number of at least 0",
     ),
     "a word for a flag": (lambda: examine(PROBLEM, [1.0, 0.0], settle="no"), "settle is 'no': give True or False"),
-    "a number for a flag": (lambda: examine(PROBLEM, [1.0, 0.0], all_choices=1), "all_choices is 1: give True or"),
     "choices": (
         lambda: examine(Problem(torch.zeros(17, 3, 2), torch.zeros(17, 3)), [1.0, 0.0], all_choices=True),
         "there are 3^17 selections: at most 100000 are enumerated",

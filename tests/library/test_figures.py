@@ -1,6 +1,5 @@
 """Figures draw ordinary and odd input, show every name that they are given, and keep to the house style."""
 
-import io
 import itertools
 import re
 
@@ -338,7 +337,7 @@ def test_pictures_have_notes_and_colours_and_fit_the_page():
 
 
 def test_matrices_have_a_square_for_each_entry_as_large_as_it_is():
-    figure = figures.matrices({"one": [[4.0, -1.0], [0.0, 2.0]], "none": np.zeros((2, 2))}, columns=3)
+    figure = figures.matrices({"one": [[4.0, -1.0], [0.0, 2.0]], "none": np.zeros((2, 2))})
     first, second, third = figure.axes
     squares = [patch for patch in first.patches if patch.get_width()]
     areas = np.array([patch.get_width() ** 2 for patch in squares])
@@ -419,27 +418,6 @@ def test_a_name_has_one_colour_in_all_panels_and_no_other_name_has_it():
     assert len(set((first | second).values())) == 4
 
 
-def paths_of(figure):
-    """Numbers of points of the lines in the SVG of a figure."""
-    file = io.StringIO()
-    with plt.rc_context({"path.simplify_threshold": 0.2}):
-        figure.savefig(file, format="svg")
-    lines = re.findall(r'<path d="([^"]*)" clip-path="[^"]*" style="fill: none', file.getvalue())
-    return [len(re.findall("[ML]", line)) for line in lines]
-
-
-def test_smooth_curves_have_few_points_and_keep_their_shape():
-    t = np.arange(1, 20001)
-    figure = figures.curves(t, {"GD": 1 / t + 3 / t**2, "flow": np.abs(np.log(t) - 5) + 1e-3}, "t", "y")
-    counts = paths_of(figure)
-    assert len(counts) == 2
-    assert max(counts) <= 150
-    spike = np.full(20001, 1.0)
-    spike[5000] = 2.0
-    figure = figures.curves(np.arange(20001), {"GD": spike}, "t", "y", "linear", "linear")
-    assert paths_of(figure)[0] >= 4
-
-
 def test_a_band_of_many_records_has_few_points():
     t = np.arange(1, 5001)
     figure = figures.curves(t, {"GD": np.arange(1, 12) / t[:, None]}, "t", "y")
@@ -517,8 +495,3 @@ def test_names_stay_at_their_curves_when_more_panels_come():
         boxes = boxes_of_words(figure)
         for (_, box), height in zip(boxes, (0, 1), strict=True):
             assert box.y0 < upper.transData.transform((40, height))[1] < box.y1
-
-
-def test_time_runs_from_light_to_dark():
-    lightness = figures.TIME(np.linspace(0, 1, 20))[:, :3] @ [0.2126, 0.7152, 0.0722]
-    assert (np.diff(lightness) < 0).all()

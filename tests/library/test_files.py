@@ -15,7 +15,6 @@ from torch import nn
 from lib.models import (
     file_problem,
     files,
-    layer_prefixes,
     layer_problem,
     layer_weights,
     read_state,
@@ -71,35 +70,12 @@ def test_a_layer_from_a_file_is_the_layer(tmp_path, tokens, name):
     assert scores == "exact"
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
-def test_other_floats_of_safetensors(tmp_path, dtype):
-    given = {"a": torch.randn(3, 2, generator=seeded(0)).to(dtype), "empty": torch.empty(0, 4, dtype=dtype)}
-    save_file(given, tmp_path / "x.safetensors")
-    state = read_state(tmp_path / "x.safetensors")
-    assert list(state) == list(given)
-    assert all(torch.equal(state[name], one) and state[name].dtype == dtype for name, one in given.items())
-
-
 @pytest.mark.parametrize("inner", ["state_dict", "model_state_dict", "model", "net"])
 def test_a_checkpoint_has_the_state_dict_inside(tmp_path, inner):
     layer = nn.MultiheadAttention(D, 2)
     torch.save({inner: layer.state_dict(), "epoch": 3}, tmp_path / "x.pt")
     found = state_weights(read_state(tmp_path / "x.pt"), 2)
     assert torch.equal(found.query, layer_weights(layer).query)
-
-
-def test_heads_stand_in_the_settings_beside_the_file(tmp_path, tokens):
-    path = save(encoder(), tmp_path / "model.safetensors")
-    (tmp_path / "config.json").write_text('{"num_attention_heads": 4}')
-    assert torch.equal(file_problem(path, tokens, head=3).theta, file_problem(path, tokens, head=3, heads=4).theta)
-
-
-def test_groups_stand_there_too(tmp_path, tokens):
-    shapes = {"q": (8, D), "k": (4, D), "v": (4, D), "o": (D, 8)}
-    state = {f"l.0.self_attn.{name}_proj.weight": torch.ones(*shape) for name, shape in shapes.items()}
-    save_file(state | {"embed_positions.weight": torch.ones(T, D)}, tmp_path / "model.safetensors")
-    (tmp_path / "config.json").write_text('{"num_attention_heads": 4, "num_key_value_heads": 2}')
-    assert file_problem(tmp_path / "model.safetensors", tokens).theta.shape == (D * D,)
 
 
 def test_place_and_mask_come_with_the_tokens(tmp_path):
@@ -111,11 +87,6 @@ def test_place_and_mask_come_with_the_tokens(tmp_path):
     assert torch.equal(problem.mask, torch.from_numpy(mask))
     with_place = read_tokens(tokens)["tokens"][range(N), [1, 2, 3, 4]]
     np.testing.assert_array_equal(problem.queries.numpy(), with_place)
-
-
-def test_layers_are_counted_by_their_numbers():
-    state = {f"h.{k}.attn.c_{part}.weight": 0 for k in (10, 2, 0) for part in ("attn", "proj")}
-    assert layer_prefixes(state) == ["h.0.", "h.2.", "h.10."]
 
 
 class Executed:
@@ -217,8 +188,6 @@ SMALL = torch.ones(2)
 OTHERWISE = {  # tensors, settings, and what of them the refusal names
     "rotary": (projections(), {"rope_theta": 1e4}, "rope_theta: 10000.0"),
     "rotary in the text's settings": (projections(), {"text_config": {"rope_scaling": None}}, "rope_scaling: None"),
-    "rotary, GPT-J": (projections("h.0.attn"), {"rotary_dim": None}, "rotary_dim: None"),
-    "rotary, ESM": (bert(), {"position_embedding_type": "rotary"}, "position_embedding_type: 'rotary'"),
     "rotary, by its kind": (bert(), {"model_type": "roformer"}, "model_type: 'roformer'"),
     "rotary, by its names": (projections(out="o"), {}, "named as those of Llama, and no positions"),
     "rotary, by a tensor": (projections(**{"l.0.self_attn.rotary_emb.inv_freq": SMALL}), {}, "rotary_emb.inv_freq"),
@@ -233,18 +202,12 @@ OTHERWISE = {  # tensors, settings, and what of them the refusal names
     "norms beside other layers": (projections("m", **{"m.other": SMALL, "m.k_norm.weight": SMALL}), {}, "m.k_norm"),
     "adapters": (projections(**{"l.0.self_attn.q_proj.lora_A.weight": SMALL}), {}, "q_proj.lora_A.weight"),
     "a scale": (projections(), {"query_pre_attn_scalar": 256}, "query_pre_attn_scalar: 256"),
-    "a scale by layer": (GPT2, {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx: True"),
     "no scale": (GPT2, {"scale_attn_weights": False}, "scale_attn_weights: False"),
-    "a cap": (projections(), {"attn_logit_softcapping": 50.0}, "attn_logit_softcapping: 50.0"),
     "a short window": (projections(), {"sliding_window": T - 1}, "sliding_window: 4"),
     "settings that are nested": (projections(), "[" * 10**5, "config.json cannot be read as settings"),
     "other heads": (projections(), {"num_attention_heads": 4}, "heads is 2, config.json beside"),
     "integers of 8 bits": (projections(dtype=torch.int8), {}, "q_proj.weight has dtype torch.int8, and no scales"),
     "floats of 8 bits": (projections(dtype=torch.float8_e4m3fn), {}, "q_proj.weight has dtype torch.float8_e4m3fn"),
-    "two stacks": (
-        projections("text.1.self_attn") | projections("image.1.self_attn"), {},
-        "prefix is '': {} has the stacks of layers image.*.self_attn., text.*.self_attn., give one of them",
-    ),
     "cross-attention": (projections("l.0.encoder_attn"), {}, "l.0.encoder_attn. is cross-attention"),
 }  # fmt: skip
 
@@ -255,7 +218,7 @@ def test_logits_that_are_not_computed_are_refused(tmp_path, tokens, case):
     torch.save(state, tmp_path / "x.pt")
     if settings:
         (tmp_path / "config.json").write_text(settings if isinstance(settings, str) else json.dumps(settings))
-    refuses(lambda: file_problem(tmp_path / "x.pt", tokens, heads=2), sentence.format(tmp_path / "x.pt"))
+    refuses(lambda: file_problem(tmp_path / "x.pt", tokens, heads=2), sentence)
 
 
 HARMLESS = {
@@ -284,13 +247,6 @@ def test_one_of_several_stacks(tmp_path, tokens):
     refuses(lambda: file_problem(tmp_path / "x.pt", tokens, head=3, prefix="text."), "head is 3: the layer has 2")
 
 
-def test_queries_are_not_scaled_in_gpt_neo(tmp_path, tokens):
-    torch.save(projections("h.0.attn.attention"), tmp_path / "x.pt")
-    theta = file_problem(tmp_path / "x.pt", tokens, heads=2).theta
-    (tmp_path / "config.json").write_text('{"model_type": "gpt_neo"}')
-    torch.testing.assert_close(file_problem(tmp_path / "x.pt", tokens, heads=2).theta, 2 * theta)
-
-
 def header(text, content=24):
     """A file of safetensors with a header as it is given, and so many bytes."""
     text = text if isinstance(text, str) else json.dumps(text)
@@ -304,78 +260,52 @@ def entry(**changes):
 HEADERS = {
     "another type": header({"a": entry(dtype="C128")}),
     "a type that torch does not have": header({"a": entry(dtype="F6_E2M3", shape=[32])}),
-    "another shape": header({"a": entry(shape=[3, 3])}),
-    "a negative offset": header({"a": entry(data_offsets=[-24, 0])}),
-    "an infinite offset": header({"a": entry(data_offsets=[0, float("inf")])}),
-    "offsets in the wrong order": header({"a": entry(data_offsets=[24, 0])}),
-    "a negative shape": header({"a": entry(shape=[-2, -3])}),
     "a list for a header": header([entry()]),
     "a name twice": header(f'{{"a": {json.dumps(entry())}, "a": {json.dumps(entry())}}}'),
-    "depth": header("[" * 10**5),
-    "overlap": header({"a": entry(), "b": entry(data_offsets=[12, 36])}, 36),
-    "one place for two": header({"a": entry(), "b": entry()}),
-    "a hole": header({"a": entry(), "b": entry(data_offsets=[28, 52])}, 52),
-    "bytes behind": header({"a": entry()}, 25),
-    "bytes missing": header({"a": entry()}, 23),
     "a header longer than the file": (2**62).to_bytes(8, "little"),
+    "overlap": header({"a": entry(), "b": entry(data_offsets=[12, 36])}, 36),
 }
 
 
 @pytest.mark.parametrize("case", HEADERS)
 def test_a_header_that_lies_is_refused(tmp_path, case):
     (tmp_path / "x.safetensors").write_bytes(HEADERS[case])
-    sentence = "a has a type that torch does not have" if "torch" in case else "is cut, or no safetensors"
-    refuses(lambda: read_state(tmp_path / "x.safetensors")["a"], sentence)
+    refuses(lambda: read_state(tmp_path / "x.safetensors"), "is cut, no safetensors, or of a type")
 
 
-def packed(path, how=zipfile.ZIP_DEFLATED, spoil=lambda content: content, arrays=None):
-    """An npz by hand, whose bytes may be spoilt."""
-    np.savez(path, **(arrays or {"a": np.arange(1000.0)}))
-    with zipfile.ZipFile(path) as file:
-        members = {name: file.read(name) for name in file.namelist()}
-    with zipfile.ZipFile(path, "w", how) as file:
-        for name, content in members.items():
-            file.writestr(name, content)
-    path.write_bytes(spoil(path.read_bytes()))
-
-
-def encrypted(content):
-    """The flag of encryption in both headers of a zip."""
-    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        at = content.index(mark) + place
-        content = content[:at] + b"\x01" + content[at + 1 :]
-    return content
-
-
-def claims(content):
+def claims(whole):
     """The directory of a zip says that its member has 4 GB."""
-    at = content.index(b"PK\x01\x02") + 24
-    return content[:at] + b"\xf0\xff\xff\xff" + content[at + 4 :]
+    at = whole.index(b"PK\x01\x02") + 24
+    return whole[:at] + b"\xf0\xff\xff\xff" + whole[at + 4 :]
 
 
-ARCHIVES = {
-    "a bomb": ({"arrays": {"a": np.zeros(2**18)}}, "bytes that unpack to 209"),
-    "a size that lies": ({"spoil": claims}, "bytes that unpack to 4294967280"),
-    "encrypted": ({"spoil": encrypted}, "encrypted, or compressed in another way than numpy does"),
-    "another compression": ({"how": zipfile.ZIP_BZIP2}, "compressed in another way than numpy does"),
-    "a broken stream": ({"spoil": lambda one: one[:60] + b"\xff" * 40 + one[100:]}, "is cut, or no npz"),
-    "a bare array": ({"spoil": lambda _: b"\x93NUMPY\x01\x00"}, "is cut, or no npz"),
-}  # fmt: skip
+ARCHIVES = {  # what is in it, what becomes of its bytes, and what is said
+    "a broken stream": (np.arange(1000.0), lambda whole: whole[:60] + b"\xff" * 40 + whole[100:], "is cut, or no npz"),
+    "a bare array": (np.ones(1), lambda _: b"\x93NUMPY\x01\x00", "is cut, or no npz"),
+    "a bomb": (np.zeros(2**18), lambda whole: whole, "bytes that unpack to 209"),
+    "a size that lies": (np.ones(9), claims, "bytes that unpack to 4294967280"),
+}
 
 
 @pytest.mark.parametrize("case", ARCHIVES)
 def test_an_archive_that_cannot_be_read_is_refused(tmp_path, monkeypatch, case):
-    options, sentence = ARCHIVES[case]
+    array, spoil, sentence = ARCHIVES[case]
     monkeypatch.setattr(files, "SMALL", 2**20)
-    packed(tmp_path / "x.npz", **options)
+    np.savez_compressed(tmp_path / "x.npz", a=array)
+    (tmp_path / "x.npz").write_bytes(spoil((tmp_path / "x.npz").read_bytes()))
     refuses(lambda: read_state(tmp_path / "x.npz"), sentence)
+
+
+def test_two_arrays_of_one_name_are_refused(tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.ones(2))
+    with zipfile.ZipFile(tmp_path / "x.npz", "a") as archive:
+        archive.writestr("a", archive.read("a.npy"))
+    refuses(lambda: read_state(tmp_path / "x.npz"), "a name stands twice")
 
 
 NESTED = {"student": {"w": torch.ones(2)}, "teacher": {"w": torch.ones(2)}}
 NO_STATE = {
     "a list": ([1, 2], "has a list"),
-    "a number by name": ({"epoch": 3}, "has the parts epoch"),
-    "a tensor": (torch.ones(2), "has a Tensor"),
     "a number for a name": ({0: torch.ones(2)}, "has the parts 0"),
     "two models": (NESTED, "has the parts student, teacher"),
 }

@@ -65,12 +65,6 @@ class TestTransformer:
         with pytest.raises(ValueError, match="use device=cpu"):
             networks.ensemble([0], **SMALL, device="cuda")
 
-    def test_members_are_the_models_of_their_seeds(self):
-        _, parameters = networks.ensemble([5, 7], **SMALL)
-        torch.manual_seed(7)
-        for name, value in networks.Transformer(**SMALL).state_dict().items():
-            torch.testing.assert_close(parameters[name][1].detach(), value, rtol=0, atol=0)
-
     def test_float32_inputs_are_taken_as_float64(self):
         network, parameters = networks.ensemble([0], **SMALL)
         inputs = data()[0].float()
@@ -98,17 +92,6 @@ class TestTraining:
         _, alone, _ = trained([9], name, 0.01)
         for key, value in alone.items():  # the gradient of the keys' bias is zero but for rounding: no relative size
             torch.testing.assert_close(both[key][1], value[0], rtol=1e-7, atol=1e-8)
-
-    def test_sgd_is_that_of_torch(self):
-        network, parameters = networks.ensemble([1], **SMALL)
-        inputs, labels = data()
-        _, ours, record = trained([1])
-        rule = torch.optim.SGD(parameters.values(), 0.1)
-        theirs = networks.train(
-            network, parameters, rule, inputs, labels, torch.arange(20)[None], [1], epochs=3, batch=5
-        )
-        torch.testing.assert_close(record.losses, theirs.losses)
-        torch.testing.assert_close(ours["head.weight"], parameters["head.weight"])
 
     @given(order=st.floats(1.1, 5), seed=st.integers(0, 99), normalised=st.booleans())
     @settings(max_examples=25, deadline=None)
@@ -168,14 +151,6 @@ class TestTraining:
         assert [line.name for line in caplog.records] == 3 * ["lib.networks"]
         assert caplog.messages[-1] == f"training epoch 3 of 3, loss {record.losses[-4:].mean():.4f}"
         assert capfd.readouterr() == ("", "")
-
-    def test_a_zeroed_gradient_stays(self):
-        network, parameters = networks.ensemble([0], **SMALL)
-        start = parameters["cls"].detach().clone()
-        parameters["cls"].register_hook(torch.zeros_like)
-        rule = networks.optimiser("sgd", parameters, 0.1)
-        networks.train(network, parameters, rule, *data(), torch.arange(20)[None], [0], epochs=1, batch=5)
-        assert torch.equal(parameters["cls"], start)
 
 
 class TestMeasures:
@@ -332,15 +307,6 @@ class TestTexts:
         torch.testing.assert_close(attention[..., :4].sum(-1), torch.ones(2, 1, 2, 2, dtype=torch.float64))
         longer = parameters | {"places": torch.cat([parameters["places"][:, :4], parameters["places"][:, 4:] + 7], 1)}
         assert torch.equal(networks.apply(network, longer, ids)[0], logits)
-
-    def test_rare_and_missing_words(self):
-        found = networks.as_texts(
-            ["Good, good film", "bad film", "film isn't"], torch.tensor([1, 0, 1]), {"good", "bad"}, learned=2,
-            often=2, length=4,
-        )  # fmt: skip
-        assert found.vocabulary == ["film"]
-        assert found.ids.tolist() == [[1, 1, 2, 0], [1, 2, 0, 0], [2, 1, 0, 0]]
-        assert found.marked.tolist() == [[True, True, False, False], [True, False, False, False], [False] * 4]
 
     def test_selection_is_measured_where_the_lexicon_has_a_word(self):
         ids, marked = (

@@ -22,33 +22,6 @@ SECTIONS = {
     part.split("\n")[0]: dict(re.findall(r"^```(\w+)\n(.*?)^```$", part, flags=re.MULTILINE | re.DOTALL))
     for part in PAGE.split("\n## ")[1:]
 }
-# A script of somebody else: no library of this project, and the format of safetensors as it is published.
-MADE_ELSEWHERE = """
-import json, os
-import numpy as np
-
-draw = np.random.default_rng(0)
-names = {f"self.{part}": (16, 16) for part in ("query", "key", "value")} | {"output.dense": (16, 16)}
-entries, content = {}, b""
-for k in range(4):
-    for name, shape in names.items():
-        for kind, size in (("weight", shape), ("bias", shape[:1])):
-            raw = draw.standard_normal(size).astype(np.float32).tobytes()
-            entries[f"bert.encoder.layer.{k}.attention.{name}.{kind}"] = {
-                "dtype": "F32", "shape": list(size), "data_offsets": [len(content), len(content) + len(raw)]
-            }
-            content += raw
-header = json.dumps(entries).encode()
-os.mkdir("mine")
-with open("mine/model.safetensors", "wb") as file:
-    file.write(len(header).to_bytes(8, "little") + header + content)
-with open("mine/config.json", "w") as file:
-    json.dump({"num_attention_heads": 2}, file)
-tokens = draw.standard_normal((4, 6, 16))
-np.savez("mine/layer-3.npz", tokens=tokens, labels=[1, -1, 1, -1], readout=draw.standard_normal(16))
-"""
-
-
 WRITTEN_BY_HAND = """
 import torch
 
@@ -114,12 +87,6 @@ PRINTED = ["A layer of PyTorch", "A layer inside a model", "Rotary positions and
 @pytest.mark.parametrize("section", PRINTED)
 def test_lines_print_what_the_page_shows(section, tmp_path):
     assert printed(SECTIONS[section]["python"], tmp_path, [str(ROOT)]) == SECTIONS[section]["text"]
-
-
-def test_a_layer_that_a_script_outside_the_project_saved_is_examined(tmp_path):
-    printed(MADE_ELSEWHERE, tmp_path)
-    told = printed(SECTIONS["A file"]["python"], tmp_path, [str(ROOT)])
-    assert told.startswith("Scores are exact\n4 inputs of up to 6 tokens.\nMost attention: ")
 
 
 def test_an_attention_written_by_hand_is_reported_by_its_names(tmp_path, monkeypatch):

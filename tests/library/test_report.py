@@ -279,13 +279,6 @@ def test_a_model_that_says_nothing_of_attention_is_refused():
         command._by_attention(encoder(), {}, SimpleNamespace(query=None), None, None, None)
 
 
-@pytest.mark.parametrize(("alibi", "why"), [(True, "ALiBi, a bias for each distance"), (False, "rotary positions")])
-def test_positions_of_falcon_are_called_what_they_are(alibi, why):
-    sizes = {"hidden_size": 16, "num_attention_heads": 4, "num_hidden_layers": 1, "vocab_size": 9}
-    model = transformers.FalconModel(transformers.FalconConfig(alibi=alibi, **sizes))
-    assert capture.reasons(model, model, {}) == why
-
-
 def own(folder):
     """A layer under names that nobody knows, as two files of a stranger."""
     state = {f"block.{k}.{name}.weight": torch.randn(D, D, generator=seeded(k)) for k in (0, 1) for name in "abcd"}

@@ -57,14 +57,6 @@ def test_momentum_by_hand_also_far_below_any_float():
         assert steps == pytest.approx([*expected, expected[0]])  # step 0 forgets
 
 
-def test_no_momentum_is_the_rule_itself():
-    problem = random_problem(1, n=2, T=3, d=3)
-    start = torch.zeros(3).double()
-    rules = constant(0.3), steepest.momentum(constant(0.3), 0.0)
-    first, second = (run(problem, losses.logistic, start, rule, 9).theta for rule in rules)
-    torch.testing.assert_close(first, second)
-
-
 @pytest.mark.parametrize("corrected", [True, False])
 @pytest.mark.parametrize("epsilon", [0.0, 1e-8, 1.0])
 def test_adam_against_its_recursion(corrected, epsilon):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from PIL import Image
 from problems import refuses
 
 from lib.models import command, file_problem, head_problem, layer_prefixes, record, state_weights
@@ -142,6 +143,27 @@ def test_every_head_of_a_model_is_reported(style, tmp_path):
     assert all(("flip" in one) == (one["check"] != "recorded") for one in heads)
 
 
+def test_a_folder_of_images_is_given_as_the_model_is_used_to(tmp_path):
+    name, config, settings, *_ = MODELS["ViT"]
+    torch.manual_seed(0)
+    model = getattr(transformers, name)(getattr(transformers, config)(**settings))
+    reads = transformers.ViTImageProcessorPil(size={"height": 8, "width": 8})
+    for one in (model, reads):
+        one.save_pretrained(tmp_path / "model")
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 16, 16, 3), np.uint8)
+    (tmp_path / "images").mkdir()
+    for k, image in enumerate(pixels):
+        Image.fromarray(image).save(tmp_path / f"images/{k}.png")
+    np.savez(tmp_path / "data.npz", **reads(list(pixels), return_tensors="np"))
+    entropies = []
+    for data in ("images", "data.npz"):
+        out = tmp_path / f"{data}.html"
+        assert command.main(["report", str(tmp_path / "model"), str(tmp_path / data), "--out", str(out)]) == 0
+        entropies.append([one["entropy"] for one in json.loads(out.with_suffix(".json").read_text())["heads"]])
+    assert len(entropies[0]) == 12
+    assert entropies[0] == pytest.approx(entropies[1], abs=1e-6)
+
+
 def given(model, inputs):
     """What a model takes, by name."""
     words = torch.randint(1, 50, (inputs, LENGTH))
@@ -198,33 +220,19 @@ def test_a_head_attends_as_the_model_says(style, head, tmp_path):
     weights = state_weights(state, HEADS, prefix, scale=SCALES.get(style))
     labels = [1.0, -1.0, 1.0, 1.0]
     problem, theta, _ = head_problem(weights, tokens, labels, slopes[:, query], head, query, causal=causal)
+    outputs = []
+    layer.get_submodule(answers).register_forward_hook(lambda _, given, out: outputs.append(out.detach()))
     seen = run(output_attentions=True)[1][1][:, head, query].detach()
     torch.testing.assert_close(problem.attention(theta), seen)
+    whole, theta, scores = head_problem(weights, tokens, [1.0] * 4, last, head, query, causal=causal)
+    torch.testing.assert_close(whole.margins(whole.attention(theta))[0], outputs[0][:, query] @ last)
+    assert scores == "exact"
     model.save_pretrained(tmp_path)
     data = {"tokens": tokens, "labels": labels, "readout": slopes[:, query], "query": query, "attention": seen}
     np.savez(tmp_path / "data.npz", **data)
     stack = {"prefix": re.sub(r"\d", "*", place)} if ", " in style else {}
     found = file_problem(tmp_path / "model.safetensors", tmp_path / "data.npz", 1, head, causal=causal, **stack)
     torch.testing.assert_close(found.theta, theta)
-
-
-@pytest.mark.parametrize("style", MODELS)
-def test_the_layer_answers_as_the_sum_of_what_its_heads_answer(style):
-    model, (place, receives, answers) = model_of(style)
-    run, causal = run_of(model, style), style in CAUSAL
-    query = -1 if causal else 0
-    layer, kept = model.get_submodule(place), {}
-    layer.get_submodule(receives).register_forward_hook(lambda _, given, out: kept.update(tokens=given[0]))
-    layer.get_submodule(answers).register_forward_hook(lambda _, given, out: kept.update(out=out))
-    run()
-    readout = torch.randn(WIDTH, dtype=torch.float64)
-    weights = state_weights(model.state_dict(), HEADS, next(
-        one for one in layer_prefixes(model.state_dict()) if place.startswith(one.rstrip("."))
-    ), scale=SCALES.get(style))  # fmt: skip
-    problem, theta, scores = head_problem(weights, kept["tokens"].detach(), [1.0] * 4, readout, 2, query, causal=causal)
-    margins = problem.margins(problem.attention(theta))[0]
-    torch.testing.assert_close(margins, (kept["out"][:, query] @ readout).detach())
-    assert scores == "exact"
 
 
 @pytest.mark.parametrize("style", OTHERWISE)
