@@ -51,21 +51,6 @@ def test_log_spaced_records_keep_both_ends_and_one_ratio(last, first):
     torch.testing.assert_close(ratios, torch.full_like(ratios, (last / first) ** (1 / 30)), rtol=1e-3, atol=0)
 
 
-@pytest.mark.parametrize("order", [1.5, 2.0, 3.0])
-@pytest.mark.parametrize("kind", [constant, normalised])
-@pytest.mark.parametrize("queries", [0, 2], ids=["prompt", "queries"])
-def test_a_batch_of_problems_and_starts_is_each_run_alone(kind, queries, order):
-    rule = normalised(0.1, order) if kind is normalised else constant(0.5)
-    problem = random_problem(2, batch=(3,), queries=queries)
-    start = random_theta(2, problem, starts=(4,))
-    together = run(problem, losses.logistic, start, rule, 20, norm=order).theta
-    assert together.shape == (21, *start.shape)
-    for i in range(4):
-        for j in range(3):
-            alone = run(problem[j], losses.logistic, start[i, j], rule, 20, norm=order).theta
-            torch.testing.assert_close(together[:, i, j], alone, rtol=1e-8, atol=1e-8)
-
-
 def test_overflow_names_the_iteration():
     at_once = Problem([[[1.0], [0.0]]], [[-2.0, -1000.0]])
     with pytest.raises(FloatingPointError, match="no longer finite at iteration 1: take a smaller step"):

@@ -455,16 +455,6 @@ def test_turning_the_keys_turns_the_prompt(angle):
     torch.testing.assert_close(path.log_risk, losses.logistic.value(radii * radii.sigmoid()).log())
 
 
-def test_a_batch_of_paths_is_each_path_alone():
-    problem = in_the_plane(1, 2, 3, batch=(3, 2))
-    together = joint_path(problem, [2.0, 50.0], [3.0, 20.0])
-    for i in range(3):
-        for j in range(2):
-            alone = joint_path(problem[i, j], [2.0, 50.0], [3.0, 20.0])
-            for ours, theirs in zip(together, alone, strict=True):
-                torch.testing.assert_close(ours[:, i, j], theirs, rtol=1e-6, atol=1e-6)
-
-
 # --- in other norms
 
 

@@ -62,18 +62,6 @@ def test_a_minimiser_between_the_radii_is_found():
     assert 1 < best < 2
 
 
-# --- brute force
-
-
-@pytest.mark.parametrize("order", [1.5, 2.0, 3.0])
-def test_a_batch_is_each_problem_alone(order):
-    problem = in_the_plane(3, batch=(3,))
-    together = regularization_path(problem, losses.logistic, RADII[:5], angles=200, norm=order)
-    for k in range(3):
-        alone = regularization_path(problem[k], losses.logistic, RADII[:5], angles=200, norm=order)
-        torch.testing.assert_close(together.theta[:, k], alone.theta, rtol=1e-9, atol=1e-9)
-
-
 # --- cones
 
 

@@ -173,19 +173,6 @@ def test_zero_gradient_where_the_slope_is_zero():
 
 @pytest.mark.parametrize("queries", [0, 2], ids=["prompt", "queries"])
 @pytest.mark.parametrize("nonlinear", [False, True], ids=["linear", "tanh"])
-def test_a_batch_of_problems_is_each_problem_alone(queries, nonlinear):
-    problem = random_problem(4, batch=(2, 3), queries=queries, nonlinear=nonlinear)
-    theta = random_theta(4, problem, starts=(5,), length=20.0)
-    together = gradient(problem, losses.logistic, theta)
-    assert together.log_scale.shape == (5, 2, 3)
-    for i in range(2):
-        for j in range(3):
-            alone = gradient(problem[i, j], losses.logistic, theta[:, i, j])
-            same_gradient(alone, type(alone)(together.direction[:, i, j], together.log_scale[:, i, j]))
-
-
-@pytest.mark.parametrize("queries", [0, 2], ids=["prompt", "queries"])
-@pytest.mark.parametrize("nonlinear", [False, True], ids=["linear", "tanh"])
 def test_a_stack_of_problems_has_each_of_them(queries, nonlinear):
     several = random_problem(4, batch=(2, 3), queries=queries, nonlinear=nonlinear)
     theta = random_theta(4, several, length=3.0)
