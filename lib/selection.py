@@ -58,11 +58,10 @@ def score_leads(problem, selected):
 
     In the order of :func:`lib.problem.difference_rows`.
     """
-    selected, scores = check_selected(problem, selected), problem.scores
-    others = other_tokens(selected, scores.shape[-1], problem.mask)
-    batch = checks.broadcastable(problem=scores.shape[:-2], selected=others.shape[:-2])
-    others = others.expand(*batch, -1, -1)
-    return (_at(scores, selected) - scores.expand(*batch, -1, -1).gather(-1, others)).flatten(-2)
+    selected = check_selected(problem, selected)
+    leads = _at(problem.scores, selected) - problem.scores
+    others = other_tokens(selected, leads.shape[-1], problem.mask)
+    return leads.gather(-1, others.expand(*leads.shape[:-1], -1)).flatten(-2)
 
 
 def _at(values, selected):

@@ -50,12 +50,6 @@ def test_fixed_head_is_the_problem_of_the_papers(batch):
     torch.testing.assert_close(problem.attention(theta), theirs.attention(theta))
 
 
-def test_keys_are_the_tokens_unless_given():
-    tokens, labels = figure_3("b")
-    assert torch.equal(JointProblem(tokens, labels).keys, tokens)
-    assert torch.equal(JointProblem(tokens, labels, tokens + 1).fixed_head([1.0, 0.0]).keys, tokens + 1)
-
-
 def test_queries_alone_may_have_the_batch_of_a_joint_problem():
     problem = random_joint(4)
     problem = JointProblem(problem.tokens, problem.labels, queries=torch.ones(5, 3, 2))

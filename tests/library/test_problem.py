@@ -92,7 +92,6 @@ def agrees_with_textbook(problem, loss, theta):
     ours = gradient(problem, loss, theta)
     assert one_minus_cosine(ours.direction, direction) <= 1e-12
     assert ours.log_scale + norm(ours.direction).log() == pytest.approx(log_length, rel=1e-9, abs=1e-9)
-    return direction
 
 
 @pytest.mark.parametrize("length", [1.0, *LENGTHS])
