@@ -5,6 +5,7 @@ float64 on the CPU. One trial at a time, or eight in the lanes of SIMD registers
 steps; the loops stay Python and need no compiler on the machine.
 """
 
+from .._compiled import compile_all
 from .descent import excesses, gradients, trajectories
 from .joint import joint_trajectories
 from .llvm import LANES
@@ -13,6 +14,6 @@ from .reader import readers
 from .trial import velocity
 
 __all__ = [
-    "LANES", "excesses", "gradients", "joint_trajectories", "profile", "readers", "trajectories",
+    "LANES", "compile_all", "excesses", "gradients", "joint_trajectories", "profile", "readers", "trajectories",
     "velocity",
 ]  # fmt: skip
