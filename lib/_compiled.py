@@ -13,6 +13,7 @@ from functools import cache, wraps
 from pathlib import Path
 from threading import Lock
 
+import numpy as np
 import torch
 from numba import config, njit, types
 from numba.core import event
@@ -125,12 +126,13 @@ def compile_all(module=None):
             ready()
 
 
-def in_threads(function, *tensors):
-    """Call a compiled function with equal parts of tensors, along their first dimension, on torch's threads."""
-    threads = min(torch.get_num_threads(), len(tensors[0]))
-    parts = list(zip(*([part.numpy() for part in one.tensor_split(threads)] for one in tensors), strict=True))
-    if threads == 1:
-        function(*parts[0])
+def in_threads(count, call, block=1):
+    """Call with the first and the last of parts of so many problems, whole blocks, on torch's number of threads."""
+    threads, blocks = torch.get_num_threads(), -(-count // block)
+    if threads == 1 or blocks < 2:
+        call(0, count)
     else:
+        parts = min(4 * threads, blocks)  # more than threads: a core that is held up leaves some to the others
+        bounds = np.minimum(block * np.linspace(0, blocks, parts + 1).astype(int), count)
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(lambda part: function(*part), parts))
+            list(pool.map(call, bounds[:-1], bounds[1:]))

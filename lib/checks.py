@@ -163,21 +163,23 @@ def finite(name, array):
         )
 
 
-def mask(value, shape):
-    """Return ``value`` as a tensor of bool whose last dimensions are ``shape``, (n, T), or raise ValueError."""
-    wanted = f"True for each token that may be seen, else False, shape {shape}"
-    array = as_tensor("mask", value, wanted)
-    if array.dtype != torch.bool or tuple(array.shape[-2:]) != shape:
-        raise ValueError(f"mask has type {array.dtype} and shape {tuple(array.shape)}: give {wanted}")
+def mask(value, shape, name="mask", wanted="True for each token that may be seen, else False"):
+    """Return ``value`` as a tensor of bool whose last dimensions are ``shape``, or raise ValueError."""
+    wanted = f"{wanted}, shape {shape}"
+    array = as_tensor(name, value, wanted)
+    if array.dtype != torch.bool or tuple(array.shape[-len(shape) :]) != shape:
+        raise ValueError(f"{name} has type {array.dtype} and shape {tuple(array.shape)}: give {wanted}")
     return array
 
 
-def labels(value, like=None):
-    """Return ``value`` as a tensor of labels +1 and -1, or raise ValueError that names the first other value."""
-    array = tensor("labels", value, like=like)
+def labels(value, inputs=None):
+    """Return ``value`` as a tensor of labels +1 and -1, one for each of so many inputs, or raise ValueError."""
+    array = tensor("labels", value)
     if not (array.abs() == 1).all():
         wrong = array[array.abs() != 1][0].item()
         raise ValueError(f"labels contain {wrong:g}: every label must be +1 or -1 (map classes 0 and 1 by 2 * y - 1)")
+    if inputs is not None and array.shape[-1:] != (inputs,):
+        raise ValueError(f"labels have shape {tuple(array.shape)}, inputs are {inputs}: give each input one label")
     return array
 
 
@@ -258,9 +260,11 @@ def seeds(value):
     return [whole("seed", seed, 0) for seed in numbers]
 
 
-def norm(value):
-    """Return p of an l_p norm, or raise ValueError."""
-    return number("norm", value, lambda p: p >= 1, "an l_p norm has 1 <= p <= inf")
+# Each returns p, of an l_p norm or of the potential of mirror descent, or raises ValueError.
+norm = partial(number, "norm", fits=lambda p: p >= 1, remedy="an l_p norm has 1 <= p <= inf")
+potential = partial(
+    number, "norm", fits=lambda p: 1 < p < math.inf, remedy="the potential |x|_p^p / p is that of 1 < p < inf"
+)
 
 
 def any_norm(value, shape=None, size=None, names=MATRIX_NORMS):
@@ -273,11 +277,6 @@ def any_norm(value, shape=None, size=None, names=MATRIX_NORMS):
     if size is not None and math.prod(shape) != size:
         raise ValueError(f"shape is {tuple(shape)}, vectors have {size} entries: give the shape of theirs")
     return value
-
-
-def potential(value):
-    """Return p of the potential of mirror descent, or raise ValueError."""
-    return number("norm", value, lambda p: 1 < p < math.inf, "the potential |x|_p^p / p is that of 1 < p < inf")
 
 
 def as_tensor(name, value, wanted):
@@ -296,30 +295,22 @@ def able(name, value, part, remedy):
         raise TypeError(f"{name} is {shown(value)}: give {remedy}")
 
 
-def problem(value):
-    """Raise TypeError unless this is a Problem."""
-    able("problem", value, "logits", "a Problem, such as from_tokens makes")
-
-
-def joint_problem(value):
-    """Raise TypeError unless this is a JointProblem."""
-    able("problem", value, "fixed_head", "a JointProblem of tokens and labels")
-
-
-def either_problem(value):
-    """Raise TypeError unless this is a Problem or a JointProblem."""
-    able("problem", value, "batch_shape", "a Problem, such as from_tokens makes, or a JointProblem")
+# Each raises TypeError unless its argument is one of these.
+problem = partial(able, "problem", part="logits", remedy="a Problem, such as from_tokens makes")
+joint_problem = partial(able, "problem", part="fixed_head", remedy="a JointProblem of tokens and labels")
+either_problem = partial(
+    able, "problem", part="batch_shape", remedy="a Problem, such as from_tokens makes, or a JointProblem"
+)
+loss = partial(able, "loss", part="log_slope", remedy="a Loss, such as losses.by_name('logistic')")
+generator = partial(
+    able, "generator", part="manual_seed", remedy="a torch.Generator, such as torch.Generator().manual_seed(0)"
+)
 
 
 def single(value):
     """Raise ValueError if a problem, of either type, has leading dimensions."""
     if value.batch_shape:
         raise ValueError(f"problem has leading dimensions {tuple(value.batch_shape)}: give one at a time")
-
-
-def loss(value):
-    """Raise TypeError unless this is a Loss."""
-    able("loss", value, "log_slope", "a Loss, such as losses.by_name('logistic')")
 
 
 def rule(value, name="rule"):
@@ -333,11 +324,6 @@ def rule(value, name="rule"):
         ) from None
     except ValueError:  # one without a signature, not written in Python
         pass
-
-
-def generator(value):
-    """Raise TypeError unless this is a generator of random numbers."""
-    able("generator", value, "manual_seed", "a torch.Generator, such as torch.Generator().manual_seed(0)")
 
 
 def last(name, array, *sizes):

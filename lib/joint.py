@@ -67,12 +67,10 @@ class JointProblem(Batch):
             keys=(self.tokens if self.keys is None else self.keys, "n", "T", "d"),
             queries=(self.queries, "n", "e"),
         )
-        tokens, labels, keys = data["tokens"], checks.labels(data["labels"]), data["keys"]
-        if labels.shape[-1:] != tokens.shape[-3:-2] or keys.shape[-3:-1] != tokens.shape[-3:-1]:
-            raise ValueError(
-                f"tokens have (n, T) = {tuple(tokens.shape[-3:-1])}, keys {tuple(keys.shape[-3:-1])}, labels"
-                f" n = {tuple(labels.shape[-1:])}: give each token one key and each input one label"
-            )
+        tokens, own, found = data["tokens"], *(tuple(data[name].shape[-3:-1]) for name in ("tokens", "keys"))
+        checks.labels(data["labels"], own[0])
+        if found != own:
+            raise ValueError(f"tokens have (n, T) = {own}, keys {found}: give each token one key")
         for name, value in data.items():
             object.__setattr__(self, name, value)
         self.batch_shape  # noqa: B018  refuses leading dimensions that do not fit together

@@ -257,4 +257,4 @@ def _higher(value, other):
 
 def _take(values, index):
     """Entries of ``values`` (candidates, ..., k) at ``index`` (...)."""
-    return values.gather(0, index[None, ..., None].expand(1, *values.shape[1:]))[0]
+    return torch.take_along_dim(values, index[None, ..., None], 0)[0]

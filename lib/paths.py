@@ -16,7 +16,7 @@ from torch import Tensor
 
 from . import checks, geometry
 from .descent import excess_near, gradient_near
-from .geometry import along_circle, mirror_map, on_circle, unit
+from .geometry import along_circle, mirror_map, on_circle, one_minus_cosine, unit
 from .logspace import LogScaled, excess_risk, gradient, ordered
 from .problem import check_selected, difference_rows
 
@@ -172,12 +172,8 @@ def stationarity(problem, loss, theta, norm=2.0):
     zero: for p = 1.1 the mirror map of an entry of 1e-16 is 0.025.
     """
     heading = -gradient(problem, loss, theta).direction
-    return 0.5 * geometry.norm(unit(heading) - unit(_normal(theta, norm))) ** 2
-
-
-def _normal(theta, norm):
-    """Outward normal of the sphere of an l_p norm through theta, shape (..., d), at any length of theta."""
-    return theta if norm == 2 else mirror_map(unit(theta, norm), norm)
+    normal = theta if norm == 2 else mirror_map(unit(theta, norm), norm)  # of the sphere, outward
+    return one_minus_cosine(heading, normal)
 
 
 def _increasing(radii):
@@ -237,13 +233,14 @@ def _best_limit(problem, loss, directions):
     selected = tokens[..., 0]
     limits = loss.value(problem.scores.expand(logits.shape).gather(-1, selected[..., None])).mean((-2, -1))
     best = torch.where(clear, limits, torch.inf).argmin(0)
-    return selected.gather(0, best[None, ..., None].expand(1, *selected.shape[1:]))[0]
+    return torch.take_along_dim(selected, best[None, ..., None], 0)[0]
 
 
 def _circle_minima(problem, loss, radii, places, selected, norm):
     """Global minimisers over and between the angles ``places`` (angles, ...) at the radii, shape (radii, ..., 2)."""
     batch = problem.batch_shape
-    value = torch.stack([_values(problem, loss, radius, places, selected, norm) for radius in radii], dim=1)
+    circles = (on_circle(places, radius, norm) for radius in radii)
+    value = torch.stack([ordered(excess_near(problem, loss, theta, selected)(theta)) for theta in circles], dim=1)
     before, after = (torch.cat(side) for side in ((value[:1], value[:-1]), (value[1:], value[-1:])))
     lowest = torch.where((value <= before) & (value <= after), value, torch.inf).sort(0)
     rank, which, *own = torch.nonzero(lowest.values[:REFINED].isfinite(), as_tuple=True)
@@ -255,12 +252,7 @@ def _circle_minima(problem, loss, radii, places, selected, norm):
     excess[rank, which, *own] = ordered(excess_risk(minima, loss, theta, selected[own] if batch else selected))
     best = theta.new_zeros(*excess.shape, 2)
     best[rank, which, *own] = theta
-    return best.gather(0, excess.argmin(0)[None, ..., None].expand(1, *excess.shape[1:], 2))[0]
-
-
-def _values(problem, loss, radius, places, selected, norm):
-    theta = on_circle(places, radius, norm)
-    return ordered(excess_near(problem, loss, theta, selected)(theta))
+    return torch.take_along_dim(best, excess.argmin(0)[None, ..., None], 0)[0]
 
 
 def _turn(problem, loss, radii, around, norm):
@@ -296,7 +288,7 @@ def _around_inner_minima(radii, value):
 def _best_so_far(theta, excess, selected):
     """The minimiser over the ball at each radius: the best of the spheres up to it."""
     best = ordered(excess).cummin(0).indices
-    chosen = theta.gather(0, best[..., None].expand(theta.shape))
+    chosen = torch.take_along_dim(theta, best[..., None], 0)
     return Path(chosen, LogScaled(*(part.gather(0, best) for part in excess)), selected)
 
 

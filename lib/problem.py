@@ -169,12 +169,10 @@ class Problem(Batch):
         if any(given) != all(given) or callable(self.head) != (self.head is not None):
             raise ValueError(f"head is {checks.shown(self.head)}: give tokens, labels and a callable head together")
         if all(given):
-            own, labels = tuple(self.keys.shape[-3:-1]), checks.labels(self.labels)
-            if tuple(self.tokens.shape[-3:-1]) != own or tuple(labels.shape[-1:]) != own[:1]:
-                raise ValueError(
-                    f"tokens have (n, T) = {tuple(self.tokens.shape[-3:-1])}, keys {own}, labels"
-                    f" n = {tuple(labels.shape[-1:])}: give each key one token and each input one label"
-                )
+            own, found = tuple(self.keys.shape[-3:-1]), tuple(self.tokens.shape[-3:-1])
+            checks.labels(self.labels, own[0])
+            if found != own:
+                raise ValueError(f"tokens have (n, T) = {found}, keys {own}: give each key one token")
 
     @property
     def parameter_size(self):
@@ -386,11 +384,7 @@ def from_tokens(tokens, labels, head, key_matrix=None, queries=None, mask=None):
         key_matrix=(key_matrix, "k", "d"),
         head=(vector, "d"),
     )
-    tokens, labels = data["tokens"], checks.labels(data["labels"])
-    if labels.shape[-1:] != tokens.shape[-3:-2]:
-        raise ValueError(
-            f"labels have shape {tuple(labels.shape)}, inputs are {tokens.shape[-3]}: give each input one label"
-        )
+    tokens, labels = data["tokens"], checks.labels(data["labels"], data["tokens"].shape[-3])
     checks.broadcastable(tokens=tokens.shape[:-3], labels=labels.shape[:-1])
     keys = tokens
     if key_matrix is not None:

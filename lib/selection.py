@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import fields, replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -57,11 +58,10 @@ def score_leads(problem, selected):
 
     In the order of :func:`lib.problem.difference_rows`.
     """
-    selected, scores = check_selected(problem, selected), problem.scores
-    others = other_tokens(selected, scores.shape[-1], problem.mask)
-    batch = checks.broadcastable(problem=scores.shape[:-2], selected=others.shape[:-2])
-    others = others.expand(*batch, -1, -1)
-    return (_at(scores, selected) - scores.expand(*batch, -1, -1).gather(-1, others)).flatten(-2)
+    selected = check_selected(problem, selected)
+    leads = _at(problem.scores, selected) - problem.scores
+    others = other_tokens(selected, leads.shape[-1], problem.mask)
+    return leads.gather(-1, others.expand(*leads.shape[:-1], -1)).flatten(-2)
 
 
 def _at(values, selected):
@@ -71,9 +71,9 @@ def _at(values, selected):
     return values.gather(-1, selected[..., None])
 
 
-def check_separator(separator):
-    """Raise TypeError unless this is a Separator."""
-    checks.able("separator", separator, "theta", "the Separator of the selected tokens, as att_svm makes it")
+_check_separator = partial(
+    checks.able, "separator", part="theta", remedy="the Separator of the selected tokens, as att_svm makes it"
+)
 
 
 def svm_neighbours(problem, selected, separator, tolerance=None):
@@ -88,7 +88,7 @@ def svm_neighbours(problem, selected, separator, tolerance=None):
         far the margin may be from the exact one if that is more: ``separator.margin_error``, for p > 2 where theta_mm
         has an entry of zero. What cannot be told from a neighbour counts as one.
     """
-    check_separator(separator)
+    _check_separator(separator)
     selected = check_selected(problem, selected)
     margins = token_margins(problem, selected, separator.theta)
     if tolerance is not None:
@@ -182,7 +182,7 @@ def limit_offset(problem, loss, separator, selected=None, norm=2.0):
     >>> [round(entry, 6) for entry in offset.across.tolist()], round(offset.along.item(), 6)
     ([-0.346574, 0.346574], 0.346574)
     """
-    check_separator(separator)
+    _check_separator(separator)
     selected = optimal_tokens(problem) if selected is None else selected
     duals, log_inputs = separator.duals, math.log(problem.scores.shape[-2])
     support = (duals > 1e-9 * duals.amax(-1, keepdim=True)) & (separator.margins < 1 + 1e-6)
@@ -228,7 +228,7 @@ def set_att_svm(problem, optimal):
     checks.problem(problem)
     checks.single(problem)
     optimal = _check_sets(optimal, problem)
-    choices = torch.cartesian_prod(*(torch.nonzero(row).flatten() for row in optimal)).reshape(-1, len(optimal))
+    choices = _choices(optimal)
     # A chosen token need not lead the other optimal ones, but the best choice for a theta is the one that does: so 0.
     others = other_tokens(choices, optimal.shape[-1], problem.mask)
     required = 1.0 - optimal.double().expand(len(choices), -1, -1).gather(-1, others).flatten(-2)
@@ -259,8 +259,6 @@ def _check_sets(optimal, problem):
         )
     if problem.mask is not None and (hidden := optimal & ~problem.mask).any():
         raise ValueError(f"optimal names {hidden.sum()} tokens that the mask hides: name tokens that may be seen")
-    if (choices := math.prod(optimal.sum(-1).tolist())) > MOST_SELECTIONS:
-        raise ValueError(f"the optimal tokens make {choices} choices: at most {MOST_SELECTIONS} are tried")
     return optimal
 
 
@@ -271,16 +269,14 @@ def _subset(selected, separator, mask):
 
 def every_selection(inputs, tokens):
     """All ways to select one token of each input, shape (T^n, n); ValueError if there are more than 100,000."""
-    if tokens**inputs > MOST_SELECTIONS:
-        raise ValueError(f"there are {tokens}^{inputs} selections: at most {MOST_SELECTIONS} are enumerated")
-    return torch.cartesian_prod(*inputs * [torch.arange(tokens)]).reshape(-1, inputs)
+    return _choices(torch.ones(inputs, tokens, dtype=torch.bool), f"{tokens}^{inputs}")
 
 
-def _every_visible(mask):
-    """All ways to select one of the tokens that may be seen of each input, shape (choices, n)."""
-    if (choices := math.prod(mask.sum(-1).tolist())) > MOST_SELECTIONS:
-        raise ValueError(f"there are {choices} selections: at most {MOST_SELECTIONS} are enumerated")
-    return torch.cartesian_prod(*(torch.nonzero(row).flatten() for row in mask)).reshape(-1, len(mask))
+def _choices(allowed, count=None):
+    """All ways to select one of the tokens that are allowed, bool (n, T), of each input, shape (choices, n)."""
+    if (choices := math.prod(allowed.sum(-1).tolist())) > MOST_SELECTIONS:
+        raise ValueError(f"there are {count or choices} selections: at most {MOST_SELECTIONS} are enumerated")
+    return torch.cartesian_prod(*(torch.nonzero(row).flatten() for row in allowed)).reshape(-1, len(allowed))
 
 
 @checks.in_float64
@@ -316,7 +312,7 @@ def locally_optimal_selections(problem, norm=2.0):
     """
     checks.problem(problem)
     checks.single(problem)
-    selected = every_selection(*problem.scores.shape) if problem.mask is None else _every_visible(problem.mask)
+    selected = every_selection(*problem.scores.shape) if problem.mask is None else _choices(problem.mask)
     separator = hard_margin(difference_rows(problem, selected), norm)
     found = separator.feasible & locally_optimal(problem, selected, separator)
     return _subset(selected, separator, found)

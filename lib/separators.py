@@ -153,10 +153,7 @@ def relaxed_att_svm(problem, selected, support):
     """
     rows = difference_rows(problem, selected)
     inputs, tokens = problem.scores.shape[-2:]
-    wanted = f"True or False for each of the {inputs} inputs"
-    support = checks.as_tensor("support", support, wanted).to(rows.device)
-    if support.dtype != torch.bool or support.shape[-1:] != (inputs,):
-        raise ValueError(f"support has type {support.dtype} and shape {tuple(support.shape)}: give {wanted}")
+    support = checks.mask(support, (inputs,), "support", "True for each input that supports the head, else False")
     separator = hard_margin(rows, required=support.to(rows).repeat_interleave(tokens - 1, -1))
     return _all_feasible(separator, "no direction separates the selected tokens", "select other tokens")
 
@@ -192,11 +189,7 @@ def label_svm(features, labels, norm=2.0):
     [0.5, 1.0]
     """
     features, labels = checks.tensors(features=(features, "n", "d"), labels=(labels,)).values()
-    labels = checks.labels(labels)
-    if labels.shape[-1:] != features.shape[-2:-1]:
-        raise ValueError(
-            f"labels have shape {tuple(labels.shape)}, features are {features.shape[-2]}: give each one label"
-        )
+    labels = checks.labels(labels, features.shape[-2])
     separator = hard_margin(labels[..., None] * features, norm)
     return _all_feasible(separator, "no head has every label right", "use other features")
 

@@ -1,12 +1,9 @@
-"""Tensors of the library as the arrays of compiled code, and threads that share the trials."""
+"""Tensors of the library as the arrays of compiled code."""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
-
-from .llvm import LANES
 
 
 def queries_of(problem):
@@ -27,15 +24,3 @@ def rows_of(batch, *arrays):
         flat.append(np.ascontiguousarray(array.numpy()).reshape(math.prod(lead), *array.shape[array.ndim - own :]))
         places.append(torch.arange(math.prod(lead)).reshape(lead).expand(batch).reshape(-1))
     return flat, torch.stack(places).numpy()
-
-
-def in_parts(trials, call):
-    """Call with the first and the last of parts of the trials, whole lanes, on torch's number of threads."""
-    threads, blocks = torch.get_num_threads(), -(-trials // LANES)
-    if threads == 1 or blocks < 2:
-        call(0, trials)
-    else:
-        parts = min(4 * threads, blocks)  # more than threads: a core that is held up leaves some to the others
-        bounds = np.minimum(LANES * np.linspace(0, blocks, parts + 1).astype(int), trials)
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(call, bounds[:-1], bounds[1:]))

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from numba import b1, f8, i8
 
-from .._compiled import compiled
+from .._compiled import compiled, in_threads
 from ..logspace import LogScaled
-from .arrays import in_parts, lines, queries_of, rows_of
+from .arrays import lines, queries_of, rows_of
 from .elementary import SMALLEST, length, powers
 from .lanes import (
     Lanes,
@@ -307,7 +307,7 @@ def recorded(kernel, start, kept, norm, problems, rule):
     thetas, trials = lines(start), math.prod(start.shape[:-1])
     out, failed = np.empty((len(kept), trials, start.shape[-1])), np.zeros(trials, dtype=np.int64)
     record = Record(np.array(kept, dtype=np.int64), out, failed)
-    in_parts(trials, lambda *part: kernel(problems, thetas, rule, float(norm), record, *part))
+    in_threads(trials, lambda *part: kernel(problems, thetas, rule, float(norm), record, *part), LANES)
     if failed.any():
         raise FloatingPointError(
             f"the iterate is no longer finite at iteration {failed[failed > 0].min()}: take a smaller step"

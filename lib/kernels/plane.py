@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from numba import f8, i8
 
-from .._compiled import compiled
-from .arrays import in_parts
+from .._compiled import compiled, in_threads
 from .elementary import powers
 from .joint import JointProblems, joint_problems_of
+from .llvm import LANES
 from .losses import LOGISTIC
 from .trial import Trial, fill_logits, gradient, space_of
 
@@ -186,8 +186,9 @@ def profile(problem, head_radii, radii, angles, norm):
     one stationary point: the multiplier of ``|v| <= r`` is positive there. Zero, nan and inf without such an arc.
     """
     problems = joint_problems_of(problem, (LOGISTIC, 0.0), angles.shape)
-    circles = [one.expand(angles.shape).contiguous().numpy().reshape(-1) for one in (head_radii, radii, angles)]
     heads, slopes, values = np.empty((*angles.shape, 2)), np.empty(angles.shape), np.empty(angles.shape)
     out = Profile(heads.reshape(-1, 2), slopes.reshape(-1), values.reshape(-1))
-    in_parts(angles.numel(), lambda *part: fill_profile(problems, Circles(*circles), float(norm), out, *part))
+    circles = (one.expand(angles.shape).contiguous().numpy().reshape(-1) for one in (head_radii, radii, angles))
+    whole = problems, Circles(*circles), float(norm), out
+    in_threads(angles.numel(), lambda *part: fill_profile(*whole, *part), LANES)
     return tuple(torch.from_numpy(one) for one in (heads, slopes, values))

@@ -33,20 +33,12 @@ def space_of(keys):
 def fill_logits(keys, queries, theta, space):
     """A theta: keys times theta with a prompt, times W z_i with queries."""
     inputs, tokens, size = keys.shape
-    logits, moved = space.logits, space.moved
-    if queries.shape[1] == 0:
-        for i in range(inputs):
-            for t in range(tokens):
-                logit = 0.0
-                for k in range(size):
-                    logit += keys[i, t, k] * theta[k]
-                logits[i, t] = logit
-        return
+    logits, moved, width = space.logits, space.moved, queries.shape[1]
     for i in range(inputs):
         for k in range(size):
-            entry = 0.0
-            for j in range(queries.shape[1]):
-                entry += theta[k * queries.shape[1] + j] * queries[i, j]
+            entry = 0.0 if width else theta[k]
+            for j in range(width):
+                entry += theta[k * width + j] * queries[i, j]
             moved[k] = entry
         for t in range(tokens):
             logit = 0.0

@@ -48,12 +48,9 @@ def least_distance(rows, required, longest):
         What is left of that combination is at most 1e-12 of the lengths of rows in it that must have a margin.
     """
     answer = rows.new_zeros(rows[:, 0].shape), torch.zeros_like(required), torch.zeros_like(required)
-    in_threads(_solve_each, rows, required, *answer, torch.full((len(rows),), longest, dtype=rows.dtype))
+    arrays = [one.numpy() for one in (rows, required, *answer)]
+    in_threads(len(rows), lambda *part: _solve_each(*arrays, longest, *part))
     return answer
-
-
-def compile_all():
-    """Compile, or load from the cache: both happen as this module is imported."""
 
 
 @compiled()
@@ -255,8 +252,8 @@ def _solve(rows, required, longest, theta, all_duals, certificate):
         all_duals[active[i]] = duals[i]
 
 
-@compiled("(f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[::1])")
-def _solve_each(rows, required, theta, duals, certificate, longest):
-    """One problem after the other."""
-    for i in range(len(rows)):
-        _solve(rows[i], required[i], longest[i], theta[i], duals[i], certificate[i])
+@compiled("(f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8, i8, i8)")
+def _solve_each(rows, required, theta, duals, certificate, longest, first, last):
+    """One problem after the other, from first to before last."""
+    for i in range(first, last):
+        _solve(rows[i], required[i], longest, theta[i], duals[i], certificate[i])

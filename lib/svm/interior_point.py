@@ -10,9 +10,9 @@ for r = 1.) Each step solves one m x m system.
 import math
 
 import numpy as np
-import torch
 
 from .._compiled import compiled, in_threads
+from .euclidean import _copy, _dot
 
 STEPS = 60  # 8 to 20 are common
 CONVERGED = 1e-15  # complementarity u . s / (|theta| |g|) at which a problem is solved, if the relative gap
@@ -24,27 +24,10 @@ BLOCK = 64  # columns of a matrix that are factorised at once, so that they stay
 
 def interior_point(rows, required, start, duals, norm):
     """Return theta and duals as :func:`lib.svm.lp.least_norm`, which takes the same arguments."""
-    arrays = rows, required, start.clone(), duals.clone()
-    in_threads(_solve_each, *arrays, torch.full((len(rows),), norm, dtype=rows.dtype))
-    return arrays[2:]
-
-
-def compile_all():
-    """Compile, or load from the cache: both happen as this module is imported."""
-
-
-@compiled()
-def _dot(first, second):
-    total = 0.0
-    for i in range(len(first)):
-        total += first[i] * second[i]
-    return total
-
-
-@compiled()
-def _copy(vector, other):
-    for i in range(len(vector)):
-        vector[i] = other[i]
+    answer = start.clone(), duals.clone()
+    arrays = [one.numpy() for one in (rows, required, *answer)]
+    in_threads(len(rows), lambda *part: _solve_each(*arrays, float(norm), *part))
+    return answer
 
 
 @compiled()
@@ -195,8 +178,8 @@ def _solve_one(rows, required, theta, duals, norm):
             break
 
 
-@compiled("(f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[::1])")
-def _solve_each(rows, required, theta, duals, norms):
-    """One problem after the other."""
-    for i in range(len(rows)):
-        _solve_one(rows[i], required[i], theta[i], duals[i], norms[i])
+@compiled("(f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8, i8, i8)")
+def _solve_each(rows, required, theta, duals, norm, first, last):
+    """One problem after the other, from first to before last."""
+    for i in range(first, last):
+        _solve_one(rows[i], required[i], theta[i], duals[i], norm)

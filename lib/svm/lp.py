@@ -41,8 +41,10 @@ def least_norm(rows, required, start, duals, norm):
     RuntimeError
         If HiGHS gives up on a linear program.
     """
-    solve = _few if rows.shape[1] <= LARGE else _many
-    return solve(rows, required, start, duals, norm)
+    if rows.shape[1] <= LARGE:
+        return _few(rows, required, start, duals, norm)
+    solved = [_growing(*one, norm) for one in zip(rows, required, start, duals, strict=True)]
+    return tuple(torch.stack(part) for part in zip(*solved, strict=True))
 
 
 def _few(rows, required, start, duals, norm):
@@ -54,14 +56,8 @@ def _few(rows, required, start, duals, norm):
     return interior_point(rows, required, start, duals, norm)
 
 
-def _many(rows, required, start, duals, norm):
-    """The same from the rows near the margin: at first those that are for p = 2, then what lacks margin as well."""
-    solved = [_growing(*one, norm) for one in zip(rows, required, start, duals, strict=True)]
-    return tuple(torch.stack(part) for part in zip(*solved, strict=True))
-
-
 def _growing(rows, required, theta, duals, norm):
-    """One problem: the rows that lack most, or will soon, join until none outside lacks any."""
+    """One problem from the rows near the margin: those that are for p = 2, then those that lack most, or will soon."""
     count, least = LARGE // 2 + int((duals > 0).sum()), -torch.inf
     chosen = torch.zeros_like(required, dtype=torch.bool)
     while True:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import strategies as st
 
-from lib.geometry import norm
+from lib.geometry import dual, inverse_mirror_map, mirror_map, norm, unit
 from lib.problem import Problem, from_tokens
 
 
@@ -140,8 +140,8 @@ def with_fields(problem, **changes):
     return Problem(**{"keys": problem.keys, "scores": problem.scores, "queries": problem.queries} | changes)
 
 
-def verify(rows, required, separator, gap=1e-9):
-    """The conditions of Karush, Kuhn and Tucker, or the certificate, to what rounding lets know of them."""
+def verify(rows, required, separator, order=2.0, gap=1e-9):
+    """The conditions of Karush, Kuhn and Tucker in a norm, or the certificate, to what rounding lets know of them."""
     longest, most = rows.norm(dim=-1).max(), required.max()
     if not separator.feasible:
         proof = separator.certificate
@@ -151,13 +151,23 @@ def verify(rows, required, separator, gap=1e-9):
         assert (separator.theta == 0).all()
         assert (separator.duals == 0).all()
         return
-    theta, duals, length = separator.theta, separator.duals, norm(separator.theta)
-    relative = gap + (100 * torch.finfo(torch.float64).eps * longest * length / most).item()
+    theta, duals, length = separator.theta, separator.duals, norm(separator.theta, order)
+    relative = gap + (100 * torch.finfo(torch.float64).eps * longest * norm(separator.theta) / most).item()
     assert (separator.certificate == 0).all()
     torch.testing.assert_close(separator.margins, rows @ theta, rtol=1e-7, atol=(relative * most).item())
     assert (rows @ theta >= required - relative * most).all()
     assert (duals >= 0).all()
     assert (duals * (rows @ theta - required)).abs().max() <= relative * most * duals.sum()
-    assert (rows.T @ duals - theta).norm() <= relative * length
-    assert abs(1 - duals @ required / (rows.T @ duals).norm() / length) <= relative
+    combined = rows.T @ duals
+    assert norm(combined, dual(order)) == pytest.approx(length.item(), rel=10 * relative)  # their scale
+    assert abs(1 - duals @ required / norm(combined, dual(order)) / length) <= relative
     assert abs(separator.gap) <= relative
+    # theta and the combination are a conjugate pair; of their two powers the smaller one tells how close it is
+    if order == 2:
+        assert norm(combined - theta) <= relative * length
+    elif order < 2:
+        expected = unit(inverse_mirror_map(unit(combined, dual(order)), order), order)
+        torch.testing.assert_close(unit(theta, order), expected, rtol=0, atol=1e-4)
+    else:
+        expected = mirror_map(unit(theta, order), order)
+        torch.testing.assert_close(unit(combined, dual(order)), expected, rtol=0, atol=1e-4)

@@ -23,26 +23,6 @@ TWO_TOKENS = Problem([[[1.0], [0.0]]], [[1.0, 0.0]])  # logits theta and 0, marg
 # --- steps and records
 
 
-@pytest.mark.parametrize(
-    ("loss", "step"),
-    [
-        (losses.correlation, 2 / 4),
-        (losses.logistic, 2 / 4 / (1 + math.exp(0.5))),
-        (losses.exponential, math.exp(-0.5) / 2),
-    ],
-    ids=["correlation", "logistic", "exponential"],
-)
-def test_one_constant_step_by_hand(loss, step):
-    # u = 1/2 and du/dtheta = 1/4 at zero, so the step is 2 * |loss'(1/2)| / 4
-    assert run(TWO_TOKENS, loss, [0.0], constant(2.0), 1).theta[-1] == pytest.approx(step)
-
-
-def test_normalised_steps_by_hand():
-    problem = Problem([[[3.0, 4.0], [0.0, 0.0]]], [[1.0, 0.0]])
-    theta = run(problem, losses.logistic, [0.0, 0.0], normalised(0.1), 2).theta
-    torch.testing.assert_close(theta, torch.tensor([[0.0, 0.0], [0.06, 0.08], [0.12, 0.16]]))
-
-
 def test_zero_gradient_in_a_batch_does_not_stop_the_others():
     problem = Problem(torch.eye(2).expand(2, 1, 2, 2), [[[0.4, 0.4]], [[0.4, 0.0]]])
     theta = run(problem, losses.logistic, torch.zeros(2, 2), normalised(1.0), 3).theta[-1]
@@ -71,42 +51,6 @@ def test_log_spaced_records_keep_both_ends_and_one_ratio(last, first):
     torch.testing.assert_close(ratios, torch.full_like(ratios, (last / first) ** (1 / 30)), rtol=1e-3, atol=0)
 
 
-def test_log_spaced_by_hand():
-    assert log_spaced(1000, 4).tolist() == [1, 10, 100, 1000]
-    assert log_spaced(4, 5).tolist() == [1, 2, 3, 4]  # 1, 1.41, 2, 2.83, 4
-
-
-def test_recording_changes_no_iterate_in_place():
-    start = torch.zeros(1)
-    trajectory = run(TWO_TOKENS, losses.logistic, start, constant(1.0), 3)
-    assert start == 0
-    assert (trajectory.theta.diff(dim=0) > 0).all()
-
-
-@pytest.mark.parametrize("order", [1.5, 2.0, 3.0])
-@pytest.mark.parametrize("kind", [constant, normalised])
-@pytest.mark.parametrize("queries", [0, 2], ids=["prompt", "queries"])
-def test_a_batch_of_problems_and_starts_is_each_run_alone(kind, queries, order):
-    rule = normalised(0.1, order) if kind is normalised else constant(0.5)
-    problem = random_problem(2, batch=(3,), queries=queries)
-    start = random_theta(2, problem, starts=(4,))
-    together = run(problem, losses.logistic, start, rule, 20, norm=order).theta
-    assert together.shape == (21, *start.shape)
-    for i in range(4):
-        for j in range(3):
-            alone = run(problem[j], losses.logistic, start[i, j], rule, 20, norm=order).theta
-            torch.testing.assert_close(together[:, i, j], alone, rtol=1e-8, atol=1e-8)
-
-
-@pytest.mark.parametrize("rule", [constant, normalised])
-def test_step_sizes_may_differ_over_the_batch(rule):
-    problem, sizes = random_problem(3), torch.tensor([0.01, 0.1, 1.0])
-    together = run(problem, losses.logistic, torch.ones(3, 3), rule(sizes), 10).theta
-    for k, size in enumerate(sizes):
-        alone = run(problem, losses.logistic, torch.ones(3), rule(size), 10).theta
-        torch.testing.assert_close(together[:, k], alone, rtol=1e-9, atol=1e-9)
-
-
 def test_overflow_names_the_iteration():
     at_once = Problem([[[1.0], [0.0]]], [[-2.0, -1000.0]])
     with pytest.raises(FloatingPointError, match="no longer finite at iteration 1: take a smaller step"):
@@ -118,38 +62,7 @@ def test_overflow_names_the_iteration():
     assert run(later, losses.exponential, [-20.0], normalised(1.0), 100).theta.isfinite().all()
 
 
-def test_a_rule_is_told_the_gradient_the_iterate_and_its_number():
-    seen = []
-
-    def rule(grad, theta, k):
-        seen.append((grad, theta, k))
-        return torch.ones_like(theta)
-
-    problem = random_problem(9, batch=(2,))
-    theta = run(problem, losses.logistic, torch.zeros(2, 3), rule, 3).theta
-    assert [k for _, _, k in seen] == [0, 1, 2]
-    for k, (grad, told, _) in enumerate(seen):
-        assert torch.equal(told, torch.full((2, 3), float(k)))
-        assert torch.equal(told, theta[k])
-        pair = grad, gradient(problem, losses.logistic, told)
-        torch.testing.assert_close(*(one.log_scale.exp()[:, None] * one.direction for one in pair))
-
-
-def test_iterate_tells_the_step_its_number():
-    theta = iterate(lambda theta, k: theta * k, torch.ones(1), 4).theta
-    assert theta.flatten().tolist() == [1.0, 1.0, 2.0, 6.0, 24.0]
-
-
 # --- decaying and Polyak's steps
-
-
-@pytest.mark.parametrize("power", [0.0, 2 / 3, 1.0])
-def test_decaying_steps_have_their_length(power):
-    problem = random_problem(10)
-    rule = decaying(normalised(0.3), power)
-    theta = run(problem, losses.logistic, random_theta(10, problem), rule, 30).theta
-    expected = 0.3 * torch.arange(1.0, 31.0) ** -power
-    torch.testing.assert_close(norm(theta.diff(dim=0)), expected, rtol=1e-9, atol=0)
 
 
 @pytest.mark.parametrize("rule", [constant(0.5), polyak(TWO_TOKENS, losses.logistic, [0])], ids=["constant", "Polyak"])
@@ -258,10 +171,6 @@ def test_several_starts_of_one_flow():
     assert torch.equal(together[:, 1], log_time_flow(problem, losses.logistic, starts[1], [2.0, 4.0]).theta)
 
 
-def test_flow_at_its_start_alone():
-    torch.testing.assert_close(log_time_flow(TWO_TOKENS, losses.logistic, [2.0], [0.0]).theta, torch.tensor([[2.0]]))
-
-
 def test_a_flow_that_does_not_end_is_given_up(monkeypatch):
     monkeypatch.setattr(lib.flow, "MOST", 5)
     with pytest.raises(RuntimeError, match=r"5 steps were not enough.*end earlier"):
@@ -300,16 +209,6 @@ def test_mirror_descent_is_its_formula(order, queries, normal):
     torch.testing.assert_close(theta[-1], expected, rtol=1e-7, atol=1e-7)
 
 
-def test_a_mirror_step_by_hand():
-    # p = 3 and a gradient of (3, 4) up to its length: the dual norm is (3^1.5 + 4^1.5)^(2/3), theta a square root
-    problem = Problem([[[3.0, 4.0], [0.0, 0.0]]], [[1.0, 0.0]])
-    theta = run(problem, losses.logistic, [0.0, 0.0], normalised(0.1, 3.0), 2, norm=3.0).theta
-    mirrored = 0.1 * torch.tensor([3.0, 4.0]) / (3**1.5 + 8) ** (2 / 3)
-    torch.testing.assert_close(theta[1], mirrored.sqrt(), rtol=1e-12, atol=0)
-    torch.testing.assert_close(theta[2], (2 * mirrored).sqrt(), rtol=1e-12, atol=0)
-    assert norm(mirrored, 1.5) == pytest.approx(0.1)
-
-
 @every_order
 def test_normalised_mirror_steps_have_their_length_at_any_norm(order):
     problem = random_problem(0, n=1, T=4, d=3)
@@ -323,20 +222,6 @@ def test_the_mirror_variable_is_carried_and_not_recomputed():
     seen = iterate(lambda theta, k: torch.full_like(theta, 2.0**-60), torch.tensor([0.0, 1.0]), 2**10, [2**10], 1.5)
     assert seen.theta[0, 0] == 2.0**-100  # (2^10 steps of 2^-60) squared; each of them is lost beside 1
     assert seen.theta[0, 1] == 1
-
-
-@pytest.mark.parametrize(
-    ("order", "steps", "bound"), [(1.1, 2000, 1e-3), (1.5, 2000, 1e-4), (1.75, 2000, 1e-4), (3.0, 3000, 1e-2)]
-)
-def test_mirror_descent_tends_to_its_own_svm(order, steps, bound):
-    problem = Problem(torch.randn(1, 4, 5, generator=seeded(3)), [[1.0, -0.5, -0.5, -0.5]])
-    rule = normalised(0.1, order)
-    theta = run(problem, losses.logistic, torch.zeros(5), rule, steps, [steps // 10, steps], norm=order).theta
-    own, euclid = att_svm(problem, [0], order).theta, att_svm(problem, [0]).theta
-    earlier, later = directional_bregman_divergence(own, theta, order)
-    assert later < earlier / 2
-    assert later <= bound
-    assert directional_bregman_divergence(euclid, theta[-1], order) > 2 * later
 
 
 def test_mirror_descent_with_p_next_to_1_grows_beyond_floats():

@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from problems import random_problem, seeded, seeds, verify
 from scipy.optimize import linprog
+from test_least_distance import drawn, duplicated
 
 from lib import separators, svm
 from lib.datasets import figure_1, figure_3
@@ -68,76 +69,6 @@ def test_what_has_no_solution_is_an_error_or_a_mark():
     torch.testing.assert_close(marked.certificate, torch.tensor([[0.5, 0.5], [0.0, 0.0]]))
 
 
-@pytest.mark.parametrize("lengths", [[2.0], [1.0, 3.0], [0.5, 1.0, 2.0, 1e3]])
-def test_orthogonal_rows(lengths):
-    lengths = torch.tensor(lengths)
-    rotation = torch.linalg.qr(torch.randn(6, 6, generator=seeded(0)))[0]
-    rows = lengths[:, None] * rotation[: len(lengths)]
-    separator = att_svm(rows)
-    torch.testing.assert_close(separator.theta, (rows / lengths[:, None] ** 2).sum(0), rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(separator.duals, 1 / lengths**2, rtol=1e-9, atol=1e-15)
-
-
-# --- the Euclidean norm against cvxpy
-
-
-def gaussian(generator):
-    return torch.randn(*_sizes(generator, 14, 6), generator=generator)
-
-
-def more_columns_than_rows(generator):
-    return torch.randn(_sizes(generator, 4, 1)[0], 9, generator=generator)
-
-
-def duplicated_rows(generator):
-    rows = gaussian(generator)
-    return torch.cat([rows, rows[: 1 + len(rows) // 2], rows[:1]])
-
-
-def small_integers(generator):
-    """Many ties: rows that repeat, oppose each other or vanish, more active ones than dimensions."""
-    return torch.randint(-1, 3, _sizes(generator, 8, 5), generator=generator).double()
-
-
-def _sizes(generator, m, d):
-    return [torch.randint(1, most + 1, (), generator=generator).item() for most in (m, d)]
-
-
-KINDS = [
-    (gaussian, {True, False}),
-    (more_columns_than_rows, {True}),
-    (duplicated_rows, {True, False}),
-    (small_integers, {True, False}),
-]
-
-
-@pytest.mark.parametrize(("kind", "outcomes"), KINDS, ids=[kind.__name__ for kind, _ in KINDS])
-def test_agrees_with_cvxpy_in_the_euclidean_norm(kind, outcomes):
-    seen = set()
-    for seed in range(60):
-        rows = kind(seeded(seed))
-        ours = hard_margin(rows)
-        seen.add(ours.feasible.item())
-        verify(rows, torch.ones(len(rows)), ours)
-        if not ours.feasible:
-            with pytest.raises(InfeasibleError) as refusal:
-                hard_margin_cvxpy(rows)
-            assert (refusal.value.certificate @ rows).abs().max() <= 1e-6 * rows.abs().max()
-        else:
-            theirs = hard_margin_cvxpy(rows)
-            assert norm(ours.theta) <= norm(theirs.theta) * (1 + 1e-12)
-            torch.testing.assert_close(ours.theta, theirs.theta, rtol=0, atol=1e-4 * norm(ours.theta).item())
-    assert seen == outcomes
-
-
-@pytest.mark.parametrize("length", [1e2, 1e6, 1e8])
-def test_long_solution_by_hand(length):
-    rows = torch.tensor([[1.0, 1 / length], [-1.0, 1 / length], [2.0, 4 / length]])
-    separator = att_svm(rows)
-    torch.testing.assert_close(separator.theta, torch.tensor([0.0, length]), rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(separator.duals, torch.tensor([length**2 / 2, length**2 / 2, 0.0]), rtol=1e-12, atol=0)
-
-
 def test_nearly_opposed_rows_are_infeasible_only_where_rounding_makes_them_so():
     def rows(length):
         return torch.tensor([[1.0, 1 / length], [-1.0, 1 / length]])
@@ -162,9 +93,8 @@ def test_a_wrong_answer_has_the_gap_that_tells(order, wrong, monkeypatch):
         duals = duals * (1 + torch.rand(6, generator=generator)) + 0.1 * duals.amax()
     monkeypatch.setattr(svm, "shortest", lambda *_: (theta.clone(), duals.clone(), torch.zeros(6)))
     monkeypatch.setattr(lp, "least_norm", lambda *_: (theta[None], duals[None]))
-    if order != 2:
-        with pytest.raises(RuntimeError, match="solved to a relative gap of"):
-            att_svm(rows, norm=order)
+    with pytest.raises(RuntimeError, match="solved to a relative gap of"):
+        att_svm(rows, norm=order)
     monkeypatch.setattr(separators, "LARGEST_GAP", 1.0)
     answer = att_svm(rows, norm=order)
     assert answer.gap.item() == pytest.approx(gap_by_hand(rows, answer.theta, answer.duals, order), rel=1e-9)
@@ -240,30 +170,13 @@ def test_queries_are_the_svm_over_outer_products(seed):
     torch.testing.assert_close(separator.theta, hard_margin_cvxpy(rows).theta, rtol=0, atol=1e-5)
 
 
-def test_infeasible_member_of_a_batch_is_named():
-    rows = torch.ones(2, 3, 4, 2)
-    rows[1, 2, 0] = -1
-    with pytest.raises(InfeasibleError, match=r"the SVM at index \(1, 2\) of the batch is infeasible") as refusal:
-        att_svm(rows)
-    assert refusal.value.certificate.shape == (4,)
-    assert (refusal.value.certificate @ rows[1, 2]).abs().max() <= 1e-12
-
-
 # --- required margins, relaxed, label and set-valued SVMs
-
-
-def with_required_margins(seed):
-    generator = seeded(seed)
-    rows = gaussian(generator)
-    required = torch.tensor([0.0, 1.0, 0.3, 2.0])[torch.randint(4, (len(rows),), generator=generator)]
-    required[0] = 1.0
-    return rows, required
 
 
 def test_required_margins_against_cvxpy():
     outcomes = set()
     for seed in range(40):
-        rows, required = with_required_margins(seed)
+        rows, required = drawn(duplicated, seed, seed, required=True)
         ours = hard_margin(rows, required=required)
         outcomes.add(ours.feasible.item())
         verify(rows, required, ours)
@@ -271,6 +184,7 @@ def test_required_margins_against_cvxpy():
             with pytest.raises(InfeasibleError) as refusal:
                 hard_margin_cvxpy(rows, required=required)
             assert refusal.value.certificate @ required == pytest.approx(1)
+            assert (refusal.value.certificate @ rows).abs().max() <= 1e-6 * rows.abs().max()
             continue
         theirs, length = hard_margin_cvxpy(rows, required=required), norm(ours.theta).item()
         torch.testing.assert_close(ours.theta, theirs.theta, rtol=0, atol=1e-4 * length)
@@ -284,23 +198,6 @@ def test_scaling_the_required_margins_scales_the_solution(factor):
     plain, scaled = hard_margin(rows, required=required), hard_margin(rows, required=factor * required)
     torch.testing.assert_close(scaled.theta, factor * plain.theta, rtol=1e-9, atol=0)
     torch.testing.assert_close(hard_margin(rows, required=factor * torch.ones(4)).theta, factor * att_svm(rows).theta)
-
-
-@pytest.mark.parametrize("order", [1.0, 2.0, 3.0, math.inf])
-def test_one_row_with_a_required_margin_in_any_norm(order):
-    dual = math.inf if order == 1 else 1.0 if order == math.inf else order / (order - 1)
-    row = torch.tensor([[3.0, -4.0]])
-    separator = hard_margin(row, norm=order, required=[2.5])
-    assert norm(separator.theta, order) == pytest.approx(2.5 / norm(row[0], dual).item(), rel=1e-6)  # Hölder
-    assert separator.margins.item() == pytest.approx(2.5)
-
-
-def test_a_margin_of_zero_only_where_it_matters():
-    # x >= 1 alone would give (1, 0); y >= x as well gives (1, 1).
-    rows = torch.tensor([[1.0, 0.0], [-1.0, 1.0], [3.0, 5.0]])
-    separator = hard_margin(rows, required=[1.0, 0.0, 0.0])
-    torch.testing.assert_close(separator.theta, torch.tensor([1.0, 1.0]))
-    torch.testing.assert_close(separator.duals, torch.tensor([2.0, 1.0, 0.0]))
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -331,47 +228,15 @@ def test_relaxed_svm_of_figure_3_by_hand():
     torch.testing.assert_close(relaxed.margins, torch.tensor([1.0, 1.0, 0.5]))
     full = relaxed_att_svm(FIGURE_3["b"], [1, 1, 1], [True, True, True])
     torch.testing.assert_close(full.theta, torch.tensor([1.25, 0.25]))
-    torch.testing.assert_close(full.theta, att_svm(FIGURE_3["b"], [1, 1, 1]).theta, rtol=0, atol=0)
 
 
-def relaxed_in_cvxpy(keys, selected, support):
-    """Problem (10) of arXiv:2306.13596, constraint by constraint; None where it has no solution."""
-    p = cvxpy.Variable(keys.shape[-1])
-    constraints = [
-        p @ (keys[i, a] - keys[i, t]).numpy() >= (1 if support[i] else 0)
-        for i, a in enumerate(selected)
-        for t in range(keys.shape[1])
-        if t != a
-    ]
-    problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.norm(p)), constraints)
-    problem.solve(solver=cvxpy.CLARABEL)
-    return torch.as_tensor(p.value) if problem.status == "optimal" else None
-
-
-def test_relaxed_svm_against_cvxpy():
-    outcomes = set()
-    for seed in range(30):
-        generator = seeded(seed)
-        problem = Problem(torch.randn(3, 3, 4, generator=generator), torch.zeros(3, 3))
-        selected = torch.randint(3, (3,), generator=generator)
-        support = torch.tensor([True, False, False])[torch.randperm(3, generator=generator)]
-        theirs = relaxed_in_cvxpy(problem.keys, selected.tolist(), support.tolist())
-        outcomes.add(theirs is None)
-        if theirs is None:
-            with pytest.raises(InfeasibleError, match=r"infeasible.*select other tokens"):
-                relaxed_att_svm(problem, selected, support)
-        else:
-            ours = relaxed_att_svm(problem, selected, support).theta
-            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4 * norm(ours).item())
-    assert outcomes == {True, False}
-
-
-@pytest.mark.parametrize(("panel", "margins"), [("a", [1.0, 1.0, 1.0]), ("b", [1.0, 1.0, 1.5])])
-def test_label_svm_of_figure_3_by_hand(panel, margins):
-    tokens, labels = figure_3(panel)
-    separator = label_svm(tokens[:, 1], labels)
-    torch.testing.assert_close(separator.theta, torch.tensor([0.0, 1.0]), rtol=0, atol=1e-12)
-    torch.testing.assert_close(separator.margins, torch.tensor(margins))
+def test_relaxed_svm_requires_a_margin_of_the_support_alone():
+    problem, selected = random_problem(0, n=3, T=3, d=8), [0, 1, 2]
+    relaxed = relaxed_att_svm(problem, selected, [True, False, True])
+    expected = hard_margin(difference_rows(problem, selected), required=[1.0, 1.0, 0.0, 0.0, 1.0, 1.0])
+    assert torch.equal(relaxed.theta, expected.theta)
+    with pytest.raises(InfeasibleError, match=r"infeasible.*select other tokens"):
+        relaxed_att_svm(Problem([[[1.0], [0.0]], [[0.0], [1.0]]], torch.zeros(2, 2)), [0, 0], [True, True])
 
 
 @pytest.mark.parametrize("order", [1.5, 2.0])
@@ -533,27 +398,6 @@ def test_an_input_with_optimal_tokens_only_imposes_nothing():
     torch.testing.assert_close(separator.theta, alone[1].theta)
 
 
-def test_sets_that_cannot_be_separated_are_refused_with_a_certificate():
-    problem = Problem([[[1.0], [0.0]], [[0.0], [3.0]]], torch.zeros(2, 2))
-    with pytest.raises(InfeasibleError, match="no choice of optimal tokens can be separated") as refusal:
-        set_att_svm(problem, [[True, False], [True, False]])
-    torch.testing.assert_close(refusal.value.certificate, torch.tensor([3 / 4, 1 / 4]))
-
-
-def test_answer_of_a_solver_that_is_not_optimal_is_refused(monkeypatch):
-    """The NNLS of scipy 1.15 gave such ones: here with the wrong rows active."""
-    rows, solve = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]]), svm.shortest
-    assert torch.allclose(separators.hard_margin(rows).theta, torch.ones(2))
-
-    def lazy(rows, required, longest):
-        theta, some, _ = solve(rows[1:], required[1:], longest)
-        return theta + rows[0] * 2, torch.cat([torch.ones(1), some]), torch.zeros(3)
-
-    monkeypatch.setattr(svm, "shortest", lazy)
-    with pytest.raises(RuntimeError, match="relative gap of"):
-        separators.hard_margin(rows)
-
-
 def test_a_gap_that_is_too_wide_passes_where_it_is_let_pass(monkeypatch):
     rows = torch.tensor([[3.0, -4.0]])
     monkeypatch.setattr(lp, "_few", lambda rows, required, start, duals, norm: (start, duals))
@@ -577,22 +421,9 @@ def test_one_matrix_row_in_matrix_norms(name):
     assert separator.duals.item() == pytest.approx({"spectral": 1 / 49, "nuclear": 1 / 16}[name], rel=1e-6)
 
 
-@pytest.mark.parametrize(("name", "order"), [("spectral", math.inf), ("nuclear", 1)])
-@pytest.mark.parametrize("seed", range(3))
-def test_matrix_norms_of_diagonal_rows_are_those_of_vectors(name, order, seed):
-    diagonal = torch.randn(4, 3, generator=seeded(seed), dtype=torch.float64)
-    diagonal[:, 0] = diagonal[:, 0].abs() + 0.5
-    rows = torch.diag_embed(diagonal).flatten(-2)
-    matrix = hard_margin(rows, name, shape=(3, 3))
-    vector = hard_margin(diagonal, order)
-    assert torch.linalg.matrix_norm(matrix.theta.reshape(3, 3), {"spectral": 2, "nuclear": "nuc"}[name]) == (
-        pytest.approx(norm(vector.theta, order).item(), rel=1e-8)
-    )
-
-
 @pytest.mark.parametrize("name", ["spectral", "nuclear"])
 @pytest.mark.parametrize("seed", range(3))
-def test_matrix_norms_by_their_gap_and_scs(name, seed):
+def test_matrix_norms_by_their_gap(name, seed):
     rows = torch.randn(8, 12, generator=seeded(seed), dtype=torch.float64)
     separator = hard_margin(rows, name, shape=(3, 4))
     kinds = {"spectral": 2, "nuclear": "nuc"}
@@ -603,12 +434,6 @@ def test_matrix_norms_by_their_gap_and_scs(name, seed):
     assert -1e-13 < separator.gap < 1e-8
     assert separator.margins.min() == pytest.approx(1)
     assert separator.duals.sum().item() == pytest.approx(length**2, rel=1e-7)
-    matrix = cvxpy.Variable((3, 4))
-    stated = rows.numpy() @ cvxpy.vec(matrix, order="C") >= 1
-    size = cvxpy.norm(matrix, kinds[name])
-    assert cvxpy.Problem(cvxpy.Minimize(size), [stated]).solve(solver=cvxpy.SCS, eps=1e-8) == pytest.approx(
-        length, rel=1e-5
-    )
 
 
 def test_att_svm_takes_the_shape_from_the_queries_and_marks_what_has_no_solution():
