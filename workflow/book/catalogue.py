@@ -16,8 +16,6 @@ from pathlib import Path
 import jupytext
 import yaml
 
-PART_PAGE = "book/part"  # the first page of what `make book QUICK=1` builds
-
 
 class BookError(Exception):
     """Something in the book's sources is wrong; the message says what and where, in one line."""
