@@ -58,7 +58,7 @@ def test_fault_names_its_line_and_ends_the_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "book").mkdir()
     (tmp_path / "book/_template.md").write_text(TEMPLATE.replace("## Evidence", "## Proof"), "utf-8")
-    (tmp_path / "_toc.yml").write_text("chapters: []\n")
+    (tmp_path / "_toc.yml").write_text("root: book/_template\n")
     line = TEMPLATE[: TEMPLATE.index("## Evidence")].count("\n") + 1
     with pytest.raises(SystemExit, match=rf"^book/_template\.md:{line}: sections out of order"):
         anatomy.main()

@@ -101,7 +101,7 @@ FILES = {
     "chapter that is not text": ("chapter good", {PAGE: b"\xff\xfe"}, f"{PAGE} cannot be read as text in UTF-8"),
     "two chapters": ("chapter good", {"book/other/good.md": PAGE, "_toc.yml": ANOTHER}, "part/good, other/good"),
     "no contents": ("chapter good", {"_toc.yml": None}, "_toc.yml cannot be read"),
-    "empty contents": ("chapter good", {"_toc.yml": ""}, "there is no chapter 'good'"),
+    "empty contents": ("chapter good", {"_toc.yml": ""}, "_toc.yml cannot be read: toc is not"),
     "page that is not there": ("chapter good", {"_toc.yml": "root: book/lost\n"}, "there is no book/lost.md"),
     "no statements": ("list", {STATEMENTS: None}, f"{STATEMENTS} cannot be read"),
     "statements twice": ("list", {STATEMENTS: "papers: []\npapers: []\n"}, "'papers' stands there twice"),

@@ -3,7 +3,8 @@
 import os
 import sys
 
-from workflow.book.catalogue import BookError
+from workflow.book import parameters
+from workflow.book.catalogue import BookError, chapters
 from workflow.commands import call
 from workflow.run.snakemake import hold_lock, run_snakemake
 
@@ -18,6 +19,9 @@ def main(targets):
             raise BookError(f"QUICK is {os.environ.get('QUICK')!r}: give QUICK=1, or leave it out")
         targets = [f"build/claims/{chapter}.json" for chapter in QUICK]
     asked = os.environ.get("PARAMETERS")
+    chapters()  # what cannot be read is said here, in one line; Snakemake reads it again
+    if asked:
+        parameters.read(asked)
     with hold_lock() as lock:
         return run_snakemake(lock, targets, **({"parameters": asked} if asked else {}))
 
