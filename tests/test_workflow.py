@@ -462,16 +462,6 @@ def test_an_item_stands_where_all_its_rows_put_it(inside, standing):
     assert "| **statements** | 2 | 2 |" in told
 
 
-def test_totals_count_statements_once_and_not_rows_checks_or_findings(inside):
-    collected(row())
-    few = scoreboard.totals()
-    collected(
-        *(row(f"more-{k}") for k in range(5)), row("ours", of="book", measured=1), row("null", kind="baseline"),
-        *(row(f"broken-{k}", kind="ablation", measured=1) for k in range(2)),
-    )  # fmt: skip
-    assert scoreboard.totals() == few
-
-
 def test_scoreboard_says_in_numbers_what_it_rests_on(inside):
     collected(
         row(), row("printed", source="printed", set="before"), row("small", scale="stand-in"),
