@@ -133,13 +133,13 @@ def test_bad_file_is_named(book, command, files, named):
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [*(("THREADS", text) for text in ("two", "0", "-2", "٣", "100000", "9" * 5000)),
+    [("RECORD", "yes"), *(("THREADS", text) for text in ("two", "0", "-2", "٣", "100000", "9" * 5000)),
      *(("TIMEOUT", text) for text in ("soon", "-1", "0", "nan", "inf"))],
 )  # fmt: skip
 def test_a_variable_of_make_without_sense_is_named_with_a_remedy(monkeypatch, name, text):
     monkeypatch.setenv(name, text)
     with pytest.raises(SystemExit, match=f"^{name} is '{text}': (give|use) "):
-        commands.check_numbers()
+        commands.check_variables()
 
 
 VARIABLES = {
