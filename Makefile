@@ -13,7 +13,7 @@ BUILD := $(BIN)/python -m workflow.commands.build
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
 # What the first call of `make book` says, of two cores that have nothing else to do.
-RUNS := $(if $(QUICK),4 chapters 1,47 chapters 6 to 12, the site 2)
+RUNS := $(if $(QUICK),4 chapters and their site 2,47 chapters 6 to 12, the site 2)
 FIRST := The first time takes, in minutes: environment 2 to 5, compiling 1, $(RUNS). Interrupted, it goes on where it stopped.
 
 help: ## show this list
@@ -21,7 +21,7 @@ help: ## show this list
 
 book: $(COMPILED) ## run every chapter, build the site (QUICK=1: a part; JOBS=4 THREADS=1 TIMEOUT=600 PARAMETERS=file.yml)
 	@$(BUILD) $(if $(QUICK),quick,all)
-	@$(if $(QUICK),echo "make book runs the other chapters",echo "The book is build/html/index.html, its verdicts are build/ledger.json")
+	@$(if $(QUICK),,echo "The book is build/html/index.html, its verdicts are build/ledger.json")
 
 check: $(COMPILED) ## check style and the anatomy of chapters, test the library alone
 	@$(BIN)/ruff check

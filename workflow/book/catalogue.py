@@ -17,6 +17,8 @@ import jupytext
 import yaml
 from sphinx_external_toc.parsing import MalformedError, parse_toc_data
 
+PART_PAGE = "book/part"  # the first page of what `make book QUICK=1` builds
+
 
 class BookError(Exception):
     """Something in the book's sources is wrong; the message says what and where, in one line."""

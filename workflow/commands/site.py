@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from workflow.book.catalogue import pages
+from workflow.book.catalogue import PART_PAGE, pages
 from workflow.commands import call
 from workflow.site import downloads
 from workflow.site.jupyter_book import jupyter_book
@@ -26,12 +26,13 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
     stage(STAGED, executed)
     print(f"site: building {len(pages())} pages", flush=True)
-    if lines := jupyter_book(STAGED, OUTPUT, LOG, "-W", "-n", "--keep-going"):
+    part = pages()[0] == PART_PAGE  # whose references lead to pages that it lacks
+    if lines := jupyter_book(STAGED, OUTPUT, LOG, *() if part else ("-W", "-n", "--keep-going")):
         sys.exit("\n".join([*lines, f"site: jupyter-book failed, see {LOG}"]))
     built = OUTPUT / "_build/html"
     downloads.write(built)
     os.replace(built, HTML)
-    print(f"site: {time.monotonic() - started:.1f} s, {HTML}/index.html", flush=True)
+    print(f"site: {time.monotonic() - started:.1f} s" + f", {HTML}/index.html" * (not part), flush=True)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def write(built):
     macros = config.get("sphinx", {}).get("config", {}).get("mathjax3_config", {}).get("tex", {}).get("macros", {})
     book = {"title": config["title"], "site": site_of(config), "labels": labels(pages), "macros": macros}
     book |= {"works": parse_file("book/references.bib").entries, "digest": library_zip(built / "_static/lib.zip")}
-    if OWN_MODEL in pages:  # a small book has no such page
+    if OWN_MODEL in pages:  # a part of the book has no such page
         own_model(built / "_static/use-it-on-your-model.zip", book)
     offered = {page: notebook for page, notebook in pages.items() if "kernelspec" in notebook.metadata}
     with ProcessPoolExecutor() as pool:
