@@ -6,6 +6,7 @@ Newer syntax than Python 3.6 would hide the one clear line that refuses an old P
 """
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -28,7 +29,7 @@ def main(folder, stamp):
     if not works(python):
         print(f"environment: making {folder} with {sys.executable}", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-    install(python)
+    install(python, os.path.join(folder, "install.log"))
     subprocess.run([python, __file__], check=True)
     with open(stamp, "w", encoding="utf-8"):
         pass
@@ -41,12 +42,24 @@ def works(python):
     return os.path.exists(python) and subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
-def install(python):
-    """Install what pyproject.toml asks for, in the versions of the lock; pip says what fails."""
+def install(python, log):
+    """Install what pyproject.toml asks for, in the versions of the lock."""
     print("environment: installing, which takes some minutes the first time", flush=True)
-    pip = [python, "-m", "pip", "install", "--quiet", "--no-compile", "--progress-bar", "off"]  # most is never imported
-    if subprocess.run([*pip, "-c", "requirements.lock", *requirements()], check=False).returncode:
-        sys.exit("environment: pip failed, see above")
+    pip = [python, "-m", "pip", "install", "--no-compile", "--progress-bar", "off"]  # most is never imported
+    with open(log, "w", encoding="utf-8") as file:
+        if follow([*pip, "-c", "requirements.lock", *requirements()], file):
+            sys.exit(f"environment: pip failed, see {log}")
+
+
+def follow(command, log):
+    """Run a command, whose output goes to ``log`` and whose steps go to the terminal; return its exit status."""
+    steps = re.compile(r" *(Downloading .*MB\)|Installing collected|ERROR)")  # what is small takes no time
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        for line in process.stdout:
+            log.write(line)
+            if steps.match(line):
+                print(f"environment: {line.strip()[:110]}", flush=True)
+    return process.returncode
 
 
 def requirements():
