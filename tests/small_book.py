@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -46,6 +47,14 @@ STATEMENTS = """papers:
 """
 
 
+def until(condition, seconds=300):
+    """Wait until something is so."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 class Book:
     """A small book in a temporary folder, and the commands that a reader gives."""
 
@@ -82,6 +91,11 @@ class Book:
     def script(self, name, *arguments, **env):
         """Run one script of the workflow, as make does."""
         return self._run([sys.executable, "-m", f"workflow.commands.{name}", *arguments], env)
+
+    def begin(self, command, **env):
+        """Start a command, which the test waits for."""
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(command, cwd=self.folder, env=self.env(**env), start_new_session=True, **pipes)
 
     def env(self, **more):
         """Return the environment of a command: the folder's own library before that of this checkout."""

@@ -81,17 +81,3 @@ def test_where_lib_cannot_be_written_it_is_kept_elsewhere(folder, tmp_path):
     for _ in range(2):
         assert said(make(folder, STAMP, home=tmp_path)).startswith("compiling the kernels, once: ")
     assert answer(folder, home=tmp_path) == ["1.5", "1", "0"]
-
-
-@pytest.mark.parametrize("target", ["book", "test", "chapter", "sweep"])
-def test_it_is_compiled_before_the_work_begins(folder, target):
-    first, second, *_ = said(make(folder, "-n", target)).splitlines()
-    assert first == f".venv/bin/python -m workflow.setup.compile {STAMP}"
-    assert "compile" not in second
-
-
-def test_binder_compiles_after_the_environment():
-    lines = [line.split("#")[0].split() for line in (ROOT / "postBuild").read_text("utf-8").splitlines()]
-    called = [words[2] for words in lines if words[:2] == ["python", "-m"]]
-    assert called == ["workflow.setup.install", "workflow.setup.compile"]
-    assert ["set", "-e"] in lines

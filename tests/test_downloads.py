@@ -13,7 +13,6 @@ import nbformat
 import numpy as np
 import pytest
 import torch
-import yaml
 
 from workflow.site import downloads, plain_markdown, settings
 
@@ -185,31 +184,11 @@ def test_downloaded_notebook_runs_in_an_empty_folder(built, tmp_path):
     assert "reproduced" in (tmp_path / "done.ipynb").read_text("utf-8")
 
 
-def test_links_to_repository_site_binder_and_colab_are_there_with_an_address(tmp_path):
-    url = "https://github.com/someone/selects"
+@pytest.mark.parametrize("url", ["", "https://github.com/someone/selects"])
+def test_links_to_repository_site_binder_and_colab_are_there_with_an_address_alone(url):
     config = settings.settings((ROOT / "_config.yml").read_text("utf-8").replace('url: ""', f'url: "{url}"'))
-    assert settings.site_of(config) == "https://someone.github.io/selects"
-    (tmp_path / "book").mkdir()
-    shutil.copytree(ROOT / "book/_static", tmp_path / "book/_static")
-    shutil.copy(ROOT / "book/references.bib", tmp_path / "book")
-    (tmp_path / "_config.yml").write_text(yaml.safe_dump(config))
-    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: book/intro\nchapters:\n  - file: book/one\n")
-    (tmp_path / "book/intro.md").write_text("# Intro\n")
-    cells = [nbformat.v4.new_markdown_cell("# One"), nbformat.v4.new_code_cell("1")]
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}, "language_info": {"name": "python"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), tmp_path / "book/one.ipynb")
-    tool = Path(sys.executable).with_name("jupyter-book")
-    ours = os.environ | {"PYTHONPATH": str(ROOT)}  # our extensions
-    done = subprocess.run(
-        [tool, "build", ".", "-W", "-n"], cwd=tmp_path, env=ours, capture_output=True, text=True, check=False
+    site = "https://someone.github.io/selects" if url else None
+    assert settings.site_of(config) == config["html"].get("baseurl") == site
+    assert (
+        config["html"]["use_repository_button"] == ("launch_buttons" in config) == ("repository" in config) == bool(url)
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    html = tmp_path / "_build/html"
-    page = (html / "book/one.html").read_text("utf-8")
-    assert 'href="https://someone.github.io/selects/book/one.html"' in page  # its canonical address
-    assert f'href="{url}"' in page
-    assert (html / "_sources/book/one.ipynb").is_file()
-    assert re.findall(r'href="(https://[^"]*(?:binder|colab)[^"]*)"', page) == [
-        "https://mybinder.org/v2/gh/someone/selects/gh-pages?urlpath=lab/tree/_sources/book/one.ipynb",
-        "https://colab.research.google.com/github/someone/selects/blob/gh-pages/_sources/book/one.ipynb",
-    ]

@@ -60,9 +60,11 @@ def run(folder, code):
     return done.stdout.split()
 
 
-def test_wheel_names_nothing_but_attention_selects(wheel):
+def test_wheel_names_nothing_but_attention_selects_and_its_command(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
+        (scripts,) = (name for name in names if name.endswith("entry_points.txt"))
+        assert "attention-selects = attention_selects.models.command:main" in archive.read(scripts).decode()
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {
         "attention_selects",
         "what_attention_selects",
@@ -71,12 +73,6 @@ def test_wheel_names_nothing_but_attention_selects(wheel):
     files = (path.relative_to(ROOT / "lib") for path in (ROOT / "lib").rglob("*.py"))
     assert modules == {f"attention_selects/{path.as_posix()}" for path in files}
     assert {Path(name).name for name in names} >= {"LICENSE", "LICENSE-TEXT"}
-
-
-def test_wheel_brings_the_command(wheel):
-    with zipfile.ZipFile(wheel) as archive:
-        (scripts,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
-        assert "attention-selects = attention_selects.models.command:main" in archive.read(scripts).decode()
 
 
 def test_wheel_needs_only_what_it_requires(project):

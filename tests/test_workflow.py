@@ -5,7 +5,6 @@ import os
 import runpy
 import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import nbformat
 import pytest
 
 from lib import ledger as table
-from tests.small_book import HEADER, ROOT, Book
+from tests.small_book import HEADER, ROOT, Book, until
 
 # pytest-xdist gives each class below to one worker, and the rest to another.
 from workflow.book import catalogue, dependencies, ledger
@@ -158,25 +157,13 @@ class TestReruns:
         own = 'open("kernel", "w").write(str(os.getpid()))\n'
         book.add("quick").add("slow", own + 'time.sleep(60 if os.path.exists("wait") else 0)')
         (book.folder / "wait").touch()
-        process = subprocess.Popen(
-            book.command("build/ledger.json"),
-            cwd=book.folder,
-            env=book.env(),
-            start_new_session=True,
-            stdout=subprocess.DEVNULL,
-        )
-        deadline = time.monotonic() + 300
+        process = book.begin(book.command("build/ledger.json"))
         marks = book.folder / ".snakemake/incomplete"  # Snakemake's, for each of two files that a run is to leave
-        while not (book.running() == ["quick", "slow"] and len(list(marks.iterdir())) == 2):
-            assert time.monotonic() < deadline, "the build did not begin"
-            time.sleep(0.1)
+        until(lambda: book.running() == ["quick", "slow"] and len(list(marks.iterdir())) == 2)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         kernel = int((book.folder / "kernel").read_text())
-        deadline = time.monotonic() + 10
-        while alive(kernel):
-            assert time.monotonic() < deadline, "a kernel outlives its build"
-            time.sleep(0.1)
+        until(lambda: not alive(kernel), 10)  # it would sleep for longer
         (book.folder / "wait").unlink()
         book.ran()
         resumed = book.build()
@@ -193,19 +180,9 @@ class TestSeveralAtOnce:
         book.add("good", 'while not os.path.exists("go") and seed == 3: time.sleep(0.05)')
         return book
 
-    def begin(self, book, command, **env):
-        flags = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen(command, cwd=book.folder, env=book.env(**env), **flags)
-
-    def until(self, condition):
-        deadline = time.monotonic() + 60
-        while not condition():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-
     def test_mistyped_and_good_look_leave_a_build_alone(self, waiting):
-        build = self.begin(waiting, waiting.command("build/ledger.json"))
-        self.until(lambda: waiting.running() == ["good"])
+        build = waiting.begin(waiting.command("build/ledger.json"))
+        until(lambda: waiting.running() == ["good"])
         assert "unknown parameter sed" in waiting.script("chapter", "good", "--params", "sed=7").stderr
         look = waiting.script("chapter", "good", "--params", "seed=7")
         assert look.returncode == 0, look.stderr
@@ -218,8 +195,8 @@ class TestSeveralAtOnce:
         assert not list((waiting.folder / "build/running").iterdir())
 
     def test_the_second_of_two_builds_waits_and_runs_nothing_again(self, waiting):
-        builds = [self.begin(waiting, waiting.command("build/ledger.json")) for _ in range(2)]
-        self.until(lambda: waiting.running())
+        builds = [waiting.begin(waiting.command("build/ledger.json")) for _ in range(2)]
+        until(lambda: waiting.running())
         time.sleep(2)
         (waiting.folder / "go").touch()
         ends = [build.communicate(timeout=300) for build in builds]
@@ -460,16 +437,6 @@ def test_an_item_stands_where_all_its_rows_put_it(inside, standing):
     assert f"{scoreboard.STANDINGS[standing]} {standing}]" in told
     assert "not tested]" in told
     assert "| **statements** | 2 | 2 |" in told
-
-
-def test_totals_count_statements_once_and_not_rows_checks_or_findings(inside):
-    collected(row())
-    few = scoreboard.totals()
-    collected(
-        *(row(f"more-{k}") for k in range(5)), row("ours", of="book", measured=1), row("null", kind="baseline"),
-        *(row(f"broken-{k}", kind="ablation", measured=1) for k in range(2)),
-    )  # fmt: skip
-    assert scoreboard.totals() == few
 
 
 def test_scoreboard_says_in_numbers_what_it_rests_on(inside):

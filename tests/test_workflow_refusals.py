@@ -101,7 +101,7 @@ FILES = {
     "chapter that is not text": ("chapter good", {PAGE: b"\xff\xfe"}, f"{PAGE} cannot be read as text in UTF-8"),
     "two chapters": ("chapter good", {"book/other/good.md": PAGE, "_toc.yml": ANOTHER}, "part/good, other/good"),
     "no contents": ("chapter good", {"_toc.yml": None}, "_toc.yml cannot be read"),
-    "empty contents": ("chapter good", {"_toc.yml": ""}, "there is no chapter 'good'"),
+    "empty contents": ("chapter good", {"_toc.yml": ""}, "_toc.yml cannot be read: toc is not"),
     "page that is not there": ("chapter good", {"_toc.yml": "root: book/lost\n"}, "there is no book/lost.md"),
     "no statements": ("list", {STATEMENTS: None}, f"{STATEMENTS} cannot be read"),
     "statements twice": ("list", {STATEMENTS: "papers: []\npapers: []\n"}, "'papers' stands there twice"),
@@ -133,13 +133,13 @@ def test_bad_file_is_named(book, command, files, named):
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [*(("THREADS", text) for text in ("two", "0", "-2", "٣", "100000", "9" * 5000)),
+    [("RECORD", "yes"), *(("THREADS", text) for text in ("two", "0", "-2", "٣", "100000", "9" * 5000)),
      *(("TIMEOUT", text) for text in ("soon", "-1", "0", "nan", "inf"))],
 )  # fmt: skip
 def test_a_variable_of_make_without_sense_is_named_with_a_remedy(monkeypatch, name, text):
     monkeypatch.setenv(name, text)
     with pytest.raises(SystemExit, match=f"^{name} is '{text}': (give|use) "):
-        commands.check_numbers()
+        commands.check_variables()
 
 
 VARIABLES = {

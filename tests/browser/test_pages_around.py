@@ -39,15 +39,6 @@ def test_the_picture_is_on_the_first_screen_and_has_the_colours_of_the_page(visi
     assert abs(light[0] - light[1]) > 300
 
 
-def test_the_map_leads_to_every_chapter(visit):
-    page = visit("book/how-to-read").page
-    rows = page.locator("#map-of-the-book li > p > a:first-of-type")
-    links = rows.evaluate_all("links => links.map(link => link.href)")
-    assert len(links) > 30
-    for link in links:
-        assert page.request.get(link).ok, link
-
-
 class TestScoreboard:
     """Find and filter."""
 

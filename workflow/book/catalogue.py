@@ -15,6 +15,7 @@ from pathlib import Path
 
 import jupytext
 import yaml
+from sphinx_external_toc.parsing import MalformedError, parse_toc_data
 
 PART_PAGE = "book/part"  # the first page of what `make book QUICK=1` builds
 
@@ -81,20 +82,10 @@ def keep(path, value):
 
 def pages():
     """Return every page of ``_toc.yml``, in reading order, as a path below the project without suffix."""
-    toc = yaml_of("_toc.yml")
-    found = []
-
-    def walk(node):
-        if isinstance(node, list):
-            for child in node:
-                walk(child)
-        elif isinstance(node, dict):
-            found.extend(node[key] for key in ("root", "file") if key in node)
-            for key in ("parts", "chapters", "sections", "subtrees", "entries"):
-                walk(node.get(key))
-
-    walk(toc)
-    found = [str(page).removesuffix(".md") for page in found]
+    try:
+        found = [page.removesuffix(".md") for page in parse_toc_data(yaml_of("_toc.yml"))]
+    except MalformedError as error:
+        raise BookError(f"_toc.yml cannot be read: {error}") from None
     for page in found:
         if not Path(page + ".md").is_file():
             raise BookError(f"_toc.yml names {page}, but there is no {page}.md: write it, or take it out")

@@ -17,8 +17,6 @@ def block_of(seeds, values, asked):
     """Return the first and last seed to record; None where nobody asked for it."""
     if not asked:
         return None
-    if asked != "1":
-        raise BookError(f"RECORD is {asked!r}: give RECORD=1, or leave it out")
     if values:
         raise BookError(f"PARAMETERS is {values!r}: leave it out, only the chapters' own values are recorded")
     if not seeds or seeds[0] < FIRST:

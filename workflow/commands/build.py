@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from workflow.book import catalogue
+from workflow.book import catalogue, parameters
 from workflow.commands import call
 from workflow.run.snakemake import hold_lock, run_snakemake
 
@@ -27,8 +27,6 @@ all chapters and builds the whole site. Links to pages that are not in this part
 
 def quick():
     """Build the site of the chapters of `QUICK`, which touches nothing of the whole book; return the exit status."""
-    if os.environ.get("QUICK") != "1":
-        raise catalogue.BookError(f"QUICK is {os.environ.get('QUICK')!r}: give QUICK=1, or leave it out")
     if os.environ.get("PARAMETERS"):
         os.environ["PARAMETERS"] = os.path.abspath(os.environ["PARAMETERS"])
     started = time.monotonic()
@@ -61,6 +59,9 @@ def lay_out_part():
 def main(targets):
     """Build; return the exit status."""
     asked = os.environ.get("PARAMETERS")
+    catalogue.chapters()  # what cannot be read is said here, in one line; Snakemake reads it again
+    if asked:
+        parameters.read(asked)
     with hold_lock() as lock:
         return run_snakemake(lock, targets, **({"parameters": asked} if asked else {}))
 

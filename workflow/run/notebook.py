@@ -6,9 +6,7 @@ import os
 import platform
 import re
 import tempfile
-import threading
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import jupytext
@@ -22,12 +20,19 @@ from workflow.book.catalogue import BookError, source
 
 TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… changes it
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
-# Run by IPython as the kernel starts: what the library logs goes to the runner, and nothing of it into the notebook.
+# Run by IPython as the kernel starts: what the library logs goes to the terminal, and nothing of it into the notebook.
 STARTUP = """
-import logging
-logging.getLogger("lib").addHandler(logging.FileHandler({log!r}))
+import logging, sys
+class Progress(logging.StreamHandler):
+    after = 0.0
+    def emit(self, record):
+        if record.created > self.after:
+            super().emit(record)
+            self.after = record.created + {pause}
+logging.getLogger("lib").addHandler(Progress(sys.__stdout__))
+logging.getLogger("lib").handlers[-1].setFormatter(logging.Formatter("{chapter}: %(message)s"))
 logging.getLogger("lib").setLevel(logging.INFO)
-del logging
+del logging, sys, Progress
 """
 # With LAST_BIT in the environment, for `make roundings`.
 LAST_BIT = """
@@ -41,6 +46,7 @@ SETTINGS = """
 import sys
 sys.modules["debugpy"] = None
 c = get_config()
+c.IPKernelApp.capture_fd_output = False
 c.InlineBackend.figure_formats = {"svg", "png"}
 c.InlineBackend.print_figure_kwargs = {"bbox_inches": None, "metadata": {"Date": None}}
 """
@@ -48,7 +54,7 @@ c.InlineBackend.print_figure_kwargs = {"bbox_inches": None, "metadata": {"Date":
 # numba needs no such word: without fastmath its code rounds alike whatever processor it is compiled for (tested).
 INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
 OPTIONS = {"kernel_name": "python3", "progress_bar": False, "iopub_timeout": 60, "shutdown_kernel": "immediate"}
-PAUSE = 5  # seconds between two lines of progress
+PAUSE = 5  # seconds from one line of progress to the next
 
 
 class CutOff(BookError):
@@ -69,14 +75,13 @@ def execute(chapter, plain, done, values, stderr=None):
 
     config = Config()
     with tempfile.TemporaryDirectory(prefix="chapter-") as private:
-        environment(private)
+        environment(private, chapter)
         # Sockets in a private folder: TCP ports collide between parallel chapters, and so does ipc's default folder.
         config.KernelManager.transport, config.KernelManager.ip = "ipc", os.path.join(private, "k")
+        seen = {"timeout_func": left, "on_cell_execute": lambda cell, cell_index: running.update(cell=cell)}
+        asked = {"parameters": values, "stderr_file": stderr, "config": config} | seen
         try:
-            with progress_of(chapter, private):
-                seen = {"timeout_func": left, "on_cell_execute": lambda cell, cell_index: running.update(cell=cell)}
-                asked = {"parameters": values, "stderr_file": stderr, "config": config} | seen
-                papermill.execute_notebook(str(plain), str(done), **asked, **OPTIONS)
+            papermill.execute_notebook(str(plain), str(done), **asked, **OPTIONS)
         except PapermillExecutionError as error:
             place, problem = raised(chapter, done, error)
             raise BookError(f"{place} failed: {one_line(problem)}") from None
@@ -87,35 +92,6 @@ def execute(chapter, plain, done, values, stderr=None):
         else:
             return
     raise CutOff(f"{where(chapter, running['cell']['id'])} failed: {why}")
-
-
-@contextmanager
-def progress_of(chapter, private):
-    """Print every few seconds the last line that the kernel's library logged, while the block runs."""
-    log, ended = Path(private, "progress"), threading.Event()
-    log.touch()
-    profile = Path(private, "profile_default")
-    (profile / "startup").mkdir(parents=True)
-    (profile / "ipython_kernel_config.py").write_text(SETTINGS, "utf-8")
-    startup = STARTUP.format(log=str(log)) + LAST_BIT * ("LAST_BIT" in os.environ)
-    (profile / "startup/progress.py").write_text(startup, "utf-8")
-
-    def follow():
-        shown, over = [], False
-        while not over:
-            over = ended.wait(PAUSE)
-            lines = log.read_text("utf-8", errors="replace").splitlines()
-            if lines[len(shown) :]:
-                print(f"{chapter}: {lines[-1]}", flush=True)
-            shown = lines
-
-    reader = threading.Thread(target=follow)
-    reader.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        reader.join()
 
 
 def raised(chapter, done, error):
@@ -142,8 +118,13 @@ def surroundings():
     return found | {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"), "PYTHONHASHSEED": "0"}
 
 
-def environment(private):
+def environment(private, chapter):
     """Give the kernel the same surroundings on every machine, whatever the user's own settings."""
+    profile = Path(private, "profile_default")
+    (profile / "startup").mkdir(parents=True)
+    (profile / "ipython_kernel_config.py").write_text(SETTINGS, "utf-8")
+    startup = STARTUP.format(chapter=chapter, pause=PAUSE) + LAST_BIT * ("LAST_BIT" in os.environ)
+    (profile / "startup/progress.py").write_text(startup, "utf-8")
     os.environ |= surroundings() | {"IPYTHONDIR": private, "JUPYTER_PREFER_ENV_PATH": "1"}
     os.environ.pop("MPLBACKEND", None)  # any other backend than the notebook's loses the figures
 

@@ -1,5 +1,9 @@
 """The recorded runs on photographs: transformers learn CIFAR-10 by one step rule."""
 
+import torch
+
+from lib import archives, networks
+
 HELD = 2000  # photographs by which step sizes and epochs are chosen; no network is trained on them
 
 
@@ -8,10 +12,6 @@ def see(seeds, patch, examples, rule, epochs, batch, step_size=None, **sizes):
 
     With several step sizes, or "linear" for a rule, which is least squares on the pixels, less is found.
     """
-    import torch
-
-    from lib import networks
-
     (told, labels), (held, answers), (new, unseen), rows = _photographs(seeds, patch, examples)
     if rule == "linear":
         guesses = [networks.linear_answers(told[own].flatten(1), labels[own], new.flatten(1)) for own in rows]
@@ -44,10 +44,6 @@ def see(seeds, patch, examples, rule, epochs, batch, step_size=None, **sizes):
 
 def _photographs(seeds, patch, examples):
     """Patches and labels of the photographs to train on, to choose by and to test on, and every seed's rows."""
-    import torch
-
-    from lib import archives, networks
-
     data = archives.images("cifar10")
     order = torch.randperm(50_000, generator=torch.Generator().manual_seed(0))
     known, held = order[:-HELD], order[-HELD:]
@@ -65,10 +61,6 @@ def _photographs(seeds, patch, examples):
 
 def _answers(network, weights, inputs):
     """Logits, and the soft sparsity of the maps of [CLS], of all inputs, some at a time."""
-    import torch
-
-    from lib import networks
-
     with torch.no_grad():
         found = [networks.apply(network, weights, part) for part in inputs.split(250)]
     logits, maps = (torch.cat(parts, 1) for parts in zip(*found, strict=True))

@@ -5,13 +5,11 @@ An interrupted call goes on where it stopped: no lock is left behind, half-writt
 
 import fcntl
 import os
-import re
 import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-SENTENCE = re.compile(r"^WorkflowError in file .*, line \d+:\n(.+)$", re.MULTILINE)  # of the Snakefile's own
 INTERRUPTED = 130
 LOCK = Path(".snakemake/one-at-a-time")
 RULES = Path(__file__).parents[1] / "Snakefile"
@@ -53,6 +51,5 @@ def run_snakemake(lock, targets, **config):
     dry = snakemake(targets, "--dry-run", "--quiet", "rules", "progress", "host", "reason", **config)
     why = subprocess.run(dry, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if why.returncode:
-        said = SENTENCE.search(why.stdout)
-        print(said[1] if said else why.stdout.rstrip(), file=sys.stderr)
+        print(why.stdout.rstrip(), file=sys.stderr)
     return status

@@ -26,6 +26,13 @@ run yet; of film reviews, larger, which had no run yet, three of eight seeds.
 import math
 from typing import NamedTuple
 
+import numpy as np
+import torch
+
+from lib import archives, models, networks
+from lib.descent import log_spaced
+from workflow.run import photographs
+
 LOWEST = {"l1.1": 0.01, "adam": 0.0004, "l2": 0.0125, "l1.5": 0.02, "l3": 0.0005}
 LOWEST_LARGER = {"l1.1": 0.01, "adam": 0.0001, "l2": 0.005}
 LOWEST_IMAGES = {"l1.1": 0.004, "adam": 0.0002, "l2": 0.01}
@@ -114,8 +121,6 @@ STUDIES = {
 
 def make(study, run, record):
     """Make a run, whose tuning is in ``record``; return its settings, with the step size, and what it found."""
-    import torch  # slow
-
     settings = dict(run.settings)
     if run.tuned_by:
         settings["step_size"] = chosen(record, run.tuned_by)
@@ -126,8 +131,6 @@ def make(study, run, record):
 
 def data_of(run):
     """Return the files that a run reads, each with its published hash."""
-    from lib import archives
-
     cifar10, digits = "patch" in run.settings, run.settings.get("task") == "images"
     return archives.files("cifar10" if cifar10 else "mnist" if digits else "film-reviews")
 
@@ -150,10 +153,6 @@ def chosen(record, name):
 
 def reviews():
     """Return all film reviews as numbers of words, in one order drawn once, and the rows of their three parts."""
-    import torch
-
-    from lib import archives, networks
-
     known = archives.film_reviews()
     order = torch.randperm(sum(SPLIT), generator=torch.Generator().manual_seed(0))
     texts, labels = [known.texts[k] for k in order], (known.ratings[order] > 0).long()
@@ -162,8 +161,6 @@ def reviews():
 
 
 def _read_reviews(seeds, **settings):
-    from lib import networks
-
     (data, parts), tuning = reviews(), isinstance(settings["step_size"], list)
     found = networks.train_texts(data, parts[: 2 if tuning else 3], seeds=seeds, **settings)
     kept = ("losses", "held", "epoch") if tuning else found.keys() - {"weights"}
@@ -175,11 +172,6 @@ def _keep_reader(inputs, **settings):
 
     Arrays come under the names of the files that they go to.
     """
-    import numpy as np
-    import torch
-
-    from lib import models, networks
-
     data, parts = reviews()
     found = networks.train_texts(data, parts, **settings)
     weights = {name: weight[0] for name, weight in found["weights"].items()}
@@ -212,11 +204,6 @@ def _keep_reader(inputs, **settings):
 
 def _race(task, rule, step_size, seeds, limit, until, coins=False, attention="trained"):
     """Readers learn a thousand film reviews, or a thousand threes and eights of MNIST, until they know them."""
-    import torch
-
-    from lib import networks
-    from lib.descent import log_spaced
-
     places, values, labels, new = {"text": _rated, "images": _digits}[task]()
     right = labels
     if coins:
@@ -249,10 +236,6 @@ def _rated():
 
 
 def _digits():
-    import torch
-
-    from lib import archives, networks
-
     data = archives.images("mnist")
     pixels = torch.cat([data.train_images, data.test_images]).double()
     labels = torch.cat([data.train_labels, data.test_labels])
@@ -263,17 +246,11 @@ def _digits():
 
 
 def _see(**settings):
-    from workflow.run import photographs
-
     return {name: _short(value, 4) for name, value in photographs.see(**settings).items()}
 
 
 def _look(seeds, patch, examples, tests, **settings):
     """Transformers and their twins learn images of CIFAR-10, each its own."""
-    import torch
-
-    from lib import archives, networks
-
     data = archives.images("cifar10")
     orders = [torch.randperm(50_000, generator=torch.Generator().manual_seed(seed))[:examples] for seed in seeds]
     seen, rows = torch.cat(orders).unique(return_inverse=True)

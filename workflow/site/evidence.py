@@ -1,10 +1,10 @@
 """Say on how many fresh seeds rows held, and how many mutants of the library turn them, as recorded."""
 
-import math
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from statistics import NormalDist
+
+from scipy.stats import binomtest
 
 from lib.ledger import HELD
 from workflow.book.catalogue import json_of
@@ -53,9 +53,7 @@ def seeds(row):
 
 def wilson(held, of):
     """Return the ends of Wilson's 95% interval of a share."""
-    squared = NormalDist().inv_cdf(0.975) ** 2
-    middle, half = held + squared / 2, math.sqrt(squared * (held * (of - held) / of + squared / 4))
-    return (middle - half) / (of + squared), (middle + half) / (of + squared)
+    return tuple(binomtest(held, of).proportion_ci(method="wilson"))
 
 
 def seeds_of(rows):
