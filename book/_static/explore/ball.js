@@ -1,6 +1,6 @@
 // Grow the l_p ball until it touches the wedge of two margins: the point that it touches is the separator of that norm.
 import { frame } from "./frame.js";
-import { plane } from "./plane.js";
+import { circle, plane } from "./plane.js";
 import { LOOKS, bars, button, clamp, counts, degreesOf, make, needed, play, py, small, still } from "./view.js";
 import * as engine from "./engine.js";
 import { ENTRIES, STEPS, WHOLE } from "./entries.js";
@@ -16,7 +16,6 @@ const FIRST = {
   path: false,
 };
 const MEASURES = [1.75, 2, 3]; // the q of the chapter on the Bregman divergence
-const ROUND = "M-8 0a8 8 0 1 0 16 0a8 8 0 1 0 -16 0Z";
 const [CORNERS, COARSE] = [240, 96]; // of the ball, at rest and while something moves
 const [LAST, BRIEF] = [3000, 300]; // steps: all of them, and those that lead out of sight
 const LENGTHS = Array.from({ length: 41 }, (_, k) => 10 ** (k / 10 - 1)); // in lengths of the separator
@@ -214,7 +213,7 @@ export function ball(root, tag, name) {
         name: `difference row ${k + 1}`,
         value: `at ${row}`,
         look: "start",
-        draw: ROUND,
+        draw: circle(8),
         done: ui.done,
         move: (to) => ui.change({ rows: rows.with(k, to) }),
       });

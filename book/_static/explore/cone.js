@@ -1,6 +1,6 @@
 // The cone of Theorem 4: where the path of lowest risk goes that must stay near one direction.
 import { frame } from "./frame.js";
-import { plane } from "./plane.js";
+import { plane, square } from "./plane.js";
 import { LOOKS, clamp, degreesOf, needed, py } from "./view.js";
 import * as engine from "./engine.js";
 
@@ -17,7 +17,6 @@ const KEPT = [1, 0]; // the token that the direction selects
 const SCORE = 0.5; // its score; that of the third token is 0
 const DECADES = [0, 3];
 const LENGTHS = Array.from({ length: 46 }, (_, k) => 10 ** (k / 15));
-const SQUARE = "M-8 -8h16v16h-16Z";
 const RADIAN = Math.PI / 180;
 const SNAP = 0.045; // tokens let go closer than that lie on one spot; less than a step of the arrow keys
 /** How far tokens B and C are from each other. */
@@ -126,7 +125,7 @@ export function cone(root, tag) {
         name: `key of token ${"BC"[k]}`,
         value: `at ${at}`,
         look: "token",
-        draw: SQUARE,
+        draw: square(8),
         done: () => {
           const there = ui.state().others;
           if (apart(there) < SNAP) ui.change({ others: there.with(k, there[1 - k]) });

@@ -124,7 +124,7 @@ export function dial(root, tag) {
       name: "token of the third input, Y = +1",
       value: `at ${state.third}`,
       look: "chosen c3",
-      draw: `M0 0${DIAMOND}`,
+      draw: DIAMOND,
       done: ui.done,
       move: (third) => ui.change({ third }),
     });

@@ -1,6 +1,18 @@
 // A plane with equal scales: a drawing that keeps its nodes, with handles to drag by pointer, touch or keys.
 import { clamp, give, make, rounded, write } from "./view.js";
 
+// Shapes as their paths from a point on, by half their size in pixels.
+export const square = (half) => `m${-half} ${-half}h${2 * half}v${2 * half}h${-2 * half}z`;
+export const circle = (half) => `m${-half} 0a${half} ${half} 0 1 0 ${2 * half} 0a${half} ${half} 0 1 0 ${-2 * half} 0z`;
+export const star = (half) => {
+  const corner = (k) =>
+    [Math.sin((k * Math.PI) / 5), -Math.cos((k * Math.PI) / 5)].map((x) => x * half * (k % 2 ? 0.6 : 1.4));
+  return `${Array.from({ length: 10 }, (_, k) => {
+    const [x, y] = corner(k).map((part, axis) => (part - (k ? corner(k - 1)[axis] : 0)).toFixed(2));
+    return `${k ? "l" : "m"}${x} ${y}`;
+  }).join("")}z`;
+};
+
 /**
  * A plane with equal scales, as wide as its stage, of the figure ui, which draws.
  *
@@ -11,7 +23,13 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
   const svg = make("svg", { role: "group", "aria-label": name, class: "explore-plane" }),
     layers = {},
     kept = new Map();
-  for (const layer of ["back", "lines", "front", "handles"]) svg.append((layers[layer] = make("g")));
+  // Each layer has a ground that is larger than all that moves on it: as long as no bounds and no transforms change,
+  // the browser need not compose the layers of the page anew for a frame.
+  for (const layer of ["back", "lines", "trails", "front", "handles"]) {
+    const ground = make("rect", { x: -2e5, y: -2e5, width: 4e5, height: 4e5, class: "explore-ground" });
+    svg.append((layers[layer] = make("g", {}, ground)));
+  }
+  layers.trails.setAttribute("transform", "scale(.1)");
   stage.append(svg);
   const self = { svg, width: 0, height: 0, window: [-1, 1, -1, 1] };
   let used = new Set(),
@@ -173,7 +191,7 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
   self.trails = (key, lines, look) => {
     const d = lines.map(([points, last = points.length / 2 - 1]) => line(points, last)).join("");
     // in tenths: whole numbers are written fast
-    self.put("lines", key, "path", { d: d || "M0 0", class: look, transform: "scale(.1)" });
+    self.put("trails", key, "path", { d: d || "M0 0", class: look });
   };
   /** Shapes of one look and one d at these points, as one node. */
   self.marks = (key, places, d, look) =>
@@ -196,8 +214,8 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
   self.handle = (key, at, shape) => {
     const { name, value, look, draw, move, done, press = () => false, chosen = () => {}, first = false } = shape;
     const fresh = !kept.has(key),
+      [cx, cy] = placed(at),
       node = self.put("handles", key, "g", {
-        transform: `translate(${placed(at)})`,
         class: `explore-handle ${look}`,
         tabindex: 0,
         role: "slider",
@@ -213,7 +231,10 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
       node.addEventListener("focus", () => node.act.chosen());
       node.addEventListener("keydown", (event) => keyed(node, event));
     }
-    give(node.lastChild, "d", draw);
+    // by coordinates, not by a transform
+    give(node.firstChild, "cx", cx);
+    give(node.firstChild, "cy", cy);
+    give(node.lastChild, "d", `M${cx} ${cy}${draw}`);
   };
 
   function keyed(node, event) {

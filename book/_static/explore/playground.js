@@ -1,7 +1,7 @@
 // Tokens to drag: where descent takes the prompt, and where every start of the plane ends.
 import { frame } from "./frame.js";
 import { coach } from "./guide.js";
-import { plane } from "./plane.js";
+import { circle, plane, square, star } from "./plane.js";
 import { bars, button, clamp, make, needed, plural, py, rounded, small, write } from "./view.js";
 import * as engine from "./engine.js";
 
@@ -10,15 +10,6 @@ const LAST = 1000; // step
 const BRIEF = 200; // steps while something is dragged, which lead out of sight
 const LEVELS = [12, 24, 48, 96]; // columns of the map, from coarse to fine
 const SIDE = 960; // width of its canvas
-const star = (half) =>
-  `M${Array.from({ length: 10 }, (_, k) => {
-    const r = half * (k % 2 ? 0.6 : 1.4),
-      a = (k * Math.PI) / 5;
-    return `${(r * Math.sin(a)).toFixed(1)} ${(-r * Math.cos(a)).toFixed(1)}`;
-  }).join("L")}Z`;
-const square = (half) => `M${-half} ${-half}h${2 * half}v${2 * half}h${-2 * half}Z`;
-const CIRCLE = "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z";
-
 const UPRIGHT = [1, 0.5, 0, -0.5, -1, -1.5].map((y) => [0, y]),
   LEVEL = UPRIGHT.map(([, y]) => [y, 0]);
 const STEPS = ["normalised", "constant", "flow"];
@@ -604,7 +595,7 @@ export function playground(root, tag, name) {
         name: `start ${k + 1}`,
         value: `at ${at[0]}, ${at[1]}`,
         look: `start${k === followed ? " chosen" : ""}`,
-        draw: CIRCLE,
+        draw: circle(5),
         done: ui.done,
         move: (to) => ui.change({ starts: starts.with(k, to) }),
         chosen: () => (followed = k) + ui.ask(),

@@ -1,6 +1,6 @@
 // The race of Figure 1(b): the published recipe in 32 and in 64 bits against the exact gradient.
 import { frame } from "./frame.js";
-import { plane } from "./plane.js";
+import { circle, plane } from "./plane.js";
 import { LOOKS, button, clamp, make, play, plural, py, small, still } from "./view.js";
 import * as engine from "./engine.js";
 
@@ -20,7 +20,6 @@ const STARTS = [1, 0.5, 0, -0.5, -1, -1.5].map((y) => [0, y]);
 const RUNS = ["32 bits", "64 bits", "log space"];
 const COLOURS = RUNS.map((run) => LOOKS[run]);
 const ROUNDOFF = 2 ** -24;
-const DOT = "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z";
 const CROSS = "m-4 -4l8 8m0 -8l-8 8";
 const FIRST = { epsilon: -9, size: 0.1, at: DRAWN, start: 5 };
 
@@ -213,7 +212,7 @@ export function rounding(root, tag) {
       const paths = solved.runs[kind].map(({ path }) => path);
       view.trails(`runs ${kind}`, paths.toSpliced(start, 1).map((path) => [path, at]), `path ${COLOURS[kind]}`);
       view.trail(`wide ${kind}`, paths[start], `path ${COLOURS[kind]} wide`, at);
-      view.marks(`dots ${kind}`, paths.map((path) => engine.at(path, at)), DOT, `dot ${COLOURS[kind]}`);
+      view.marks(`dots ${kind}`, paths.map((path) => engine.at(path, at)), circle(4), `dot ${COLOURS[kind]}`);
       if (kind === 0 && at > DRAWN) view.marks("pins", paths.map((path) => engine.at(path, DRAWN)), CROSS, "none");
     }
     const names = RUNS.map((run, kind) => [kind < 2 ? run : "exact", COLOURS[kind]]);

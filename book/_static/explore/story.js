@@ -1,5 +1,5 @@
 // One scene for one story: the plane of keys stays in view, and each step of the page changes what it shows.
-import { plane } from "./plane.js";
+import { circle, plane, square, star } from "./plane.js";
 import { degrees, rim } from "./ball.js";
 import { power } from "./road.js";
 import { shownAt, slid } from "./playground.js";
@@ -21,14 +21,6 @@ const OPTIMISERS = {
   signs: "the query of the region whose largest entry is smallest",
   products: "the query of the region whose entries have the smallest sum in size",
 };
-const SQUARE = "m-8 -8h16v16h-16z";
-const CIRCLE = "M-6 0a6 6 0 1 0 12 0a6 6 0 1 0 -12 0Z";
-const corner = (k) => [Math.sin((k * Math.PI) / 5), -Math.cos((k * Math.PI) / 5)].map((x) => (k % 2 ? 5 : 12) * x);
-/** A star, each corner from the one before: at a point of the plane, or alone. */
-const STAR = `m0 -12${Array.from({ length: 9 }, (_, k) => {
-  const [[a, b], [c, d]] = [corner(k), corner(k + 1)];
-  return `l${(c - a).toFixed(1)} ${(d - b).toFixed(1)}`;
-}).join("")}z`;
 
 const percent = (x) => `${Math.round(100 * x)} %`;
 const problemOf = ({ keys, scores }) => ({ keys: [keys], scores: [scores] });
@@ -117,10 +109,10 @@ function tokens(scene, state, { drag = "", right = false, scored = true } = {}) 
       scene.handle(`key ${t}`, at, {
         name: `key of token ${NAMES[t]}`,
         look: `token explore-pointed ${look}`,
-        draw: best ? STAR : SQUARE,
+        draw: best ? star(8.6) : square(8),
         move: (to) => ({ keys: state.keys.with(t, to) }),
       });
-    else scene.view.mark(`token ${t}`, at, best ? STAR : SQUARE, `dot ${look}`);
+    else scene.view.mark(`token ${t}`, at, best ? star(8.6) : square(8), `dot ${look}`);
     const score = `${scene.view.width < 400 ? ":" : ", score"} ${state.scores[t]}`,
       name = NAMES[t] + (scored ? score : ""),
       away = drag.includes(NAMES[t]) ? 25 : 13,
@@ -200,7 +192,7 @@ export const STEPS = {
       scene.handle("tip", state.query, {
         name: "the query",
         look: "start explore-pointed",
-        draw: CIRCLE,
+        draw: circle(6),
         move: (query) => ({ query }),
       });
       attend(scene, state, "Attention", [weights]);
@@ -282,7 +274,7 @@ export const STEPS = {
         scene.handle(`start ${k}`, at, {
           name: `start ${k + 1}`,
           look: "start",
-          draw: CIRCLE,
+          draw: circle(6),
           move: (to) => ({ starts: state.starts.with(k, to) }),
         }),
       );

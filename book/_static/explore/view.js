@@ -7,7 +7,7 @@ export const LOOKS = {
   ...{ "32 bits": "c1", "64 bits": "i0", "log space": "c0", exact: "c0" },
 };
 
-const SHAPES = new Set(["svg", "g", "path", "line", "circle", "text"]);
+const SHAPES = new Set(["svg", "g", "path", "line", "circle", "rect", "text"]);
 
 /** A new node of HTML or SVG; attributes named on... are listeners. */
 export function make(name, attributes = {}, ...children) {
