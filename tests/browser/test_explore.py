@@ -381,6 +381,23 @@ def test_every_run_ends_near_the_direction_that_was_predicted(figure):
         assert heights[-1] / 10 > ten, "each ends below 10 degrees"
 
 
+def test_a_slider_that_comes_back_lets_the_controls_go(figure):
+    shown = figure("playground")
+    slider = shown.page.locator(".explore-controls input[type=range]:visible").first
+    slider.scroll_into_view_if_needed()
+    box, mouse = slider.bounding_box(), shown.page.mouse
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    mouse.move(x, y)
+    mouse.down()
+    first = slider.input_value()
+    mouse.move(x + 40, y)
+    assert "height" in shown.page.locator(".explore-controls").first.get_attribute("style")
+    mouse.move(x, y)
+    assert slider.input_value() == first, "so that no event says that it has changed"
+    mouse.up()
+    assert "height" not in (shown.page.locator(".explore-controls").first.get_attribute("style") or "")
+
+
 OVERLAPS = Path(__file__).with_name("overlaps.js").read_text("utf-8")
 
 

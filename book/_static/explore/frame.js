@@ -249,6 +249,8 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
         step,
         oninput: () => change(put(Number(input.value))),
         onchange: done,
+        onpointerup: () => moving && done(), // a slider that is back where it was has not changed
+        onpointercancel: () => moving && done(),
       });
       const output = make("output"),
         title = make("span", {}, typeof name === "string" ? name : "");
