@@ -387,9 +387,9 @@ def test_a_slider_that_comes_back_lets_the_controls_go(figure):
     slider.scroll_into_view_if_needed()
     box, mouse = slider.bounding_box(), shown.page.mouse
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    mouse.move(x, y)
-    mouse.down()
+    mouse.click(x, y)
     first = slider.input_value()
+    mouse.down()
     mouse.move(x + 40, y)
     assert "height" in shown.page.locator(".explore-controls").first.get_attribute("style")
     mouse.move(x, y)
