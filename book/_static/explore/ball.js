@@ -19,7 +19,8 @@ const MEASURES = [1.75, 2, 3]; // the q of the chapter on the Bregman divergence
 const [CORNERS, COARSE] = [240, 96]; // of the ball, at rest and while something moves
 const [LAST, BRIEF] = [3000, 300]; // steps: all of them, and those that lead out of sight
 const LENGTHS = Array.from({ length: 41 }, (_, k) => 10 ** (k / 10 - 1)); // in lengths of the separator
-const TOLD = [20, 30, 40]; // of these, ten, a hundred and a thousand
+const ROUGH = LENGTHS.filter((_, k) => k % 2 === 0); // while something moves
+const TOLD = [10, 100, 1000]; // of these
 
 const check = ({ rows, norm }) =>
   needed(
@@ -61,7 +62,7 @@ export function entries(norm) {
   return { norm: 1 + 0.05 * 380 ** (k / last), sizes: ENTRIES.map((line) => (line.charCodeAt(k) - 48) / WHOLE) };
 }
 
-function told({ norm, rows, grown, path: shown }, solved) {
+function told({ norm, rows, grown, path: shown }, solved, lengths) {
   const { solution } = solved;
   if (!solution.feasible) return "No direction is ahead on both rows, so there is no wedge to touch.";
   const theta = solution.theta,
@@ -77,7 +78,7 @@ function told({ norm, rows, grown, path: shown }, solved) {
     active === 2 ? "at the corner, where both margins are 1" : "on one side: one margin is 1, the other more";
   if (grown < 1) return `The ball of p = ${norm} is growing.`;
   const off = degrees(endOf({ norm }, solved), theta);
-  const angle = (place) => degreesOf(lowestOf(solved, norm).angles[place]);
+  const angle = (length) => degreesOf(lowestOf(solved, norm, lengths).angles[lengths.indexOf(length)]);
   return (
     `For p = ${norm} the ball touches ${touch}. The separator is ` +
     `(${theta.map((x) => x.toFixed(2)).join(", ")}): ${shape}. ` +
@@ -88,8 +89,11 @@ function told({ norm, rows, grown, path: shown }, solved) {
   );
 }
 
-/** The path of lowest risk of a configuration, found once. */
-const lowestOf = (solved, norm) => (solved.lowest ??= lowest({ norm }, solved));
+/** The path of lowest risk of a configuration at these lengths, found once. */
+function lowestOf(solved, norm, lengths) {
+  if (solved.lowest?.lengths !== lengths) solved.lowest = lowest({ norm }, solved, lengths);
+  return solved.lowest;
+}
 
 export function python({ rows, norm }) {
   return [
@@ -111,16 +115,16 @@ export const degrees = (a, b) =>
   2 * Math.asin(Math.min(Math.sqrt(engine.oneMinusCosine(a, b) / 2), 1)) * (180 / Math.PI);
 
 /** The path of lowest risk in the norm, and the degrees of each of its points to the separator. */
-export function lowest({ norm }, { problem, solution }) {
+export function lowest({ norm }, { problem, solution }, lengths = LENGTHS) {
   const size = engine.length(solution.theta, norm);
   const path = engine.riskPath(
     problem,
-    LENGTHS.map((length) => length * size),
+    lengths.map((length) => length * size),
     solution.theta,
     Math.PI,
     norm,
   );
-  return { path, angles: LENGTHS.map((_, k) => degrees(engine.at(path, k), solution.theta)) };
+  return { path, lengths, angles: lengths.map((_, k) => degrees(engine.at(path, k), solution.theta)) };
 }
 
 /** The rim of the l_p ball, as points. */
@@ -169,6 +173,7 @@ export function ball(root, tag, name) {
   ui.add(measured);
   ui.add(sizes);
 
+  const wanted = () => (ui.moving() ? ROUGH : LENGTHS);
   function start() {
     stop();
     if (still()) return ui.set({ grown: 1 });
@@ -194,8 +199,7 @@ export function ball(root, tag, name) {
       const corners = view.beyond(rows),
         edge = rim(norm, grown * engine.length(solution.theta, norm), ui.moving() ? COARSE : CORNERS);
       if (corners.length) view.area("back", "wedge", corners, "area none");
-      view.area("back", "ball", edge, "area c0");
-      view.area("lines", "rim", edge, "path c0");
+      view.area("back", "ball", edge, "area rim c0");
       view.ray("ray", solution.theta, "dashed", `${view.width < 500 ? "" : "separator, "}p = ${norm}`);
       view.legend(8, view.height - (state.path ? 44 : 27), [
         ["mirror descent", LOOKS.normalised],
@@ -238,12 +242,12 @@ export function ball(root, tag, name) {
         `levels off at ${small(level)}, is ${small(at)}`,
       ]),
     );
-    return told(state, solved);
+    return told(state, solved, wanted());
   }
 
   /** The path of lowest risk in the plane, and its angle to the separator over its length, both logarithmic. */
   function drawLowest(state) {
-    const { path, angles } = lowestOf(solved, state.norm),
+    const { path, lengths, angles } = lowestOf(solved, state.norm, wanted()),
       [low, high] = [-2, 3];
     view.trail("lowest", path, `path wide ${LOOKS.path}`);
     if (!dial.width) return;
@@ -252,7 +256,7 @@ export function ball(root, tag, name) {
       dial.segment(`decade ${decade}`, [-1, decade], [3, decade], "axis");
       dial.label(`name ${decade}`, 2, clamp(dial.to([0, decade])[1] + 4, 12, dial.height - 2), `${10 ** decade}°`);
     }
-    const points = angles.flatMap((angle, k) => [k / 10 - 1, clamp(Math.log10(angle), low, high)]);
+    const points = angles.flatMap((angle, k) => [Math.log10(lengths[k]), clamp(Math.log10(angle), low, high)]);
     dial.trail("angle", points, `path ${LOOKS.path}`);
     dial.label("what", 50, 13, "angle to the separator, over length 0.1 to 1000");
     dial.tidy();

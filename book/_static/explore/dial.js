@@ -135,10 +135,11 @@ export function dial(root, tag) {
   /** Angle of the prompt above the relaxed direction, against the ratio; the pin is where the paper's figure is. */
   function curve(state, { relaxed }) {
     const angle = (log) => Math.abs(degrees(turned(state, log).prompt) - degrees(relaxed.theta)),
-      step = 0.05;
-    if (key !== String(state.third))
-      angles = Array.from({ length: 41 }, (_, k) => [SPAN[0] + k * step, angle(SPAN[0] + k * step)]);
-    key = String(state.third);
+      now = `${state.third} ${ui.moving()}`,
+      step = ui.moving() ? 0.1 : 0.05,
+      logs = Array.from({ length: Math.round((SPAN[1] - SPAN[0]) / step) + 1 }, (_, k) => SPAN[0] + k * step);
+    if (key !== now) angles = logs.map((log) => [log, angle(log)]);
+    key = now;
     const most = Math.max(...angles.map(([, height]) => height), 1),
       name = (key, log, dx, text) => chart.beside(key, [log, 0], dx, 16, text);
     chart.chart([...SPAN, -0.5 * most, 1.4 * most], 12, 50);

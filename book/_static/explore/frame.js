@@ -1,5 +1,5 @@
 // The frame of a figure: its state with undo and an address, its controls, and the sentence under it.
-import { button, give, make, needed, write } from "./view.js";
+import { button, give, make, needed, turn, write } from "./view.js";
 
 const PAUSE = 200; // milliseconds between two sentences while something moves
 const BETWEEN = [",", "_", "~"]; // numbers of a list, lists of a list, and so on
@@ -106,20 +106,27 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     cancelAnimationFrame(asked);
     asked = 0;
     for (const sync of bound) sync(state);
-    undo.disabled = past.length === 0;
+    turn(undo, "disabled", past.length === 0);
     render(state);
   }
   const ask = () => (asked ||= requestAnimationFrame(draw));
   function change(by) {
     state = { ...state, ...by };
     note = "";
-    if (!moving) controls.style.height = `${controls.offsetHeight}px`; // else each frame would lay out the whole page
+    if (!moving) hold();
     moving = true;
     ask();
   }
+  /** Keep the room of what changes while something moves, or each frame would lay out the whole page. */
+  function hold() {
+    for (const part of [sentence, controls]) part.style.height = getComputedStyle(part).height;
+  }
+  function grow() {
+    if (moving && sentence.scrollHeight > sentence.clientHeight) sentence.style.height = `${sentence.scrollHeight}px`;
+  }
   function done() {
     moving = false;
-    controls.style.height = "";
+    sentence.style.height = controls.style.height = "";
     const text = JSON.stringify(state);
     if (text !== settled) {
       past.push(settled);
@@ -163,6 +170,7 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     for (const look of watching) look(state);
     const text = note + told();
     write(sentence, text);
+    requestAnimationFrame(grow); // when it has its place: to ask now would lay out the page
     clearTimeout(speaking);
     speaking = setTimeout(() => (live.textContent = text), 600);
   }
@@ -258,7 +266,7 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
       place.append(label);
       if (key) limits[key] = (value) => value >= min && value <= max && (step < 1 || Number.isInteger(value));
       bound.push(() => {
-        label.hidden = !when(state);
+        turn(label, "hidden", !when(state));
         if (label.hidden) return;
         if (typeof name !== "string") write(title, name(state));
         if (input.value !== String(get(state))) input.value = get(state);

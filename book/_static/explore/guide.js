@@ -30,9 +30,10 @@ export function coach(ui, marksOf, name) {
       write(number, String(place + 1));
       write(words, mark.words);
     }
-    pointed?.classList.remove("explore-pointed");
-    pointed = mark ? ui.box.querySelector(mark.at) : null;
-    pointed?.classList.add("explore-pointed");
+    const at = mark ? ui.box.querySelector(mark.at) : null;
+    if (at !== pointed) pointed?.classList.remove("explore-pointed");
+    if (at?.classList.contains("explore-pointed") === false) at.classList.add("explore-pointed");
+    pointed = at;
   }
   ui.above(node);
   ui.watch((state) => {

@@ -26,7 +26,7 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
   // Each layer has a ground that is larger than all that moves on it: as long as no bounds and no transforms change,
   // the browser need not compose the layers of the page anew for a frame.
   for (const layer of ["back", "lines", "trails", "front", "handles"]) {
-    const ground = make("rect", { x: -2e5, y: -2e5, width: 4e5, height: 4e5, class: "explore-ground" });
+    const ground = make("rect", { x: -2e7, y: -2e7, width: 4e7, height: 4e7, class: "explore-ground" });
     svg.append((layers[layer] = make("g", {}, ground)));
   }
   layers.trails.setAttribute("transform", "scale(.1)");
@@ -167,8 +167,7 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
   };
   /** The points x0, y0, x1, ... to the last one, as a line, without those that nobody would see. */
   function line(points, last) {
-    const beyond = (self.width + self.height) ** 2,
-      [x0, y0] = self.to([0, 0]),
+    const [x0, y0] = self.to([0, 0]),
       [x1, y1] = self.to([1, 1]),
       fine = ui.moving() ? 9 : 2; // square of the distance of two points, in pixels
     let d = "",
@@ -177,8 +176,9 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
     for (let k = 0; k <= last; k++) {
       const x = x0 + (x1 - x0) * points[2 * k],
         y = y0 + (y1 - y0) * points[2 * k + 1],
-        size = x * x + y * y;
-      if (!(size < Infinity) || (k < last && (x - u) ** 2 + (y - v) ** 2 < (size > beyond ? 1e5 : fine))) continue;
+        size = x * x + y * y,
+        seen = x > 0 && x < self.width && y > 0 && y < self.height;
+      if (!(size < Infinity) || (k < last && (x - u) ** 2 + (y - v) ** 2 < (seen ? fine : 1e5))) continue;
       const part = Math.min(10, 1e7 / Math.sqrt(size)); // a browser reads no longer numbers
       d += `${d ? "L" : "M"}${Math.round(part * x)} ${Math.round(part * y)}`;
       u = x;

@@ -2,12 +2,12 @@
 import { frame } from "./frame.js";
 import { coach } from "./guide.js";
 import { circle, plane, square, star } from "./plane.js";
-import { bars, button, clamp, make, needed, plural, py, rounded, small, write } from "./view.js";
+import { bars, button, clamp, make, needed, plural, py, rounded, small, turn, write } from "./view.js";
 import * as engine from "./engine.js";
 
 const FEW = 12; // starts
 const LAST = 1000; // step
-const BRIEF = 200; // steps while something is dragged, which lead out of sight
+const BRIEF = 120; // steps while something is dragged, which lead out of sight
 const LEVELS = [12, 24, 48, 96]; // columns of the map, from coarse to fine
 const SIDE = 960; // width of its canvas
 const UPRIGHT = [1, 0.5, 0, -0.5, -1, -1.5].map((y) => [0, y]),
@@ -328,7 +328,7 @@ function basinMap(stage, tell) {
   }
   /** Show the map of a configuration with these choices, or none. */
   function show(given, choices) {
-    canvas.hidden = !given;
+    turn(canvas, "hidden", !given);
     if (!given) wanted = null;
     else if (wanted?.key !== given.key) {
       [wanted, found, level, row] = [given, choices, 0, 0];
@@ -484,8 +484,8 @@ export function playground(root, tag, name) {
       more = button(`+ ${word}`, () => act(1));
     numbers.append(less, more);
     ui.add(numbers, () => {
-      less.disabled = count(ui.state()) <= low;
-      more.disabled = count(ui.state()) >= high;
+      turn(less, "disabled", count(ui.state()) <= low);
+      turn(more, "disabled", count(ui.state()) >= high);
     });
   }
   ui.select("loss", "Loss", engine.losses, "loss");
@@ -587,8 +587,8 @@ export function playground(root, tag, name) {
     for (const colour of new Set(colours)) {
       const lines = runs.map(({ path }, k) => [path, lasts[k]]).filter((_, k) => colours[k] === colour);
       view.trails(`paths ${colour}`, lines, `path ${colour}`);
+      view.marks(`ends ${colour}`, lines.map(([path, last]) => engine.at(path, last)), circle(4), `dot ${colour}`);
     }
-    runs.forEach(({ path }, k) => view.dot(`end ${k}`, engine.at(path, lasts[k]), 4, colours[k]));
     keys.forEach((row, i) => row.forEach((at, t) => token(state, i, t, at)));
     starts.forEach((at, k) =>
       view.handle(`start ${k}`, at, {
@@ -612,7 +612,8 @@ export function playground(root, tag, name) {
 
   /** Draw what may wait of the configuration that was drawn last, and say what it is. */
   function words() {
-    const state = ui.state();
+    const now = ui.state(),
+      state = brief ? { ...now, shown: Math.min(now.shown, BRIEF) } : now; // so far it is known
     drawBars(state);
     if (chart.width) drawAngles(state);
     const mapped = state.map
@@ -679,7 +680,7 @@ export function playground(root, tag, name) {
       if (ends[k].place < 0) return;
       const { theta } = choices[ends[k].place].separator,
         points = [];
-      for (let x = 0; x <= 60; x++) {
+      for (let x = 0; x <= 60 && (flow || 10 ** (x / 20) < run.path.length / 2); x++) {
         const at = engine.at(run.path, placed(run, flow ? 1000 * (x / 60) : 10 ** (x / 20))),
           size = engine.length(at) * engine.length(theta);
         const sine = Math.abs(theta[0] * at[1] - theta[1] * at[0]) / size,
@@ -698,7 +699,7 @@ export function playground(root, tag, name) {
   /** Attention of the start that was last looked at, at the iteration shown. */
   function drawBars(state) {
     const { keys, scores, starts, shown } = state;
-    attended.hidden = !starts.length;
+    turn(attended, "hidden", !starts.length);
     if (!starts.length) return;
     followed = Math.min(followed, starts.length - 1);
     const run = solved.runs[followed],

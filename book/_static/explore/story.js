@@ -329,8 +329,7 @@ export const STEPS = {
         { theta } = scene.kept("ball", state.norm, () => engine.separator(rows, state.norm)),
         edge = rim(state.norm, engine.length(theta, state.norm));
       wedge(scene, rows);
-      scene.view.area("back", "ball", edge, `area ${OWN.ball}`);
-      scene.view.area("lines", "rim", edge, `path ${OWN.ball}`);
+      scene.view.area("back", "ball", edge, `area rim ${OWN.ball}`);
       scene.view.ray("ray", theta, `dashed ${LOOKS.global}`, `p = ${state.norm}`);
       const path = scene.kept("mirror", state.norm, () => descent(state, [0, 0], NORMALISED, state.norm)),
         at = pathTo(scene, "path", path, state, LOOKS.path);
@@ -356,8 +355,7 @@ export const STEPS = {
         square = around(size, rule === "signs" ? size : 0),
         edge = rule === "gradient" ? rim(2, engine.length(theta)) : [...square, square[0]];
       wedge(scene, rows);
-      scene.view.area("back", "ball", edge, `area ${OWN.ball}`);
-      scene.view.area("lines", "rim", edge, `path ${OWN.ball}`);
+      scene.view.area("back", "ball", edge, `area rim ${OWN.ball}`);
       scene.view.ray("ray", theta, `dashed ${LOOKS.global}`, "its limit");
       const path = scene.kept("trained", rule, () => trained(state, rule)),
         at = pathTo(scene, "path", path, state, LOOKS.path);

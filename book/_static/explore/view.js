@@ -27,6 +27,10 @@ export function give(node, name, value) {
   const had = (node.had ??= {}); // which is quicker than to ask the node
   if (had[name] !== value) node.setAttribute(name, (had[name] = value));
 }
+/** The same for a property, such as hidden: a browser styles a node whose attribute is set to what it is. */
+export function turn(node, name, value) {
+  if (node[name] !== value) node[name] = value;
+}
 export function write(node, text) {
   const inside = node.firstChild;
   if (node.childNodes.length !== 1 || inside.nodeType !== Node.TEXT_NODE) node.textContent = text;
