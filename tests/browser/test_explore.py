@@ -415,9 +415,6 @@ def test_a_drag_writes_what_has_changed_and_no_more(figure, name, part):
     assert shown.page.evaluate("same") == []
 
 
-FITS = "node => node.scrollHeight <= node.clientHeight"
-
-
 def test_the_sentence_has_room_for_more_while_something_moves(figure):
     shown = figure("playground", width=600)
     token, mouse = shown.handle("token 0 2"), shown.page.mouse
@@ -427,12 +424,10 @@ def test_the_sentence_has_room_for_more_while_something_moves(figure):
     mouse.down()
     mouse.move(x + 4, y - 4)
     sentence = shown.page.locator(".explore-said")
-    sentence.evaluate("node => { node.style.height = '1px'; }")  # as if it had been short before
-    assert not sentence.evaluate(FITS)
-    for step in range(20):
-        mouse.move(x + 5 + step, y - 5)
-        shown.page.wait_for_timeout(25)
-    assert sentence.evaluate(FITS)
+    # as if it had been short before
+    assert sentence.evaluate("node => { node.style.height = '1px'; return node.scrollHeight > node.clientHeight; }")
+    mouse.move(x + 8, y - 8)
+    shown.page.wait_for_function("node => node.scrollHeight <= node.clientHeight", arg=sentence.element_handle())
     mouse.up()
     shown.rest()
     assert not sentence.evaluate("node => node.style.height")
@@ -500,13 +495,17 @@ def test_path_leaves_the_cone_s_axis_when_a_neighbour_scores_higher(figure):
     assert "the edge of the cone" in shown.said
 
 
-def test_path_of_lowest_risk_is_shown_on_demand(figure):
-    shown = figure("ball")
+@pytest.mark.parametrize("width", [600, 800, 1440])
+def test_path_of_lowest_risk_is_shown_on_demand(figure, width):
+    shown = figure("ball", width=width)
     charts = shown.page.locator(".explore-plane")
     assert not charts.nth(1).is_visible()
     shown.page.get_by_role("checkbox", name="The path of lowest risk").check()
     shown.rest()
-    assert charts.nth(1).locator("path.path").count() == 1
+    curve = charts.nth(1).locator("path.path").get_attribute("d")
+    points = [tuple(map(int, pair)) for pair in re.findall(r"[ML](-?\d+) (-?\d+)", curve)]
+    assert len(points) == 41, "also those along the border of the drawing, where the angle is below 0.01 degrees"
+    assert sum(y == max(y for _, y in points) for _, y in points) > 10
     shown.page.get_by_role("checkbox", name="The path of lowest risk").uncheck()
     shown.rest()
     assert not charts.nth(1).is_visible()

@@ -78,7 +78,8 @@ function told({ norm, rows, grown, path: shown }, solved, lengths) {
     active === 2 ? "at the corner, where both margins are 1" : "on one side: one margin is 1, the other more";
   if (grown < 1) return `The ball of p = ${norm} is growing.`;
   const off = degrees(endOf({ norm }, solved), theta);
-  const angle = (length) => degreesOf(lowestOf(solved, norm, lengths).angles[lengths.indexOf(length)]);
+  const angle = (length) =>
+    degreesOf(lowestOf(solved, norm, lengths).angles[lengths.findIndex((one) => one > 0.99 * length)]);
   return (
     `For p = ${norm} the ball touches ${touch}. The separator is ` +
     `(${theta.map((x) => x.toFixed(2)).join(", ")}): ${shape}. ` +

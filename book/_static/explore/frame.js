@@ -117,10 +117,11 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     moving = true;
     ask();
   }
-  /** Keep the room of what changes while something moves, or each frame would lay out the whole page. */
+  /** Hold the heights of what changes while something moves, or each frame would lay out the whole page. */
   function hold() {
     for (const part of [sentence, controls]) part.style.height = getComputedStyle(part).height;
   }
+  /** Give a sentence that has become longer the height that it needs. */
   function grow() {
     if (moving && sentence.scrollHeight > sentence.clientHeight) sentence.style.height = `${sentence.scrollHeight}px`;
   }
@@ -170,7 +171,7 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     for (const look of watching) look(state);
     const text = note + told();
     write(sentence, text);
-    requestAnimationFrame(grow); // when it has its place: to ask now would lay out the page
+    requestAnimationFrame(grow); // in the next frame: to measure it now would lay out the page twice
     clearTimeout(speaking);
     speaking = setTimeout(() => (live.textContent = text), 600);
   }

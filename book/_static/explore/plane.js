@@ -1,6 +1,10 @@
 // A plane with equal scales: a drawing that keeps its nodes, with handles to drag by pointer, touch or keys.
 import { clamp, give, make, rounded, write } from "./view.js";
 
+// Pixels around a drawing in which all of a line is drawn; beyond it has points so far apart, which no chord of
+// theirs brings into sight.
+const AROUND = 100;
+
 // Shapes as their paths from a point on, by half their size in pixels.
 export const square = (half) => `m${-half} ${-half}h${2 * half}v${2 * half}h${-2 * half}z`;
 export const circle = (half) => `m${-half} 0a${half} ${half} 0 1 0 ${2 * half} 0a${half} ${half} 0 1 0 ${-2 * half} 0z`;
@@ -177,8 +181,8 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
       const x = x0 + (x1 - x0) * points[2 * k],
         y = y0 + (y1 - y0) * points[2 * k + 1],
         size = x * x + y * y,
-        seen = x > 0 && x < self.width && y > 0 && y < self.height;
-      if (!(size < Infinity) || (k < last && (x - u) ** 2 + (y - v) ** 2 < (seen ? fine : 1e5))) continue;
+        near = x > -AROUND && x < self.width + AROUND && y > -AROUND && y < self.height + AROUND;
+      if (!(size < Infinity) || (k < last && (x - u) ** 2 + (y - v) ** 2 < (near ? fine : AROUND ** 2))) continue;
       const part = Math.min(10, 1e7 / Math.sqrt(size)); // a browser reads no longer numbers
       d += `${d ? "L" : "M"}${Math.round(part * x)} ${Math.round(part * y)}`;
       u = x;

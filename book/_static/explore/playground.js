@@ -613,7 +613,7 @@ export function playground(root, tag, name) {
   /** Draw what may wait of the configuration that was drawn last, and say what it is. */
   function words() {
     const now = ui.state(),
-      state = brief ? { ...now, shown: Math.min(now.shown, BRIEF) } : now; // so far it is known
+      state = brief ? { ...now, shown: Math.min(now.shown, BRIEF) } : now; // no further is computed
     drawBars(state);
     if (chart.width) drawAngles(state);
     const mapped = state.map

@@ -27,7 +27,7 @@ export function give(node, name, value) {
   const had = (node.had ??= {}); // which is quicker than to ask the node
   if (had[name] !== value) node.setAttribute(name, (had[name] = value));
 }
-/** The same for a property, such as hidden: a browser styles a node whose attribute is set to what it is. */
+/** Set a property of a node, such as hidden, where it is another: setting it again would style the node anew. */
 export function turn(node, name, value) {
   if (node[name] !== value) node[name] = value;
 }
