@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 
 from lib.ledger import MIME, VERDICTS
 from workflow.book.catalogue import BookError, chapters, json_of, keep, kept, yaml_of
-from workflow.book.dependencies import PROJECT
+from workflow.book.dependencies import PROJECT, recorded_hash
 
 FIELDS = (
     "paper", "item", "statement", "quote", "kind", "of", "source", "scale", "set", "measured", "interval", "bound",
@@ -46,11 +46,12 @@ def tally(rows):
 
 
 def spreads():
-    """Return the measured spread of each row, by id, and whether another rounding turned its verdict."""
-    found = kept(SPREADS)
+    """Measured spread of each row, by id, and whether another rounding turned its verdict; none of older code."""
+    current = set(chapters())
     return {
         f"{chapter}/{name}": (row["spread"], "turned" in row)
-        for chapter, entry in found.items()
+        for chapter, entry in kept(SPREADS).items()
+        if chapter in current and entry["code"] == recorded_hash(chapter)
         for name, row in entry["rows"].items()
     }
 

@@ -1,8 +1,8 @@
 """Measure how far each number of a chapter moves when its arithmetic rounds otherwise, and keep it.
 
-A chapter runs as in a build, then under each of ``SETTINGS``: other instruction sets of torch, MKL and OpenBLAS, two
-threads, and random data of which every number is off by at most its last bit. The largest move of a row is its spread;
-``book/roundings.json`` keeps it, and ``workflow/book/ledger.py`` makes of it how far the row may move elsewhere.
+A chapter runs as in a build, then under each of ``SETTINGS``: other instruction sets of torch, MKL, OpenBLAS and
+numba, two threads, and random data of which every number is off by at most its last bit. The largest move of a row is
+its spread; ``book/roundings.json`` keeps it, and ``workflow/book/ledger.py`` makes of it how far the row may move.
 What was measured is not measured again while the chapter's code and the library that it imports stay the same.
 """
 
@@ -20,15 +20,35 @@ from workflow.run.notebook import time_limit
 from workflow.run.side_by_side import chapter_command, count_jobs, hash_sources, read_result, side_by_side
 from workflow.run.snakemake import hold_lock, run_snakemake
 
-# Variables that libraries read as they are imported, and the flag of the processor without which a setting is no other.
-# An x86 processor has the first; Prescott stands for one without vectors wider than two numbers.
+# Variables that libraries read as they are imported, and the processor's flag without which a setting is no other.
+# Each of the first three gives torch, MKL, OpenBLAS and the loops that numba compiles another branch than a build
+# takes. An x86 processor has the first; it stands for one without vectors wider than two numbers.
 SETTINGS = {
     "narrow vectors": (
-        {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "OPENBLAS_CORETYPE": "Prescott"},
+        {
+            "ATEN_CPU_CAPABILITY": "default",
+            "MKL_CBWR": "COMPATIBLE",
+            "OPENBLAS_CORETYPE": "Prescott",
+            "NUMBA_CPU_NAME": "generic",
+        },
         "sse2",
     ),
+    "no fused products": (  # torch knows no branch between the narrowest vectors and AVX2
+        {
+            "ATEN_CPU_CAPABILITY": "default",
+            "MKL_CBWR": "AVX",
+            "OPENBLAS_CORETYPE": "Sandybridge",
+            "NUMBA_CPU_NAME": "haswell",
+        },
+        "avx2",
+    ),
     "wide vectors": (
-        {"ATEN_CPU_CAPABILITY": "avx512", "MKL_CBWR": "AVX512", "OPENBLAS_CORETYPE": "SkylakeX"},
+        {
+            "ATEN_CPU_CAPABILITY": "avx512",
+            "MKL_CBWR": "AVX512",
+            "OPENBLAS_CORETYPE": "SkylakeX",
+            "NUMBA_CPU_NAME": "skylake-avx512",
+        },
         "avx512f",
     ),
     "two threads": (
