@@ -1,24 +1,22 @@
-"""Publish a chapter: say what is missing, else write all that is made by machine, from fresh seeds to the changelog.
+"""Publish a chapter: say what is missing, else write all that is made by machine.
 
 A person writes the chapter, its line in ``_toc.yml``, its items in ``book/statements.yml``, and mutants that its rows
 should see. This command runs the chapter at fresh seeds, under other roundings and with the mutants, builds the book,
-accepts its values, and lists the new ones in ``CHANGELOG.md``.
+and accepts its values, whose history git keeps.
 """
 
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from workflow.book import fresh_seeds
 from workflow.book.anatomy import faults
 from workflow.book.catalogue import BookError, find, kept, source
 from workflow.book.dependencies import recorded_hash
-from workflow.book.ledger import differences, register
+from workflow.book.ledger import register
 from workflow.commands import call
 from workflow.commands.mutants import LIST, written
 
-CHANGELOG, HEADING = Path("CHANGELOG.md"), "### Accepted values\n"
 SEEDS = 20
 
 
@@ -42,15 +40,6 @@ def block(chapter):
     return f"{first}:{first + SEEDS - 1}"
 
 
-def list_values(lines):
-    """Write lines on accepted values into the changelog, under a heading of their own in its first section."""
-    text = CHANGELOG.read_text("utf-8")
-    if HEADING not in text:
-        text = text.replace("## [Unreleased]\n", f"## [Unreleased]\n\n{HEADING}\n", 1)
-    listed = "".join(f"- {line}\n" for line in lines if line not in text)
-    CHANGELOG.write_text(text.replace(f"{HEADING}\n", f"{HEADING}\n{listed}", 1), "utf-8")
-
-
 def make(*words):
     """Call make; end with its status where it fails."""
     print(f"make {' '.join(words)}", flush=True)
@@ -68,7 +57,6 @@ def main():
     make("roundings", f"NAME={chapter}", "RECORD=1")
     make("mutants", f"NAME={chapter}", "RECORD=1")
     make("ledger")
-    list_values(differences())
     make("accept")
     make("book")
     print(f"{chapter} is published: look at its page, then commit what changed")
