@@ -27,7 +27,7 @@ check: $(COMPILED) ## check style and the anatomy of chapters, test the library 
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/python -m workflow.commands.anatomy
-	@$(TEST) tests/library
+	@$(TEST) tests/lib tests/heads tests/studies tests/test_examples.py
 
 test: $(COMPILED) ## check style, bring the book up to date, run the tests
 	@$(BIN)/ruff check
@@ -54,7 +54,7 @@ roundings: $(COMPILED) ## see how far numbers move where arithmetic rounds other
 	@$(BIN)/python -m workflow.commands.roundings
 
 record: $(COMPILED) ## make the runs of a study on published data that are not in book/recorded yet: NAME=film-reviews ONLY="l2*"
-	@$(BIN)/python -m workflow.commands.record
+	@$(BIN)/python -m studies.record
 
 page: $(COMPILED) ## show one page as its source is now, for looking: NAME=theorem-2
 	@$(BIN)/python -m workflow.commands.page "$$NAME"
@@ -66,7 +66,7 @@ list: $(STAMP) ## list the chapters, what each reproduces, and its parameters wi
 	@$(BIN)/python -m workflow.commands.list
 
 data: $(STAMP) ## bring a published data set into data/: NAME=film-reviews, cifar10 or mnist
-	@$(BIN)/python -m workflow.commands.data "$$NAME"
+	@$(BIN)/python -m studies.data "$$NAME"
 
 serve: $(STAMP) ## show the built site on this machine (PORT=8000)
 	@[ "$(PORT)" -ge 1 ] 2>/dev/null && [ "$(PORT)" -le 65535 ] || \
@@ -84,7 +84,7 @@ bench: $(COMPILED) ## time the library beside the published style and the floor,
 	@$(BIN)/python -m benchmarks.examination
 
 report: $(COMPILED) ## write one page on every head of your model: MODEL=mine/ DATA=texts.txt OUT=report.html
-	@$(BIN)/python -m lib.models.command report "$$MODEL" "$$DATA" --out "$${OUT:-report.html}"
+	@$(BIN)/python -m heads.command report "$$MODEL" "$$DATA" --out "$${OUT:-report.html}"
 
 publish-chapter: $(COMPILED) ## say what a new or changed chapter lacks, then confirm, measure and accept it: NAME=theorem-2
 	@$(BIN)/python -m workflow.commands.publish
@@ -96,9 +96,9 @@ accept: $(COMPILED) ## accept the measured values of this build: book/ledger.loc
 	@$(BUILD) build/ledger.json
 	@$(BIN)/python -m workflow.commands.ledger accept
 
-wheel: $(STAMP) ## build the library as a package of its own, attention_selects, into build/wheel
+wheel: $(STAMP) ## build the library and the report on heads, attention_selects and attention_heads, into build/wheel
 	@rm -rf build/wheel && mkdir -p build/wheel/source
-	@cp -R lib pyproject.toml README.md LICENSE LICENSE-TEXT build/wheel/source
+	@cp -R lib heads pyproject.toml README.md LICENSE LICENSE-TEXT build/wheel/source
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel build/wheel/source
 	@ls build/wheel/*.whl
 
@@ -118,7 +118,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(if $(filter book,$(MAKECMDGOALS)),echo "$(FIRST)")
 	@$(PYTHON) -m workflow.setup.install $(VENV) $@
 
-$(COMPILED): $(STAMP) $(shell grep -rls '^@compiled' lib --include=*.py)
+$(COMPILED): $(STAMP) $(shell grep -rls '^@compiled' lib studies --include=*.py)
 	@$(BIN)/python -m workflow.setup.compile $@
 
 .PHONY: help book check test test-all test-roundings chapter mutants sweep roundings record page lab list data serve pdf bench report publish-chapter ledger accept wheel lock clean

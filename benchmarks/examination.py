@@ -5,7 +5,7 @@ import timeit
 
 import torch
 
-from lib.models import examine
+from heads import examine
 from lib.problem import Problem
 
 from .measure import peak_memory

@@ -2,7 +2,8 @@
 
 numba keeps machine code in ``__pycache__`` beside a module, in the user's cache folder where that cannot be written, or
 in NUMBA_CACHE_DIR. By itself it recompiles a function when the function's own file changes, and misses a change of a
-helper in another file. The key here is the hash of all compiled sources of the library.
+helper in another file. The key here is the hash of all compiled sources of the library, and of the function's own file,
+which may stand elsewhere.
 """
 
 import hashlib
@@ -27,7 +28,7 @@ ENTRIES, LOCK = [], Lock()
 
 
 class Locator:
-    """Find the folder where numba would keep a function's code, and let `STAMP` say whether that code is fresh."""
+    """Find the folder where numba would keep a function's code, and let the sources say whether that code is fresh."""
 
     @staticmethod
     def from_function(function, file):
@@ -35,7 +36,8 @@ class Locator:
         kinds = UserProvidedCacheLocator, InTreeCacheLocator, UserWideCacheLocator
         found = next(filter(None, (kind.from_function(function, file) for kind in kinds)), None)
         if found:
-            found.get_source_stamp = lambda: STAMP
+            own = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+            found.get_source_stamp = lambda: (STAMP, own)
         return found
 
 

@@ -8,13 +8,12 @@ import torch
 from torch import Tensor
 
 from . import checks
-from ._sentences import LENGTH, MARKS, WORDS, Corpus, MarkedCorpus, coin_labels, marked_sentiment, planted_sentiment
 
-__all__ = [
-    "LENGTH", "MARKS", "WORDS", "Choices", "Corpus", "DataSet", "MarkedCorpus", "Sequences", "accepted",
-    "figure_1", "figure_3", "head_with_scores", "marked_sentiment", "on_sphere", "one_best", "orthogonal_tokens",
-    "planted_sentiment", "scored_tokens", "signal_tokens", "sparse_entries", "taught_choices",
-]  # fmt: skip
+
+def coin_labels(trials, n, generator):
+    """Draw labels +1 and -1 (trials, n) by a fair coin."""
+    checks.generator(generator)
+    return 2 * torch.randint(0, 2, (trials, n), generator=generator, device=generator.device).double() - 1
 
 
 class DataSet(NamedTuple):

@@ -37,7 +37,17 @@ def test_chapters_cover_the_items_that_the_register_gives_them(built):
 
 @pytest.mark.again
 def test_second_build_with_four_threads_agrees_within_the_tolerances(built, tmp_path):
-    for name in ("book", "lib", "workflow", "_toc.yml", "_config.yml", "requirements.lock", "pyproject.toml"):
+    for name in (
+        "book",
+        "lib",
+        "heads",
+        "studies",
+        "workflow",
+        "_toc.yml",
+        "_config.yml",
+        "requirements.lock",
+        "pyproject.toml",
+    ):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, tmp_path / name)
     flags = {"THREADS": "4", "JOBS": str(4 * os.cpu_count())}  # as many chapters at a time as there are cores
@@ -55,7 +65,7 @@ def test_second_build_with_four_threads_agrees_within_the_tolerances(built, tmp_
 
 
 def test_template_runs(tmp_path):
-    for folder in ("lib", "workflow"):
+    for folder in ("lib", "heads", "studies", "workflow"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     (tmp_path / "book").mkdir()
     shutil.copy(ROOT / "book/_template.md", tmp_path / "book/template.md")

@@ -110,9 +110,10 @@ def archive(tmp_path, monkeypatch):
 
 
 def test_the_same_library_is_the_same_archive(archive, tmp_path):
-    shutil.copytree(ROOT / "lib", tmp_path / "copy/lib", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("lib", "heads", "studies"):
+        shutil.copytree(ROOT / name, tmp_path / "copy" / name, ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "copy/lib/notes.txt").write_text("no part of it")
-    for path in (tmp_path / "copy/lib").rglob("*"):
+    for path in (tmp_path / "copy").rglob("*"):
         os.utime(path, (1e9, 1e9))
     os.chdir(tmp_path / "copy")
     assert downloads.library_zip(tmp_path / "again.zip") == archive[1]

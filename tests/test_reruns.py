@@ -16,7 +16,10 @@ from workflow.run.snakemake import snakemake
 
 ROOT = Path(__file__).parents[1]
 
-SOURCES = ("book", "lib", "workflow", "_toc.yml", "_config.yml", "requirements.lock", "pyproject.toml", "CITATION.cff")
+SOURCES = (
+    *("book", "lib", "heads", "studies", "workflow", "_toc.yml", "_config.yml", "requirements.lock", "pyproject.toml"),
+    "CITATION.cff",
+)
 NETWORKS = [
     "beyond/trained-heads", "beyond/your-attention", "max-margin/figure-6", "mirror-descent/mirror-networks",
     "mirror-descent/sentiment", "rates/normalised-sgd",
@@ -105,7 +108,7 @@ def test_what_runs_chapters_reruns_them_all(book):
 
 def test_a_module_and_a_cell_rerun_the_chapters_that_have_them(book):
     assert len(catalogue.chapters()) > 30
-    Path("lib/networks/__init__.py").touch()
+    Path("studies/networks/__init__.py").touch()
     path = catalogue.source("max-margin/theorem-2")
     path.write_text(path.read_text("utf-8").replace("seed: int = 0", "seed: int = 1"), "utf-8")
     assert stale() == sorted([*NETWORKS, "max-margin/theorem-2"])

@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+PACKAGES = {"attention_selects": "lib", "attention_heads": "heads"}
 # What the extras bring, by the names of their modules where those differ.
 MODULES = {"scikit-learn": "sklearn"}
 EXTRAS = [
@@ -26,7 +27,8 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE", "LICENSE-TEXT"):
         shutil.copy(ROOT / name, folder)
-    shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in PACKAGES.values():
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     # As if the environment were there: this one is.
     command = ["make", "--old-file", ".venv/.installed", f"BIN={Path(sys.executable).parent}", "wheel"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=300)
@@ -60,32 +62,34 @@ def run(folder, code):
     return done.stdout.split()
 
 
-def test_wheel_names_nothing_but_attention_selects_and_its_command(wheel):
+def test_wheel_names_nothing_but_its_packages_and_their_command(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         (scripts,) = (name for name in names if name.endswith("entry_points.txt"))
-        assert "attention-selects = attention_selects.models.command:main" in archive.read(scripts).decode()
-    assert {name.partition("/")[0].partition("-")[0] for name in names} == {
-        "attention_selects",
-        "what_attention_selects",
-    }
-    modules = {name for name in names if name.startswith("attention_selects/")}
-    files = (path.relative_to(ROOT / "lib") for path in (ROOT / "lib").rglob("*.py"))
-    assert modules == {f"attention_selects/{path.as_posix()}" for path in files}
+        assert "attention-selects = attention_heads.command:main" in archive.read(scripts).decode()
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {*PACKAGES, "what_attention_selects"}
+    for package, folder in PACKAGES.items():
+        files = (path.relative_to(ROOT / folder) for path in (ROOT / folder).rglob("*.py"))
+        modules = {name for name in names if name.startswith(f"{package}/")}
+        assert modules == {f"{package}/{path.as_posix()}" for path in files}
     assert {Path(name).name for name in names} >= {"LICENSE", "LICENSE-TEXT"}
 
 
 def test_wheel_needs_only_what_it_requires(project):
     """No module but that of figures needs an extra before it is used."""
     blocked = [MODULES.get(name, name) for name in EXTRAS]
-    files = [*(ROOT / "lib").glob("*.py"), *(path.parent for path in (ROOT / "lib").glob("*/__init__.py"))]
-    modules = sorted(path.stem for path in files if path.stem not in ("__init__", "figures"))
+    modules = [
+        f"{package}.{path.stem}"
+        for package, folder in PACKAGES.items()
+        for path in [*(ROOT / folder).glob("*.py"), *(path.parent for path in (ROOT / folder).glob("*/__init__.py"))]
+        if path.stem not in ("__init__", "figures")
+    ]
     run(
         project,
         f"""
 import importlib, sys
 sys.modules |= dict.fromkeys({blocked})
 for name in {modules}:
-    importlib.import_module("attention_selects." + name)
+    importlib.import_module(name)
 """,
     )

@@ -216,7 +216,7 @@ def test_two_runs_give_the_same_bytes(book):
 
 SAYS = """import logging, lib, warnings
 print("threads:", os.environ["OMP_NUM_THREADS"])
-logging.getLogger("lib.networks").info("adam epoch %d of 9", 1)
+logging.getLogger("studies.networks").info("adam epoch %d of 9", 1)
 warnings.warn("odd")"""
 
 

@@ -10,10 +10,8 @@ from .descent import excesses, gradients, trajectories
 from .joint import joint_trajectories
 from .llvm import LANES
 from .plane import profile
-from .reader import readers
 from .trial import velocity
 
 __all__ = [
-    "LANES", "compile_all", "excesses", "gradients", "joint_trajectories", "profile", "readers", "trajectories",
-    "velocity",
+    "LANES", "compile_all", "excesses", "gradients", "joint_trajectories", "profile", "trajectories", "velocity",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """Find what a run depends on: the chapter's code and its parameters, the library that it imports, our own modules.
 
-Prose is no part of it. All paths are relative to the directory that holds ``_toc.yml``, ``book/`` and ``lib/``.
+Prose is no part of it. All paths are relative to the directory that holds ``_toc.yml``, ``book/`` and `PACKAGES`.
 """
 
 import ast
@@ -14,7 +14,8 @@ from pathlib import Path
 from workflow.book.catalogue import BookError, code_of, source
 
 PROJECT = Path(__file__).parents[2]
-STUDY = re.compile(r"recorded\(\"([\w-]+)\"")  # what a chapter reads by lib.archives.recorded
+PACKAGES = ("lib", "heads", "studies")  # that chapters import
+STUDY = re.compile(r"recorded\(\"([\w-]+)\"")  # what a chapter reads by studies.archives.recorded
 
 
 def hash_of(chapter, values, words=True):
@@ -79,15 +80,15 @@ def _mark(name, text):
 
 
 def library():
-    """Return the modules of ``lib/``, which has no other files; one that a module reads would have to stand here."""
-    return sorted(Path("lib").rglob("*.py"))
+    """Return all modules of `PACKAGES`, which have no other files; one that a module reads would have to stand here."""
+    return sorted(path for package in PACKAGES for path in Path(package).rglob("*.py"))
 
 
 def library_of(chapter):
     """Return the files that a chapter's result can depend on beside its own code.
 
-    These are the modules of ``lib/`` that it imports, those that they import, and the recorded runs of studies that it
-    names. Code that cannot be parsed is taken to depend on everything: better one run too many than an old number
+    These are the modules of `PACKAGES` that it imports, those that they import, and the recorded runs that it names.
+    Code that cannot be parsed is taken to depend on everything: better one run too many than an old number
     published.
     """
     modules = set(library())

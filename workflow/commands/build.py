@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 
 from workflow.book import catalogue, parameters
+from workflow.book.dependencies import PACKAGES
 from workflow.commands import call
 from workflow.run.snakemake import hold_lock, run_snakemake
 
@@ -17,7 +18,7 @@ from workflow.run.snakemake import hold_lock, run_snakemake
 QUICK = ("max-margin/figure-8", "rates/sparsification", "mirror-descent/lp-separator", "beyond/adam-epsilon")
 PAGES = ("notation", "rows", "bibliography")  # that chapters refer to
 PART = Path("build/quick")  # a book of these, with a build of its own
-LINKED = ("lib", "requirements.lock", "_config.yml", "CITATION.cff", "pyproject.toml")
+LINKED = (*PACKAGES, "requirements.lock", "_config.yml", "CITATION.cff", "pyproject.toml")
 FIRST_PAGE = """# A part of the book
 
 `make book QUICK=1` has run one chapter of each part, to show that everything works on this machine. `make book` runs

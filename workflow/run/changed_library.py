@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workflow.book.catalogue import json_of, write_whole
+from workflow.book.dependencies import PACKAGES
 from workflow.run.chapter import label, places_of
 from workflow.run.side_by_side import chapter_command, hash_sources, read_result, side_by_side
 
@@ -62,7 +63,8 @@ def _run_group(group, start):
         return found
     with tempfile.TemporaryDirectory(dir=FOLDER) as name:
         folder, mutant = Path(name), group[0].mutant
-        shutil.copytree("lib", folder / "lib")
+        for package in filter(os.path.exists, PACKAGES):
+            shutil.copytree(package, folder / package)
         if mutant:
             Path(folder, "lib", mutant.file).write_text(mutant.text, "utf-8")
         for one in filter(os.path.exists, LINKED):

@@ -17,6 +17,7 @@ from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
 from workflow.book.catalogue import BookError, source
+from workflow.book.dependencies import PACKAGES
 
 TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… changes it
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -29,10 +30,12 @@ class Progress(logging.StreamHandler):
         if record.created > self.after:
             super().emit(record)
             self.after = record.created + {pause}
-logging.getLogger("lib").addHandler(Progress(sys.__stdout__))
-logging.getLogger("lib").handlers[-1].setFormatter(logging.Formatter("{chapter}: %(message)s"))
-logging.getLogger("lib").setLevel(logging.INFO)
-del logging, sys, Progress
+progress = Progress(sys.__stdout__)
+progress.setFormatter(logging.Formatter("{chapter}: %(message)s"))
+for package in {packages}:
+    logging.getLogger(package).addHandler(progress)
+    logging.getLogger(package).setLevel(logging.INFO)
+del logging, sys, Progress, package, progress
 """
 # With LAST_BIT in the environment, for `make roundings`.
 LAST_BIT = """
@@ -123,7 +126,7 @@ def environment(private, chapter):
     profile = Path(private, "profile_default")
     (profile / "startup").mkdir(parents=True)
     (profile / "ipython_kernel_config.py").write_text(SETTINGS, "utf-8")
-    startup = STARTUP.format(chapter=chapter, pause=PAUSE) + LAST_BIT * ("LAST_BIT" in os.environ)
+    startup = STARTUP.format(chapter=chapter, pause=PAUSE, packages=PACKAGES) + LAST_BIT * ("LAST_BIT" in os.environ)
     (profile / "startup/progress.py").write_text(startup, "utf-8")
     os.environ |= surroundings() | {"IPYTHONDIR": private, "JUPYTER_PREFER_ENV_PATH": "1"}
     os.environ.pop("MPLBACKEND", None)  # any other backend than the notebook's loses the figures

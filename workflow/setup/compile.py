@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 LEVEL = {"NUMBA_OPT": "1"}
+FOLDERS, MARK = ("lib", "studies"), "\n@compiled("
 
 
 def main(stamp=None):
@@ -24,7 +25,7 @@ def main(stamp=None):
     started = time.monotonic()
     print("compiling the kernels, once:", end=" ", flush=True)
     sys.path.insert(0, "")  # lib is that of this folder; processes that start anew find this module, too
-    files = [path for path in Path("lib").rglob("*.py") if "\n@compiled(" in path.read_text("utf-8")]
+    files = [path for folder in FOLDERS for path in Path(folder).rglob("*.py") if MARK in path.read_text("utf-8")]
     files.sort(key=lambda path: -path.stat().st_size)  # the longest first, so that the others fit beside it
     names = [".".join(path.with_suffix("").parts) for path in files]
     with ProcessPoolExecutor(os.cpu_count()) as pool:

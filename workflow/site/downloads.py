@@ -18,7 +18,7 @@ import nbformat
 from PIL import Image
 from pybtex.database import parse_file
 
-from workflow.book.dependencies import library
+from workflow.book.dependencies import PACKAGES, library
 from workflow.site.plain_markdown import LABEL, LITERAL, TARGET, linked, parts, plain
 from workflow.site.settings import settings, site_of
 
@@ -44,7 +44,6 @@ if missing:
     if not found:
         raise FileNotFoundError("put lib.zip beside this notebook: it is under _static/ on the site that this is from")
     zipfile.ZipFile(io.BytesIO(found[0])).extractall("what-attention-selects")
-    sys.modules.pop("lib", None)
     sys.path.insert(0, str(Path("what-attention-selects").resolve()))"""
 
 
@@ -81,7 +80,7 @@ def replace(sources, book, offered):
 
 
 def library_zip(path):
-    """Write ``lib/`` as an archive, the same bytes for the same files, and return its hash."""
+    """Write the packages that chapters import as an archive, the same bytes for the same files, and return its hash."""
     with zipfile.ZipFile(path, "w") as archive:
         for file in library():
             archive.writestr(zipfile.ZipInfo(file.as_posix()), file.read_bytes(), zipfile.ZIP_DEFLATED)
@@ -173,9 +172,9 @@ def reduced(picture):
 def needed(notebook):
     """Return what has to be installed: the packages that the library and these cells import."""
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    code += [path.read_text("utf-8") for path in Path("lib").rglob("*.py")]
+    code += [path.read_text("utf-8") for path in library()]
     names = {name.partition(".")[0] for text in code for name in imported(text)}
-    names -= {*sys.stdlib_module_names, "lib", "myst_nb", "IPython"}
+    names -= {*sys.stdlib_module_names, *PACKAGES, "attention_selects", "myst_nb", "IPython"}
     return sorted({"sklearn": "scikit-learn"}.get(name, name) for name in names)
 
 

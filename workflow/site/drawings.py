@@ -11,14 +11,13 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import torch
 
-from lib.archives import RECORDED
+from heads import read_tokens
 from lib.datasets import figure_1, figure_3
 from lib.descent import normalised, run
 from lib.figures import BLUE, FAINT, INK, KINDS, MUTED, PAPER, VERMILION, WIDTH, dots, sentences, theme
 from lib.joint import JointProblem
 from lib.joint_paths import joint_limit
 from lib.losses import by_name, cubic
-from lib.models import read_tokens
 from lib.problem import from_tokens
 from lib.selection import optimal_tokens, selected_tokens
 from lib.separators import att_svm
@@ -184,7 +183,7 @@ def times():
 
 def film_reader():
     """Draw what the heads of the network that is kept whole attend to, in reviews of few words and no rare one."""
-    data = read_tokens(Path(RECORDED, "film-reader/reviews.npz"))
+    data = read_tokens(Path("book/recorded/film-reader/reviews.npz"))
     both = zip(data["texts"], data["mask"], strict=True)
     words = [[word for word, seen in zip(*row, strict=True) if seen] for row in both]
     shown = [k for k, row in enumerate(words) if 3 < len(row) < 12 and "?" not in row][:3]

@@ -1,0 +1,399 @@
+"""Examine the choice that attention makes today: how far it is from its separator, and whether it can last.
+
+The theory is that of one trained parameter: all else in the model stays as it is. Lengths and angles are Euclid's.
+Where rows are too many to be formed all is told from a separator to a gap of 2 %, and in float32.
+"""
+
+import json
+import os
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from ._lib import (
+    Problem,
+    Separator,
+    check_selected,
+    checks,
+    difference_rows,
+    from_span,
+    hard_margin,
+    in_span,
+    locally_optimal,
+    locally_optimal_selections,
+    logistic,
+    norm,
+    normalised,
+    one_minus_cosine,
+    other_tokens,
+    run,
+    selected_tokens,
+    span_coordinates,
+    svm_neighbours,
+)
+from .conflict import irreducible
+from .flips import flip_distances
+from .separate import factored_separator
+from .swaps import settled
+from .weights import listed
+
+STEPS_A_LENGTH = 50  # of descent, in which it goes as far as theta is long
+MOST_WORK = 2**36  # (rows) x (their size)^2 up to which rows are formed, and separators are exact: half a minute
+COPIES = 4  # of the rows that a solver holds at a time
+GAP = 2e-2  # of other separators
+SEEN = 1e-6  # gap from which on a report names it
+LISTED = 8  # entries of a list that a report shows
+
+
+@dataclass(frozen=True, eq=False)
+class Examination:
+    """What :func:`examine` finds; ``str`` of it is a short report.
+
+    Attributes
+    ----------
+    today, selected : Tensor of int, shape (n,)
+        The token with the most attention, and the choice that is examined.
+    attention : Tensor, shape (n,)
+        What the selected tokens have.
+    distances, takers : Tensor, shape (n,)
+        Of :func:`heads.flip_distances`, over the length of theta: below 0 where another token has a larger logit.
+    feasible : bool
+        Whether a direction separates the selected tokens.
+    away : float
+        1 - cos from theta to the separator; nan without one.
+    outscored : Tensor of bool, shape (n, T)
+        SVM-neighbours whose score is not below the selected token's. With a gap these are support vectors of the
+        separator that was found, or if none of those scores as high what may be neighbours.
+    locally_optimal : bool or None
+        Whether the choice is separated, and no neighbour outscores it (Definition 2, arXiv:2306.13596). With a gap it
+        is True where no token that outscores can be a neighbour, False where without those tokens a shorter separator
+        is known than any with them, and None where neither is so.
+    separator : Separator
+        With its theta in the coordinates of the problem, and its gap.
+    conflict : list of (int, int)
+        Without a separator: inputs and tokens over which the selected ones cannot lead together, while they can over
+        all of them but any one.
+    choices, choices_away : Tensor of shape (found, n), and of shape (found,), or None
+        All locally optimal selections, if asked for, the nearest to theta first, and 1 - cos from theta to each.
+    settled : Tensor of int, shape (n,), or None
+        Where swaps lead from today's choice, if asked for; see :func:`heads.swaps.settled`.
+    end : dict, or None
+        Where descent from theta was, if asked for: ``iterations``, ``selected``, and ``away``, 1 - cos to the separator
+        of what it selects there, nan if that has none.
+    """
+
+    today: Tensor
+    selected: Tensor
+    attention: Tensor
+    distances: Tensor
+    takers: Tensor
+    feasible: bool
+    away: float
+    outscored: Tensor
+    locally_optimal: bool | None
+    separator: Separator
+    conflict: list
+    choices: Tensor | None = None
+    choices_away: Tensor | None = None
+    settled: Tensor | None = None
+    end: dict | None = None
+
+    @property
+    def predicted(self):
+        """Predict the tokens (n,) on which descent from here ends; None if that was not asked for, or there is none.
+
+        Today's choice where that is examined and locally optimal, else that to which swaps lead, else the locally
+        optimal one whose separator is nearest: rules of thumb, and no theorems.
+        """
+        if self.locally_optimal and torch.equal(self.today, self.selected):
+            return self.selected
+        if self.settled is not None:
+            return self.settled
+        return None if self.choices is None or not len(self.choices) else self.choices[0]
+
+    @property
+    def foretold(self):
+        """Tokens (n,) that this head selects if it alone goes on to train: by descent where it was run, else predicted.
+
+        When everything trains neither is worth as much as :attr:`today` (*A head that trains on* measures it).
+        """
+        return self.predicted if self.end is None else self.end["selected"]
+
+    def as_dict(self):
+        """All of it in numbers and lists, None where there is no number: what goes into JSON, without the separator."""
+        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "separator"}
+        found |= {"gap": self.separator.gap, "predicted": self.predicted, "foretold": self.foretold}
+        return _plain(found | {"outscored": torch.nonzero(self.outscored)})
+
+    def to_json(self):
+        """The same as a text of JSON."""
+        return json.dumps(self.as_dict(), allow_nan=False)
+
+    def figure(self):
+        """Draw how far each input is from another token, and which choices a neighbour outscores or a conflict bars."""
+        from ..figures import flips  # slow to import
+
+        worse = "undecided" if self.locally_optimal is None else "outscored"
+        kinds = [worse if any(row) else "lasting" for row in self.outscored.tolist()]
+        kinds = kinds if self.feasible else ["free"] * len(kinds)
+        for i, _ in self.conflict:
+            kinds[i] = "in conflict"
+        return flips(self.distances.tolist(), kinds)
+
+    def __str__(self):
+        inputs, tokens = self.outscored.shape
+        attention, nearest, below = self.attention, self.distances.argmin(), int((self.distances < 0).sum())
+        distance = (
+            f"A change of W by {self.distances[nearest]:.2%} turns input {nearest} to token {self.takers[nearest]};"
+            f" half of the inputs need {self.distances.median():.2%} or more."
+        )
+        return "\n".join([
+            f"{inputs} inputs of up to {tokens} tokens.",
+            f"Most attention: {_some(self.today)}.",
+            f"Examined: {_some(self.selected)}, with attention from {attention.min():.3g} to {attention.max():.3g}.",
+            f"In {below} of {inputs} inputs another token has the largest logit." if below else distance,
+            *self._told(),
+            *self._forecasts(),
+        ])  # fmt: skip
+
+    def _told(self):
+        """Lines on the separator, and on what bars the choice."""
+        if not self.feasible:
+            yield (
+                f"No direction separates this choice: the selected tokens cannot lead these {len(self.conflict)}"
+                f" together, {_pairs(self.conflict)}."
+            )
+            return
+        gap, outscored = self.separator.gap.item(), _pairs(torch.nonzero(self.outscored).tolist())
+        known = f", which is known to a gap of {gap:.2g}" if gap > SEEN else ""
+        yield f"1 - cos to the separator {self.away:.3g}{known}."
+        yield {
+            True: "Locally optimal: no neighbour scores as high.",
+            False: f"Not locally optimal, outscored by {outscored}.",
+            None: f"The gap does not tell whether it is locally optimal; what may outscore it is {outscored}.",
+        }[self.locally_optimal]
+
+    def _forecasts(self):
+        """Lines on what was asked for beside."""
+        if self.choices is not None:
+            line = f"Of all choices {len(self.choices)} are locally optimal"
+            for choice, away in zip(self.choices[:1], self.choices_away, strict=False):
+                line += f"; the nearest is {_some(choice)}, 1 - cos {away:.3g}"
+            yield f"{line}."
+        if self.settled is not None:
+            yield f"Swaps lead from today's choice to {_some(self.settled)}."
+        if self.end is not None:
+            chosen, away, told = self.end["selected"], self.end["away"], self.predicted
+            line = f"Descent of {self.end['iterations']} steps ends on {_some(chosen)}, "
+            line += "which no direction separates" if away != away else f"1 - cos to its separator {away:.3g}"
+            right = "nothing was predicted"
+            if told is not None:
+                right = f"predicted for {(told == chosen).sum()} of {len(chosen)} inputs"
+            yield f"{line}; {right}."
+
+
+def examine(problem, theta, selected=None, iterations=0, all_choices=False, settle=False, loss=logistic):
+    """Examine the choice that attention makes at theta, or another one: :class:`Examination`.
+
+    Some dozens of inputs are examined exactly. Where rows are too many to be formed the separator is that of
+    :func:`heads.separate.factored_separator`, to a gap that is certified; 2,000 inputs of 128 tokens, 768 wide, with a
+    matrix, take about a minute of one core and 4 GB.
+
+    Parameters
+    ----------
+    problem : lib.problem.Problem
+        Without leading dimensions, for example one of :mod:`heads`.
+    theta : array_like, shape (parameter_size,)
+    selected : array_like of int, shape (n,), optional
+        Another choice, such as ``optimal_tokens(problem)``. Today's has a separator, since theta separates it; another
+        may have none, and then there is a conflict, which is found where rows are formed.
+    iterations : int
+        Of normalised descent from theta on ``loss``, each a fiftieth of its length; none when 0.
+    all_choices : bool
+        Solve the SVMs of all choices of tokens, at most 100,000.
+    settle : bool
+        Swap outscored tokens of today's choice until it is locally optimal.
+
+    Raises
+    ------
+    ValueError
+        If theta does not fit or is zero, or there are too many choices, or too many rows for swaps or all choices.
+    RuntimeError
+        If rows are not formed, and another choice than today's seems to have no separator.
+
+    Examples
+    --------
+    >>> from lib.problem import Problem
+    >>> problem = Problem([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], scores=[[1, 0], [1, 0]])
+    >>> print(examine(problem, [1, 3], iterations=5000))
+    2 inputs of up to 2 tokens.
+    Most attention: 0, 0.
+    Examined: 0, 0, with attention from 0.731 to 0.998.
+    A change of W by 31.62% turns input 1 to token 1; half of the inputs need 31.62% or more.
+    1 - cos to the separator 0.293.
+    Locally optimal: no neighbour scores as high.
+    Descent of 5000 steps ends on 0, 0, 1 - cos to its separator 1.9e-06; predicted for 2 of 2 inputs.
+    """
+    checks.problem(problem)
+    checks.single(problem)
+    checks.loss(loss)
+    checks.whole("iterations", iterations, 0)
+    settle, all_choices = checks.flag("settle", settle), checks.flag("all_choices", all_choices)
+    theta = checks.tensor("theta", theta, "parameter", like=problem.keys)
+    problem.check_parameter(theta)
+    if theta.ndim > 1 or not theta.any():
+        raise ValueError(f"theta is {checks.shown(theta.tolist())}: give one that is not zero, which selects no token")
+    formed = _formed(problem, "settle" if settle else "all_choices" if all_choices else "")
+    dtype = torch.float64 if formed else torch.float32
+    small, here, back = _compact(problem.to(dtype, "cpu"), theta.to("cpu", dtype), formed)
+    today = selected_tokens(small, here)
+    selected = today if selected is None else check_selected(small, selected)
+    if selected.ndim > 1:
+        raise ValueError(f"selected has shape {tuple(selected.shape)}: give one choice, a token of each input")
+    separator = _separator(small, selected, formed)
+    feasible = bool(separator.feasible)
+    flips = flip_distances(small, here, selected)
+    outscored, lasting = (_outscored if formed else _outscored_to_gap)(small, selected, separator)
+    choices, choices_away = _every_choice(small, here) if all_choices else (None, None)
+    return Examination(
+        today=today,
+        selected=selected,
+        attention=small.attention(here).gather(-1, selected[:, None])[:, 0],
+        distances=flips.distance / norm(here),
+        takers=flips.taker,
+        feasible=feasible,
+        away=_away(here, separator),
+        outscored=outscored,
+        locally_optimal=lasting,
+        separator=replace(separator, theta=back(separator.theta)),
+        conflict=[] if feasible else _conflict(small, selected, separator.certificate),
+        choices=choices,
+        choices_away=choices_away,
+        settled=settled(small, today) if settle else None,
+        end=_end(small, loss, here, iterations, formed) if iterations else None,
+    )
+
+
+def _compact(problem, theta, formed):
+    """Problem and theta in few coordinates, and the way back for a vector of the span.
+
+    In the span of the rows, where these are formed and it is smaller, with one coordinate more for the length of
+    theta's part outside.
+    """
+    if not formed or problem.parameter_size <= problem.scores.numel():
+        return problem, theta, lambda vector: vector
+    spanned = in_span(problem)
+    inside = span_coordinates(spanned, problem.logits(theta))
+    outside = norm(theta - from_span(problem, spanned, inside))
+    small = replace(spanned, keys=pad(spanned.keys, (0, 1)))
+    return small, torch.cat([inside, outside[None]]), lambda vector: from_span(problem, spanned, vector[..., :-1])
+
+
+def _formed(problem, option):
+    """Whether rows are few enough to be formed, for a solver's work and memory; ValueError if an option needs them."""
+    (inputs, tokens), every = problem.scores.shape, problem.scores.numel()
+    rows, size = inputs * (tokens - 1), min(problem.parameter_size, every + 1)
+    held = 8 * COPIES * (rows * size + (every**2 if problem.parameter_size > every else 0))
+    formed = rows * size**2 <= MOST_WORK and held <= _memory()
+    if option and not formed:
+        raise ValueError(
+            f"{option} needs the rows of {inputs} inputs x {tokens} tokens, {held / 2**30:.3g} GiB and too much work:"
+            " leave it out, or examine fewer inputs at a time"
+        )
+    return formed
+
+
+def _memory():
+    """Bytes of memory that the machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _separator(problem, selected, formed):
+    """Separator of a choice, exact where rows are formed."""
+    if formed:
+        return hard_margin(difference_rows(problem, selected))
+    return factored_separator(problem, selected, GAP)
+
+
+def _outscored(problem, selected, separator):
+    """Neighbours (n, T) that score as high as the selected tokens, and whether there is none."""
+    if not separator.feasible:
+        return torch.zeros_like(problem.scores, dtype=torch.bool), False
+    higher = problem.scores >= problem.scores.gather(-1, selected[:, None])
+    found = svm_neighbours(problem, selected, separator) & higher
+    return found, bool(locally_optimal(problem, selected, separator))
+
+
+def _outscored_to_gap(problem, selected, separator):
+    """Support vectors (n, T) that score as high as the selected tokens; whether any neighbour does, None if unknown.
+
+    Hide all tokens that do. If what is left has a shorter separator than the whole can have, they held it back: one of
+    them at least is on the margin.
+    """
+    seen = torch.ones_like(problem.scores, dtype=torch.bool) if problem.mask is None else problem.mask
+    others = other_tokens(selected, problem.scores.shape[-1])
+    weights = torch.zeros_like(problem.scores).scatter(-1, others, separator.duals.view(others.shape))
+    higher = seen & (problem.scores >= problem.scores.gather(-1, selected[:, None]))
+    higher = higher.scatter(-1, selected[:, None], value=False)
+    possible = higher & svm_neighbours(problem, selected, separator)
+    if not possible.any():
+        return possible, True
+    left = seen & ~higher
+    some = left.sum(-1) > 1
+    if some.any():
+        queries = None if problem.queries is None else problem.queries[some]
+        fewer = Problem(problem.keys[some], problem.scores[some], queries, mask=left[some])
+        without = factored_separator(fewer, selected[some], GAP)
+        held = norm(without.theta) < (1 - separator.gap) * norm(separator.theta)
+    found = higher & (weights > 0)
+    return found if found.any() else possible, False if not some.any() or held else None
+
+
+def _away(theta, separator):
+    return one_minus_cosine(theta, separator.theta).item() if separator.feasible else torch.nan
+
+
+def _conflict(problem, selected, certificate):
+    """Inputs and tokens of an irreducible set of rows."""
+    rows, others = difference_rows(problem, selected), other_tokens(selected, problem.scores.shape[-1], problem.mask)
+    places = irreducible(rows, certificate)
+    return [(place // others.shape[-1], others.flatten()[place].item()) for place in places]
+
+
+def _every_choice(problem, theta):
+    """All locally optimal selections, and 1 - cos from theta to their separators, the nearest first."""
+    chosen, separators = locally_optimal_selections(problem)
+    if not len(chosen):
+        return chosen, theta[:0]
+    away, order = one_minus_cosine(theta, separators.theta).sort()
+    return chosen[order], away
+
+
+def _end(problem, loss, theta, iterations, formed):
+    """Where descent is after so many steps."""
+    rule = normalised((norm(theta) / STEPS_A_LENGTH).item())
+    last = run(problem, loss, theta, rule, iterations, [iterations]).theta[-1]
+    selected = selected_tokens(problem, last)
+    separator = _separator(problem, selected, formed)
+    return {"iterations": iterations, "selected": selected, "away": _away(last, separator)}
+
+
+def _plain(value):
+    """The same in dicts and lists, with None for nan."""
+    value = value.tolist() if isinstance(value, torch.Tensor) else value
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if value != value else value
+
+
+def _some(items):
+    """The first items of a list or tensor, in a line."""
+    return listed(map(str, _plain(items)), LISTED)
+
+
+def _pairs(pairs):
+    return _some([f"token {token} of input {i}" for i, token in pairs])

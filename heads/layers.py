@@ -1,0 +1,370 @@
+"""Turn a head of a trained attention layer into a problem and its theta.
+
+With queries W_Q z + b_Q and keys W_K x + b_K the logits of a head are x . W z / sqrt(h) for ``W = W_K^T W_Q``, up to a
+number that all tokens of an input share: theta is vec(W), with one column more for b_Q. Everything else that the layer
+adds to its output at the token that asks, such as the other heads, does not depend on this W: each token's part has it
+added, which changes nothing, because attention sums to 1. All is computed in float64 on the CPU, in the layer's
+evaluation mode, without dropout. A mask is True where a token may be seen.
+"""
+
+import copy
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ._lib import Problem, checks, from_span, in_span, span_coordinates
+from .weights import layer_weights
+
+ALIKE = 1e-3  # share of attention that may lie on other tokens than the model says
+
+
+class Head(NamedTuple):
+    """One head of a layer.
+
+    problem : Problem, with the tokens that one token of each input chooses among.
+    theta : shape (parameter_size,), vec(W) as it was trained.
+    scores : "exact", or "first order" where they are the effect of attention on the answer to first order.
+    """
+
+    problem: Problem
+    theta: Tensor
+    scores: str
+
+
+class Recorded(NamedTuple):
+    """A black box.
+
+    problem : Problem.
+    theta : shape (parameter_size,), the shortest whose logits come closest to those that were recorded.
+    misfit : how far the attention at theta is from that of the recorded logits, the largest difference of an entry.
+    """
+
+    problem: Problem
+    theta: Tensor
+    misfit: float
+
+
+def head_problem(
+    weights, tokens, labels, readout, head=0, query=0, values=None, queries=None, mask=None, causal=False,
+    attention=None,
+):  # fmt: skip
+    """One head as a problem, a :class:`Head`: among which tokens one token chooses, and what each would answer.
+
+    Parameters
+    ----------
+    weights : heads.Weights
+    tokens : array_like, shape (n, T, d)
+        As the layer receives them, after the LayerNorm before it; inputs first, so of a layer without ``batch_first``
+        transposed, which nothing here can tell where n = T.
+    labels : array_like, shape (n,)
+        +1 or -1; one class against the rest where there are more.
+    readout : array_like of shape (m,) or (n, m), or callable
+        What is read from the layer's output at the token that asks, m numbers: a vector, and scores are exact; a
+        differentiable function from (..., m) to (...), and they are exact for a head that is not linear; or for each
+        input the gradient of the answer there, as :func:`record` has it, and they are the effect to first order.
+    head : int
+    query : int, or array_like of int of shape (n,)
+        Place of the token that asks; -1 is the last.
+    values : array_like, shape (n, T, c), optional
+        What the values are made of; the tokens when left out.
+    queries : array_like, shape (n, e), optional
+        The vectors that ask, in place of the tokens at ``query``.
+    mask : array_like of bool, shape (n, T), optional
+        True where a token may be seen.
+    causal : bool
+        No token after the one that asks may be seen.
+    attention : array_like, shape (n, T), optional
+        Of this head at the token that asks, as the model itself says, in single precision at least: ValueError if in
+        an input more than 0.001 of it is on other tokens than computed.
+
+    Examples
+    --------
+    >>> layer = torch.nn.MultiheadAttention(4, 2, batch_first=True, dtype=torch.float64)
+    >>> tokens = torch.randn(3, 5, 4, dtype=torch.float64)
+    >>> problem, theta, scores = head_problem(layer_weights(layer), tokens, [1, -1, 1], readout=[1, 0, 0, 0], head=1)
+    >>> seen = layer(tokens, tokens, tokens, average_attn_weights=False)[1][:, 1, 0]
+    >>> torch.allclose(problem.attention(theta), seen), scores
+    (True, 'exact')
+    """
+    heads = len(weights.query)
+    if checks.whole("head", head, 0) >= heads:
+        raise ValueError(f"head is {head}: the layer has {heads}, 0 to {heads - 1}")
+    tokens = checks.double("tokens", tokens, "n", "T", "d")
+    values = tokens if values is None else checks.double("values", values, "n", "T", "c")
+    labels = checks.labels(checks.double("labels", labels, "n"))
+    places = _places(tokens, query)
+    mask = _visible(tokens, mask, places if checks.flag("causal", causal) else None)
+    queries = tokens[torch.arange(len(tokens)), places] if queries is None else queries
+    queries = checks.double("queries", queries, "n", "e")
+    _check_sizes(weights, tokens, values, queries, labels)
+    rest, value = _beside(weights, tokens, values, queries, mask, head), weights.out[head] @ weights.value[head]
+    answers, linked = _answers(readout, values, value, rest)
+    theta, queries = _parameter(weights, head, queries)
+    linked = (linked, labels, readout) if callable(readout) else ()
+    problem = Problem(tokens, labels[:, None] * answers, queries, *linked, mask=None if mask.all() else mask)
+    _check_attention(problem.attention(theta), attention)
+    return Head(problem, theta, "exact" if callable(readout) or np.ndim(readout) == 1 else "first order")
+
+
+def layer_problem(layer, tokens, labels, readout, head=0, query=0, **options):
+    """As :func:`head_problem`, for a layer of torch.nn, with tokens in the layer's own order of dimensions.
+
+    Parameters
+    ----------
+    layer : torch.nn.MultiheadAttention, or TransformerEncoderLayer
+        The latter takes tokens as it receives them, its own LayerNorm included, and ``readout``, a vector or a
+        callable, reads from its output at the token that asks, behind its feed-forward part: scores are exact.
+    tokens : array_like, shape (n, T, d), or (T, n, d) where the layer is not ``batch_first``
+    **options
+        Of :func:`head_problem`, ``values`` in the order of the tokens; of a TransformerEncoderLayer, whose values and
+        queries are its tokens, only ``mask``, ``causal`` and ``attention``.
+
+    Examples
+    --------
+    >>> layer, tokens = torch.nn.MultiheadAttention(8, 2, batch_first=True), torch.randn(4, 5, 8)
+    >>> problem, theta, scores = layer_problem(layer, tokens, [1, -1, 1, -1], readout=torch.randn(8), head=1)
+    >>> seen = layer(tokens, tokens, tokens, average_attn_weights=False)[1][:, 1, 0]
+    >>> torch.allclose(problem.attention(theta), seen.to(theta), atol=1e-6), scores
+    (True, 'exact')
+    """
+    weights = layer_weights(layer)
+    attention = getattr(layer, "self_attn", layer)
+    known = ("mask", "causal", "attention", *(("values", "queries") if attention is layer else ()))
+    if unknown := [name for name in options if name not in known]:
+        raise TypeError(f"{unknown[0]} is no option for a {type(layer).__name__}: give {', '.join(known)}")
+    tokens = checks.double("tokens", tokens, "n", "T", "d")
+    if not attention.batch_first:
+        tokens = tokens.transpose(0, 1)
+        if options.get("values") is not None:
+            options["values"] = checks.double("values", options["values"], "T", "n", "c").transpose(0, 1)
+    if attention is layer:
+        return head_problem(weights, tokens, labels, readout, head, query, **options)
+    last = None if callable(readout) else checks.double("readout", readout, "m", more=True)
+    if last is not None and last.ndim > 1:
+        raise ValueError(f"readout has shape {tuple(last.shape)}: for slopes give the layer's self_attn and its tokens")
+    block = copy.deepcopy(layer).double().cpu().eval().requires_grad_(False)
+    asking = tokens[torch.arange(len(tokens)), _places(tokens, query)]
+    received = block.norm1(tokens) if block.norm_first else tokens
+    # The residual does not depend on attention either: it joins what the output has besides this head.
+    behind = weights._replace(out_bias=weights.out_bias + asking)
+
+    def answer(sums):
+        inner = sums if block.norm_first else block.norm1(sums)
+        fed = block.linear2(block.activation(block.linear1(block.norm2(inner) if block.norm_first else inner)))
+        outputs = inner + fed if block.norm_first else block.norm2(inner + fed)
+        return readout(outputs) if last is None else outputs @ last
+
+    return head_problem(behind, received, labels, answer, head, query, **options)
+
+
+@contextmanager
+def every_layer_called():
+    """Do without torch's fast path while the block runs: in it an encoder does not call its layers."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def record(module, run):
+    """What a model's attention layer receives and how its output moves the answer: one run, one backward pass.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        The attention layer, called with the tokens first.
+    run : callable
+        Without arguments; runs the model and returns its answers, shape (n,): what the label's sign is compared with,
+        or minus the loss of each input, and then all labels are +1.
+
+    Returns
+    -------
+    tokens : Tensor
+        The first argument of the module: of a layer without ``batch_first`` transpose it for :func:`head_problem`.
+    slopes : Tensor
+        Gradient of the answers in the module's output, of its shape; at the token that asks it is the ``readout`` of
+        :func:`head_problem`.
+
+    Examples
+    --------
+    >>> layer, last = torch.nn.MultiheadAttention(4, 2, batch_first=True), torch.nn.Linear(4, 1)
+    >>> tokens = torch.randn(3, 5, 4)
+    >>> received, slopes = record(layer, lambda: last(layer(tokens, tokens, tokens)[0][:, 0]).tanh()[:, 0])
+    >>> head_problem(layer_weights(layer), received, [1, -1, 1], readout=slopes[:, 0]).scores
+    'first order'
+    """
+    calls = []
+
+    def keep(_, inputs, kwargs, outputs):
+        output, *others = outputs if isinstance(outputs, tuple) else (outputs,)
+        if not output.requires_grad:  # all before it may be frozen
+            output = output.detach().requires_grad_()
+        calls.append((inputs[0] if inputs else next(iter(kwargs.values())), output))
+        passed = output.clone()  # which the model may change in place
+        return (passed, *others) if isinstance(outputs, tuple) else passed
+
+    hook = module.register_forward_hook(keep, with_kwargs=True)
+
+    def random_states():
+        return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]
+
+    before = random_states()
+    try:
+        with every_layer_called(), torch.inference_mode(False), torch.enable_grad():
+            answers = run()
+            total = answers.sum() if isinstance(answers, Tensor) else None
+    finally:
+        hook.remove()
+    if len(calls) != 1:
+        raise ValueError(f"the module was called {len(calls)} times: give one that the run calls once")
+    if not all(map(torch.equal, before, random_states())):
+        raise ValueError("the run draws random numbers, so that slopes differ from call to call: take model.eval()")
+    tokens, output = calls[0]
+    slopes = None
+    if total is not None and total.requires_grad:
+        (slopes,) = torch.autograd.grad(total, output, allow_unused=True)
+    if slopes is None:
+        raise ValueError("the answers do not depend on the module's output: run without detach and no_grad")
+    return tokens.detach(), slopes
+
+
+def recorded_problem(keys, logits, scores, queries=None, mask=None, attention=None):
+    """A black box, by what was recorded of it: any attention with logits, as a :class:`Recorded`.
+
+    Parameters
+    ----------
+    keys : array_like, shape (n, T, d)
+        As the parameter sees them: tokens, or with rotary positions keys that are already turned.
+    logits : array_like, shape (n, T)
+        Of the token that asks, but for a number that all tokens of an input share; those of hidden tokens do not count.
+    scores : array_like, shape (n, T)
+        gamma_it, such as label times readout of the token's value.
+    queries, mask, attention
+        Of :func:`head_problem`; attention is compared with that of the logits.
+    """
+    keys, scores = checks.double("keys", keys, "n", "T", "d"), checks.double("scores", scores, "n", "T")
+    mask = _visible(keys, mask)
+    queries = None if queries is None else checks.double("queries", queries, "n", "e")
+    problem = Problem(keys, scores, queries, mask=None if mask.all() else mask)
+    logits = checks.floating("logits", logits).detach().cpu().double()
+    checks.last("logits", logits, *scores.shape)
+    logits = torch.where(mask, logits, 0.0)
+    if (logits == -torch.inf).any():
+        raise ValueError("logits has -inf, as of hidden tokens: give mask, True where a token may be seen")
+    checks.finite("logits", logits)
+    share = mask.double() / mask.sum(-1, keepdim=True)
+    centred = torch.where(mask[..., None], keys - torch.einsum("nt,ntd->nd", share, keys)[:, None], 0.0)
+    shifted = torch.where(mask, logits - (share * logits).sum(-1, keepdim=True), 0.0)
+    about = Problem(centred, scores, queries)
+    spanned = in_span(about)
+    theta = from_span(about, spanned, span_coordinates(spanned, shifted))
+    recorded = torch.where(mask, logits, -torch.inf).softmax(-1)
+    _check_attention(recorded, attention)
+    return Recorded(problem, theta, (problem.attention(theta) - recorded).abs().max().item())
+
+
+def _parameter(weights, head, queries):
+    """vec(W) of a head, and its queries (n, e); where queries have a bias W has a column more for it, they a 1."""
+    W = weights.scale * weights.key[head].mT @ weights.query[head]
+    if not weights.query_bias.any():
+        return W.flatten(), queries
+    asked = weights.scale * weights.key[head].mT @ weights.query_bias[head]
+    return torch.cat([W, asked[:, None]], 1).flatten(), torch.cat([queries, torch.ones_like(queries[:, :1])], 1)
+
+
+def _beside(weights, tokens, values, queries, mask, head):
+    """What the layer's output has besides what one head attends to, shape (n, m)."""
+    asked = torch.einsum("hke,ne->nhk", weights.query, queries) + weights.query_bias
+    logits = weights.scale * torch.einsum("nhd,ntd->nht", torch.einsum("nhk,hkd->nhd", asked, weights.key), tokens)
+    attention = logits.masked_fill(~mask[:, None], -torch.inf).softmax(-1)
+    mixed = torch.einsum("hvc,nhc->nhv", weights.value, torch.einsum("nht,ntc->nhc", attention, values))
+    mixed = mixed + weights.value_bias
+    mixed[:, head] = weights.value_bias[head]
+    return torch.einsum("hmv,nhv->nm", weights.out, mixed) + weights.out_bias
+
+
+def _visible(tokens, mask, last=None):
+    """Mask (n, T), True where a token may be seen, none of them after the ``last``; ValueError if it does not fit."""
+    shape = tuple(tokens.shape[:2])
+    mask = torch.ones(shape, dtype=torch.bool) if mask is None else checks.mask(mask, shape).cpu()
+    if mask.ndim > 2:
+        raise ValueError(f"mask has shape {tuple(mask.shape)}: give one for the token that asks, shape {shape}")
+    if last is not None:
+        mask = mask & (torch.arange(shape[1]) <= last[:, None])
+    if not mask.any(-1).all():
+        place = mask.any(-1).tolist().index(False)
+        raise ValueError(f"mask leaves input {place} no token: it must be True where a token may be seen")
+    return mask
+
+
+def apart(attention, other):
+    """Share of each input's attention that lies on other tokens."""
+    return (attention - other).abs().sum(-1) / 2
+
+
+def _check_attention(found, attention):
+    """Raise ValueError unless attention (n, T) is, but for a share, that of the model, which may not be given."""
+    if attention is None:
+        return
+    attention = checks.double("attention", attention, "n", "T")
+    checks.last("attention", attention, *found.shape)
+    off = apart(found, attention)
+    if off.max() > ALIKE:
+        raise ValueError(
+            f"attention on input {off.argmax()} differs from what is computed by {off.max():.2g}: likely tokens from"
+            " before a layer norm, another number of heads, head, layer or place that asks, a mask that is True where a"
+            " token is hidden, or rotary or relative positions, for which recorded_problem is there"
+        )
+
+
+def _places(tokens, query):
+    """Places (n,) of the tokens that ask."""
+    inputs, length = tokens.shape[:2]
+    places = checks.as_tensor("query", query, "the place of the token that asks").cpu()
+    if places.dtype.is_floating_point or places.dtype == torch.bool or places.shape not in ((), (inputs,)):
+        raise ValueError(f"query is {checks.shown(query)}: give one whole number, or one for each of {inputs} inputs")
+    if ((places < -length) | (places >= length)).any():
+        raise ValueError(f"query is {checks.shown(query)}: there are {length} tokens, 0 to {length - 1}")
+    return (places % length).expand(inputs)
+
+
+def check_width(name, array, part):
+    """Raise ValueError unless an array has as many entries as a part of the layer's weights takes."""
+    if array.shape[-1] != part.shape[-1]:
+        sizes = f"{array.shape[-1]} entries, the layer takes {part.shape[-1]}"
+        raise ValueError(f"{name} have {sizes}: give them as the layer receives them")
+
+
+def _check_sizes(weights, tokens, values, queries, labels):
+    """Raise ValueError unless arrays fit the layer and each other."""
+    check_width("tokens", tokens, weights.key)
+    check_width("values", values, weights.value)
+    check_width("queries", queries, weights.query)
+    if not len(tokens) == len(values) == len(queries) == len(labels) or values.shape[1] != tokens.shape[1]:
+        raise ValueError(
+            f"tokens have (n, T) = {tuple(tokens.shape[:2])}, values {tuple(values.shape[:2])}, queries"
+            f" n = {len(queries)}, labels n = {len(labels)}: give each input one query and label, each key one value"
+        )
+
+
+def _answers(readout, values, value, rest):
+    """Answers (n, T) with all attention on one token, and what a callable reads them from, (n, T, m)."""
+    if callable(readout):
+        outputs = values @ value.mT + rest[:, None]
+        with torch.no_grad():
+            answers = readout(outputs)
+        if answers.shape != outputs.shape[:-1]:
+            maps = f"{tuple(outputs.shape)} to {tuple(answers.shape)}"
+            raise ValueError(f"readout maps shape {maps}: it must return one number for each output")
+        return answers, outputs
+    readout = checks.double("readout", readout, "m", more=True)
+    if readout.shape not in (rest.shape[-1:], rest.shape):
+        numbers = f"{rest.shape[-1]} numbers for all inputs, or for each of the {len(rest)}"
+        raise ValueError(f"readout has shape {tuple(readout.shape)}: give {numbers}")
+    rows = readout.expand(rest.shape)
+    return torch.einsum("ntc,nc->nt", values, rows @ value) + (rest * rows).sum(-1, keepdim=True), None

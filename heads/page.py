@@ -1,0 +1,213 @@
+"""Write the report on a model as one HTML page, which needs no script and no other file."""
+
+import html
+import math
+from itertools import groupby
+
+STYLE = """
+:root{color-scheme:light dark;--ink:#1c1c1e;--paper:#fff;--muted:#666;--line:#ddd;
+--blue:#2a6fb0;--red:#c0392b;--gold:#b8860b}
+@media(prefers-color-scheme:dark){:root{--ink:#e8e8ea;--paper:#17181a;--muted:#a0a0a6;--line:#3a3b3e;--blue:#6fb1f0;
+--red:#ff7b6b;--gold:#e0b040}}
+body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:60rem;
+margin:auto;padding:1rem}
+a{color:inherit}h1{font-size:1.5rem;line-height:1.25}h2{font-size:1.15rem;margin-top:2rem}
+.maps{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr));gap:1rem}
+figure{margin:0;overflow-x:auto}figcaption{font-size:.9rem}figcaption b{display:block}
+.map{border-collapse:separate;border-spacing:2px;font-size:11px}.map th{font-weight:400;color:var(--muted);
+padding:0 4px}
+.map td{padding:0;min-width:24px;text-align:center}.map a{display:block;text-decoration:none;padding:3px 1px}
+.s{background:color-mix(in srgb,var(--blue) calc(var(--a)*100%),transparent)}.d{color:#fff}
+@media(prefers-color-scheme:dark){.d{color:#000}}
+.no{color:var(--red);font-weight:700;outline:1px solid var(--red)}.re{color:var(--gold)}
+details{border-bottom:1px solid var(--line);padding:.3rem 0}summary{cursor:pointer}summary b{margin-right:.6rem}
+.tokens{line-height:2;overflow-wrap:anywhere;margin:.4rem 0}.tokens i{font-style:normal;padding:1px 2px;
+background:color-mix(in srgb,var(--blue) calc(var(--a)*70%),transparent)}.tokens .top{outline:2px solid var(--blue)}
+.tokens u{text-decoration:underline dotted 2px}.note{color:var(--muted);font-size:.9rem}
+table.t{border-collapse:collapse;font-size:.9rem}.t td,.t th{text-align:left;padding:2px 10px 2px 0;vertical-align:top}
+"""
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1"><title>{name}: what its heads select</title>
+<style>{style}</style><h1>What the heads of {name} select</h1><p>{summary}</p><div class="maps">{maps}</div>{about}
+<p><b>What this foretells.</b> Which tokens a head will select after more training is a forecast, no theorem. In small
+networks of two blocks, last and first: if one head alone trains, descent on it foretells {alone[0]:.0%} and
+{alone[1]:.0%} of the tokens, the token of today {today[0]:.0%} and {today[1]:.0%}, the highest score {score[0]:.0%} and
+{score[1]:.0%}. If everything trains, “nothing changes” foretells {today-freed[0]:.0%} and {today-freed[1]:.0%}, descent
+{alone-freed[0]:.0%} and {alone-freed[1]:.0%}, a few steps of it with scores taken anew from the model at each
+{short-freed[0]:.0%} and {short-freed[1]:.0%}. The distance to a flip says who changes first: of an input that changes
+and one that stays, the former was nearer in {sooner:.0%} of pairs. (<i>A head that trains on</i>, in the book of this
+library.)</p><h2>Head by head</h2>{heads}</html>
+"""
+HEAD = """<details><summary><b>Layer {number}, head {head}</b> {short}</summary><span id="l{number}h{head}"></span>
+{body}</details>
+"""  # the anchor is inside, so that a link to it opens the head
+DIFFERS = """<p class="no">Attention from the weights and the model's differ: up to {off:.2g} of an input's attention is
+elsewhere.</p><p>Likely: {why}.</p>"""
+TOLD = """<p class="note">{layer}. Attention: {checked}.</p><p><b>What it selects.</b> Of {many} inputs: {places}. Most
+often: {often}.</p><p><b>How firmly.</b> The token has {top:.0%} of the attention on average.{firmly}</p>
+<p><b>What would change it.</b> {change}</p>{shown}"""
+FIRMLY = """ A change of W by {flip_least:.2%} of its length turns the nearest input to another token, half of the
+inputs need {flip:.2%} or more. No smaller change does it, and this one does: it has rank one."""
+CHANGE = """First to overtake: {takers}. The inputs nearest to a flip:</p><table class="t"><tr><th>input</th><th>selects
+</th><th>share</th><th>is overtaken by</th><th>change, of |W|</th><th>of its spectral norm</th></tr>{rows}</table><p>"""
+RECORDED = """ <span class="re">{count} are shown as recorded ({why})</span>: what they select today is exact, but no
+distance to a flip and no forecast of training follows: the logits are not those of one matrix that is known."""
+MAPS = (  # title, caption, and which of the facts
+    ("Spread of attention", "entropy over its largest value: 1 is even, 0 is one token", "entropy"),
+    ("Share of the top token", "mean over inputs", "top"),
+    ("Distance to a flip", "median change of W, in %, that turns an input to another token: dark is near", "flip"),
+    ("Attention check", "share of attention elsewhere than the model says, as a power of ten", "off"),
+)
+CHECKS = {
+    "agrees": "computed from the weights, and the model's own",
+    "biased": "computed from the weights and a fixed bias for each distance in places, and the model's own",
+    "unchecked": "computed from the weights; the model's own was not at hand",
+    "recorded": "as the model recorded it; the weights alone do not give it",
+    "differs": "the weights do not give the model's attention",
+}
+AGREE = ("agrees", "biased")
+WORTH = {  # shares that the chapter "A head that trains on" measured in the last and in the first of two blocks
+    "alone": (0.76, 0.66), "today": (0.29, 0.64), "score": (0.59, 0.29), "alone-freed": (0.21, 0.52),
+    "today-freed": (0.34, 0.84), "short-freed": (0.375, 0.88),
+}  # fmt: skip
+SOONER = 0.75  # share of pairs in which the input that changed its token was nearer to a flip, when everything trained
+DARK = 0.55  # from which a cell has light text
+
+
+def page(name, facts, about, texts=None):
+    """The page, as text.
+
+    Parameters
+    ----------
+    name : str
+        Of the model.
+    facts : list of dict
+        Of all heads, as :func:`heads.facts.layer_facts` has them.
+    about : list of str
+        Sentences on data and forecasts, below the maps.
+    texts : list of list of str, optional
+        The tokens of each input.
+    """
+    numbers = {layer: k for k, layer in enumerate(dict.fromkeys(one["layer"] for one in facts))}
+    return PAGE.format(
+        name=_text(name),
+        style=STYLE,
+        summary=_summary(facts),
+        maps="".join(_map(facts, numbers, *one) for one in MAPS),
+        about="".join(f"<p>{_text(one)}</p>" for one in about),
+        heads="".join(_head(one, numbers[one["layer"]], texts) for one in facts),
+        sooner=SOONER,
+        **WORTH,
+    )
+
+
+def _summary(facts):
+    """How many heads are computed as the model computes them, in a sentence or three."""
+    count = {kind: sum(one["check"] == kind for one in facts) for kind in CHECKS}
+    good = [one["off"] for one in facts if one["check"] in AGREE]
+    said = f"{len(facts)} heads."
+    if good:
+        said += f" In {len(good)} of them attention from the weights is the model's own, to {max(good):.1g}."
+    if count["unchecked"]:
+        said += f" For {count['unchecked']} the model's attention was not at hand: they are not checked."
+    if count["recorded"]:
+        why = "; ".join(sorted({one["why"] for one in facts if one["check"] == "recorded"}))
+        said += RECORDED.format(count=count["recorded"], why=_text(why))
+    if count["differs"]:
+        said += f' <span class="no">{count["differs"]} do not agree</span>, and nothing else is said of them.'
+    return said
+
+
+def _map(facts, numbers, title, caption, key):
+    """Layers x heads, a number in each cell."""
+    flips = [math.log(max(one["flip"], 1e-9)) for one in facts if one.get("flip") is not None] or [0.0]
+    rows = ""
+    for layer, heads in groupby(facts, lambda one: one["layer"]):
+        cells = "".join(_cell(one, numbers[layer], key, min(flips), max(flips)) for one in heads)
+        rows += f'<tr><th scope="row" title="{_text(layer)}">{numbers[layer]}</th>{cells}</tr>'
+    head = "".join(f'<th scope="col">{k}</th>' for k in range(max(one["head"] for one in facts) + 1))
+    return (
+        f'<figure><figcaption><b>{title}</b><span class="note">{caption}</span></figcaption><table class="map">'
+        f"<tr><th>layer</th>{head}</tr>{rows}</table></figure>"
+    )
+
+
+def _cell(one, number, key, nearest, farthest):
+    """A cell that links to its head; those of flips are shaded between the logarithms of the least and the largest."""
+    link, value = f'href="#l{number}h{one["head"]}"', one.get(key)
+    if one["check"] == "differs":
+        return f'<td class="no"><a {link} title="{_text(one["why"])}">×</a></td>'
+    if value is None or (key == "off" and one["check"] not in AGREE):
+        mark = "r" if one["check"] == "recorded" else "–"
+        return f'<td class="re"><a {link} title="{_text(one["why"])}">{mark}</a></td>'
+    text, shade = f"{value:.2f}"[-3:] if value < 0.995 else "1", min(max(value, 0.0), 1.0)
+    if key == "flip":
+        text = _percent(value)
+        shade = 0.9 * (farthest - math.log(max(value, 1e-9))) / max(farthest - nearest, 1e-9)
+    if key == "off":
+        text, shade = f"{math.floor(math.log10(max(value, 1e-16)))}".replace("-", "−"), 0.0
+    return f'<td><a class="s{" d" if shade > DARK else ""}" style="--a:{shade:.2f}" {link}>{text}</a></td>'
+
+
+def _percent(x):
+    return f"{100 * x:.2g}".lstrip("0") if x < 0.995 else f"{100 * x:.0f}"
+
+
+def _head(one, number, texts):
+    """A head that can be opened."""
+    told = one | {"number": number, "layer": _text(one["layer"]), "why": _text(one["why"])}
+    if one["check"] == "differs":
+        return HEAD.format(short='<span class="no">does not agree</span>', body=DIFFERS.format(**told), **told)
+    flip = one.get("flip")
+    # The place that is selected most often, or the text where that is rarer.
+    often = [*one["places"].items(), *((f"“{_text(name)}”", count) for name, count in one["texts"])]
+    name, count = max(often, key=lambda pair: pair[1])
+    told |= {
+        "many": len(one["inputs"]),
+        "checked": CHECKS[one["check"]]
+        + (f" ({told['why']})" if one["why"] else "")
+        + (f", to {one['off']:.1g}" if one["check"] in AGREE else ""),
+        "places": ", ".join(f"{name} in {count}" for name, count in one["places"].items()) or "none of the near places",
+        "often": _counted(one["texts"]),
+        "firmly": "" if flip is None else FIRMLY.format(**one),
+        "change": _change(one, texts),
+        "shown": "".join(_shown(shown, texts) for shown in one["shown"]),
+    }
+    short = f"{name} in {count} of {told['many']}; top token {one['top']:.0%}"
+    short += "" if flip is None else f", flip {_percent(flip)} %"
+    return HEAD.format(short=short, body=TOLD.format(**told), **told)
+
+
+def _counted(names):
+    return ", ".join(f"“{_text(name)}” in {count}" for name, count in names)
+
+
+def _change(one, texts):
+    if "takers" not in one:
+        return "No distance follows: the logits are not those of one matrix that is known."
+    rows = ""
+    for k in one["nearest"]:
+        flips = ("–" if k[key] is None else f"{k[key]:.2%}" for key in ("flip", "flip_spectral"))
+        cells = (k["input"], _token(texts, k, "selects"), f"{k['share']:.0%}", _token(texts, k, "taker"), *flips)
+        rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    return CHANGE.format(takers=_counted(one["takers"]), rows=rows)
+
+
+def _token(texts, k, key):
+    place = k[key]
+    return f"token {place}" if texts is None else f"“{_text(texts[k['input']][place])}” ({place})"
+
+
+def _shown(shown, texts):
+    """The tokens of an input, shaded by attention."""
+    words = []
+    for place, share in enumerate(shown["attention"]):
+        word = str(place) if texts is None else _text(texts[shown["input"]][place])
+        kind = ' class="top"' if place == shown["selects"] else ""
+        word = f"<u>{word}</u>" if place == shown["asks"] else word
+        words.append(f'<i{kind} style="--a:{share:.2f}" title="{share:.1%}">{word}</i>' if share >= 0.02 else word)
+    return f'<div class="tokens"><span class="note">input {shown["input"]}: </span>{" ".join(words)}</div>'
+
+
+def _text(value):
+    return html.escape(str(value).replace("\u0120", "\u00b7").replace("\u2581", "\u00b7"))

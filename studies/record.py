@@ -1,0 +1,67 @@
+"""Make the runs of a study, on published data, that no build makes.
+
+They go to ``book/recorded/<study>/``, one file each with what it came from: settings, data, commit, day, processor and
+seconds; arrays go to an npz beside it. Runs that are there are not made again.
+"""
+
+import fnmatch
+import hashlib
+import json
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from studies import recorded
+from workflow.book import fresh_seeds
+from workflow.book.catalogue import BookError, json_of, write_whole
+from workflow.commands import call
+from workflow.run.chapter import cpu
+
+FOLDER = Path("book/recorded")
+
+
+def make_runs(name, only="*"):
+    """Make the runs of a study whose names fit ``only`` and that are not there yet."""
+    folder, runs = FOLDER / name, recorded.STUDIES[name]()
+    noted = fresh_seeds.commit()
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = [run for run in runs if any(fnmatch.fnmatchcase(run, one) for one in only.split())]
+    for k, run in enumerate(wanted, 1):
+        path = folder / f"{run}.json"
+        if path.exists():
+            continue
+        print(f"{name}, {run}, {k} of {len(wanted)}", flush=True)
+        began, clock = time.monotonic(), time.process_time()
+        known = {one.stem: json_of(one) for one in folder.glob("*.json")}
+        try:
+            settings, found = recorded.make(name, runs[run], known)
+        except (OSError, ValueError, KeyError) as error:
+            raise BookError(f"{name}, {run}: {error}") from None
+        entry = {"study": name, "run": run, "settings": settings, "commit": noted, "cpu": cpu()}
+        entry |= {"date": datetime.now(UTC).date().isoformat(), "seconds": round(time.monotonic() - began)}
+        entry |= {"processor_seconds": round(time.process_time() - clock), "data": recorded.data_of(runs[run])}
+        entry |= {"found": {what: save_arrays(folder / what, one) if what.endswith(".npz") else one
+                            for what, one in found.items()}}  # fmt: skip
+        write_whole(path, json.dumps(entry, allow_nan=False).replace(', "', ',\n"') + "\n")
+        print(f"{path}, {entry['seconds']} s: commit it", flush=True)
+
+
+def save_arrays(path, arrays):
+    """Write arrays as an npz, and return its SHA-256."""
+    np.savez_compressed(path, **arrays)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def main():
+    """Make the runs that the variables of make name."""
+    name = os.environ.get("NAME", "")
+    if name not in recorded.STUDIES:
+        raise BookError(f"NAME is {name!r}: use one of {', '.join(recorded.STUDIES)}")
+    make_runs(name, os.environ.get("ONLY") or "*")
+
+
+if __name__ == "__main__":
+    call(main)

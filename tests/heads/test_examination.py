@@ -1,0 +1,294 @@
+"""What becomes of a choice: each answer against its definition, and conflicts that really are irreducible."""
+
+import json
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from problems import random_problem, random_theta, refuses, seeded
+
+from heads import examination, examine, flip_distances, least_change
+from heads.conflict import irreducible
+from heads.swaps import settled
+from lib.geometry import norm, one_minus_cosine
+from lib.problem import Problem, difference_rows
+from lib.selection import locally_optimal, locally_optimal_selections, optimal_tokens, selected_tokens
+from lib.separators import att_svm, hard_margin
+
+SEPARABLE = [0, 1, 2, 3, 4]
+
+
+def crowded(seed, inputs=8, tokens=4, size=3, **options):
+    """More rows than a plane through the origin can have on one side, as a rule."""
+    return random_problem(seed, n=inputs, T=tokens, d=size, **options)
+
+
+@pytest.mark.parametrize("seed", SEPARABLE)
+@pytest.mark.parametrize("queries", [0, 5])
+def test_a_separable_choice_is_told_by_its_definitions(seed, queries):
+    problem = random_problem(seed, n=2, T=3, d=6, queries=queries)
+    theta = random_theta(seed, problem)
+    found, selected = examine(problem, theta), selected_tokens(problem, theta)
+    separator = att_svm(problem, selected)
+    assert torch.equal(found.selected, selected)
+    assert found.feasible
+    assert not found.conflict
+    rows = (difference_rows(problem, selected) @ theta / norm(theta)).unflatten(-1, (2, 2))
+    apart = norm(difference_rows(problem, selected)).unflatten(-1, (2, 2))
+    torch.testing.assert_close(found.distances, (rows / apart).amin(-1))
+    assert (found.takers != selected).all()
+    assert found.away == pytest.approx(one_minus_cosine(theta, separator.theta).item())
+    assert found.locally_optimal is bool(locally_optimal(problem, selected, separator))
+    assert found.outscored.any() == (not found.locally_optimal)
+    torch.testing.assert_close(found.separator.theta, separator.theta, rtol=1e-7, atol=1e-9)
+    torch.testing.assert_close(found.attention, problem.attention(theta).amax(-1))
+
+
+def test_the_nearest_of_all_choices_is_predicted_where_the_choice_is_not_optimal():
+    problem = random_problem(3, n=2, T=3, d=6)
+    selections, separators = locally_optimal_selections(problem)
+    seen = set()
+    for seed in range(12):
+        theta = random_theta(seed, problem)
+        found = examine(problem, theta, all_choices=True)
+        away = one_minus_cosine(theta, separators.theta)
+        assert sorted(found.choices.tolist()) == sorted(selections.tolist())
+        assert found.choices_away[0].item() == pytest.approx(away.min().item())
+        best = found.selected if found.locally_optimal else selections[away.argmin()]
+        assert torch.equal(found.foretold, best)
+        assert torch.equal(found.predicted, best)
+        seen.add(found.locally_optimal)
+    assert seen == {True, False}
+
+
+def test_descent_ends_on_a_choice_that_lasts():
+    problem = random_problem(3, n=2, T=3, d=6)
+    ended = [examine(problem, random_theta(seed, problem), iterations=4000) for seed in range(4)]
+    selections = locally_optimal_selections(problem)[0].tolist()
+    for found in ended:
+        assert found.end["selected"].tolist() in selections
+        assert found.end["away"] < 1e-2
+        assert torch.equal(found.foretold, found.end["selected"])
+        if found.locally_optimal:
+            assert "predicted for" in str(found)
+        else:
+            assert "nothing was predicted" in str(found)
+
+
+def test_in_the_span_all_is_as_in_the_full_space(monkeypatch):
+    problem = random_problem(1, n=2, T=3, d=4, queries=5)
+    theta = random_theta(1, problem)
+    small = examine(problem, theta, iterations=100, all_choices=True)
+    monkeypatch.setattr(examination, "_compact", lambda problem, theta, formed: (problem, theta, lambda vector: vector))
+    full = examine(problem, theta, iterations=100, all_choices=True)
+    assert problem.parameter_size > problem.scores.numel()
+    torch.testing.assert_close(small.separator.theta, full.separator.theta, rtol=1e-7, atol=1e-9)
+    assert small.away == pytest.approx(full.away)
+    torch.testing.assert_close(small.distances, full.distances)
+    assert small.end["away"] == pytest.approx(full.end["away"])
+    assert torch.equal(small.choices, full.choices)
+    torch.testing.assert_close(small.choices_away, full.choices_away)
+
+
+@pytest.mark.parametrize("options", [{}, {"queries": 2, "inputs": 20}], ids=str)
+@pytest.mark.parametrize("seed", range(6))
+def test_a_conflict_cannot_be_had_and_without_any_one_of_it_can(seed, options):
+    problem = crowded(seed, **options)
+    theta = random_theta(seed, problem)
+    found = examine(problem, theta, optimal_tokens(problem))
+    assert not found.feasible
+    assert examine(problem, theta).feasible  # theta itself separates what it selects
+    tokens = problem.scores.shape[-1]
+    rows = difference_rows(problem, found.selected)
+    places = [
+        i * (tokens - 1) + [t for t in range(tokens) if t != found.selected[i]].index(token)
+        for i, token in found.conflict
+    ]
+    assert len(set(places)) == len(places)
+    assert not hard_margin(rows[places]).feasible
+    for one in range(len(places)):
+        assert hard_margin(rows[[place for k, place in enumerate(places) if k != one]]).feasible
+    assert found.away != found.away
+    assert not found.locally_optimal
+    assert "No direction separates this choice" in str(found)
+    assert f"token {found.conflict[0][1]} of input {found.conflict[0][0]}" in str(found)
+
+
+def test_a_certificate_of_many_conflicts_is_cut_to_one():
+    rows = torch.randn(12, 3, generator=seeded(0), dtype=torch.float64)
+    rows = torch.cat([rows, -rows])
+    found = irreducible(rows, torch.full((24,), 1 / 24, dtype=torch.float64))
+    assert not hard_margin(rows[found]).feasible
+    assert 2 <= len(found) <= 4
+    assert irreducible(torch.zeros(2, 3, dtype=torch.float64), torch.ones(2, dtype=torch.float64) / 2) == [0]
+
+
+def test_a_conflict_is_among_tokens_that_may_be_seen():
+    keys = [[[1.0], [0.0], [9.0]], [[0.0], [1.0], [9.0]]]
+    problem = Problem(keys, [[1.0, 0.0, 0.0]] * 2, mask=[[True, True, False]] * 2)
+    assert examine(problem, [1.0]).conflict == []
+    both = Problem([[[1.0], [0.0], [9.0]], [[1.0], [1.0], [9.0]]], [[1.0, 0.0, 0.0]] * 2, mask=problem.mask)
+    assert examine(both, [1.0], [0, 0]).conflict == [(1, 1)]  # its two tokens have the same key
+
+
+def test_json_has_numbers_and_none():
+    for problem, options in (
+        (crowded(0), {"selected": optimal_tokens(crowded(0))}),
+        (random_problem(3, n=2, T=3, d=6), {"all_choices": True, "iterations": 5}),
+    ):
+        found = examine(problem, random_theta(0, problem), **options)
+        read = json.loads(found.to_json())
+        assert read == found.as_dict() | {"conflict": [list(pair) for pair in found.conflict]}
+        assert read["selected"] == found.selected.tolist()
+        assert (read["away"] is None) == (not found.feasible)
+
+
+def test_the_figure_has_a_point_for_each_input_and_says_what_it_is():
+    problem = crowded(0)
+    found = examine(problem, random_theta(0, problem), optimal_tokens(problem))
+    ax = found.figure().axes[0]
+    drawn = ax.collections[0].get_offsets()
+    assert drawn[:, 0].tolist() == pytest.approx(sorted(found.distances.tolist()))
+    named = {text.get_text() for text in ax.get_legend().get_texts()}
+    assert "in conflict" in named
+    plt.close("all")
+
+
+@pytest.mark.parametrize("queries", [0, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_least_change_flips_an_input_and_no_smaller_one_does(seed, queries):
+    problem = random_problem(seed, n=4, T=5, d=6, queries=queries)
+    theta = random_theta(seed, problem)
+    today, flips = selected_tokens(problem, theta), flip_distances(problem, theta)
+    for i, (taker, distance) in enumerate(zip(*flips, strict=True)):
+        change = least_change(problem, theta, i, taker)
+        assert norm(change).item() == pytest.approx(distance.item())
+        tied = problem.logits(theta + change)[i]
+        assert tied[taker].item() == pytest.approx(tied[today[i]].item())
+        assert selected_tokens(problem, theta + (1 + 1e-9) * change)[i] == taker
+        assert selected_tokens(problem, theta + (1 - 1e-9) * change)[i] == today[i]
+    # No change that is smaller flips any input: not in length, nor, where it is a matrix, in its spectral norm.
+    others = torch.randn(200, problem.parameter_size, generator=seeded(seed), dtype=torch.float64)
+    lengths = norm(others)
+    if queries:
+        lengths = torch.linalg.matrix_norm(others.unflatten(-1, (6, queries)), 2)
+    small = others / lengths[:, None] * flips.distance.min() * (1 - 1e-9)
+    assert (selected_tokens(problem, theta + small) == today).all()
+
+
+def test_a_token_on_the_same_spot_is_no_other_token():
+    problem = Problem([[[1.0], [1.0], [0.0]]], [[1.0, 0.0, 0.0]])
+    assert flip_distances(problem, [2.0]) == (torch.tensor([2]), torch.tensor([2.0], dtype=torch.float64))
+
+
+PROBLEM = Problem([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 0.0]])
+REFUSED = {
+    "no direction": (lambda: examine(PROBLEM, [0.0, 0.0]), "theta is [0.0, 0.0]: give one that is not zero"),
+    "several": (lambda: examine(PROBLEM, [[1.0, 0.0]]), "theta is [[1.0, 0.0]]: give one"),
+    "another size": (lambda: examine(PROBLEM, [1.0]), "theta has shape (1,): its last dimension must be 2"),
+    "steps": (
+        lambda: examine(PROBLEM, [1.0, 0.0], iterations=-1),
+        "iterations is -1: give a whole number of at least 0",
+    ),
+    "a word for a flag": (lambda: examine(PROBLEM, [1.0, 0.0], settle="no"), "settle is 'no': give True or False"),
+    "choices": (
+        lambda: examine(Problem(torch.zeros(17, 3, 2), torch.zeros(17, 3)), [1.0, 0.0], all_choices=True),
+        "there are 3^17 selections: at most 100000 are enumerated",
+    ),
+    "choice": (lambda: examine(PROBLEM, [1.0, 0.0], [2]), "selected index 2 is out of range: there are 2 tokens"),
+    "two choices": (
+        lambda: examine(PROBLEM, [1.0, 0.0], [[0], [1]]),
+        "selected has shape (2, 1): give one choice, a token of each input",
+    ),
+    "batch": (
+        lambda: examine(Problem(torch.ones(5, 1, 2, 2), torch.ones(1, 2)), [1.0, 0.0]),
+        "problem has leading dimensions (5,): give one at a time",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_examined_is_refused(case):
+    refuses(*REFUSED[case])
+
+
+def test_without_rows_all_is_as_with_them_to_the_gap(monkeypatch):
+    found = []
+    for seed in range(8):
+        problem = random_problem(seed, n=6, T=4, d=7, queries=5)
+        theta = random_theta(seed, problem)
+        for selected in (None, optimal_tokens(problem)):
+            if selected is None or att_svm(problem, selected, infeasible="mark").feasible:
+                found.append((problem, theta, selected, examine(problem, theta, selected)))
+    monkeypatch.setattr(examination, "MOST_WORK", 0)
+    verdicts = set()
+    for problem, theta, selected, exact in found:
+        large = examine(problem, theta, selected)
+        gap = large.separator.gap.item()
+        assert exact.separator.gap < 1e-9 < gap <= 2e-2
+        assert torch.equal(large.today, exact.today)
+        assert torch.equal(large.selected, exact.selected)
+        for name in ("attention", "distances"):
+            torch.testing.assert_close(getattr(large, name).double(), getattr(exact, name), rtol=1e-4, atol=1e-5)
+        assert one_minus_cosine(large.separator.theta.double(), exact.separator.theta) <= gap
+        assert large.locally_optimal in (exact.locally_optimal, None)
+        assert large.outscored.any() == (large.locally_optimal is not True)
+        leads = problem.scores - problem.scores.gather(-1, large.selected[:, None])
+        assert (leads[large.outscored] >= 0).all()
+        assert large.as_dict()["gap"] == pytest.approx(gap)
+        assert f"known to a gap of {gap:.2g}" in str(large)
+        verdicts.add(large.locally_optimal)
+    assert verdicts >= {True, False}
+
+
+def test_a_gap_may_leave_open_whether_a_choice_lasts(monkeypatch):
+    # The last token scores higher, and its margin is 1.005 where the other two have 1.
+    keys = [[[0.0, 0.0], [-1.0, 0.5], [-1.0, -0.3], [-1.005, 0.0]]]
+    problem = Problem(keys, [[1.0, 0.0, 0.0, 2.0]])
+    exact = examine(problem, [1.0, 0.0])
+    assert exact.locally_optimal is True
+    monkeypatch.setattr(examination, "MOST_WORK", 0)
+    monkeypatch.setattr(examination, "GAP", 0.1)
+    large = examine(problem, [1.0, 0.0])
+    assert large.locally_optimal is None
+    assert "The gap does not tell whether it is locally optimal" in str(large)
+
+
+def test_without_rows_descent_is_run_and_padding_is_not_seen(monkeypatch):
+    problem = random_problem(3, n=2, T=3, d=6)
+    mask = torch.tensor([[True, True, True], [True, True, False]])
+    problem = Problem(problem.keys, problem.scores, mask=mask)
+    theta = random_theta(0, problem)
+    exact = examine(problem, theta, iterations=3000)
+    monkeypatch.setattr(examination, "MOST_WORK", 0)
+    large = examine(problem, theta, iterations=3000)
+    assert torch.equal(large.end["selected"], exact.end["selected"])
+    assert large.end["away"] == pytest.approx(exact.end["away"], abs=0.02)
+    assert not large.outscored[1, 2]
+
+
+def test_more_rows_than_memory_are_not_formed(monkeypatch):
+    problem = random_problem(0, n=100, T=4, d=5, queries=20)
+    theta = random_theta(0, problem)
+    assert examine(problem, theta).separator.gap < 1e-9
+    monkeypatch.setattr(examination, "_memory", lambda: 4 * 8 * 100 * 3 * 100 - 1)
+    assert 1e-9 < examine(problem, theta).separator.gap <= 2e-2
+    for option in ("settle", "all_choices"):
+        with pytest.raises(
+            ValueError, match=rf"{option} needs the rows of 100 inputs x 4 tokens, .* GiB and .*: leave it out, or"
+        ):
+            examine(problem, theta, **{option: True})
+
+
+def test_swaps_foretell_where_the_choice_is_not_optimal():
+    asked = 0
+    for seed in range(10):
+        problem = random_problem(seed, n=2, T=3, d=6)
+        theta = torch.randn(6, generator=seeded(seed), dtype=torch.float64)
+        found = examine(problem, theta, settle=True, iterations=10)
+        assert torch.equal(found.settled, settled(problem, found.today))
+        assert torch.equal(found.predicted, found.settled)
+        assert f"Swaps lead from today's choice to {found.settled[0]}, {found.settled[1]}." in str(found)
+        assert found.as_dict()["settled"] == found.settled.tolist()
+        asked += not torch.equal(found.settled, found.today)
+    assert asked > 2

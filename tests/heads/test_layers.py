@@ -1,0 +1,384 @@
+"""A head of a trained layer as a problem: its logits, attention and answers are those of the layer itself."""
+
+import pytest
+import torch
+from problems import refuses, seeded
+from torch import nn
+
+from heads import head_problem, layer_problem, layer_weights, record, recorded_problem, state_weights
+from lib.logspace import gradient
+from lib.losses import logistic
+from lib.problem import pad_tokens
+
+N, T, D = 5, 6, 8
+LABELS = torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0], dtype=torch.float64)
+READOUT = torch.randn(D, generator=seeded(1), dtype=torch.float64)
+
+
+def tokens(*shape):
+    return torch.randn(*(shape or (N, T, D)), generator=seeded(0), dtype=torch.float64)
+
+
+def attention_layer(seed=0, **options):
+    """A layer whose biases are not zero, as those of a new one are."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        layer = nn.MultiheadAttention(D, 2, **{"dtype": torch.float64, "batch_first": True} | options)
+        for parameter in layer.parameters():
+            nn.init.normal_(parameter, std=0.5)
+    return layer.eval()
+
+
+def encoder(seed=0, **options):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        layer = nn.TransformerEncoderLayer(D, 2, 12, **{"dtype": torch.float64, "batch_first": True} | options)
+        for parameter in layer.parameters():
+            nn.init.normal_(parameter, std=0.5)
+    return layer
+
+
+def same(first, second, tolerance=1e-12):
+    torch.testing.assert_close(first, second, rtol=tolerance, atol=tolerance)
+
+
+def margins(problem, theta):
+    return problem.margins(problem.attention(theta))[0]
+
+
+@pytest.mark.parametrize("head", [0, 1])
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"batch_first": False}], ids=str)
+def test_a_head_attends_and_answers_as_its_layer(options, head):
+    layer, x = attention_layer(**options), tokens()
+    given = x if layer.batch_first else x.transpose(0, 1)
+    out, attention = layer(given, given, given, average_attn_weights=False)
+    out = out if layer.batch_first else out.transpose(0, 1)
+    problem, theta, scores = layer_problem(layer, given, LABELS, READOUT, head, query=2)
+    same(problem.attention(theta), attention[:, head, 2])
+    same(margins(problem, theta), LABELS * (out[:, 2] @ READOUT))
+    assert scores == "exact"
+    assert problem.parameter_size == D * (D + layer_bias(layer))
+
+
+def layer_bias(layer):
+    return layer.in_proj_bias is not None
+
+
+def test_the_gradient_is_that_of_the_layer_in_its_query_and_key_matrices():
+    # dL/dW_Q = scale W_K (dL/dW), by the chain rule, so the problem's gradient must give torch's own.
+    layer, x = attention_layer(bias=False), tokens()
+    problem, theta, _ = layer_problem(layer, x, LABELS, READOUT, 1)
+    logistic.value(LABELS * (layer(x, x, x)[0][:, 0] @ READOUT)).mean().backward()
+    grad = gradient(problem, logistic, theta)
+    dW = (grad.log_scale.exp() * grad.direction).unflatten(0, (D, D))
+    key = layer.in_proj_weight[D:].detach()[D // 2 : D]
+    same(key @ dW / (D // 2) ** 0.5, layer.in_proj_weight.grad[D // 2 : D])
+
+
+def test_queries_keys_and_values_of_different_sizes():
+    layer = attention_layer(kdim=5, vdim=3)
+    asking, keys, values = tokens(N, 1, D), tokens(N, T, 5), tokens(N, T, 3)
+    out, attention = layer(asking, keys, values, average_attn_weights=False)
+    problem, theta, _ = layer_problem(layer, keys, LABELS, READOUT, 1, values=values, queries=asking[:, 0])
+    same(problem.attention(theta), attention[:, 1, 0])
+    same(margins(problem, theta), LABELS * (out[:, 0] @ READOUT))
+
+
+@pytest.mark.parametrize("options", [{}, {"norm_first": True}, {"batch_first": False}], ids=str)
+@pytest.mark.parametrize("called", [False, True])
+def test_an_encoder_layer_answers_behind_its_feed_forward_part(options, called):
+    layer, x = encoder(**options), tokens()
+    given = x if layer.self_attn.batch_first else x.transpose(0, 1)
+    readout = (lambda outputs: (outputs @ READOUT).tanh()) if called else READOUT
+    problem, theta, scores = layer_problem(layer, given, LABELS, readout, 1, query=3)
+    out = layer.eval()(given)
+    out = (out if layer.self_attn.batch_first else out.transpose(0, 1))[:, 3] @ READOUT
+    same(margins(problem, theta), LABELS * (out.tanh() if called else out))
+    assert scores == "exact"
+
+
+def test_padding_and_a_causal_mask():
+    layer, lengths = attention_layer(), [6, 4, 5, 6, 3]
+    x, mask = pad_tokens([tokens()[i, :length] for i, length in enumerate(lengths)])
+    causal = nn.Transformer.generate_square_subsequent_mask(T, dtype=torch.float64)
+    hidden = torch.zeros(N, T, dtype=torch.float64).masked_fill(~mask, -torch.inf)
+    out, attention = layer(x, x, x, key_padding_mask=hidden, attn_mask=causal, average_attn_weights=False)
+    problem, theta, _ = layer_problem(layer, x, LABELS, READOUT, query=[4, 3, 4, 2, 2], mask=mask, causal=True)
+    places = torch.arange(N), [4, 3, 4, 2, 2]
+    same(problem.attention(theta), attention[places[0], 0, places[1]])
+    same(margins(problem, theta), LABELS * (out[places] @ READOUT))
+    assert problem.mask.sum(-1).tolist() == [5, 4, 5, 3, 3]
+
+
+def renamed(layer, style):
+    """The layer's weights as another library writes them."""
+    q, k, v = layer.in_proj_weight.detach().chunk(3)
+    bq, bk, bv = layer.in_proj_bias.detach().chunk(3)
+    out, bout = layer.out_proj.weight.detach(), layer.out_proj.bias.detach()
+    if style == "timm":
+        state = {"attn.qkv": (torch.cat([q, k, v]), torch.cat([bq, bk, bv])), "attn.proj": (out, bout)}
+    else:
+        of_part, of_out = {
+            "BERT": ("attention.self.{}", "attention.output.dense"),
+            "Llama": ("self_attn.{:.1}_proj", "self_attn.o_proj"),
+        }[style]
+        pairs = {"query": (q, bq), "key": (k, bk), "value": (v, bv)}
+        state = {of_part.format(part): pair for part, pair in pairs.items()} | {of_out: (out, bout)}
+    return {
+        f"l.3.{name}.{kind}": one
+        for name, pair in state.items()
+        for kind, one in zip(("weight", "bias"), pair, strict=True)
+    }
+
+
+@pytest.mark.parametrize("style", ["BERT", "timm", "Llama"])
+def test_a_state_dict_of_another_library(style):
+    layer = attention_layer()
+    found, own = state_weights(renamed(layer, style), 2, "l.3."), layer_weights(layer)
+    for one, other in zip(found, own, strict=True):
+        assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
+
+
+def test_names_of_ones_own():
+    layer = attention_layer()
+    state = renamed(layer, "BERT")
+    own = {name.replace("l.3.", "mine/"): one for name, one in state.items()}
+    names = {part: f"mine/attention.self.{part}.weight" for part in ("query", "key", "value")}
+    found = state_weights(own, 2, names=names | {"out": "mine/attention.output.dense.weight"})
+    assert torch.equal(found.query_bias, layer_weights(layer).query_bias)
+    assert torch.equal(found.out, layer_weights(layer).out)
+
+
+def test_heads_that_share_their_keys():
+    q, k, v, o = (tokens(*shape) for shape in ((8, D), (4, D), (4, D), (D, 8)))
+    state = {f"{name}_proj.weight": part for name, part in zip("qkvo", (q, k, v, o), strict=True)}
+    weights, x = state_weights(state, 4), tokens()
+
+    def cut(matrix):
+        return (x @ matrix.mT).unflatten(-1, (-1, 2)).transpose(1, 2)
+
+    asked, keys, values = cut(q), cut(k), cut(v)
+    out = nn.functional.scaled_dot_product_attention(asked, keys, values, enable_gqa=True)
+    out = out.transpose(1, 2).flatten(2) @ o.mT
+    for head in range(4):
+        problem, theta, _ = head_problem(weights, x, LABELS, READOUT, head, query=1)
+        same(problem.attention(theta), (asked[:, head, 1:2] @ keys[:, head // 2].mT / 2**0.5).softmax(-1)[:, 0])
+        same(margins(problem, theta), LABELS * (out[:, 1] @ READOUT))
+
+
+def test_slopes_are_the_first_order_of_what_attention_does_in_depth():
+    first, second, x = attention_layer(0), attention_layer(1), tokens()
+
+    def answer(shift=0.0):
+        hidden = x + first(x, x, x)[0] + shift
+        return second(hidden, hidden, hidden)[0][:, 0] @ READOUT
+
+    received, slopes = record(first, answer)
+    assert torch.equal(received, x)
+    problem, theta, scores = head_problem(layer_weights(first), received, LABELS, slopes[:, 2], query=2)
+    assert scores == "first order"
+    # Attention of the one that asks moves a little to token 4: what the answer gains is the lead of its score.
+    size, asking = 1e-5, torch.zeros(N, T, D, dtype=torch.float64)
+    weights = layer_weights(first)
+    moved = weights.out[0] @ weights.value[0]
+    attention = problem.attention(theta)
+    asking[:, 2] = size * (x[:, 4] - torch.einsum("nt,ntd->nd", attention, x)) @ moved.mT
+    with torch.no_grad():
+        gain = LABELS * (answer(asking) - answer(-asking)) / (2 * size)
+    same(problem.scores[:, 4] - (attention * problem.scores).sum(-1), gain, 1e-7)
+
+
+def test_a_black_box_by_its_logits():
+    x, asking = tokens(), tokens(N, 3)
+    matrix = torch.randn(D, 3, generator=seeded(3), dtype=torch.float64)
+    logits = torch.einsum("ntd,de,ne->nt", x, matrix, asking)
+    mask = torch.ones(N, T, dtype=torch.bool)
+    mask[1, 4:] = False
+    shifted = (logits + tokens(N, 1)).masked_fill(~mask, -torch.inf)  # what all tokens share does not count
+    problem, theta, misfit = recorded_problem(x, shifted, tokens(N, T), asking, mask)
+    assert misfit < 1e-10
+    same(problem.attention(theta), logits.masked_fill(~mask, -torch.inf).softmax(-1), 1e-10)
+    assert theta.norm() <= matrix.norm() * (1 + 1e-12)
+
+
+def test_a_black_box_that_no_parameter_has_says_how_far_it_is():
+    # Two equal keys, and logits that tell them apart: attention is 0.9 on one, a parameter can do 0.5 at best.
+    problem, theta, misfit = recorded_problem([[[1.0], [1.0]]], [[2.1972245773362196, 0.0]], [[1.0, 0.0]])
+    assert misfit == pytest.approx(0.4)
+    assert theta.tolist() == [0.0]
+    assert problem.mask is None
+
+
+def turned(x):
+    """Rotary positions: pairs of entries turn by an angle that grows with the place."""
+    first, second = x.chunk(2, -1)
+    angle = torch.arange(x.shape[-2])[:, None] / 10.0 ** torch.arange(first.shape[-1])
+    return torch.cat([first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()], -1)
+
+
+def attended(x, turn=lambda one: one, hidden=None):
+    """Attention of the first token in head 1 of a layer, by its definition."""
+    layer, hidden = attention_layer(), torch.zeros(N, T, dtype=torch.bool) if hidden is None else hidden
+    query, key, _ = (x @ layer.in_proj_weight.mT + layer.in_proj_bias).detach().chunk(3, -1)
+    query, key = turn(query[..., D // 2 :])[:, 3], turn(key[..., D // 2 :])
+    return (torch.einsum("nh,nth->nt", query, key) / (D // 2) ** 0.5).masked_fill(hidden, -torch.inf).softmax(-1)
+
+
+HIDDEN = torch.arange(T) >= torch.tensor([6, 4, 5, 4, 3])[:, None]
+MISTAKEN = {  # what the model attends to, and how the problem is made
+    "nothing": (attended(tokens(), hidden=HIDDEN), {"mask": ~HIDDEN}),
+    "a layer norm": (attended(nn.functional.layer_norm(tokens(), (D,))), {}),
+    "heads": (attended(tokens()), {"weights": state_weights(attention_layer().state_dict(), 4)}),
+    "mask": (attended(tokens(), hidden=HIDDEN[1].expand(N, T)), {"mask": HIDDEN[1].expand(N, T)}),
+    "rotary": (attended(tokens(), turned), {}),
+    "place": (attended(tokens()), {"query": 0}),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKEN)
+def test_attention_that_the_model_gives_shows_what_was_mistaken(case):
+    seen, changes = MISTAKEN[case]
+    given = {"weights": layer_weights(attention_layer()), "tokens": tokens(), "labels": LABELS, "readout": READOUT}
+    given |= {"head": 1, "query": 3, "attention": seen} | changes
+    if case == "nothing":
+        assert head_problem(**given).scores == "exact"
+        return
+    refuses(lambda: head_problem(**given), "differs from what is computed")
+    called = given | {"readout": lambda outputs: (outputs @ READOUT).tanh()}
+    refuses(lambda: head_problem(**called), case)
+
+
+def test_attention_of_recorded_logits():
+    x, seen = tokens(), attended(tokens(), turned)
+    assert recorded_problem(x, seen.log(), tokens(N, T), attention=seen).problem.mask is None
+    refuses(lambda: recorded_problem(x, seen.log() / 2, tokens(N, T), attention=seen), "differs from what is computed")
+
+
+def test_slopes_of_frozen_layers_are_those_of_others():
+    x, found = tokens(), []
+    for frozen in (False, True):
+        layer = nn.TransformerEncoder(encoder(), 2).eval().requires_grad_(not frozen)
+        with torch.inference_mode(frozen):
+            found.append(record(layer.layers[0].self_attn, lambda layer=layer: layer(x)[:, 0] @ READOUT))
+    same(found[1][0], found[0][0])
+    same(found[1][1], found[0][1])
+
+
+def test_slopes_are_those_of_the_output_though_it_is_changed_in_place():
+    layer, x = nn.Linear(D, D, dtype=torch.float64), tokens(N, D)
+    same(record(layer, lambda: layer(x).mul_(3) @ READOUT)[1], 3 * READOUT.expand(N, D))
+
+
+STATE, OUT = renamed(attention_layer(), "BERT"), "attention.output.dense"
+WEIGHTS = layer_weights(attention_layer())
+SHARED = {
+    f"{name}_proj.weight": torch.ones(*shape)
+    for name, shape in zip("qkvo", [(8, D), (4, D), (4, D), (D, 8)], strict=True)
+}
+
+
+def head(**changes):
+    return lambda: head_problem(WEIGHTS, **{"tokens": tokens(), "labels": LABELS, "readout": READOUT} | changes)
+
+
+REFUSED = {
+    "another layer": (
+        lambda: layer_weights(nn.Linear(2, 2)),
+        "layer is a Linear: give a MultiheadAttention or TransformerEncoderLayer of torch.nn",
+    ),
+    "tokens of the layer's own": (
+        lambda: layer_weights(attention_layer(add_bias_kv=True)),
+        "tokens of its own: use recorded_problem",
+    ),
+    "a prefix without a layer": (
+        lambda: state_weights(STATE, 2, "l.4."),
+        "prefix is 'l.4.', the layers are 'l.3.': give one of these, or names",
+    ),
+    "a name that is not there": (
+        lambda: state_weights(STATE, 2, names=dict.fromkeys(["qkv", "out"], "l.3.attention.self.querry.weight")),
+        "has no 'l.3.attention.self.querry.weight': the nearest names are l.3.attention.self.query.weight",
+    ),
+    "names without a part": (
+        lambda: state_weights(STATE, 2, names={"query": "a"}),
+        "names have no key: give query, key",
+    ),
+    "heads that do not divide": (
+        lambda: state_weights(STATE, 3, "l.3."),
+        "the query matrix has 8 rows: 3 heads need a multiple of that",
+    ),
+    "fused rows that do not divide": (
+        lambda: state_weights(renamed(attention_layer(), "timm"), 5, "l.3."),
+        "l.3.attn.qkv.weight has 24 rows: 5 heads with keys of 5 need a multiple of 15",
+    ),
+    "keys of other heads": (
+        lambda: state_weights(SHARED | {"k_proj.weight": torch.ones(16, D)}, 4),
+        "queries of a head have 2 entries, keys 4: give the layer's heads",
+    ),
+    "an output matrix of another width": (
+        lambda: state_weights(STATE | {f"l.3.{OUT}.weight": torch.ones(D, 6)}, 2, "l.3."),
+        f"l.3.{OUT}.weight has 6 columns: 2 heads of 4 values need 8",
+    ),
+    "a bias of another length": (
+        lambda: state_weights(STATE | {f"l.3.{OUT}.bias": torch.ones(3)}, 2, "l.3."),
+        f"l.3.{OUT}.bias has 3 entries, its weight 8 rows: they must agree",
+    ),
+    "a head that is not there": (head(head=2), "head is 2: the layer has 2, 0 to 1"),
+    "a place that is not there": (head(query=6), "query is 6: there are 6 tokens, 0 to 5"),
+    "tokens of another width": (
+        head(tokens=tokens(N, T, 3)),
+        "tokens have 3 entries, the layer takes 8: give them as the layer receives them",
+    ),
+    "labels of another number": (head(labels=[1.0, -1.0]), "labels n = 2: give each"),
+    "classes 0 and 1": (head(labels=[0.0, 1.0, 1.0, 0.0, 1.0]), "labels contain 0: every label must be +1 or -1"),
+    "a mask for all that ask": (
+        head(mask=torch.ones(2, N, T, dtype=torch.bool)),
+        "mask has shape (2, 5, 6): give one for the token that asks, shape (5, 6)",
+    ),
+    "logits that are masked": (
+        lambda: recorded_problem(tokens(), torch.full((N, T), -torch.inf), tokens(N, T)),
+        "logits has -inf, as of hidden tokens: give mask, True where a token may be seen",
+    ),
+    "a model in train mode": (
+        lambda: record(
+            (layer := attention_layer(dropout=0.5).train()),
+            lambda: layer(tokens(), tokens(), tokens())[0][:, 0] @ READOUT,
+        ),
+        "the run draws random numbers, so that slopes differ from call to call: take model.eval()",
+    ),
+    "a frozen model under no_grad": (
+        lambda: record(
+            (layer := attention_layer().requires_grad_(False)),
+            lambda: torch.no_grad()(lambda: layer(tokens(), tokens(), tokens())[0][:, 0] @ READOUT)(),
+        ),
+        "the answers do not depend on the module's output: run without detach and no_grad",
+    ),
+    "a mask that leaves none": (
+        head(mask=torch.arange(N)[:, None].expand(N, T) != 2),
+        "mask leaves input 2 no token: it must be True where a token may be seen",
+    ),
+    "a word for a flag": (head(causal="no"), "causal is 'no': give True or False"),
+    "an unknown option": (
+        lambda: layer_problem(attention_layer(), tokens(), LABELS, READOUT, heads=2),
+        "heads is no option for a MultiheadAttention: give mask, causal, attention, values, queries",
+    ),
+    "a scale that is no number": (lambda: state_weights(STATE, 2, "l.3.", scale=float("nan")), "scale is nan: give a"),
+    "the first token of a causal layer": (head(causal=True), "mask leaves an input 1 of 6 tokens"),
+    "a readout of another width": (
+        head(readout=torch.ones(3)),
+        "readout has shape (3,): give 8 numbers for all inputs, or for each of the 5",
+    ),
+    "a readout that returns vectors": (head(readout=lambda x: x), "readout maps shape (5, 6, 8) to (5, 6, 8): it must"),
+    "slopes behind an encoder layer": (
+        lambda: layer_problem(encoder(), tokens(), LABELS, torch.ones(N, D)),
+        "readout has shape (5, 8): for slopes give the layer's self_attn and its tokens",
+    ),
+    "a run without the module": (
+        lambda: record(attention_layer(), lambda: torch.zeros(2)),
+        "the module was called 0 times: give one that the run calls once",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_is_refused_in_a_sentence(case):
+    refuses(*REFUSED[case])

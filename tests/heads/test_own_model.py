@@ -1,0 +1,106 @@
+"""The page "Use it on your model": its lines run, and print what it shows, on layers that others made."""
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from heads import command, read_state
+
+ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "book/recorded"
+PAGE = (ROOT / "book/beyond/use-it-on-your-model.md").read_text("utf-8")
+SECTIONS = {
+    part.split("\n")[0]: dict(re.findall(r"^```(\w+)\n(.*?)^```$", part, flags=re.MULTILINE | re.DOTALL))
+    for part in PAGE.split("\n## ")[1:]
+}
+WRITTEN_BY_HAND = """
+import torch
+
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wq, self.wk, self.wv, self.wo = (torch.nn.Linear(16, 16, bias=False) for _ in range(4))
+
+    def forward(self, x):
+        q, k, v = (one(x).unflatten(-1, (4, 4)).transpose(1, 2) for one in (self.wq, self.wk, self.wv))
+        return self.wo(((q @ k.mT / 2).softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList([torch.nn.ModuleDict({"attention": Attention()}) for _ in range(2)])
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = x + block.attention(x)
+        return x
+
+model, inputs = Model(), torch.randn(5, 6, 16)
+"""
+
+
+def printed(code, folder, path=()):
+    """What a process prints that has these lines, in a folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert not done.returncode, done.stderr
+    return done.stdout
+
+
+def test_the_head_that_reads_film_reviews_is_as_the_page_shows_it(tmp_path):
+    shutil.copytree(RECORDED / "film-reader", tmp_path / "film-reader")
+    section = SECTIONS["One head of a real model"]
+    told = printed(section["python"], tmp_path, [str(ROOT)])
+    number = re.compile(r"\d+(?:\.\d+)?")
+    assert number.sub("", told) == number.sub("", section["text"])
+    # 3000 steps of descent leave the third digit to rounding
+    shown = [[float(one) for one in number.findall(text)] for text in (told, section["text"])]
+    assert shown[0] == pytest.approx(shown[1], rel=5e-3)
+
+
+def test_the_network_kept_whole_is_that_of_the_film_reviews():
+    kept, own = (
+        json.loads((RECORDED / study / "l2.json").read_text())["found"] for study in ("film-reader", "film-reviews")
+    )
+    assert kept["matrices"] == own["matrices"]
+    assert kept["right"] == own["right"][0]
+    for name in ("model.npz", "reviews.npz"):
+        assert hashlib.sha256((RECORDED / "film-reader" / name).read_bytes()).hexdigest() == kept[name]
+    weights = read_state(RECORDED / "film-reader/model.npz")["blocks.0.self_attn.in_proj_weight"]
+    torch.testing.assert_close(weights.double(), torch.tensor(own["matrices"]), rtol=1e-3, atol=1e-6)
+
+
+PRINTED = ["A layer of PyTorch", "A layer inside a model", "Rotary positions and grouped queries"]
+
+
+@pytest.mark.parametrize("section", PRINTED)
+def test_lines_print_what_the_page_shows(section, tmp_path):
+    assert printed(SECTIONS[section]["python"], tmp_path, [str(ROOT)]) == SECTIONS[section]["text"]
+
+
+def test_an_attention_written_by_hand_is_reported_by_its_names(tmp_path, monkeypatch):
+    section = SECTIONS["An attention of your own"]
+    printed(WRITTEN_BY_HAND + section["python"], tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert command.main(shlex.split(section["bash"].replace("\\\n", ""))[1:]) == 0
+    heads = json.loads(Path("report.json").read_text())["heads"]
+    assert [one["layer"] for one in heads] == [f"blocks.{k}.attention" for k in (0, 1) for _ in range(4)]
+    assert all(one["check"] == "unchecked" and one["flip"] > 0 for one in heads)
+
+
+def test_lines_of_hugging_face_save_what_is_then_examined(tmp_path):
+    printed(SECTIONS["A model of Hugging Face"]["python"], tmp_path, [str(ROOT)])
+    assert json.loads((tmp_path / "mine/config.json").read_text())["num_attention_heads"] == 2
+    told = printed(SECTIONS["A file"]["python"], tmp_path, [str(ROOT)])
+    assert told.startswith("Scores are first order\n4 inputs of up to 6 tokens.\nMost attention: ")

@@ -1,0 +1,243 @@
+"""The conventions for Hugging Face against `transformers` itself, with random weights.
+
+A head's attention must be what the model says it attends, and its margins must move the answer as the model does.
+"""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+from problems import refuses
+
+from heads import command, file_problem, head_problem, layer_prefixes, record, state_weights
+
+WIDTH, HEADS, LAYERS, LENGTH = 16, 4, 3, 6
+COMMON = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": 32}
+TOWERS = {"d_model": WIDTH, "vocab_size": 50} | {
+    f"{part}_{name}": size
+    for part in ("encoder", "decoder")
+    for name, size in (("layers", LAYERS), ("attention_heads", HEADS), ("ffn_dim", 32))
+}
+BART = ("BartModel", "BartConfig", TOWERS | {"pad_token_id": 0})
+SPECIAL = dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"), 0)
+WHISPER = ("WhisperModel", "WhisperConfig", TOWERS | SPECIAL | {"num_mel_bins": 8, "max_source_positions": LENGTH})
+MODELS = {  # class, config, from the base model to an attention layer, its parts that receive and that answer
+    "BERT": (
+        "BertModel", "BertConfig", {**COMMON, "vocab_size": 50}, "encoder.layer.1.attention", "self", "output.dense",
+    ),
+    "ViT": (  # in memory it has other names than in its file; both are known
+        "ViTModel", "ViTConfig", {**COMMON, "image_size": 8, "patch_size": 4}, "layers.1.attention", "q_proj", "o_proj",
+    ),
+    "GPT-2": (
+        "GPT2Model", "GPT2Config", {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "vocab_size": 50}, "h.1.attn",
+        "c_attn", "c_proj",
+    ),
+    "OPT": (
+        "OPTModel", "OPTConfig",
+        {
+            "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "ffn_dim": 32,
+            "vocab_size": 50, "word_embed_proj_dim": WIDTH, "max_position_embeddings": 20,
+        },
+        "decoder.layers.1.self_attn", "q_proj", "out_proj",
+    ),
+    "GPT-Neo": (
+        "GPTNeoModel", "GPTNeoConfig",
+        {
+            "hidden_size": WIDTH, "num_layers": 2, "num_heads": HEADS, "vocab_size": 50,
+            "attention_types": [[["global", "local"], 1]],
+        },
+        "h.1.attn.attention", "q_proj", "out_proj",
+    ),
+    "BART, encoder": (*BART, "encoder.layers.1.self_attn", "q_proj", "out_proj"),
+    "BART, decoder": (*BART, "decoder.layers.1.self_attn", "q_proj", "out_proj"),
+    "Whisper, encoder": (*WHISPER, "encoder.layers.1.self_attn", "q_proj", "out_proj"),
+    "Whisper, decoder": (*WHISPER, "decoder.layers.1.self_attn", "q_proj", "out_proj"),
+}  # fmt: skip
+SCALES = {"GPT-Neo": 1.0}
+CAUSAL = ("GPT-2", "OPT", "GPT-Neo", "BART, decoder", "Whisper, decoder")
+GROUPED = {**COMMON, "vocab_size": 50, "num_key_value_heads": 2, "head_dim": WIDTH // HEADS}
+PATCHES = {**COMMON, "image_size": 8, "patch_size": 4}
+OTHERWISE = {  # models whose logits are others, or which have several stacks: class, config, what the refusal names
+    "Llama": ("LlamaModel", "LlamaConfig", GROUPED, "rope"),
+    "Gemma 2": ("Gemma2Model", "Gemma2Config", GROUPED, "attn_logit_softcapping"),
+    "Qwen 3": ("Qwen3Model", "Qwen3Config", GROUPED, "rope"),
+    "GPT-J": ("GPTJModel", "GPTJConfig", MODELS["GPT-2"][2] | {"rotary_dim": 4}, "rotary_dim"),
+    "GPT-Neo": ("GPTNeoModel", "GPTNeoConfig", MODELS["GPT-Neo"][2] | {"window_size": 3}, "window_size"),
+    "ESM": (
+        "EsmModel", "EsmConfig",
+        {**COMMON, "vocab_size": 50, "pad_token_id": 1, "mask_token_id": 2, "position_embedding_type": "rotary"},
+        "position_embedding_type",
+    ),
+    "GPT-2": (
+        "GPT2Model", "GPT2Config", MODELS["GPT-2"][2] | {"scale_attn_by_inverse_layer_idx": True}, "inverse_layer_idx",
+    ),
+    "Swin": (
+        "SwinModel", "SwinConfig",
+        {"image_size": 16, "patch_size": 2, "embed_dim": WIDTH, "depths": [1, 1], "num_heads": [4, 4]}, "window_size",
+    ),
+    "BEiT": ("BeitModel", "BeitConfig", PATCHES | {"use_relative_position_bias": True}, "use_relative_position_bias"),
+    "BART": (*BART, "decoder.layers.*.encoder_attn., decoder.layers.*.self_attn., enc"),
+    "CLIP": (
+        "CLIPModel", "CLIPConfig", {"text_config": {**COMMON, "vocab_size": 50}, "vision_config": PATCHES},
+        "text_model.encoder.layers.*.self_attn., vision_model.",
+    ),
+}  # fmt: skip
+
+
+TEXT = {**COMMON, "vocab_size": 50, "pad_token_id": 0}
+SMALL_GROUPED = {name: size for name, size in GROUPED.items() if name != "head_dim"} | {"pad_token_id": 0}
+T5 = {"d_model": WIDTH, "d_kv": 4, "d_ff": 32, "num_layers": 2, "num_heads": HEADS, "vocab_size": 50}
+REPORTED = {  # class, config, settings, how heads are told, and of how many that is so
+    "BERT": (*MODELS["BERT"][:3], "agrees", 12),
+    "GPT-2": (*MODELS["GPT-2"][:3], "agrees", 12),
+    "GPT-Neo": (*MODELS["GPT-Neo"][:3], "agrees", 8),
+    "OPT": (*MODELS["OPT"][:3], "agrees", 12),
+    "ViT": (*MODELS["ViT"][:3], "agrees", 12),
+    "RoBERTa": ("RobertaModel", "RobertaConfig", TEXT, "agrees", 12),
+    "ELECTRA": ("ElectraModel", "ElectraConfig", TEXT | {"embedding_size": 8}, "agrees", 12),
+    "DistilBERT": (
+        "DistilBertModel", "DistilBertConfig",
+        {"dim": WIDTH, "n_layers": 2, "n_heads": HEADS, "hidden_dim": 32, "vocab_size": 50}, "agrees", 8,
+    ),
+    "ALBERT": ("AlbertModel", "AlbertConfig", TEXT | {"embedding_size": 8}, "agrees", 12),
+    "T5": ("T5Model", "T5Config", T5, "biased", 16),
+    "T5, what one reads of the other": ("T5Model", "T5Config", T5, "agrees", 8),
+    "BART": (*BART, "agrees", 36),
+    "Whisper": (*WHISPER, "agrees", 36),
+    "CLIP": (*OTHERWISE["CLIP"][:3], "agrees", 24),
+    "BEiT": (*OTHERWISE["BEiT"][:3], "biased", 12),
+    "Llama": ("LlamaModel", "LlamaConfig", GROUPED, "recorded", 12),
+    "Qwen 2": ("Qwen2Model", "Qwen2Config", SMALL_GROUPED, "recorded", 12),
+    "Qwen 3": ("Qwen3Model", "Qwen3Config", GROUPED, "recorded", 12),
+    "Gemma 2": ("Gemma2Model", "Gemma2Config", GROUPED, "recorded", 12),
+    "Phi-3": ("Phi3Model", "Phi3Config", SMALL_GROUPED, "recorded", 12),
+    "GPT-2, by layer": (*OTHERWISE["GPT-2"][:3], "agrees", 12),
+    "Falcon with ALiBi": (
+        "FalconModel", "FalconConfig",
+        {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": HEADS, "vocab_size": 50, "alibi": True},
+        "recorded", 8,
+    ),
+    "names of no convention": ("GPTNeoXModel", "GPTNeoXConfig", TEXT, "recorded", 12),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("style", REPORTED)
+def test_every_head_of_a_model_is_reported(style, tmp_path):
+    name, config, settings, check, count = REPORTED[style]
+    torch.manual_seed(0)
+    model = getattr(transformers, name)(getattr(transformers, config)(**settings))
+    for one in model.parameters():
+        torch.nn.init.normal_(one, std=0.3)
+    model.save_pretrained(tmp_path / "model")
+    np.savez(tmp_path / "data.npz", **{name: one.numpy() for name, one in given(model, 6).items()})
+    out = tmp_path / "report.html"
+    assert command.main(["report", str(tmp_path / "model"), str(tmp_path / "data.npz"), "--out", str(out)]) == 0
+    heads = json.loads(out.with_suffix(".json").read_text())["heads"]
+    told = [one for one in heads if one["check"] == check]
+    assert len(told) == count
+    assert all(one["off"] < 1e-5 for one in heads if one["check"] in ("agrees", "biased"))
+    assert all(("flip" in one) == (one["check"] != "recorded") for one in heads)
+
+
+def test_a_folder_of_images_is_given_as_the_model_is_used_to(tmp_path):
+    name, config, settings, *_ = MODELS["ViT"]
+    torch.manual_seed(0)
+    model = getattr(transformers, name)(getattr(transformers, config)(**settings))
+    reads = transformers.ViTImageProcessorPil(size={"height": 8, "width": 8})
+    for one in (model, reads):
+        one.save_pretrained(tmp_path / "model")
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 16, 16, 3), np.uint8)
+    (tmp_path / "images").mkdir()
+    for k, image in enumerate(pixels):
+        Image.fromarray(image).save(tmp_path / f"images/{k}.png")
+    np.savez(tmp_path / "data.npz", **reads(list(pixels), return_tensors="np"))
+    entropies = []
+    for data in ("images", "data.npz"):
+        out = tmp_path / f"{data}.html"
+        assert command.main(["report", str(tmp_path / "model"), str(tmp_path / data), "--out", str(out)]) == 0
+        entropies.append([one["entropy"] for one in json.loads(out.with_suffix(".json").read_text())["heads"]])
+    assert len(entropies[0]) == 12
+    assert entropies[0] == pytest.approx(entropies[1], abs=1e-6)
+
+
+def given(model, inputs):
+    """What a model takes, by name."""
+    words = torch.randint(1, 50, (inputs, LENGTH))
+    kinds = {
+        "input_ids": words,
+        "pixel_values": torch.randn(inputs, 3, 8, 8),
+        "input_features": torch.randn(inputs, 8, 2 * LENGTH),
+        "decoder_input_ids": words.flip(0),
+    }
+    names = {model.main_input_name} | ({"decoder_input_ids"} if model.config.is_encoder_decoder else set())
+    names |= {"pixel_values"} if hasattr(model.config, "vision_config") else set()
+    return {name: kinds[name] for name in sorted(names)}
+
+
+def model_of(style):
+    name, config, settings, *places = MODELS[style]
+    torch.manual_seed(0)
+    model = getattr(transformers, name)(getattr(transformers, config)(**settings)).double().eval()
+    model.set_attn_implementation("eager")  # the one that says what it attends
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model, places
+
+
+def run_of(model, style):
+    torch.manual_seed(1)
+    data = {name: one.double() if one.is_floating_point() else one for name, one in given(model, 4).items()}
+
+    def run(**more):
+        found = model(**data, **more)
+        reads = found.encoder_last_hidden_state if "encoder" in style else found.last_hidden_state
+        kind = "_".join((*style.partition(", ")[2:], "attentions")).removeprefix("_")
+        return reads, found.get(kind)
+
+    return run
+
+
+@pytest.mark.parametrize("head", [0, HEADS - 1])
+@pytest.mark.parametrize("style", MODELS)
+def test_a_head_attends_as_the_model_says(style, head, tmp_path):
+    model, (place, receives, answers) = model_of(style)
+    run, causal = run_of(model, style), style in CAUSAL
+    query = -1 if causal else 0
+    layer = model.get_submodule(place)
+    last = torch.randn(WIDTH, dtype=torch.float64)
+
+    def answer():
+        return run()[0][:, query] @ last
+
+    tokens, _ = record(layer.get_submodule(receives), answer)
+    _, slopes = record(layer.get_submodule(answers), answer)
+    state = model.state_dict()
+    (prefix,) = (one for one in layer_prefixes(state) if place.startswith(one.rstrip(".")))
+    weights = state_weights(state, HEADS, prefix, scale=SCALES.get(style))
+    labels = [1.0, -1.0, 1.0, 1.0]
+    problem, theta, _ = head_problem(weights, tokens, labels, slopes[:, query], head, query, causal=causal)
+    outputs = []
+    layer.get_submodule(answers).register_forward_hook(lambda _, given, out: outputs.append(out.detach()))
+    seen = run(output_attentions=True)[1][1][:, head, query].detach()
+    torch.testing.assert_close(problem.attention(theta), seen)
+    whole, theta, scores = head_problem(weights, tokens, [1.0] * 4, last, head, query, causal=causal)
+    torch.testing.assert_close(whole.margins(whole.attention(theta))[0], outputs[0][:, query] @ last)
+    assert scores == "exact"
+    model.save_pretrained(tmp_path)
+    data = {"tokens": tokens, "labels": labels, "readout": slopes[:, query], "query": query, "attention": seen}
+    np.savez(tmp_path / "data.npz", **data)
+    stack = {"prefix": re.sub(r"\d", "*", place)} if ", " in style else {}
+    found = file_problem(tmp_path / "model.safetensors", tmp_path / "data.npz", 1, head, causal=causal, **stack)
+    torch.testing.assert_close(found.theta, theta)
+
+
+@pytest.mark.parametrize("style", OTHERWISE)
+def test_a_model_whose_logits_are_others_is_refused(style, tmp_path):
+    name, config, settings, sentence = OTHERWISE[style]
+    getattr(transformers, name)(getattr(transformers, config)(**settings)).save_pretrained(tmp_path)
+    np.savez(tmp_path / "x.npz", tokens=np.ones((2, 64, WIDTH)), labels=[1, -1], readout=np.ones(WIDTH))
+    refuses(lambda: file_problem(tmp_path / "model.safetensors", tmp_path / "x.npz", 1), sentence)

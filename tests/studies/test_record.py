@@ -1,0 +1,57 @@
+"""Recorded runs: a study resumes, and its step sizes are chosen in fair lists."""
+
+from pathlib import Path
+
+import pytest
+
+from studies import record, recorded
+from workflow.book.catalogue import BookError, json_of
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    """A study of two runs, of which the first chooses the second's step size; how often each was made."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(record.fresh_seeds, "commit", lambda: "a1b2c3d 2026-01-31")
+    made = []
+
+    def runner(step_size, seeds):
+        made.append(step_size)
+        return {"held": [[0.5, 0.7, 0.6]]} if isinstance(step_size, list) else {"right": [0.75]}
+
+    plan = {
+        "tuning-l2": recorded.Run({"step_size": [0.1, 0.2, 0.4], "seeds": [0, 0, 0]}),
+        "l2": recorded.Run({"seeds": [6000]}, "tuning-l2"),
+    }
+    monkeypatch.setitem(recorded.STUDIES, "film-reviews", lambda: plan)
+    monkeypatch.setattr(recorded, "_read_reviews", runner)
+    return made
+
+
+def test_a_study_resumes_and_takes_the_tuned_step(study):
+    record.make_runs("film-reviews", "tuning-*")
+    record.make_runs("film-reviews")
+    record.make_runs("film-reviews")
+    assert study == [[0.1, 0.2, 0.4], 0.2]
+    found = json_of(record.FOLDER / "film-reviews" / "l2.json")
+    assert found["settings"] == {"seeds": [6000], "step_size": 0.2}
+    assert found["found"] == {"right": [0.75]}
+    assert {"commit", "cpu", "date", "seconds", "data"} <= found.keys()
+
+
+def test_a_best_step_at_an_end_of_its_list_is_refused(study, monkeypatch):
+    monkeypatch.setattr(recorded, "_read_reviews", lambda **settings: {"held": [[0.7, 0.6, 0.5]]})
+    with pytest.raises(BookError, match=r"the best step size, 0\.1, is at an end of its list"):
+        record.make_runs("film-reviews")
+
+
+def test_every_method_has_the_same_number_of_trials_on_one_seed():
+    for plan in recorded.STUDIES.values():
+        tuned = {name: run for name, run in plan().items() if name.startswith("tuning-")}
+        assert {len(run.settings["step_size"]) for run in tuned.values()} <= {recorded.TRIALS}
+        assert all(set(run.settings["seeds"]) == {0} for run in tuned.values())
+        assert all(
+            run.tuned_by in tuned and min(run.settings["seeds"]) > 1000 for run in plan().values() if run.tuned_by
+        )
