@@ -15,8 +15,8 @@ from workflow.book.anatomy import faults
 from workflow.book.catalogue import BookError, find, kept, source
 from workflow.book.dependencies import recorded_hash
 from workflow.book.ledger import differences, register
+from workflow.book.mutants import LIST, written
 from workflow.commands import call
-from workflow.commands.mutants import LIST, written
 
 CHANGELOG, HEADING = Path("CHANGELOG.md"), "### Accepted values\n"
 SEEDS = 20
