@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.small_book import Book
+from workflow.book import mutants
 from workflow.book.catalogue import BookError
-from workflow.commands import mutants
+from workflow.commands import mutants as commands
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,17 +25,19 @@ def half(step):
 def unused(step):
     return step - 7
 
+def twin(step):
+    return step
+
 def shown(step):
     return f"{step - 1:.3f}"
 """
 CODE = "from lib.alpha import half, shown\nstep = half(step)\nshown(step)"
 NEAR = """
-alpha.py:
-  doubled: {what: twice the step, old: step * 1.0, new: step * 2.0, chapters: [good]}
-  another: {what: nobody calls it, old: step - 7, new: step + 7, chapters: [good], survives: not called}
-  crash: {what: it fails, old: step * 1.0, new: step / 0, chapters: [good]}
-  death: {what: it dies, old: step * 1.0, new: "os._exit(9)", chapters: [good]}
-  asleep: {what: it waits, old: "return step * 1.0", new: "time.sleep(9e9)", chapters: [good]}
+doubled: {what: twice the step, "lib/alpha.py::half": step * 1.0 -> step * 2.0, chapters: [good]}
+another: {what: nobody calls it, "lib/alpha.py::unused": step - 7 -> step + 7, chapters: [good], survives: not called}
+crash: {what: it fails, "lib/alpha.py::half": step * 1.0 -> step / 0, chapters: [good]}
+death: {what: it dies, "lib/alpha.py::half": step * 1.0 -> os._exit(9), chapters: [good]}
+asleep: {what: it waits, "lib/alpha.py::half": return step * 1.0 -> time.sleep(9e9), chapters: [good]}
 """
 
 
@@ -43,6 +46,7 @@ def book(tmp_path_factory):
     """A book of two chapters, one of them finished, with lists of mutants."""
     made = Book(tmp_path_factory.mktemp("book")).add("good", CODE).add("other")
     (made.folder / "lib/alpha.py").write_text(LIBRARY)
+    (made.folder / "lib/gamma.py").write_text("def twin(step):\n    return step\n")
     lists = made.folder / "tests/mutants"
     lists.mkdir(parents=True)
     (lists / "near.yml").write_text(NEAR)
@@ -120,18 +124,26 @@ def test_bad_variables_are_one_line(book, monkeypatch, variables, words):
     for name in ("NAME", "ONLY", "RECORD"):
         monkeypatch.setenv(name, variables.get(name, ""))
     with pytest.raises(BookError) as error:
-        mutants.main()
+        commands.main()
     assert str(error.value).startswith(words)
     assert "\n" not in str(error.value)
 
 
-ONE = "alpha.py: {one: {what: x, old: step * 1.0, new: step * 2.0, chapters: [good]}}"
+ONE = "one: {what: x, 'lib/alpha.py::half': step * 1.0 -> step * 2.0, chapters: [good]}"
 BAD_LISTS = {
-    "text gone": (ONE.replace("1.0", "4.0"), "its old text stands in lib/alpha.py 0 times"),
-    "file gone": (ONE.replace("alpha", "omega"), "lib/omega.py"),
-    "no Python": (ONE.replace("2.0", ")"), "(alpha.py, line 5)"),
+    "text gone": (
+        ONE.replace("1.0", "4.0"),
+        "lib/alpha.py::half, does not fit the book and its library, renew it: its old",
+    ),
+    "text twice": (ONE.replace("step * 1.0", "step"), "its old text stands there 2 times"),
+    "function gone": (ONE.replace("half", "third"), "third is not there, but in no other module either"),
+    "function in two modules": (ONE.replace("alpha.py::half", "beta.py::twin"), "but in lib/alpha.py and lib/gamma.py"),
+    "no arrow": (ONE.replace(" -> ", " > "), "write old -> new"),
+    "no Python": (ONE.replace("2.0", ")"), "with the new text it is no Python"),
     "unknown chapter": (ONE.replace("good", "bad"), "there is no chapter 'bad'"),
-    "field missing": ("alpha.py: {one: {what: x}}", "one of tests/mutants/near.yml is {'what': 'x'}"),
+    "field missing": ("one: {what: x}", "one of tests/mutants/near.yml is {'what': 'x'}"),
+    "two places": (ONE.replace("{", "{'lib/alpha.py::unused': 7 -> 8, "), "one of tests/mutants/near.yml is {'lib/alp"),
+    "no fields": ("one: alpha.py", "one of tests/mutants/near.yml is alpha.py"),
 }
 
 
@@ -147,6 +159,42 @@ def test_a_list_that_does_not_fit_is_one_line(book, monkeypatch, text, words):
         path.write_text(NEAR)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+MOVED = """
+from functools import cache
+
+TABLE = {1: "half"}
+
+class Step:
+    size = 1.0
+
+    @cache
+    def half(self):
+        return self.size * 1.0
+
+def half(step):
+    return step * 1.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("address", "fault", "before", "after"),
+    [
+        ("lib/alpha.py::half", "step * 1.0 -> step", "step * 1.0\n", "step\n"),
+        ("lib/gone.py::Step.half", "cache -> property", "@cache", "@property"),
+        ("lib/alpha.py::Step.half", "self.size * 1.0 -> self.size", "self.size * 1.0", "self.size"),
+        ("lib/alpha.py::Step.size", "1.0 -> 2.0", "size = 1.0", "size = 2.0"),
+        ("lib/alpha.py::TABLE", "half -> whole", '"half"', '"whole"'),
+    ],
+)
+@pytest.mark.parametrize("file", ["lib/alpha.py", "lib/other.py", "heads/deep/other.py"])
+def test_a_fault_is_found_by_its_function_in_any_package(tmp_path, monkeypatch, file, address, fault, before, after):
+    monkeypatch.chdir(tmp_path)
+    path = Path(file)
+    path.parent.mkdir(parents=True)
+    path.write_text(MOVED)
+    assert mutants.change(address, fault) == (file, MOVED.replace(before, after))
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
@@ -178,4 +226,4 @@ def test_a_chapter_whose_verdicts_are_not_the_accepted_ones_is_refused(book):
 
 def test_the_lists_of_the_book_fit_its_library(monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert mutants.chosen_chapters("", mutants.written())
+    assert commands.chosen_chapters("", mutants.written())

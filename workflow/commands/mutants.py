@@ -1,58 +1,29 @@
 """Put small faults into the library, one at a time, and count the verdicts that they turn.
 
-A row that no mutant turns holds, or fails, by construction. Mutants are written by hand in ``tests/mutants/near.yml``,
+A row that no mutant turns holds, or fails, by construction. Mutants are written by hand (book/mutants.py reads them),
 each with the chapters whose verdicts it should turn. A crash, or a run that does not end, turns no verdict. A run that
 ended is not made again while its chapter, the library and its mutant are the same.
 """
 
-import ast
 import fnmatch
 import os
 import time
 from pathlib import Path
 
 from workflow.book import catalogue, dependencies, parameters
-from workflow.book.catalogue import BookError, keep, kept, yaml_of
+from workflow.book.catalogue import BookError, keep, kept
 from workflow.book.ledger import LOCK, commit
+from workflow.book.mutants import LIST, written
 from workflow.commands import call
-from workflow.run.changed_library import Mutant, Run, outcomes
+from workflow.run.changed_library import Run, outcomes
 from workflow.run.side_by_side import count_jobs
 from workflow.site.evidence import MUTANTS
 
-LIST, SIZES = Path("tests/mutants/near.yml"), Path("tests/mutants/sizes.yml")
+SIZES = Path("tests/mutants/sizes.yml")
 REPORT = Path("build/mutants.json")
-FIELDS = {"what", "old", "new", "chapters"}
-MOST_CHAPTERS = 3
 ENOUGH = 0.95  # part of the mutants that turn a verdict, and of the claims that one of them turns
 SLOWER, LONGER = 4, 90  # a run may take so many times as long, and so many seconds more, to compile and to begin
 LONGEST = 1800.0  # seconds without a mutant
-
-
-def written():
-    """Return the mutants of the list; whatever of it does not fit the library is refused."""
-    listed = [(file, *pair) for file, entries in (yaml_of(LIST) or {}).items() for pair in entries.items()]
-    found = [_mutant(file, name, entry, f"{name} of {LIST}") for file, name, entry in listed]
-    if twice := [one.name for k, one in enumerate(found) if one.name in {other.name for other in found[:k]}]:
-        raise BookError(f"two mutants of {LIST} are called {twice[0]}: rename one")
-    return found
-
-
-def _mutant(file, name, entry, where):
-    if not isinstance(entry, dict) or not FIELDS <= entry.keys() <= FIELDS | {"survives"}:
-        raise BookError(f"{where} is {str(entry)[:60]}: write {', '.join(sorted(FIELDS))} and, if need be, survives")
-    path, named = Path("lib", file), entry["chapters"]
-    try:
-        if not 0 < len(named) <= MOST_CHAPTERS:
-            raise BookError(f"its chapters are {named!r}: name one to {MOST_CHAPTERS}")
-        text = path.read_text("utf-8")
-        if (count := text.count(entry["old"])) != 1:
-            raise BookError(f"its old text stands in {path} {count} times")
-        new = text.replace(entry["old"], entry["new"])
-        ast.parse(new, path)
-        known = tuple(map(catalogue.find, named))
-    except (OSError, SyntaxError, BookError) as error:
-        raise BookError(f"{where} does not fit the book and its library, renew it: {error}") from None
-    return Mutant(name, entry["what"], file, new, known, entry.get("survives", ""))
 
 
 def unchanged(chosen, jobs):

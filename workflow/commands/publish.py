@@ -14,8 +14,8 @@ from workflow.book.anatomy import faults
 from workflow.book.catalogue import BookError, find, kept, source
 from workflow.book.dependencies import recorded_hash
 from workflow.book.ledger import register
+from workflow.book.mutants import LIST, written
 from workflow.commands import call
-from workflow.commands.mutants import LIST, written
 
 SEEDS = 20
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from workflow.book.catalogue import json_of, write_whole
 from workflow.book.dependencies import PACKAGES
+from workflow.book.mutants import Mutant
 from workflow.run.chapter import label, places_of
 from workflow.run.side_by_side import chapter_command, hash_sources, read_result, side_by_side
 
@@ -22,17 +23,6 @@ LINKED = ("book", "_toc.yml", "requirements.lock", "pyproject.toml", "data")  # 
 MEMORY = 8 * 2**20  # KiB that a run may take: a wrong library may ask for any number
 ENDLESS = "was still running after"
 NEVER = "it left no result: killed, or out of memory"
-
-
-class Mutant(NamedTuple):
-    """A changed library: what is wrong with it, which file, its new text, and the chapters that should see it."""
-
-    name: str
-    what: str
-    file: str
-    text: str
-    chapters: tuple
-    survives: str = ""
 
 
 class Run(NamedTuple):
@@ -66,7 +56,7 @@ def _run_group(group, start):
         for package in filter(os.path.exists, PACKAGES):
             shutil.copytree(package, folder / package)
         if mutant:
-            Path(folder, "lib", mutant.file).write_text(mutant.text, "utf-8")
+            Path(folder, mutant.file).write_text(mutant.text, "utf-8")
         for one in filter(os.path.exists, LINKED):
             (folder / one).symlink_to(Path(one).absolute())
         return [(run, outcome or _run_one(run, folder, start)) for run, outcome in found]
@@ -96,4 +86,4 @@ def _place(run):
 
 
 def _sources(run):
-    return hash_sources(run.chapter, {f"lib/{run.mutant.file}": run.mutant.text} if run.mutant else {})
+    return hash_sources(run.chapter, {run.mutant.file: run.mutant.text} if run.mutant else {})
