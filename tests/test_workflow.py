@@ -564,6 +564,32 @@ def test_what_a_record_notes_of_code_is_without_words(code, left):
     assert dependencies.without_words(code) == left
 
 
+MOVES = {
+    "from lib.networks import train as fit, Texts": "from studies.a import Texts\nfrom studies.b import train as fit",
+    "from lib import archives, losses": "from lib import losses\nfrom studies.data import archives",
+    "import lib.archives as runs": "from studies import archives as runs",
+    "def f():\n    from lib.models import examine\n    examine()": "from heads import examine\ndef f():\n    examine()",
+}
+OTHERS = {
+    "from lib.descent import run": "from lib.descent import run as go",
+    "from lib.descent import *": "from lib.joint import *",
+    "import lib.descent": "import lib.joint",
+    "from lib import losses": "from lib import losses, joint",
+    "from scipy.stats import t": "from scipy.special import t",
+    "import lib.descent as run, os": "import os",
+}
+
+
+@pytest.mark.parametrize("before", MOVES)
+def test_a_record_outlives_a_move_of_the_module_that_a_name_is_from(before):
+    assert dependencies.without_words(before) == dependencies.without_words(MOVES[before])
+
+
+@pytest.mark.parametrize("before", OTHERS)
+def test_a_record_is_of_the_names_that_code_takes(before):
+    assert dependencies.without_words(before) != dependencies.without_words(OTHERS[before])
+
+
 def test_words_change_what_is_built_and_not_what_was_recorded(inside):
     before, recorded = dependencies.hash_of("part/good", {}), dependencies.recorded_hash("part/good")
     page = Path("book/part/good.md")

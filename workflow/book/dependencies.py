@@ -14,7 +14,7 @@ from pathlib import Path
 from workflow.book.catalogue import BookError, code_of, source
 
 PROJECT = Path(__file__).parents[2]
-PACKAGES = ("lib", "heads", "studies")  # that chapters import
+PACKAGES = ("lib", "heads", "studies")  # that a chapter may import from, as far as they are there
 STUDY = re.compile(r"recorded\(\"([\w-]+)\"")  # what a chapter reads by studies.archives.recorded
 
 
@@ -28,12 +28,15 @@ def hash_of(chapter, values, words=True):
 
 
 def recorded_hash(chapter):
-    """Return what a record notes of the code that ran: no comment, layout or sentence changes what is measured."""
+    """Return what a record notes of the code that ran: no comment, layout or sentence changes what is measured.
+
+    Nor does the module of ours that a name comes from: records outlive its move to another folder.
+    """
     return hash_of(chapter, {}, words=False)
 
 
 def without_words(code):
-    """Return code in one layout, without comments, and with nothing in the place of texts of more than one word."""
+    """Return code in one layout, without comments, texts of more than one word, and the modules that names are from."""
     try:
         tree = ast.parse(code)
     except SyntaxError:  # a command of IPython, or code that will not run
@@ -41,7 +44,32 @@ def without_words(code):
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             node.value = ""
-    return ast.unparse(tree)
+    return "\n".join([*_names_taken(tree), ast.unparse(tree)])
+
+
+def _names_taken(tree):
+    """Take the imports of names from `PACKAGES` out of a tree; return a line for each name, sorted.
+
+    ``import lib.x`` stays, since the code then says ``lib.x``, and ``from lib.x import *``, which says no name.
+    """
+    taken = set()
+    for node in ast.walk(tree):
+        for field in ("body", "orelse", "finalbody"):
+            if isinstance(statements := getattr(node, field, None), list):
+                bound = [_names_bound(statement) for statement in statements]
+                taken.update(*bound)
+                setattr(node, field, [one for one, names in zip(statements, bound, strict=True) if not names])
+    return [f"import {name} as {alias}" for name, alias in sorted(taken)]
+
+
+def _names_bound(statement):
+    """Return (name, name in the code) of what a statement imports from `PACKAGES`; nothing for any other statement."""
+    pairs = [(alias.name, alias.asname) for alias in getattr(statement, "names", ()) if isinstance(alias, ast.alias)]
+    if isinstance(statement, ast.ImportFrom) and (statement.module or "").partition(".")[0] in PACKAGES:
+        return [(name, alias or name) for name, alias in pairs if name != "*"]
+    if isinstance(statement, ast.Import) and all(alias and name.partition(".")[0] in PACKAGES for name, alias in pairs):
+        return [(name.rpartition(".")[2], alias) for name, alias in pairs]
+    return []
 
 
 def mark_code(chapter, values):
