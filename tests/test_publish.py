@@ -8,6 +8,10 @@ from tests.small_book import Book
 from workflow.book.catalogue import BookError
 from workflow.commands import publish
 
+NEW = {
+    "id": "part/good/half", "change": "new", "accepted": None, "built": {"verdict": "reproduced", "measured": 0.5},
+}  # fmt: skip
+
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
@@ -19,7 +23,7 @@ def made(tmp_path, monkeypatch):
     Path("tests/mutants/near.yml").write_text("{}\n")
     calls = []
     monkeypatch.setattr(publish, "make", lambda *words: calls.append(words))
-    monkeypatch.setattr(publish, "differences", lambda: ["part/good/half: new, reproduced, 0.5"])
+    monkeypatch.setattr(publish, "differences", lambda: [NEW])
     monkeypatch.setenv("NAME", "good")
     return calls
 
@@ -41,7 +45,7 @@ def test_what_a_machine_writes_comes_in_its_order_and_into_the_changelog(made, m
     assert [words[0] for words in made[:6]] == ["sweep", "roundings", "mutants", "ledger", "accept", "book"]
     assert "SEEDS=1000:1019" in made[0]
     text = Path("CHANGELOG.md").read_text()
-    assert "## [Unreleased]\n\n### Accepted values\n\n- part/good/half: new, reproduced, 0.5\n\n### Added" in text
+    assert "## [Unreleased]\n\n### Accepted values\n\n- part/good/half: new, reproduced (0.5)\n\n### Added" in text
 
 
 @pytest.mark.parametrize(("code", "seeds"), [(None, None), ("older", "1020:1039")])

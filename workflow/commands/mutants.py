@@ -13,7 +13,8 @@ from pathlib import Path
 
 from workflow.book import catalogue, dependencies, parameters
 from workflow.book.catalogue import BookError, keep, kept, yaml_of
-from workflow.book.ledger import LOCK, commit
+from workflow.book.ledger import commit
+from workflow.book.lock import LOCK, read_lock
 from workflow.commands import call
 from workflow.run.changed_library import Mutant, Run, outcomes
 from workflow.run.side_by_side import count_jobs
@@ -61,7 +62,7 @@ def unchanged(chosen, jobs):
     BookError where a chapter fails, or has other verdicts than those that are accepted.
     """
     runs = [[Run(name, values, None, LONGEST)] for name, values in chosen.items()]
-    found, known = {}, kept(LOCK)
+    found, known = {}, read_lock()["rows"]
     for run, outcome in outcomes(runs, jobs):
         if "crashed" in outcome:
             raise BookError(f"{run.chapter} fails without any mutant ({outcome['crashed']}): mend it first")

@@ -14,7 +14,8 @@ from workflow.book import fresh_seeds
 from workflow.book.anatomy import faults
 from workflow.book.catalogue import BookError, find, kept, source
 from workflow.book.dependencies import recorded_hash
-from workflow.book.ledger import differences, register
+from workflow.book.ledger import register
+from workflow.book.lock import differences, line
 from workflow.commands import call
 from workflow.commands.mutants import LIST, written
 
@@ -68,7 +69,7 @@ def main():
     make("roundings", f"NAME={chapter}", "RECORD=1")
     make("mutants", f"NAME={chapter}", "RECORD=1")
     make("ledger")
-    list_values(differences())
+    list_values(map(line, differences()))
     make("accept")
     make("book")
     print(f"{chapter} is published: look at its page, then commit what changed")
