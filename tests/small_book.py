@@ -1,11 +1,15 @@
 """A small book in a temporary folder, with the commands that a reader gives, for the tests of the workflow."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from lib import ledger as table
+from workflow.book import ledger
 
 ROOT = Path(__file__).parents[1]
 
@@ -119,3 +123,27 @@ class Book:
 
     def has(self, path):
         return (self.folder / path).exists()
+
+
+def left(*rows, chapter="part/good", kind="kind A", changed=None):
+    """Write what a run of a chapter leaves."""
+    report = {"chapter": chapter, "seconds": 1.0, "parameters": {}, "changed": changed or {}, "rows": rows}
+    report |= {"threads": 1, "cpu": "Some CPU", "kind": kind}
+    path = Path(f"build/claims/{chapter}.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report))
+
+
+def collected(*rows, **about):
+    """Write what a run of part/good leaves and collect it."""
+    left(*rows, **about)
+    ledger.collect()
+
+
+def row(name="half", measured=1e-3, item="Theorem 1", bound=1e-2, kind="claim", **about):
+    of = table.source("2306.13596", item, "restored", set="after")
+    judged = [] if kind == "baseline" else ["<=", bound]
+    about |= {"breaks": "One input"} if kind == "ablation" else {}
+    outcome = getattr(of, kind)(name, "It is so", measured, *judged, **about)
+    (data,) = table.verdict(outcome)._repr_mimebundle_()[ledger.MIME]
+    return data

@@ -29,7 +29,7 @@ def _stand_in_the_project(monkeypatch):
 @pytest.fixture
 def rows():
     """Rows as the ledger has them, with the accepted values."""
-    lock = json.loads((ROOT / "book/ledger.lock.json").read_text())
+    lock = json.loads((ROOT / "book/ledger.lock.json").read_text())["rows"]
     about = {"paper": "2306.13596", "item": "Theorem 1", "kind": "claim", "of": "paper", "quote": None}
     return [about | {"id": name, "chapter": name.rpartition("/")[0]} | DRAWN | row for name, row in lock.items()]
 

@@ -8,6 +8,10 @@ from tests.small_book import Book
 from workflow.book.catalogue import BookError
 from workflow.commands import publish
 
+NEW = {
+    "id": "part/good/half", "change": "new", "accepted": None, "built": {"verdict": "reproduced", "measured": 0.5},
+}  # fmt: skip
+
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):

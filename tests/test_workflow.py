@@ -11,8 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from lib import ledger as table
-from tests.small_book import HEADER, ROOT, Book, until
+from tests.small_book import HEADER, ROOT, Book, collected, row, until
 
 # pytest-xdist gives each class below to one worker, and the rest to another.
 from workflow.book import catalogue, dependencies, ledger
@@ -31,7 +30,7 @@ class TestWholeBook:
 
         first = book.build("all")
         assert first.returncode == 1
-        assert "part/good/half: new, reproduced, 0.5" in first.stderr
+        assert "part/good/half: new, reproduced (0.5)" in first.stderr
         assert "part/good: running" in first.stdout
         assert "(1 of 2)" in first.stdout
         assert "(2 of 2)" in first.stdout
@@ -62,6 +61,7 @@ class TestWholeBook:
         assert second.returncode == 0, second.stderr
         assert "site:" not in second.stdout, "the site is not built again to compare"
         assert book.build("all").stdout == ""
+        self.check_what_a_changed_lock_leads_to(book)
         assert book.ran() == []
 
         site = book.folder / "build/html/book/part/good.html"
@@ -74,6 +74,38 @@ class TestWholeBook:
         assert "seen" in shown
         assert book.ran() == []
         assert site.read_bytes() == before
+
+    def check_what_a_changed_lock_leads_to(self, book):
+        """A number doubled by hand, on a kind of processor that the lock knows and on another; a verdict turned."""
+        path = book.folder / "book/ledger.lock.json"
+        accepted = path.read_text()
+
+        def build(kind=None, strict="", **changed):
+            lock = json.loads(accepted)
+            lock["rows"]["part/good/half"] |= changed
+            lock["kinds"] = {kind: []} if kind else lock["kinds"]
+            path.write_text(json.dumps(lock))
+            done = book.build("all", STRICT=strict)
+            assert "site:" not in done.stdout
+            return done
+
+        known = build(measured=1.0)
+        assert known.returncode == 1
+        assert "part/good/half: 1 -> 0.5" in known.stderr
+        unknown = build("another", measured=1.0)
+        assert (unknown.returncode, unknown.stderr) == (0, "")
+        assert "part/good/half: 1 -> 0.5" in unknown.stdout
+        assert [entry["id"] for entry in json.loads((book.folder / "build/differences.json").read_text())] == [
+            "part/good/half"
+        ]
+        assert build("another", "1", measured=1.0).returncode == 1
+        for kind in (None, "another"):
+            turned = build(kind, verdict="not reproduced")
+            assert turned.returncode == 1
+            assert "Theorem 1: The step is a half" in turned.stderr
+            assert "part/good/half: not reproduced (0.5) -> reproduced (0.5)" in turned.stderr
+        path.write_text(accepted)
+        assert book.build("all").returncode == 0
 
 
 def alive(process):
@@ -272,34 +304,6 @@ def test_library_files_of_a_chapter(inside, code, expected):
 # The ledger.
 
 
-def collected(*rows, changed=None):
-    """Write what a run of part/good leaves and collect it."""
-    report = {"chapter": "part/good", "seconds": 1.0, "parameters": {}, "changed": changed or {}, "rows": rows}
-    report |= {"threads": 1, "cpu": "Some CPU"}
-    Path("build/claims/part").mkdir(parents=True, exist_ok=True)
-    Path("build/claims/part/good.json").write_text(json.dumps(report))
-    ledger.collect()
-
-
-def row(name="half", measured=1e-3, item="Theorem 1", bound=1e-2, kind="claim", **about):
-    of = table.source("2306.13596", item, "restored", set="after")
-    judged = [] if kind == "baseline" else ["<=", bound]
-    about |= {"breaks": "One input"} if kind == "ablation" else {}
-    outcome = getattr(of, kind)(name, "It is so", measured, *judged, **about)
-    (data,) = table.verdict(outcome)._repr_mimebundle_()[ledger.MIME]
-    return data
-
-
-def test_ledger_holds_what_the_lock_accepted(inside):
-    collected(row(), row("null", kind="baseline"))
-    ledger.accept()
-    ledger.compare()
-    assert json.loads(ledger.LOCK.read_text()) == {
-        "part/good/half": {"verdict": "reproduced", "measured": 1e-3, "tolerance": row()["tolerance"]},
-        "part/good/null": {"verdict": None, "measured": 1e-3, "tolerance": row(kind="baseline")["tolerance"]},
-    }
-
-
 def test_ledger_has_the_fields_of_the_contract(inside):
     collected(row())
     (entry,) = json.loads(ledger.LEDGER.read_text())["claims"]
@@ -308,87 +312,6 @@ def test_ledger_has_the_fields_of_the_contract(inside):
         "recorded verdict chapter parameters note"
     )
     assert set(fields.split()) <= set(entry)
-
-
-@pytest.mark.parametrize(
-    ("rows", "line"),
-    [
-        ([row(measured=2e-2)], "half: reproduced -> not reproduced (0.001 -> 0.02, bound 0.01)"),
-        ([row(measured=2e-3)], "half: measured 0.001 -> 0.002, may move by 0.0001"),
-        ([row(), row("other")], "other: new, reproduced, 0.001"),
-        ([row(), row("null", kind="baseline")], "null: new, baseline, 0.001"),
-        ([row(kind="baseline")], "half: reproduced -> baseline (0.001 -> 0.001, no bound)"),
-        ([row(interval=(0, 0.1))], "half: reproduced -> undecided (0.001 -> 0.001, bound 0.01)"),
-        ([row(bound=1.05e-3)], "half: may move by 0.0001, past its bound 0.00105"),
-        ([], "half: vanished; was reproduced, 0.001"),
-    ],
-)
-def test_ledger_that_left_the_lock_fails_until_accepted(inside, rows, line):
-    collected(row())
-    ledger.accept()
-    collected(*rows)
-    with pytest.raises(ledger.BookError) as failure:
-        ledger.compare()
-    assert f"part/good/{line}" in str(failure.value)
-    assert "make accept" in str(failure.value)
-    ledger.accept()
-    ledger.compare()
-
-
-def rounded(spread, **more):
-    """Write that other roundings moved a row so far."""
-    entry = {"rows": {"half": {"spread": spread} | more}}
-    ledger.SPREADS.write_text(json.dumps({"part/good": entry}))
-
-
-@pytest.mark.parametrize(
-    ("measured", "spread", "tolerance"),
-    [
-        (1e-3, 1e-5, 1e-4),  # what the library gives every row
-        (1e-3, 9e-5, ledger.FACTOR * 9e-5),
-        (1e-3, 1e-2, 9e-3),  # as far as its bound
-        (1e-9, 1e-9, 1e-4),  # rounding error, of which the bound is what counts
-        (9.9e-3, 1e-2, 1e-4),
-    ],
-)
-def test_a_number_may_move_by_a_multiple_of_its_spread_but_not_past_its_bound(inside, measured, spread, tolerance):
-    rounded(spread)
-    collected(row(measured=measured))
-    ledger.accept()
-    assert json.loads(ledger.LOCK.read_text())["part/good/half"]["tolerance"] == pytest.approx(tolerance, rel=1e-4)
-    for way in (-0.99, 0.99):
-        collected(row(measured=measured + way * tolerance))
-        ledger.compare()
-    collected(row(measured=measured - 1.01 * tolerance))
-    with pytest.raises(ledger.BookError, match="half: measured"):
-        ledger.compare()
-
-
-def test_a_row_that_a_measured_rounding_turned_may_turn_again(inside):
-    rounded(1e-2, turned=["two threads"])
-    collected(row())
-    ledger.accept()
-    collected(row(measured=2e-2))
-    ledger.compare()
-    collected(row(measured=1e-1))
-    with pytest.raises(ledger.BookError, match="half: measured"):
-        ledger.compare()
-
-
-def test_rows_without_a_measured_spread_are_named(inside, capsys):
-    collected(row())
-    ledger.accept()
-    assert 'make roundings RECORD=1 NAME="part/good"' in capsys.readouterr().out
-
-
-def test_rows_of_changed_parameters_are_not_compared_and_not_accepted(inside):
-    collected(row())
-    ledger.accept()
-    accepted = ledger.LOCK.read_text()
-    collected(row(measured=1), changed={"seed": 1})
-    ledger.compare()
-    ledger.accept()
-    assert ledger.LOCK.read_text() == accepted
 
 
 def test_two_rows_of_one_name_are_refused(inside):

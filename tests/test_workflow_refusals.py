@@ -96,7 +96,7 @@ def test_what_is_not_there_is_named(book, command, named):
 
 
 LEDGER, LOCK = "build/ledger.json", "book/ledger.lock.json"
-STATEMENTS = "book/statements.yml"
+STATEMENTS, NO_ROWS = "book/statements.yml", '{"claims": [], "environment": {"kinds": {}}}'
 FILES = {
     "chapter that is not text": ("chapter good", {PAGE: b"\xff\xfe"}, f"{PAGE} cannot be read as text in UTF-8"),
     "two chapters": ("chapter good", {"book/other/good.md": PAGE, "_toc.yml": ANOTHER}, "part/good, other/good"),
@@ -113,7 +113,7 @@ FILES = {
     ),
     "half a notebook": ("site", {"build/executed/part/good.ipynb": HALF_NOTEBOOK}, "part/good.ipynb is half written"),
     "half a ledger": ("ledger compare", {LEDGER: '{"cl'}, f"{LEDGER} is half written"),
-    "lock in conflict": ("ledger compare", {LEDGER: '{"claims": []}', LOCK: "<<<<<<< HEAD\n"}, f"{LOCK} is not JSON"),
+    "lock in conflict": ("ledger compare", {LEDGER: NO_ROWS, LOCK: "<<<<<<< HEAD\n"}, f"{LOCK} is not JSON"),
 }  # fmt: skip
 
 
@@ -133,7 +133,8 @@ def test_bad_file_is_named(book, command, files, named):
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("RECORD", "yes"), *(("THREADS", text) for text in ("two", "0", "-2", "٣", "100000", "9" * 5000)),
+    [("RECORD", "yes"), ("STRICT", "yes"),
+     *(("THREADS", text) for text in ("two", "0", "-2", "٣", "100000", "9" * 5000)),
      *(("TIMEOUT", text) for text in ("soon", "-1", "0", "nan", "inf"))],
 )  # fmt: skip
 def test_a_variable_of_make_without_sense_is_named_with_a_remedy(monkeypatch, name, text):

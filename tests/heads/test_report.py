@@ -191,7 +191,7 @@ def test_a_name_from_a_file_is_text_on_the_page():
 
 
 def test_the_page_says_what_forecasts_are_worth_as_the_book_measured_it():
-    lock = json.loads((Path(__file__).parents[2] / "book/ledger.lock.json").read_text())
+    lock = json.loads((Path(__file__).parents[2] / "book/ledger.lock.json").read_text())["rows"]
     of = {name: lock[f"beyond/your-attention/{name}"]["measured"] for name in ("sooner", *(
         f"{kind}-{place}" for kind in WORTH for place in ("last", "first")
     ))}  # fmt: skip

@@ -1,6 +1,5 @@
-"""Collect what every chapter claims into the ledger, compare it with the accepted values, accept new ones."""
+"""Collect what every chapter claims into the ledger."""
 
-import json
 import math
 import tomllib
 from collections import Counter
@@ -26,7 +25,7 @@ MANY = {  # of verdicts that are verbs
     "effect missed": "effects missed",
 }
 STATEMENTS = "book/statements.yml"
-LEDGER, LOCK = Path("build/ledger.json"), Path("book/ledger.lock.json")
+LEDGER = Path("build/ledger.json")
 SPREADS = Path("book/roundings.json")  # how far each number moved when the arithmetic rounded otherwise: roundings.py
 FACTOR = 5  # times its measured spread, a number may move on another machine
 
@@ -122,6 +121,7 @@ def environment(runs):
         "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
         "cpu": ", ".join(sorted({run["cpu"] for run in runs})),
+        "kinds": {run["chapter"]: run["kind"] for run in runs},
         "threads": max((run["threads"] for run in runs), default=1),
         "python": python_version(),
     } | {name: version(name) for name in direct_dependencies()}
@@ -157,65 +157,3 @@ def collect():
     if changed := [run["chapter"] for run in runs if run["changed"]]:
         ledger["changed_parameters"] = changed  # run with other values than the book's own: not to be compared
     keep(LEDGER, ledger)
-
-
-def _accepted():
-    try:
-        return json.loads(LOCK.read_text("utf-8")) if LOCK.exists() else {}
-    except ValueError as error:
-        raise BookError(f"{LOCK} is not JSON ({error}): mend it by hand, or take that of git") from None
-
-
-def _measured():
-    """Return the ledger's rows by id, and whether an id belongs to a chapter that ran with changed parameters."""
-    ledger = json_of(LEDGER)
-    changed = set(ledger.get("changed_parameters", ()))
-    rows = {row["id"]: row for row in ledger["claims"] if row["chapter"] not in changed}
-    return rows, lambda name: name.rpartition("/")[0] in changed
-
-
-def _word(row):
-    return row["verdict"] or "baseline"
-
-
-def differences():
-    """Return a line for each row that left its accepted value or verdict, is new or vanished."""
-    rows, skipped = _measured()
-    accepted, turned, lines = _accepted(), {name for name, (_, turned) in spreads().items() if turned}, []
-    for name in sorted(rows.keys() | accepted.keys()):
-        new, old = rows.get(name), accepted.get(name)
-        if skipped(name):
-            continue
-        if old is None:
-            lines.append(f"{name}: new, {_word(new)}, {new['measured']:.6g}")
-        elif new is None:
-            lines.append(f"{name}: vanished; was {_word(old)}, {old['measured']:.6g}")
-        elif new["verdict"] != old["verdict"] and name not in turned:
-            bound = "no bound" if new["bound"] is None else f"bound {new['bound']:.6g}"
-            numbers = f"({old['measured']:.6g} -> {new['measured']:.6g}, {bound})"
-            lines.append(f"{name}: {_word(old)} -> {_word(new)} {numbers}")
-        elif not math.isclose(new["measured"], old["measured"], rel_tol=0, abs_tol=old["tolerance"]):
-            moved = f"{old['measured']:.6g} -> {new['measured']:.6g}"
-            lines.append(f"{name}: measured {moved}, may move by {old['tolerance']:.3g}")
-        elif name not in turned and old["tolerance"] > _distance(old["measured"], new["bound"]) * (1 + 1e-9):
-            lines.append(f"{name}: may move by {old['tolerance']:.3g}, past its bound {new['bound']:.6g}")
-    return lines
-
-
-def compare():
-    """Fail with a readable difference if the ledger left the accepted values."""
-    if lines := differences():
-        raise BookError("\n".join([f"The ledger left {LOCK} (to accept it: make accept)", *("  " + x for x in lines)]))
-
-
-def accept():
-    """Write the measured values as the accepted ones, and say what that changes and which spreads are not measured."""
-    rows, skipped = _measured()
-    lines = differences()
-    kept = {name: row for name, row in _accepted().items() if skipped(name)}
-    fields = ("verdict", "measured", "tolerance")
-    new = kept | {name: {field: row[field] for field in fields} for name, row in rows.items()}
-    LOCK.write_text(json.dumps(dict(sorted(new.items())), indent=1) + "\n", "utf-8")
-    print("\n".join(lines or ["nothing left its accepted value"]))
-    if unmeasured := sorted({row["chapter"] for row in rows.values() if row["spread"] is None}):
-        print(f'of some rows no spread is measured: make roundings RECORD=1 NAME="{" ".join(unmeasured)}"')

@@ -28,7 +28,7 @@ def check_variables():
     for name, most in MOST.items():
         if name in given and not (is_whole(given[name]) and 1 <= int(given[name]) <= most):
             sys.exit(f"{name} is {given[name]!r}: give a whole number from 1 to {most}")
-    for name in ("QUICK", "RECORD"):
+    for name in ("QUICK", "RECORD", "STRICT"):
         if given.get(name, "1") != "1":
             sys.exit(f"{name} is {given[name]!r}: give 1, or leave it out")
     seconds = given.get("TIMEOUT", "1")

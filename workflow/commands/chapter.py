@@ -14,7 +14,8 @@ from workflow.book.catalogue import BookError, find, source, title, write_whole
 from workflow.book.ledger import tally
 from workflow.commands import call
 from workflow.run.chapter import attempt, label, places_of, values_of
-from workflow.run.notebook import CutOff
+from workflow.run.notebook import CutOff, surroundings
+from workflow.run.processor import kind
 
 RUNNING = Path("build/running")
 
@@ -61,6 +62,8 @@ def main():
         print(f"{name}: running", flush=True)
         with tempfile.TemporaryDirectory(dir=RUNNING, ignore_cleanup_errors=True) as folder:
             noted = {"sources": arguments.sources} if arguments.sources else {}
+            if arguments.publish:
+                noted["kind"] = kind(os.environ | surroundings())
             summary = attempt(chapter, asked, Path(folder), places, None if quiet else sys.stderr, noted)
         if not quiet:
             show(chapter, places["notebook"], summary)

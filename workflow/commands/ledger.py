@@ -2,7 +2,8 @@
 
 import sys
 
-from workflow.book.ledger import accept, collect, compare
+from workflow.book.ledger import collect
+from workflow.book.lock import accept, compare
 from workflow.commands import call
 
 if __name__ == "__main__":

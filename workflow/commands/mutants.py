@@ -12,7 +12,8 @@ from pathlib import Path
 
 from workflow.book import catalogue, dependencies, parameters
 from workflow.book.catalogue import BookError, keep, kept
-from workflow.book.ledger import LOCK, commit
+from workflow.book.ledger import commit
+from workflow.book.lock import LOCK, read_lock
 from workflow.book.mutants import LIST, written
 from workflow.commands import call
 from workflow.run.changed_library import Run, outcomes
@@ -32,7 +33,7 @@ def unchanged(chosen, jobs):
     BookError where a chapter fails, or has other verdicts than those that are accepted.
     """
     runs = [[Run(name, values, None, LONGEST)] for name, values in chosen.items()]
-    found, known = {}, kept(LOCK)
+    found, known = {}, read_lock()["rows"]
     for run, outcome in outcomes(runs, jobs):
         if "crashed" in outcome:
             raise BookError(f"{run.chapter} fails without any mutant ({outcome['crashed']}): mend it first")

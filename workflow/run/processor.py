@@ -1,0 +1,41 @@
+"""Tell the kind of processor that numbers come from: what the libraries choose their instructions by.
+
+The same code rounds alike on all processors of a kind, whatever their names. What is measured on one kind says little
+of another: a sum in wider registers rounds otherwise, and a chaotic run amplifies that.
+"""
+
+import os
+import subprocess
+import sys
+
+
+def kind(variables):
+    """Return the kind of this processor for libraries that are loaded with these environment variables.
+
+    A process of its own tells it in half a second: libraries choose once, as they are loaded.
+    """
+    command = [sys.executable, "-m", "workflow.run.processor"]
+    return subprocess.run(command, env=variables, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
+def main():
+    """Print the kind: LLVM's name of the processor, and what each library takes for it in these surroundings."""
+    import llvmlite.binding
+    import numpy as np
+    from threadpoolctl import threadpool_info
+
+    extensions = np.show_config("dicts")["SIMD Extensions"]
+    taken = {
+        "numba": os.environ.get("NUMBA_CPU_NAME"),  # by itself it takes LLVM's
+        "OpenBLAS": "/".join(sorted({one["architecture"] for one in threadpool_info() if "architecture" in one})),
+        # Where these are set, as on every x86 processor, torch takes its own as it is, and MKL its own on Intel's.
+        "torch": os.environ.get("ATEN_CPU_CAPABILITY"),
+        "MKL": os.environ.get("MKL_CBWR"),
+        "numpy": (extensions.get("found") or extensions["baseline"])[-1],
+    }
+    words = [f"{library} {choice}" for library, choice in taken.items() if choice]
+    print(f"{llvmlite.binding.get_host_cpu_name()}: {', '.join(words)}")
+
+
+if __name__ == "__main__":
+    main()
