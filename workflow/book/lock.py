@@ -146,7 +146,8 @@ def _report(moved, failing):
         f" measured before ({'; '.join(sorted(set(unknown.values())))}).{said}"
     )
     print("".join(f"  {line(entry)}\n" for entry in worst), end="")
-    print(f"The whole list is {DIFFERENCES}; make accept adds this kind of processor to {LOCK}.", flush=True)
+    listed = f"The whole list: {DIFFERENCES}. " * bool(moved)
+    print(f"{listed}To add this kind of processor to {LOCK}: make accept", flush=True)
 
 
 def accept():
