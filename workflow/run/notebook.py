@@ -130,7 +130,7 @@ def time_limit():
 
 
 def short_folder():
-    """Return a folder for temporary files with a path that is short enough for sockets; that of a cluster may not be."""
+    """Return a folder for temporary files, with a path short enough for sockets; that of a cluster may not be."""
     asked = tempfile.gettempdir()
     for folder in (asked, "/tmp", "/var/tmp"):
         if len(os.fsencode(folder)) <= LONGEST_FOLDER and os.access(folder, os.W_OK | os.X_OK):
