@@ -64,7 +64,7 @@ def mark_commit():
 
 
 def sources():
-    """Return hash and day of the commit of this folder, "" without one, and the files of the book that differ from it."""
+    """Return hash and day of this folder's commit, "" without one, and the files of the book that differ from it."""
     shown = _git("show", "-s", "--format=%h %cs")
     if not shown or not _git("ls-files", "lib"):  # no git, or the repository is that of a folder around this one
         return "", []
