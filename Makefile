@@ -8,6 +8,10 @@ STAMP := $(VENV)/.installed
 # Beside what numba keeps of it; where that folder cannot be written, every call looks whether all is there.
 COMPILED := lib/__pycache__/compiled
 
+# What a user has set for other Pythons is not for this one, and everything is read and written as UTF-8.
+unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONIOENCODING PYTHONOPTIMIZE PYTHONSAFEPATH JUPYTER_PATH
+export PYTHONNOUSERSITE := 1
+export PYTHONUTF8 := 1
 export MODEL DATA OUT NAME PARAMS PARAMETERS SEEDS JOBS THREADS TIMEOUT QUICK ONLY RECORD STRICT
 BUILD := $(BIN)/python -m workflow.commands.build
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope

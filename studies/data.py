@@ -89,4 +89,4 @@ def main(name):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    call(main, sys.argv[1])

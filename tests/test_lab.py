@@ -60,7 +60,8 @@ def test_an_edited_cell_goes_back_into_the_source_and_nothing_else_does(book):
     before = source.read_text("utf-8")
     notebook = nbformat.read(paired, 4)
     notebook.cells[-1].source = notebook.cells[-1].source.replace("= 0", "= 7")
-    notebook.metadata.language_info = {"name": "python"}  # JupyterLab adds it
+    notebook.metadata.language_info = {"name": "python"}  # JupyterLab adds it, and marks a folded cell
+    notebook.cells[-1].metadata |= {"jupyter": {"source_hidden": True}, "editable": True, "collapsed": True}
     nbformat.write(notebook, paired)
     jupytext_ = Path(sys.executable).with_name("jupytext")
     subprocess.run([jupytext_, "--quiet", "--sync", "build/lab/part/one.ipynb"], cwd=book, check=True)

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from workflow.book.catalogue import BookError
+from workflow.site import browser
+
 ROOT = Path(__file__).parents[1]
 LIST = """<nav class="bd-links"><ul><li><a href="#">Start</a></li></ul><p class="caption">Part</p>
 <ul><li><a href="{up}part/one.html">One</a><ul><li><a href="{up}part/below.html">Below</a></li></ul></li></ul></nav>"""
@@ -36,6 +39,14 @@ def site(tmp_path):
     return tmp_path
 
 
+def test_other_names_of_the_browser_are_known(tmp_path, monkeypatch):
+    chrome = tmp_path / "google-chrome"
+    chrome.write_text("#!/bin/sh\n")
+    chrome.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert browser.browser_path() == str(chrome)
+
+
 def make(folder, **given):
     command = [sys.executable, "-m", "workflow.commands.pdf"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)} | given
@@ -44,7 +55,7 @@ def make(folder, **given):
 
 def test_pages_are_joined_in_order_with_contents_bookmarks_and_links(site):
     pypdf = pytest.importorskip("pypdf")
-    if not (shutil.which("chromium") or shutil.which("chromium-browser")):
+    if not browser.browser_path():
         pytest.skip("no chromium on this machine")
     done = make(site)
     assert done.returncode == 0, done.stderr
@@ -61,9 +72,11 @@ def test_pages_are_joined_in_order_with_contents_bookmarks_and_links(site):
     assert link["/Dest"][0].get_object() == book.pages[6]
 
 
-def test_a_missing_site_or_browser_is_one_sentence(site):
+def test_a_missing_site_or_browser_is_one_sentence(site, monkeypatch):
     pytest.importorskip("pypdf")
-    assert "no chromium" in make(site, PATH="").stderr
+    monkeypatch.setattr(browser, "BROWSERS", ("chromium-of-nobody",))
+    with pytest.raises(BookError, match=r"^no chromium on this machine: [^\n]+$"), browser.chromium():
+        pass
     shutil.rmtree(site / "build")
     done = make(site)
     assert done.returncode == 1

@@ -117,6 +117,8 @@ def find(name):
     if len(matches) == 1:
         return matches[0]
     problem = f"{name!r} may be any of {', '.join(matches)}" if matches else f"there is no chapter {name!r}"
+    if name and not matches and (written := [*Path("book").glob(f"{name}.md"), *Path("book").glob(f"*/{name}.md")]):
+        problem = f"{written[0]} is not in _toc.yml: add it there to run it"
     raise BookError(f"{problem}; chapters: {', '.join(known)}")
 
 

@@ -7,6 +7,7 @@ import ast
 import functools
 import hashlib
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -16,6 +17,7 @@ from workflow.book.catalogue import BookError, code_of, source
 PROJECT = Path(__file__).parents[2]
 PACKAGES = ("lib", "heads", "studies")  # that a chapter may import from, as far as they are there
 STUDY = re.compile(r"recorded\(\"([\w-]+)\"")  # what a chapter reads by studies.archives.recorded
+FOLDERS = ("book", *PACKAGES, "workflow")  # a new file there is a part of the book; one elsewhere is the user's
 
 
 def hash_of(chapter, values, words=True):
@@ -91,12 +93,28 @@ def mark_commit():
 
 
 def sources():
-    """Return hash and day of the commit that git has here, "" without one, and the files that differ from it."""
-    git = ["git", "-c", "core.quotepath=off"]
-    shown = subprocess.run([*git, "show", "-s", "--format=%h %cs"], capture_output=True, text=True, check=False)
-    status = subprocess.run([*git, "status", "--porcelain", "."], capture_output=True, text=True, check=False)
-    commit = "" if shown.returncode or status.returncode else shown.stdout.strip()
-    return commit, [line[3:] for line in status.stdout.splitlines()]
+    """Return hash and day of this folder's commit, "" without one, and the files of the book that differ from it."""
+    shown = _git("show", "-s", "--format=%h %cs")
+    if not shown or not _git("ls-files", "lib"):  # no git, or the repository is that of a folder around this one
+        return "", []
+    new = [path for path in _git("ls-files", "--others", "--exclude-standard", *FOLDERS) if not _hidden(path)]
+    return shown[-1], _git("diff", "--name-only", "--relative", "HEAD") + new
+
+
+def _git(*words):
+    """Return the lines that git prints in the folder that holds the library; none where it fails or is not there."""
+    folder = Path("lib").resolve().parent  # of a part of the book: the whole
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # set inside its hooks
+    command = ["git", "-C", folder, "-c", "core.quotepath=off", *words]
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, encoding="utf-8", check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    return done.stdout.splitlines()
+
+
+def _hidden(path):
+    return any(part.startswith(".") for part in Path(path).parts)
 
 
 def _mark(name, text):

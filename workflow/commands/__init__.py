@@ -1,5 +1,6 @@
 """What make calls, a module for each command: python -m workflow.commands.build."""
 
+import errno
 import os
 import re
 import sys
@@ -9,24 +10,49 @@ from workflow.book.catalogue import BookError
 
 THREADS = max(256, 4 * os.cpu_count())  # libgomp dies of many more
 MOST = {"JOBS": 10_000, "THREADS": THREADS, "OMP_NUM_THREADS": THREADS}
+# What a system refuses for reasons outside the book.
+REMEDIES = {
+    errno.EROFS: "copy the folder to where you may write",
+    errno.EACCES: "copy the folder to where you may write",
+    errno.EPERM: "copy the folder to where you may write",
+    errno.ENOSPC: "make room on the disk, then run the same command again",
+    errno.EDQUOT: "make room in your quota, then run the same command again",
+    errno.ENAMETOOLONG: "move the folder to a shorter path",
+    errno.EMFILE: "allow more open files (ulimit -n)",
+    errno.ENOMEM: "free some memory, or run fewer at a time (JOBS=1)",
+    errno.EAGAIN: "allow more processes (ulimit -u), or run fewer at a time (JOBS=1)",
+}
 
 
 def call(main, *arguments):
     """Call a command; the process ends with its status, or with the one line that says what is wrong."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # a terminal may lack a sign that marks a verdict
     check_variables()
     try:
         sys.exit(main(*arguments))
     except BookError as error:
         sys.exit(str(error))
+    except OSError as error:
+        if error.errno not in REMEDIES:
+            raise
+        sys.exit(refusal(error))
     except KeyboardInterrupt:
         sys.exit(f"{Path(sys.argv[0]).stem}: interrupted")
+
+
+def refusal(error):
+    """Return what a system refused, and what to do, in one line."""
+    named = f"{error.filename}: " if error.filename else ""
+    return f"{Path(sys.argv[0]).stem}: {named}{error.strerror}: {REMEDIES[error.errno]}"
 
 
 def check_variables():
     """Exit with one line if a variable of make has no sense: a number, or a switch; an empty one is not given."""
     given = {name: value for name, value in os.environ.items() if value}
     for name, most in MOST.items():
-        if name in given and not (is_whole(given[name]) and 1 <= int(given[name]) <= most):
+        numbers = given.get(name, "1").split(",") if name.startswith("OMP") else [given.get(name, "1")]  # one a level
+        if not all(is_whole(number) and 1 <= int(number) <= most for number in numbers):
             sys.exit(f"{name} is {given[name]!r}: give a whole number from 1 to {most}")
     for name in ("QUICK", "RECORD", "STRICT"):
         if given.get(name, "1") != "1":

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from workflow.book.catalogue import chapters, find, source
 from workflow.commands import call
+from workflow.run.notebook import JUPYTER
 
 BIN = Path(sys.executable).parent
 
@@ -47,9 +48,8 @@ def main():
         pair()
     except subprocess.CalledProcessError as error:
         sys.exit(f"JupyterLab was not started: {Path(error.cmd[0]).name} ended with status {error.returncode}")
-    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
-        [str(Path(__file__).parents[1] / "jupyter"), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
-    )
+    for name in ("JUPYTER_CONFIG_PATH", "JUPYTER_PATH"):  # settings, and the kernel of this environment
+        os.environ[name] = os.pathsep.join([JUPYTER, *filter(None, [os.environ.get(name)])])
     os.execv(BIN / "jupyter-lab", ["jupyter-lab", str(Path("build/lab", opened)), *sys.argv[2:]])
 
 

@@ -2,9 +2,11 @@
 
 import json
 import logging
+import math
 import os
 import platform
 import re
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -56,8 +58,20 @@ c.InlineBackend.print_figure_kwargs = {"bbox_inches": None, "metadata": {"Date":
 # Sums in wider registers round otherwise, and a chaotic run amplifies it: the same on every Intel machine, as accepted.
 # numba needs no such word: without fastmath its code rounds alike whatever processor it is compiled for (tested).
 INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
-OPTIONS = {"kernel_name": "python3", "progress_bar": False, "iopub_timeout": 60, "shutdown_kernel": "immediate"}
+# The folder of the kernel of that name, before all others on the machine: "python" in it means this interpreter.
+JUPYTER = str(Path(__file__).parents[1] / "jupyter")
+OPTIONS = {"kernel_name": "python3", "progress_bar": False, "shutdown_kernel": "immediate"}
+# A user's variables for Python, IPython, Jupyter and matplotlib, of which none reaches a chapter; where Python keeps
+# compiled code is no setting of a run.
+SETTINGS_OF_USERS = re.compile(
+    r"(?!PYTHON(DONTWRITEBYTECODE|PYCACHEPREFIX)$)(PYTHON|IPYTHON|JUPYTER|MPLBACKEND|MATPLOTLIBRC)"
+)
+# IPython reads these for everybody on a machine or in an environment, and has no option that closes them.
+OF_THE_MACHINE = ("/etc/ipython", "/usr/local/etc/ipython", os.path.join(sys.prefix, "etc/ipython"))
 PAUSE = 5  # seconds from one line of progress to the next
+LONGEST_FOLDER = 80  # characters of a folder for sockets, whose paths may have some twenty more: 103 at most
+MOST_OUTPUT = 10_000_000  # characters that a cell leaves; the largest notebook of the book has one million
+MOST_PIECES = 1000  # ZeroMQ queues 2000, and drops without a word what comes faster than it is read
 
 
 class CutOff(BookError):
@@ -77,12 +91,14 @@ def execute(chapter, plain, done, values, stderr=None):
         return max(running.setdefault("deadline", time.monotonic() + limit) - time.monotonic(), 0.001)
 
     config = Config()
-    with tempfile.TemporaryDirectory(prefix="chapter-") as private:
+    with tempfile.TemporaryDirectory(prefix="chapter-", dir=short_folder()) as private:
         environment(private, chapter)
         # Sockets in a private folder: TCP ports collide between parallel chapters, and so does ipc's default folder.
         config.KernelManager.transport, config.KernelManager.ip = "ipc", os.path.join(private, "k")
         seen = {"timeout_func": left, "on_cell_execute": lambda cell, cell_index: running.update(cell=cell)}
-        asked = {"parameters": values, "stderr_file": stderr, "config": config} | seen
+        # A kernel on a slow disk, or a cell that printed much, may take as long as the chapter itself.
+        waits = {"start_timeout": math.ceil(limit), "iopub_timeout": math.ceil(limit)}
+        asked = {"parameters": values, "stderr_file": stderr, "config": config} | seen | waits
         try:
             papermill.execute_notebook(str(plain), str(done), **asked, **OPTIONS)
         except PapermillExecutionError as error:
@@ -90,11 +106,16 @@ def execute(chapter, plain, done, values, stderr=None):
             raise BookError(f"{place} failed: {one_line(problem)}") from None
         except DeadKernelError:
             why = "the kernel died (killed, or out of memory)"
-        except CellTimeoutError:
-            why = f"the chapter was still running after {limit:g} s"
+        except CellTimeoutError as error:
+            printed = "IOPub" in str(error)  # nbclient has no other sign of it
+            why = "the cell had ended, and its output was not all read" if printed else "the chapter was still running"
+            why += f" after {limit:g} s"
+        except RuntimeError as error:  # of nbclient, before the first cell
+            raise CutOff(f"the kernel did not start: {one_line(error)}") from None
         else:
             return
-    raise CutOff(f"{where(chapter, running['cell']['id'])} failed: {why}")
+    place = where(chapter, running["cell"]["id"]) if "cell" in running else "the start of the kernel"
+    raise CutOff(f"{place} failed: {why}")
 
 
 def raised(chapter, done, error):
@@ -111,9 +132,20 @@ def time_limit():
     return float(os.environ.get("TIMEOUT") or TIMEOUT)
 
 
+def short_folder():
+    """Return a folder for temporary files, with a path short enough for sockets; that of a cluster may not be."""
+    asked = tempfile.gettempdir()
+    for folder in (asked, "/tmp", "/var/tmp"):
+        if len(os.fsencode(folder)) <= LONGEST_FOLDER and os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    raise BookError(
+        f"TMPDIR is {asked!r}, too long for a socket: set it to a folder of at most {LONGEST_FOLDER} letters"
+    )
+
+
 def surroundings():
     """Return the variables that libraries read as they are imported."""
-    threads = os.environ.get("THREADS") or os.environ.get("OMP_NUM_THREADS") or "1"
+    threads = os.environ.get("THREADS") or os.environ.get("OMP_NUM_THREADS", "").partition(",")[0] or "1"
     found = {f"{library}_NUM_THREADS": threads for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM")}
     if platform.machine() in ("x86_64", "AMD64"):
         found |= {name: os.environ.get(name, value) for name, value in INSTRUCTIONS.items()}
@@ -123,13 +155,25 @@ def surroundings():
 
 def environment(private, chapter):
     """Give the kernel the same surroundings on every machine, whatever the user's own settings."""
+    files = (path for folder in OF_THE_MACHINE for path in sorted(Path(folder).rglob("*")))
+    if read := [path for path in files if path.suffix in (".py", ".ipy", ".json")]:
+        raise BookError(f"{read[0]} would change what runs in a chapter: move it away while the book is built")
     profile = Path(private, "profile_default")
     (profile / "startup").mkdir(parents=True)
     (profile / "ipython_kernel_config.py").write_text(SETTINGS, "utf-8")
     startup = STARTUP.format(chapter=chapter, pause=PAUSE, packages=PACKAGES) + LAST_BIT * ("LAST_BIT" in os.environ)
     (profile / "startup/progress.py").write_text(startup, "utf-8")
-    os.environ |= surroundings() | {"IPYTHONDIR": private, "JUPYTER_PREFER_ENV_PATH": "1"}
-    os.environ.pop("MPLBACKEND", None)  # any other backend than the notebook's loses the figures
+    Path(private, "matplotlibrc").touch()
+    drop_settings()
+    os.environ |= surroundings() | {"PYTHONNOUSERSITE": "1", "PYTHONUTF8": "1"}
+    os.environ |= {"IPYTHONDIR": private, "JUPYTER_PATH": JUPYTER, "JUPYTER_RUNTIME_DIR": private}
+    os.environ["MATPLOTLIBRC"] = os.path.join(private, "matplotlibrc")
+
+
+def drop_settings():
+    """Take a user's settings for Python, IPython, Jupyter and matplotlib out of the variables of this process."""
+    for name in filter(SETTINGS_OF_USERS.match, list(os.environ)):
+        del os.environ[name]
 
 
 def where(chapter, cell_id, line=1):
@@ -154,12 +198,22 @@ def tidy(path, chapter):
             cell["id"] = f"{source(chapter).stem}-parameters"
         if cell.cell_type == "code" and cell.source.strip() and cell.execution_count is None:
             raise BookError(f"{where(chapter, cell['id'])} did not run: a cell before it left the kernel")
+        if much := too_much(cell.get("outputs", [])):
+            raise BookError(f"{where(chapter, cell['id'])} failed: it left {much}: print less")
         cell.metadata.pop("papermill", None)
         cell.metadata.pop("execution", None)
     record = notebook.metadata.papermill
     notebook.metadata.papermill = {key: record[key] for key in ("parameters", "version") if key in record}
     nbformat.write(notebook, path)
     return notebook
+
+
+def too_much(outputs):
+    """Return how much output a cell left, "" for what a page and the kernel's queue can take."""
+    if len(outputs) > MOST_PIECES:
+        return f"{len(outputs)} pieces of output, and past {MOST_PIECES} some may be lost"
+    size = sum(len(json.dumps(output)) for output in outputs)
+    return f"{size / 1e6:.0f} MB of output, and a page takes {MOST_OUTPUT / 1e6:.0f}" if size > MOST_OUTPUT else ""
 
 
 def one_line(problem):

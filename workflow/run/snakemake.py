@@ -7,6 +7,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,7 +27,9 @@ def snakemake(targets, *flags, rules=RULES, **config):
 @contextmanager
 def hold_lock():
     """Wait until no other build is under way, and hold the lock that says so."""
-    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    for folder in (LOCK.parent, Path("build")):  # a folder that cannot be written is refused before Snakemake crashes
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
     with LOCK.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

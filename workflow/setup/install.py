@@ -1,10 +1,11 @@
 """Make the virtual environment from the lock file, called by make before anything is installed.
 
-Without arguments: let the Python that runs this, of conda or Binder for instance, find ``lib``.
+With ``--here``: do the same in the Python that runs this, of conda or Binder. Without arguments: let it find ``lib``.
 
 Newer syntax than Python 3.6 would hide the one clear line that refuses an old Python.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ import sysconfig
 
 OLDEST, NEWEST = (3, 11), (3, 14)  # the lock has packages without wheels for others
 GROUPS = ("figures", "data", "check", "book", "test")  # the others are installed when they are first asked for
+CPU = ("--torch-backend", "cpu", "--no-deps")  # uv knows where those builds are
 # Of packages without a wheel for the newest Python: nobody should need a compiler.
 STAND_INS = ["./workflow/stand-ins/immutables"] * (sys.version_info >= (3, 14))
 
@@ -23,13 +25,21 @@ def main(folder, stamp):
         have, oldest, newest = (".".join(map(str, version[:2])) for version in (sys.version_info, OLDEST, NEWEST))
         remedy = f"name another one, make PYTHON=python{newest}, or get one: uv python install {newest}"
         sys.exit(f"Python {oldest} to {newest} is needed; {sys.executable} is {have}: {remedy}")
+    try:
+        make(folder, stamp)
+    except (OSError, subprocess.CalledProcessError) as error:  # what a command says of itself stands above
+        sys.exit(f"environment: {error}")
+
+
+def make(folder, stamp):
+    """Make or mend the environment with a Python that will do."""
     python = os.path.join(folder, "bin", "python")
     if os.path.exists(stamp):
         os.remove(stamp)
     if not works(python):
         print(f"environment: making {folder} with {sys.executable}", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-    install(python, os.path.join(folder, "install.log"))
+    install(python, os.path.join(folder, "install.log"), GROUPS)
     subprocess.run([python, __file__], check=True)
     with open(stamp, "w", encoding="utf-8"):
         pass
@@ -42,13 +52,33 @@ def works(python):
     return os.path.exists(python) and subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
-def install(python, log):
+def here():
+    """Install into the Python that runs this, JupyterLab too."""
+    install(sys.executable, os.path.join(sys.prefix, "install.log"), (*GROUPS, "lab"))
+    link()
+
+
+def install(python, log, groups):
     """Install what pyproject.toml asks for, in the versions of the lock."""
     print("environment: installing, which takes some minutes the first time", flush=True)
     pip = [python, "-m", "pip", "install", "--no-compile", "--progress-bar", "off"]  # most is never imported
+    pip += ["-c", "requirements.lock"]
     with open(log, "w", encoding="utf-8") as file:
-        if follow([*pip, "-c", "requirements.lock", *requirements()], file):
+        if sys.platform == "linux" and asks_for_gpu(pip):
+            uv = [os.path.join(os.path.dirname(python), "uv"), "pip", "install", "--python", python]
+            if follow([*pip, "uv"], file) or follow([*uv, *CPU, "-c", "requirements.lock", "torch"], file):
+                print("environment: there is no CPU build of torch to be had, so pip brings the larger one", flush=True)
+        if follow([*pip, *requirements(groups)], file):
             sys.exit(f"environment: pip failed, see {log}")
+
+
+def asks_for_gpu(pip):
+    """Tell whether the torch that pip would install now needs packages for GPUs, which nothing here uses."""
+    ask = [*pip, "--dry-run", "--quiet", "--no-deps", "--report", "-", "torch"]
+    done = subprocess.run(ask, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    report = json.loads(done.stdout) if done.returncode == 0 else {"install": []}
+    needs = [line for one in report["install"] for line in one["metadata"].get("requires_dist", [])]
+    return any(line.startswith(("nvidia", "cuda", "triton")) for line in needs)
 
 
 def follow(command, log):
@@ -62,13 +92,13 @@ def follow(command, log):
     return process.returncode
 
 
-def requirements():
-    """Return the requirements of the library and of ``GROUPS``."""
+def requirements(groups):
+    """Return the requirements of the library and of groups of extras."""
     import tomllib  # new in Python 3.11: an older one must get as far as the line that refuses it
 
     with open("pyproject.toml", "rb") as file:
         project = tomllib.load(file)["project"]
-    return sum((project["optional-dependencies"][group] for group in GROUPS), project["dependencies"] + STAND_INS)
+    return sum((project["optional-dependencies"][group] for group in groups), project["dependencies"] + STAND_INS)
 
 
 def link():
@@ -79,4 +109,7 @@ def link():
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:]) if sys.argv[1:] else link()
+    if sys.argv[1:] == ["--here"]:
+        here()
+    else:
+        main(*sys.argv[1:]) if sys.argv[1:] else link()

@@ -7,6 +7,10 @@ from playwright.sync_api import sync_playwright
 
 from workflow.book.catalogue import BookError
 
+BROWSERS = (
+    "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge",
+    *(f"/Applications/{name}.app/Contents/MacOS/{name}" for name in ("Google Chrome", "Chromium", "Microsoft Edge")),
+)  # fmt: skip
 SET = "() => window.MathJax?.startup?.promise.then(() => true) ?? true"
 SEEN = """() => Promise.all([...document.images].map((image) => {
     image.loading = "eager";
@@ -14,12 +18,16 @@ SEEN = """() => Promise.all([...document.images].map((image) => {
 }))"""
 
 
+def browser_path():
+    """Return where the system's Chromium is, or a browser made of it; None without one."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
 @contextlib.contextmanager
 def chromium():
     """Yield the system's Chromium; raise BookError where there is none."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        raise BookError("no chromium on this machine: install the package of that name")
+    if (path := browser_path()) is None:
+        raise BookError("no chromium on this machine: install the package of that name, or Google Chrome")
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield browser

@@ -5,24 +5,28 @@ import base64
 import hashlib
 import io
 import re
-import shutil
-import sys
 import zipfile
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import jupytext
 import nbformat
+from packaging.utils import canonicalize_name
 from PIL import Image
 from pybtex.database import parse_file
 
-from workflow.book.dependencies import PACKAGES, library
+from workflow.book.dependencies import library, library_of
+from workflow.book.ledger import direct_dependencies
 from workflow.site.plain_markdown import LABEL, LITERAL, TARGET, linked, parts, plain
 from workflow.site.settings import settings, site_of
 
 OWN_MODEL = "book/beyond/use-it-on-your-model"
+POST_BUILD = """#!/usr/bin/env bash
+uv pip install --python "$(command -v python)" --torch-backend cpu "{torch}" || python -m pip install "{torch}"
+"""
 GLUE = "application/papermill.record/"
 GLUED = f"{GLUE}text/plain"
 START = """\
@@ -59,9 +63,18 @@ def write(built):
     offered = {page: notebook for page, notebook in pages.items() if "kernelspec" in notebook.metadata}
     with ProcessPoolExecutor() as pool:
         list(pool.map(partial(replace, sources, book), offered.items()))
-    (built / "binder").mkdir()
-    shutil.copyfile("requirements.lock", built / "binder/requirements.txt")
-    (built / "binder/runtime.txt").write_text("python-3.11\n")
+    binder(built / "binder")
+
+
+def binder(folder):
+    """Write what Binder makes an environment of: the lock, and torch apart, of which pip would bring that for GPUs."""
+    folder.mkdir()
+    lines = Path("requirements.lock").read_text("utf-8").splitlines()
+    torch = next((line for line in lines if line.startswith("torch==")), "torch")
+    (folder / "requirements.txt").write_text("\n".join([line for line in lines if line != torch] + [""]), "utf-8")
+    (folder / "runtime.txt").write_text("python-3.11\n", "utf-8")
+    (folder / "postBuild").write_text(POST_BUILD.format(torch=torch), "utf-8")
+    (folder / "postBuild").chmod(0o755)
 
 
 def own_model(path, book):
@@ -130,10 +143,11 @@ def downloadable(page, notebook, book):
     here = book | {"page": page, "numbers": numbers}
     folded = {"jupyter": {"source_hidden": True}}
     start = nbformat.v4.new_code_cell(START.format(**book), id="library", metadata=folded)
+    packages = " ".join(needed(page, notebook))
     about = (
         f"This notebook belongs to *{book['title']}*: {linked(*book['labels'][page], book)}. It needs Python 3.11 "
-        f"or later and a few packages: `pip install {' '.join(needed(notebook))}`. The next cell finds the library of "
-        f"the book: {origin(book)}."
+        f"or later and a few packages: `pip install {packages}`. The next cell finds the library of the book: "
+        f"{origin(book)}."
     )
     cells = [nbformat.v4.new_markdown_cell(about, id="about"), start]
     for output in outputs:
@@ -169,13 +183,20 @@ def reduced(picture):
     return file.getvalue()
 
 
-def needed(notebook):
-    """Return what has to be installed: the packages that the library and these cells import."""
+def needed(page, notebook):
+    """Return what to install: the distributions that these cells import, and the modules of ``lib`` that they use."""
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    code += [path.read_text("utf-8") for path in library()]
+    code += [Path(path).read_text("utf-8") for path in library_of(page.removeprefix("book/")) if path.endswith(".py")]
     names = {name.partition(".")[0] for text in code for name in imported(text)}
-    names -= {*sys.stdlib_module_names, *PACKAGES, "attention_selects", "myst_nb", "IPython"}
-    return sorted({"sklearn": "scikit-learn"}.get(name, name) for name in names)
+    found = {canonicalize_name(one) for name in names for one in distributions().get(name, ())}
+    ours = {canonicalize_name(name) for name in direct_dependencies()}  # the others come with them
+    return sorted(found & ours - {"myst-nb"})  # glue, which the library does without in a downloaded notebook
+
+
+@cache
+def distributions():
+    """Return what distributions each module belongs to, which takes a second to find."""
+    return packages_distributions()
 
 
 @cache

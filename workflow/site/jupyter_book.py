@@ -1,5 +1,6 @@
 """Call Jupyter Book on a staged tree."""
 
+import os
 import re
 import subprocess
 import sys
@@ -11,10 +12,11 @@ def jupyter_book(staged, output, log, *flags):
     log.parent.mkdir(parents=True, exist_ok=True)
     tool = Path(sys.executable).with_name("jupyter-book")
     command = [tool, "build", staged, "--path-output", output, *flags]
+    env = os.environ | {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}  # pages and log, whatever the terminal takes
     with log.open("w", encoding="utf-8") as file:
-        status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False).returncode
+        status = subprocess.run(command, env=env, stdout=file, stderr=subprocess.STDOUT, check=False).returncode
     if status == 0:
         return []
     here = re.compile(rf"\x1b\[[0-9;]*m|{re.escape(str(staged.resolve()))}/?|{re.escape(str(Path.cwd()))}/")
-    lines = [here.sub("", line) for line in log.read_text("utf-8").splitlines()]
+    lines = [here.sub("", line) for line in log.read_text("utf-8", "replace").splitlines()]
     return [line for line in lines if re.search(r"WARNING|ERROR|CRITICAL|[Ee]rror:", line)] or lines[-20:]
