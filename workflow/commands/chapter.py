@@ -47,7 +47,7 @@ def main():
     kinds = cli.add_mutually_exclusive_group()
     kinds.add_argument("--publish", action="store_true", help="for the book, not for a look")
     kinds.add_argument("--into", default="", help="one run of many, whose results go into this folder of build")
-    cli.add_argument("--sources", help="hash of the sources of that run, which its results carry")
+    cli.add_argument("--sources", help="hash of the sources of a run, which its results carry")
     arguments = cli.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{arguments.name}: stopped"))
     chapter = name = find(arguments.name)
@@ -60,8 +60,8 @@ def main():
         RUNNING.mkdir(parents=True, exist_ok=True)
         print(f"{name}: running", flush=True)
         with tempfile.TemporaryDirectory(dir=RUNNING, ignore_cleanup_errors=True) as folder:
-            noted = {"sources": arguments.sources} if arguments.sources else {}
-            summary = attempt(chapter, asked, Path(folder), places, None if quiet else sys.stderr, noted)
+            stderr = None if quiet else sys.stderr
+            summary = attempt(chapter, asked, Path(folder), places, stderr, arguments.sources)
         if not quiet:
             show(chapter, places["notebook"], summary)
         print(f"{name}: {summary['seconds']:.1f} s, {tally(summary['rows'])}{counted()}", flush=True)

@@ -6,4 +6,4 @@ from workflow.book.ledger import accept, collect, compare
 from workflow.commands import call
 
 if __name__ == "__main__":
-    call({"collect": collect, "compare": compare, "accept": accept}[sys.argv[1]])
+    call({"collect": collect, "compare": compare, "accept": accept}[sys.argv[1]], *sys.argv[2:])
