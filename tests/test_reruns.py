@@ -1,133 +1,146 @@
-"""What a change of the real book runs again: asked of Snakemake over the real sources, without running any of it."""
+"""What a change of the real book makes stale: the hashes that its results carry, and what Snakemake would do."""
 
 import contextlib
 import os
 import re
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from workflow.book import catalogue, dependencies
-from workflow.run.side_by_side import hash_sources
 from workflow.run.snakemake import snakemake
 
 ROOT = Path(__file__).parents[1]
-
 SOURCES = (
-    *("book", "lib", "heads", "studies", "workflow", "_toc.yml", "_config.yml", "requirements.lock", "pyproject.toml"),
+    "book", *dependencies.PACKAGES, "workflow", "_toc.yml", "_config.yml", "requirements.lock", "pyproject.toml",
     "CITATION.cff",
-)
-NETWORKS = [
-    "beyond/trained-heads", "beyond/your-attention", "max-margin/figure-6", "mirror-descent/mirror-networks",
-    "mirror-descent/sentiment", "rates/normalised-sgd",
-]  # fmt: skip
+)  # fmt: skip
+PAGES = {"build/ledger.json", "build/html/.sources", "build/accepted"}
 
 
 @pytest.fixture(scope="module")
 def passing(tmp_path_factory):
-    """A copy of the book that passes for built: empty outputs, newer than the sources, and no records of Snakemake."""
+    """A copy of the book that passes for built: results that hold nothing but the hash of their sources."""
     folder = tmp_path_factory.mktemp("real")
-    for name in SOURCES:
+    for name in filter(os.path.exists, SOURCES):
         if (ROOT / name).is_dir():  # bytecode comes and goes while other tests run
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(ROOT / name, folder)
     with contextlib.chdir(folder):
-        listed = catalogue.chapters()
-        places = [Path(dependencies.mark_code(chapter, {})) for chapter in listed]
-        dependencies.mark_commit()
-        for chapter in listed:
-            places += [Path(f"build/executed/{chapter}.ipynb"), Path(f"build/claims/{chapter}.json")]
-        for place in [*places, *(Path("build", name) for name in ("ledger.json", "html/index.html", "accepted"))]:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.touch()
+        made = dependencies.results({})
+        made |= dict.fromkeys([f"build/executed/{chapter}.ipynb" for chapter in catalogue.chapters()], "")
+        for path, text in (made | {"build/html/index.html": ""}).items():
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_text(text)
     return folder
 
 
 @pytest.fixture
 def book(passing, tmp_path, monkeypatch):
-    """The same, to be changed; copies keep the times of files."""
+    """The same, to be changed."""
     shutil.copytree(passing, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setattr(dependencies, "PROJECT", tmp_path)
     monkeypatch.chdir(tmp_path)
-    time.sleep(0.01)  # file times have a grain
 
 
 def dry_run(**config):
-    """Return what Snakemake would do by the rules of the copy."""
+    """Return the rules that Snakemake would follow in the copy, by its own rules, and for which chapters."""
     command = snakemake(["all"], "--dry-run", rules=Path.cwd() / "workflow/Snakefile", **config)
     plan = subprocess.run(command, env=os.environ | {"JOBS": "1"}, capture_output=True, text=True, check=False)
     assert plan.returncode == 0, plan.stderr
-    return plan.stdout + plan.stderr
+    said = plan.stdout + plan.stderr
+    rules = {*re.findall(r"^(?:local)?rule (\w+):", said, re.MULTILINE)} - {"all"}
+    return rules, sorted(set(re.findall(r"wildcards: chapter=(\S+)", said)))
 
 
-def jobs(plan):
-    """Return the rules that a dry run names."""
-    return {*re.findall(r"^(?:local)?rule (\w+):", plan, re.MULTILINE)} - {"all"}
+def stale(values=None):
+    """Return the chapters and the pages whose hash has changed."""
+    changed = {
+        path for path, sources in dependencies.results(values or {}).items() if Path(path).read_text() != sources
+    }
+    runs = {path.removeprefix("build/claims/").removesuffix(".json") for path in changed - PAGES}
+    return sorted(runs), changed & PAGES
 
 
-def stale():
-    """Return the chapters that a build would run, sorted."""
-    return sorted(set(re.findall(r"wildcards: chapter=(\S+)", dry_run())))
-
-
-def test_nothing_is_stale_at_first_nor_by_a_stray_file_in_the_library_or_a_sentence(book):
+def test_snakemake_runs_no_chapter_for_a_moved_folder_file_times_or_words(book, tmp_path, monkeypatch):
+    assert dry_run() == (set(), [])
+    for path in ("workflow/run/notebook.py", "requirements.lock", "build/claims/max-margin/theorem-2.json"):
+        os.utime(path, (2e9, 2e9))
+    moved = tmp_path.with_name(tmp_path.name + " moved")
+    tmp_path.rename(moved)
+    monkeypatch.chdir(moved)
     for name in ("notes.txt", ".problem.py.swp"):
         Path("lib", name).write_text("a thought\n")
-    before = hash_sources("max-margin/theorem-2")
-    assert jobs(dry_run()) == set()
+    assert dry_run() == (set(), [])
+    with Path("lib/checks.py").open("a", encoding="utf-8") as module:
+        module.write("# A comment.\n")
+    assert dry_run() == ({"site", "accepted"}, []), "readers download the library"
+
+
+def test_a_sentence_makes_no_run_stale_but_the_site(book):
+    before = dependencies.sources_hash("max-margin/theorem-2")
     for chapter in catalogue.chapters():
         path = catalogue.source(chapter)
         text = path.read_text("utf-8").replace("\n## Why it is true\n", "\n## Why it is true\n\nA new sentence.\n")
         text = text.replace("hide-input", "hide-cell")
         assert "A new" in text
         path.write_text("\n".join([text, "And a last one.\n"]), "utf-8")
-    assert stale() == []
-    assert hash_sources("max-margin/theorem-2") == before, "nor is a run of a sweep stale"
+    assert stale() == ([], {"build/html/.sources", "build/accepted"})
+    assert dependencies.sources_hash("max-margin/theorem-2") == before
 
 
-def test_what_pages_show_rebuilds_the_site_and_reruns_no_chapter(book):
-    shown = ["workflow/site/landing_page.py", "workflow/sphinx_ext/new.py", "CITATION.cff", "pyproject.toml"]
-    for path in shown:
-        Path(path).touch()
-    plan = dry_run()
-    assert jobs(plan) == {"ledger", "site", "accepted"}
-    (inputs,) = re.findall(r"^(?:local)?rule site:\n +input: (.*)$", plan, re.MULTILINE)
-    assert [path for path in shown if path not in inputs] == []
+def test_words_in_the_library_make_no_run_stale_and_code_those_that_use_it(book):
+    for path in [path for folder in dependencies.PACKAGES for path in Path(folder).rglob("*.py")]:
+        text = path.read_text("utf-8")
+        path.write_text(text.replace('"""', '"""Really: ', 1) + "\n# And a comment.\n", "utf-8")
+    assert stale()[0] == []
+    with Path("studies/networks/kernel.py").open("a", encoding="utf-8") as module:
+        module.write("MORE = 1\n")
+    assert stale()[0] == ["rates/normalised-sgd"]
 
 
-def test_what_runs_chapters_reruns_them_all(book):
-    modules = [f"workflow/{name}.py" for name in ("commands/chapter", "run/notebook", "book/parameters")]
-    for path in modules:
-        Path(path).touch()
-    assert stale() == sorted(catalogue.chapters())
-    assert [path for path in modules if path not in dry_run()] == []
+@pytest.mark.parametrize(
+    ("path", "pages"),
+    [
+        ("workflow/site/landing_page.py", PAGES),
+        ("workflow/sphinx_ext/new.py", PAGES),
+        ("pyproject.toml", PAGES),
+        ("book/statements.yml", PAGES),
+        ("CITATION.cff", PAGES - {"build/ledger.json"}),
+        ("book/robustness.json", PAGES - {"build/ledger.json"}),
+        ("book/ledger.lock.json", {"build/accepted"}),
+    ],
+)
+def test_what_pages_show_makes_them_stale_and_no_chapter(book, path, pages):
+    with Path(path).open("a") as file:
+        file.write("\nmore = 1\n")
+    os.utime(path, (0, 0))
+    assert stale() == ([], pages)
 
 
-def test_a_module_and_a_cell_rerun_the_chapters_that_have_them(book):
-    assert len(catalogue.chapters()) > 30
-    Path("studies/networks/__init__.py").touch()
-    path = catalogue.source("max-margin/theorem-2")
-    path.write_text(path.read_text("utf-8").replace("seed: int = 0", "seed: int = 1"), "utf-8")
-    assert stale() == sorted([*NETWORKS, "max-margin/theorem-2"])
+@pytest.mark.parametrize("path", ["workflow/commands/chapter.py", "workflow/book/parameters.py", "requirements.lock"])
+def test_what_runs_chapters_makes_them_all_stale(book, path):
+    with Path(path).open("a") as file:
+        file.write("more = 1\n")
+    os.utime(path, (0, 0))
+    assert stale() == (sorted(catalogue.chapters()), PAGES)
 
 
-def test_a_parameter_reruns_its_chapter_and_the_lock_all(book):
-    Path("values.yml").write_text("theorem-2: {seed: 1}\n")
-    assert re.findall(r"wildcards: chapter=(\S+)", dry_run(parameters="values.yml")) == ["max-margin/theorem-2"]
-    Path("requirements.lock").touch()
-    assert stale() == sorted(catalogue.chapters())
+def test_a_cell_a_value_and_a_recorded_run_make_their_chapters_stale(book):
+    assert stale({"max-margin/theorem-2": {"seed": 1}})[0] == ["max-margin/theorem-2"]
+    page = catalogue.source("max-margin/theorem-2")
+    page.write_text(page.read_text("utf-8").replace("seed: int = 0", "seed: int = 1"), "utf-8")
+    assert stale()[0] == ["max-margin/theorem-2"]
+    Path("book/recorded/film-reviews/l2.json").write_text("{}")
+    assert stale()[0] == ["max-margin/theorem-2", "mirror-descent/sentiment"]
+    assert dry_run()[1] == ["max-margin/theorem-2", "mirror-descent/sentiment"]
 
 
 def test_no_chapter_depends_on_all_modules(book):
-    modules = {str(path) for path in Path("lib").rglob("*.py")}
+    modules = {str(path) for path in dependencies.library()}
     for chapter in catalogue.chapters():
-        found = {path for path in dependencies.library_of(chapter) if path.startswith("lib/")}
-        assert found < modules, chapter
-
-
-def test_a_recorded_run_reruns_the_chapter_that_reads_it(book):
-    Path("book/recorded/film-reviews/l2.json").touch()
-    assert stale() == ["mirror-descent/sentiment"]
+        used = {path for path in dependencies.library_of(chapter) if path.endswith(".py")}
+        assert used < modules, chapter

@@ -15,6 +15,7 @@ from tests.small_book import HEADER, ROOT, Book, collected, row, until
 
 # pytest-xdist gives each class below to one worker, and the rest to another.
 from workflow.book import catalogue, dependencies, ledger
+from workflow.run import chapter as run_chapter
 from workflow.site import chips, corrections, rows, runs, scoreboard
 
 
@@ -202,6 +203,70 @@ class TestReruns:
         assert book.ran() == ["slow"]
 
 
+def write_old(path, text):
+    """Write a file with a time before every build, as an archive unpacks it or ``cp -p`` copies it."""
+    Path(path).write_text(text)
+    os.utime(path, (1e9, 1e9))
+
+
+def test_a_build_publishes_the_new_number_whatever_the_file_times(book):
+    write_old(book.folder / "lib/alpha.py", "step = 0.25\n")
+    book.add("good", "from lib.alpha import step")
+    for step in (0.25, 0.5):
+        write_old(book.folder / "lib/alpha.py", f"step = {step}\n")
+        process = book.build()
+        assert process.returncode == 0, process.stderr
+        assert json.loads((book.folder / "build/ledger.json").read_text())["claims"][0]["measured"] == step
+        for path in (book.folder / "build").rglob("*"):
+            os.utime(path, (time.time() + 86400,) * 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "left"),
+    [
+        ("lib/alpha.py", "step = 0.5\n", set()),
+        ("lib/alpha.py", '"""Words."""\nstep = 0.25  # words\n', {"build/claims/part/good.json", "build/ledger.json"}),
+        ("lib/unused.py", "step = 0.5\n", {"build/claims/part/good.json", "build/ledger.json"}),
+        ("requirements.lock", "nothing==0\n", set()),
+        ("book/part/good.md", HEADER.format(name="good", code="from lib.alpha import step, more"), set()),
+        ("book/intro.md", "# New\n", {"build/claims/part/good.json", "build/ledger.json"}),
+        ("book/statements.yml", "papers: []\n", {"build/claims/part/good.json"}),
+        ("book/ledger.lock.json", "{}", {"build/claims/part/good.json", "build/ledger.json", "build/html/.sources"}),
+    ],
+)
+def test_results_that_are_not_of_the_sources_are_discarded(inside, path, text, left):
+    inside.add("good", "from lib.alpha import step")
+    Path("lib/alpha.py").write_text("step = 0.25\n")
+    made = dependencies.results({})
+    for place, sources in made.items():
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
+        Path(place).write_text(json.dumps({"sources": sources}))
+    dependencies.discard_stale(made)
+    assert all(map(os.path.exists, made))
+    write_old(path, text)
+    dependencies.discard_stale(dependencies.results({}))
+    assert set(filter(os.path.exists, made)) == left
+
+
+def test_a_run_during_which_the_library_changed_is_not_published(inside, tmp_path, monkeypatch):
+    inside.add("good", "from lib.alpha import step")
+    places = run_chapter.places_of("part/good", None)
+    sources = dependencies.sources_hash("part/good")
+
+    def run(*_):
+        write_old("lib/alpha.py", "step = 0.5\n")
+        return {"rows": []}
+
+    monkeypatch.setattr(run_chapter, "run", run)
+    (tmp_path / "executed.ipynb").touch()
+    with pytest.raises(catalogue.BookError, match="the library or the workflow has changed"):
+        run_chapter.attempt("part/good", {}, tmp_path, places, None, {"sources": sources})
+    assert not places["claims"].exists()
+    (tmp_path / "executed.ipynb").touch()
+    run_chapter.attempt("part/good", {}, tmp_path, places, None, {"sources": dependencies.sources_hash("part/good")})
+    assert catalogue.json_of(places["claims"])["sources"] == dependencies.sources_hash("part/good")
+
+
 class TestSeveralAtOnce:
     """A look disturbs no build, no look another, and no build another."""
 
@@ -280,24 +345,49 @@ def test_list_says_what_a_chapter_reproduces_and_takes(inside, capsys):
     ]
 
 
+PACKAGE = {
+    "lib/drawn/__init__.py": 'from .lines import line\nfrom .dots import dot as point\n__all__ = ["line"]\n',
+    "lib/drawn/lines.py": "from .style import ink\n",
+    "lib/drawn/dots.py": "from . import style\n",
+    "lib/drawn/style.py": "",
+    "lib/shape.py": "from . import drawn\nfrom .drawn import line\ndrawn.line()\n",
+    "heads/read.py": "from lib.shape import drawn\ndrawn.point()\n",
+}
+LINES = {"lib/drawn/lines.py", "lib/drawn/style.py"}
+DOTS = {"lib/drawn/dots.py", "lib/drawn/style.py"}
+
+
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        ("import lib", {"__init__"}),
-        ("import lib.alpha as x", {"__init__", "alpha", "beta"}),
-        ("from lib import gamma, beta", {"__init__", "gamma", "beta"}),
-        ("from lib.alpha import beta", {"__init__", "alpha", "beta"}),
-        ("%matplotlib inline\ndef f():\n    import lib.gamma", {"__init__", "gamma"}),
+        ("import lib", set()),
+        ("import lib.alpha as x", {"lib/alpha.py", "lib/beta.py"}),
+        ("from lib import gamma, beta", {"lib/gamma.py", "lib/beta.py"}),
+        ("from lib.alpha import beta", {"lib/alpha.py", "lib/beta.py"}),
+        ("%matplotlib inline\ndef f():\n    import lib.gamma", {"lib/gamma.py"}),
         ("import library, os.path", set()),
-        ("this does not parse", {"__init__", "alpha", "beta", "gamma", "unused"}),
+        ("from lib.drawn import line", LINES),
+        ("from lib import drawn as d\nd.point()", DOTS),
+        ("from lib import drawn\nprint(drawn)\ndrawn.line()", LINES | DOTS),
+        ("from lib import drawn\ndrawn.other()", LINES | DOTS),
+        ("import lib.drawn", LINES | DOTS),
+        ("from lib.drawn import *", LINES | DOTS),
+        ("from lib.drawn import dots", DOTS),
+        ("from lib.shape import drawn\ndrawn.point()", {"lib/shape.py"} | LINES | DOTS),
+        ("from lib import shape\nshape.line()", {"lib/shape.py"} | LINES),
+        ("from heads import read", {"heads/read.py", "lib/shape.py"} | LINES | DOTS),
     ],
 )
-def test_library_files_of_a_chapter(inside, code, expected):
-    Path("book/part/good.md").write_text(HEADER.format(name="good", code=code))
+def test_modules_of_a_chapter(inside, code, expected):
+    for path, text in PACKAGE.items():
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text(text)
     Path("lib/notes.txt").touch()
-    always = {"__init__", "_glue", "_verdicts", "ledger"}  # what every chapter imports
-    files = {f"lib/{name}.py" for name in expected | always}
-    assert dependencies.library_of("part/good") == sorted(files)
+    always = {f"lib/{name}.py" for name in ("_glue", "_verdicts", "ledger")}  # what every chapter imports
+    inside.add("good", code)
+    assert set(dependencies.library_of("part/good")) == expected | always
+    inside.add("good", "this does not parse")
+    assert dependencies.library_of("part/good") == sorted(map(str, dependencies.library()))
 
 
 # The ledger.
@@ -399,13 +489,12 @@ def test_a_bound_that_was_set_before_the_first_look_carries_the_mark(inside):
     assert [line.count("●") for line in rows.rows().splitlines() if "It is so" in line] == [1, 0]
 
 
-def swept(held=19, of=20, code="a1", name="half", block=(1000, 1019), **more):
-    """Write book/robustness.json as `make sweep` does, and the hash of the code that runs now."""
+def swept(held=19, of=20, code=None, name="half", block=(1000, 1019), **more):
+    """Write book/robustness.json as `make sweep` does, of the code that runs now or of other code."""
+    code = code or dependencies.recorded_hash("part/good")
     found = {"held": held, "undecided": 0, "errors": 0, "of": of, "median": 1.0, "low": 0.0, "high": 2.0} | more
     entry = {"block": block, "commit": "c", "code": code, "parameters": {}, "rows": {name: found}, "errors": {}}
     Path("book/robustness.json").write_text(json.dumps({"part/good": entry}))
-    Path("build/code/part").mkdir(parents=True, exist_ok=True)
-    Path("build/code/part/good").write_text("a1\n")
 
 
 @pytest.mark.parametrize(
@@ -536,11 +625,12 @@ def test_the_scoreboard_names_the_least_certain_claim(inside):
 
 @pytest.mark.parametrize(
     ("code", "turned", "text"),
-    [("a1", ["half"], "1"), ("a1", ["other"], "none"), ("b2", ["half"], "older code")],
+    [(None, ["half"], "1"), (None, ["other"], "none"), ("b2", ["half"], "older code")],
 )
 def test_mutants_are_shown_where_the_code_is_the_same(inside, code, turned, text):
     collected(row())
     swept()
+    code = code or dependencies.recorded_hash("part/good")
     tried = {"part/good": {"turned": turned, "crashed": None, "code": code}}
     mutant = {"what": "a sign", "chapters": tried}
     other = {"what": "no step", "chapters": {"part/other": tried["part/good"]}}

@@ -1,22 +1,23 @@
 """Find what a run depends on: the chapter's code and its parameters, the library that it imports, our own modules.
 
 Prose is no part of it. All paths are relative to the directory that holds ``_toc.yml``, ``book/`` and `PACKAGES`.
+Whether a result is current is decided by one hash of the contents of all that it depends on, which the result carries;
+file times decide nothing.
 """
 
 import ast
 import functools
 import hashlib
+import itertools
 import json
 import os
-import re
 import subprocess
 from pathlib import Path
 
-from workflow.book.catalogue import BookError, code_of, source
+from workflow.book.catalogue import BookError, chapters, code_of, source
 
 PROJECT = Path(__file__).parents[2]
 PACKAGES = ("lib", "heads", "studies")  # that a chapter may import from, as far as they are there
-STUDY = re.compile(r"recorded\(\"([\w-]+)\"")  # what a chapter reads by studies.archives.recorded
 FOLDERS = ("book", *PACKAGES, "workflow")  # a new file there is a part of the book; one elsewhere is the user's
 
 
@@ -74,13 +75,69 @@ def _names_bound(statement):
     return []
 
 
-def mark_code(chapter, values):
-    """Write that hash to ``build/code``, only where it differs, and below it the one without words.
+def sources_hash(chapter, values=(), changed=None):
+    """Return one hash of all that a run depends on: code and values, library, recorded runs, lock and runner.
 
-    As the input of a rule it makes a run depend on the code and not on the prose, also where Snakemake's own records
-    are gone: then the file's time decides.
+    ``changed`` has the text that a file of the library has in place of what stands there, by the path.
     """
-    return _mark(f"code/{chapter}", "\n".join(hash_of(chapter, values, words) for words in (True, False)))
+    files = [*library_of(chapter, changed), "requirements.lock", *workflow_of("chapter")]
+    return hash_together(files, hash_of(chapter, dict(values)), changed=changed)
+
+
+def hash_together(files, *more, changed=None):
+    """Return one hash of the contents of files, those of modules without comments and docstrings, and of more texts."""
+    found = [(str(path), content_hash(path, changed)) for path in files]
+    return hashlib.sha256(json.dumps([found, more]).encode()).hexdigest()
+
+
+def content_hash(path, changed=None):
+    """Return a hash of what a file holds; None where there is none."""
+    if not _locate(path).exists():
+        return None
+    if Path(path).suffix == ".py":
+        return code_hash(_text(path, changed))
+    return hashlib.sha256(_locate(path).read_bytes()).hexdigest()
+
+
+@functools.cache
+def code_hash(code):
+    """Return a hash of a module without its comments, layout and docstrings, unless the code reads these."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError):
+        return hashlib.sha256(code.encode()).hexdigest()
+    for node in ast.walk(tree) if "__doc__" not in code else ():
+        if isinstance(statements := getattr(node, "body", None), list):
+            node.body = [one for one in statements if not _is_text(one)]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+
+
+def _is_text(statement):
+    value = getattr(statement, "value", None)
+    return isinstance(statement, ast.Expr) and isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def results(values):
+    """Return the results of a build with these values of chapters: path -> hash of all that it is made of and shows.
+
+    The ledger and the site are made of all that lies in the folders of book and workflow, so that nothing is left out.
+    """
+    runs = {f"build/claims/{chapter}.json": sources_hash(chapter, values.get(chapter, {})) for chapter in chapters()}
+    commit = Path(mark_commit()).read_text("utf-8")
+    tools = ["book/statements.yml", "book/roundings.json", "pyproject.toml", *workflow_files()]
+    ledger = hash_together(tools, commit, list(runs.items()))
+    prose = [path for path in sorted(Path("book").rglob("*")) if path.is_file() and path.name != "ledger.lock.json"]
+    shown = [path.read_text("utf-8", errors="replace") for path in library()]  # readers download it as it stands
+    site = hash_together(["_config.yml", "_toc.yml", "requirements.lock", "CITATION.cff", *prose], shown, ledger)
+    accepted = hash_together(["book/ledger.lock.json"], site, os.environ.get("STRICT", ""))
+    return runs | {"build/ledger.json": ledger, "build/html/.sources": site, "build/accepted": accepted}
+
+
+def discard_stale(made):
+    """Delete each result that does not carry its hash, path -> hash; Snakemake then makes it again."""
+    for path, sources in made.items():
+        if Path(path).exists() and sources not in Path(path).read_text("utf-8", errors="replace"):
+            Path(path).unlink()
 
 
 def mark_commit():
@@ -126,69 +183,132 @@ def _mark(name, text):
 
 
 def library():
-    """Return all modules of `PACKAGES`, which have no other files; one that a module reads would have to stand here."""
+    """Return the modules of `PACKAGES`, which have no other files; one that a module reads would have to stand here."""
     return sorted(path for package in PACKAGES for path in Path(package).rglob("*.py"))
 
 
-def library_of(chapter):
+def library_of(chapter, changed=None):
     """Return the files that a chapter's result can depend on beside its own code.
 
-    These are the modules of `PACKAGES` that it imports, those that they import, and the recorded runs that it names.
-    Code that cannot be parsed is taken to depend on everything: better one run too many than an old number
+    These are the modules of ours that it imports, those that they import, and the recorded runs of studies that it
+    names. Code that cannot be parsed is taken to depend on everything: better one run too many than an old number
     published.
     """
-    modules = set(library())
+    modules = _modules(library(), changed)
     try:
         lines = (line for code, _ in code_of(chapter) for line in code.splitlines())
         code = "\n".join(line for line in lines if not line.startswith(("%", "!")))
-        needed = _reached(_imports(code, (), modules), modules)
-    except (BookError, SyntaxError):
-        code, needed = "", modules
-    records = {path for study in STUDY.findall(code) for path in Path("book/recorded", study).glob("*.json")}
-    return sorted(map(str, needed | records))
+        needed = _reached(_imported(_imports(code, ()), modules), modules)
+        studies = [path for path in Path("book/recorded").glob("*/") if f'"{path.name}"' in code]
+    except (BookError, SyntaxError, ValueError):
+        needed, studies = modules, Path("book/recorded").glob("*/")
+    records = [str(record) for path in studies for record in path.glob("*.json")]
+    return sorted([modules[name][0] for name in needed if modules[name][0]] + records)
 
 
 def workflow_of(command):
     """Return the files of the workflow that a command consists of: its module, and all that it imports."""
-    modules = {path.relative_to(PROJECT) for path in Path(PROJECT, "workflow").rglob("*.py")}
-    reached = _reached({Path("workflow/commands", f"{command}.py")}, modules, PROJECT)
-    return sorted(str(PROJECT / path) for path in reached)
+    modules = _modules(path.relative_to(PROJECT) for path in Path(PROJECT, "workflow").rglob("*.py"))
+    return sorted(modules[name][0] for name in _reached({("workflow", "commands", command)}, modules))
 
 
 def workflow_files():
     """Return all files of the workflow: any of them may change the ledger or the site."""
-    folder = PROJECT / "workflow"
-    return sorted(str(path) for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    files = (path for path in Path(PROJECT, "workflow").rglob("*") if path.is_file())
+    return sorted(str(path.relative_to(PROJECT)) for path in files if "__pycache__" not in path.parts)
 
 
-def _reached(queue, modules, folder="."):
-    """Return the files in ``queue`` and those among ``modules`` that they import, also at one remove."""
+def _locate(path):
+    """Return where a file is: a small book has neither the workflow nor what names its packages."""
+    return PROJECT / path if str(path).startswith(("workflow/", "pyproject.toml")) else Path(path)
+
+
+def _text(path, changed=None):
+    return (changed or {}).get(str(path)) or _locate(path).read_text("utf-8", errors="replace")
+
+
+def _modules(paths, changed=None):
+    """Return path and text of modules, by their dotted names as tuples; a package has that of its ``__init__``."""
+    named = ((path.parent if path.stem == "__init__" else path.with_suffix(""), path) for path in paths)
+    found = {name.parts: (str(path), _text(path, changed)) for name, path in named}
+    folders = {name[:end]: ("", "") for name in found for end in range(1, len(name))}  # also without an ``__init__``
+    return folders | found
+
+
+def _imports_of(name, modules):
+    """Return what one of the modules imports."""
+    path, text = modules[name]
+    return _imports(text, name if path.endswith("__init__.py") else name[:-1])
+
+
+def _reached(queue, modules):
+    """Return the modules in ``queue`` and those among ``modules`` that they import, also at one remove."""
     needed = set()
     while queue:
-        path = queue.pop()
-        needed.add(path)
-        queue |= _imports(Path(folder, path).read_text("utf-8"), path.parts[:-1], modules) - needed
+        needed.add(name := queue.pop())
+        queue |= _imported(_imports_of(name, modules), modules) - needed
     return needed
 
 
-def _imports(code, package, modules):
-    """Return the files among ``modules`` that ``code``, standing in ``package``, imports."""
-    found = set()
-    for name in _imported_names(code, package):  # importing a.b.c also runs a and a.b
-        for end in range(1, len(name) + 1):
-            stem = Path(*name[:end])
-            found |= {stem.with_suffix(".py"), stem / "__init__.py"} & modules
+def _imported(imports, modules):
+    """Return those among ``modules`` that some imports stand for."""
+    found = itertools.chain.from_iterable(imports.values())
+    return set().union(*(_meant(name, used, modules) for name, used in found if name[:1] in modules))
+
+
+def _meant(name, used, modules):
+    """Return the modules that a dotted name stands for, of which code uses the names ``used``; all of them for None.
+
+    Importing a.b.c also runs a and a.b. A package that only passes on names counts as the modules that they are from.
+    """
+    end = 1
+    while name[: end + 1] in modules and end < len(name):
+        end += 1
+    passing = [one for k in range(1, end + 1) if _only_passes_on(*modules[one := name[:k]])]
+    found = {name[:k] for k in range(1, end + 1)}.difference(passing)
+    last, rest = name[:end], name[end:]
+    exports = _imports_of(last, modules)
+    inner = {one: [((*last, one), None)] for one in rest[:1] or used or () if (*last, one) in modules}
+    wanted = set(rest[:1] or used or exports)
+    if last in passing and not wanted <= exports.keys() | inner.keys():
+        wanted = exports.keys()
+    for passed, _ in itertools.chain.from_iterable((exports | inner).get(one, ()) for one in wanted):
+        if passed != name and passed[:1] in modules:
+            found |= _meant(passed, used if rest else None, modules)
     return found
 
 
 @functools.cache
-def _imported_names(code, package):
-    names = set()
-    for node in ast.walk(ast.parse(code)):
+def _only_passes_on(path, code):
+    """Tell a package that consists of imports and of the list of their names."""
+    return path.endswith("__init__.py") and all(
+        isinstance(one, ast.Import | ast.ImportFrom)
+        or _is_text(one)
+        or (isinstance(one, ast.Assign) and ast.unparse(one.targets) == "__all__")
+        for one in ast.parse(code).body
+    )
+
+
+@functools.cache
+def _imports(code, package):
+    """Return by the name in the code what code imports: dotted name, and which names of it are used, None for all."""
+    nodes, bound = list(ast.walk(ast.parse(code))), {}
+    for node in nodes:
         if isinstance(node, ast.Import):
-            names |= {tuple(alias.name.split(".")) for alias in node.names}
+            for alias in node.names:
+                path = tuple(alias.name.split("."))
+                bound.setdefault(alias.asname or alias.name, []).append(path)
+                bound.setdefault(alias.asname or path[0], []).append(path if alias.asname else path[:1])
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else ()
             base += tuple(node.module.split(".")) if node.module else ()
-            names |= {base} | {(*base, alias.name) for alias in node.names}
-    return names
+            for alias in node.names:
+                bound.setdefault(alias.asname or alias.name, []).append((*base, alias.name))
+    attributes = [node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)]
+    owners, used = {id(node.value) for node in attributes}, {}
+    for node in attributes:
+        used.setdefault(node.value.id, set()).add(node.attr)
+    whole = {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in owners}
+    return {
+        name: [(path, None if name in whole else used.get(name)) for path in paths] for name, paths in bound.items()
+    }

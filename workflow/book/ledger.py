@@ -133,8 +133,8 @@ def commit():
     return noted.read_text("utf-8").strip() if noted.exists() else "unknown"
 
 
-def collect():
-    """Write the ledger, or say which rows cannot stand in it."""
+def collect(sources=""):
+    """Write the ledger, which carries the hash of its sources, or say which rows cannot stand in it."""
     runs, claims, faults, moved = reports(), {}, [], spreads()
     known = {(paper["arxiv"], item["item"]) for paper in register() for item in paper["items"]}
     for run in runs:
@@ -156,4 +156,4 @@ def collect():
     ledger = {"environment": environment(runs), "claims": list(claims.values())}
     if changed := [run["chapter"] for run in runs if run["changed"]]:
         ledger["changed_parameters"] = changed  # run with other values than the book's own: not to be compared
-    keep(LEDGER, ledger)
+    keep(LEDGER, ledger | ({"sources": sources} if sources else {}))

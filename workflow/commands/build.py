@@ -33,7 +33,7 @@ def quick():
     started = time.monotonic()
     lay_out_part()
     with chdir(PART):
-        status = main(["build/html/index.html"])
+        status = main(["site"])
     if not status:
         took = f"{len(QUICK)} of {len(catalogue.chapters())} chapters in {time.monotonic() - started:.0f} s"
         print(f"This is a part of the book, {took}: {PART}/build/html/index.html\nmake book builds all of it")

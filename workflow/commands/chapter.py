@@ -48,7 +48,7 @@ def main():
     kinds = cli.add_mutually_exclusive_group()
     kinds.add_argument("--publish", action="store_true", help="for the book, not for a look")
     kinds.add_argument("--into", default="", help="one run of many, whose results go into this folder of build")
-    cli.add_argument("--sources", help="hash of the sources of that run, which its results carry")
+    cli.add_argument("--sources", help="hash of the sources of a run, which its results carry")
     arguments = cli.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{arguments.name}: stopped"))
     chapter = name = find(arguments.name)
@@ -61,10 +61,11 @@ def main():
         RUNNING.mkdir(parents=True, exist_ok=True)
         print(f"{name}: running", flush=True)
         with tempfile.TemporaryDirectory(dir=RUNNING, ignore_cleanup_errors=True) as folder:
+            stderr = None if quiet else sys.stderr
             noted = {"sources": arguments.sources} if arguments.sources else {}
             if arguments.publish:
                 noted["kind"] = kind(os.environ | surroundings())
-            summary = attempt(chapter, asked, Path(folder), places, None if quiet else sys.stderr, noted)
+            summary = attempt(chapter, asked, Path(folder), places, stderr, noted)
         if not quiet:
             show(chapter, places["notebook"], summary)
         print(f"{name}: {summary['seconds']:.1f} s, {tally(summary['rows'])}{counted()}", flush=True)

@@ -7,4 +7,4 @@ from workflow.book.lock import accept, compare
 from workflow.commands import call
 
 if __name__ == "__main__":
-    call({"collect": collect, "compare": compare, "accept": accept}[sys.argv[1]])
+    call({"collect": collect, "compare": compare, "accept": accept}[sys.argv[1]], *sys.argv[2:])

@@ -40,7 +40,7 @@ def main(name):
     if (wanted := page.removeprefix("book/")) in chapters() and as_it_is(wanted) is None:
         FOLDER.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=FOLDER) as folder:  # not for the book, as make chapter runs it
-            attempt(wanted, {}, Path(folder), places_of(wanted, label({})), sys.stderr, {})
+            attempt(wanted, {}, Path(folder), places_of(wanted, label({})), sys.stderr)
     staged, output = FOLDER / "staged", FOLDER / "sphinx"
     stage(staged, lambda chapter: as_it_is(chapter) or read(chapter))
     lines = jupyter_book(staged, output, FOLDER / "page.log", "-n", "--keep-going")

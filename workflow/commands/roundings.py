@@ -12,12 +12,12 @@ import sys
 from pathlib import Path
 
 from workflow.book.catalogue import BookError, find_all, json_of, keep, kept
-from workflow.book.dependencies import recorded_hash
+from workflow.book.dependencies import recorded_hash, sources_hash
 from workflow.book.ledger import SPREADS
 from workflow.commands import call
 from workflow.run.chapter import cpu, label, places_of
 from workflow.run.notebook import time_limit
-from workflow.run.side_by_side import chapter_command, count_jobs, hash_sources, read_result, side_by_side
+from workflow.run.side_by_side import chapter_command, count_jobs, read_result, side_by_side
 from workflow.run.snakemake import hold_lock, run_snakemake
 
 # Variables that libraries read as they are imported, and the processor's flag without which a setting is no other.
@@ -68,7 +68,7 @@ def lacking(name):
 
 def measure(chapter, setting, run):
     """Return what a chapter's rows measure under a setting, from an earlier run where that still holds."""
-    folder, sources = f"roundings/{setting.replace(' ', '-')}", hash_sources(chapter)
+    folder, sources = f"roundings/{setting.replace(' ', '-')}", sources_hash(chapter)
     places = places_of(chapter, label({}), folder)
     if not read_result(places["claims"], sources):
         env = os.environ | SETTINGS[setting][0] | {"TIMEOUT": str(10 * time_limit())}

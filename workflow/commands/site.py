@@ -19,8 +19,8 @@ from workflow.site.stage import executed, stage
 STAGED, OUTPUT, HTML, LOG = (Path("build", name) for name in ("staged", "sphinx", "html", "logs/site.log"))
 
 
-def main():
-    """Build the site into ``build/html``."""
+def main(sources=""):
+    """Build the site into ``build/html``; in its file ``.sources`` it carries the hash of its sources."""
     started = time.monotonic()
     for folder in (STAGED, OUTPUT, HTML):
         shutil.rmtree(folder, ignore_errors=True)
@@ -31,9 +31,10 @@ def main():
         sys.exit("\n".join([*lines, f"site: jupyter-book failed, see {LOG}"]))
     built = OUTPUT / "_build/html"
     downloads.write(built)
+    (built / ".sources").write_text(sources, "utf-8")
     os.replace(built, HTML)
     print(f"site: {time.monotonic() - started:.1f} s" + f", {HTML}/index.html" * (not part), flush=True)
 
 
 if __name__ == "__main__":
-    call(main)
+    call(main, *sys.argv[1:])

@@ -16,10 +16,10 @@ from pathlib import Path
 from lib.ledger import HELD
 from workflow.book import fresh_seeds, parameters
 from workflow.book.catalogue import BookError, find_all, json_of, keep, read, yaml_of
-from workflow.book.dependencies import recorded_hash
+from workflow.book.dependencies import recorded_hash, sources_hash
 from workflow.commands import call, is_whole
 from workflow.run.chapter import fit, label, places_of
-from workflow.run.side_by_side import chapter_command, count_jobs, hash_sources, read_result, side_by_side
+from workflow.run.side_by_side import chapter_command, count_jobs, read_result, side_by_side
 from workflow.site.evidence import wilson
 
 FOLDER = "sweep"  # of build
@@ -166,7 +166,7 @@ def launcher():
 
 def sweep(planned, begin=()):
     """Run what is not up to date; return what is then known of each chapter."""
-    sources = {chapter: hash_sources(chapter) for chapter in planned}
+    sources = {chapter: sources_hash(chapter) for chapter in planned}
     left = []
     for chapter, runs in planned.items():
         for run in runs:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workflow.book.catalogue import json_of, write_whole
-from workflow.book.dependencies import PACKAGES
+from workflow.book.dependencies import PACKAGES, sources_hash
 from workflow.book.mutants import Mutant
-from workflow.run.chapter import label, places_of
-from workflow.run.side_by_side import chapter_command, hash_sources, read_result, side_by_side
+from workflow.run.chapter import CHANGED, label, places_of
+from workflow.run.side_by_side import chapter_command, read_result, side_by_side
 
 FOLDER = Path("build/mutants")
 LINKED = ("book", "_toc.yml", "requirements.lock", "pyproject.toml", "data")  # beside the library, in a run's folder
@@ -74,7 +74,7 @@ def _run_one(run, folder, start):
     else:
         sentence = json_of(places["failure"])["sentence"] if places["failure"].exists() else NEVER
         outcome = {"crashed": sentence.partition("; evidence")[0]}
-        if sentence == NEVER or ENDLESS in sentence:  # stopped, or more time may end it: it is not kept
+        if any(part in sentence for part in (NEVER, ENDLESS, CHANGED)):  # another run may end: it is not kept
             return outcome
     write_whole(_place(run), json.dumps(outcome | {"sources": _sources(run)}))
     return outcome
@@ -86,4 +86,4 @@ def _place(run):
 
 
 def _sources(run):
-    return hash_sources(run.chapter, {run.mutant.file: run.mutant.text} if run.mutant else {})
+    return sources_hash(run.chapter, changed={run.mutant.file: run.mutant.text} if run.mutant else {})

@@ -15,8 +15,11 @@ import nbformat
 
 from workflow.book import parameters
 from workflow.book.catalogue import BookError, read, write_whole
+from workflow.book.dependencies import sources_hash
 from workflow.book.ledger import rows_of
-from workflow.run.notebook import execute, tidy
+from workflow.run.notebook import CutOff, execute, tidy
+
+CHANGED = "its code, the library or the workflow has changed since the command began: run it again"
 
 
 def values_of(chapter, asked):
@@ -77,14 +80,25 @@ def move(path, to):
     os.replace(path, to)
 
 
-def attempt(chapter, asked, folder, places, stderr, noted):
+def check_sources(chapter, values, sources):
+    """Refuse a run whose sources are not those of this hash: its numbers would pass for theirs."""
+    if sources and sources != sources_hash(chapter, values):
+        raise CutOff(CHANGED)
+
+
+def attempt(chapter, asked, folder, places, stderr, noted=None):
     """Run a chapter; move its notebook, and its claims with what is noted of them, to ``places``.
 
-    A failed run leaves its notebook as evidence.
+    A failed run leaves its notebook as evidence, and so does one whose sources are no longer those that are noted.
     """
     places["evidence"].unlink(missing_ok=True)  # that of an earlier run: no longer true
+    values = asked if "notebook" in places else {}  # a run of many is known by its values
+    noted = noted or {}
+    sources = noted.get("sources")
     try:
+        check_sources(chapter, values, sources)
         summary = run(chapter, asked, folder, stderr) | noted
+        check_sources(chapter, values, sources)
     except BookError as error:
         if not (folder / "executed.ipynb").exists():
             raise

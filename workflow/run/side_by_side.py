@@ -3,7 +3,6 @@
 What a run leaves carries a hash of all that it depended on, and counts only as long as that is the hash of the sources.
 """
 
-import hashlib
 import json
 import os
 import signal
@@ -15,18 +14,6 @@ from pathlib import Path
 from threading import Event
 
 from workflow.book.catalogue import json_of
-from workflow.book.dependencies import library_of, recorded_hash, workflow_of
-
-
-def hash_sources(chapter, changed=None):
-    """Return a hash of what a run depends on beside its values: its code, the library it imports, lock and runner.
-
-    ``changed`` has the text that a file of the library has in place of what stands there, by the path.
-    """
-    found = hashlib.sha256(recorded_hash(chapter).encode())
-    for path in [*library_of(chapter), "requirements.lock", *workflow_of("chapter")]:
-        found.update((changed or {}).get(path, "").encode() or Path(path).read_bytes())
-    return found.hexdigest()
 
 
 def read_result(place, sources):

@@ -7,7 +7,8 @@ from pathlib import Path
 from scipy.stats import binomtest
 
 from lib.ledger import HELD
-from workflow.book.catalogue import json_of
+from workflow.book.catalogue import json_of, source
+from workflow.book.dependencies import recorded_hash
 from workflow.book.fresh_seeds import SWEPT
 
 MUTANTS = Path("book/mutants.json")
@@ -26,8 +27,12 @@ def _held(path, _):
 
 def same_code(chapter, entry):
     """Tell whether a sweep or a mutant ran the code that this build ran."""
-    mark = Path("build/code", chapter)
-    return mark.exists() and entry.get("code") == mark.read_text("utf-8").split()[-1]
+    return entry.get("code") == _code(chapter, source(chapter).read_text("utf-8"))
+
+
+@cache
+def _code(chapter, _):
+    return recorded_hash(chapter)
 
 
 def seeds(row):
