@@ -80,7 +80,7 @@ serve: $(STAMP) ## show the built site on this machine (PORT=8000)
 		{ echo "port $(PORT) is in use: name another one, make serve PORT=8001" >&2; exit 1; }
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/html "$(PORT)"
 
-pdf: $(STAMP) ## print the whole built site into one PDF, build/book.pdf; needs Chromium
+pdf: $(STAMP) ## print the whole built site into one PDF, build/book.pdf; needs Chromium or Chrome
 	@$(BIN)/python -m workflow.commands.pdf
 
 bench: $(COMPILED) ## time the library beside the published style and the floor, ten minutes (QUICK=1 one; RECORD=1 for the page)
