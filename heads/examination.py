@@ -18,6 +18,7 @@ from ._lib import (
     check_selected,
     checks,
     difference_rows,
+    figures,
     from_span,
     hard_margin,
     in_span,
@@ -133,14 +134,12 @@ class Examination:
 
     def figure(self):
         """Draw how far each input is from another token, and which choices a neighbour outscores or a conflict bars."""
-        from ..figures import flips  # slow to import
-
         worse = "undecided" if self.locally_optimal is None else "outscored"
         kinds = [worse if any(row) else "lasting" for row in self.outscored.tolist()]
         kinds = kinds if self.feasible else ["free"] * len(kinds)
         for i, _ in self.conflict:
             kinds[i] = "in conflict"
-        return flips(self.distances.tolist(), kinds)
+        return figures().flips(self.distances.tolist(), kinds)
 
     def __str__(self):
         inputs, tokens = self.outscored.shape
