@@ -193,7 +193,7 @@ class Examination:
             yield f"{line}; {right}."
 
 
-def examine(problem, theta, selected=None, iterations=0, all_choices=False, settle=False, loss=logistic):
+def examine(problem, theta, selected=None, iterations=0, all_choices=False, settle=False):
     """Examine the choice that attention makes at theta, or another one: :class:`Examination`.
 
     Some dozens of inputs are examined exactly. Where rows are too many to be formed the separator is that of
@@ -209,7 +209,7 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
         Another choice, such as ``optimal_tokens(problem)``. Today's has a separator, since theta separates it; another
         may have none, and then there is a conflict, which is found where rows are formed.
     iterations : int
-        Of normalised descent from theta on ``loss``, each a fiftieth of its length; none when 0.
+        Of normalised descent from theta on the logistic loss, each a fiftieth of its length; none when 0.
     all_choices : bool
         Solve the SVMs of all choices of tokens, at most 100,000.
     settle : bool
@@ -237,7 +237,6 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     """
     checks.problem(problem)
     checks.single(problem)
-    checks.loss(loss)
     checks.whole("iterations", iterations, 0)
     settle, all_choices = checks.flag("settle", settle), checks.flag("all_choices", all_choices)
     theta = checks.tensor("theta", theta, "parameter", like=problem.keys)
@@ -271,7 +270,7 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
         choices=choices,
         choices_away=choices_away,
         settled=settled(small, today) if settle else None,
-        end=_end(small, loss, here, iterations, formed) if iterations else None,
+        end=_end(small, here, iterations, formed) if iterations else None,
     )
 
 
@@ -370,10 +369,10 @@ def _every_choice(problem, theta):
     return chosen[order], away
 
 
-def _end(problem, loss, theta, iterations, formed):
+def _end(problem, theta, iterations, formed):
     """Where descent is after so many steps."""
     rule = normalised((norm(theta) / STEPS_A_LENGTH).item())
-    last = run(problem, loss, theta, rule, iterations, [iterations]).theta[-1]
+    last = run(problem, logistic, theta, rule, iterations, [iterations]).theta[-1]
     selected = selected_tokens(problem, last)
     separator = _separator(problem, selected, formed)
     return {"iterations": iterations, "selected": selected, "away": _away(last, separator)}
