@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from lib.geometry import dual, inverse_mirror_map, mirror_map
 from lib.geometry import norm as length
-from lib.joint import features_gradient
+from lib.joint import _features_gradient
 from lib.logspace import gradient
 from lib.losses import logistic
 
@@ -31,7 +31,7 @@ def exact_jointly(problem, head, theta):
     """Directions of the gradients in head and theta of a JointProblem."""
     fixed = problem.fixed_head(head)
     features = problem.features(fixed.attention(theta))
-    return features_gradient(features, logistic, head).direction, exact(fixed, theta)
+    return _features_gradient(features, logistic, head).direction, exact(fixed, theta)
 
 
 def textbook_jointly(problem, head, theta):

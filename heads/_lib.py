@@ -19,8 +19,19 @@ else:
     from lib.separators import Separator, hard_margin
     from lib.span import from_span, in_span, span_coordinates
 
+
+def figures():
+    """The module of figures, which is slow to import."""
+    if __package__ == "attention_heads":
+        from attention_selects import figures as module
+    else:
+        from lib import figures as module
+    return module
+
+
 __all__ = [
-    "Problem", "Separator", "check_selected", "checks", "difference_rows", "from_span", "hard_margin", "in_span",
+    "Problem", "Separator", "check_selected", "checks", "difference_rows", "figures", "from_span",
+    "hard_margin", "in_span",
     "locally_optimal", "locally_optimal_selections", "logistic", "norm", "normalised", "one_minus_cosine",
     "other_tokens", "run", "selected_tokens", "span_coordinates", "svm_neighbours",
 ]  # fmt: skip

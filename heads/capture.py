@@ -10,11 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .conventions import OTHERWISE, UNSCALED, changed_by
+from .conventions import CROSS_KEYS, OTHERWISE, changed_by, scale_of
 from .layers import every_layer_called
-from .weights import Weights, layer_names, state_weights
-
-KEYS = ("key_value_states", "encoder_hidden_states", "key")  # of cross-attention, as modules name them
+from .weights import Weights, layer_layouts, possible_layouts, state_weights
 
 
 class Layer(NamedTuple):
@@ -25,7 +23,8 @@ class Layer(NamedTuple):
     attention : Tensor, shape (n, heads, T), as the model says, or None.
     mask : Tensor of bool, shape (n, T), True where a token is seen.
     tokens, queries : Tensor, shapes (n, T, d) and (n, e), or None where weights are not known either.
-    weights : callable without arguments that returns :class:`heads.Weights`, or None.
+    weights : callable without arguments that returns :class:`heads.Weights`, a list of them, one for each order that
+        the rows of a fused matrix may have; or None.
     otherwise : str, why logits are not those of one matrix, as far as settings and names tell.
     """
 
@@ -35,20 +34,20 @@ class Layer(NamedTuple):
     mask: Tensor
     tokens: Tensor | None = None
     queries: Tensor | None = None
-    weights: Callable[[], Weights] | None = None
+    weights: Callable[[], list[Weights]] | None = None
     otherwise: str = ""
 
 
 def attention_layers(model, own=None):
     """The modules of a model that attend, by what stands before the names of their weights; {} where none is known."""
     try:
-        found = layer_names(model.state_dict(), own)
+        found = layer_layouts(model.state_dict(), own)
     except ValueError:
         if own:
             raise
         return {}
     # The module that has the matrices of queries, keys and values, or their modules.
-    place = {before: next(iter(names.values())).removesuffix(".weight") for before, names in found.items()}
+    place = {before: next(iter(one.names.values())).removesuffix(".weight") for before, one in found.items()}
     return {before: (model.get_submodule(place[before].rpartition(".")[0]), found[before]) for before in found}
 
 
@@ -58,16 +57,16 @@ def watched(model, receive, query=None, present=None, own=None):
 
     The token at ``query`` asks; when left out the last of a causal layer and of cross-attention, else the first, of
     those that are ``present`` (n, T). Names are of a known convention, or one's ``own``, as
-    :func:`heads.weights.layer_names` takes them.
+    :func:`heads.weights.layer_layouts` takes them.
     """
     hooks, state, calls = [], model.state_dict(), Counter()
 
     def ask(module, given, kwargs):
         return (given, kwargs | {"need_weights": True, "average_attn_weights": False})
 
-    for before, (module, names) in attention_layers(model, own).items():
+    for before, (module, layout) in attention_layers(model, own).items():
 
-        def seen(module, given, kwargs, output, before=before, names=names):
+        def seen(module, given, kwargs, output, before=before, layout=layout):
             called = dict(zip(inspect.signature(module.forward).parameters, given, strict=False)) | kwargs
             called["tokens"] = given[0] if given else next(iter(kwargs.values()))
             calls[before] += 1  # ALBERT has one layer for all
@@ -76,7 +75,8 @@ def watched(model, receive, query=None, present=None, own=None):
                 otherwise=reasons(model, module, called),
             )
             heads = module.num_heads if layer.attention is None else layer.attention.shape[1]
-            receive(layer._replace(weights=lambda: _weights(model, module, names, state, heads)))
+            orders = possible_layouts(layout, layer.attention is not None)
+            receive(layer._replace(weights=lambda: _weights(model, module, orders, state, heads)))
 
         if isinstance(module, nn.MultiheadAttention):
             hooks.append(module.register_forward_pre_hook(ask, with_kwargs=True))
@@ -92,7 +92,7 @@ def watched(model, receive, query=None, present=None, own=None):
 def _layer(module, called, output, query, present):
     """What is seen of a module that was called with such arguments, its tokens among them."""
     asking = called["tokens"].detach()
-    keys = next((called[name].detach() for name in KEYS if isinstance(called.get(name), Tensor)), asking)
+    keys = next((called[name].detach() for name in CROSS_KEYS if isinstance(called.get(name), Tensor)), asking)
     if isinstance(module, nn.MultiheadAttention) and not module.batch_first:
         asking, keys = asking.transpose(0, 1), keys.transpose(0, 1)
     cross = keys is not asking and keys.data_ptr() != asking.data_ptr()
@@ -133,11 +133,11 @@ def asking_places(attention, query, present, cross, inputs, length):
     return torch.full((inputs,), query % length)
 
 
-def _weights(model, module, names, state, heads):
+def _weights(model, module, layouts, state, heads):
     """Weights by their shapes, whatever else the settings say: attention is checked afterwards."""
     told, kind = getattr(module, "scaling", None), getattr(getattr(model, "config", None), "model_type", "")
-    scale = told if isinstance(told, float) else 1.0 if kind in UNSCALED else None
-    return state_weights(state, heads, names=names, scale=scale)
+    scale = told if isinstance(told, float) else scale_of(kind)
+    return [state_weights(state, heads, names=one, scale=scale) for one in layouts]
 
 
 def reasons(model, module, called):

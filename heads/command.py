@@ -18,7 +18,7 @@ from .capture import Layer, asking_places, attention_layers, reasons, watched
 from .facts import layer_facts
 from .files import ARRAYS, check_logits, file_weights, read_arrays, read_state, told_otherwise
 from .page import page
-from .weights import layer_names, listed
+from .weights import layer_layouts, listed, possible_layouts
 
 MOST_INPUTS, MOST_TOKENS = 64, 64
 IMAGES = (".png", ".jpg", ".jpeg")
@@ -45,7 +45,10 @@ def main(arguments=None):
     report.add_argument("--query", type=int, help="place of the query token (causal: the last, else the first)")
     report.add_argument("--prefix", default="", help="only layers whose names begin so, such as encoder.")
     report.add_argument("--heads", type=int, default=0, help="heads of a layer, where no config.json says it")
-    named = "names of your own, * for the layer: query=blocks.*.wq.weight,key=...,value=...,out=..., or qkv= and out="
+    named = (
+        "names of your own, * for the layer: query=blocks.*.wq.weight,key=...,value=...,out=...; or qkv=...,out=... and"
+    )
+    named += " fused=blocks or fused=per head, the order of its rows, which recorded attention tells as well"
     report.add_argument("--names", type=_own, help=named)
     try:
         write(parser.parse_args(arguments))
@@ -144,7 +147,7 @@ def _from_files(options, data, keep):
     model, path = Path(options.model), Path(options.data)
     state = _state(model)
     layers = {
-        name: parts for name, parts in layer_names(state, options.names).items() if name.startswith(options.prefix)
+        name: layout for name, layout in layer_layouts(state, options.names).items() if name.startswith(options.prefix)
     }
     if not layers:
         raise ValueError(_no_layer(options))
@@ -153,19 +156,23 @@ def _from_files(options, data, keep):
         raise ValueError(
             f"{path} has tokens of one layer, {model} has {len(layers)}: give tokens.0, tokens.1, ... or --prefix"
         )
-    for number, (before, parts) in enumerate(layers.items()):
+    for number, (before, layout) in enumerate(layers.items()):
         end = "" if alone else f".{number}"
         if f"tokens{end}" not in data:
             raise ValueError(f"{path} has no tokens{end} for {before}: record what it receives, or give --prefix")
         layer = _file_layer(before, data, end, options)
-        heads, known = options.heads, parts if options.names else None
+        heads, known = options.heads, [layout if options.names else None]
         if layer.attention is None:
-            check_logits(state, before, model, layer.tokens.shape[1], False)
+            check_logits(state, before, model, layer.tokens.shape[1], layout.rotary)
         else:  # whatever else there is would show in attention
-            heads, known = layer.attention.shape[1], parts
-        weights = partial(file_weights, state, before, model, heads, known)
+            heads, known = layer.attention.shape[1], possible_layouts(layout, checked=True)
+        weights = partial(_file_weights, state, before, model, heads, known)
         keep(layer._replace(weights=weights, otherwise=told_otherwise(model, before)), texts)
     return [f"{len(layer.tokens)} inputs, recorded in {path.name}."], texts
+
+
+def _file_weights(state, before, model, heads, layouts):
+    return [file_weights(state, before, model, heads, layout) for layout in layouts]
 
 
 def _file_layer(before, data, end, options):

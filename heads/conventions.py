@@ -1,29 +1,51 @@
-"""Parameter names of attention layers in other projects, and settings and tensors that change their logits."""
+"""How other projects lay out attention layers, and what of their settings and tensors changes logits."""
 
 import re
+from typing import NamedTuple
 
 PARTS = ("query", "key", "value", "out")
-_NAMED = {  # by who writes them so: %s is query, key or value, %.1s its first letter; one name where they are fused
-    "PyTorch": ("in_proj_weight", "out_proj.weight"),
-    "PyTorch, separate sizes": ("%.1s_proj_weight", "out_proj.weight", "in_proj_bias"),
-    "BERT": ("attention.self.%s.weight", "attention.output.dense.weight"),
-    "ALBERT": ("attention.%s.weight", "attention.dense.weight"),
-    "ViT": ("attention.attention.%s.weight", "attention.output.dense.weight"),
-    "GPT-2": ("attn.c_attn.weight", "attn.c_proj.weight"),
-    "timm": ("attn.qkv.weight", "attn.proj.weight"),
-    "Phi-3": ("qkv_proj.weight", "o_proj.weight"),
-    "projections": ("%.1s_proj.weight", "out_proj.weight"),
-    "Llama": ("%.1s_proj.weight", "o_proj.weight"),
-    "DistilBERT": ("%.1s_lin.weight", "out_lin.weight"),
-    "T5": ("%.1s.weight", "o.weight"),
-}
-LAYOUTS = [
-    ({part: name % part for part in PARTS[:3]} if "%" in name else {"qkv": name})
-    | {"out": out}
-    | ({"qkv_bias": bias[0]} if bias else {})
-    for name, out, *bias in _NAMED.values()
-]
-UNSCALED = ("t5", "mt5", "umt5", "longt5", "pop2piano", "switch_transformers", "gpt_neo")  # no 1 / sqrt(h)
+FUSED = ("blocks", "per head")  # orders of the rows of a fused matrix: all queries first, or head by head
+
+
+class Layout(NamedTuple):
+    """Where the weights of one layer, or of all layers of a convention, stand.
+
+    names : dict by part, "query", "key", "value" and "out", or "qkv" and "out"; "qkv_bias" and so on for biases.
+    fused : order of the rows of "qkv", one of `FUSED`, "" where it is not known.
+    transposed : whether matrices are (in, out).
+    rotary : whether positions are likely rotary where no tensor holds any.
+    """
+
+    names: dict
+    fused: str = ""
+    transposed: bool = False
+    rotary: bool = False
+
+
+def _layout(name, out, bias="", **about):
+    """Layout of a convention; in ``name`` %s is query, key or value, %.1s its first letter."""
+    names = {part: name % part for part in PARTS[:3]} if "%" in name else {"qkv": name}
+    return Layout(names | {"out": out} | ({"qkv_bias": bias} if bias else {}), **about)
+
+
+LAYOUTS = (
+    _layout("in_proj_weight", "out_proj.weight", fused="blocks"),  # PyTorch
+    _layout("%.1s_proj_weight", "out_proj.weight", "in_proj_bias"),  # PyTorch, separate sizes
+    _layout("attention.self.%s.weight", "attention.output.dense.weight"),  # BERT
+    _layout("attention.%s.weight", "attention.dense.weight"),  # ALBERT
+    _layout("attention.attention.%s.weight", "attention.output.dense.weight"),  # ViT
+    _layout("attn.c_attn.weight", "attn.c_proj.weight", fused="blocks", transposed=True),  # GPT-2
+    _layout("attn.qkv.weight", "attn.proj.weight", fused="blocks"),  # timm
+    _layout("qkv_proj.weight", "o_proj.weight", fused="blocks", rotary=True),  # Phi-3
+    _layout("%.1s_proj.weight", "out_proj.weight"),  # BART, CLIP, OPT
+    _layout("%.1s_proj.weight", "o_proj.weight", rotary=True),  # Llama
+    _layout("%.1s_lin.weight", "out_lin.weight"),  # DistilBERT
+    _layout("%.1s.weight", "o.weight"),  # T5
+)
+INNER = ("", "self_attn.", "attn.", "attention.", "self_attention.")  # modules that a prefix may leave out
+CROSS = re.compile(r"encoder_attn|multihead_attn|cross_?att")
+CROSS_KEYS = ("key_value_states", "encoder_hidden_states", "key")  # arguments of cross-attention
+UNSCALED = ("t5", "mt5", "umt5", "longt5", "pop2piano", "switch_transformers", "gpt_neo")
 HEADS = ("num_attention_heads", "n_head", "num_heads", "attention_heads")
 # Tensors that change logits wherever they occur: rotary and relative positions, norms of queries and keys.
 OTHERWISE = re.compile(
@@ -48,6 +70,11 @@ SETTINGS = [
 ]
 MODEL_TYPES = ("roformer", "nystromformer", "yoso", "mra", "canine")  # for the last row
 WINDOWS = ("sliding_window", "attention_window", "window_size")
+
+
+def scale_of(model_type):
+    """Scale of the logits in this type of model, None for 1 / sqrt(h)."""
+    return 1.0 if model_type in UNSCALED else None
 
 
 def changed_by(settings, length=0):

@@ -18,6 +18,7 @@ from ._lib import (
     check_selected,
     checks,
     difference_rows,
+    figures,
     from_span,
     hard_margin,
     in_span,
@@ -133,14 +134,12 @@ class Examination:
 
     def figure(self):
         """Draw how far each input is from another token, and which choices a neighbour outscores or a conflict bars."""
-        from ..figures import flips  # slow to import
-
         worse = "undecided" if self.locally_optimal is None else "outscored"
         kinds = [worse if any(row) else "lasting" for row in self.outscored.tolist()]
         kinds = kinds if self.feasible else ["free"] * len(kinds)
         for i, _ in self.conflict:
             kinds[i] = "in conflict"
-        return flips(self.distances.tolist(), kinds)
+        return figures().flips(self.distances.tolist(), kinds)
 
     def __str__(self):
         inputs, tokens = self.outscored.shape
@@ -194,7 +193,7 @@ class Examination:
             yield f"{line}; {right}."
 
 
-def examine(problem, theta, selected=None, iterations=0, all_choices=False, settle=False, loss=logistic):
+def examine(problem, theta, selected=None, iterations=0, all_choices=False, settle=False):
     """Examine the choice that attention makes at theta, or another one: :class:`Examination`.
 
     Some dozens of inputs are examined exactly. Where rows are too many to be formed the separator is that of
@@ -210,7 +209,7 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
         Another choice, such as ``optimal_tokens(problem)``. Today's has a separator, since theta separates it; another
         may have none, and then there is a conflict, which is found where rows are formed.
     iterations : int
-        Of normalised descent from theta on ``loss``, each a fiftieth of its length; none when 0.
+        Of normalised descent from theta on the logistic loss, each a fiftieth of its length; none when 0.
     all_choices : bool
         Solve the SVMs of all choices of tokens, at most 100,000.
     settle : bool
@@ -238,7 +237,6 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     """
     checks.problem(problem)
     checks.single(problem)
-    checks.loss(loss)
     checks.whole("iterations", iterations, 0)
     settle, all_choices = checks.flag("settle", settle), checks.flag("all_choices", all_choices)
     theta = checks.tensor("theta", theta, "parameter", like=problem.keys)
@@ -272,7 +270,7 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
         choices=choices,
         choices_away=choices_away,
         settled=settled(small, today) if settle else None,
-        end=_end(small, loss, here, iterations, formed) if iterations else None,
+        end=_end(small, here, iterations, formed) if iterations else None,
     )
 
 
@@ -371,10 +369,10 @@ def _every_choice(problem, theta):
     return chosen[order], away
 
 
-def _end(problem, loss, theta, iterations, formed):
+def _end(problem, theta, iterations, formed):
     """Where descent is after so many steps."""
     rule = normalised((norm(theta) / STEPS_A_LENGTH).item())
-    last = run(problem, loss, theta, rule, iterations, [iterations]).theta[-1]
+    last = run(problem, logistic, theta, rule, iterations, [iterations]).theta[-1]
     selected = selected_tokens(problem, last)
     separator = _separator(problem, selected, formed)
     return {"iterations": iterations, "selected": selected, "away": _away(last, separator)}

@@ -10,21 +10,24 @@ from .layers import ALIKE, apart, check_width
 
 SHOWN = 4  # inputs of a head whose tokens are shown: nearest to a flip, farthest, and between
 PLACED = 3  # inputs at least, from which a bias of a place is told
+AGREE = ("agrees", "biased")  # checks of heads that the weights give
 ALIGNED = 0.999  # correlation from which logits differ by a factor alone
 
 
 def layer_facts(layer, texts=None):
     """Facts of each head of a :class:`heads.capture.Layer`, a list of dicts for JSON; texts are of the tokens."""
-    weights = layer.weights() if layer.weights is not None and layer.tokens is not None else None
-    many = len(weights.query) if weights is not None else layer.attention.shape[1]
+    candidates = layer.weights() if layer.weights is not None and layer.tokens is not None else []
     kept = layer.mask.sum(-1) > 1  # who sees one token has no choice
     if not kept.any():
         raise ValueError(f"{layer.name}: every input sees one token alone, so nothing is chosen: give longer inputs")
-    if weights is not None:
+    if candidates:
         layer = layer._replace(tokens=layer.tokens.double(), queries=layer.queries.double())
-        for name, array, part in (("tokens", layer.tokens, weights.key), ("queries", layer.queries, weights.query)):
-            check_width(f"{name} of {layer.name}", array, part)
-    return [_head_facts(layer, weights, head, kept, texts) for head in range(many)]
+        check_width(f"tokens of {layer.name}", layer.tokens, candidates[0].key)
+        check_width(f"queries of {layer.name}", layer.queries, candidates[0].query)
+    tried = [
+        [_head_facts(layer, weights, head, kept, texts) for head in range(len(weights.query))] for weights in candidates
+    ] or [[_head_facts(layer, None, head, kept, texts) for head in range(layer.attention.shape[1])]]
+    return min(tried, key=lambda heads: sum(one["check"] not in AGREE for one in heads))  # of orders of fused rows
 
 
 def _head_facts(layer, weights, head, kept, texts):

@@ -16,9 +16,9 @@ import torch
 from safetensors.torch import load_file
 
 from ._lib import checks
-from .conventions import HEADS, UNSCALED, changed_by
+from .conventions import CROSS, HEADS, changed_by, scale_of
 from .layers import head_problem
-from .weights import layer_names, listed, state_weights, stem
+from .weights import layer_layouts, listed, state_weights, stem
 
 NEEDED, OPTIONAL = ("tokens", "labels", "readout"), ("query", "mask", "queries", "attention", "texts")
 ARRAYS = (".npz", ".safetensors")
@@ -153,7 +153,7 @@ def layer_prefixes(state):
     >>> layer_prefixes(state)
     ['h.2.', 'h.10.']
     """
-    return list(layer_names(state))
+    return list(layer_layouts(state))
 
 
 def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""):
@@ -191,9 +191,10 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
     if checks.whole("layer", layer, 0) >= len(prefixes):
         raise ValueError(f"layer is {layer}: {path} has {len(prefixes)}, {listed(prefixes)}")
     start, length = prefixes[layer], data["tokens"].shape[1] if data["tokens"].ndim > 1 else 0
-    if re.search(r"encoder_attn|multihead_attn|cross_?att", start) and "queries" not in data:
+    if CROSS.search(start) and "queries" not in data:
         raise ValueError(f"{start} is cross-attention, whose queries are no tokens of {tokens}: give queries there")
-    check_logits(state, start, path, length, "attention" in data)
+    layout = layer_layouts(state)[start]
+    check_logits(state, start, path, length, layout.rotary and "attention" not in data)
     weights = file_weights(state, start, path, heads)
     data.pop("texts", None)
     if "attention" in data and data["attention"].ndim == 3 and head < data["attention"].shape[1]:
@@ -201,13 +202,13 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
     return head_problem(weights, head=head, causal=causal, **data)
 
 
-def check_logits(state, start, path, length, checked):
+def check_logits(state, start, path, length, rotary):
     """Raise ValueError if settings or names show that logits are others than those of products."""
     for name, value, _ in changed_by(_settings(path, start), length):
         raise ValueError(
             f"config.json has {name}: {checks.shown(value)}, which changes logits or what is seen: {RECORD}"
         )
-    if start + "o_proj.weight" in state and not checked and not any("pos" in name for name in state):
+    if rotary and not any("pos" in name for name in state):
         raise ValueError(f"{path} has layers named as those of Llama, and no positions, as if rotary: {RECORD}")
 
 
@@ -220,8 +221,7 @@ def file_weights(state, start, path, heads=0, names=None):
         raise ValueError(f"heads is 0, and no config.json beside {path} says how many: give heads, to a report --heads")
     if heads not in (0, told):
         raise ValueError(f"heads is {heads}, config.json beside {path} says {told}: leave heads out, or mend it")
-    scale = 1.0 if settings.get("model_type") in UNSCALED else None
-    return state_weights(state, told, start, names, scale=scale)
+    return state_weights(state, told, start, names, scale=scale_of(settings.get("model_type")))
 
 
 def told_otherwise(path, start):

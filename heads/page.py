@@ -4,6 +4,8 @@ import html
 import math
 from itertools import groupby
 
+from .facts import AGREE
+
 STYLE = """
 :root{color-scheme:light dark;--ink:#1c1c1e;--paper:#fff;--muted:#666;--line:#ddd;
 --blue:#2a6fb0;--red:#c0392b;--gold:#b8860b}
@@ -29,14 +31,8 @@ table.t{border-collapse:collapse;font-size:.9rem}.t td,.t th{text-align:left;pad
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width,initial-scale=1"><title>{name}: what its heads select</title>
 <style>{style}</style><h1>What the heads of {name} select</h1><p>{summary}</p><div class="maps">{maps}</div>{about}
-<p><b>What this foretells.</b> Which tokens a head will select after more training is a forecast, no theorem. In small
-networks of two blocks, last and first: if one head alone trains, descent on it foretells {alone[0]:.0%} and
-{alone[1]:.0%} of the tokens, the token of today {today[0]:.0%} and {today[1]:.0%}, the highest score {score[0]:.0%} and
-{score[1]:.0%}. If everything trains, “nothing changes” foretells {today-freed[0]:.0%} and {today-freed[1]:.0%}, descent
-{alone-freed[0]:.0%} and {alone-freed[1]:.0%}, a few steps of it with scores taken anew from the model at each
-{short-freed[0]:.0%} and {short-freed[1]:.0%}. The distance to a flip says who changes first: of an input that changes
-and one that stays, the former was nearer in {sooner:.0%} of pairs. (<i>A head that trains on</i>, in the book of this
-library.)</p><h2>Head by head</h2>{heads}</html>
+<p>Which tokens a head will select after more training is a forecast, no theorem: <i>A head that trains on</i>, in the
+book of this library, measures how often such forecasts are right.</p><h2>Head by head</h2>{heads}</html>
 """
 HEAD = """<details><summary><b>Layer {number}, head {head}</b> {short}</summary><span id="l{number}h{head}"></span>
 {body}</details>
@@ -65,12 +61,6 @@ CHECKS = {
     "recorded": "as the model recorded it; the weights alone do not give it",
     "differs": "the weights do not give the model's attention",
 }
-AGREE = ("agrees", "biased")
-WORTH = {  # shares that the chapter "A head that trains on" measured in the last and in the first of two blocks
-    "alone": (0.76, 0.66), "today": (0.29, 0.64), "score": (0.59, 0.29), "alone-freed": (0.21, 0.52),
-    "today-freed": (0.34, 0.84), "short-freed": (0.375, 0.88),
-}  # fmt: skip
-SOONER = 0.75  # share of pairs in which the input that changed its token was nearer to a flip, when everything trained
 DARK = 0.55  # from which a cell has light text
 
 
@@ -96,8 +86,6 @@ def page(name, facts, about, texts=None):
         maps="".join(_map(facts, numbers, *one) for one in MAPS),
         about="".join(f"<p>{_text(one)}</p>" for one in about),
         heads="".join(_head(one, numbers[one["layer"]], texts) for one in facts),
-        sooner=SOONER,
-        **WORTH,
     )
 
 

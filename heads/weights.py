@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ._lib import checks
-from .conventions import HARMLESS, LAYOUTS, OTHERWISE, PARTS
+from .conventions import FUSED, HARMLESS, INNER, LAYOUTS, OTHERWISE, PARTS, Layout
 
 
 class Weights(NamedTuple):
@@ -67,7 +67,9 @@ def state_weights(state, heads, prefix="", names=None, scale=None):
         In front of the names, such as ``"encoder.layer.3."``.
     names : dict, optional
         Another convention: full names by part, "query", "key", "value" and "out", or "qkv" for the first three in one
-        matrix (out, in). A bias has the name of its weight with "bias" for "weight", or that of "query_bias" and so on.
+        matrix (out, in), and then "fused" for the order of its rows: "blocks" where all queries come first, "per head"
+        where query, key and value of a head stand together, as GPT-NeoX, BLOOM and Megatron have them. A bias has the
+        name of its weight with "bias" for "weight", or that of "query_bias" and so on.
     scale : float, optional
         1 / sqrt(h) when left out.
 
@@ -82,11 +84,16 @@ def state_weights(state, heads, prefix="", names=None, scale=None):
     if scale is not None:
         checks.number("scale", scale, lambda one: one is not True and 0 < one < math.inf, "give a number above 0")
     if names is None:
-        names = _names_at(state, prefix)
-        _check_used(state, names)
+        layout = _layout_at(state, prefix)
+        _check_used(state, layout.names)
     else:
-        _check_own(state, names)
-    found, groups = _parts(state, names, checks.whole("heads", heads))
+        layout = names if isinstance(names, Layout) else own_layout(state, names)
+    if "qkv" in layout.names and layout.fused not in FUSED:
+        raise ValueError(
+            f"the order of the rows of {layout.names['qkv']} is {layout.fused or 'not known'}: add fused to the names,"
+            f" {FUSED[0]!r} where all queries come first, {FUSED[1]!r} where those of a head stand with its keys"
+        )
+    found, groups = _parts(state, layout, checks.whole("heads", heads))
     query, query_bias = _cut("query", *found["query"], heads)
     key, value, value_bias = (
         one.repeat_interleave(heads // groups, 0)
@@ -98,55 +105,55 @@ def state_weights(state, heads, prefix="", names=None, scale=None):
     out, out_bias = found["out"]
     if out.shape[1] != heads * width:
         need = f"{heads} heads of {width} values need {heads * width}"
-        raise ValueError(f"{names['out']} has {out.shape[1]} columns: {need}")
+        raise ValueError(f"{layout.names['out']} has {out.shape[1]} columns: {need}")
     out = out.unflatten(1, (heads, -1)).transpose(0, 1)
     return Weights(query, query_bias, key, value, value_bias, out, out_bias, size**-0.5 if scale is None else scale)
 
 
-def layer_names(state, own=None):
-    """Names of the parts of each attention layer of a known convention, by what stands before.
+def layer_layouts(state, own=None):
+    """Layout of each attention layer of a known convention, by what stands before its names.
 
     In the order of their numbers; ValueError where there is none, with the names that come nearest. Names of one's
     ``own``, by part, have * for the number of the layer: ``{"query": "blocks.*.wq.weight", ...}``.
     """
     if own:
-        return _own_names(state, own)
+        return _own_layouts(state, own)
     found = {}
-    for parts in LAYOUTS:
-        first = next(iter(parts.values()))
+    for layout in LAYOUTS:
+        first = next(iter(layout.names.values()))
         for before in [name.removesuffix(first) for name in state if name.endswith(first)]:
-            needed = [before + name for part, name in parts.items() if not part.endswith("bias")]
-            if before[-1:] in ("", ".") and all(name in state for name in needed):
-                found.setdefault(before, {p: before + name for p, name in parts.items() if before + name in state})
+            names = {part: before + name for part, name in layout.names.items() if before + name in state}
+            needed = [part for part in layout.names if not part.endswith("bias")]
+            if before[-1:] in ("", ".") and all(part in names for part in needed):
+                found.setdefault(before, layout._replace(names=names))
     if not found:
-        near = _nearest(state, [next(iter(parts.values())) for parts in LAYOUTS])
+        near = _nearest(state, [next(iter(layout.names.values())) for layout in LAYOUTS])
         raise ValueError(
             f"no layer of a known convention is there, the nearest names are {near}: give your own, to state_weights"
-            " as names=, to a report as --names query=blocks.*.wq.weight,key=..., and value and out, or qkv and out"
-            " where the first three are one matrix"
+            " as names=, to a report as --names query=blocks.*.wq.weight,key=..., and value and out, or qkv, out and"
+            " fused where the first three are one matrix"
         )
     return dict(sorted(found.items(), key=lambda one: ([int(word) for word in re.findall(r"\d+", one[0])], one[0])))
 
 
-def _names_at(state, prefix):
-    """Names of the layer behind a prefix; ValueError with the layers that there are, if there is none."""
-    found = layer_names(state)
-    for inner in ("", "self_attn.", "attn.", "attention.", "self_attention."):
+def _layout_at(state, prefix):
+    """Layout of the layer behind a prefix; ValueError with the layers that there are, if there is none."""
+    found = layer_layouts(state)
+    for inner in INNER:
         if prefix + inner in found:
             return found[prefix + inner]
     raise ValueError(f"prefix is {prefix!r}, the layers are {listed(map(repr, found))}: give one of these, or names")
 
 
-def _own_names(state, own):
-    """Names of one's own of each layer, by what stands before the number and with it."""
+def _own_layouts(state, own):
+    """Map each layer's prefix to the layout that the user's names give it."""
     first = next(iter(own.values()))
     pattern = re.compile(re.escape(first).replace(r"\*", r"(\d+)"))
     numbers = [found.groups() for found in map(pattern.fullmatch, state) if found]
     found = {}
     for number in sorted(numbers, key=lambda one: [*map(int, one)]) or [()]:
         names = {part: reduce(lambda text, one: text.replace("*", one, 1), number, name) for part, name in own.items()}
-        _check_own(state, names)
-        found[next(iter(names.values())).rpartition(".")[0].rpartition(".")[0] + "."] = names
+        found[next(iter(names.values())).rpartition(".")[0].rpartition(".")[0] + "."] = own_layout(state, names)
     return found
 
 
@@ -162,14 +169,24 @@ def _nearest(state, wanted):
     return listed(near or state)
 
 
-def _check_own(state, names):
-    """Raise ValueError if names of one's own lack a part, or one is not in the state dict."""
+def own_layout(state, names):
+    """Layout that the user's names give; ValueError if they lack a part, or one is not in the state dict."""
+    fused = names.get("fused", "")
+    names = {part: name for part, name in names.items() if part != "fused"}
     wanted = ("qkv", "out") if "qkv" in names else PARTS
     if missing := [part for part in wanted if part not in names]:
         raise ValueError(f"names have no {missing[0]}: give {', '.join(wanted)}")
     for name in names.values():
         if name and name not in state:
             raise ValueError(f"the state dict has no {name!r}: the nearest names are {_nearest(state, [name])}")
+    return Layout(names, fused)
+
+
+def possible_layouts(layout, checked):
+    """The layout, once for each order of its fused rows that is possible; one where attention will not be checked."""
+    if not checked or layout.fused or "qkv" not in layout.names:
+        return [layout]
+    return [layout._replace(fused=order) for order in FUSED]
 
 
 def _check_used(state, names):
@@ -189,13 +206,12 @@ def stem(name):
     return re.sub(r"\d+", "*", name)
 
 
-def _parts(state, names, heads):
+def _parts(state, layout, heads):
     """Weight (out, in) and bias (out,) of each part, by part, a fused one cut in three; and the groups of heads."""
-    found, fused = {}, "qkv" in names
-    transposed = names.get("qkv", "").endswith("c_attn.weight")  # GPT-2 has matrices (in, out)
+    found, names, fused = {}, layout.names, "qkv" in layout.names
     for part in ("qkv", "out") if fused else PARTS:
         weight = _floats(state, names[part], "out", "in")
-        weight = weight.mT if transposed else weight
+        weight = weight.mT if layout.transposed else weight
         found[part] = weight, _bias(state, _bias_name(names, part), len(weight))
     asking = found["out"][0].shape[1] if fused else len(found["query"][0])
     shared = (len(found["qkv"][0]) - asking) // 2 if fused else len(found["key"][0])
@@ -207,13 +223,20 @@ def _parts(state, names, heads):
         if over:
             need = f"{heads} heads with keys of {groups} need a multiple of {heads + 2 * groups}"
             raise ValueError(f"{names['qkv']} has {len(weight)} rows: {need}")
-        sizes = [heads * size, groups * size, groups * size]
-        found |= {part: (weight.split(sizes)[k], bias.split(sizes)[k]) for k, part in enumerate(PARTS[:3])}
+        counts = [heads // groups, 1, 1] if layout.fused == "per head" else [heads, groups, groups]
+        cut = [_cut_fused(one, counts, size) for one in (weight, bias)]
+        found |= dict(zip(PARTS, zip(*cut, strict=True), strict=False))
     elif names.get("qkv_bias") in state:
         sizes = [len(found[part][0]) for part in PARTS[:3]]
         biases = _bias(state, names["qkv_bias"], sum(sizes)).split(sizes)
         found |= {part: (found[part][0], bias) for part, bias in zip(PARTS, biases, strict=False)}
     return found, groups
+
+
+def _cut_fused(rows, counts, size):
+    """Rows of queries, keys and values, from rows that repeat so many heads of each, each of a size."""
+    groups = rows.unflatten(0, (-1, sum(counts) * size)).split([count * size for count in counts], 1)
+    return [group.flatten(0, 1) for group in groups]
 
 
 def _bias(state, name, rows):

@@ -14,18 +14,14 @@ VERDICTS = {
     "confirmed": "✓",
     "seen in miniature": "◐",
     "breaks the claim": "",
-    "effect found": "✓",
     "undecided": "?",
     "not seen in miniature": "○",
     "not reproduced": "✗",
     "refuted": "✗",
     "does not break the claim": "✗",
-    "effect missed": "✗",
 }
-HELD = (
-    "reproduced", "corrected", "made explicit", "confirmed", "seen in miniature", "breaks the claim", "effect found",
-)  # fmt: skip
-OPEN_CLAIMS, OPEN_CONTROLS = 6, 4  # in a table; a reader sees no more at once
+HELD = ("reproduced", "corrected", "made explicit", "confirmed", "seen in miniature", "breaks the claim")
+OPEN_CLAIMS, OPEN_ABLATIONS = 6, 4  # in a table; a reader sees no more at once
 SCALES = {
     "same data, smaller": "The paper's data set, a smaller network.",
     "stand-in": "Other data than the paper's.",
@@ -109,26 +105,23 @@ def named(row):
 
 def remarks(row):
     """Return what a reader must know beside a row's statement: a correction, a dropped hypothesis, other data."""
-    missed = row["needs"] and row["verdict"] == "undecided"
     said = (
         "The paper's words were not at hand." if row["source"] == "recalled" else "",
         SCALES.get(row["scale"], ""),
         f"Printed: “{row['quote']}”" if row["quote"] else "",
         f"Dropped: {row['breaks']}." if row["breaks"] else "",
-        f"Planted: {row['plants']}." if row["plants"] else "",
-        "Its positive control missed the planted effect, or the interval reaches the bound." if missed else "",
         row["note"],
     )
     return " ".join(filter(None, said))
 
 
 def _open_rows(rows):
-    """Return the rows that are open, at most six claims and four controls, and those that are folded under them."""
+    """Return the rows that are open, at most six claims and four ablations, and those that are folded under them."""
     claims = [row for row in rows if row.kind == "claim"]
-    controls = [row for row in rows if row.kind in ("ablation", "positive control")]
-    if len(claims) <= OPEN_CLAIMS and len(controls) <= OPEN_CONTROLS:
+    ablations = [row for row in rows if row.kind == "ablation"]
+    if len(claims) <= OPEN_CLAIMS and len(ablations) <= OPEN_ABLATIONS:
         return rows, []
-    shown = [*claims[:OPEN_CLAIMS], *controls[:OPEN_CONTROLS]]
+    shown = [*claims[:OPEN_CLAIMS], *ablations[:OPEN_ABLATIONS]]
     return shown, [row for row in rows if row not in shown]
 
 

@@ -192,10 +192,10 @@ def head_gradient(problem, loss, head, theta):
         ``direction`` of shape (..., c).
     """
     checks.joint_problem(problem)
-    return features_gradient(problem.features(problem.attention(theta)), loss, head)
+    return _features_gradient(problem.features(problem.attention(theta)), loss, head)
 
 
-def features_gradient(features, loss, head):
+def _features_gradient(features, loss, head):
     """:func:`head_gradient` for the features Y_i r_i themselves, shape (..., n, c)."""
     checks.loss(loss)
     features, head = checks.common(features=features, head=head).values()
@@ -207,7 +207,7 @@ def features_gradient(features, loss, head):
 
 
 @torch.no_grad()
-def joint_gradient(problem, loss, head, theta):
+def _joint_gradient(problem, loss, head, theta):
     """Gradient of the joint risk in the head and theta as one vector, its size as a logarithm.
 
     Returns
@@ -225,7 +225,7 @@ def joint_gradient(problem, loss, head, theta):
 
 def _both_gradients(problem, loss, head, theta):
     fixed = problem.fixed_head(head)
-    return features_gradient(problem.features(fixed.attention(theta)), loss, head), gradient(fixed, loss, theta)
+    return _features_gradient(problem.features(fixed.attention(theta)), loss, head), gradient(fixed, loss, theta)
 
 
 def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, norm=2.0):
@@ -300,7 +300,7 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, no
     def step(both, k):
         head, theta = both[..., :size], both[..., size:]
         if head_rule is None:
-            return taken(rule, joint_gradient(problem, loss, head, theta), both, k)
+            return taken(rule, _joint_gradient(problem, loss, head, theta), both, k)
         of_head, of_theta = _both_gradients(problem, loss, head, theta)
         return torch.cat([taken(head_rule, of_head, head, k), taken(rule, of_theta, theta, k)], dim=-1)
 

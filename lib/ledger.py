@@ -1,9 +1,8 @@
 """Judge what a chapter measured: rows of the ledger with a bound, whose statement it is, and the verdict.
 
-A chapter names a :func:`source`, makes rows by its ``claim``, ``ablation``, ``positive_control`` and ``baseline``, and
-shows them by :func:`verdict`. The executed notebook carries the rows as data beside the table for the reader; the
-workflow collects them. Numbers for the prose go through :func:`tell`. Importing this module loads nothing but the
-standard library.
+A chapter names a :func:`source`, makes rows by its ``claim``, ``ablation`` and ``baseline``, and shows them by
+:func:`verdict`. The executed notebook carries the rows as data beside the table for the reader; the workflow collects
+them. Numbers for the prose go through :func:`tell`. Importing this module loads nothing but the standard library.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +22,6 @@ OUTCOMES = {
     "stand-in": ("seen in miniature", "not seen in miniature", "undecided"),
     None: ("confirmed", "refuted", "undecided"),
     "ablation": ("does not break the claim", "breaks the claim", "undecided"),
-    "positive control": ("effect found", "effect missed", "effect missed"),
 }
 WORDS = {  # of a paper's statement; those of the book have neither source nor scale
     "of": ("paper", "book"),
@@ -39,7 +37,7 @@ OMISSION = "[…]"  # all that a quotation may have in brackets
 class Row:
     """One row of the ledger, made by the methods of :class:`Source`.
 
-    ``kind`` is "claim", "ablation", "positive control" or "baseline". ``tolerance`` is how far ``measured`` may at
+    ``kind`` is "claim", "ablation" or "baseline". ``tolerance`` is how far ``measured`` may at
     least move from one machine to the next before a rebuild counts as changed. A baseline has neither ``bound``,
     ``relation``, ``set`` nor ``verdict``: they are None.
 
@@ -67,8 +65,6 @@ class Row:
     recorded: bool = False
     verdict: str | None = None
     breaks: str | None = None
-    plants: str | None = None
-    needs: tuple[str, ...] = ()
     note: str = ""
 
     def __post_init__(self):
@@ -99,7 +95,7 @@ class Source:
     set: str | None = None
     scale: str = "exact"
 
-    def claim(self, name, statement, measured, relation, bound, *, corrects="", explicit="", needs=(), **about):
+    def claim(self, name, statement, measured, relation, bound, *, corrects="", explicit="", **about):
         """State that ``measured relation bound`` holds, as the paper says or as the book finds.
 
         With an ``interval`` it holds where the whole interval lies inside the bound, fails where it lies wholly
@@ -122,9 +118,6 @@ class Source:
             undecided.
         explicit : str
             A hypothesis that the paper uses without writing it; given, a row that holds reads "made explicit".
-        needs : Row or sequence of Row
-            Positive controls without which the absence that is claimed cannot be told from a lack of power: where one
-            of them misses its effect, a claim that would hold is undecided. One that lies wholly outside stays so.
         of : {"paper", "book"}
             Whose statement it is; the paper's where there is one.
         source : {"printed", "restored", "recalled"}
@@ -154,17 +147,12 @@ class Source:
         certified = about.pop("certified", None)
         row = self._row("claim", name, statement, measured, relation=relation, bound=bound, **about)
         _check_correction(row, corrects, explicit, certified)
-        planted = [needs] if isinstance(needs, Row) else list(needs)
-        for one in planted:
-            if getattr(one, "kind", None) != "positive control":
-                raise ValueError(f"{name!r} needs {getattr(one, 'name', one)!r}: name positive controls")
         verdict = OUTCOMES[row.scale][_place(row)]
         if verdict in HELD:
             verdict = "corrected" if corrects else "made explicit" if explicit else verdict
-            if certified is False or any(one.verdict != "effect found" for one in planted):
-                verdict = "undecided"
+            verdict = "undecided" if certified is False else verdict
         note = " ".join(filter(None, (corrects, explicit, row.note)))
-        return replace(row, verdict=verdict, needs=tuple(one.name for one in planted), note=note)
+        return replace(row, verdict=verdict, note=note)
 
     def ablation(self, name, statement, measured, relation, bound, *, breaks, **about):
         """State the *same* relation with one hypothesis of a claim dropped: it must not hold.
@@ -174,30 +162,13 @@ class Source:
         breaks : str
             The hypothesis that is dropped: "Assumption B: the scores differ".
         **about
-            The other arguments, the result and the errors are those of :meth:`claim`, without those of a correction
-            and ``needs``.
+            The other arguments, the result and the errors are those of :meth:`claim`, without those of a correction.
         """
-        return self._control("ablation", name, statement, measured, relation, bound, breaks=breaks, **about)
-
-    def positive_control(self, name, statement, measured, relation, bound, *, plants, **about):
-        """State a relation that must hold, since the effect that is looked for was put in.
-
-        Parameters
-        ----------
-        plants : str
-            The effect that was put into the data or the network, and its size.
-        **about
-            The other arguments, the result and the errors are those of :meth:`claim`, without those of a correction
-            and ``needs``.
-        """
-        return self._control("positive control", name, statement, measured, relation, bound, plants=plants, **about)
-
-    def _control(self, kind, name, statement, measured, relation, bound, **about):
-        text = about.get("breaks", about.get("plants"))
-        if not _is_text(text):
-            raise ValueError(f"what the {kind} {name!r} drops or plants is {text!r}: write it in words")
-        row = self._row(kind, name, statement, measured, relation=relation, bound=bound, **about)
-        return replace(row, verdict=OUTCOMES[kind][_place(row)])
+        if not _is_text(breaks):
+            raise ValueError(f"what the ablation {name!r} drops is {breaks!r}: write it in words")
+        about |= {"relation": relation, "bound": bound, "breaks": breaks}
+        row = self._row("ablation", name, statement, measured, **about)
+        return replace(row, verdict=OUTCOMES["ablation"][_place(row)])
 
     def baseline(self, name, statement, measured, relation=None, bound=None, **about):
         """Show what a null or a rival prediction gives: a number without bound and verdict, which nothing counts.
@@ -224,7 +195,7 @@ class Source:
 
 
 def source(paper, item, text=None, *, set=None, scale="exact"):
-    """Return a statement with the methods ``claim``, ``ablation``, ``positive_control`` and ``baseline``.
+    """Return a statement with the methods ``claim``, ``ablation`` and ``baseline``.
 
     Parameters
     ----------
@@ -374,7 +345,7 @@ def verdict(*rows):
     """
     for row in rows:
         if not isinstance(row, Row):
-            raise TypeError(f"a row is {row!r}: make it by claim, ablation, positive_control or baseline")
+            raise TypeError(f"a row is {row!r}: make it by claim, ablation or baseline")
     names = [row.name for row in rows]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"two rows are called {', '.join(sorted(repeated))}: names are unique in a chapter")

@@ -75,23 +75,21 @@ _check_separator = partial(
 )
 
 
-def svm_neighbours(problem, selected, separator, tolerance=None):
+def svm_neighbours(problem, selected, separator):
     """Tokens on the margin of the ATT-SVM (Definition 2): bool, shape (..., n, T).
+
+    A token is on the margin when its own margin is 1 to within 1e-6, in float32 3e-4, or how far the margin may be from
+    the exact one if that is more: ``separator.margin_error``, for p > 2 where theta_mm has an entry of zero. What
+    cannot be told from a neighbour counts as one.
 
     Parameters
     ----------
     separator : lib.separators.Separator
         The ATT-SVM of ``selected``.
-    tolerance : float, optional
-        A token is on the margin when its own margin is 1 to within this. When left out 1e-6, in float32 3e-4, or how
-        far the margin may be from the exact one if that is more: ``separator.margin_error``, for p > 2 where theta_mm
-        has an entry of zero. What cannot be told from a neighbour counts as one.
     """
     _check_separator(separator)
     selected = check_selected(problem, selected)
     margins = token_margins(problem, selected, separator.theta)
-    if tolerance is not None:
-        return margins.sub(1).abs() <= checks.positive("tolerance", tolerance, like=margins)
     least = max(1e-6, torch.finfo(margins.dtype).eps ** 0.5)
     return margins.sub(1).abs() <= _on_tokens(separator.margin_error.to(margins), margins, selected).clamp(min=least)
 

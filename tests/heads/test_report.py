@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +15,6 @@ from torch import nn
 from heads import capture, command, layer_weights
 from heads.capture import Layer, watched
 from heads.facts import layer_facts
-from heads.page import SOONER, WORTH
 from heads.weights import PARTS
 
 N, T, D = 6, 5, 8
@@ -190,18 +188,6 @@ def test_a_name_from_a_file_is_text_on_the_page():
     assert "<i>:" not in text
 
 
-def test_the_page_says_what_forecasts_are_worth_as_the_book_measured_it():
-    lock = json.loads((Path(__file__).parents[2] / "book/ledger.lock.json").read_text())["rows"]
-    of = {name: lock[f"beyond/your-attention/{name}"]["measured"] for name in ("sooner", *(
-        f"{kind}-{place}" for kind in WORTH for place in ("last", "first")
-    ))}  # fmt: skip
-    assert of.pop("sooner") == pytest.approx(SOONER, abs=0.005)
-    assert list(of.values()) == pytest.approx([share for both in WORTH.values() for share in both], abs=0.005)
-    assert "“nothing changes” foretells 34% and 84%" in command.page(
-        "mine", layer_facts(seen(encoder(), inputs())[0]), []
-    )
-
-
 REFUSED = {
     "no tokens of a layer": ({"tokens.1": None}, (), "has no tokens.1 for layers.1.self_attn.: record what"),
     "one layer's tokens": (
@@ -298,6 +284,28 @@ def test_names_of_ones_own_are_asked_for_and_taken(tmp_path, capsys):
     assert [(one["layer"], one["check"]) for one in told] == [(f"block.{k}", "unchecked") for k in (0, 0, 1, 1)]
     assert report(tmp_path, "--names", names.replace("d.weight", "e.weight")) == 1
     assert "has no 'block.0.e.weight': the nearest names are block.0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("order", ["blocks", "per head"])
+def test_attention_tells_the_order_of_a_fused_matrix_and_without_it_the_order_is_asked_for(tmp_path, capsys, order):
+    packed, out, x = torch.randn(3 * D, D), torch.randn(D, D), inputs().double()
+    rows = packed.view(2, 3, D // 2, D).transpose(0, 1) if order == "per head" else packed.view(3, 2, D // 2, D)
+    query, key, _ = torch.einsum("phed,ntd->phnte", rows.double(), x)
+    attention = (query @ key.mT / (D // 2) ** 0.5).softmax(-1).transpose(0, 1)
+    torch.save({"block.0.qkv.weight": packed, "block.0.out.weight": out}, tmp_path / "mine.pt")
+    names = "qkv=block.*.qkv.weight,out=block.*.out.weight"
+    for given, names_given, status in (
+        ({"attention.0": attention.numpy()}, names, 0),
+        ({}, names, 1),
+        ({}, f"{names},fused={order}", 0),
+    ):
+        np.savez(tmp_path / "mine.npz", **{"tokens.0": x.numpy()} | given)
+        assert report(tmp_path, "--names", names_given, "--heads", "2") == status
+        if status:
+            assert "the order of the rows of block.0.qkv.weight is not known" in capsys.readouterr().err
+        else:
+            told = json.loads((tmp_path / "mine.json").read_text())["heads"]
+            assert [one["check"] for one in told] == ["agrees" if given else "unchecked"] * 2
 
 
 def test_without_transformers_the_remedy_is_named(tmp_path, monkeypatch, capsys):

@@ -123,7 +123,7 @@ def entries(dtype=torch.float64, device="cpu", grad=False):
         "many starts": multistart_path(plane, loss, radii, array(3, 2, seed=10), best),
         "stationarity": stationarity(plane, loss, theta, 1.5),
         "joint": [joint.label_margin(both, both.attention(theta)), joint.assumption_c(both)],
-        "joint gradients": [one(both, loss, theta, theta) for one in (joint.head_gradient, joint.joint_gradient)],
+        "joint gradients": [one(both, loss, theta, theta) for one in (joint.head_gradient, joint._joint_gradient)],
         "joint descent": joint.run(both, loss, theta, theta, None, normalised(0.1), 5),
         "joint limits": [joint_limit(both, [1, 1, 1], ratio) for ratio in (0, 0.5, 2.0)],
         "joint paths": [joint_path(both, radii, radii, angles=60), joint_path(both, [1e2], [1e3], 60, 1.5)],

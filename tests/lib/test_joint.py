@@ -12,7 +12,7 @@ from lib import losses
 from lib.datasets import figure_3
 from lib.descent import constant, decaying, normalised
 from lib.geometry import inverse_mirror_map, mirror_map, norm, one_minus_cosine, unit
-from lib.joint import JointProblem, assumption_c, head_gradient, joint_gradient, label_margin, run
+from lib.joint import JointProblem, _joint_gradient, assumption_c, head_gradient, label_margin, run
 from lib.joint_paths import joint_limit, joint_path
 from lib.logspace import gradient
 from lib.problem import difference_rows, from_tokens
@@ -277,7 +277,7 @@ def random_matrix_run(seed, batch=()):
 @pytest.mark.parametrize("batch", [(), (4,)], ids=["one", "batch"])
 def test_joint_gradient_against_autograd(loss, make, batch):
     problem, data, head, theta = make(5, batch)
-    ours = dense(joint_gradient(problem, loss, head, theta))
+    ours = dense(_joint_gradient(problem, loss, head, theta))
     torch.testing.assert_close(ours, torch.cat(autograd(loss, data, head, theta), dim=-1), rtol=1e-9, atol=1e-12)
 
 
@@ -305,19 +305,19 @@ def test_joint_gradient_keeps_the_larger_part_at_any_scale(length):
     # Attention saturated by length: the part of theta is smaller by e^-length, and that of the head is all there is
     problem = JointProblem([[[1.0, 0.0], [0.0, 1.0]]], [1.0])
     head, theta = torch.tensor([5.0, 1.0]), torch.tensor([length, 0.0])
-    grad = joint_gradient(problem, losses.logistic, head, theta)
+    grad = _joint_gradient(problem, losses.logistic, head, theta)
     assert grad.log_scale == pytest.approx(-math.log1p(math.exp(5.0)))
     torch.testing.assert_close(grad.direction[:2], torch.tensor([-1.0, 0.0]))
     expected = 4 * math.exp(-length)  # (gamma_1 - gamma_2) a_1 a_2, 0.0 if that is no float
     assert grad.direction[2:].tolist() == pytest.approx([-expected, expected], rel=1e-9, abs=0)
     # Both are exponentially small where the head is long as well
-    grad = joint_gradient(problem, losses.logistic, length * head, theta)
+    grad = _joint_gradient(problem, losses.logistic, length * head, theta)
     assert grad.log_scale == pytest.approx(-5 * length)
 
 
 def test_a_joint_gradient_of_zero_is_zero():
     level = JointProblem(torch.zeros(1, 2, 2), [1.0])
-    grad = joint_gradient(level, losses.logistic, torch.ones(2), torch.ones(2))
+    grad = _joint_gradient(level, losses.logistic, torch.ones(2), torch.ones(2))
     assert (grad.direction == 0).all()
     heads, _ = run(level, losses.logistic, torch.ones(2), torch.ones(2), None, normalised(0.1), 3)
     assert (heads.theta == 1).all()

@@ -30,9 +30,8 @@ from lib.ledger import (
 HOLDS = {"<=": (1.0, 2.0), ">=": (2.0, 1.0), "==": (3.0, 3.0)}
 FAILS = {"<=": (2.0, 1.0), ">=": (1.0, 2.0), "==": (3.0, 3.0000001)}
 SENTENCE = "The loss is strictly decreasing."
-BROKEN, PLANTED = {"breaks": "One input"}, {"plants": "a lead of 0.1"}
+BROKEN = {"breaks": "One input"}
 CORRECTED = {"corrects": "Needs a slope below 0.", "quote": SENTENCE, "certified": True}
-CONTROLS = {"ablation": BROKEN, "positive_control": PLANTED}
 
 
 def row(kind="claim", measured=1.0, relation="<=", bound=2.0, name="direction", statement="it holds", **given):
@@ -45,7 +44,7 @@ def row(kind="claim", measured=1.0, relation="<=", bound=2.0, name="direction", 
         return theorem.baseline(name, statement, measured, **{key: given[key] for key in given if key != "of"})
     if given["of"] == "book" and text:
         given["source"] = text
-    given = CONTROLS.get(kind, {}) | given
+    given = BROKEN | given if kind == "ablation" else given
     return getattr(theorem, kind)(name, statement, measured, relation, bound, **given)
 
 
@@ -60,7 +59,6 @@ KINDS = {
     "stand-in": ("claim", {"scale": "stand-in"}, ("seen in miniature", "not seen in miniature", "undecided")),
     "ablation": ("ablation", {}, ("does not break the claim", "breaks the claim", "undecided")),
     "our ablation": ("ablation", {"of": "book"}, ("does not break the claim", "breaks the claim", "undecided")),
-    "positive control": ("positive_control", {}, ("effect found", "effect missed", "effect missed")),
 }  # fmt: skip
 kinds = pytest.mark.parametrize(("make", "extra", "outcomes"), KINDS.values(), ids=KINDS)
 
@@ -72,7 +70,7 @@ def test_verdict_of_a_number(make, extra, outcomes, relation):
         measured, bound = numbers[relation]
         outcome = row(make, measured, relation, bound, **extra)
         assert outcome.verdict == expected
-        assert outcome.kind == make.replace("_", " ")
+        assert outcome.kind == make
 
 
 @pytest.mark.parametrize(
@@ -92,16 +90,6 @@ def test_every_verdict_has_a_sign():
     outcomes = {word for outcomes in OUTCOMES.values() for word in outcomes}
     assert set(VERDICTS) == {"corrected", "made explicit"} | outcomes
     assert {verdict for verdict, sign in VERDICTS.items() if sign == "✗"}.isdisjoint(HELD)
-
-
-def test_a_missed_positive_control_takes_back_an_absence_and_nothing_else():
-    found, missed = (row("positive_control", value, name=f"planted-{value}") for value in (1.0, 3.0))
-    assert row(needs=found).verdict == "reproduced"
-    assert row(needs=missed).verdict == "undecided"
-    assert row(needs=[found, missed]).needs == ("planted-1.0", "planted-3.0")
-    assert row(interval=(0.5, 3.0), needs=found).verdict == "undecided"
-    assert row(measured=3.0, interval=(2.5, 3.5), needs=missed).verdict == "not reproduced"
-    assert row().needs == ()
 
 
 def test_a_correction_without_its_certificate_is_undecided():
@@ -226,9 +214,7 @@ CONTRADICTIONS = [
     (CORRECTED | {"explicit": "Feasible."}, "'direction' corrects or makes explicit"),
     (CORRECTED | {"quote": "If [the loss] falls"}, "the quote of 'direction' has words in brackets"),
     (CORRECTED | {"certified": None}, "'direction' corrects without a certificate"),
-    ({"needs": row("ablation", name="broken")}, "'direction' needs 'broken'"),
-    ({"kind": "ablation", "breaks": " "}, "'direction' drops or plants is ' '"),
-    ({"kind": "positive_control", "plants": None}, "'direction' drops or plants is None"),
+    ({"kind": "ablation", "breaks": " "}, "'direction' drops is ' '"),
 ]
 
 
@@ -260,7 +246,6 @@ def test_a_source_says_once_what_its_rows_share():
     assert of_r1.claim(*given, source="restored") == row(source="restored", **about)
     assert of_r1.claim(*given, of="book") == row(of="book", **about)
     assert of_r1.ablation(*given, **BROKEN, of="book") == row("ablation", of="book", **about)
-    assert of_r1.positive_control(*given, **PLANTED) == row("positive_control", source="recalled", **about)
     assert of_r1.baseline(*given[:3]) == row("baseline", **about)
 
 
@@ -271,9 +256,8 @@ def test_what_no_paper_has_is_the_books():
 
 
 def test_bundle_is_json_with_the_fields_of_the_ledger():
-    planted = row("positive_control", name="planted")
     rows = (
-        row(measured=torch.tensor(1.2e-4), note="n", interval=(0, 1), needs=planted),
+        row(measured=torch.tensor(1.2e-4), note="n", interval=(0, 1)),
         row("ablation", name="ablation", paper="2410.14581"),
         row("baseline", name="null"),
     )

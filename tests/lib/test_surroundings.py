@@ -18,7 +18,7 @@ import lib
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "lib").glob("*.py") if path.stem != "__init__")
-OTHERS = ["heads", "studies.archives", "studies.networks", "studies.sentences"]
+OTHERS = ["heads", "studies.archives", "studies.networks", "studies.datasets"]
 
 
 def alone(code, **variables):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.geometry import inverse_mirror_map, mirror_map, norm
-from studies import networks, sentences
+from studies import datasets, networks
 
 SMALL = {"length": 4, "classes": 3, "features": 2, "width": 8, "hidden": 12}
 WORDS = {"length": 12, "classes": 2, "features": 9, "width": 8, "hidden": 12, "words": True}
@@ -188,7 +188,7 @@ class TestMeasures:
 
 @pytest.fixture
 def marked():
-    corpus = sentences.marked_sentiment(20, torch.Generator().manual_seed(0))
+    corpus = datasets.marked_sentiment(20, torch.Generator().manual_seed(0))
     places = corpus.ids + torch.tensor([0, len(corpus.vocabulary)])
     rows = torch.stack([torch.randperm(20, generator=torch.Generator().manual_seed(k))[:12] for k in range(3)])
     return places, torch.randn(places.shape, generator=torch.Generator().manual_seed(1)), corpus.labels, rows
@@ -331,8 +331,8 @@ class TestTexts:
 
     @staticmethod
     def learned(rule="adam", step=0.01, **more):
-        corpus = sentences.planted_sentiment(240, torch.Generator().manual_seed(0))
-        known = {*sentences.WORDS["good"], *sentences.WORDS["bad"]}
+        corpus = datasets.planted_sentiment(240, torch.Generator().manual_seed(0))
+        known = {*datasets.WORDS["good"], *datasets.WORDS["bad"]}
         texts = [" ".join(words) for words in corpus.words]
         data = networks.as_texts(texts, (corpus.labels > 0).long(), known, learned=160, length=12, often=1)
         sizes = {"width": 8, "depth": 1, "heads": 2, "hidden": 8, "epochs": 6, "batch": 16}
@@ -393,7 +393,7 @@ def test_nothing_depends_on_torchs_default_dtype():
             done = networks.train(
                 network, weights, rule, tokens, torch.tensor([0, 1]), torch.arange(2)[None], [0], **sizes
             )
-            labels = sentences.planted_sentiment(3, torch.Generator().manual_seed(0)).labels
+            labels = datasets.planted_sentiment(3, torch.Generator().manual_seed(0)).labels
             return [done.losses, *networks.apply(network, weights, tokens), labels]
         finally:
             torch.set_default_dtype(before)

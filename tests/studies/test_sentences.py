@@ -4,7 +4,7 @@ import pytest
 import torch
 from problems import seeded
 
-from studies.sentences import LENGTH, MARKS, TEMPLATES, WORDS, marked_sentiment, planted_sentiment
+from studies.datasets import LENGTH, MARKS, TEMPLATES, WORDS, marked_sentiment, planted_sentiment
 
 CORPUS = planted_sentiment(400, seeded(0))
 

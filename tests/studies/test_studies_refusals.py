@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from studies import archives, networks, sentences
+from studies import archives, datasets, networks
 
 GENERATOR = torch.Generator().manual_seed(0)
 NETWORK = {"length": 4, "classes": 3, "features": 2}
@@ -32,7 +32,7 @@ def readers(rows=((0, 1), (1, 0)), places=((0, 1), (2, 3)), values=((1.0, 1.0), 
 REFUSED = [
     (lambda: archives.images("svhn"), "name 'svhn' is unknown"),
     (lambda: archives.images("mnist", fetch="no"), "fetch is 'no'"),
-    (lambda: sentences.marked_sentiment(4, GENERATOR, marks=24), "marks is 24"),
+    (lambda: datasets.marked_sentiment(4, GENERATOR, marks=24), "marks is 24"),
     (lambda: networks.Transformer(**NETWORK, width=9), "width is 9, heads is 2"),
     (lambda: networks.precision("gpu"), "device is 'gpu'"),
     (lambda: networks.patches(torch.zeros(1, 1, 8, 6), 4), "patch size is 4, images are 8 x 6"),

@@ -167,7 +167,7 @@ def cell_role(code):
         return "tell"
     named = zip(values, names, strict=True)
     words = "source" in names and all(isinstance(v, ast.Constant | ast.JoinedStr) or n == "source" for v, n in named)
-    rows = re.search(r"\.(claim|ablation|positive_control|baseline)\b", code)
+    rows = re.search(r"\.(claim|ablation|baseline)\b", code)
     listed = len(values) == 1 and isinstance(values[0], ast.List) and rows
     return "show" if names[-1:] == ["show"] or listed or words else ""
 

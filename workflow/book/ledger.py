@@ -16,13 +16,11 @@ from workflow.book.dependencies import PROJECT, recorded_hash
 
 FIELDS = (
     "paper", "item", "statement", "quote", "kind", "of", "source", "scale", "set", "measured", "interval", "bound",
-    "relation", "tolerance", "recorded", "verdict", "breaks", "plants", "needs", "note",
+    "relation", "tolerance", "recorded", "verdict", "breaks", "note",
 )  # fmt: skip
 MANY = {  # of verdicts that are verbs
     "breaks the claim": "break the claim",
     "does not break the claim": "do not break the claim",
-    "effect found": "effects found",
-    "effect missed": "effects missed",
 }
 STATEMENTS = "book/statements.yml"
 LEDGER = Path("build/ledger.json")
@@ -145,7 +143,7 @@ def collect(sources=""):
                 faults.append(f"{name}: two rows of this chapter have the name {row['name']!r}")
             if row["paper"] and about not in known:
                 faults.append(f"{name}: {row['item']!r} of {row['paper']} is not in {STATEMENTS}")
-            if row["kind"] in ("ablation", "positive control") and about not in claimed:
+            if row["kind"] == "ablation" and about not in claimed:
                 faults.append(f"{name}: checks a claim about {row['item']!r}, of which this chapter claims nothing")
             spread, turned = moved.get(name, (None, False))
             entry = {"id": name} | {field: row[field] for field in FIELDS}

@@ -52,14 +52,13 @@ def paper_chip(rows):
 
 
 def checks_chip(rows):
-    """Return the chip of our own findings, ablations and positive controls; none without any."""
+    """Return the chip of our own findings and ablations; none without any."""
     checks = [row for row in rows if is_check(row)]
     if not checks:
         return None
     kinds = {
         "of our own findings are confirmed": [row for row in checks if row["kind"] == "claim"],
         "ablations break the claim that lost a hypothesis": [row for row in checks if row["kind"] == "ablation"],
-        "positive controls find what was planted": [row for row in checks if row["kind"] == "positive control"],
     }
     held = {words: sum(row["verdict"] in HELD for row in found) for words, found in kinds.items()}
     means = "; ".join(f"{held[words]} of {len(found)} {words}" for words, found in kinds.items() if found)
@@ -88,4 +87,4 @@ def worst(rows):
     """Return the verdict by whose colour a chip goes: the worst of its rows; that of a finding, where all is well."""
     found = [row["verdict"] for row in rows]
     order = [verdict for verdict in VERDICTS if verdict in found]
-    return "confirmed" if set(order) <= {"confirmed", "breaks the claim", "effect found"} else order[-1]
+    return "confirmed" if set(order) <= {"confirmed", "breaks the claim"} else order[-1]

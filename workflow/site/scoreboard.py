@@ -16,7 +16,7 @@ STANDINGS = {  # of a statement, by what its claims say together
 }  # fmt: skip
 SOURCES = {"printed": "printed text", "restored": "text restored from proof and context", "recalled": "recalled text"}
 REMARKABLE = (
-    "not reproduced", "refuted", "does not break the claim", "effect missed", "corrected", "made explicit", "undecided",
+    "not reproduced", "refuted", "does not break the claim", "corrected", "made explicit", "undecided",
     "not seen in miniature",
 )  # fmt: skip
 
@@ -55,8 +55,8 @@ class Item:
 
 
 def is_check(row):
-    """Tell a row that checks rather than claims for a paper: a finding of ours, an ablation or a positive control."""
-    return row["kind"] in ("ablation", "positive control") or (row["of"], row["kind"]) == ("book", "claim")
+    """Tell a row that checks rather than claims for a paper: a finding of ours, or an ablation."""
+    return row["kind"] == "ablation" or (row["of"], row["kind"]) == ("book", "claim")
 
 
 def passed(rows, of="/"):
@@ -113,7 +113,6 @@ def basis(rows):
         "steady": sum(held >= 0.9 * of for held, of in repeated),
         "ours": tally(claims_of(rows, "book")),
         "ablations": passed(of_kind.get("ablation"), " of "),
-        "controls": passed(of_kind.get("positive control"), " of "),
         "baselines": len(of_kind.get("baseline", ())),
     }
 
