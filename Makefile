@@ -8,6 +8,8 @@ STAMP := $(VENV)/.installed
 # Beside what numba keeps of it; where that folder cannot be written, every call looks whether all is there.
 COMPILED := lib/__pycache__/compiled
 
+# Where Python may keep no bytecode, every process compiles torch and matplotlib anew, which takes longer than running them.
+unexport PYTHONDONTWRITEBYTECODE
 export MODEL DATA OUT NAME PARAMS PARAMETERS SEEDS JOBS THREADS TIMEOUT QUICK ONLY RECORD
 BUILD := $(BIN)/python -m workflow.commands.build
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
