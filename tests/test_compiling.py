@@ -81,3 +81,10 @@ def test_where_lib_cannot_be_written_it_is_kept_elsewhere(folder, tmp_path):
     for _ in range(2):
         assert said(make(folder, STAMP, home=tmp_path)).startswith("compiling the kernels, once: ")
     assert answer(folder, home=tmp_path) == ["1.5", "1", "0"]
+
+
+def test_what_make_starts_keeps_bytecode_whatever_the_user_says(tmp_path):
+    (tmp_path / "makefile").write_text(f"include {ROOT}/Makefile\nshow:\n\t@env\n")
+    environment = said(run(tmp_path, "env", "PYTHONDONTWRITEBYTECODE=1", "QUICK=", "make", "show"))
+    assert "QUICK=\n" in environment
+    assert "PYTHONDONTWRITEBYTECODE" not in environment

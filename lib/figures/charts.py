@@ -1,8 +1,9 @@
 """Draw curves, histograms, distances and other numbers of several cases."""
 
+from itertools import cycle
+
 import matplotlib.pyplot as plt
 import numpy as np
-import seaborn as sns
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
@@ -10,6 +11,7 @@ from .. import checks
 from .labels import label_ends
 from .style import BLUE, EDGE, FAINT, MUTED, WIDTH, colours_of, plain_ticks, shaped
 
+MARKS = ("o", "X", (4, 0, 45), "P", (4, 0, 0), (4, 1, 0), "^")  # one for each colour of the palette
 RECORDS = 150  # of a band: one every two points of its width
 
 
@@ -83,6 +85,8 @@ def histogram(samples, edges, xlabel, ylabel):
     look = {"multiple": "stack", "element": "step", "alpha": 0.8, "lw": 0, "legend": False, "ax": ax}
     names, colours = list(samples)[::-1], colours_of(samples, ax)[::-1]  # seaborn stacks downwards
     if kinds:
+        import seaborn as sns  # slow to import
+
         sns.histplot(x=values, hue=kinds, hue_order=names, palette=colours, bins=edges, **look)
     if len(samples) > 1:
         ax.legend(handles=[Patch(color=colour, label=name) for name, colour in zip(names, colours, strict=True)][::-1])
@@ -97,7 +101,7 @@ def agreement(predicted, measured, xlabel, ylabel):
     measured = shaped("measured", measured, len(predicted))
     _, ax = plt.subplots(figsize=(WIDTH, 2.6))
     ax.axhline(0, color=MUTED, ls="--", lw=1.3)
-    sns.scatterplot(x=predicted, y=measured - predicted, s=28, color=BLUE, alpha=0.6, lw=0, ax=ax)
+    ax.scatter(predicted, measured - predicted, s=28, color=BLUE, alpha=0.6, lw=0)
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.ticklabel_format(axis="y", scilimits=(-2, 3), useMathText=True)
     return ax.figure
@@ -120,10 +124,11 @@ def flips(distances, kinds):
     _, ax = plt.subplots()
     names = list(dict.fromkeys(kinds))
     order = np.argsort(distances)
-    look = {"palette": dict(zip(names, colours_of(names, ax), strict=True)), "hue": [kinds[k] for k in order]}
-    sns.scatterplot(x=distances[order], y=np.arange(len(order)), s=28, lw=0, ax=ax, **look)
+    ranks, here = np.arange(len(order)), np.array(kinds)[order]
+    for name, colour in zip(names, colours_of(names, ax), strict=True):
+        ax.scatter(distances[order][here == name], ranks[here == name], s=28, color=colour, lw=0, label=name)
     ax.axvline(0, color=FAINT, lw=1)
-    ax.legend()
+    ax.legend(scatteryoffsets=[0.5])
     ax.set(xlabel="change of W to another token", ylabel="input, nearest first", ylim=(len(order) - 0.5, -0.5))
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     return ax.figure
@@ -145,12 +150,11 @@ def dots(names, series, xlabel):
     """
     series = {kind: shaped(kind, values, len(names)) for kind, values in series.items()}
     _, ax = plt.subplots(figsize=(WIDTH, 1.3 + 0.32 * len(names)))
-    look = {"palette": dict(zip(series, colours_of(series, ax), strict=True)), "style_order": list(series), "s": 60}
-    kinds = [kind for kind in series for _ in names]
-    heights = np.tile(np.arange(len(names)), len(series))
     ax.hlines(np.arange(len(names)), *np.nanpercentile(list(series.values()), [0, 100], axis=0), color=FAINT, zorder=0)
-    sns.scatterplot(x=np.concatenate([*series.values()]), y=heights, hue=kinds, style=kinds, ax=ax, **look)
-    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2)
+    for (kind, values), colour, mark in zip(series.items(), colours_of(series, ax), cycle(MARKS), strict=False):
+        look = {"s": 60, "color": colour, "marker": mark, "edgecolor": "w", "lw": 0.62}
+        ax.scatter(values, range(len(names)), label=kind, **look)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, scatteryoffsets=[0.5])
     ax.set(xlabel=xlabel, ylim=(len(names) - 0.5, -0.5))
     ax.set_yticks(range(len(names)), names)
     return ax.figure

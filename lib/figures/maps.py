@@ -2,7 +2,6 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
-import seaborn as sns
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
@@ -36,6 +35,8 @@ def heatmap(x, y, values, xlabel, ylabel, label, title="", limits=None, level=No
     -------
     matplotlib.figure.Figure
     """
+    import seaborn as sns  # slow to import
+
     x, y = shaped("x", x, "columns"), shaped("y", y, "rows")
     values = shaped("values", values, len(y), len(x))
     if ax is None:

@@ -3,9 +3,11 @@
 import itertools
 import re
 
+import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import seaborn
 from matplotlib.colors import to_hex, to_rgb, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -42,6 +44,17 @@ def curves(series, **kwargs):
     assert isinstance(figure, Figure)
     figure.canvas.draw()
     return figure
+
+
+def test_the_theme_and_the_colours_of_time_are_seaborns():
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        figures.theme()
+        ours = dict(plt.rcParams)
+        seaborn.set_theme(context="notebook", style="ticks", palette=figures.PALETTE)
+        figures.theme()
+        assert {name for name, value in ours.items() if plt.rcParams[name] != value} == {"image.cmap"}  # never used
+    assert [to_hex(colour) for colour in figures.TIME.colors] == seaborn.color_palette("flare", 24).as_hex()
 
 
 @pytest.mark.parametrize("starts", [1, 6])
@@ -240,7 +253,7 @@ def test_dots_have_a_line_for_each_case_and_a_mark_for_each_kind():
     assert [label.get_text() for label in ax.get_yticklabels()] == ["one", "two", "three"]
     assert ax.get_ylim()[0] > ax.get_ylim()[1]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
-    drawn = ax.collections[-1].get_offsets().tolist()
+    drawn = [place for kind in ax.collections[1:] for place in np.ma.compress_rows(kind.get_offsets()).tolist()]
     assert sorted(drawn) == [[0.1, 0], [0.2, 1], [0.3, 2], [0.4, 0], [0.6, 2]]
 
 

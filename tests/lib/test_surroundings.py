@@ -65,7 +65,23 @@ def test_no_module_brings_what_only_a_call_may_use():
         f"import importlib, sys\nfor name in {lazy}: importlib.import_module('lib.' + name)\nprint(*sys.modules)"
     )
     assert {"lib.separators", "lib.descent", "lib.flow", "lib.joint"} <= set(loaded.split())
-    assert (slow | {"matplotlib", "seaborn"}).isdisjoint(loaded.split())  # figures alone draw, and seaborn brings more
+    assert (slow | {"matplotlib", "seaborn"}).isdisjoint(loaded.split())  # figures alone draw
+
+
+def test_lines_and_dots_bring_no_more_than_matplotlib():
+    loaded = alone(
+        """
+import sys, matplotlib
+matplotlib.use("Agg")
+from lib import figures
+figures.theme()
+figures.curves([1, 2, 3], {"one": [1, 2, 3]}, "x", "y").canvas.draw()
+figures.dots(["a", "b"], {"one": [1, 2], "two": [2, 3]}, "x").canvas.draw()
+figures.agreement([1, 2], [1.1, 2.1], "predicted", "missed").canvas.draw()
+print(*sys.modules)
+"""
+    )
+    assert {"seaborn", "pandas", "scipy", "numba", "sklearn"}.isdisjoint(loaded.split())
 
 
 @pytest.mark.parametrize(("asked", "threads"), [("2", 2), ("", 1), ("many", 1), ("0", 1), ("-3", 1)])
