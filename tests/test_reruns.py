@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from workflow.book import catalogue, dependencies
-from workflow.run.side_by_side import hash_sources
+from workflow.run.many_runs import hash_sources
 from workflow.run.snakemake import snakemake
 
 ROOT = Path(__file__).parents[1]

@@ -15,7 +15,7 @@ from lib import ledger as table
 from tests.small_book import HEADER, ROOT, Book, until
 
 # pytest-xdist gives each class below to one worker, and the rest to another.
-from workflow.book import catalogue, dependencies, ledger
+from workflow.book import catalogue, dependencies, ledger, records
 from workflow.site import chips, corrections, rows, runs, scoreboard
 
 
@@ -338,7 +338,7 @@ def test_ledger_that_left_the_lock_fails_until_accepted(inside, rows, line):
 def rounded(spread, **more):
     """Write that other roundings moved a row so far."""
     entry = {"rows": {"half": {"spread": spread} | more}}
-    ledger.SPREADS.write_text(json.dumps({"part/good": entry}))
+    records.ROUNDINGS.write_text(json.dumps({"part/good": entry}))
 
 
 @pytest.mark.parametrize(
@@ -477,13 +477,12 @@ def test_a_bound_that_was_set_before_the_first_look_carries_the_mark(inside):
     assert [line.count("●") for line in rows.rows().splitlines() if "It is so" in line] == [1, 0]
 
 
-def swept(held=19, of=20, code="a1", name="half", block=(1000, 1019), **more):
-    """Write book/robustness.json as `make sweep` does, and the hash of the code that runs now."""
+def swept(held=19, of=20, code=None, name="half", block=(1000, 1019), **more):
+    """Write book/robustness.json as `make sweep` does."""
+    code = code or dependencies.recorded_hash("part/good")
     found = {"held": held, "undecided": 0, "errors": 0, "of": of, "median": 1.0, "low": 0.0, "high": 2.0} | more
     entry = {"block": block, "commit": "c", "code": code, "parameters": {}, "rows": {name: found}, "errors": {}}
     Path("book/robustness.json").write_text(json.dumps({"part/good": entry}))
-    Path("build/code/part").mkdir(parents=True, exist_ok=True)
-    Path("build/code/part/good").write_text("a1\n")
 
 
 @pytest.mark.parametrize(
@@ -588,11 +587,12 @@ def test_the_scoreboard_names_the_least_certain_claim(inside):
 
 @pytest.mark.parametrize(
     ("code", "turned", "text"),
-    [("a1", ["half"], "1"), ("a1", ["other"], "none"), ("b2", ["half"], "older code")],
+    [(None, ["half"], "1"), (None, ["other"], "none"), ("b2", ["half"], "older code")],
 )
 def test_mutants_are_shown_where_the_code_is_the_same(inside, code, turned, text):
     collected(row())
     swept()
+    code = code or dependencies.recorded_hash("part/good")
     tried = {"part/good": {"turned": turned, "crashed": None, "code": code}}
     mutant = {"what": "a sign", "chapters": tried}
     other = {"what": "no step", "chapters": {"part/other": tried["part/good"]}}

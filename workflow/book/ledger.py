@@ -12,8 +12,9 @@ from platform import python_version
 from packaging.requirements import Requirement
 
 from lib.ledger import MIME, VERDICTS
-from workflow.book.catalogue import BookError, chapters, json_of, keep, kept, yaml_of
+from workflow.book.catalogue import BookError, chapters, json_of, keep, yaml_of
 from workflow.book.dependencies import PROJECT
+from workflow.book.records import ROUNDINGS, entries
 
 FIELDS = (
     "paper", "item", "statement", "quote", "kind", "of", "source", "scale", "set", "measured", "interval", "bound",
@@ -27,7 +28,6 @@ MANY = {  # of verdicts that are verbs
 }
 STATEMENTS = "book/statements.yml"
 LEDGER, LOCK = Path("build/ledger.json"), Path("book/ledger.lock.json")
-SPREADS = Path("book/roundings.json")  # how far each number moved when the arithmetic rounded otherwise: roundings.py
 FACTOR = 5  # times its measured spread, a number may move on another machine
 
 
@@ -47,10 +47,9 @@ def tally(rows):
 
 def spreads():
     """Return the measured spread of each row, by id, and whether another rounding turned its verdict."""
-    found = kept(SPREADS)
     return {
         f"{chapter}/{name}": (row["spread"], "turned" in row)
-        for chapter, entry in found.items()
+        for chapter, entry in entries(ROUNDINGS).items()
         for name, row in entry["rows"].items()
     }
 

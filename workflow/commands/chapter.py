@@ -52,6 +52,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{arguments.name}: stopped"))
     chapter = name = find(arguments.name)
     places, quiet = {}, arguments.publish or arguments.into
+    noted = {"sources": arguments.sources} if arguments.sources else {}
     try:
         asked = arguments.values | parameters.parse(arguments.params)
         changed = values_of(chapter, asked)[1]
@@ -60,7 +61,6 @@ def main():
         RUNNING.mkdir(parents=True, exist_ok=True)
         print(f"{name}: running", flush=True)
         with tempfile.TemporaryDirectory(dir=RUNNING, ignore_cleanup_errors=True) as folder:
-            noted = {"sources": arguments.sources} if arguments.sources else {}
             summary = attempt(chapter, asked, Path(folder), places, None if quiet else sys.stderr, noted)
         if not quiet:
             show(chapter, places["notebook"], summary)
@@ -68,7 +68,7 @@ def main():
     except BookError as error:
         if "failure" in places:  # beside the results of the other runs of a sweep
             failure = {"sentence": str(error), "cut_off": isinstance(error, CutOff)}
-            write_whole(places["failure"], json.dumps(failure))
+            write_whole(places["failure"], json.dumps(failure | noted))
         raise BookError(f"{name}: {error}") from None
 
 
