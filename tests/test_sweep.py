@@ -157,7 +157,8 @@ import os, re, shutil, subprocess, sys
 shutil.copy(sys.argv[1], "sent.sh")
 for index in range(int(re.search(r"--array=0-(\d+)%", open(sys.argv[1]).read())[1]) + 1):
     job = {{"SLURM_JOB_ID": str(8 + index), "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": str(index)}}
-    subprocess.Popen(["sh", "sent.sh"], env=os.environ | job | {{"SLURM_PROCID": "0"}}, stdout=subprocess.DEVNULL)
+    quiet = {{"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}}
+    subprocess.Popen(["sh", "sent.sh"], env=os.environ | job | {{"SLURM_PROCID": "0"}}, **quiet)
 print("Submitted batch job 7")
 """,
     "srun": '#!/bin/sh\nshift 5\nexec "$@"\n',  # without --unbuffered, --output and --error
@@ -184,8 +185,7 @@ def test_with_a_profile_each_run_is_a_job_of_a_cluster(book):
 def test_undecided_counts_apart_and_a_baseline_not_at_all():
     verdicts = ["confirmed", "undecided", "refuted", None]
     rows = [[{"name": "row" if word else "null", "verdict": word, "measured": 1.0}] for word in verdicts]
-    runs = [{"label": str(k)} for k in range(4)]
-    table = sweep.table_of(runs, {str(k): one for k, one in enumerate(rows)}, {})
+    table = sweep.table_of([{"rows": one} for one in rows])
     assert list(table) == ["row"]
     assert [table["row"][key] for key in ("held", "undecided", "errors", "of")] == [1, 1, 0, 4]
 

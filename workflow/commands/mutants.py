@@ -57,20 +57,15 @@ def compare(outcome, rows, code):
 
 
 def run_all(mutants, chosen, base, place):
-    """Run mutants against those of the chosen chapters that they name; {name: {near, what, chapters}}, in order."""
+    """Run mutants against those of the chosen chapters that they name; {name: {what, chapters}}, in order."""
     limits = {name: float(os.environ.get("TIMEOUT") or SLOWER * base[name]["seconds"] + LONGER) for name in base}
-    groups = [
-        [
-            many_runs.plan(name, f"{FOLDER}/{one.name}", chosen[name], limit=limits[name], mutant=one)
-            for name in one.chapters
-            if name in chosen
-        ]
-        for one in mutants
-    ]
-    groups = [group for group in groups if group]
-    found = {one.name: {"what": one.what, "chapters": {}} for one in mutants}
-    for one in mutants:
-        found[one.name] |= {"survives": one.survives} if one.survives else {}
+    groups, found = [], {}
+    for mutant in mutants:
+        survives = {"survives": mutant.survives} if mutant.survives else {}
+        found[mutant.name] = {"what": mutant.what, "chapters": {}} | survives
+        folder, asked = f"{FOLDER}/{mutant.name}", [name for name in mutant.chapters if name in chosen]
+        if group := [many_runs.plan(name, folder, chosen[name], None, limits[name], mutant) for name in asked]:
+            groups.append(group)
     left = sum(map(len, groups))
     for run, outcome in many_runs.outcomes(groups, place):
         name, left = run.mutant.name, left - 1

@@ -84,27 +84,15 @@ def plan(names, seeds, sets):
     return planned
 
 
-def results(runs):
-    """Return the rows of each run that ended, and the failure of each other one, by label."""
-    ended, failed = {}, {}
-    for run in runs:
-        left = many_runs.outcome(run["run"])
-        if "rows" in left:
-            ended[run["label"]] = left["rows"]
-        else:
-            failed[run["label"]] = {key: left[key] for key in ("sentence", "cut_off")}
-    return ended, failed
-
-
-def table_of(runs, ended, failed):
+def table_of(outcomes):
     """Return what each row did over some runs: name -> held, of, undecided, errors, median, range, interval."""
     by_name = {}
-    for run in runs:
-        for row in ended.get(run["label"], []):
+    for outcome in outcomes:
+        for row in outcome.get("rows", ()):
             if row["verdict"]:  # a baseline has none
                 by_name.setdefault(row["name"], []).append(row)
-    errors = sum(run["label"] in failed for run in runs)
-    return {name: _summary(rows, len(runs), errors) for name, rows in by_name.items()}
+    errors = sum("rows" not in outcome for outcome in outcomes)
+    return {name: _summary(rows, len(outcomes), errors) for name, rows in by_name.items()}
 
 
 def _summary(rows, count, errors):
@@ -117,23 +105,25 @@ def _summary(rows, count, errors):
 
 def tables(chapter, runs):
     """Return all that is known of a chapter's sweep: one table for each set of values other than the seed."""
-    ended, failed = results(runs)
     apart = {}
     for run in runs:
         apart.setdefault(label({name: run["values"][name] for name in run["values"] if name != "seed"}), []).append(run)
     return {
         "chapter": chapter,
         "code": recorded_hash(chapter),
-        "sets": [
-            {
-                "set": name,
-                "parameters": {key: value for key, value in part[0]["parameters"].items() if key != "seed"},
-                "runs": [run["label"] for run in part],
-                "rows": table_of(part, ended, failed),
-                "errors": {run["label"]: failed[run["label"]] for run in part if run["label"] in failed},
-            }
-            for name, part in apart.items()
-        ],
+        "sets": [_table_of_set(name, part) for name, part in apart.items()],
+    }
+
+
+def _table_of_set(name, runs):
+    outcomes = {run["label"]: many_runs.outcome(run["run"]) for run in runs}
+    failed = {run: outcome for run, outcome in outcomes.items() if "rows" not in outcome}
+    return {
+        "set": name,
+        "parameters": {key: value for key, value in runs[0]["parameters"].items() if key != "seed"},
+        "runs": list(outcomes),
+        "rows": table_of(outcomes.values()),
+        "errors": {run: {key: error[key] for key in ("sentence", "cut_off")} for run, error in failed.items()},
     }
 
 

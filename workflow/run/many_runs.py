@@ -193,7 +193,7 @@ def place():
     if profile not in ("", "slurm"):
         raise BookError(f"PROFILE is {profile!r}: give slurm, or leave it out to run here")
     if profile and not shutil.which("srun"):
-        raise BookError("PROFILE is 'slurm', but there is no srun here: sweep on a machine from which jobs are sent")
+        raise BookError("PROFILE is 'slurm', but there is no srun here: use a machine from which jobs are sent")
     if profile:
         install_extra("cluster", "submitit")
     return cluster if profile else here
