@@ -89,6 +89,15 @@ def test_python_finds_lib_from_any_folder_once_it_was_told_of_it(tmp_path):
     assert found.stdout == f"{ROOT / 'lib/__init__.py'}\n"
 
 
+def test_an_extra_is_left_alone_where_it_is_installed_and_one_line_where_it_cannot_be(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    install.install_extra("lab", "json")
+    (tmp_path / "pyproject.toml").write_text('project.optional-dependencies.lab = ["./nowhere"]\n')
+    (tmp_path / "requirements.lock").touch()
+    with pytest.raises(SystemExit, match=r"^environment: no_such_module was not installed, pip ended with status 1$"):
+        install.install_extra("lab", "no_such_module")
+
+
 @pytest.mark.parametrize("version", [(3, 9, 18), (3, install.NEWEST[1] + 1, 0)])
 def test_python_that_is_too_old_or_too_new_is_refused_with_a_remedy(version, monkeypatch):
     monkeypatch.setattr(sys, "version_info", version)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.small_book import ROOT, Book, collected, left, row
-from workflow.book import ledger, lock
+from workflow.book import dependencies, ledger, lock, records
 from workflow.book.catalogue import BookError
 from workflow.run import processor
 from workflow.run.notebook import surroundings
@@ -234,10 +234,18 @@ def test_every_row_of_the_lock_is_of_a_chapter_whose_code_it_knows():
 # How far a number may move where its kind is known.
 
 
-def rounded(spread, **more):
-    """Write that other roundings moved a row so far."""
-    entry = {"rows": {"half": {"spread": spread} | more}}
-    ledger.SPREADS.write_text(json.dumps({"part/good": entry}))
+def rounded(spread, code=None, **more):
+    """Write that other roundings moved a row so far, in the code that runs now or in other code."""
+    code = code or dependencies.recorded_hash("part/good")
+    entry = {"code": code, "rows": {"half": {"spread": spread} | more}}
+    records.ROUNDINGS.write_text(json.dumps({"part/good": entry}))
+
+
+def test_a_spread_of_other_code_widens_no_tolerance(inside):
+    rounded(1e-2, code="other")
+    collected(row())
+    (entry,) = ledger.ledger()
+    assert (entry["spread"], entry["tolerance"]) == (None, pytest.approx(1e-4, rel=1e-4))
 
 
 @pytest.mark.parametrize(

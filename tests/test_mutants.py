@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.small_book import Book
-from workflow.book import mutants
+from workflow.book import mutants, records
 from workflow.book.catalogue import BookError
 from workflow.commands import mutants as commands
 
@@ -82,6 +82,21 @@ def test_verdicts_that_turn_survivors_and_crashes_are_told_apart(tried):
 def test_the_record_has_what_the_report_has_and_the_library_is_as_it_was(book, tried):
     assert json.loads((book.folder / "book/mutants.json").read_text()) == tried[1]
     assert (book.folder / "lib/alpha.py").read_text() == LIBRARY
+
+
+def test_a_record_keeps_chapters_that_were_not_run_while_the_mutant_is_the_same(tmp_path, monkeypatch):
+    def report(what, **turned):
+        chapters = {chapter: {"turned": rows, "code": "a"} for chapter, rows in turned.items()}
+        return {"commit": "c", "mutants": {"sign": {"what": what, "chapters": chapters}}}
+
+    monkeypatch.chdir(tmp_path)
+    records.keep_mutants(report("minus", one=["x"], two=["y"]), ["one", "two"])
+    records.keep_mutants(report("minus", two=[]), ["two"])
+    assert (records.mutants_of("one"), records.mutants_of("two")) == (
+        [{"turned": ["x"], "code": "a"}], [{"turned": [], "code": "a"}]
+    )  # fmt: skip
+    records.keep_mutants(report("plus", two=[]), ["two"])
+    assert records.mutants_of("one") == []
 
 
 def test_chapters_that_no_asked_mutant_names_are_not_run(book):

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.small_book import Book
+from workflow.book import records
 from workflow.book.catalogue import BookError
+from workflow.book.dependencies import recorded_hash
 from workflow.commands import publish
 
 NEW = {
@@ -43,7 +45,6 @@ def test_what_a_machine_writes_comes_in_its_order(made, monkeypatch):
 
 
 @pytest.mark.parametrize(("code", "seeds"), [(None, None), ("older", "1020:1039")])
-def test_seeds_are_those_that_nobody_has_seen(made, monkeypatch, code, seeds):
-    code = code or publish.recorded_hash("part/good")
-    monkeypatch.setattr(publish, "kept", lambda path: {"part/good": {"code": code, "block": [1000, 1019]}})
+def test_seeds_are_those_that_nobody_has_seen(made, code, seeds):
+    records.keep_entry(records.SEEDS, "part/good", {"code": code or recorded_hash("part/good"), "block": [1000, 1019]})
     assert publish.block("part/good") == seeds

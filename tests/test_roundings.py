@@ -5,6 +5,7 @@ import sys
 import pytest
 import torch
 
+from workflow.book import records
 from workflow.book.catalogue import BookError
 from workflow.commands import roundings
 from workflow.run.last_bit import Neighbours
@@ -69,12 +70,18 @@ def test_a_number_that_moves_for_no_reason_that_is_known_is_refused(tmp_path, mo
         rows.why_moved(moved(measured=0.1, spread=0.05, bound=1.0))
 
 
-def test_of_two_machines_the_larger_spread_is_kept_while_the_code_is_the_same():
+def test_of_two_machines_the_larger_spread_is_kept_while_the_code_is_the_same(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
     def found(code, cpu, spread, **more):
         rows = {"half": {"spread": spread, "most": cpu} | more}
         return {"code": code, "cpu": cpu, "settings": [cpu], "rows": rows}
 
-    both = roundings.larger(found("a", "one", 2.0), found("a", "other", 1.0, turned=["other"]))
+    both = records.larger(found("a", "one", 2.0), found("a", "other", 1.0, turned=["other"]))
     assert both["rows"]["half"] == {"spread": 2.0, "most": "one", "turned": ["other"]}
     assert (both["cpu"], both["settings"]) == ("one, other", ["one", "other"])
-    assert roundings.larger(found("a", "one", 2.0), found("b", "other", 1.0))["rows"]["half"]["spread"] == 1.0
+    for code, kept in (("a", 2.0), ("b", 1.0)):
+        records.keep_spreads("part/good", found("a", "one", 2.0))
+        records.keep_spreads("part/good", found(code, "other", 1.0))
+        assert records.entries(records.ROUNDINGS)["part/good"]["rows"]["half"]["spread"] == kept
+        records.ROUNDINGS.unlink()

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.small_book import Book, until
-from workflow.book import dependencies, fresh_seeds
+from workflow.book import dependencies, fresh_seeds, records
 from workflow.commands import sweep
+from workflow.run import many_runs
 
 ROOT = Path(__file__).parents[1]
 
@@ -109,7 +110,7 @@ def test_killed_run_leaves_nothing_half_and_stops_no_other(book):
     (book.folder / "kill").touch()
     first = swept(book, seeds="1:2")
     assert first.returncode == 1
-    assert f"seed=2: {sweep.LOST}" in first.stderr
+    assert f"seed=2: {many_runs.LOST['sentence']}" in first.stderr
     assert not book.has("build/sweep/part/good/seed=2.json")
     assert table(book)["sets"][0]["rows"]["half"]["errors"] == 1
     (book.folder / "kill").unlink()
@@ -149,24 +150,42 @@ def test_values_of_a_file_are_combined_with_the_seeds_and_told_apart(book):
     assert [sets[name]["half"]["median"] for name in ("defaults", "step=0.1")] == [0.5, 0.1]
 
 
+# What submitit calls of SLURM, for this machine alone: `sbatch` begins all jobs of an array and comes back.
+SLURM = {
+    "sbatch": r"""#!{python}
+import os, re, shutil, subprocess, sys
+shutil.copy(sys.argv[1], "sent.sh")
+for index in range(int(re.search(r"--array=0-(\d+)%", open(sys.argv[1]).read())[1]) + 1):
+    job = {{"SLURM_JOB_ID": str(8 + index), "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": str(index)}}
+    quiet = {{"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}}
+    subprocess.Popen(["sh", "sent.sh"], env=os.environ | job | {{"SLURM_PROCID": "0"}}, **quiet)
+print("Submitted batch job 7")
+""",
+    "srun": '#!/bin/sh\nshift 5\nexec "$@"\n',  # without --unbuffered, --output and --error
+    "sacct": "#!/bin/sh\n",
+}
+
+
 def test_with_a_profile_each_run_is_a_job_of_a_cluster(book):
-    srun = book.add("good").folder / "srun"
-    srun.write_text('#!/bin/sh\necho "$@" >> jobs.txt\nwhile [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"\n')
-    srun.chmod(0o755)
+    pytest.importorskip("submitit", reason="installed by PROFILE=slurm alone")
+    book.add("good", 'assert seed != 2, "two"')
+    for name, text in SLURM.items():
+        (book.folder / name).write_text(text.format(python=sys.executable) if name == "sbatch" else text)
+        (book.folder / name).chmod(0o755)
     path = f"{book.folder}{os.pathsep}{os.environ['PATH']}"
-    process = swept(book, seeds="1:2", PROFILE="slurm", THREADS="2", PATH=path)
-    assert process.returncode == 0, process.stderr
-    jobs = (book.folder / "jobs.txt").read_text().splitlines()
-    assert len(jobs) == 2
-    assert all("--cpus-per-task=2" in job for job in jobs)
-    assert table(book)["sets"][0]["rows"]["half"]["held"] == 2
+    process = swept(book, seeds="1:3", PROFILE="slurm", THREADS="2", PATH=path)
+    assert process.returncode == 1, process.stderr
+    assert process.stderr.splitlines()[-1].startswith("  seed=2: cell 2 (book/part/good.md:")
+    sent = (book.folder / "sent.sh").read_text()
+    assert "--array=0-2%2\n" in sent, "a job for each run, of which JOBS=4 over two threads run at a time"
+    assert "--cpus-per-task=2\n" in sent
+    assert (table(book)["sets"][0]["rows"]["half"]["held"], book.ran()) == (2, ["good"] * 3)
 
 
 def test_undecided_counts_apart_and_a_baseline_not_at_all():
     verdicts = ["confirmed", "undecided", "refuted", None]
     rows = [[{"name": "row" if word else "null", "verdict": word, "measured": 1.0}] for word in verdicts]
-    runs = [{"label": str(k)} for k in range(4)]
-    table = sweep.table_of(runs, {str(k): one for k, one in enumerate(rows)}, {})
+    table = sweep.table_of([{"rows": one} for one in rows])
     assert list(table) == ["row"]
     assert [table["row"][key] for key in ("held", "undecided", "errors", "of")] == [1, 1, 0, 4]
 
@@ -203,7 +222,7 @@ def test_bad_input_is_one_sentence_and_nothing_runs(tmp_path, monkeypatch, varia
     Book(tmp_path).add("good")
     for name, text in FILES.items():
         Path(name).write_text(text)
-    fresh_seeds.SWEPT.write_text(json.dumps({"part/good": RECORDED}))
+    records.SEEDS.write_text(json.dumps({"part/good": RECORDED}))
     for name, value in ({"NAME": "good", "SEEDS": "1:2", "PARAMETERS": "", "RECORD": ""} | variables).items():
         monkeypatch.setenv(name, value)
     with pytest.raises(sweep.BookError) as refusal:

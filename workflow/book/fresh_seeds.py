@@ -3,13 +3,13 @@
 Seeds below 1000 are for development. A block of seeds that was seen is spent: other code takes the next one.
 """
 
-from pathlib import Path
+from scipy.stats import binomtest
 
-from workflow.book.catalogue import BookError, keep, kept
-from workflow.book.dependencies import recorded_hash, sources
+from workflow.book import records
+from workflow.book.catalogue import BookError
+from workflow.book.dependencies import sources
 
 FIRST = 1000  # of the seeds that may be recorded
-SWEPT = Path("book/robustness.json")
 FIELDS = ("held", "undecided", "errors", "of", "median", "low", "high")  # of a row of a sweep
 
 
@@ -27,7 +27,7 @@ def block_of(seeds, values, asked):
 
 def ready(planned, block):
     """Return the commit whose numbers may be recorded, or refuse, before anything runs."""
-    known = kept(SWEPT)
+    known = records.entries(records.SEEDS)
     spent = [_spent(chapter, known.get(chapter), block) for chapter in planned]
     if spent := [line for line in spent if line]:
         raise BookError("\n".join(spent))
@@ -38,17 +38,17 @@ def _spent(chapter, old, block):
     """Return why a block may not be recorded: it was seen, by other code or as a part of another block."""
     if not old or not old["block"] or block[0] > old["block"][1]:
         return None
-    if block == old["block"] and old["code"] == recorded_hash(chapter):
+    if block == old["block"] and records.is_current(chapter, old):
         return None
     (first, last), size = old["block"], block[1] - block[0] + 1
-    by = "" if old["code"] == recorded_hash(chapter) else f" for other code (commit {old['commit']})"
+    by = "" if records.is_current(chapter, old) else f" for other code (commit {old['commit']})"
     return f"{chapter}: seeds {first} to {last} are recorded{by}, and spent: take SEEDS={last + 1}:{last + size}"
 
 
 def commit():
     """Return the commit of the sources, all of which must be in it but the records themselves."""
     commit, changed = sources()
-    changed = [path for path in changed if not path.startswith((SWEPT.as_posix(), "book/recorded/"))]
+    changed = [path for path in changed if not path.startswith((records.SEEDS.as_posix(), "book/recorded/"))]
     if not commit:
         raise BookError("there is no commit here to name in the record: commit first, or leave RECORD out")
     if changed:
@@ -72,5 +72,10 @@ def keep_counts(found, runs, block, noted):
         "rows": {name: {key: row[key] for key in FIELDS} for name, row in part["rows"].items()},
         "errors": {seeded.get(name, name): error["sentence"] for name, error in part["errors"].items()},
     }
-    keep(SWEPT, dict(sorted((kept(SWEPT) | {chapter: entry}).items())))
-    return f"{chapter}: recorded in {SWEPT}, commit it"
+    records.keep_entry(records.SEEDS, chapter, entry)
+    return f"{chapter}: recorded in {records.SEEDS}, commit it"
+
+
+def wilson(held, of):
+    """Ends of Wilson's 95% interval of a share."""
+    return tuple(binomtest(held, of).proportion_ci(method="wilson"))

@@ -11,8 +11,9 @@ from platform import python_version
 from packaging.requirements import Requirement
 
 from lib.ledger import MIME, VERDICTS
-from workflow.book.catalogue import BookError, chapters, json_of, keep, kept, yaml_of
-from workflow.book.dependencies import PROJECT, recorded_hash
+from workflow.book.catalogue import BookError, chapters, json_of, keep, yaml_of
+from workflow.book.dependencies import PROJECT
+from workflow.book.records import ROUNDINGS, entries, is_current
 
 FIELDS = (
     "paper", "item", "statement", "quote", "kind", "of", "source", "scale", "set", "measured", "interval", "bound",
@@ -24,7 +25,6 @@ MANY = {  # of verdicts that are verbs
 }
 STATEMENTS = "book/statements.yml"
 LEDGER = Path("build/ledger.json")
-SPREADS = Path("book/roundings.json")  # how far each number moved when the arithmetic rounded otherwise: roundings.py
 FACTOR = 5  # times its measured spread, a number may move on another machine
 
 
@@ -47,8 +47,8 @@ def spreads():
     current = set(chapters())
     return {
         f"{chapter}/{name}": (row["spread"], "turned" in row)
-        for chapter, entry in kept(SPREADS).items()
-        if chapter in current and entry["code"] == recorded_hash(chapter)
+        for chapter, entry in entries(ROUNDINGS).items()
+        if chapter in current and is_current(chapter, entry)
         for name, row in entry["rows"].items()
     }
 

@@ -53,6 +53,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{arguments.name}: stopped"))
     chapter = name = find(arguments.name)
     places, quiet = {}, arguments.publish or arguments.into
+    noted = {"sources": arguments.sources} if arguments.sources else {}
     try:
         asked = arguments.values | parameters.parse(arguments.params)
         changed = values_of(chapter, asked)[1]
@@ -62,7 +63,6 @@ def main():
         print(f"{name}: running", flush=True)
         with tempfile.TemporaryDirectory(dir=RUNNING, ignore_cleanup_errors=True) as folder:
             stderr = None if quiet else sys.stderr
-            noted = {"sources": arguments.sources} if arguments.sources else {}
             if arguments.publish:
                 noted["kind"] = kind(os.environ | surroundings())
             summary = attempt(chapter, asked, Path(folder), places, stderr, noted)
@@ -72,7 +72,7 @@ def main():
     except BookError as error:
         if "failure" in places:  # beside the results of the other runs of a sweep
             failure = {"sentence": str(error), "cut_off": isinstance(error, CutOff)}
-            write_whole(places["failure"], json.dumps(failure))
+            write_whole(places["failure"], json.dumps(failure | noted))
         raise BookError(f"{name}: {error}") from None
 
 

@@ -9,23 +9,14 @@ import os
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 from workflow.book.catalogue import chapters, find, source
 from workflow.commands import call
 from workflow.run.notebook import JUPYTER
+from workflow.setup.install import install_extra
 
 BIN = Path(sys.executable).parent
-
-
-def install():
-    """Install JupyterLab, which nothing else here needs, if this is the first call."""
-    if not (BIN / "jupyter-lab").exists():
-        print("environment: installing JupyterLab", flush=True)
-        extra = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]["lab"]
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", "requirements.lock"]
-        subprocess.run([*pip, *extra], check=True)
 
 
 def pair():
@@ -43,8 +34,8 @@ def pair():
 def main():
     """Open the chapter that the command line names, or the folder of all of them."""
     opened = find(sys.argv[1]) + ".ipynb" if sys.argv[1:] and sys.argv[1] else ""
+    install_extra("lab", "jupyterlab")
     try:
-        install()
         pair()
     except subprocess.CalledProcessError as error:
         sys.exit(f"JupyterLab was not started: {Path(error.cmd[0]).name} ended with status {error.returncode}")

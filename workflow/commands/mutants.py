@@ -10,65 +10,65 @@ import os
 import time
 from pathlib import Path
 
-from workflow.book import catalogue, dependencies, parameters
-from workflow.book.catalogue import BookError, keep, kept
+from workflow.book import catalogue, dependencies, parameters, records
+from workflow.book.catalogue import BookError, keep
 from workflow.book.ledger import commit
 from workflow.book.lock import LOCK, read_lock
 from workflow.book.mutants import LIST, written
 from workflow.commands import call
-from workflow.run.changed_library import Run, outcomes
-from workflow.run.side_by_side import count_jobs
-from workflow.site.evidence import MUTANTS
+from workflow.run import many_runs
 
 SIZES = Path("tests/mutants/sizes.yml")
-REPORT = Path("build/mutants.json")
+REPORT, FOLDER = Path("build/mutants.json"), "mutants/runs"  # the folder is one of build
 ENOUGH = 0.95  # part of the mutants that turn a verdict, and of the claims that one of them turns
 SLOWER, LONGER = 4, 90  # a run may take so many times as long, and so many seconds more, to compile and to begin
 LONGEST = 1800.0  # seconds without a mutant
 
 
-def unchanged(chosen, jobs):
+def unchanged(chosen, place):
     """Run the chapters with the library as it is; return their rows and seconds.
 
     BookError where a chapter fails, or has other verdicts than those that are accepted.
     """
-    runs = [[Run(name, values, None, LONGEST)] for name, values in chosen.items()]
+    runs = [[many_runs.plan(name, f"{FOLDER}/unchanged", values, limit=LONGEST)] for name, values in chosen.items()]
     found, known = {}, read_lock()["rows"]
-    for run, outcome in outcomes(runs, jobs):
-        if "crashed" in outcome:
-            raise BookError(f"{run.chapter} fails without any mutant ({outcome['crashed']}): mend it first")
-        rows = outcome["rows"]
+    for run, outcome in many_runs.outcomes(runs, place):
+        if "rows" not in outcome:
+            raise BookError(f"{run.chapter} fails without any mutant ({outcome['sentence']}): mend it first")
+        rows = {row["name"]: row for row in outcome["rows"]}
         accepted = {name: known.get(f"{run.chapter}/{name}", row)["verdict"] for name, row in rows.items()}
         if other := [name for name, row in rows.items() if row["verdict"] != accepted[name]]:
             raise BookError(
                 f"at the size in {SIZES} {run.chapter} has not the verdict in {LOCK} of {', '.join(other)}:"
                 " take another size, or make accept"
             )
-        found[run.chapter] = outcome
+        found[run.chapter] = {"rows": rows, "seconds": outcome["seconds"]}
         print(f"{run.chapter}: {len(rows)} rows in {outcome['seconds']:.1f} s", flush=True)
     return found
 
 
 def compare(outcome, rows, code):
     """Return the entry of one chapter under one mutant: rows turned, and why a run left none."""
-    there = outcome.get("rows", {})
-    turned = [name for name in rows if name in there and there[name]["verdict"] != rows[name]["verdict"]]
-    lost = [] if "crashed" in outcome else [name for name in rows if name not in there]
-    crashed = f"it leaves no row {', '.join(lost)}" if lost else outcome.get("crashed")
-    return {"turned": turned, "crashed": crashed, "code": code}
+    if "rows" not in outcome:
+        return {"turned": [], "crashed": outcome["sentence"].partition("; evidence")[0], "code": code}
+    verdicts = {row["name"]: row["verdict"] for row in outcome["rows"]}
+    turned = [name for name, row in rows.items() if verdicts.get(name, row["verdict"]) != row["verdict"]]
+    lost = ", ".join(name for name in rows if name not in verdicts)
+    return {"turned": turned, "crashed": f"it leaves no row {lost}" if lost else None, "code": code}
 
 
-def run_all(mutants, chosen, base, jobs):
-    """Run mutants against those of the chosen chapters that they name; {name: {near, what, chapters}}, in order."""
+def run_all(mutants, chosen, base, place):
+    """Run mutants against those of the chosen chapters that they name; {name: {what, chapters}}, in order."""
     limits = {name: float(os.environ.get("TIMEOUT") or SLOWER * base[name]["seconds"] + LONGER) for name in base}
-    groups = [
-        [Run(name, chosen[name], one, limits[name]) for name in one.chapters if name in chosen] for one in mutants
-    ]
-    found = {one.name: {"what": one.what, "chapters": {}} for one in mutants}
-    for one in mutants:
-        found[one.name] |= {"survives": one.survives} if one.survives else {}
+    groups, found = [], {}
+    for mutant in mutants:
+        survives = {"survives": mutant.survives} if mutant.survives else {}
+        found[mutant.name] = {"what": mutant.what, "chapters": {}} | survives
+        folder, asked = f"{FOLDER}/{mutant.name}", [name for name in mutant.chapters if name in chosen]
+        if group := [many_runs.plan(name, folder, chosen[name], None, limits[name], mutant) for name in asked]:
+            groups.append(group)
     left = sum(map(len, groups))
-    for run, outcome in outcomes(groups, jobs):
+    for run, outcome in many_runs.outcomes(groups, place):
         name, left = run.mutant.name, left - 1
         entry = compare(outcome, base[run.chapter]["rows"], dependencies.recorded_hash(run.chapter))
         found[name]["chapters"][run.chapter] = entry
@@ -123,16 +123,6 @@ def chosen_chapters(name, mutants):
     return {one: parameters.check(sizes.get(one, {}), parameters.declared(catalogue.read(one))) for one in names}
 
 
-def write(report, path, chosen=()):
-    """Write a report; of the book's record the entries of chapters that were not run stay."""
-    old = kept(path).get("mutants", {}) if chosen else {}
-    for name, entry in report["mutants"].items():
-        before = old.get(name, {})
-        still = before["chapters"] if before.get("what") == entry["what"] else {}
-        entry["chapters"] = {one: still[one] for one in still if one not in chosen} | entry["chapters"]
-    keep(path, report)
-
-
 def main():
     """Run the mutants that the variables of make name, and report."""
     name, only, record = (os.environ.get(one, "").strip() for one in ("NAME", "ONLY", "RECORD"))
@@ -141,15 +131,16 @@ def main():
     started, mutants = time.monotonic(), chosen_mutants(only)
     chosen = chosen_chapters(name, mutants)
     dependencies.mark_commit()
-    base = unchanged(chosen, count_jobs())
-    found = run_all(mutants, chosen, base, count_jobs())
+    place = many_runs.place()
+    base = unchanged(chosen, place)
+    found = run_all(mutants, chosen, base, place)
     counts = {"mutants turn a verdict": show(mutants, found)}
     if not only:
         counts["claims are turned by one"] = show_claims(found, base)
     report = {"commit": commit(), "mutants": found}
-    write(report, REPORT)
+    keep(REPORT, report)
     if record:
-        write(report, MUTANTS, chosen)
+        records.keep_mutants(report, chosen)
     print(f"{time.monotonic() - started:.0f} s; all of it: {REPORT}")
     few = [f"{n} of {of} {what}, and {ENOUGH:.0%} must" for what, (n, of) in counts.items() if n < ENOUGH * of]
     if few and not only:

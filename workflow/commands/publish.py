@@ -9,10 +9,9 @@ import os
 import subprocess
 import sys
 
-from workflow.book import fresh_seeds
+from workflow.book import fresh_seeds, records
 from workflow.book.anatomy import faults
-from workflow.book.catalogue import BookError, find, kept, source
-from workflow.book.dependencies import recorded_hash
+from workflow.book.catalogue import BookError, find, source
 from workflow.book.ledger import register
 from workflow.book.mutants import LIST, written
 from workflow.commands import call
@@ -33,8 +32,8 @@ def missing(chapter):
 
 def block(chapter):
     """Return the seeds to confirm a chapter with, ``1000:1019``; None where its code has been confirmed."""
-    old = kept(fresh_seeds.SWEPT).get(chapter)
-    if old and old["code"] == recorded_hash(chapter):
+    old = records.entries(records.SEEDS).get(chapter)
+    if old and records.is_current(chapter, old):
         return None
     first = old["block"][1] + 1 if old and old["block"] else fresh_seeds.FIRST
     return f"{first}:{first + SEEDS - 1}"

@@ -11,13 +11,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from workflow.book.catalogue import BookError, find_all, json_of, keep, kept
-from workflow.book.dependencies import recorded_hash, sources_hash
-from workflow.book.ledger import SPREADS
+from workflow.book import records
+from workflow.book.catalogue import BookError, find_all, json_of
+from workflow.book.dependencies import recorded_hash
 from workflow.commands import call
-from workflow.run.chapter import cpu, label, places_of
+from workflow.run import many_runs
+from workflow.run.chapter import cpu
 from workflow.run.notebook import time_limit
-from workflow.run.side_by_side import chapter_command, count_jobs, read_result, side_by_side
 from workflow.run.snakemake import hold_lock, run_snakemake
 
 # Variables that libraries read as they are imported, and the processor's flag without which a setting is no other.
@@ -66,16 +66,23 @@ def lacking(name):
     return "" if flag is None or flag in known else f"the processor has no {flag}"
 
 
-def measure(chapter, setting, run):
-    """Return what a chapter's rows measure under a setting, from an earlier run where that still holds."""
-    folder, sources = f"roundings/{setting.replace(' ', '-')}", sources_hash(chapter)
-    places = places_of(chapter, label({}), folder)
-    if not read_result(places["claims"], sources):
-        env = os.environ | SETTINGS[setting][0] | {"TIMEOUT": str(10 * time_limit())}
-        if run(chapter_command(chapter, {}, folder, sources), env=env, stdout=subprocess.DEVNULL):
-            raise BookError(f"{chapter} fails with {setting}, see above")
+def measure(chapters, settings):
+    """Yield each chapter with what its rows measure under each setting, when it has run under all of them."""
+    folders = {f"roundings/{setting.replace(' ', '-')}": setting for setting in settings}
+    runs = [
+        many_runs.plan(chapter, folder, {}, SETTINGS[setting][0], 10 * time_limit())
+        for chapter in chapters
+        for folder, setting in folders.items()
+    ]
+    found = {chapter: {} for chapter in chapters}
+    for run, outcome in many_runs.outcomes([[run] for run in runs], many_runs.here):
+        chapter, setting = run.chapter, folders[run.folder]
+        if "rows" not in outcome:
+            raise BookError(f"{chapter} fails with {setting}: {outcome['sentence']}")
         print(f"{chapter}: measured with {setting}", flush=True)
-    return {row["name"]: row for row in json_of(places["claims"])["rows"]}
+        found[chapter][setting] = {row["name"]: row for row in outcome["rows"]}
+        if len(found[chapter]) == len(settings):
+            yield chapter, {setting: found[chapter][setting] for setting in settings}
 
 
 def spreads(chapter, found):
@@ -89,25 +96,6 @@ def spreads(chapter, found):
         rows[name] = {"spread": max(moves.values()), "most": max(moves, key=moves.get)}
         rows[name] |= {"turned": turned} if turned else {}
     return {"code": recorded_hash(chapter), "cpu": cpu(), "settings": list(found), "rows": rows}
-
-
-def larger(old, new):
-    """Return what two machines found of one chapter together; the new alone where the chapter's code has changed."""
-    if not old or old["code"] != new["code"]:
-        return new
-    rows = {}
-    for name, row in new["rows"].items():
-        before = old["rows"].get(name, row)
-        turned = sorted({*before.get("turned", ()), *row.get("turned", ())})
-        rows[name] = max(before, row, key=lambda one: one["spread"]) | ({"turned": turned} if turned else {})
-    machines = ", ".join(dict.fromkeys([*old["cpu"].split(", "), new["cpu"]]))
-    return new | {"cpu": machines, "settings": list(dict.fromkeys(old["settings"] + new["settings"])), "rows": rows}
-
-
-def keep_spreads(chapter, found):
-    """Keep the spreads of a chapter; of the same code on several machines the largest."""
-    entries = kept(SPREADS)
-    keep(SPREADS, dict(sorted((entries | {chapter: larger(entries.get(chapter), found)}).items())))
 
 
 def show(chapter, found):
@@ -146,13 +134,11 @@ def main():
         status = run_snakemake(lock, [f"build/claims/{chapter}.json" for chapter in wanted])
     if status:
         return status
-    with side_by_side(count_jobs()) as (pool, run):
-        for chapter in wanted:
-            measured = pool.map(lambda setting, chapter=chapter: measure(chapter, setting, run), settings)
-            found = spreads(chapter, dict(zip(settings, measured, strict=True)))
-            show(chapter, found)
-            if os.environ.get("RECORD"):
-                keep_spreads(chapter, found)
+    for chapter, found in measure(wanted, settings):
+        entry = spreads(chapter, found)
+        show(chapter, entry)
+        if os.environ.get("RECORD"):
+            records.keep_spreads(chapter, entry)
     return 0
 
 

@@ -7,26 +7,22 @@ share the work, also on machines with one file system. Results are
 
 import itertools
 import os
-import shutil
 import statistics
 import sys
-import tempfile
 from pathlib import Path
 
 from lib.ledger import HELD
 from workflow.book import fresh_seeds, parameters
-from workflow.book.catalogue import BookError, find_all, json_of, keep, read, yaml_of
-from workflow.book.dependencies import recorded_hash, sources_hash
+from workflow.book.catalogue import BookError, find_all, keep, read, yaml_of
+from workflow.book.dependencies import recorded_hash
+from workflow.book.ledger import tally
 from workflow.commands import call, is_whole
-from workflow.run.chapter import fit, label, places_of
-from workflow.run.side_by_side import chapter_command, count_jobs, read_result, side_by_side
-from workflow.site.evidence import wilson
+from workflow.run import many_runs
+from workflow.run.chapter import fit, label
 
 FOLDER = "sweep"  # of build
 MOST = 100_000  # runs of one sweep
 COLUMNS = ("held", "of", "undecided", "errors", "median", "low", "high", "wilson_low", "wilson_high")
-SRUN = ["srun", "--quiet", "--ntasks=1", "--mem=3G"]  # a job of a cluster, on a file system that all machines share
-LOST = "it was stopped before it could say why: run the same command again"
 
 
 def seeds_of(text):
@@ -88,28 +84,15 @@ def plan(names, seeds, sets):
     return planned
 
 
-def results(chapter, runs, sources):
-    """Return the rows of each run that ended, and the failure of each other one, by label."""
-    ended, failed = {}, {}
-    for run in runs:
-        places = places_of(chapter, run["label"], FOLDER)
-        if found := read_result(places["claims"], sources):
-            ended[run["label"]] = found["rows"]
-        else:
-            lost = {"sentence": LOST, "cut_off": True}
-            failed[run["label"]] = json_of(places["failure"]) if places["failure"].exists() else lost
-    return ended, failed
-
-
-def table_of(runs, ended, failed):
+def table_of(outcomes):
     """Return what each row did over some runs: name -> held, of, undecided, errors, median, range, interval."""
     by_name = {}
-    for run in runs:
-        for row in ended.get(run["label"], []):
+    for outcome in outcomes:
+        for row in outcome.get("rows", ()):
             if row["verdict"]:  # a baseline has none
                 by_name.setdefault(row["name"], []).append(row)
-    errors = sum(run["label"] in failed for run in runs)
-    return {name: _summary(rows, len(runs), errors) for name, rows in by_name.items()}
+    errors = sum("rows" not in outcome for outcome in outcomes)
+    return {name: _summary(rows, len(outcomes), errors) for name, rows in by_name.items()}
 
 
 def _summary(rows, count, errors):
@@ -117,28 +100,30 @@ def _summary(rows, count, errors):
     measured = [row["measured"] for row in rows]
     undecided = sum(row["verdict"] == "undecided" for row in rows)
     numbers = (held, count, undecided, errors, statistics.median(measured), min(measured), max(measured))
-    return dict(zip(COLUMNS, (*numbers, *wilson(held, count)), strict=True))
+    return dict(zip(COLUMNS, (*numbers, *fresh_seeds.wilson(held, count)), strict=True))
 
 
-def tables(chapter, runs, sources):
+def tables(chapter, runs):
     """Return all that is known of a chapter's sweep: one table for each set of values other than the seed."""
-    ended, failed = results(chapter, runs, sources)
     apart = {}
     for run in runs:
         apart.setdefault(label({name: run["values"][name] for name in run["values"] if name != "seed"}), []).append(run)
     return {
         "chapter": chapter,
         "code": recorded_hash(chapter),
-        "sets": [
-            {
-                "set": name,
-                "parameters": {key: value for key, value in part[0]["parameters"].items() if key != "seed"},
-                "runs": [run["label"] for run in part],
-                "rows": table_of(part, ended, failed),
-                "errors": {run["label"]: failed[run["label"]] for run in part if run["label"] in failed},
-            }
-            for name, part in apart.items()
-        ],
+        "sets": [_table_of_set(name, part) for name, part in apart.items()],
+    }
+
+
+def _table_of_set(name, runs):
+    outcomes = {run["label"]: many_runs.outcome(run["run"]) for run in runs}
+    failed = {run: outcome for run, outcome in outcomes.items() if "rows" not in outcome}
+    return {
+        "set": name,
+        "parameters": {key: value for key, value in runs[0]["parameters"].items() if key != "seed"},
+        "runs": list(outcomes),
+        "rows": table_of(outcomes.values()),
+        "errors": {run: {key: error[key] for key in ("sentence", "cut_off")} for run, error in failed.items()},
     }
 
 
@@ -154,31 +139,22 @@ def show(found):
             print(f"  {name:<{width}}  held {share:<24} {numbers}{undecided}")
 
 
-def launcher():
-    """Return what the command of a run begins with: nothing, or srun where PROFILE is slurm."""
-    profile = os.environ.get("PROFILE", "")
-    if profile not in ("", "slurm"):
-        raise BookError(f"PROFILE is {profile!r}: give slurm, or leave it out to run here")
-    if profile and not shutil.which("srun"):
-        raise BookError("PROFILE is 'slurm', but there is no srun here: sweep on a machine from which jobs are sent")
-    return [*SRUN, f"--cpus-per-task={os.environ.get('THREADS') or 1}"] if profile else []
-
-
-def sweep(planned, begin=()):
+def sweep(planned, place):
     """Run what is not up to date; return what is then known of each chapter."""
-    sources = {chapter: sources_hash(chapter) for chapter in planned}
-    left = []
     for chapter, runs in planned.items():
+        first = many_runs.plan(chapter, FOLDER, {})
         for run in runs:
-            places = places_of(chapter, run["label"], FOLDER)
-            places["failure"].unlink(missing_ok=True)
-            if not read_result(places["claims"], sources[chapter]):
-                left.append(chapter_command(chapter, run["values"], FOLDER, sources[chapter]))
-    print(f"{len(left)} of {sum(map(len, planned.values()))} runs are to be done", flush=True)
-    with tempfile.NamedTemporaryFile() as finished, side_by_side(count_jobs()) as (pool, run):
-        env = os.environ | {"CHAPTERS_TO_RUN": str(len(left)), "CHAPTERS_FINISHED": finished.name}
-        list(pool.map(lambda command: run([*begin, *command], env=env), left))
-    found = [tables(chapter, runs, sources[chapter]) for chapter, runs in planned.items()]
+            run["run"] = first._replace(values=run["values"])
+            many_runs.places(run["run"])["failure"].unlink(missing_ok=True)
+    every = [run["run"] for runs in planned.values() for run in runs]
+    left, ended = [run for run in every if not many_runs.has_ended(run)], 0
+    print(f"{len(left)} of {len(every)} runs are to be done", flush=True)
+    for run, outcome in many_runs.outcomes([[run] for run in left], place):
+        if "rows" in outcome:
+            ended += 1
+            name, seconds = f"{run.chapter} {label(run.values)}", outcome["seconds"]
+            print(f"{name}: {seconds:.1f} s, {tally(outcome['rows'])} ({ended} of {len(left)})", flush=True)
+    found = [tables(chapter, runs) for chapter, runs in planned.items()]
     for one in found:
         keep(Path("build", FOLDER, one["chapter"] + ".json"), one)
     return found
@@ -198,11 +174,11 @@ def report_failures(found):
 def main():
     """Sweep as the variables of make say; return the exit status."""
     asked = {name: os.environ.get(name, "") for name in ("NAME", "SEEDS", "PARAMETERS", "RECORD")}
-    begin, seeds = launcher(), seeds_of(asked["SEEDS"])
+    place, seeds = many_runs.place(), seeds_of(asked["SEEDS"])
     planned = plan(asked["NAME"], seeds, sets_of(asked["PARAMETERS"]))
     block = fresh_seeds.block_of(seeds, asked["PARAMETERS"], asked["RECORD"])
     commit = fresh_seeds.ready(planned, block) if block else None
-    found = sweep(planned, begin)
+    found = sweep(planned, place)
     for one in found:
         show(one)
     failed = report_failures(found)

@@ -5,6 +5,7 @@ With ``--here``: do the same in the Python that runs this, of conda or Binder. W
 Newer syntax than Python 3.6 would hide the one clear line that refuses an old Python.
 """
 
+import importlib.util
 import json
 import os
 import re
@@ -99,6 +100,21 @@ def requirements(groups):
     with open("pyproject.toml", "rb") as file:
         project = tomllib.load(file)["project"]
     return sum((project["optional-dependencies"][group] for group in groups), project["dependencies"] + STAND_INS)
+
+
+def install_extra(name, module):
+    """Install an extra of pyproject.toml, which one command alone needs, unless its module is there already."""
+    import tomllib
+
+    if importlib.util.find_spec(module):
+        return
+    print(f"environment: installing {module}", flush=True)
+    with open("pyproject.toml", "rb") as file:
+        extra = tomllib.load(file)["project"]["optional-dependencies"][name]
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", "requirements.lock"]
+    status = subprocess.run([*pip, *extra], check=False).returncode
+    if status:
+        sys.exit(f"environment: {module} was not installed, pip ended with status {status}")
 
 
 def link():

@@ -1,49 +1,23 @@
 """Say on how many fresh seeds rows held, and how many mutants of the library turn them, as recorded."""
 
 from fractions import Fraction
-from functools import cache
-from pathlib import Path
-
-from scipy.stats import binomtest
 
 from lib.ledger import HELD
-from workflow.book.catalogue import json_of, source
-from workflow.book.dependencies import recorded_hash
-from workflow.book.fresh_seeds import SWEPT
+from workflow.book import records
+from workflow.book.fresh_seeds import wilson
 
-MUTANTS = Path("book/mutants.json")
 OLDER = ", before a code change"
-
-
-def optional(path):
-    """Return what a file holds that other commands make, and nothing where it is not there."""
-    return _held(path, path.stat().st_mtime_ns) if path.exists() else {}
-
-
-@cache
-def _held(path, _):
-    return json_of(path)
-
-
-def same_code(chapter, entry):
-    """Tell whether a sweep or a mutant ran the code that this build ran."""
-    return entry.get("code") == _code(chapter, source(chapter).read_text("utf-8"))
-
-
-@cache
-def _code(chapter, _):
-    return recorded_hash(chapter)
 
 
 def seeds(row):
     """Return on how many fresh seeds a row held: held, of how many, what to say of it."""
     chapter, _, name = row["id"].rpartition("/")
-    swept = optional(SWEPT).get(chapter)
+    swept = records.entries(records.SEEDS).get(chapter)
     if not swept or name not in swept["rows"]:
         return None, None, "not yet run"
     found = swept["rows"][name]
     held, of = found["held"], found["of"]
-    if not same_code(chapter, swept):
+    if not records.is_current(chapter, swept):
         return None, None, f"{held}/{of}{OLDER}"
     if not swept["block"]:
         return held, of, f"{held}/{of}, nothing random"
@@ -54,11 +28,6 @@ def seeds(row):
     details = ["{:.2f} to {:.2f}".format(*wilson(held, of))] * (held < of)
     details += [f"{found[what]} {what}" for what in ("undecided", "errors") if found.get(what)]
     return held, of, f"{held}/{of}" + f" ({', '.join(details)})" * bool(details)
-
-
-def wilson(held, of):
-    """Return the ends of Wilson's 95% interval of a share."""
-    return tuple(binomtest(held, of).proportion_ci(method="wilson"))
 
 
 def seeds_of(rows):
@@ -76,10 +45,10 @@ def seeds_of(rows):
 def mutants(row):
     """Return how many mutants of the library turn a row's verdict, and what to say of it."""
     chapter, _, name = row["id"].rpartition("/")
-    tried = {key: one for key, one in optional(MUTANTS).get("mutants", {}).items() if chapter in one["chapters"]}
+    tried = records.mutants_of(chapter)
     if not tried:
         return None, "not yet run"
-    if not all(same_code(chapter, one["chapters"][chapter]) for one in tried.values()):
+    if not all(records.is_current(chapter, entry) for entry in tried):
         return None, "older code"
-    turned = sum(name in one["chapters"][chapter]["turned"] for one in tried.values())
+    turned = sum(name in entry["turned"] for entry in tried)
     return turned, f"{turned}" if turned else "none"

@@ -4,9 +4,10 @@ from collections import Counter
 from pathlib import Path
 
 from lib.ledger import HELD, VERDICTS
+from workflow.book import records
 from workflow.book.catalogue import chapters
 from workflow.book.ledger import claims_of, ledger, register, tally
-from workflow.site.evidence import MUTANTS, SWEPT, seeds, seeds_of
+from workflow.site.evidence import seeds, seeds_of
 from workflow.site.markup import counts, escaped, filled, link, numbers, styled, table
 
 MINIATURE = ("seen in miniature", "not seen in miniature")
@@ -139,6 +140,6 @@ def findings(rows):
 def files():
     """Return links to the files behind the numbers."""
     known = {"_generated/ledger.json": "every row of this build"}
-    more = (SWEPT, "fresh seeds"), (MUTANTS, "small faults put into the library, and the rows they turn")
-    known |= {path.name: what for path, what in more if path.exists()}
+    more = {records.SEEDS: "fresh seeds", records.MUTANTS: "small faults put into the library, and the rows they turn"}
+    known |= {path.name: what for path, what in more.items() if path.exists()}
     return [f"{{download}}`{Path(name).name} <{name}>` ({what})" for name, what in known.items()]

@@ -1,0 +1,188 @@
+"""Run chapters many times, for sweeps, roundings and mutants: each run in a process of its own, here or on a cluster.
+
+A run is a chapter with values, surroundings, and the library as it is or with one file changed. It leaves its rows, or
+the sentence on which it failed, in a folder of ``build``, with a hash of all that it depended on. While the sources
+have that hash, a run that ended is not made again; one that was stopped is.
+"""
+
+import itertools
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from threading import Event
+from typing import NamedTuple
+
+from workflow.book.catalogue import BookError, json_of
+from workflow.book.dependencies import PACKAGES, sources_hash
+from workflow.book.mutants import Mutant
+from workflow.run.chapter import label, places_of
+from workflow.run.notebook import time_limit
+from workflow.setup.install import install_extra
+
+LINKED = ("book", "build", "_toc.yml", "requirements.lock", "pyproject.toml", "data")  # beside a changed library
+MEMORY = 8 * 2**20  # KiB that a run with a changed library may take: it may ask for any number
+CLUSTER = {"mem": "3GB", "nodes": 1, "ntasks_per_node": 1, "job_name": "chapters"}
+MAX_JOBS = 1000  # that a cluster takes at once, each of several runs if need be
+LOST = {"sentence": "it left no result, killed or out of memory: run the same command again", "cut_off": True}
+
+
+class Run(NamedTuple):
+    """A run of a chapter: where its results go, the hash of its sources, and what differs from a run of the book."""
+
+    chapter: str
+    folder: str  # of build
+    sources: str
+    values: dict  # of parameters
+    variables: dict  # of the environment
+    limit: float  # seconds; 0 for the limit of every chapter
+    mutant: Mutant | None
+
+
+def plan(chapter, folder, values, variables=None, limit=0, mutant=None):
+    """A run, with the hash of what it depends on beside its values."""
+    changed, variables = {mutant.file: mutant.text} if mutant else {}, variables or {}
+    said = [f"{name}={variables[name]}" for name in sorted(variables)]
+    sources = " ".join([sources_hash(chapter, changed=changed), *said])
+    return Run(chapter, folder, sources, values, variables, limit, mutant)
+
+
+def places(run):
+    """Where a run leaves its rows, the sentence on which it failed, and the notebook of that."""
+    return places_of(run.chapter, label(run.values), run.folder)
+
+
+def outcome(run):
+    """What a run left: a chapter's summary with its ``rows``, or the ``sentence`` on which it failed."""
+    for path in (places(run)["claims"], places(run)["failure"]):
+        if path.exists() and (left := json_of(path)).get("sources") == run.sources:
+            return left
+    return LOST
+
+
+def has_ended(run):
+    """Tell whether a run came to its end; more time may end one that was cut off."""
+    return not outcome(run).get("cut_off")
+
+
+def outcomes(groups, place):
+    """Yield each run with what it left, as groups of runs with one library end; ``place`` makes them."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{Path(sys.argv[0]).stem}: stopped"))
+    ended, left = [], []
+    for group in groups:
+        (ended if all(map(has_ended, group)) else left).append(group)
+    with place() as make:
+        for share in itertools.chain([ended], make(left)):
+            for run in itertools.chain(*share):
+                yield run, outcome(run)
+
+
+def make_groups(groups, call=subprocess.call):
+    """Make the runs of some groups that have not ended, one after the other; return the groups."""
+    for group in groups:
+        left = [run for run in group if not has_ended(run)]
+        with changed_library(group[0].mutant) if left and group[0].mutant else nullcontext() as folder:
+            for run in left:
+                places(run)["failure"].unlink(missing_ok=True)
+                env = os.environ | run.variables | {"TIMEOUT": str(run.limit or time_limit())}
+                quiet = subprocess.DEVNULL if run.mutant else None
+                call(command(run), cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=quiet)
+    return groups
+
+
+def command(run):
+    """The command that makes a run."""
+    words = [sys.executable, "-m", "workflow.commands.chapter", run.chapter, "--values", json.dumps(run.values)]
+    words += ["--into", run.folder, "--sources", run.sources]
+    return ["sh", "-c", f'ulimit -v {MEMORY}; exec "$@"', "sh", *words] if run.mutant else words
+
+
+@contextmanager
+def changed_library(mutant):
+    """A folder with a copy of the library, compiled code included, that has the change, and links to all else."""
+    Path("build/mutants").mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir="build/mutants") as name:
+        for package in filter(os.path.exists, PACKAGES):
+            shutil.copytree(package, Path(name, package))
+        Path(name, mutant.file).write_text(mutant.text, "utf-8")
+        for linked in filter(os.path.exists, LINKED):
+            Path(name, linked).symlink_to(Path(linked).absolute())
+        yield name
+
+
+def count_jobs():
+    """Return how many runs go side by side: JOBS or the number of cores, over the threads of each."""
+    return max(1, int(os.environ.get("JOBS") or os.cpu_count()) // int(os.environ.get("THREADS") or 1))
+
+
+@contextmanager
+def here():
+    """Yield a function that makes groups of runs on this machine, side by side; no process outlives the block."""
+    started, ended, pool = [], Event(), ThreadPoolExecutor(count_jobs())
+
+    def call(words, **options):
+        started.append(process := subprocess.Popen(words, **options))
+        if ended.is_set():  # while it was being started
+            process.terminate()
+        return process.wait()
+
+    def make(groups):
+        for future in as_completed([pool.submit(make_groups, [group], call) for group in groups]):
+            yield future.result()
+
+    try:
+        yield make
+    finally:
+        ended.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in started:
+            process.terminate()
+        pool.shutdown()
+
+
+@contextmanager
+def cluster():
+    """Yield a function that makes groups of runs as jobs of SLURM, on a file system that all machines share."""
+    import submitit  # of the extra that `place` installs
+
+    executor, jobs = submitit.SlurmExecutor("build/cluster"), []
+
+    def make(groups):
+        if not groups:
+            return
+        shares = [groups[k::MAX_JOBS] for k in range(min(MAX_JOBS, len(groups)))]
+        seconds = max(sum(run.limit or time_limit() for group in share for run in group) for share in shares)
+        threads = int(os.environ.get("THREADS") or 1)
+        limits = {"time": math.ceil(seconds / 60) + 5, "cpus_per_task": threads, "array_parallelism": count_jobs()}
+        executor.update_parameters(**CLUSTER, **limits)
+        jobs.extend(executor.map_array(make_groups, shares))
+        for job in submitit.helpers.as_completed(jobs, poll_frequency=1):
+            if job.exception():
+                print(f"job {job.job_id} of the cluster did not end: {job.paths.stderr}", file=sys.stderr, flush=True)
+            yield shares[jobs.index(job)]
+
+    try:
+        yield make
+    finally:
+        for job in jobs:
+            if not job.done():
+                job.cancel(check=False)
+
+
+def place():
+    """Where runs are made: on this machine, or on a cluster where PROFILE is slurm."""
+    profile = os.environ.get("PROFILE", "")
+    if profile not in ("", "slurm"):
+        raise BookError(f"PROFILE is {profile!r}: give slurm, or leave it out to run here")
+    if profile and not shutil.which("srun"):
+        raise BookError("PROFILE is 'slurm', but there is no srun here: use a machine from which jobs are sent")
+    if profile:
+        install_extra("cluster", "submitit")
+    return cluster if profile else here
