@@ -81,7 +81,7 @@ def move(path, to):
 
 
 def check_sources(chapter, values, sources):
-    """Refuse a run whose sources are not those of this hash: its numbers would pass for theirs. Variables may follow it."""
+    """Refuse a run whose sources are not those of this hash, which variables may follow: it would pass for theirs."""
     if sources and sources.split()[0] != sources_hash(chapter, values):
         raise CutOff(CHANGED)
 
