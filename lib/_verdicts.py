@@ -63,14 +63,23 @@ def signed(verdict):
 
 
 def number(value):
-    """Return a number as one would write it: three digits, and a power of ten where it is very large or small."""
+    """A number as one would write it: three digits, and a power of ten where it is very large or small."""
     if value == 0 or (abs(value) < 1e6 and value == int(value)):
-        return f"{value:,.0f}".replace("-", "−")
+        return typeset(f"{value:,.0f}")
     if 1e-3 <= abs(value) < 1e5:
-        return (f"{value:.3g}" if abs(value) < 1e3 else f"{value:,.0f}").replace("-", "−")
+        return typeset(f"{value:.3g}" if abs(value) < 1e3 else f"{value:,.0f}")
     digits, _, power = f"{value:.2e}".partition("e")
-    digits, power = digits.rstrip("0").rstrip(".").replace("-", "−"), str(int(power)).translate(POWERS)
-    return f"10{power}" if digits == "1" else f"{digits} × 10{power}"
+    return typeset(f"{digits.rstrip('0').rstrip('.')}e{power}")
+
+
+def typeset(text):
+    """A number that Python has written, with the sign for minus and a power of ten: −2 × 10⁻⁴ for -2e-04."""
+    digits, _, power = text.partition("e")
+    digits = digits.replace("-", "−")
+    if not power:
+        return digits
+    power = "10" + str(int(power)).translate(POWERS)
+    return power if digits == "1" else f"{digits} × {power}"
 
 
 def bound(relation, value):

@@ -8,11 +8,24 @@ them. Numbers for the prose go through :func:`tell`. Importing this module loads
 from dataclasses import dataclass, replace
 
 from ._glue import is_finite, scalar, show, tell
-from ._verdicts import HELD, MIME, RELATIONS, VERDICTS, Verdict, between, bound, formulas, number, plain, signed
+from ._verdicts import (
+    HELD,
+    MIME,
+    RELATIONS,
+    VERDICTS,
+    Verdict,
+    between,
+    bound,
+    formulas,
+    number,
+    plain,
+    signed,
+    typeset,
+)
 
 __all__ = [
     "HELD", "MIME", "RELATIONS", "VERDICTS", "Row", "Source", "Verdict", "between", "bound", "formulas", "number",
-    "plain", "show", "signed", "source", "tell", "verdict", "widest",
+    "plain", "show", "signed", "source", "tell", "typeset", "verdict", "widest",
 ]  # fmt: skip
 # The verdicts of a claim by what it was run on (None: a claim of the book), and of other rows by their kind: inside the
 # bound, outside, and where the interval crosses it.

@@ -43,10 +43,12 @@ def test_a_reference_has_the_number_or_the_name_of_what_it_leads_to(pages):
 
 
 def test_small_numbers_in_the_prose_have_raised_powers(pages):
-    numbers = [number.get_text() for number in pages(FOLDED).select("article .pasted-text:has(sup)")]
-    assert numbers
-    for text in numbers:
-        assert re.fullmatch("[\\d.]+\N{NO-BREAK SPACE}·\N{NO-BREAK SPACE}10\N{MINUS SIGN}\\d+", text)
+    numbers = [number.get_text() for number in pages(FOLDED).select("article .pasted-text")]
+    powers = [text for text in numbers if "10⁻" in text]
+    assert powers
+    assert not [text for text in numbers if re.search(r"\de[-+]\d", text)]
+    for text in powers:
+        assert re.fullmatch("([\\d.]+\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE})?10⁻[⁰¹²³⁴⁵⁶⁷⁸⁹]+", text)
 
 
 def test_box_has_its_own_title_and_says_whence_its_words_come(pages):

@@ -1,6 +1,7 @@
 """The pages around the chapters: what they say is computed, and where it cannot be told they refuse or say less."""
 
 import json
+import math
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -9,14 +10,18 @@ import nbformat
 import pytest
 import torch
 import yaml
+from bs4 import BeautifulSoup
+from sphinx.testing.util import SphinxTestApp
 
 from lib import figures
+from workflow.book import verdicts
 from workflow.book.catalogue import BookError, chapters
-from workflow.site import beliefs, corrections, drawings, generated_pages, landing_page, markup, story
+from workflow.site import drawings, generated_pages, landing_page, markup
 from workflow.sphinx_ext import statement_index
 
 ROOT = Path(__file__).parents[1]
 
+EXTENSIONS = ["myst_parser", "workflow.sphinx_ext.measured", "workflow.sphinx_ext.typography"]
 SVG = "http://www.w3.org/2000/svg"
 DRAWN = {"statement": "A length", "interval": None, "bound": 1.0, "relation": "<="}  # is not in the lock
 
@@ -30,14 +35,12 @@ def _stand_in_the_project(monkeypatch):
 def rows():
     """Rows as the ledger has them, with the accepted values."""
     lock = json.loads((ROOT / "book/ledger.lock.json").read_text())["rows"]
-    about = {"paper": "2306.13596", "item": "Theorem 1", "kind": "claim", "of": "paper", "quote": None}
-    return [about | {"id": name, "chapter": name.rpartition("/")[0]} | DRAWN | row for name, row in lock.items()]
-
-
-def corrected(quote, **other):
-    row = {"paper": "2306.13596", "item": "Theorem 1", "chapter": "max-margin/theorem-1", "verdict": "corrected"}
-    numbers = {"measured": 0.1, "interval": None, "bound": 0.2, "relation": "<="}
-    return row | numbers | {"quote": quote, "note": "It needs more.", "statement": "A length"} | other
+    about = {"paper": "2306.13596", "item": "Theorem 1", "kind": "claim", "scale": "exact", "quote": None} | DRAWN
+    of = dict.fromkeys((*verdicts.STANDINGS, *verdicts.MINIATURE), "paper")
+    return [
+        about | {"id": name, "chapter": name.rpartition("/")[0], "of": of.get(row["verdict"], "book")} | row
+        for name, row in lock.items()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -65,71 +68,154 @@ def test_a_box_is_indexed_by_each_statement_that_it_names(title, names):
     assert statement_index.names(title) == names
 
 
+@pytest.fixture
+def made(tmp_path):
+    """Return a function that lets Sphinx make pages of the book with some rows: their texts by name, and warnings."""
+
+    def make(rows, **sources):
+        folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        (folder / "book/_generated").mkdir(parents=True)
+        (folder / "book/_generated/ledger.json").write_text(json.dumps({"claims": rows}), "utf-8")
+        drawn = {"finite_end": {"norm": 12.2, "attention": 0.999996}, "ratio_turns": {"threshold": 1, "angle": 11}}
+        (folder / "book/_generated/drawings.json").write_text(json.dumps(drawn), "utf-8")
+        for name, source in sources.items():
+            (folder / f"book/{name}.md").write_text(source, "utf-8")
+        settings = {"root_doc": f"book/{next(iter(sources))}", "extensions": EXTENSIONS}
+        settings |= yaml.safe_load(Path("_config.yml").read_text("utf-8"))["parse"]
+        settings |= {"html_theme": "basic", "html_permalinks": False}
+        (folder / "conf.py").touch()
+        app = SphinxTestApp("html", folder, confoverrides=settings)
+        app.build()
+        app.cleanup()
+        pages = {name: BeautifulSoup((folder / f"_build/html/book/{name}.html").read_text("utf-8"), "html.parser")
+                 for name in sources}  # fmt: skip
+        texts = {name: " ".join(page.select_one("div.body").get_text().split()) for name, page in pages.items()}
+        return texts, app.warning.getvalue()
+
+    return make
+
+
+def turned(rows, name, **change):
+    """Return rows of which one has changed."""
+    assert any(row["id"] == name for row in rows)
+    return [row | change if row["id"] == name else row for row in rows]
+
+
+class TestMeasured:
+    """Numbers, verdicts and sentences of the ledger in prose."""
+
+    ROWS = ({"id": "a/b/gap", "verdict": "reproduced", "measured": -2e-4, "chapter": "a/b"} | DRAWN,)
+
+    @pytest.mark.parametrize(
+        ("form", "said"),
+        [("", "−2 × 10⁻⁴"), (":.1e", "−2.0 × 10⁻⁴"), (":.2%", "−0.02%"), (":size.4f", "0.0002")],
+    )
+    def test_a_number_is_written_in_its_format(self, made, form, said):
+        texts, warnings = made(self.ROWS, page=f"# One\n\nIt is {{measured}}`a/b/gap{form}` long.")
+        assert texts["page"] == f"One It is {said} long."
+        assert not warnings
+
+    def test_an_angle_is_that_of_its_cosine(self, made):
+        row = self.ROWS[0] | {"measured": 1 - math.cos(math.radians(3))}
+        texts, _ = made([row], page="# One\n\n{measured}`a/b/gap:angle.2f`°")
+        assert texts["page"] == "One 3.00°"
+
+    @pytest.mark.parametrize("word", verdicts.SIGNS)
+    def test_a_verdict_has_the_sign_of_the_ledger(self, made, word):
+        texts, warnings = made(self.ROWS, page=f"# One\n\n{{verdict}}`{word}`, {{verdict}}`here <{word}>`")
+        assert texts["page"] == f"One {verdicts.SIGNS[word]} {word}, {verdicts.SIGNS[word]} here".replace("  ", " ")
+        assert not warnings
+
+    @pytest.mark.parametrize(
+        ("source", "said"),
+        [
+            ("{measured}`a/b/gaps:.2f`", "a/b/gaps is no row of the ledger"),
+            (":::{believed} a/b/gap, a/b/more\nIt holds.\n:::", "a/b/more is no row of the ledger"),
+            (":::{believed}\n:standing: certain\n:read: page\n\nIt holds.\n:::", "'certain' is no standing"),
+            ("{verdict}`proved`", "'proved' is no verdict"),
+        ],
+    )
+    def test_what_is_not_known_is_refused_by_name(self, made, source, said):
+        _, warnings = made(self.ROWS, page=f"# One\n\n{source}")
+        assert said in warnings
+
+    def test_a_correction_holds_as_long_as_its_row_is_corrected(self, made):
+        source = ":::{believed} a/b/gap\n:verdict: corrected\nIt needs more.\n\nBecause.\n:::"
+        kept, _ = made([self.ROWS[0] | {"verdict": "corrected"}], page=f"# One\n\n{source}")
+        gone, _ = made(self.ROWS, page=f"# One\n\n{source}")
+        assert kept["page"] == "One It needs more. Because."
+        assert gone["page"].startswith("One ✗ Withdrawn: It needs more. This build contradicts it: A length: −2 × 10⁻⁴")
+
+
 class TestBeliefs:
-    """What we now believe, and how the first page and the page of beliefs follow the ledger."""
+    """What we now believe, and how the first page follows."""
 
     EXPONENT, LIMIT = "rates/step-rules/exponent", "max-margin/theorem-2/direction"
+    FIRST = "# First\n\n```{sentences} beliefs\n```\n"
 
-    def test_each_number_is_that_of_the_ledger(self, rows):
-        moved = [row | {"measured": 3e-4} if row["id"] == self.LIMIT else row for row in rows]
-        assert "3.0 \\cdot 10^{-4}" not in beliefs.page(rows)
-        assert "3.0 \\cdot 10^{-4}" in beliefs.page(moved)
+    def test_each_number_is_that_of_the_ledger(self, made, rows):
+        page = Path("book/beliefs.md").read_text("utf-8")
+        texts, _ = made(turned(rows, self.LIMIT, measured=3e-4), beliefs=page)
+        assert "3.0 × 10⁻⁴" in texts["beliefs"].replace("\N{NO-BREAK SPACE}", " ")
 
-    @pytest.mark.parametrize("made", [beliefs.page, beliefs.short])
-    def test_a_verdict_that_turns_withdraws_its_sentence_and_no_other(self, rows, made):
-        bad = [row | {"verdict": "not reproduced"} if row["id"] == self.EXPONENT else row for row in rows]
-        said = "Gradient descent with a constant step is exponentially slower"
-        assert "Withdrawn" not in made(rows)
-        assert made(bad).count("Withdrawn") == 1
-        assert f"[✗ Withdrawn:]{{.verdict .refuted}} *{said}" in made(bad)
+    def test_a_verdict_that_turns_withdraws_its_sentence_and_no_other(self, made, rows):
+        sources = {"first": self.FIRST, "beliefs": Path("book/beliefs.md").read_text("utf-8")}
+        before, _ = made(rows, **sources)
+        after, _ = made(turned(rows, self.EXPONENT, verdict="not reproduced"), **sources)
+        for name in sources:
+            assert "Withdrawn" not in before[name]
+            assert after[name].count("Withdrawn") == 1
+            assert "✗ Withdrawn: Gradient descent with a constant step is exponentially slower" in after[name]
+        assert "theory predicts c to" not in after["beliefs"].replace("\\(c\\)", "c")
 
-    def test_a_row_that_is_gone_is_refused_by_name(self, rows):
-        left = [row for row in rows if row["id"] != self.EXPONENT]
-        with pytest.raises(BookError, match=f"tells of {self.EXPONENT}, which is no row"):
-            beliefs.page(left)
-
-    def test_a_standing_that_is_none_is_refused_with_those_that_there_are(self, rows):
-        entry = yaml.safe_load(Path(beliefs.REGISTER).read_text("utf-8"))[0] | {"standing": "certain"}
-        with pytest.raises(BookError, match="'certain' is no standing: write one of proved, papers"):
-            beliefs.belief(entry, rows)
+    def test_the_first_page_has_every_sentence_with_its_standing(self, made, rows):
+        source = Path("book/beliefs.md").read_text("utf-8")
+        texts, _ = made(rows, first=self.FIRST, beliefs=source)
+        assert texts["first"].count("here)") + texts["first"].count("miniature)") + texts["first"].count("guess)") == (
+            source.count(":standing:")
+        )
 
 
-@pytest.mark.usefixtures("built")
 class TestStory:
-    """The ten steps: their pictures, their numbers and the scene, which must know the same steps."""
+    """The ten steps: their pictures, their rows and the scene, which must know the same steps."""
 
-    def test_each_step_has_its_picture_its_words_and_a_chapter(self, rows):
-        text = story.page(rows)
-        names = re.findall(r"^\(story-(\w+)\)=", text, re.MULTILINE)
-        assert len(names) == 10
-        assert re.findall(r"_generated/story_(\w+)\.svg", text) == names
-        assert text.count("{doc}") >= 10
-        assert text.count("**Try it.**") == 10
+    TEXT = (ROOT / "book/in-ten-minutes.md").read_text("utf-8")
+
+    def test_each_step_has_its_picture_its_words_and_a_chapter(self):
+        steps = re.split(r"^\((?=story-\w+\)=)", self.TEXT, flags=re.MULTILINE)[1:-1]
         scene = Path("book/_static/explore/story.js").read_text("utf-8")
         known = re.search(r"export const STEPS = {\n(.*?)\n};", scene, re.DOTALL)[1]
-        assert re.findall(r"^  (\w+): {$", known, re.MULTILINE) == names
+        assert re.findall(r"^  (\w+): {$", known, re.MULTILINE) == [re.match(r"story-(\w+)", one)[1] for one in steps]
+        for step in steps:
+            assert step.count("**Try it.**") == step.count(":figclass: story-still") == 1
+            assert "{doc}" in step
 
-    def test_numbers_are_those_of_the_ledger_and_of_the_pictures(self, rows):
-        text = story.page(rows)
+    def test_pictures_are_drawings_or_figures_of_chapters(self):
+        for folder, name in re.findall(r"_generated/(?:([\w/-]+)/)?([\w-]+)\.svg", self.TEXT):
+            text = Path(f"book/{folder}.md").read_text("utf-8") if folder else ""
+            assert f"{{glue:figure}} {name}" in text if folder else name in drawings.DRAWINGS
+
+    def test_a_verdict_that_turns_withdraws_what_rests_on_it(self, made, rows):
+        pages = {"story": self.TEXT.replace("{cite:t}", "")}
+        before, _ = made(rows, **pages)
+        after, _ = made(turned(rows, "max-margin/theorem-2/direction", verdict="undecided"), **pages)
+        assert "This build contradicts" not in before["story"]
+        assert after["story"].count("This build contradicts") == 1
+
+    def test_the_scene_has_the_numbers_of_the_ledger(self, rows):
         known = {row["id"]: row["measured"] for row in rows}
-        assert f'data-optimal="{known["beyond/your-attention/optimal"]:.4f}"' in text
-        _, told = drawings.drawn("story_starts")
-        assert f"{told['best']} paths turn to A, {told['other']} to B" in text
-        moved = [row | {"measured": 0.5} if row["id"] == "max-margin/figure-9/saturates" else row for row in rows]
-        assert "in ten or more dimensions all do (50%)" in story.page(moved)
-
-    def test_a_verdict_that_turns_is_named_at_its_step(self, rows):
-        bad = [row | {"verdict": "undecided"} if row["id"] == "max-margin/theorem-2/direction" else row for row in rows]
-        assert "This build contradicts" not in story.page(rows)
-        assert story.page(bad).count("This build contradicts this step") == 1
+        assert generated_pages.shown(rows)["optimal"] == known["beyond/your-attention/optimal"]
+        left = [row for row in rows if row["id"] != "beyond/your-attention/optimal"]
+        with pytest.raises(BookError, match="shows beyond/your-attention/optimal, which is no row"):
+            generated_pages.shown(left)
 
 
-class TestEnds:
-    """The figure that the first page takes from the run of a chapter."""
+class TestFigures:
+    """Figures that a page takes from the run of a chapter."""
 
     CHAPTER = "beyond/optimiser-margins"
 
-    def test_it_is_the_chapters_own_with_its_words(self, tmp_path, monkeypatch):
+    def test_it_is_the_one_of_that_name(self, tmp_path, monkeypatch):
         data = {"application/papermill.record/image/svg+xml": f'<svg xmlns="{SVG}" viewBox="0 0 7 5"><g/></svg>'}
         glued = [{"scrapbook": {"name": f"fig-optimiser-margins-{name}"}} for name in ("plane", "ends")]
         outputs = [nbformat.v4.new_output("display_data", data, metadata=about) for about in glued]
@@ -137,16 +223,14 @@ class TestEnds:
         cells = [nbformat.v4.new_code_cell("", outputs=outputs)]
         (tmp_path / "build/executed/beyond").mkdir(parents=True)
         nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / f"build/executed/{self.CHAPTER}.ipynb")
-        (tmp_path / "book").symlink_to(ROOT / "book")
         monkeypatch.chdir(tmp_path)
-        text = landing_page.ends()
-        assert ":alt: Six square grids" in text
-        assert f"<{self.CHAPTER}>" in text
-        assert 'viewBox="0 0 7 5"' in landing_page.ends_drawing()
+        assert 'viewBox="0 0 7 5"' in generated_pages.figure_of(self.CHAPTER, "fig-optimiser-margins-ends")
+        with pytest.raises(BookError, match=r"draws no figure that is called fig-optimiser-margins-end$"):
+            generated_pages.figure_of(self.CHAPTER, "fig-optimiser-margins-end")
 
     def test_there_is_none_before_the_chapter_has_run(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        assert landing_page.ends() == ""
+        assert generated_pages.figure_of(self.CHAPTER, "fig-optimiser-margins-ends") == ""
 
 
 class TestMap:
@@ -172,56 +256,27 @@ class TestMap:
         names = [entry["chapter"] for entry in landing_page.entries()]
         assert names.index("max-margin/lemma-2") == sum(name.startswith("max-margin/") for name in names) - 1
 
-    @pytest.mark.parametrize(
-        ("verdicts", "kind"),
-        [
-            (["reproduced"], "reproduced"),
-            (["reproduced", "corrected"], "corrected"),
-            (["corrected", "not reproduced"], "not reproduced"),
-            (["reproduced", "made explicit"], "made explicit"),
-            (["seen in miniature", "reproduced"], "seen in miniature"),
-            (["reproduced", "undecided"], "open"),
-            ([], "open"),
-        ],
-    )
-    def test_the_sign_says_how_the_papers_claims_fare(self, verdicts, kind):
-        about = {"chapter": "a/b", "kind": "claim", "of": "paper"}
-        others = [about | {"of": "book", "verdict": "refuted"}, about | {"chapter": "a/c", "verdict": "not reproduced"}]
-        assert landing_page.standing("a/b", [*others, *(about | {"verdict": verdict} for verdict in verdicts)]) == kind
-
 
 class TestCorrections:
     """The page of corrections."""
 
-    def test_one_section_for_one_printed_sentence(self):
-        rows = [corrected("Over any bounded interval: (1) […] is strictly decreasing."), corrected("Other.")]
-        text = corrections.sections([*rows, rows[0] | {"statement": "Another length"}])
-        assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ["1. The loss must fall with a slope", "2. Theorem 1"]
-        assert re.findall(r"_generated/(\w+)\.svg", text) == ["flat_loss"]
-        assert "- A length: 0.1; bound: at most 0.2.\n- Another length" in text
-
-    def test_nothing_corrected_says_so(self):
-        text = corrections.sections([corrected("One.", verdict="reproduced")])
-        assert text.strip() == "No printed sentence needs a correction."
-
-    def test_each_entry_of_the_page_can_be_drawn(self):
-        for entry in yaml.safe_load((ROOT / "book/corrections.yml").read_text("utf-8")):
-            begins, verdict = entry.get("begins", "Other"), "corrected" if "begins" in entry else "made explicit"
-            item = entry.get("item", "Theorem 1")
-            text = corrections.sections([corrected(f"{begins} and so on.", verdict=verdict, item=item)])
-            (alt, caption) = re.search(r":alt: (.+)\n\n(.+)\n```", text).groups()
-            assert len(alt) > 40
-            assert caption.startswith("**")
-            assert "{" not in caption, entry["title"]
+    def test_every_corrected_row_has_its_section_with_the_printed_sentence(self, made, rows):
+        quoted = [row | {"quote": f"It *always* holds: {row['id']}."} for row in rows]
+        texts, warnings = made(quoted, corrections=Path("book/corrections.md").read_text("utf-8"))
+        source = Path("book/corrections.md").read_text("utf-8")
+        for row in rows:
+            if row["verdict"] in ("corrected", "made explicit"):
+                assert f"{{rows}} {row['id']}" in source or f", {row['id']}\n" in source, row["id"]
+        assert "It *always* holds: max-margin/figure-9/finite." in texts["corrections"]
+        assert "Withdrawn" not in texts["corrections"]
+        assert "no row" not in warnings
 
 
 class TestDrawings:
     """Pictures that the build computes."""
 
     @pytest.mark.parametrize("name", drawings.DRAWINGS)
-    def test_is_as_wide_as_a_phone_and_the_same_each_time(self, name, request):
-        if name == "story_networks":  # of numbers of the ledger
-            request.getfixturevalue("built")
+    def test_is_as_wide_as_a_phone_and_the_same_each_time(self, name):
         text, _ = drawings.drawn(name)
         width, _ = map(float, ElementTree.fromstring(text).get("viewBox").split()[2:])
         assert width == 72 * figures.WIDTH
@@ -264,10 +319,14 @@ class TestFragments:
         (tmp_path / "book").mkdir()
         (tmp_path / "build").mkdir()
         (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: book/intro\n")
-        (tmp_path / "book/intro.md").write_text("# One\n\n```{include} _generated/tokens.md\n```\n")
+        (tmp_path / "book/intro.md").write_text(
+            "# One\n\n```{include} _generated/cite.md\n```\n\n![](_generated/tokens.svg)\n"
+        )
         (tmp_path / "build/ledger.json").write_text("{}")
         monkeypatch.chdir(tmp_path)
-        assert generated_pages.texts().keys() == {"tokens.md", "tokens.svg", "ledger.json"}
+        made = generated_pages.texts()
+        assert made.keys() == {"cite.md", "tokens.svg", "drawings.json", "ledger.json"}
+        assert json.loads(made["drawings.json"]).keys() == {"tokens"}
 
     def test_a_citation_has_the_books_own_names(self):
         about = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))

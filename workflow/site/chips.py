@@ -6,6 +6,7 @@ from pathlib import Path
 from lib.ledger import HELD, VERDICTS
 from workflow.book.catalogue import count_lines, json_of
 from workflow.book.ledger import claims_of, register, rows_of, tally
+from workflow.book.verdicts import standing
 from workflow.site.evidence import seeds
 from workflow.site.scoreboard import is_check
 
@@ -38,7 +39,7 @@ def items_of(chapter, rows):
 
 
 def paper_chip(rows):
-    """Return the chip of a chapter's claims of a paper: its text, its verdict, and what it means; none without any."""
+    """Return the chip of a chapter's claims of a paper: its text, its standing, and what it means; none without any."""
     claims = claims_of(rows, "paper")
     if not claims:
         return None
@@ -48,7 +49,7 @@ def paper_chip(rows):
     if any(row["scale"] == "stand-in" for row in claims):
         means += " In miniature: other data or a smaller network, which proves nothing about the paper's experiment."
     means += early(claims) + repeated(claims)
-    return {"text": f"paper {signs}", "verdict": worst(claims), "means": means, "place": "evidence"}
+    return {"text": f"paper {signs}", "verdict": standing(claims), "means": means, "place": "evidence"}
 
 
 def checks_chip(rows):

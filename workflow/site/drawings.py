@@ -14,14 +14,15 @@ import torch
 from heads import read_tokens
 from lib.datasets import figure_1, figure_3
 from lib.descent import normalised, run
-from lib.figures import BLUE, FAINT, INK, KINDS, MUTED, PAPER, VERMILION, WIDTH, dots, sentences, theme
+from lib.figures import BLUE, BROWN, FAINT, INK, KINDS, MUTED, PAPER, PINK, VERMILION, WIDTH, dots, sentences, theme
 from lib.joint import JointProblem
 from lib.joint_paths import joint_limit
 from lib.losses import by_name, cubic
 from lib.problem import from_tokens
 from lib.selection import optimal_tokens, selected_tokens
-from lib.separators import att_svm
-from workflow.site import speed, story_drawings
+from lib.separators import att_svm, hard_margin
+from workflow.book.catalogue import yaml_of
+from workflow.site import speed
 
 ARROW = {"arrowstyle": "-|>", "lw": 2, "shrinkA": 0, "shrinkB": 0}
 BEST, LOCAL = KINDS["global"], KINDS["local"]
@@ -68,7 +69,7 @@ def selection():
         axes[panel].spines["left"].set_visible(False)
     axes["b"].set_ylabel("attention")
     told = {"starts": len(ends), "best": ends.count(best), "other": len(ends) - ends.count(best)}
-    return figure, told | {"before": shares[0][best], "after": shares[-1][best], "steps": steps}
+    return figure, told | {"before": shares[0][best], "after": shares[-1][best], "steps": steps[-1]}
 
 
 def tokens():
@@ -98,6 +99,39 @@ def tokens():
     columns[0].set_yticks(range(len(keys)), names)
     columns[0].tick_params(length=0)
     return figure, {"chosen": chosen + 1, "attention": logits.softmax(0)[chosen].item()}
+
+
+def region():
+    """Draw the queries that put one token ahead by a margin of 1, and the shortest of them."""
+    return touched("beside", {2.0: BEST}), {}
+
+
+def balls():
+    """Draw them with the balls of three norms, each as large as to touch them."""
+    return touched("raised", {2.0: BLUE, math.inf: BROWN, 1.0: PINK}), {}
+
+
+def touched(place, norms):
+    """Return that picture of the tokens of *In ten minutes*, the best of them at a place of the scene."""
+    scene = yaml_of("book/story.yml")["scene"]
+    keys, (left, right, bottom, top) = [scene[place], *scene["keys"][1:]], scene["near"]
+    figure, ax = plt.subplots(figsize=(WIDTH, WIDTH * (top - bottom) / (right - left)))
+    ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
+    ax.set_axis_off()
+    rows, across = torch.tensor(keys[0]).double() - torch.tensor(keys[1:]).double(), torch.linspace(left, right, 201)
+    edges = torch.stack([(1 - x * across) / y for x, y in rows.tolist()])
+    ax.fill_between(across, edges.amax(0), top, color=FAINT, zorder=0)
+    rim = torch.stack([turn(torch.linspace(0, 2 * math.pi, 241).double()) for turn in (torch.cos, torch.sin)], -1)
+    for norm, colour in norms.items():
+        theta = hard_margin(rows, norm).theta
+        size = torch.linalg.vector_norm(theta, norm) / torch.linalg.vector_norm(rim, norm, dim=-1, keepdim=True)
+        ax.plot(*(size * rim).T, color=colour)
+        ax.plot(*torch.outer(torch.tensor([0.0, 9.0]).double(), theta).T, "--", color=colour, lw=1.4)
+        ax.plot(*theta, "o", color=colour, zorder=5)
+    for name, key, colour, aside in zip("ABC", keys, (BEST, LOCAL, MUTED), ((-16, -4), (9, 5), (9, -12)), strict=True):
+        ax.plot(*key, "*" if name == "A" else "s", ms=14 if name == "A" else 8, color=colour, zorder=4)
+        ax.annotate(name, key, aside, textcoords="offset points", color=colour)
+    return figure
 
 
 def flat_loss():
@@ -221,5 +255,17 @@ def way():
     return figure, {}
 
 
-AROUND = (selection, tokens, flat_loss, opposite_inputs, finite_end, ratio_turns, times, film_reader, way)
-DRAWINGS = {draw.__name__: draw for draw in AROUND} | story_drawings.STEPS
+AROUND = (
+    selection,
+    tokens,
+    region,
+    balls,
+    flat_loss,
+    opposite_inputs,
+    finite_end,
+    ratio_turns,
+    times,
+    film_reader,
+    way,
+)
+DRAWINGS = {draw.__name__: draw for draw in AROUND}

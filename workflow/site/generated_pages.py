@@ -1,45 +1,68 @@
-"""Write the texts that pages include from ``_generated/``: the name of a file, and the function that makes it."""
+"""Write what pages show from ``_generated/``: texts, drawings, figures of chapters, and the numbers of all of these."""
 
 import json
 import re
+from pathlib import Path
 
-from workflow.book.catalogue import json_of, pages, text_of, yaml_of
+import nbformat
+
+from workflow.book.catalogue import BookError, json_of, pages, text_of, yaml_of
 from workflow.book.ledger import LEDGER, ledger
-from workflow.site import beliefs, corrections, landing_page, rows, runs, scoreboard, speed, story
+from workflow.site import landing_page, rows, runs, scoreboard, speed
 from workflow.site.markup import filled
 
+SCENE = "book/story.yml"
 MADE = {
     "totals": scoreboard.totals,
     "scoreboard": scoreboard.scoreboard,
     "rows": rows.rows,
     "rounded": rows.rounded,
-    "corrections": lambda: corrections.sections(ledger()),
     "runs": runs.runs,
     "cost": runs.cost,
     "clone": runs.clone,
     "edition": runs.edition,
     "book_map": lambda: landing_page.book_map(ledger()),
-    "picture": lambda: filled("picture", **_drawn("selection")[1]),
-    "ends": landing_page.ends,
     "cite": landing_page.cite,
-    "believed": lambda: beliefs.short(ledger()),
-    "beliefs": lambda: beliefs.page(ledger()),
-    "story": lambda: story.page(ledger()),
-    "tokens": lambda: filled("tokens", **_drawn("tokens")[1]),
+    "scene": lambda: filled("scene", shown=shown(ledger())),
     "film_reader": lambda: filled("film_reader", **_drawn("film_reader")[1]),
-    "way": lambda: filled("way"),
     "glossary": lambda: filled("glossary", terms=yaml_of("book/glossary.yml")),
     "speed": lambda: speed.page(speed.recorded()),
 }
 
 
 def texts():
-    """Return the texts that some page includes, and the drawings that these show: name of the file -> text."""
-    asked = set(re.findall(r"_generated/(\w+)\.md", "".join(text_of(page + ".md") for page in pages())))
+    """Return the files that pages include or show: name of the file -> text."""
+    sources = "".join(text_of(page + ".md") for page in pages())
+    asked = set(re.findall(r"_generated/(\w+)\.md", sources))
     made = {f"{name}.md": make() for name, make in MADE.items() if name in asked}
-    shown = set(re.findall(r"_generated/(\w+)\.svg", "".join(made.values())))
-    made |= {f"{name}.svg": landing_page.ends_drawing() if name == "ends" else _drawn(name)[0] for name in shown}
+    drawings = sorted(set(re.findall(r"_generated/(\w+)\.svg", "".join([sources, *made.values()]))))
+    made |= {f"{name}.svg": _drawn(name)[0] for name in drawings}
+    made["drawings.json"] = json.dumps({name: _drawn(name)[1] for name in drawings})
+    for chapter, name in set(re.findall(r"_generated/(\w[\w/-]*)/([\w-]+)\.svg", sources)):
+        if figure := figure_of(chapter, name):
+            made[f"{chapter}/{name}.svg"] = figure
     return made | {LEDGER.name: json.dumps(json_of(LEDGER), ensure_ascii=False)}
+
+
+def figure_of(chapter, name):
+    """Return a figure that a chapter has drawn, as SVG; nothing where it has not run."""
+    run = Path("build/executed", chapter + ".ipynb")
+    if not run.exists():
+        return ""
+    outputs = (output for cell in nbformat.read(run, 4).cells for output in cell.get("outputs", []))
+    for output in outputs:
+        if output.get("metadata", {}).get("scrapbook", {}).get("name") == name:
+            return next(value for kind, value in output.data.items() if kind.endswith("image/svg+xml"))
+    raise BookError(f"{chapter} draws no figure that is called {name}")
+
+
+def shown(rows):
+    """Return the numbers that the scene of *In ten minutes* shows, by their names there."""
+    measured = {row["id"]: row["measured"] for row in rows}
+    named = yaml_of(SCENE)["shown"]
+    if missing := [row for row in named.values() if row not in measured]:
+        raise BookError(f"{SCENE} shows {missing[0]}, which is no row of the ledger: name one that is")
+    return {name: measured[row] for name, row in named.items()}
 
 
 def _drawn(name):

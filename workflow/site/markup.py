@@ -1,6 +1,5 @@
 """Write the pieces that generated pages are made of, as MyST: tables, links, verdicts, numbers."""
 
-import math
 from collections import Counter
 from pathlib import Path
 
@@ -9,28 +8,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from lib.ledger import VERDICTS, between, bound, number
 from workflow.book.catalogue import source, title
 from workflow.book.ledger import register
+from workflow.book.verdicts import SIGNS
 
 TEMPLATES = Environment(  # Markdown needs no escapes of HTML
     loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=False, undefined=StrictUndefined,
     trim_blocks=True, lstrip_blocks=True,
 )  # fmt: skip
-
-
-class Number(float):
-    """A measured number: the format ``tex`` writes it with a power of ten, ``size.1f`` without its sign.
-
-    ``angle.1f`` takes it for 1 - cos of an angle, and writes the angle in degrees.
-    """
-
-    def __format__(self, spec):
-        if spec.startswith("size"):
-            return float.__format__(abs(self), spec[4:])
-        if spec.startswith("angle"):
-            return float.__format__(math.degrees(2 * math.asin(math.sqrt(self / 2))), spec[5:])
-        if spec != "tex":
-            return float.__format__(self, spec)
-        digits, _, power = f"{float(self):.1e}".partition("e")
-        return f"{digits} \\cdot 10^{{{int(power)}}}"
 
 
 def filled(template, **data):
@@ -43,9 +26,9 @@ def styled(text, verdict):
     return f"[{text}]{{.verdict .{verdict.replace(' ', '-')}}}"
 
 
-def signed(verdict):
-    """Return a verdict with its sign, in its style; a baseline has none."""
-    return styled(f"{VERDICTS[verdict]} {verdict}".strip(), verdict) if verdict else "baseline"
+def marked(word, text=""):
+    """Return a verdict or a standing with its sign, in its style, or a text in its place; a baseline has no verdict."""
+    return styled(f"{SIGNS[word]} {text or word}".strip(), word) if word else "baseline"
 
 
 def counts(rows):

@@ -6,7 +6,7 @@ from lib.ledger import between, bound, number
 from workflow.book.catalogue import BookError, chapters, source, yaml_of
 from workflow.book.ledger import is_noise, ledger
 from workflow.site.evidence import mutants, seeds
-from workflow.site.markup import called, escaped, link, signed, table
+from workflow.site.markup import called, escaped, link, marked, table
 
 REASONS = Path("book/roundings.yml")  # why rounding moves some numbers, where neither size nor interval tells
 SMALLER = {"stand-in": "other data", "same data, smaller": "smaller"}
@@ -31,7 +31,7 @@ def _row(row):
     counted = (seeds(row)[2], mutants(row)[1]) if row["verdict"] else ("–", "–")
     asked = bound(row["relation"], row["bound"]) or "–"
     return (
-        signed(row["verdict"]),
+        marked(row["verdict"]),
         text,
         number(row["measured"]) + interval,
         asked + " ●" * (row["set"] == "before"),

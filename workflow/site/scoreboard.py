@@ -3,18 +3,14 @@
 from collections import Counter
 from pathlib import Path
 
-from lib.ledger import HELD, VERDICTS
+from lib.ledger import HELD, signed
 from workflow.book import records
 from workflow.book.catalogue import chapters
 from workflow.book.ledger import claims_of, ledger, register, tally
+from workflow.book.verdicts import STANDINGS, standing
 from workflow.site.evidence import seeds, seeds_of
-from workflow.site.markup import counts, escaped, filled, link, numbers, styled, table
+from workflow.site.markup import counts, escaped, filled, link, marked, numbers, table
 
-MINIATURE = ("seen in miniature", "not seen in miniature")
-STANDINGS = {  # of a statement, by what its claims say together
-    "reproduced": "✓", "corrected": "✎", "made explicit": "✎", "in part": "◑", "not reproduced": "✗",
-    "undecided": "?", "in miniature": "◐", "not tested": "–",
-}  # fmt: skip
 SOURCES = {"printed": "printed text", "restored": "text restored from proof and context", "recalled": "recalled text"}
 REMARKABLE = (
     "not reproduced", "refuted", "does not break the claim", "corrected", "made explicit", "undecided",
@@ -30,19 +26,7 @@ class Item:
         self.rows = [row for row in rows if (row["paper"], row["item"]) == (arxiv, entry["item"])]
         self.claims = claims_of(self.rows, "paper")
         self.checks = [row for row in self.rows if is_check(row)]
-
-    def standing(self):
-        """Return what its claims say together; no claim of the paper, no standing."""
-        verdicts = {row["verdict"] for row in self.claims}
-        if not verdicts:
-            return "not tested"
-        if verdicts & set(MINIATURE) or any(row["scale"] == "stand-in" for row in self.claims):
-            return "in miniature"
-        if verdicts <= set(HELD):
-            return next(word for word in ("corrected", "made explicit", "reproduced") if word in verdicts)
-        if verdicts & set(HELD):
-            return "in part"
-        return "not reproduced" if "not reproduced" in verdicts else "undecided"
+        self.standing = standing(self.rows)
 
     def row(self):
         """Return the item's row of the scoreboard: its name links to its first chapter."""
@@ -50,9 +34,9 @@ class Item:
         name = link(first, self.called) if first else self.called
         source = max((row["source"] for row in self.claims), key=list(SOURCES).index, default="")  # the weakest
         text = f"{name}: {escaped(self.title)}" + f" ({source})" * bool(source)
-        mixed = self.standing() == "in miniature" and any(row["verdict"] not in HELD for row in self.claims)
-        standing = styled(f"{STANDINGS[self.standing()]} {self.standing()}{', in part' * mixed}", self.standing())
-        return text, standing, counts(self.claims), passed(self.checks), seeds_of(self.claims)
+        mixed = self.standing == "in miniature" and any(row["verdict"] not in HELD for row in self.claims)
+        stands = marked(self.standing, self.standing + ", in part" * mixed)
+        return text, stands, counts(self.claims), passed(self.checks), seeds_of(self.claims)
 
 
 def is_check(row):
@@ -76,11 +60,11 @@ def totals():
     every = papers()
     listed = [(paper["short"], items) for paper, items in every]
     listed.append(("**All**", [item for _, items in every for item in items]))
-    found = [Counter(item.standing() for item in items) for _, items in listed]
+    found = [Counter(item.standing for item in items) for _, items in listed]
     rows = [
-        (styled(f"{sign} {standing}", standing), *(count[standing] or "–" for count in found))
-        for standing, sign in STANDINGS.items()
-        if any(count[standing] for count in found)
+        (marked(word), *(count[word] or "–" for count in found))
+        for word in STANDINGS
+        if any(count[word] for count in found)
     ]
     rows.append(("**statements**", *(len(items) for _, items in listed)))
     return table(("", *(name for name, _ in listed)), rows, "totals")
@@ -125,7 +109,7 @@ def remarkable(rows):
         missed = ", which this ablation was expected to miss" * (verdict == "does not break the claim")
         lines = [f"{{doc}}`{row['chapter']}`: {escaped(row['statement'])}: {numbers(row)}{missed}."
                  for row in rows if row["verdict"] == verdict]  # fmt: skip
-        found |= {f"{VERDICTS[verdict]} {verdict}".strip(): lines} if lines else {}
+        found |= {signed(verdict): lines} if lines else {}
     return found
 
 

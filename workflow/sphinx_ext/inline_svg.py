@@ -126,7 +126,9 @@ class Inline(SphinxPostTransform):
         """Replace each image that is a drawing of matplotlib by a mark, and keep the drawing."""
         for k, image in enumerate(list(self.document.findall(nodes.image))):
             path = Path(self.app.srcdir, image["uri"])
-            if path.suffix != ".svg" or "matplotlib" not in (text := path.read_text("utf-8"))[:2000]:
+            if path.suffix != ".svg" or not path.exists():  # a chapter that has not run has no figure yet
+                continue
+            if "matplotlib" not in (text := path.read_text("utf-8"))[:2000]:
                 continue
             made = inlined(text, image.get("alt", ""), f"drawing-{k + 1}")
             drawings = self.app.drawings.setdefault(self.env.docname, {})

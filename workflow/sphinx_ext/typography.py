@@ -1,4 +1,4 @@
-"""Set short names of chapters, powers of ten, and signs beside formulas. An extension of Sphinx."""
+"""Set short names of chapters, numbers, and signs beside formulas. An extension of Sphinx."""
 
 import re
 
@@ -7,6 +7,9 @@ from sphinx import addnodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import docname_join
 
+from lib.ledger import typeset
+
+NUMBER = re.compile(r"-?[\d.,]+(e[+-]\d+)?%?")
 SHORT = 30  # letters of a formula that need not break
 
 
@@ -33,22 +36,16 @@ class ShortNames(SphinxPostTransform):
         return page if kind == "ref" and page and said == self.env.titles[page].astext() else None
 
 
-class Powers(SphinxPostTransform):
-    """Write glued numbers like -2e-04 as −2 · 10 to the power of −4, and -5.7 with the sign for minus."""
+class Numbers(SphinxPostTransform):
+    """Write numbers in the prose as tables have them: −2 × 10⁻⁴ for -2e-04."""
 
     default_priority = 800  # glued values are there
 
     def run(self, **_):
-        """Give each such number its digits, a factor and a raised power."""
-        for number in self.document.findall(
-            lambda node: "pasted-text" in getattr(node, "attributes", {}).get("classes", ())
-        ):
-            if found := re.fullmatch(r"(-?[\d.]+)e([+-]\d+)", number.astext()):
-                digits, power = (f"{part}".replace("-", "\N{MINUS SIGN}") for part in (found[1], int(found[2])))
-                factor = "10" if digits == "1" else f"{digits}\N{NO-BREAK SPACE}·\N{NO-BREAK SPACE}10"
-                number.children = [nodes.Text(factor), nodes.superscript(power, power)]
-            elif re.fullmatch(r"-[\d.,]+%?", number.astext()):
-                number.children = [nodes.Text(number.astext().replace("-", "\N{MINUS SIGN}"))]
+        """Set each such number, which does not break at the end of a line."""
+        for shown in self.document.findall(nodes.inline):
+            if "pasted-text" in shown["classes"] and NUMBER.fullmatch(text := shown.astext()):
+                shown.children = [nodes.Text(typeset(text).replace(" ", "\N{NO-BREAK SPACE}"))]
 
 
 class TieSigns(SphinxPostTransform):
@@ -77,5 +74,5 @@ class TieSigns(SphinxPostTransform):
 
 def setup(app):
     """Register all of it with Sphinx."""
-    for transform in (ShortNames, Powers, TieSigns):
+    for transform in (ShortNames, Numbers, TieSigns):
         app.add_post_transform(transform)

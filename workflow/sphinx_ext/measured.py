@@ -1,0 +1,225 @@
+"""Show in prose what the build measured, and withdraw sentences whose rows turn. An extension of Sphinx.
+
+``{measured}`rates/step-rules/exponent:.2f``` is the number of a row of the ledger, or of a drawing; ``:::{believed}``
+holds sentences that stand as long as the rows of its argument do.
+"""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst.directives import unchanged
+from docutils.statemachine import StringList
+from sphinx import addnodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util import docname_join, logging
+from sphinx.util.docutils import ReferenceRole, SphinxDirective, SphinxRole
+
+from lib.ledger import HELD, number
+from workflow.book.catalogue import chapters
+from workflow.book.verdicts import SIGNS
+from workflow.site.evidence import seeds
+from workflow.site.markup import escaped, link, numbers
+
+LOGGER = logging.getLogger(__name__)
+LEDGER, DRAWN = "book/_generated/ledger.json", "book/_generated/drawings.json"
+STANDINGS = {
+    "proved": "Proved here",
+    "papers": "Proved in the papers, checked here",
+    "measured": "Measured here",
+    "miniature": "Seen in miniature",
+    "guess": "A guess",
+}
+FORM = re.compile(r"(size|angle)?(.*)")
+SENSES = {"size": abs, "angle": lambda away: math.degrees(2 * math.asin(math.sqrt(away / 2)))}  # away: 1 - cos
+
+
+def staged(env, name):
+    """Return what a file of the staged tree holds; the page that is being read depends on it."""
+    if name not in env.temp_data:
+        path = Path(env.srcdir, name)
+        env.note_dependency(str(path))
+        env.temp_data[name] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return env.temp_data[name]
+
+
+def rows_of(env, names, where):
+    """Return the rows of the ledger with these names; a warning, which fails the build, where there is none."""
+    known = {row["id"]: row for row in staged(env, LEDGER).get("claims", ())}
+    for name in names:
+        if name not in known:
+            LOGGER.warning("%s is no row of the ledger: name one that is", name, location=where)
+    return [known[name] for name in names if name in known]
+
+
+class Measured(SphinxRole):
+    """The number of a row, ``id:format``, or of a drawing, ``drawing/name:format``.
+
+    A format is Python's, after ``size`` of the number without its sign, after ``angle`` in degrees where the number is
+    1 - cos of an angle; without one the number is written as tables write it.
+    """
+
+    def run(self):
+        """Return it as text that glued numbers are like, too."""
+        name, _, form = self.text.partition(":")
+        drawing, _, part = name.rpartition("/")
+        value = staged(self.env, DRAWN).get(drawing, {}).get(part)
+        if value is None:
+            value = next((row["measured"] for row in rows_of(self.env, [name], self.get_location())), math.nan)
+        sense, form = FORM.fullmatch(form).groups()
+        value = SENSES[sense](value) if sense else value
+        return [nodes.inline(self.rawtext, format(value, form) if form else number(value), classes=["pasted-text"])], []
+
+
+class Verdict(ReferenceRole):
+    """A verdict or a standing with its sign, in its colour: ``corrected``, or other words, ``mended <corrected>``."""
+
+    def run(self):
+        """Return it in its style."""
+        if self.target not in SIGNS:
+            said = "%r is no verdict: write one of %s"
+            LOGGER.warning(said, self.target, ", ".join(SIGNS), location=self.get_location())
+        text = f"{SIGNS.get(self.target, '')} {self.title}".strip()
+        return [nodes.inline(self.rawtext, text, classes=["verdict", self.target.replace(" ", "-")])], []
+
+
+class RowsDirective(SphinxDirective):
+    """What is written about rows, whose names are its argument."""
+
+    optional_arguments, final_argument_whitespace = 1, True
+
+    def rows(self):
+        """Return the rows."""
+        names = re.split(r"[,\s]+", self.arguments[0].strip()) if self.arguments else []
+        return rows_of(self.env, names, self.get_location())
+
+    def parsed(self, text):
+        """Return a text of ours in MyST as nodes."""
+        block = nodes.Element()
+        self.state.nested_parse(StringList(text.splitlines(), self.env.docname), self.content_offset, block)
+        return block.children
+
+
+class Printed(RowsDirective):
+    """The sentence that a row corrects, as it was printed."""
+
+    def run(self):
+        """Return a quotation."""
+        return self.parsed("\n".join(f"> {escaped(row['quote'])}" for row in self.rows()[:1]))
+
+
+class Rows(RowsDirective):
+    """Rows as a list: what was measured, its interval and its bound, and where."""
+
+    def run(self):
+        """Return the chapters and the list."""
+        found = self.rows()
+        places = " and ".join(map(link, dict.fromkeys(row["chapter"] for row in found)))
+        listed = "\n".join(f"- {escaped(row['statement'])}: {numbers(row)}." for row in found)
+        return self.parsed(f"**Proof and measurements:** {places}.\n\n{listed}")
+
+
+class Believed(RowsDirective):
+    """Sentences that rows support: withdrawn where one of these does not hold, or has not the ``verdict`` asked for.
+
+    The first paragraph is the sentence that is withdrawn, in sight of the reader; the others go. With a ``standing`` it
+    is one of the numbered sentences of its page, which says on how many fresh seeds it held and where to ``read`` it.
+    """
+
+    has_content = True
+    option_spec: ClassVar = {"verdict": unchanged, "standing": unchanged, "read": unchanged}
+
+    def run(self):
+        """Return the sentences, or what contradicts them."""
+        found, asked = self.rows(), self.options.get("verdict")
+        against = [row for row in found if (row["verdict"] != asked if asked else row["verdict"] not in HELD)]
+        block = nodes.container(classes=["believed"])
+        self.state.nested_parse(self.content, self.content_offset, block)
+        if against:
+            block[0][:] = withdrawn(block[0])
+            said = "; ".join(f"{escaped(row['statement'])}: {numbers(row)}" for row in against)
+            block[1:] = self.parsed(f"This build contradicts it: {said}.")
+        if "standing" in self.options:
+            self.number(block, found)
+        return [block]
+
+    def number(self, block, rows):
+        """Number a sentence, and say below it how it is known."""
+        if (kind := self.options["standing"]) not in STANDINGS:
+            said = "%r is no standing: write one of %s"
+            LOGGER.warning(said, kind, ", ".join(STANDINGS), location=self.get_location())
+        page, said = self.options["read"], STANDINGS.get(kind, kind)
+        place = self.env.new_serialno("believed") + 1
+        block["ids"].append(f"belief-{place}")
+        block["said"], block["read"] = said.lower(), f"/{docname_join(self.env.docname, page)}"
+        sentence = nodes.strong("", "", *block[0].children)
+        block[0][:] = [nodes.strong("", f"{place}."), nodes.Text(" "), sentence]
+        where = link(page) if page in chapters() else f"{{doc}}`{page}`"
+        block += self.parsed(f"*{said}{how_often(rows)}*: {where}.")
+
+
+def withdrawn(sentence):
+    """Return the parts of a sentence that is withdrawn."""
+    mark = nodes.inline("", f"{SIGNS['refuted']} Withdrawn:", classes=["verdict", "refuted"])
+    return [mark, nodes.Text(" "), nodes.emphasis("", "", *sentence.children)]
+
+
+def how_often(rows):
+    """Return on how many fresh seeds the rows held, by the one that held least often; nothing where none was swept."""
+    counted = [(held, of) for held, of, _ in map(seeds, rows) if of and of > 1]
+    held, of = min(counted, key=lambda one: one[0] / one[1], default=(None, None))
+    return f", on {held} of {of} fresh seeds" if of else ""
+
+
+class Sentences(nodes.General, nodes.Element):
+    """The place of the sentences of another page."""
+
+
+class ListSentences(SphinxDirective):
+    """The numbered sentences of another page, each with a link to what supports it."""
+
+    required_arguments = 1
+
+    def run(self):
+        """Return their place: the other page may not have been read yet."""
+        page = docname_join(self.env.docname, self.arguments[0])
+        self.env.note_dependency(self.env.doc2path(page))
+        return [Sentences(page=page)]
+
+
+class PutSentences(SphinxPostTransform):
+    """Put the sentences of the other page into their place."""
+
+    default_priority = 4  # references are named at 9
+
+    def run(self, **_):
+        """Put them there as a list."""
+        for place in list(self.document.findall(Sentences)):
+            page = self.env.get_doctree(place["page"])
+            found = page.findall(lambda node: isinstance(node, nodes.container) and "said" in node)
+            items = [nodes.list_item("", self.sentence(block)) for block in found]
+            place.replace_self(nodes.enumerated_list("", *items, enumtype="arabic", prefix="", suffix="."))
+
+    def sentence(self, block):
+        """Return one sentence with its link."""
+        about = {"refdomain": "std", "reftype": "doc", "refexplicit": True, "refwarn": True}
+        read = nodes.inline("", block["said"], classes=["xref", "doc"])
+        read = addnodes.pending_xref("", read, reftarget=block["read"], refdoc=self.env.docname, **about)
+        _, _, sentence = block[0]
+        copied = [part.deepcopy() for part in sentence]
+        return nodes.paragraph("", "", *copied, nodes.Text(" ("), read, nodes.Text(")"))
+
+
+def setup(app):
+    """Register all of it with Sphinx."""
+    for name, role in (("measured", Measured()), ("verdict", Verdict())):
+        app.add_role(name, role)
+    directives = {"believed": Believed, "printed": Printed, "rows": Rows, "sentences": ListSentences}
+    for name, directive in directives.items():
+        app.add_directive(name, directive)
+    app.add_node(Sentences)
+    app.add_post_transform(PutSentences)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
