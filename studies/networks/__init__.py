@@ -10,8 +10,8 @@ be alone. On the CPU all is float64, so that another machine can repeat small ru
 A training logs every epoch to ``studies.networks`` at level INFO; ``logging.basicConfig(level=logging.INFO)`` shows it.
 """
 
-from .measures import accuracy, cls_map, cross_entropy, key_query_norm, linear_answers, soft_sparsity
-from .one_layer import Readers, attend, patch_places, reached, read, train_readers
+from .measures import accuracy, attend, cls_map, cross_entropy, key_query_norm, linear_answers, soft_sparsity
+from .one_layer import Readers, patch_places, reached, read, train_readers
 from .optimisers import Adam, MirrorDescent, flat, optimiser
 from .texts import Texts, as_texts, selected, shares, train_texts
 from .training import Training, train

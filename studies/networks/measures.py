@@ -79,3 +79,8 @@ def key_query_norm(parameters, network, layer=-1):
     queries, keys, _ = parameters[f"blocks.{layer}.self_attn.in_proj_weight"].detach().chunk(3, dim=1)
     queries, keys = queries.unflatten(1, (heads, -1)), keys.unflatten(1, (heads, -1))
     return torch.linalg.vector_norm(queries.mT @ keys, dim=(1, 2, 3))
+
+
+def attend(tokens, queries):
+    """Attention ``softmax(x_t . q)``, shape (..., T), of tokens (..., T, width) to queries (..., width)."""
+    return (tokens @ queries[..., None])[..., 0].softmax(-1)

@@ -10,7 +10,7 @@ from torch.nn.functional import softplus
 
 from lib import checks
 
-from .measures import soft_sparsity
+from .measures import attend, soft_sparsity
 from .optimisers import flat, optimiser, order_of, step_sizes
 from .transformer import patches
 
@@ -193,8 +193,3 @@ def read(weights, places, values):
         tokens = torch.einsum("mntk,mntkw->mntw", values.to(table), own)
     attention = attend(tokens[:, :, None], queries[:, None] / table.shape[-1] ** 0.5)
     return torch.einsum("mnht,mntw,mhw->mn", attention, tokens, head), attention
-
-
-def attend(tokens, queries):
-    """Attention ``softmax(x_t . q)``, shape (..., T), of tokens (..., T, width) to queries (..., width)."""
-    return (tokens @ queries[..., None])[..., 0].softmax(-1)
