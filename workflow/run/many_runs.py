@@ -149,7 +149,10 @@ def here():
 
 @contextmanager
 def cluster():
-    """Yield a function that makes groups of runs as jobs of SLURM, on a file system that all machines share."""
+    """Yield a function that makes groups of runs as jobs of SLURM, on a file system that all machines share.
+
+    Where SLURM keeps no accounts, nothing tells that a job was killed: it is waited for until the command is stopped.
+    """
     import submitit  # of the extra that `place` installs
 
     executor, jobs = submitit.SlurmExecutor("build/cluster"), []
