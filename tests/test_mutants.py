@@ -119,7 +119,7 @@ def test_runs_that_ended_are_not_made_again_until_what_they_ran_changes(book, tr
     near.write_text(NEAR.replace("step * 2.0", "step * 3.0"))
     try:
         assert made() == ["doubled"]
-        library.write_text(LIBRARY + "\n")
+        library.write_text(LIBRARY + "more = 1\n")
         assert made() == ["another", "crash", "doubled", "unchanged"]
     finally:
         near.write_text(NEAR)

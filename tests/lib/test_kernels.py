@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.library.problems import random_problem, random_theta, seeded, seeds, with_fields
+from tests.lib.problems import random_problem, random_theta, seeded, seeds, with_fields
 
 from lib import flow, joint, kernels, losses
 from lib.descent import compiled, constant, decaying, excess_near, gradient_near, normalised, polyak, run
