@@ -8,7 +8,7 @@ import torch
 from workflow.book import records
 from workflow.book.catalogue import BookError
 from workflow.commands import roundings
-from workflow.run.last_bit import Neighbours
+from workflow.run.last_bit import UlpNoise
 from workflow.site import rows
 
 
@@ -23,7 +23,7 @@ def test_a_changed_last_bit_is_a_neighbour_of_the_number_that_was_drawn(dtype):
         )
 
     plain = draws()
-    with Neighbours():
+    with UlpNoise():
         changed = draws()
     for before, after in zip(plain[:2], changed[:2], strict=True):
         up, down = (torch.nextafter(before, torch.full_like(before, end)) for end in (torch.inf, -torch.inf))

@@ -14,7 +14,7 @@ BOX = re.compile(r"^`+\{prf:\w+\} (?P<title>.+?)(?: \((?P<whose>.+)\))?\n(?P<opt
 
 
 def faults(path):
-    """Return a line `file:line: what is wrong` for each fault of the chapter in this file."""
+    """Faults of the chapter in this file, a line `file:line: what is wrong` each."""
     text = text_of(path)
     cells = list(CELL.finditer(text))
     prose = CELL.sub(_blank, re.sub(r"\A---\n.*?\n---\n", _blank, text, flags=re.S))
@@ -24,7 +24,7 @@ def faults(path):
 
 
 def _blank(match):
-    """Return spaces in place of a match, so that places in a text stay what they are."""
+    """Spaces in place of a match, so that places in a text stay what they are."""
     return re.sub(r"[^\n]", " ", match[0])
 
 

@@ -22,7 +22,7 @@ FOLDERS = ("book", *PACKAGES, "workflow")  # a new file there is a part of the b
 
 
 def hash_of(chapter, values, words=True):
-    """Return a hash of a chapter's code, with the words that its page shows, and of values that differ from its own."""
+    """Hash of a chapter's code, with the words that its page shows, and of values that differ from its own."""
     try:
         code = [(text if words else without_words(text), marked) for text, marked in code_of(chapter)]
     except BookError:  # which the run will report
@@ -31,7 +31,7 @@ def hash_of(chapter, values, words=True):
 
 
 def recorded_hash(chapter):
-    """Return what a record notes of the code that ran: no comment, layout or sentence changes what is measured.
+    """Hash that a record notes of the code that ran: no comment, layout or sentence changes what is measured.
 
     Nor does the module of ours that a name comes from: records outlive its move to another folder.
     """
@@ -39,7 +39,7 @@ def recorded_hash(chapter):
 
 
 def without_words(code):
-    """Return code in one layout, without comments, texts of more than one word, and the modules that names are from."""
+    """Code in one layout, without comments, texts of more than one word, and the modules that names are from."""
     try:
         tree = ast.parse(code)
     except SyntaxError:  # a command of IPython, or code that will not run
@@ -66,7 +66,7 @@ def _names_taken(tree):
 
 
 def _names_bound(statement):
-    """Return (name, name in the code) of what a statement imports from `PACKAGES`; nothing for any other statement."""
+    """Names that a statement imports from `PACKAGES`, each with its name in the code; none for any other statement."""
     pairs = [(alias.name, alias.asname) for alias in getattr(statement, "names", ()) if isinstance(alias, ast.alias)]
     if isinstance(statement, ast.ImportFrom) and (statement.module or "").partition(".")[0] in PACKAGES:
         return [(name, alias or name) for name, alias in pairs if name != "*"]
@@ -76,7 +76,7 @@ def _names_bound(statement):
 
 
 def sources_hash(chapter, values=(), changed=None):
-    """Return one hash of all that a run depends on: code and values, library, recorded runs, lock and runner.
+    """Hash of all that a run depends on: code and values, library, recorded runs, lock and runner.
 
     ``changed`` has the text that a file of the library has in place of what stands there, by the path.
     """
@@ -85,13 +85,13 @@ def sources_hash(chapter, values=(), changed=None):
 
 
 def hash_together(files, *more, changed=None):
-    """Return one hash of the contents of files, those of modules without comments and docstrings, and of more texts."""
+    """Hash of the contents of files, those of modules without comments and docstrings, and of more texts."""
     found = [(str(path), content_hash(path, changed)) for path in files]
     return hashlib.sha256(json.dumps([found, more]).encode()).hexdigest()
 
 
 def content_hash(path, changed=None):
-    """Return a hash of what a file holds; None where there is none."""
+    """Hash of a file's contents; None where there is no file."""
     if not _locate(path).exists():
         return None
     if Path(path).suffix == ".py":
@@ -101,7 +101,7 @@ def content_hash(path, changed=None):
 
 @functools.cache
 def code_hash(code):
-    """Return a hash of a module without its comments, layout and docstrings, unless the code reads these."""
+    """Hash of a module without its comments, layout and docstrings, unless the code reads these."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError):
@@ -118,7 +118,7 @@ def _is_text(statement):
 
 
 def results(values):
-    """Return the results of a build with these values of chapters: path -> hash of all that it is made of and shows.
+    """Results of a build with these values of chapters: path -> hash of all that it is made of and shows.
 
     The ledger and the site are made of all that lies in the folders of book and workflow, so that nothing is left out.
     """
@@ -150,7 +150,7 @@ def mark_commit():
 
 
 def sources():
-    """Return hash and day of this folder's commit, "" without one, and the files of the book that differ from it."""
+    """Hash and day of this folder's commit, "" without one, and the files of the book that differ from it."""
     shown = _git("show", "-s", "--format=%h %cs")
     if not shown or not _git("ls-files", "lib"):  # no git, or the repository is that of a folder around this one
         return "", []
@@ -159,7 +159,7 @@ def sources():
 
 
 def _git(*words):
-    """Return the lines that git prints in the folder that holds the library; none where it fails or is not there."""
+    """Lines that git prints in the folder that holds the library; none where it fails or is not there."""
     folder = Path("lib").resolve().parent  # of a part of the book: the whole
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # set inside its hooks
     command = ["git", "-C", folder, "-c", "core.quotepath=off", *words]
@@ -183,12 +183,12 @@ def _mark(name, text):
 
 
 def library():
-    """Return the modules of `PACKAGES`, which have no other files; one that a module reads would have to stand here."""
+    """Modules of `PACKAGES`, which have no other files; one that a module reads would have to stand here."""
     return sorted(path for package in PACKAGES for path in Path(package).rglob("*.py"))
 
 
 def library_of(chapter, changed=None):
-    """Return the files that a chapter's result can depend on beside its own code.
+    """Files that a chapter's result can depend on beside its code.
 
     These are the modules of ours that it imports, those that they import, and the recorded runs of studies that it
     names. Code that cannot be parsed is taken to depend on everything: better one run too many than an old number
@@ -207,19 +207,19 @@ def library_of(chapter, changed=None):
 
 
 def workflow_of(command):
-    """Return the files of the workflow that a command consists of: its module, and all that it imports."""
+    """Files of the workflow that a command consists of: its module, and all that it imports."""
     modules = _modules(path.relative_to(PROJECT) for path in Path(PROJECT, "workflow").rglob("*.py"))
     return sorted(modules[name][0] for name in _reached({("workflow", "commands", command)}, modules))
 
 
 def workflow_files():
-    """Return all files of the workflow: any of them may change the ledger or the site."""
+    """All files of the workflow: any of them may change the ledger or the site."""
     files = (path for path in Path(PROJECT, "workflow").rglob("*") if path.is_file())
     return sorted(str(path.relative_to(PROJECT)) for path in files if "__pycache__" not in path.parts)
 
 
 def _locate(path):
-    """Return where a file is: a small book has neither the workflow nor what names its packages."""
+    """Path of a file: a small book has neither the workflow nor what names its packages."""
     return PROJECT / path if str(path).startswith(("workflow/", "pyproject.toml")) else Path(path)
 
 
@@ -228,7 +228,7 @@ def _text(path, changed=None):
 
 
 def _modules(paths, changed=None):
-    """Return path and text of modules, by their dotted names as tuples; a package has that of its ``__init__``."""
+    """Path and text of modules, by their dotted names as tuples; a package has that of its ``__init__``."""
     named = ((path.parent if path.stem == "__init__" else path.with_suffix(""), path) for path in paths)
     found = {name.parts: (str(path), _text(path, changed)) for name, path in named}
     folders = {name[:end]: ("", "") for name in found for end in range(1, len(name))}  # also without an ``__init__``
@@ -236,13 +236,13 @@ def _modules(paths, changed=None):
 
 
 def _imports_of(name, modules):
-    """Return what one of the modules imports."""
+    """Imports of one of the modules."""
     path, text = modules[name]
     return _imports(text, name if path.endswith("__init__.py") else name[:-1])
 
 
 def _reached(queue, modules):
-    """Return the modules in ``queue`` and those among ``modules`` that they import, also at one remove."""
+    """Modules in ``queue`` and those among ``modules`` that they import, also at one remove."""
     needed = set()
     while queue:
         needed.add(name := queue.pop())
@@ -251,13 +251,13 @@ def _reached(queue, modules):
 
 
 def _imported(imports, modules):
-    """Return those among ``modules`` that some imports stand for."""
+    """Those among ``modules`` that some imports stand for."""
     found = itertools.chain.from_iterable(imports.values())
     return set().union(*(_meant(name, used, modules) for name, used in found if name[:1] in modules))
 
 
 def _meant(name, used, modules):
-    """Return the modules that a dotted name stands for, of which code uses the names ``used``; all of them for None.
+    """Modules that a dotted name stands for, of which code uses the names ``used``; all of them for None.
 
     Importing a.b.c also runs a and a.b. A package that only passes on names counts as the modules that they are from.
     """
@@ -291,7 +291,7 @@ def _only_passes_on(path, code):
 
 @functools.cache
 def _imports(code, package):
-    """Return by the name in the code what code imports: dotted name, and which names of it are used, None for all."""
+    """Imports of code by the name in the code: dotted name, and which names of it are used, None for all."""
     nodes, bound = list(ast.walk(ast.parse(code))), {}
     for node in nodes:
         if isinstance(node, ast.Import):

@@ -14,7 +14,7 @@ FIELDS = ("held", "undecided", "errors", "of", "median", "low", "high")  # of a 
 
 
 def block_of(seeds, values, asked):
-    """Return the first and last seed to record; None where nobody asked for it."""
+    """First and last seed to record; None where nobody asked for it."""
     if not asked:
         return None
     if values:
@@ -26,7 +26,7 @@ def block_of(seeds, values, asked):
 
 
 def ready(planned, block):
-    """Return the commit whose numbers may be recorded, or refuse, before anything runs."""
+    """Commit whose numbers may be recorded; refuse spent seeds before anything runs."""
     known = records.entries(records.SEEDS)
     spent = [_spent(chapter, known.get(chapter), block) for chapter in planned]
     if spent := [line for line in spent if line]:
@@ -35,7 +35,7 @@ def ready(planned, block):
 
 
 def _spent(chapter, old, block):
-    """Return why a block may not be recorded: it was seen, by other code or as a part of another block."""
+    """Why a block may not be recorded: it was seen, by other code or as a part of another block."""
     if not old or not old["block"] or block[0] > old["block"][1]:
         return None
     if block == old["block"] and records.is_current(chapter, old):
@@ -46,7 +46,7 @@ def _spent(chapter, old, block):
 
 
 def commit():
-    """Return the commit of the sources, all of which must be in it but the records themselves."""
+    """Commit of the sources, all of which must be in it but the records themselves."""
     commit, changed = sources()
     changed = [path for path in changed if not path.startswith((records.SEEDS.as_posix(), "book/recorded/"))]
     if not commit:

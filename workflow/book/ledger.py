@@ -11,7 +11,7 @@ from platform import python_version
 from packaging.requirements import Requirement
 
 from lib.ledger import MIME, VERDICTS
-from workflow.book.catalogue import BookError, chapters, json_of, keep, yaml_of
+from workflow.book.catalogue import BookError, chapters, json_of, write_record, yaml_of
 from workflow.book.dependencies import PROJECT
 from workflow.book.records import ROUNDINGS, entries, is_current
 
@@ -19,7 +19,7 @@ FIELDS = (
     "paper", "item", "statement", "quote", "kind", "of", "source", "scale", "set", "measured", "interval", "bound",
     "relation", "tolerance", "recorded", "verdict", "breaks", "note",
 )  # fmt: skip
-MANY = {  # of verdicts that are verbs
+PLURALS = {  # of verdicts that are verbs
     "breaks the claim": "break the claim",
     "does not break the claim": "do not break the claim",
 }
@@ -29,15 +29,15 @@ FACTOR = 5  # times its measured spread, a number may move on another machine
 
 
 def rows_of(notebook):
-    """Return the rows that an executed notebook carries in its outputs."""
+    """Rows that an executed notebook carries in its outputs."""
     outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
     return [row for output in outputs for row in output.get("data", {}).get(MIME, [])]
 
 
 def tally(rows):
-    """Return verdicts in words: ``4 reproduced, 1 not reproduced``; a dash for nothing."""
+    """Verdicts in words: ``4 reproduced, 1 not reproduced``; a dash for nothing."""
     counts = Counter(row["verdict"] for row in rows)
-    several = {verdict: MANY.get(verdict, verdict) for verdict, count in counts.items() if count > 1}
+    several = {verdict: PLURALS.get(verdict, verdict) for verdict, count in counts.items() if count > 1}
     words = [f"{counts[verdict]} {several.get(verdict, verdict)}" for verdict in VERDICTS if counts[verdict]]
     return ", ".join(words) or "–"
 
@@ -59,7 +59,7 @@ def is_noise(measured, spread):
 
 
 def tolerance(row, spread=0.0, turned=False):
-    """Return how far a row's number may move on another machine before the build fails.
+    """How far a row's number may move on another machine before the build fails.
 
     A multiple of its measured spread, at least what the library gives every row, and of a number that is mere rounding
     error a hundredth of its bound; never past the bound, unless a measured rounding went past it, too.
@@ -75,7 +75,7 @@ def _distance(measured, bound):
 
 
 def register():
-    """Return the papers of ``book/statements.yml``."""
+    """Papers of ``book/statements.yml``."""
     found = yaml_of(STATEMENTS)
     _complete(STATEMENTS, found, "papers")
     for k, paper in enumerate(found["papers"], 1):
@@ -91,22 +91,22 @@ def _complete(what, entry, *fields):
 
 
 def ledger():
-    """Return the rows of the ledger of this build."""
+    """Rows of the ledger of this build."""
     return json_of(LEDGER)["claims"]
 
 
 def claims_of(rows, whose):
-    """Return the claims among some rows that are of a paper, or of the book."""
+    """Claims among some rows that are of a paper, or of the book."""
     return [row for row in rows if (row["of"], row["kind"]) == (whose, "claim")]
 
 
 def reports():
-    """Return what each chapter's run left for the ledger, in reading order."""
+    """Results of each chapter's run for the ledger, in reading order."""
     return [json_of(Path("build/claims", chapter + ".json")) for chapter in chapters()]
 
 
 def direct_dependencies():
-    """Return the distributions that pyproject.toml names for the library and the book, sorted."""
+    """Distributions that pyproject.toml names for the library and the book, sorted."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
     groups = project["optional-dependencies"]
     listed = sum((groups[name] for name in ("figures", "data", "check", "book")), project["dependencies"])
@@ -114,7 +114,7 @@ def direct_dependencies():
 
 
 def environment(runs):
-    """Return what the numbers came from: sources, day, machine and versions."""
+    """Origin of the numbers: sources, day, machine and versions."""
     return {
         "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
@@ -126,7 +126,7 @@ def environment(runs):
 
 
 def commit():
-    """Return commit and day of the sources as the workflow has noted them, ``a1b2c3d 2026-01-31 with changes``."""
+    """Commit and day of the sources as the workflow has noted them, ``a1b2c3d 2026-01-31 with changes``."""
     noted = Path("build/commit")
     return noted.read_text("utf-8").strip() if noted.exists() else "unknown"
 
@@ -154,4 +154,4 @@ def collect(sources=""):
     ledger = {"environment": environment(runs), "claims": list(claims.values())}
     if changed := [run["chapter"] for run in runs if run["changed"]]:
         ledger["changed_parameters"] = changed  # run with other values than the book's own: not to be compared
-    keep(LEDGER, ledger | ({"sources": sources} if sources else {}))
+    write_record(LEDGER, ledger | ({"sources": sources} if sources else {}))

@@ -75,7 +75,7 @@ def _tokens(code):
 
 
 def range_of(kind, text):
-    """Return the words of a comment that say what its parameter may be; "" where all that have its type will do."""
+    """Range of a parameter in the words of its comment; "" where all that have its type will do."""
     if kind == "str":
         choices = CHOICES.search(text)
         return choices[0] if choices else ""
@@ -83,14 +83,14 @@ def range_of(kind, text):
 
 
 def _pairs(clause):
-    """Return the relations and bounds of one clause of a range."""
+    """Relations and bounds of one clause of a range."""
     if clause["relation"]:
         return [(clause["relation"], clause["bound"].split(" * "))]
     return [("at least", [clause["low"]]), ("at most", clause["high"].split(" * "))]
 
 
 def _named(text):
-    """Return the parameters that a range names."""
+    """Parameters that a range names."""
     parts = {part for clause in CLAUSE.finditer(text) for _, bound in _pairs(clause) for part in bound}
     return {part for part in parts if not re.fullmatch(NUMBER, part)}
 
@@ -124,7 +124,7 @@ def read(path):
 
 
 def check(values, known):
-    """Return ``values`` as their declared types, or say what does not fit and what there is."""
+    """Convert ``values`` to their declared types, or say what does not fit and what there is."""
     there_is = "; ".join(describe(known)) or "it takes none"
     if unknown := sorted(set(values) - set(known)):
         raise BookError(f"unknown parameter {', '.join(unknown)}; parameters: {there_is}")
@@ -168,13 +168,13 @@ def _within(value, default, asked, in_force):
 
 
 def _shown(value):
-    """Return a value as it is written, of bearable length."""
+    """A value as it is written, of bearable length."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"
 
 
 def describe(known, words=lambda kind, text: text):
-    """Return one phrase a parameter: ``seed: int = 0 (of the random instances)``, or with other ``words`` of those."""
+    """One phrase for each parameter: ``seed: int = 0 (of the random instances)``, or with other ``words`` of those."""
     return [
         f"{name}: {kind} = {default!r}" + f" ({words(kind, text)})" * bool(words(kind, text))
         for name, (kind, default, text) in known.items()
@@ -182,7 +182,7 @@ def describe(known, words=lambda kind, text: text):
 
 
 def _literal(text):
-    """Return the Python value that ``text`` writes, or the text itself."""
+    """Python value that ``text`` writes, or the text itself."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

@@ -6,7 +6,7 @@ An entry notes the hash of the code that ran, and holds as long as that is the h
 import functools
 from pathlib import Path
 
-from workflow.book.catalogue import json_of, keep, source, text_of
+from workflow.book.catalogue import json_of, source, text_of, write_record
 from workflow.book.dependencies import recorded_hash
 
 SEEDS, ROUNDINGS, MUTANTS = (Path("book", name) for name in ("robustness.json", "roundings.json", "mutants.json"))
@@ -34,7 +34,7 @@ def _hash(chapter, _):
 
 def keep_entry(path, chapter, entry):
     """Put a chapter's entry into a record."""
-    keep(path, dict(sorted((entries(path) | {chapter: entry}).items())))
+    write_record(path, dict(sorted((entries(path) | {chapter: entry}).items())))
 
 
 def keep_spreads(chapter, entry):
@@ -61,7 +61,7 @@ def keep_mutants(report, chapters):
         before = old.get(name, {})
         known = before["chapters"] if before.get("what") == entry["what"] else {}
         entry["chapters"] = {one: known[one] for one in known if one not in chapters} | entry["chapters"]
-    keep(MUTANTS, report)
+    write_record(MUTANTS, report)
 
 
 def mutants_of(chapter):

@@ -11,7 +11,7 @@ STANDINGS = (
 
 
 def standing(rows):
-    """Return what the claims of papers among some rows say together: a word of ``STANDINGS``."""
+    """Standing of the claims of papers among some rows: a word of ``STANDINGS``."""
     claims = claims_of(rows, "paper")
     verdicts = {row["verdict"] for row in claims}
     if not verdicts:

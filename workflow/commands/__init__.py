@@ -9,7 +9,7 @@ from pathlib import Path
 from workflow.book.catalogue import BookError
 
 THREADS = max(256, 4 * os.cpu_count())  # libgomp dies of many more
-MOST = {"JOBS": 10_000, "THREADS": THREADS, "OMP_NUM_THREADS": THREADS}
+MAXIMA = {"JOBS": 10_000, "THREADS": THREADS, "OMP_NUM_THREADS": THREADS}
 # What a system refuses for reasons outside the book.
 REMEDIES = {
     errno.EROFS: "copy the folder to where you may write",
@@ -42,7 +42,7 @@ def call(main, *arguments):
 
 
 def refusal(error):
-    """Return what a system refused, and what to do, in one line."""
+    """What a system refused, and what to do, in one line."""
     named = f"{error.filename}: " if error.filename else ""
     return f"{Path(sys.argv[0]).stem}: {named}{error.strerror}: {REMEDIES[error.errno]}"
 
@@ -50,7 +50,7 @@ def refusal(error):
 def check_variables():
     """Exit with one line if a variable of make has no sense: a number, or a switch; an empty one is not given."""
     given = {name: value for name, value in os.environ.items() if value}
-    for name, most in MOST.items():
+    for name, most in MAXIMA.items():
         numbers = given.get(name, "1").split(",") if name.startswith("OMP") else [given.get(name, "1")]  # one a level
         if not all(is_whole(number) and 1 <= int(number) <= most for number in numbers):
             sys.exit(f"{name} is {given[name]!r}: give a whole number from 1 to {most}")

@@ -54,7 +54,7 @@ def lay_out_part():
             (PART / name).symlink_to(Path(name).absolute())
     for name, text in written.items():
         if not (PART / name).exists() or (PART / name).read_text("utf-8") != text:
-            catalogue.write_whole(PART / name, text)
+            catalogue.write_atomic(PART / name, text)
 
 
 def main(targets):

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from workflow.book import catalogue, dependencies, parameters, records
-from workflow.book.catalogue import BookError, keep
+from workflow.book.catalogue import BookError, write_record
 from workflow.book.ledger import commit
 from workflow.book.lock import LOCK, read_lock
 from workflow.book.mutants import LIST, written
@@ -20,9 +20,9 @@ from workflow.run import many_runs
 
 SIZES = Path("tests/mutants/sizes.yml")
 REPORT, FOLDER = Path("build/mutants.json"), "mutants/runs"  # the folder is one of build
-ENOUGH = 0.95  # part of the mutants that turn a verdict, and of the claims that one of them turns
-SLOWER, LONGER = 4, 90  # a run may take so many times as long, and so many seconds more, to compile and to begin
-LONGEST = 1800.0  # seconds without a mutant
+MIN_SHARE = 0.95  # part of the mutants that turn a verdict, and of the claims that one of them turns
+MAX_SLOWDOWN, STARTUP_S = 4, 90  # a run may take so many times as long, and so many seconds more to start
+MAX_SECONDS = 1800.0  # seconds without a mutant
 
 
 def unchanged(chosen, place):
@@ -30,7 +30,7 @@ def unchanged(chosen, place):
 
     BookError where a chapter fails, or has other verdicts than those that are accepted.
     """
-    runs = [[many_runs.plan(name, f"{FOLDER}/unchanged", values, limit=LONGEST)] for name, values in chosen.items()]
+    runs = [[many_runs.plan(name, f"{FOLDER}/unchanged", values, limit=MAX_SECONDS)] for name, values in chosen.items()]
     found, known = {}, read_lock()["rows"]
     for run, outcome in many_runs.outcomes(runs, place):
         if "rows" not in outcome:
@@ -48,7 +48,7 @@ def unchanged(chosen, place):
 
 
 def compare(outcome, rows, code):
-    """Return the entry of one chapter under one mutant: rows turned, and why a run left none."""
+    """Entry of one chapter under one mutant: rows turned, and why a run left none."""
     if "rows" not in outcome:
         return {"turned": [], "crashed": outcome["sentence"].partition("; evidence")[0], "code": code}
     verdicts = {row["name"]: row["verdict"] for row in outcome["rows"]}
@@ -59,7 +59,8 @@ def compare(outcome, rows, code):
 
 def run_all(mutants, chosen, base, place):
     """Run mutants against those of the chosen chapters that they name; {name: {what, chapters}}, in order."""
-    limits = {name: float(os.environ.get("TIMEOUT") or SLOWER * base[name]["seconds"] + LONGER) for name in base}
+    seconds = {name: MAX_SLOWDOWN * base[name]["seconds"] + STARTUP_S for name in base}
+    limits = {name: float(os.environ.get("TIMEOUT") or limit) for name, limit in seconds.items()}
     groups, found = [], {}
     for mutant in mutants:
         survives = {"survives": mutant.survives} if mutant.survives else {}
@@ -105,7 +106,7 @@ def show_claims(found, base):
 
 
 def chosen_mutants(only):
-    """Return the mutants whose names fit a pattern in ``only``; all for nothing."""
+    """Mutants whose names fit a pattern in ``only``; all for nothing."""
     mutants, patterns = written(), only.split() or ["*"]
     fits = {pattern: [one for one in mutants if fnmatch.fnmatchcase(one.name, pattern)] for pattern in patterns}
     if lost := [pattern for pattern, some in fits.items() if not some]:
@@ -114,7 +115,7 @@ def chosen_mutants(only):
 
 
 def chosen_chapters(name, mutants):
-    """Return the chapters that mutants name, or the one called ``name``, with the parameters at which they run."""
+    """Chapters that mutants name, or the one called ``name``, with the parameters at which they run."""
     named = {one for mutant in mutants for one in mutant.chapters}
     if name and (chapter := catalogue.find(name)) not in named:
         raise BookError(f"NAME is {name!r}, which none of these mutants names: write one, or use {', '.join(named)}")
@@ -138,11 +139,11 @@ def main():
     if not only:
         counts["claims are turned by one"] = show_claims(found, base)
     report = {"commit": commit(), "mutants": found}
-    keep(REPORT, report)
+    write_record(REPORT, report)
     if record:
         records.keep_mutants(report, chosen)
     print(f"{time.monotonic() - started:.0f} s; all of it: {REPORT}")
-    few = [f"{n} of {of} {what}, and {ENOUGH:.0%} must" for what, (n, of) in counts.items() if n < ENOUGH * of]
+    few = [f"{n} of {of} {what}, and {MIN_SHARE:.0%} must" for what, (n, of) in counts.items() if n < MIN_SHARE * of]
     if few and not only:
         raise BookError(f"{'; '.join(few)}: see the survivors above")
 

@@ -19,13 +19,13 @@ FOLDER = Path("build/page")
 
 
 def found(name):
-    """Return the page called ``name``, a chapter by its short name or any page of the book."""
+    """Find the page called ``name``, a chapter by its short name or any page of the book."""
     others = [page for page in pages() if page.removeprefix("book/") not in chapters()]
     return f"book/{name}" if f"book/{name}" in others else f"book/{find(name)}"
 
 
 def as_it_is(chapter):
-    """Return a chapter with the outputs of its last run, for the book or a look, or None if its code has changed."""
+    """A chapter with the outputs of its last run, for the book or a look; None if its code has changed."""
     for run in (Path("build/executed", chapter + ".ipynb"), places_of(chapter, label({}))["notebook"]):
         try:
             return merged(chapter, outcome(run))

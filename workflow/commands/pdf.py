@@ -35,7 +35,7 @@ p.below { margin-left: 2.4em; }</style>"""
 
 
 def printed(page, running, before):
-    """Return the PDF of what a browser's page shows, numbered from the page after ``before``."""
+    """PDF of what a browser's page shows, numbered from the page after ``before``."""
     page.wait_for_function(SET)
     page.evaluate(SEEN)
     page.add_style_tag(content=PAPER % (json.dumps(running, ensure_ascii=False), before))
@@ -43,7 +43,7 @@ def printed(page, running, before):
 
 
 def contents(page, listed, starts):
-    """Return the pages of the table of contents; an address that ``starts`` lacks has a number to come."""
+    """Pages of the table of contents; an address that ``starts`` lacks has a number to come."""
     title = html.escape(yaml_of("_config.yml")["title"])
     rows = [
         f'<p class="{("part", "page", "below")[depth]}"><a href="{html.escape(address)}">{html.escape(name)}</a>'
@@ -56,7 +56,7 @@ def contents(page, listed, starts):
 
 
 def places(writer, start, reader):
-    """Return where links into one printed file lead, by the names that it gives and "" for its beginning."""
+    """Destinations of links into one printed file, by the names that it gives and "" for its beginning."""
     found = {"": (0, 10_000)}
     for name, where in reader.named_destinations.items():
         found[name] = reader.get_destination_page_number(where), where.top

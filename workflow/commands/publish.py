@@ -20,7 +20,7 @@ SEEDS = 20
 
 
 def missing(chapter):
-    """Return a line for each thing that a person has to write before the chapter can be published."""
+    """Things that a person has to write before the chapter can be published, a line each."""
     found = faults(source(chapter))
     papers = [paper for paper in register() if paper.get("folder") == chapter.partition("/")[0]]
     if papers and not any(item.get("chapter") == chapter for paper in papers for item in paper["items"]):
@@ -31,7 +31,7 @@ def missing(chapter):
 
 
 def block(chapter):
-    """Return the seeds to confirm a chapter with, ``1000:1019``; None where its code has been confirmed."""
+    """Seeds to confirm a chapter with, ``1000:1019``; None where its code has been confirmed."""
     old = records.entries(records.SEEDS).get(chapter)
     if old and records.is_current(chapter, old):
         return None

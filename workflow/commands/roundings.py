@@ -60,7 +60,7 @@ SETTINGS = {
 
 
 def lacking(name):
-    """Return why this processor cannot take a setting, an empty text where it can; only Linux tells what it has."""
+    """Why this processor cannot take a setting, "" where it can; only Linux tells what it has."""
     flag, told = SETTINGS[name][1], Path("/proc/cpuinfo")
     known = told.read_text("utf-8").split() if told.exists() else ()
     return "" if flag is None or flag in known else f"the processor has no {flag}"
@@ -86,7 +86,7 @@ def measure(chapters, settings):
 
 
 def spreads(chapter, found):
-    """Return what is recorded of a chapter: settings, and of each row its largest move and other verdicts, if any."""
+    """Record of a chapter: settings, and of each row its largest move and other verdicts, if any."""
     built = {row["name"]: row for row in json_of(Path("build/claims", chapter + ".json"))["rows"]}
     rows = {}
     for name, row in built.items():

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lib.ledger import HELD
 from workflow.book import fresh_seeds, parameters
-from workflow.book.catalogue import BookError, find_all, keep, read, yaml_of
+from workflow.book.catalogue import BookError, find_all, read, write_record, yaml_of
 from workflow.book.dependencies import recorded_hash
 from workflow.book.ledger import tally
 from workflow.commands import call, is_whole
@@ -21,12 +21,12 @@ from workflow.run import many_runs
 from workflow.run.chapter import fit, label
 
 FOLDER = "sweep"  # of build
-MOST = 100_000  # runs of one sweep
+MAX_RUNS = 100_000  # runs of one sweep
 COLUMNS = ("held", "of", "undecided", "errors", "median", "low", "high", "wilson_low", "wilson_high")
 
 
 def seeds_of(text):
-    """Return the seeds that ``1000:1019`` names, both ends included; None where nothing is asked for."""
+    """Seeds that ``1000:1019`` names, both ends included; None where nothing is asked for."""
     if not text:
         return None
     first, colon, last = text.partition(":")
@@ -42,7 +42,7 @@ def seeds_of(text):
 
 
 def sets_of(path):
-    """Return the sets of values in a file: a list of sets, or a list of values for each parameter, all combined."""
+    """Sets of values in a file: a list of sets, or a list of values for each parameter, all combined."""
     if not path:
         return [{}]
     found = yaml_of(path)
@@ -54,7 +54,7 @@ def sets_of(path):
 
 
 def runs_of(chapter, seeds, sets):
-    """Return the runs of one chapter: label, all values in force, and those that differ from the chapter's own."""
+    """Runs of one chapter: label, all values in force, and those that differ from the chapter's own."""
     known = parameters.declared(read(chapter))
     if seeds and any("seed" in values for values in sets):
         raise BookError("seed is given twice: by SEEDS or by PARAMETERS")
@@ -69,12 +69,12 @@ def runs_of(chapter, seeds, sets):
 
 
 def plan(names, seeds, sets):
-    """Return the runs of each chapter; what does not fit is refused before anything runs."""
+    """Plan the runs of each chapter; what does not fit is refused before anything runs."""
     if not seeds and sets == [{}]:
         raise BookError("nothing varies: give SEEDS=1000:1019, or PARAMETERS=file.yml")
     asked = find_all(names)
-    if len(seeds or [0]) * len(sets) > MOST:
-        raise BookError(f"{len(seeds or [0]) * len(sets)} runs of a chapter: take at most {MOST}")
+    if len(seeds or [0]) * len(sets) > MAX_RUNS:
+        raise BookError(f"{len(seeds or [0]) * len(sets)} runs of a chapter: take at most {MAX_RUNS}")
     planned = {}
     for chapter in asked:
         try:
@@ -85,7 +85,7 @@ def plan(names, seeds, sets):
 
 
 def table_of(outcomes):
-    """Return what each row did over some runs: name -> held, of, undecided, errors, median, range, interval."""
+    """Summary of each row over some runs: name -> held, of, undecided, errors, median, range, interval."""
     by_name = {}
     for outcome in outcomes:
         for row in outcome.get("rows", ()):
@@ -104,7 +104,7 @@ def _summary(rows, count, errors):
 
 
 def tables(chapter, runs):
-    """Return all that is known of a chapter's sweep: one table for each set of values other than the seed."""
+    """Tables of a chapter's sweep, one for each set of values other than the seed."""
     apart = {}
     for run in runs:
         apart.setdefault(label({name: run["values"][name] for name in run["values"] if name != "seed"}), []).append(run)
@@ -156,7 +156,7 @@ def sweep(planned, place):
             print(f"{name}: {seconds:.1f} s, {tally(outcome['rows'])} ({ended} of {len(left)})", flush=True)
     found = [tables(chapter, runs) for chapter, runs in planned.items()]
     for one in found:
-        keep(Path("build", FOLDER, one["chapter"] + ".json"), one)
+        write_record(Path("build", FOLDER, one["chapter"] + ".json"), one)
     return found
 
 

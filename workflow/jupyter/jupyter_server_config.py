@@ -11,7 +11,7 @@ class Kernels(AsyncMappingKernelManager):
     """Kernels that run where those of the build run, at the root of the project, wherever the notebook lies."""
 
     def cwd_for_path(self, path, **kwargs):
-        """Return the root of the project."""
+        """Root of the project."""
         return ROOT
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 
 from workflow.book import parameters
-from workflow.book.catalogue import BookError, read, write_whole
+from workflow.book.catalogue import BookError, read, write_atomic
 from workflow.book.dependencies import sources_hash
 from workflow.book.ledger import rows_of
 from workflow.run.notebook import CutOff, execute, tidy
@@ -23,19 +23,19 @@ CHANGED = "its code, the library or the workflow has changed since the command b
 
 
 def values_of(chapter, asked):
-    """Return all values in force and those that differ from the chapter's own; what does not fit is refused."""
+    """All values in force and those that differ from the chapter's; what does not fit is refused."""
     return fit(parameters.declared(read(chapter)), asked)
 
 
 def fit(known, asked):
-    """Return the same from the parameters that a chapter declares."""
+    """All values in force and those that differ from the defaults, from a chapter's declared parameters."""
     own = {name: default for name, (_, default, _) in known.items()}
     values = own | parameters.check(asked, known)
     return values, {name: value for name, value in values.items() if value != own[name]}
 
 
 def label(changed):
-    """Return the name of a run's results, from the values that differ from the chapter's own: ``seed=7+step=0.1``."""
+    """Name of a run's results, from the values that differ from the chapter's: ``seed=7+step=0.1``."""
     name = "+".join(f"{key}={changed[key]}" for key in sorted(changed)) or "defaults"
     plain = "".join(letter if letter.isalnum() or letter in "=.+-_" else "_" for letter in name)
     if plain == name and len(name) < 100:
@@ -65,7 +65,7 @@ def run(chapter, asked, folder, stderr=None):
 
 
 def cpu():
-    """Return the name of this machine's processor, as far as the system tells it."""
+    """Name of this machine's processor, as far as the system tells it."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
@@ -104,14 +104,14 @@ def attempt(chapter, asked, folder, places, stderr, noted=None):
             raise
         move(folder / "executed.ipynb", places["evidence"])
         raise type(error)(f"{error}; evidence: {places['evidence']}") from None
-    write_whole(places["claims"], json.dumps(summary, indent=1, allow_nan=False) + "\n")
+    write_atomic(places["claims"], json.dumps(summary, indent=1, allow_nan=False) + "\n")
     if "notebook" in places:
         move(folder / "executed.ipynb", places["notebook"])
     return summary
 
 
 def places_of(chapter, kept, into=""):
-    """Return where the parts of a run go: into the book, or under ``build/runs/`` by the name ``kept``.
+    """Paths of the parts of a run: in the book, or under ``build/runs/`` by the name ``kept``.
 
     With ``into`` they go into that folder of ``build``, and only failed runs leave a notebook.
     """

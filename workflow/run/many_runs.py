@@ -88,7 +88,7 @@ def make_groups(groups, call=subprocess.call):
     """Make the runs of some groups that have not ended, one after the other; return the groups."""
     for group in groups:
         left = [run for run in group if not has_ended(run)]
-        with changed_library(group[0].mutant) if left and group[0].mutant else nullcontext() as folder:
+        with mutant_library(group[0].mutant) if left and group[0].mutant else nullcontext() as folder:
             for run in left:
                 places(run)["failure"].unlink(missing_ok=True)
                 env = os.environ | run.variables | {"TIMEOUT": str(run.limit or time_limit())}
@@ -105,7 +105,7 @@ def command(run):
 
 
 @contextmanager
-def changed_library(mutant):
+def mutant_library(mutant):
     """A folder with a copy of the library, compiled code included, that has the change, and links to all else."""
     Path("build/mutants").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir="build/mutants") as name:
@@ -118,7 +118,7 @@ def changed_library(mutant):
 
 
 def count_jobs():
-    """Return how many runs go side by side: JOBS or the number of cores, over the threads of each."""
+    """Number of runs at a time: JOBS or the number of cores, over the threads of each."""
     return max(1, int(os.environ.get("JOBS") or os.cpu_count()) // int(os.environ.get("THREADS") or 1))
 
 

@@ -41,11 +41,11 @@ del logging, sys, Progress, package, progress
 """
 # With LAST_BIT in the environment, for `make roundings`.
 LAST_BIT = """
-from workflow.run.last_bit import Neighbours
-Neighbours().__enter__()
-del Neighbours
+from workflow.run.last_bit import UlpNoise
+UlpNoise().__enter__()
+del UlpNoise
 """
-# Read by IPython before it makes the kernel. Nobody asks for a debugger here, and importing one takes longer than that.
+# Read by IPython before it makes the kernel. Skip debugpy: importing it takes longer than starting the kernel.
 # Figures are drawings for the page and pictures for all else, of the size that they ask for, and the same in each run.
 SETTINGS = """
 import sys
@@ -63,15 +63,15 @@ JUPYTER = str(Path(__file__).parents[1] / "jupyter")
 OPTIONS = {"kernel_name": "python3", "progress_bar": False, "shutdown_kernel": "immediate"}
 # A user's variables for Python, IPython, Jupyter and matplotlib, of which none reaches a chapter; where Python keeps
 # compiled code is no setting of a run.
-SETTINGS_OF_USERS = re.compile(
+USER_SETTINGS = re.compile(
     r"(?!PYTHON(DONTWRITEBYTECODE|PYCACHEPREFIX)$)(PYTHON|IPYTHON|JUPYTER|MPLBACKEND|MATPLOTLIBRC)"
 )
 # IPython reads these for everybody on a machine or in an environment, and has no option that closes them.
-OF_THE_MACHINE = ("/etc/ipython", "/usr/local/etc/ipython", os.path.join(sys.prefix, "etc/ipython"))
-PAUSE = 5  # seconds from one line of progress to the next
-LONGEST_FOLDER = 80  # characters of a folder for sockets, whose paths may have some twenty more: 103 at most
-MOST_OUTPUT = 10_000_000  # characters that a cell leaves; the largest notebook of the book has one million
-MOST_PIECES = 1000  # ZeroMQ queues 2000, and drops without a word what comes faster than it is read
+MACHINE_FOLDERS = ("/etc/ipython", "/usr/local/etc/ipython", os.path.join(sys.prefix, "etc/ipython"))
+LOG_INTERVAL_S = 5  # seconds from one line of progress to the next
+MAX_FOLDER = 80  # characters of a folder for sockets, whose paths may have some twenty more: 103 at most
+MAX_OUTPUT = 10_000_000  # characters that a cell leaves; the largest notebook of the book has one million
+MAX_PIECES = 1000  # ZeroMQ queues 2000, and drops without a word what comes faster than it is read
 
 
 class CutOff(BookError):
@@ -119,7 +119,7 @@ def execute(chapter, plain, done, values, stderr=None):
 
 
 def raised(chapter, done, error):
-    """Return where in the source a cell raised, and what."""
+    """Place in the source where a cell raised, and the error."""
     cell = json.loads(done.read_text("utf-8"))["cells"][error.cell_index + 2]  # papermill put two notes before it
     text = ANSI.sub("", "\n".join(error.traceback))
     inside = re.search(rf"Cell In\[{error.exec_count}\], line (\d+)", text)
@@ -128,23 +128,21 @@ def raised(chapter, done, error):
 
 
 def time_limit():
-    """Return how many seconds a chapter may take."""
+    """Seconds that a chapter may take."""
     return float(os.environ.get("TIMEOUT") or TIMEOUT)
 
 
 def short_folder():
-    """Return a folder for temporary files, with a path short enough for sockets; that of a cluster may not be."""
+    """Folder for temporary files, with a path short enough for sockets; that of a cluster may not be."""
     asked = tempfile.gettempdir()
     for folder in (asked, "/tmp", "/var/tmp"):
-        if len(os.fsencode(folder)) <= LONGEST_FOLDER and os.access(folder, os.W_OK | os.X_OK):
+        if len(os.fsencode(folder)) <= MAX_FOLDER and os.access(folder, os.W_OK | os.X_OK):
             return folder
-    raise BookError(
-        f"TMPDIR is {asked!r}, too long for a socket: set it to a folder of at most {LONGEST_FOLDER} letters"
-    )
+    raise BookError(f"TMPDIR is {asked!r}, too long for a socket: set it to a folder of at most {MAX_FOLDER} letters")
 
 
 def surroundings():
-    """Return the variables that libraries read as they are imported."""
+    """Variables that libraries read as they are imported."""
     threads = os.environ.get("THREADS") or os.environ.get("OMP_NUM_THREADS", "").partition(",")[0] or "1"
     found = {f"{library}_NUM_THREADS": threads for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM")}
     if platform.machine() in ("x86_64", "AMD64"):
@@ -155,13 +153,14 @@ def surroundings():
 
 def environment(private, chapter):
     """Give the kernel the same surroundings on every machine, whatever the user's own settings."""
-    files = (path for folder in OF_THE_MACHINE for path in sorted(Path(folder).rglob("*")))
+    files = (path for folder in MACHINE_FOLDERS for path in sorted(Path(folder).rglob("*")))
     if read := [path for path in files if path.suffix in (".py", ".ipy", ".json")]:
         raise BookError(f"{read[0]} would change what runs in a chapter: move it away while the book is built")
     profile = Path(private, "profile_default")
     (profile / "startup").mkdir(parents=True)
     (profile / "ipython_kernel_config.py").write_text(SETTINGS, "utf-8")
-    startup = STARTUP.format(chapter=chapter, pause=PAUSE, packages=PACKAGES) + LAST_BIT * ("LAST_BIT" in os.environ)
+    startup = STARTUP.format(chapter=chapter, pause=LOG_INTERVAL_S, packages=PACKAGES)
+    startup += LAST_BIT * ("LAST_BIT" in os.environ)
     (profile / "startup/progress.py").write_text(startup, "utf-8")
     Path(private, "matplotlibrc").touch()
     drop_settings()
@@ -172,12 +171,12 @@ def environment(private, chapter):
 
 def drop_settings():
     """Take a user's settings for Python, IPython, Jupyter and matplotlib out of the variables of this process."""
-    for name in filter(SETTINGS_OF_USERS.match, list(os.environ)):
+    for name in filter(USER_SETTINGS.match, list(os.environ)):
         del os.environ[name]
 
 
 def where(chapter, cell_id, line=1):
-    """Return ``cell 5 (book/x.md:87, "flow = ...")`` for a line of a cell."""
+    """Place of a line of a cell, ``cell 5 (book/x.md:87, "flow = ...")``."""
     stem, _, number = cell_id.rpartition("-")
     if stem != source(chapter).stem:  # papermill gives the cell that it adds an id of its own
         return "the cell of injected parameters"
@@ -209,14 +208,14 @@ def tidy(path, chapter):
 
 
 def too_much(outputs):
-    """Return how much output a cell left, "" for what a page and the kernel's queue can take."""
-    if len(outputs) > MOST_PIECES:
-        return f"{len(outputs)} pieces of output, and past {MOST_PIECES} some may be lost"
+    """Size of a cell's output in words, "" for what a page and the kernel's queue can take."""
+    if len(outputs) > MAX_PIECES:
+        return f"{len(outputs)} pieces of output, and past {MAX_PIECES} some may be lost"
     size = sum(len(json.dumps(output)) for output in outputs)
-    return f"{size / 1e6:.0f} MB of output, and a page takes {MOST_OUTPUT / 1e6:.0f}" if size > MOST_OUTPUT else ""
+    return f"{size / 1e6:.0f} MB of output, and a page takes {MAX_OUTPUT / 1e6:.0f}" if size > MAX_OUTPUT else ""
 
 
 def one_line(problem):
-    """Return the first line of an error, of bearable length."""
+    """First line of an error, of bearable length."""
     text = ANSI.sub("", str(problem)).strip() or type(problem).__name__
     return text.splitlines()[0][:300]

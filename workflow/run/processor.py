@@ -10,7 +10,7 @@ import sys
 
 
 def kind(variables):
-    """Return the kind of this processor for libraries that are loaded with these environment variables.
+    """Kind of this processor for libraries that are loaded with these environment variables.
 
     A process of its own tells it in half a second: libraries choose once, as they are loaded.
     """

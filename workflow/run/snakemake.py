@@ -17,7 +17,7 @@ RULES = Path(__file__).parents[1] / "Snakefile"
 
 
 def snakemake(targets, *flags, rules=RULES, **config):
-    """Return the command that calls Snakemake, from the variables of make."""
+    """Command that calls Snakemake, from the variables of make."""
     command = [Path(sys.executable).with_name("snakemake"), "--snakefile", rules]
     command += ["--keep-going", "--nolock", "--rerun-incomplete", "--cores", os.environ.get("JOBS") or "all", *flags]
     command += ["--config", *(f"{name}={value}" for name, value in config.items())] if config else []

@@ -15,13 +15,13 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-LEVEL = {"NUMBA_OPT": "1"}
+NUMBA_OPT = "1"
 FOLDERS, MARK = ("lib", "studies"), "\n@compiled("
 
 
 def main(stamp=None):
     """Compile, and write the file ``stamp`` for make; without one where lib cannot be written, make calls again."""
-    os.environ.update(LEVEL | os.environ)  # numba looks when it is imported
+    os.environ.setdefault("NUMBA_OPT", NUMBA_OPT)  # numba looks when it is imported
     started = time.monotonic()
     print("compiling the kernels, once:", end=" ", flush=True)
     sys.path.insert(0, "")  # lib is that of this folder; processes that start anew find this module, too

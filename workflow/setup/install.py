@@ -94,7 +94,7 @@ def follow(command, log):
 
 
 def requirements(groups):
-    """Return the requirements of the library and of groups of extras."""
+    """Requirements of the library and of groups of extras."""
     import tomllib  # new in Python 3.11: an older one must get as far as the line that refuses it
 
     with open("pyproject.toml", "rb") as file:

@@ -12,7 +12,7 @@ from workflow.site.scoreboard import is_check
 
 
 def about(chapter, notebook):
-    """Return what a chapter's page says of its run: subject, two chips, run time, lines of code."""
+    """What a chapter's page says of its run: subject, two chips, run time, lines of code."""
     claims = Path("build/claims", chapter + ".json")
     seconds = json_of(claims)["seconds"] if claims.exists() else None
     rows = [{"id": f"{chapter}/{row['name']}"} | row for row in rows_of(notebook)]
@@ -25,7 +25,7 @@ def about(chapter, notebook):
 
 
 def items_of(chapter, rows):
-    """Return in a few words which statements a chapter is about, and whose they are."""
+    """Statements that a chapter is about, and whose they are, in a few words."""
     claimed = {(row["paper"], row["item"]) for row in claims_of(rows, "paper")}
     for paper in register():
         here = [
@@ -39,7 +39,7 @@ def items_of(chapter, rows):
 
 
 def paper_chip(rows):
-    """Return the chip of a chapter's claims of a paper: its text, its standing, and what it means; none without any."""
+    """Chip of a chapter's claims of a paper: its text, its standing, and what it means; none without any."""
     claims = claims_of(rows, "paper")
     if not claims:
         return None
@@ -53,7 +53,7 @@ def paper_chip(rows):
 
 
 def checks_chip(rows):
-    """Return the chip of our own findings and ablations; none without any."""
+    """Chip of our own findings and ablations; none without any."""
     checks = [row for row in rows if is_check(row)]
     if not checks:
         return None
@@ -69,12 +69,12 @@ def checks_chip(rows):
 
 
 def early(rows):
-    """Return a sentence on how many bounds were set before the first run."""
+    """Sentence on how many bounds were set before the first run."""
     return f" {sum(row['set'] == 'before' for row in rows)} of {len(rows)} bounds were set before the first run."
 
 
 def repeated(rows):
-    """Return a sentence on the rows that held here: whether they held at fresh seeds as well, and which did not."""
+    """Sentence on the rows that held here: whether they held at fresh seeds as well, and which did not."""
     found = [(row, *seeds(row)) for row in rows if row["verdict"] in HELD]
     if any(held is None for _, held, *_ in found):
         return " Not all of this has been repeated with fresh seeds yet."
@@ -85,7 +85,7 @@ def repeated(rows):
 
 
 def worst(rows):
-    """Return the verdict by whose colour a chip goes: the worst of its rows; that of a finding, where all is well."""
+    """Verdict that gives a chip its colour: the worst of its rows; that of a finding, where all is well."""
     found = [row["verdict"] for row in rows]
     order = [verdict for verdict in VERDICTS if verdict in found]
     return "confirmed" if set(order) <= {"confirmed", "breaks the claim"} else order[-1]

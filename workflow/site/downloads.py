@@ -101,14 +101,14 @@ def library_zip(path):
 
 
 def read(path):
-    """Return a page as a notebook, a page of prose as one of a single cell."""
+    """Read a page as a notebook, a page of prose as one of a single cell."""
     if path.suffix == ".ipynb":
         return nbformat.read(path, 4)
     return nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(path.read_text("utf-8"))])
 
 
 def labels(pages):
-    """Return for each page and label: the page, the anchor there, and what a reference to it reads."""
+    """Targets of references by page and label: the page, the anchor there, and what a reference to it reads."""
     found = {}
     for page, notebook in pages.items():
         text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
@@ -136,7 +136,7 @@ def labelled(cell, text=None):
 
 
 def downloadable(page, notebook, book):
-    """Return a page's notebook in plain Markdown, with its figures' captions and a first cell that finds ``lib``."""
+    """A page's notebook in plain Markdown, with its figures' captions and a first cell that finds ``lib``."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     glued = [output for output in outputs if GLUED in output.get("data", {})]
     numbers = {output.metadata.scrapbook.name: output.data[GLUED] for output in glued}
@@ -162,21 +162,21 @@ def downloadable(page, notebook, book):
 
 
 def origin(book):
-    """Return where a notebook gets the library from."""
+    """Where a notebook gets the library from."""
     if book["site"]:
         return f"in this environment, beside this notebook, or on the site ([lib.zip]({book['site']}/_static/lib.zip))"
     return "in this environment, or in `lib.zip`, which is under `_static/` on the site; put it beside this notebook"
 
 
 def pictured(data):
-    """Return an output with its picture once, as the file that every viewer shows, also where a page places it."""
+    """An output with its picture once, as the file that every viewer shows, also where a page places it."""
     picture = next((value for kind, value in data.items() if kind.endswith("image/png")), None)
     shown = {"image/png": base64.b64encode(reduced(base64.b64decode(picture))).decode()} if picture else {}
     return {kind: value for kind, value in data.items() if "image/" not in kind} | shown
 
 
 def reduced(picture):
-    """Return a picture in 64 colours, rare ones kept, which is all that a drawing has and a quarter of the bytes."""
+    """A picture in 64 colours, rare ones included, which is all that a drawing has and a quarter of the bytes."""
     file = io.BytesIO()
     with Image.open(io.BytesIO(picture)) as image:
         image.convert("RGB").quantize(64, method=Image.Quantize.MAXCOVERAGE).save(file, "PNG", optimize=True)
@@ -184,7 +184,7 @@ def reduced(picture):
 
 
 def needed(page, notebook):
-    """Return what to install: the distributions that these cells import, and the modules of ``lib`` that they use."""
+    """Distributions to install: those that these cells import, and the modules of ``lib`` that they use."""
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     code += [Path(path).read_text("utf-8") for path in library_of(page.removeprefix("book/")) if path.endswith(".py")]
     names = {name.partition(".")[0] for text in code for name in imported(text)}
@@ -195,13 +195,13 @@ def needed(page, notebook):
 
 @cache
 def distributions():
-    """Return what distributions each module belongs to, which takes a second to find."""
+    """Distributions that each module belongs to, which takes a second to find."""
     return packages_distributions()
 
 
 @cache
 def imported(text):
-    """Return the modules that code imports by their whole names."""
+    """Modules that code imports by their whole names."""
     nodes = list(ast.walk(ast.parse(text)))
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     return names | {node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}

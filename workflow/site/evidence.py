@@ -10,7 +10,7 @@ OLDER = ", before a code change"
 
 
 def seeds(row):
-    """Return on how many fresh seeds a row held: held, of how many, what to say of it."""
+    """On how many fresh seeds a row held: held, of how many, what to say of it."""
     chapter, _, name = row["id"].rpartition("/")
     swept = records.entries(records.SEEDS).get(chapter)
     if not swept or name not in swept["rows"]:
@@ -31,7 +31,7 @@ def seeds(row):
 
 
 def seeds_of(rows):
-    """Return for an item the row that held on the smallest share of fresh seeds."""
+    """Fresh seeds of an item: those of the row that held on the smallest share of them."""
     found = [seeds(row) for row in rows]
     counted = [one for one in found if one[0] is not None]
     if counted:
@@ -43,7 +43,7 @@ def seeds_of(rows):
 
 
 def mutants(row):
-    """Return how many mutants of the library turn a row's verdict, and what to say of it."""
+    """Number of mutants of the library that turn a row's verdict, and what to say of it."""
     chapter, _, name = row["id"].rpartition("/")
     tried = records.mutants_of(chapter)
     if not tried:

@@ -13,7 +13,7 @@ SMALLER = {"stand-in": "other data", "same data, smaller": "smaller"}
 
 
 def rows():
-    """Return a table for each chapter with all its rows."""
+    """A table for each chapter with all its rows."""
     head = ("verdict", "what was measured", "number", "bound", "seeds", "mutants")
     found = ledger()
     here = {chapter: [row for row in found if row["chapter"] == chapter] for chapter in chapters()}
@@ -40,7 +40,7 @@ def _row(row):
 
 
 def rounded():
-    """Return a list of the numbers that another rounding moves by more than a tenth of their size, and why it does."""
+    """List of the numbers that another rounding moves by more than a tenth of their size, and why it does."""
     moved = [row for row in ledger() if row["spread"] is not None and is_noise(row["measured"], row["spread"])]
     noise = [row for row in moved if is_rounding_error(row)]
     lines = [
@@ -60,7 +60,7 @@ def is_rounding_error(row):
 
 
 def why_moved(row):
-    """Return why rounding moves a number so far: what its interval tells, or what somebody found out."""
+    """Why rounding moves a number so far: what its interval tells, or what somebody found out."""
     width = (row["interval"][1] - row["interval"][0]) / 2 if row["interval"] else 0
     if row["spread"] <= width:
         return f"a mean over few runs, known to ± {number(width)}"

@@ -24,14 +24,14 @@ APART = "separators"  # the work whose parts are not parts of one whole
 
 
 def recorded():
-    """Return what was recorded; BookError where it is not there."""
+    """Measurements that were recorded; BookError where there are none."""
     if not RECORDED.exists():
         raise BookError(f"there is no {RECORDED}, which book/speed.md shows: run make bench RECORD=1")
     return json_of(RECORDED)
 
 
 def shown(seconds):
-    """Return a time with two digits: ``97 ms``."""
+    """A time with two digits: ``97 ms``."""
     rounded = float(f"{seconds:.2g}")
     size, unit = next((pair for pair in UNITS if rounded >= pair[0]), UNITS[-1])
     number = rounded / size
@@ -39,13 +39,13 @@ def shown(seconds):
 
 
 def times(ratio):
-    """Return a ratio with two digits, three from 100 on: ``3.4``, ``171``, ``82,300``."""
+    """A ratio with two digits, three from 100 on: ``3.4``, ``171``, ``82,300``."""
     rounded = float(f"{ratio:.{3 if ratio >= 100 else 2}g}")
     return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:.1f}"
 
 
 def works(found):
-    """Return title -> {style: median seconds of a unit}, the parts of a whole added up.
+    """Median seconds of a unit, title -> {style: seconds}, the parts of a whole added up.
 
     A style that left a part out has no time of the whole.
     """
@@ -63,12 +63,12 @@ def works(found):
 
 
 def gains(medians, upper, lower):
-    """Return how many times as long one style takes as another, by title; a title that lacks a time is left out."""
+    """How many times as long one style takes as another, by title; a title that lacks a time is left out."""
     return {title: one[upper] / one[lower] for title, one in medians.items() if one.keys() >= {upper, lower}}
 
 
 def page(found):
-    """Return what the page shows of the numbers."""
+    """Text of the page from the numbers."""
     medians = works(found)
     gained = {name: gains(medians, *pair) for name, pair in GAINS.items()}
     rows = [
@@ -86,7 +86,7 @@ def page(found):
 
 
 def every(found):
-    """Return a table of all measurements with their spreads."""
+    """A table of all measurements with their spreads."""
     rows = []
     for row in found["rows"]:
         seconds = [shown(row["seconds"][part]) for part in ("minimum", "median", "maximum")] if "seconds" in row else \

@@ -51,18 +51,18 @@ def drop_rows(notebook):
 
 
 def executed(chapter):
-    """Return the prose of a chapter as it is now with the outputs of its run."""
+    """Prose of a chapter as it is now with the outputs of its run."""
     return merged(chapter, outcome(Path("build/executed", chapter + ".ipynb")))
 
 
 def outcome(path):
-    """Return an executed notebook; BookError where it is half written, or not there."""
+    """An executed notebook; BookError where it is half written, or not there."""
     json_of(path)
     return nbformat.read(path, as_version=4)
 
 
 def merged(chapter, run):
-    """Return a chapter's source with the outputs of its run; BookError if they are not of this code."""
+    """A chapter's source with the outputs of its run; BookError if they are not of this code."""
     notebook = read(chapter)
     ran = {cell["id"]: cell for cell in run.cells if cell.cell_type == "code"}
     injected = ran.pop(f"{Path(chapter).name}-parameters", None)

@@ -29,7 +29,7 @@ FIGURE = re.compile(r"^[`:]{3,}\{(?:glue:)?figure\} *(\S+)", re.MULTILINE)
 
 
 def about(env):
-    """Return what the build has noted of this page's chapter: statements, verdicts, seeds, seconds, lines of code."""
+    """Notes of the build on this page's chapter: statements, verdicts, seeds, seconds, lines of code."""
     path = Path(env.srcdir, "book/_generated/about", env.docname.removeprefix("book/") + ".json")
     env.note_dependency(str(path))
     return json.loads(path.read_text("utf-8")) if path.exists() else {}
@@ -41,7 +41,7 @@ class Findings(SphinxDirective):
     has_content = True
 
     def run(self):
-        """Return the list with its chips."""
+        """Make the list with its chips."""
         block = nodes.container(classes=["findings"])
         self.state.nested_parse(self.content, self.content_offset, block)
         if noted := about(self.env):
@@ -62,7 +62,7 @@ def put_verdicts(doctree, noted, page):
 
 
 def _verdict_chip(chip, every):
-    """Return a chip that opens what it means, with links to the rows on this page and to all rows."""
+    """A chip that opens what it means, with links to the rows on this page and to all rows."""
     links = f'<a href="#{chip["place"]}">The rows on this page</a>, <a href="{every}">all about each of them</a>'
     return (
         f'<details class="chip {chip["verdict"].replace(" ", "-")}"><summary>{html.escape(chip["text"])}</summary>'
@@ -87,7 +87,7 @@ def tag_cells(app, page, text):
 
 
 def numbered_figures(cells):
-    """Return the number that each figure has on its page, by the key that is glued."""
+    """Number that each figure has on its page, by the key that is glued."""
     names = []
     for cell in cells:
         if cell["cell_type"] == "markdown":
@@ -164,7 +164,7 @@ def retitle(box, app):
 
 
 def _badge(name, app):
-    """Return where the text of a statement comes from, with a link to the page that explains it where there is one."""
+    """Badge that says where a statement's text comes from, with a link to the page that explains it."""
     said = f'class="badge {name}" title="{html.escape(SOURCES[name])}"'
     if "book/sources" not in app.env.found_docs:
         return f"<span {said}>{name}</span>"
@@ -193,7 +193,7 @@ def drop_live_code(app, page, template, context, doctree):
 
 
 def number_by_page(numbers):
-    """Return Sphinx's table of the numbers of figures and formulas, counted anew on each page."""
+    """Sphinx's table of the numbers of figures and formulas, counted anew on each page."""
     return {
         page: {kind: {name: (k,) for k, name in enumerate(found, 1)} for kind, found in kinds.items()}
         for page, kinds in numbers.items()

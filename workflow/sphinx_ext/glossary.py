@@ -36,7 +36,7 @@ def close_term(translator, node):
 
 
 def entries(srcdir):
-    """Return the terms, each with what it means, the words and the formula that stand for it."""
+    """Terms, each with what it means, the words and the formula that stand for it."""
     path = Path(srcdir, LIST)
     return yaml.safe_load(path.read_text("utf-8")) if path.exists() else []
 
@@ -81,7 +81,7 @@ def inside(node, kinds):
 
 
 def made(entry, content):
-    """Return the marked term."""
+    """The marked term."""
     place = "term-" + nodes.make_id(entry["term"])
     return Term("", "", content, means=entry["means"], place=place)
 

@@ -26,7 +26,7 @@ LAB = [[0.2104542553, 0.7936177850, -0.0040720468], [1.9779984951, -2.4285922050
 
 
 def dark(colour):
-    """Return the colour of the same hue that stands out from a dark ground as this one does from a white one."""
+    """Colour of the same hue that stands out from a dark ground as this one does from a white one."""
     lightness, *hue = np.cbrt(linear(colour) @ np.transpose(CONES)) @ np.transpose(LAB)
     for chroma in np.linspace(1, 0, 41):  # the first that a screen can show
         cones = np.linalg.solve(LAB, [1.18 - 0.9 * lightness, chroma * hue[0], chroma * hue[1]]) ** 3
@@ -39,13 +39,13 @@ def dark(colour):
 
 
 def linear(colour):
-    """Return red, green and blue of ``#rrggbb`` as amounts of light between 0 and 1."""
+    """Red, green and blue of ``#rrggbb`` as amounts of light between 0 and 1."""
     parts = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
     return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
 
 
 def inlined(text, alt, name):
-    """Return a drawing of matplotlib as HTML: its colours as variables, its ids its own, no more digits than are seen.
+    """A drawing of matplotlib as HTML: its colours as variables, its ids unique, no more digits than are seen.
 
     Parameters
     ----------
@@ -82,12 +82,12 @@ def inlined(text, alt, name):
 
 
 def _variable(colour, colours):
-    """Return what stands for a colour: that of the page's text or ground, or a variable of this drawing."""
+    """Style of a colour: that of the page's text or ground, or a variable of this drawing."""
     return PAGE.get(colour) or f"var({colours.setdefault(colour, f'--c{len(colours)}')})"
 
 
 def _rules(name, colours):
-    """Return the style of a drawing: what its variables mean in the light, and in the dark on a screen."""
+    """Style of a drawing: the colours of its variables in the light, and in the dark on a screen."""
     light = ";".join(f"{variable}:{colour}" for colour, variable in colours.items())
     night = ";".join(f"{variable}:{dark(colour)}" for colour, variable in colours.items())
     return f"#{name}{{{light}}}@media screen{{html[data-theme=dark] #{name}{{{night}}}}}"

@@ -38,7 +38,7 @@ SENSES = {"size": abs, "angle": lambda away: math.degrees(2 * math.asin(math.sqr
 
 
 def staged(env, name):
-    """Return what a file of the staged tree holds; the page that is being read depends on it."""
+    """Contents of a file of the staged tree; the page that is being read depends on it."""
     if name not in env.temp_data:
         path = Path(env.srcdir, name)
         env.note_dependency(str(path))
@@ -47,7 +47,7 @@ def staged(env, name):
 
 
 def rows_of(env, names, where):
-    """Return the rows of the ledger with these names; a warning, which fails the build, where there is none."""
+    """Rows of the ledger with these names; a warning, which fails the build, where there is none."""
     known = {row["id"]: row for row in staged(env, LEDGER).get("claims", ())}
     for name in names:
         if name not in known:
@@ -63,7 +63,7 @@ class Measured(SphinxRole):
     """
 
     def run(self):
-        """Return it as text that glued numbers are like, too."""
+        """Make the text, of the class that glued numbers have."""
         name, _, form = self.text.partition(":")
         drawing, _, part = name.rpartition("/")
         value = staged(self.env, DRAWN).get(drawing, {}).get(part)
@@ -78,7 +78,7 @@ class Verdict(ReferenceRole):
     """A verdict or a standing with its sign, in its colour: ``corrected``, or other words, ``mended <corrected>``."""
 
     def run(self):
-        """Return it in its style."""
+        """Make the text in its style."""
         if self.target not in SIGNS:
             said = "%r is no verdict: write one of %s"
             LOGGER.warning(said, self.target, ", ".join(SIGNS), location=self.get_location())
@@ -92,12 +92,12 @@ class RowsDirective(SphinxDirective):
     optional_arguments, final_argument_whitespace = 1, True
 
     def rows(self):
-        """Return the rows."""
+        """Rows that the argument names."""
         names = re.split(r"[,\s]+", self.arguments[0].strip()) if self.arguments else []
         return rows_of(self.env, names, self.get_location())
 
     def parsed(self, text):
-        """Return a text of ours in MyST as nodes."""
+        """Parse a text in MyST into nodes."""
         block = nodes.Element()
         self.state.nested_parse(StringList(text.splitlines(), self.env.docname), self.content_offset, block)
         return block.children
@@ -107,7 +107,7 @@ class Printed(RowsDirective):
     """The sentence that a row corrects, as it was printed."""
 
     def run(self):
-        """Return a quotation."""
+        """Make a quotation."""
         return self.parsed("\n".join(f"> {escaped(row['quote'])}" for row in self.rows()[:1]))
 
 
@@ -115,7 +115,7 @@ class Rows(RowsDirective):
     """Rows as a list: what was measured, its interval and its bound, and where."""
 
     def run(self):
-        """Return the chapters and the list."""
+        """Make the names of the chapters and the list."""
         found = self.rows()
         places = " and ".join(map(link, dict.fromkeys(row["chapter"] for row in found)))
         listed = "\n".join(f"- {escaped(row['statement'])}: {numbers(row)}." for row in found)
@@ -133,7 +133,7 @@ class Believed(RowsDirective):
     option_spec: ClassVar = {"verdict": unchanged, "standing": unchanged, "read": unchanged}
 
     def run(self):
-        """Return the sentences, or what contradicts them."""
+        """Make the sentences, or what contradicts them."""
         found, asked = self.rows(), self.options.get("verdict")
         against = [row for row in found if (row["verdict"] != asked if asked else row["verdict"] not in HELD)]
         block = nodes.container(classes=["believed"])
@@ -162,13 +162,13 @@ class Believed(RowsDirective):
 
 
 def withdrawn(sentence):
-    """Return the parts of a sentence that is withdrawn."""
+    """Parts of a sentence that is withdrawn."""
     mark = nodes.inline("", f"{SIGNS['refuted']} Withdrawn:", classes=["verdict", "refuted"])
     return [mark, nodes.Text(" "), nodes.emphasis("", "", *sentence.children)]
 
 
 def how_often(rows):
-    """Return on how many fresh seeds the rows held, by the one that held least often; nothing where none was swept."""
+    """On how many fresh seeds the rows held, by the one that held least often; nothing where none was swept."""
     counted = [(held, of) for held, of, _ in map(seeds, rows) if of and of > 1]
     held, of = min(counted, key=lambda one: one[0] / one[1], default=(None, None))
     return f", on {held} of {of} fresh seeds" if of else ""
@@ -184,7 +184,7 @@ class ListSentences(SphinxDirective):
     required_arguments = 1
 
     def run(self):
-        """Return their place: the other page may not have been read yet."""
+        """Mark their place: the other page may not have been read yet."""
         page = docname_join(self.env.docname, self.arguments[0])
         self.env.note_dependency(self.env.doc2path(page))
         return [Sentences(page=page)]
@@ -204,7 +204,7 @@ class PutSentences(SphinxPostTransform):
             place.replace_self(nodes.enumerated_list("", *items, enumtype="arabic", prefix="", suffix="."))
 
     def sentence(self, block):
-        """Return one sentence with its link."""
+        """Sentence with its link."""
         about = {"refdomain": "std", "reftype": "doc", "refexplicit": True, "refwarn": True}
         read = nodes.inline("", block["said"], classes=["xref", "doc"])
         read = addnodes.pending_xref("", read, reftarget=block["read"], refdoc=self.env.docname, **about)

@@ -10,7 +10,7 @@ KINDS = r"(Theorem|Lemma|Figure|Definition|Assumption|Proposition)"
 
 
 def names(title):
-    """Return the statements that the title of a box names: Lemma 8 and Lemma 9 for ``Lemmas 8 and 9 (Authors)``."""
+    """Statements that the title of a box names: Lemma 8 and Lemma 9 for ``Lemmas 8 and 9 (Authors)``."""
     title = re.sub(r"^\s*\((.*)\)$", r"\1", title)  # as sphinx_proof puts it after a number
     title = re.sub(r"\s*\([A-Z][^()]*\)$", "", title)
     listed = re.split(rf"\b{KINDS}s?\b", title)

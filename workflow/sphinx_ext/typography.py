@@ -28,7 +28,7 @@ class ShortNames(SphinxPostTransform):
                 reference["refexplicit"] = True
 
     def chapter(self, reference):
-        """Return the page that a reference names, itself or by the label of its title."""
+        """Page that a reference names, itself or by the label of its title."""
         kind, target = reference.get("reftype"), reference["reftarget"]
         if kind == "doc":
             return docname_join(reference["refdoc"], target)
