@@ -84,7 +84,6 @@ def test_bad_source_of_a_chapter_is_named(book, old, new, asked, named):
 COMMANDS = {
     "unknown chapter": ("chapter bad", "'bad'"),
     "unknown page": ("page bad", "'bad'"),
-    "unknown data": ("data svhn", "'svhn'"),
     "no claims of a run": ("ledger collect", "build/claims/part/good.json"),
     "no ledger": ("ledger accept", "build/ledger.json"),
 }

@@ -19,8 +19,8 @@ def faults(path):
     cells = list(CELL.finditer(text))
     prose = CELL.sub(_blank, re.sub(r"\A---\n.*?\n---\n", _blank, text, flags=re.S))
     checks = _opening(prose), _sections(prose), _boxes(prose, cells), _blocks(prose, cells), _cells(cells)
-    found = [fault for check in (*checks, _length(text, prose, cells)) for fault in check]
-    return [f"{path}:{text.count(chr(10), 0, place) + 1}: {words}" for place, words in sorted(found)]
+    lines = [fault for check in (*checks, _length(text, prose, cells)) for fault in check]
+    return [f"{path}:{text.count(chr(10), 0, place) + 1}: {words}" for place, words in sorted(lines)]
 
 
 def _blank(match):
@@ -34,10 +34,10 @@ def _opening(prose):
     if figure is None or "\n## " in prose[: figure.start()]:
         return [(0, "no {glue:figure} between the lead and the first section")]
     title, _, lead = prose[: figure.start()].strip().rpartition("\n# ")[2].partition("\n")
-    found = [] if len(lead.split()) > 20 else [(prose.index(title), "no lead of more than 20 words under the title")]
+    lacks = [] if len(lead.split()) > 20 else [(prose.index(title), "no lead of more than 20 words under the title")]
     findings = re.match(r"\n\n:::\{findings\}\n(.*?)\n:::\n", prose[figure.end() :], re.S)
     count = len(re.findall(r"^- ", findings[1], re.M)) if findings else 0
-    return found + [(figure.end(), f"{count} findings under the key figure: write 1 to 4")] * (not 1 <= count <= 4)
+    return lacks + [(figure.end(), f"{count} findings under the key figure: write 1 to 4")] * (not 1 <= count <= 4)
 
 
 def _sections(prose):

@@ -9,7 +9,6 @@ import copy
 import functools
 import json
 import os
-import pickle
 import re
 from pathlib import Path
 
@@ -49,15 +48,14 @@ UniqueKeyLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, 
 def yaml_of(path):
     """Contents of a YAML file of the book; BookError also where a key stands twice."""
     try:
-        return pickle.loads(_pickled(text_of(path)))
+        return copy.deepcopy(_parsed_yaml(text_of(path)))
     except yaml.YAMLError as error:
         raise BookError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
 
 
 @functools.cache
-def _pickled(text):
-    """Contents of a text in YAML, pickled: reading YAML again takes a hundred times as long as unpickling."""
-    return pickle.dumps(yaml.load(text, UniqueKeyLoader))
+def _parsed_yaml(text):
+    return yaml.load(text, UniqueKeyLoader)
 
 
 def json_of(path):
@@ -78,13 +76,13 @@ def write_record(path, value):
 def pages():
     """Every page of ``_toc.yml``, in reading order, as a path below the project without suffix."""
     try:
-        found = [page.removesuffix(".md") for page in parse_toc_data(yaml_of("_toc.yml"))]
+        paths = [page.removesuffix(".md") for page in parse_toc_data(yaml_of("_toc.yml"))]
     except MalformedError as error:
         raise BookError(f"_toc.yml cannot be read: {error}") from None
-    for page in found:
+    for page in paths:
         if not Path(page + ".md").is_file():
             raise BookError(f"_toc.yml names {page}, but there is no {page}.md: write it, or take it out")
-    return found
+    return paths
 
 
 def is_chapter(path):
@@ -120,8 +118,7 @@ def find(name):
 def find_all(names):
     """Chapters that NAME means: one, several, or all."""
     asked = names.split()
-    found = chapters() if asked == ["all"] else [find(name) for name in asked or [""]]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(chapters() if asked == ["all"] else [find(name) for name in asked or [""]]))
 
 
 def title(page):

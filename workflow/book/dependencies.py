@@ -61,7 +61,7 @@ def _names_taken(tree):
             if isinstance(statements := getattr(node, field, None), list):
                 bound = [_names_bound(statement) for statement in statements]
                 taken.update(*bound)
-                setattr(node, field, [one for one, names in zip(statements, bound, strict=True) if not names])
+                setattr(node, field, [line for line, names in zip(statements, bound, strict=True) if not names])
     return [f"import {name} as {alias}" for name, alias in sorted(taken)]
 
 
@@ -86,8 +86,8 @@ def sources_hash(chapter, values=(), changed=None):
 
 def hash_together(files, *more, changed=None):
     """Hash of the contents of files, those of modules without comments and docstrings, and of more texts."""
-    found = [(str(path), content_hash(path, changed)) for path in files]
-    return hashlib.sha256(json.dumps([found, more]).encode()).hexdigest()
+    hashes = [(str(path), content_hash(path, changed)) for path in files]
+    return hashlib.sha256(json.dumps([hashes, more]).encode()).hexdigest()
 
 
 def content_hash(path, changed=None):
@@ -108,7 +108,7 @@ def code_hash(code):
         return hashlib.sha256(code.encode()).hexdigest()
     for node in ast.walk(tree) if "__doc__" not in code else ():
         if isinstance(statements := getattr(node, "body", None), list):
-            node.body = [one for one in statements if not _is_text(one)]
+            node.body = [statement for statement in statements if not _is_text(statement)]
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
 
 
@@ -230,9 +230,9 @@ def _text(path, changed=None):
 def _modules(paths, changed=None):
     """Path and text of modules, by their dotted names as tuples; a package has that of its ``__init__``."""
     named = ((path.parent if path.stem == "__init__" else path.with_suffix(""), path) for path in paths)
-    found = {name.parts: (str(path), _text(path, changed)) for name, path in named}
-    folders = {name[:end]: ("", "") for name in found for end in range(1, len(name))}  # also without an ``__init__``
-    return folders | found
+    modules = {name.parts: (str(path), _text(path, changed)) for name, path in named}
+    folders = {name[:end]: ("", "") for name in modules for end in range(1, len(name))}  # also without an ``__init__``
+    return folders | modules
 
 
 def _imports_of(name, modules):
@@ -252,8 +252,8 @@ def _reached(queue, modules):
 
 def _imported(imports, modules):
     """Those among ``modules`` that some imports stand for."""
-    found = itertools.chain.from_iterable(imports.values())
-    return set().union(*(_meant(name, used, modules) for name, used in found if name[:1] in modules))
+    targets = itertools.chain.from_iterable(imports.values())
+    return set().union(*(_meant(name, used, modules) for name, used in targets if name[:1] in modules))
 
 
 def _meant(name, used, modules):
@@ -264,28 +264,28 @@ def _meant(name, used, modules):
     end = 1
     while name[: end + 1] in modules and end < len(name):
         end += 1
-    passing = [one for k in range(1, end + 1) if _only_passes_on(*modules[one := name[:k]])]
-    found = {name[:k] for k in range(1, end + 1)}.difference(passing)
+    passing = [part for k in range(1, end + 1) if _only_passes_on(*modules[part := name[:k]])]
+    meant = {name[:k] for k in range(1, end + 1)}.difference(passing)
     last, rest = name[:end], name[end:]
     exports = _imports_of(last, modules)
-    inner = {one: [((*last, one), None)] for one in rest[:1] or used or () if (*last, one) in modules}
+    inner = {part: [((*last, part), None)] for part in rest[:1] or used or () if (*last, part) in modules}
     wanted = set(rest[:1] or used or exports)
     if last in passing and not wanted <= exports.keys() | inner.keys():
         wanted = exports.keys()
-    for passed, _ in itertools.chain.from_iterable((exports | inner).get(one, ()) for one in wanted):
+    for passed, _ in itertools.chain.from_iterable((exports | inner).get(part, ()) for part in wanted):
         if passed != name and passed[:1] in modules:
-            found |= _meant(passed, used if rest else None, modules)
-    return found
+            meant |= _meant(passed, used if rest else None, modules)
+    return meant
 
 
 @functools.cache
 def _only_passes_on(path, code):
     """Tell a package that consists of imports and of the list of their names."""
     return path.endswith("__init__.py") and all(
-        isinstance(one, ast.Import | ast.ImportFrom)
-        or _is_text(one)
-        or (isinstance(one, ast.Assign) and ast.unparse(one.targets) == "__all__")
-        for one in ast.parse(code).body
+        isinstance(statement, ast.Import | ast.ImportFrom)
+        or _is_text(statement)
+        or (isinstance(statement, ast.Assign) and ast.unparse(statement.targets) == "__all__")
+        for statement in ast.parse(code).body
     )
 
 

@@ -56,9 +56,9 @@ def commit():
     return commit
 
 
-def keep_counts(found, runs, block, noted):
+def keep_counts(table, runs, block, noted):
     """Write what a sweep found of a chapter into the record; return the sentence that says so, or why not."""
-    chapter, (part,) = found["chapter"], found["sets"]
+    chapter, (part,) = table["chapter"], table["sets"]
     if cut := [name for name, error in part["errors"].items() if error["cut_off"]]:
         return f"{chapter}: not recorded, {', '.join(cut)} did not end: run it again"
     if commit() != noted:
@@ -67,7 +67,7 @@ def keep_counts(found, runs, block, noted):
     entry = {
         "block": block if seeded else None,
         "commit": noted,
-        "code": found["code"],
+        "code": table["code"],
         "parameters": part["parameters"],
         "rows": {name: {key: row[key] for key in FIELDS} for name, row in part["rows"].items()},
         "errors": {seeded.get(name, name): error["sentence"] for name, error in part["errors"].items()},

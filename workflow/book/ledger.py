@@ -76,13 +76,13 @@ def _distance(measured, bound):
 
 def register():
     """Papers of ``book/statements.yml``."""
-    found = yaml_of(STATEMENTS)
-    _complete(STATEMENTS, found, "papers")
-    for k, paper in enumerate(found["papers"], 1):
+    contents = yaml_of(STATEMENTS)
+    _complete(STATEMENTS, contents, "papers")
+    for k, paper in enumerate(contents["papers"], 1):
         _complete(f"paper {k} of {STATEMENTS}", paper, "arxiv", "title", "short", "items")
         for j, item in enumerate(paper["items"], 1):
             _complete(f"item {j} of paper {k} in {STATEMENTS}", item, "item", "title")
-    return found["papers"]
+    return contents["papers"]
 
 
 def _complete(what, entry, *fields):

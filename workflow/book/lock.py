@@ -24,10 +24,10 @@ If you changed nothing, build a fresh clone; if it comes again, please report it
 def read_lock():
     """Read the lock: rows by id; of each kind of processor the rows not measured there; each chapter's code hash."""
     try:
-        found = json.loads(LOCK.read_text("utf-8")) if LOCK.exists() else {}
+        contents = json.loads(LOCK.read_text("utf-8")) if LOCK.exists() else {}
     except ValueError as error:
         raise BookError(f"{LOCK} is not JSON ({error}): mend it by hand, or take that of git") from None
-    return {"kinds": {}, "code": {}, "rows": {}} | found
+    return {"kinds": {}, "code": {}, "rows": {}} | contents
 
 
 def _measured_on(lock, name):

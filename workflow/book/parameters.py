@@ -32,15 +32,15 @@ SEEDS = f"0 to {LAST_SEED}"  # the range of a seed that has none of its own
 
 def declared(notebook):
     """Read the cell tagged ``parameters`` of a notebook: name -> (type, default, comment)."""
-    found = {}
+    known = {}
     for cell in notebook.cells:
         if "parameters" in cell.metadata.get("tags", []):
-            found |= _declared(cell.source)
-    numbers = {name for name, (kind, _, _) in found.items() if kind in ("int", "float")}
-    for name, (kind, _, text) in found.items():
+            known |= _declared(cell.source)
+    numbers = {name for name, (kind, _, _) in known.items() if kind in ("int", "float")}
+    for name, (kind, _, text) in known.items():
         if unknown := sorted(_named(range_of(kind, text)) - numbers):
             raise BookError(f"its parameter {name} has the bound {unknown[0]!r}: write a number, or such a parameter")
-    return found
+    return known
 
 
 def _declared(code):
@@ -51,7 +51,7 @@ def _declared(code):
         place = f"{error.msg}, line {error.lineno}"
         raise BookError(f"its cell of parameters does not parse ({place}): {REMEDY}") from None
     comments = {token.start[0]: token.string.lstrip("# ") for token in _tokens(code) if token.type == tokenize.COMMENT}
-    found = {}
+    parameters = {}
     for line, following in zip(body, [*body[1:], None], strict=True):
         if not isinstance(line, ast.AnnAssign) or line.value is None:
             raise BookError(f"its cell of parameters has {ast.unparse(line)!r}: {REMEDY}")
@@ -66,8 +66,8 @@ def _declared(code):
             )
         last = following.lineno if following else code.count("\n") + 2
         text = " ".join(comments[k] for k in range(line.lineno, last) if k in comments)
-        found[name] = (kind, default, text)
-    return found
+        parameters[name] = (kind, default, text)
+    return parameters
 
 
 def _tokens(code):

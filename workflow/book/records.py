@@ -57,10 +57,10 @@ def larger(old, new):
 def keep_mutants(report, chapters):
     """Keep a report on mutants; of chapters that were not run, what is known of the same mutants stays."""
     old = entries(MUTANTS).get("mutants", {})
-    for name, entry in report["mutants"].items():
-        before = old.get(name, {})
+    for mutant, entry in report["mutants"].items():
+        before = old.get(mutant, {})
         known = before["chapters"] if before.get("what") == entry["what"] else {}
-        entry["chapters"] = {one: known[one] for one in known if one not in chapters} | entry["chapters"]
+        entry["chapters"] = {name: known[name] for name in known if name not in chapters} | entry["chapters"]
     write_record(MUTANTS, report)
 
 

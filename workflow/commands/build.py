@@ -44,8 +44,8 @@ def lay_out_part():
     """Write the book of the chapters of `QUICK`; a file that is there with the same content keeps its time."""
     toc, parts = catalogue.yaml_of("_toc.yml") | {"root": catalogue.PART_PAGE}, []
     for part in toc["parts"]:
-        if kept := [page for page in part["chapters"] if page["file"].removeprefix("book/") in QUICK + PAGES]:
-            parts.append(part | {"chapters": kept})
+        if listed := [page for page in part["chapters"] if page["file"].removeprefix("book/") in QUICK + PAGES]:
+            parts.append(part | {"chapters": listed})
     toc["parts"] = parts
     written = {"_toc.yml": yaml.safe_dump(toc), f"{toc['root']}.md": FIRST_PAGE}
     shutil.copytree("book", PART / "book", dirs_exist_ok=True)

@@ -18,7 +18,7 @@ from workflow.site.stage import merged, outcome, stage
 FOLDER = Path("build/page")
 
 
-def found(name):
+def find_page(name):
     """Find the page called ``name``, a chapter by its short name or any page of the book."""
     others = [page for page in pages() if page.removeprefix("book/") not in chapters()]
     return f"book/{name}" if f"book/{name}" in others else f"book/{find(name)}"
@@ -36,7 +36,7 @@ def as_it_is(chapter):
 
 def main(name):
     """Build the page and say where it is."""
-    started, page = time.monotonic(), found(name)
+    started, page = time.monotonic(), find_page(name)
     if (wanted := page.removeprefix("book/")) in chapters() and as_it_is(wanted) is None:
         FOLDER.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=FOLDER) as folder:  # not for the book, as make chapter runs it

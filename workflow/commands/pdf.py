@@ -57,35 +57,35 @@ def contents(page, listed, starts):
 
 def places(writer, start, reader):
     """Destinations of links into one printed file, by the names that it gives and "" for its beginning."""
-    found = {"": (0, 10_000)}
+    positions = {"": (0, 10_000)}
     for name, where in reader.named_destinations.items():
-        found[name] = reader.get_destination_page_number(where), where.top
+        positions[name] = reader.get_destination_page_number(where), where.top
     zero = NumberObject(0)  # as zoom: as it is
     return {
         name: ArrayObject(
             [writer.pages[start - 1 + number].indirect_reference, NameObject("/XYZ"), zero, NumberObject(top), zero]
         )
-        for name, (number, top) in found.items()
+        for name, (number, top) in positions.items()
     }
 
 
 def link(writer, parts):
     """Let links lead to pages of this PDF, and take away those to other files of the site."""
-    found = {address: places(writer, *part) for address, part in parts.items()}
+    targets = {address: places(writer, *part) for address, part in parts.items()}
     for address, (start, reader) in parts.items():
         for page in writer.pages[start - 1 : start - 1 + len(reader.pages)]:
-            kept = ArrayObject()
+            notes = ArrayObject()
             for reference in page.get("/Annots", ()):
                 note = reference.get_object()
                 target, within = urldefrag(note.get("/A", {}).get("/URI", ""))
-                inner = found.get(address if "/Dest" in note else target)
+                inner = targets.get(address if "/Dest" in note else target)
                 if inner:
                     name = note.pop("/Dest", f"/{within}")
                     note.pop("/A", None)
                     note[NameObject("/Dest")] = inner.get(name, inner[""])
                 if inner or not target.startswith("file:"):
-                    kept.append(reference)
-            page[NameObject("/Annots")] = kept
+                    notes.append(reference)
+            page[NameObject("/Annots")] = notes
 
 
 def outline(writer, listed, parts):
@@ -116,8 +116,8 @@ def main():
         parts = {"": (1, contents(page, listed, {address: start for address, (start, _) in parts.items()})), **parts}
     writer = PdfWriter()
     for _, reader in parts.values():
-        for one in reader.pages:
-            writer.add_page(one)
+        for sheet in reader.pages:
+            writer.add_page(sheet)
     link(writer, parts)
     outline(writer, listed, parts)
     writer.add_metadata({"/Title": yaml_of("_config.yml")["title"], "/Author": yaml_of("_config.yml")["author"]})

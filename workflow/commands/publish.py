@@ -21,13 +21,13 @@ SEEDS = 20
 
 def missing(chapter):
     """Things that a person has to write before the chapter can be published, a line each."""
-    found = faults(source(chapter))
+    lines = faults(source(chapter))
     papers = [paper for paper in register() if paper.get("folder") == chapter.partition("/")[0]]
     if papers and not any(item.get("chapter") == chapter for paper in papers for item in paper["items"]):
-        found.append(f"book/statements.yml: no item has `chapter: {chapter}`")
+        lines.append(f"book/statements.yml: no item has `chapter: {chapter}`")
     if not any(chapter in mutant.chapters for mutant in written()):
-        found.append(f"{LIST}: no mutant names {chapter}: write one for each of its claims")
-    return found
+        lines.append(f"{LIST}: no mutant names {chapter}: write one for each of its claims")
+    return lines
 
 
 def block(chapter):

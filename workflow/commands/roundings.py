@@ -61,8 +61,8 @@ SETTINGS = {
 
 def lacking(name):
     """Why this processor cannot take a setting, "" where it can; only Linux tells what it has."""
-    flag, told = SETTINGS[name][1], Path("/proc/cpuinfo")
-    known = told.read_text("utf-8").split() if told.exists() else ()
+    flag, cpuinfo = SETTINGS[name][1], Path("/proc/cpuinfo")
+    known = cpuinfo.read_text("utf-8").split() if cpuinfo.exists() else ()
     return "" if flag is None or flag in known else f"the processor has no {flag}"
 
 
@@ -74,35 +74,35 @@ def measure(chapters, settings):
         for chapter in chapters
         for folder, setting in folders.items()
     ]
-    found = {chapter: {} for chapter in chapters}
+    results = {chapter: {} for chapter in chapters}
     for run, outcome in many_runs.outcomes([[run] for run in runs], many_runs.here):
         chapter, setting = run.chapter, folders[run.folder]
         if "rows" not in outcome:
             raise BookError(f"{chapter} fails with {setting}: {outcome['sentence']}")
         print(f"{chapter}: measured with {setting}", flush=True)
-        found[chapter][setting] = {row["name"]: row for row in outcome["rows"]}
-        if len(found[chapter]) == len(settings):
-            yield chapter, {setting: found[chapter][setting] for setting in settings}
+        results[chapter][setting] = {row["name"]: row for row in outcome["rows"]}
+        if len(results[chapter]) == len(settings):
+            yield chapter, {setting: results[chapter][setting] for setting in settings}
 
 
-def spreads(chapter, found):
+def spreads(chapter, results):
     """Record of a chapter: settings, and of each row its largest move and other verdicts, if any."""
     built = {row["name"]: row for row in json_of(Path("build/claims", chapter + ".json"))["rows"]}
     rows = {}
     for name, row in built.items():
-        others = {setting: run[name] for setting, run in found.items() if name in run}
+        others = {setting: run[name] for setting, run in results.items() if name in run}
         moves = {setting: abs(other["measured"] - row["measured"]) for setting, other in others.items()}
         turned = [setting for setting, other in others.items() if other["verdict"] != row["verdict"]]
         rows[name] = {"spread": max(moves.values()), "most": max(moves, key=moves.get)}
         rows[name] |= {"turned": turned} if turned else {}
-    return {"code": recorded_hash(chapter), "cpu": cpu(), "settings": list(found), "rows": rows}
+    return {"code": recorded_hash(chapter), "cpu": cpu(), "settings": list(results), "rows": rows}
 
 
-def show(chapter, found):
+def show(chapter, entry):
     """Print how far the rows of a chapter moved, relative to what they measure."""
     built = {row["name"]: row["measured"] for row in json_of(Path("build/claims", chapter + ".json"))["rows"]}
-    print(f"\n{chapter}, {len(found['settings'])} settings")
-    for name, row in found["rows"].items():
+    print(f"\n{chapter}, {len(entry['settings'])} settings")
+    for name, row in entry["rows"].items():
         turned = f"; another verdict with {', '.join(row['turned'])}" if "turned" in row else ""
         print(f"  {name:<24} {built[name]:12.5g} moves by {row['spread']:.2g} ({row['most']}){turned}")
 
@@ -134,8 +134,8 @@ def main():
         status = run_snakemake(lock, [f"build/claims/{chapter}.json" for chapter in wanted])
     if status:
         return status
-    for chapter, found in measure(wanted, settings):
-        entry = spreads(chapter, found)
+    for chapter, results in measure(wanted, settings):
+        entry = spreads(chapter, results)
         show(chapter, entry)
         if os.environ.get("RECORD"):
             records.keep_spreads(chapter, entry)

@@ -45,11 +45,11 @@ def sets_of(path):
     """Sets of values in a file: a list of sets, or a list of values for each parameter, all combined."""
     if not path:
         return [{}]
-    found = yaml_of(path)
-    if isinstance(found, dict) and found and all(isinstance(values, list) and values for values in found.values()):
-        return [dict(zip(found, values, strict=True)) for values in itertools.product(*found.values())]
-    if isinstance(found, list) and found and all(isinstance(values, dict) and values for values in found):
-        return found
+    contents = yaml_of(path)
+    if isinstance(contents, dict) and contents and all(isinstance(row, list) and row for row in contents.values()):
+        return [dict(zip(contents, values, strict=True)) for values in itertools.product(*contents.values())]
+    if isinstance(contents, list) and contents and all(isinstance(values, dict) and values for values in contents):
+        return contents
     raise BookError(f"{path}: write a list of values for each parameter, `step: [0.1, 0.5]`, or a list of sets of them")
 
 
@@ -61,11 +61,11 @@ def runs_of(chapter, seeds, sets):
     if seeds and "seed" not in known:
         print(f"{chapter}: it has no parameter seed and nothing random, so it runs once", flush=True)
     each = [{"seed": seed} for seed in seeds] if seeds and "seed" in known else [{}]
-    found = {}
+    runs = {}
     for values, seed in itertools.product(sets, each):
         in_force, changed = fit(known, values | seed)
-        found[label(changed)] = {"label": label(changed), "values": changed, "parameters": in_force}
-    return list(found.values())
+        runs[label(changed)] = {"label": label(changed), "values": changed, "parameters": in_force}
+    return list(runs.values())
 
 
 def plan(names, seeds, sets):
@@ -127,10 +127,10 @@ def _table_of_set(name, runs):
     }
 
 
-def show(found):
+def show(table):
     """Print a chapter's tables."""
-    for part in found["sets"]:
-        print(f"\n{found['chapter']}, {part['set']}: {len(part['runs'])} runs, {len(part['errors'])} failed")
+    for part in table["sets"]:
+        print(f"\n{table['chapter']}, {part['set']}: {len(part['runs'])} runs, {len(part['errors'])} failed")
         width = max(map(len, part["rows"]), default=0)
         for name, row in part["rows"].items():
             share = f"{row['held']} of {row['of']} [{row['wilson_low']:.2f}, {row['wilson_high']:.2f}]"
@@ -154,18 +154,18 @@ def sweep(planned, place):
             ended += 1
             name, seconds = f"{run.chapter} {label(run.values)}", outcome["seconds"]
             print(f"{name}: {seconds:.1f} s, {tally(outcome['rows'])} ({ended} of {len(left)})", flush=True)
-    found = [tables(chapter, runs) for chapter, runs in planned.items()]
-    for one in found:
-        write_record(Path("build", FOLDER, one["chapter"] + ".json"), one)
-    return found
+    by_chapter = [tables(chapter, runs) for chapter, runs in planned.items()]
+    for table in by_chapter:
+        write_record(Path("build", FOLDER, table["chapter"] + ".json"), table)
+    return by_chapter
 
 
-def report_failures(found):
+def report_failures(by_chapter):
     """Print the runs that failed, each with its sentence; return whether there are any."""
-    failures = [(one, part) for one in found for part in one["sets"] if part["errors"]]
-    for one, part in failures:
+    failures = [(table, part) for table in by_chapter for part in table["sets"] if part["errors"]]
+    for table, part in failures:
         count = f"{len(part['errors'])} of {len(part['runs'])} runs failed"
-        print(f"\n{one['chapter']}, {part['set']}: {count}", file=sys.stderr)
+        print(f"\n{table['chapter']}, {part['set']}: {count}", file=sys.stderr)
         for name, error in part["errors"].items():
             print(f"  {name}: {error['sentence']}", file=sys.stderr)
     return bool(failures)
@@ -178,12 +178,12 @@ def main():
     planned = plan(asked["NAME"], seeds, sets_of(asked["PARAMETERS"]))
     block = fresh_seeds.block_of(seeds, asked["PARAMETERS"], asked["RECORD"])
     commit = fresh_seeds.ready(planned, block) if block else None
-    found = sweep(planned, place)
-    for one in found:
-        show(one)
-    failed = report_failures(found)
-    for one in found if block else []:
-        print(fresh_seeds.keep_counts(one, planned[one["chapter"]], block, commit))
+    by_chapter = sweep(planned, place)
+    for table in by_chapter:
+        show(table)
+    failed = report_failures(by_chapter)
+    for table in by_chapter if block else []:
+        print(fresh_seeds.keep_counts(table, planned[table["chapter"]], block, commit))
     return int(failed)
 
 

@@ -29,9 +29,9 @@ def values_of(chapter, asked):
 
 def fit(known, asked):
     """All values in force and those that differ from the defaults, from a chapter's declared parameters."""
-    own = {name: default for name, (_, default, _) in known.items()}
-    values = own | parameters.check(asked, known)
-    return values, {name: value for name, value in values.items() if value != own[name]}
+    defaults = {name: default for name, (_, default, _) in known.items()}
+    values = defaults | parameters.check(asked, known)
+    return values, {name: value for name, value in values.items() if value != defaults[name]}
 
 
 def label(changed):
@@ -110,17 +110,17 @@ def attempt(chapter, asked, folder, places, stderr, noted=None):
     return summary
 
 
-def places_of(chapter, kept, into=""):
+def places_of(chapter, name, into=""):
     """Paths of the parts of a run: in the book, or under ``build/runs/`` by the name ``kept``.
 
     With ``into`` they go into that folder of ``build``, and only failed runs leave a notebook.
     """
     if into:
-        chapter = f"{into}/{chapter}/{kept}"
+        chapter = f"{into}/{chapter}/{name}"
         kinds = {"claims": "{}.json", "evidence": "{}.failed.ipynb", "failure": "{}.failed.json"}
-    elif not kept:
+    elif not name:
         kinds = {"notebook": "executed/{}.ipynb", "claims": "claims/{}.json", "evidence": "evidence/{}.ipynb"}
     else:
-        chapter = f"runs/{chapter}/{kept}"
+        chapter = f"runs/{chapter}/{name}"
         kinds = {"notebook": "{}.ipynb", "claims": "{}.json", "evidence": "{}.failed.ipynb"}
     return {kind: Path("build", place.format(chapter)) for kind, place in kinds.items()}

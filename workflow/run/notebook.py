@@ -144,11 +144,11 @@ def short_folder():
 def surroundings():
     """Variables that libraries read as they are imported."""
     threads = os.environ.get("THREADS") or os.environ.get("OMP_NUM_THREADS", "").partition(",")[0] or "1"
-    found = {f"{library}_NUM_THREADS": threads for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM")}
+    variables = {f"{name}_NUM_THREADS": threads for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM")}
     if platform.machine() in ("x86_64", "AMD64"):
-        found |= {name: os.environ.get(name, value) for name, value in INSTRUCTIONS.items()}
+        variables |= {name: os.environ.get(name, value) for name, value in INSTRUCTIONS.items()}
     # Threads that wait spin by default: with four of them on a busy machine a chapter of 5 s took 85 s, asleep 6 s.
-    return found | {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"), "PYTHONHASHSEED": "0"}
+    return variables | {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"), "PYTHONHASHSEED": "0"}
 
 
 def environment(private, chapter):

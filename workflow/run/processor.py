@@ -27,7 +27,7 @@ def main():
     extensions = np.show_config("dicts")["SIMD Extensions"]
     taken = {
         "numba": os.environ.get("NUMBA_CPU_NAME"),  # by itself it takes LLVM's
-        "OpenBLAS": "/".join(sorted({one["architecture"] for one in threadpool_info() if "architecture" in one})),
+        "OpenBLAS": "/".join(sorted({pool["architecture"] for pool in threadpool_info() if "architecture" in pool})),
         # Where these are set, as on every x86 processor, torch takes its own as it is, and MKL its own on Intel's.
         "torch": os.environ.get("ATEN_CPU_CAPABILITY"),
         "MKL": os.environ.get("MKL_CBWR"),

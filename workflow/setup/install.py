@@ -78,7 +78,7 @@ def asks_for_gpu(pip):
     ask = [*pip, "--dry-run", "--quiet", "--no-deps", "--report", "-", "torch"]
     done = subprocess.run(ask, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
     report = json.loads(done.stdout) if done.returncode == 0 else {"install": []}
-    needs = [line for one in report["install"] for line in one["metadata"].get("requires_dist", [])]
+    needs = [line for package in report["install"] for line in package["metadata"].get("requires_dist", [])]
     return any(line.startswith(("nvidia", "cuda", "triton")) for line in needs)
 
 

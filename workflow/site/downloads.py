@@ -109,20 +109,20 @@ def read(path):
 
 def labels(pages):
     """Targets of references by page and label: the page, the anchor there, and what a reference to it reads."""
-    found = {}
+    targets = {}
     for page, notebook in pages.items():
         text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
         title = next(iter(re.findall(r"^# +(.+)$", text, re.MULTILINE)), page)
-        found[page] = (page, "", title)
-        found |= {match["label"]: (page, match["label"], match["title"] or title) for match in TARGET.finditer(text)}
+        targets[page] = (page, "", title)
+        targets |= {match["label"]: (page, match["label"], match["title"] or title) for match in TARGET.finditer(text)}
         counts = Counter()
         for kind, label, name in (thing for cell in notebook.cells for thing in labelled(cell)):
             counts[kind] += 1
             numbered = {"math": f"({counts[kind]})", "figure": f"Figure {counts[kind]}"}
             anchor = "equation-" * (kind == "math") + label
-            own = re.sub(r" *\(.*\)$", "", name)  # of a box, less whose it is
-            found[label] = (page, anchor, numbered.get(kind) or own or kind.capitalize())
-    return found
+            short = re.sub(r" *\(.*\)$", "", name)  # of a box, less whose it is
+            targets[label] = (page, anchor, numbered.get(kind) or short or kind.capitalize())
+    return targets
 
 
 def labelled(cell, text=None):
@@ -188,9 +188,9 @@ def needed(page, notebook):
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     code += [Path(path).read_text("utf-8") for path in library_of(page.removeprefix("book/")) if path.endswith(".py")]
     names = {name.partition(".")[0] for text in code for name in imported(text)}
-    found = {canonicalize_name(one) for name in names for one in distributions().get(name, ())}
+    needed = {canonicalize_name(distribution) for name in names for distribution in distributions().get(name, ())}
     ours = {canonicalize_name(name) for name in direct_dependencies()}  # the others come with them
-    return sorted(found & ours - {"myst-nb"})  # glue, which the library does without in a downloaded notebook
+    return sorted(needed & ours - {"myst-nb"})  # glue, which the library does without in a downloaded notebook
 
 
 @cache

@@ -204,7 +204,7 @@ def draw_times():
     """Draw the works of the page on speed, a line each, a mark for each style."""
     works = speed.works(speed.recorded())
     kinds = {style: name for style, name in speed.STYLES.items() if style != "all cores"}
-    series = {name: [one.get(style, math.nan) for one in works.values()] for style, name in kinds.items()}
+    series = {name: [seconds.get(style, math.nan) for seconds in works.values()] for style, name in kinds.items()}
     figure = dots([""] * len(works), series, "seconds per unit")
     figure.set_size_inches(WIDTH, 0.55 * len(works) + 1.6)
     ax = figure.axes[0]
@@ -222,7 +222,7 @@ def draw_film_reader():
     words = [[word for word, seen in zip(*row, strict=True) if seen] for row in both]
     shown = [k for k, row in enumerate(words) if 3 < len(row) < 12 and "?" not in row][:3]
     maps = [data["attention"][k, :, : len(words[k])] for k in shown]
-    most = [int(one[0].argmax()) for one in maps]
+    most = [int(weights[0].argmax()) for weights in maps]
     rows = [f"head {k}" for k in range(data["attention"].shape[1])]
     chosen = [words[k][place] for k, place in zip(shown, most, strict=True)]
     numbers = {"shown": len(shown), "inputs": len(words), "chosen": f"{', '.join(chosen[:-1])} and {chosen[-1]}"}

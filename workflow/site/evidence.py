@@ -15,31 +15,31 @@ def seeds(row):
     swept = records.entries(records.SEEDS).get(chapter)
     if not swept or name not in swept["rows"]:
         return None, None, "not yet run"
-    found = swept["rows"][name]
-    held, of = found["held"], found["of"]
+    counts = swept["rows"][name]
+    held, of = counts["held"], counts["of"]
     if not records.is_current(chapter, swept):
         return None, None, f"{held}/{of}{OLDER}"
     if not swept["block"]:
         return held, of, f"{held}/{of}, nothing random"
-    alike = {"undecided": found["undecided"], "fails": of - held - found["undecided"] - found["errors"]}
+    alike = {"undecided": counts["undecided"], "fails": of - held - counts["undecided"] - counts["errors"]}
     word = "undecided" if row["verdict"] == "undecided" else "fails"
     if row["verdict"] not in HELD and alike[word] == of:
         return held, of, f"{word} {of}/{of}, as here"
     details = ["{:.2f} to {:.2f}".format(*wilson(held, of))] * (held < of)
-    details += [f"{found[what]} {what}" for what in ("undecided", "errors") if found.get(what)]
+    details += [f"{counts[what]} {what}" for what in ("undecided", "errors") if counts.get(what)]
     return held, of, f"{held}/{of}" + f" ({', '.join(details)})" * bool(details)
 
 
 def seeds_of(rows):
     """Fresh seeds of an item: those of the row that held on the smallest share of them."""
-    found = [seeds(row) for row in rows]
-    counted = [one for one in found if one[0] is not None]
+    swept = [seeds(row) for row in rows]
+    counted = [entry for entry in swept if entry[0] is not None]
     if counted:
-        worst = min(counted, key=lambda one: one[0] / one[1])
+        worst = min(counted, key=lambda entry: entry[0] / entry[1])
         return worst[2]
-    older = [text for *_, text in found if text.endswith(OLDER)]
+    older = [text for *_, text in swept if text.endswith(OLDER)]
     worst = min(older, key=lambda text: Fraction(text.removesuffix(OLDER)), default="not yet run")
-    return worst if found else "–"
+    return worst if swept else "–"
 
 
 def mutants(row):

@@ -59,7 +59,7 @@ def cite():
     if not path.exists():
         return ""
     about, year = yaml_of(path), re.search(r"\d{4}(?=-\d\d-\d\d)", commit())
-    names = [one.get("name") or f"{one['family-names']}, {one['given-names']}" for one in about["authors"]]
+    names = [author.get("name") or f"{author['family-names']}, {author['given-names']}" for author in about["authors"]]
     fields = {"title": "{" + about["title"] + "}", "author": "{" + " and ".join(names) + "}"}
     fields |= {"version": about["version"]} | ({"year": year[0]} if year else {})
     return filled("cite", fields=fields, keys=[paper["key"] for paper in register() if "key" in paper])

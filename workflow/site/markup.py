@@ -33,8 +33,8 @@ def marked(word, text=""):
 
 def counts(rows):
     """Number of rows with each verdict, by its sign and best first: ``5 ✓ 1 ✎``; a dash for none."""
-    found = Counter(row["verdict"] for row in rows)
-    said = [styled(f"{found[word]}&nbsp;{sign or word}", word) for word, sign in VERDICTS.items() if found[word]]
+    verdicts = Counter(row["verdict"] for row in rows)
+    said = [styled(f"{verdicts[word]}&nbsp;{sign or word}", word) for word, sign in VERDICTS.items() if verdicts[word]]
     return " ".join(said) or "–"
 
 

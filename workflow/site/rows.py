@@ -15,8 +15,8 @@ SMALLER = {"stand-in": "other data", "same data, smaller": "smaller"}
 def rows():
     """A table for each chapter with all its rows."""
     head = ("verdict", "what was measured", "number", "bound", "seeds", "mutants")
-    found = ledger()
-    here = {chapter: [row for row in found if row["chapter"] == chapter] for chapter in chapters()}
+    every = ledger()
+    here = {chapter: [row for row in every if row["chapter"] == chapter] for chapter in chapters()}
     titled = "({})=\n## {}\n\n{}"
     return "\n".join(
         titled.format(f"rows-{source(chapter).stem}", link(chapter), table(head, map(_row, rows_here), "ledger"))
@@ -64,9 +64,9 @@ def why_moved(row):
     width = (row["interval"][1] - row["interval"][0]) / 2 if row["interval"] else 0
     if row["spread"] <= width:
         return f"a mean over few runs, known to ± {number(width)}"
-    found = yaml_of(REASONS) if REASONS.exists() else {}
-    if row["id"] not in found:
+    reasons = yaml_of(REASONS) if REASONS.exists() else {}
+    if row["id"] not in reasons:
         raise BookError(
             f"rounding moves {row['id']} from {row['measured']:.3g} by {row['spread']:.3g}: say why in {REASONS}"
         )
-    return found[row["id"]]
+    return reasons[row["id"]]

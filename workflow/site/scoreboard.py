@@ -60,11 +60,11 @@ def totals():
     every = papers()
     listed = [(paper["short"], items) for paper, items in every]
     listed.append(("**All**", [item for _, items in every for item in items]))
-    found = [Counter(item.standing for item in items) for _, items in listed]
+    standings = [Counter(item.standing for item in items) for _, items in listed]
     rows = [
-        (marked(word), *(count[word] or "–" for count in found))
+        (marked(word), *(count[word] or "–" for count in standings))
         for word in STANDINGS
-        if any(count[word] for count in found)
+        if any(count[word] for count in standings)
     ]
     rows.append(("**statements**", *(len(items) for _, items in listed)))
     return table(("", *(name for name, _ in listed)), rows, "totals")
@@ -74,8 +74,8 @@ def scoreboard():
     """Totals and their basis, one table a paper, our findings, what did not simply hold, and files."""
     head, rows = ("statement", "standing", "claims", "checks", "seeds"), ledger()
     tables = [(paper["title"], table(head, [item.row() for item in items], "scoreboard")) for paper, items in papers()]
-    found = table(("chapter", "findings", "checks", "seeds"), list(findings(rows)), "found")
-    shown = {"papers": tables, "findings": found, "remarkable": remarkable(rows), "files": files()}
+    ours = table(("chapter", "findings", "checks", "seeds"), list(findings(rows)), "found")
+    shown = {"papers": tables, "findings": ours, "remarkable": remarkable(rows), "files": files()}
     return filled("scoreboard", totals=totals(), **basis(rows), **shown)
 
 
@@ -104,13 +104,13 @@ def basis(rows):
 
 def remarkable(rows):
     """Rows that did not simply hold, by verdict and worst first: the sentence, the number, and the bound."""
-    found = {}
+    by_verdict = {}
     for verdict in REMARKABLE:
         missed = ", which this ablation was expected to miss" * (verdict == "does not break the claim")
         lines = [f"{{doc}}`{row['chapter']}`: {escaped(row['statement'])}: {numbers(row)}{missed}."
                  for row in rows if row["verdict"] == verdict]  # fmt: skip
-        found |= {signed(verdict): lines} if lines else {}
-    return found
+        by_verdict |= {signed(verdict): lines} if lines else {}
+    return by_verdict
 
 
 def findings(rows):

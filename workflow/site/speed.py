@@ -44,14 +44,14 @@ def times(ratio):
     return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:.1f}"
 
 
-def works(found):
+def works(report):
     """Median seconds of a unit, title -> {style: seconds}, the parts of a whole added up.
 
     A style that left a part out has no time of the whole.
     """
     medians = {}
-    for row in found["rows"]:
-        title = found["works"][row["work"]]["title"] + (f", {row['part']}" if row["work"] == APART else "")
+    for row in report["rows"]:
+        title = report["works"][row["work"]]["title"] + (f", {row['part']}" if row["work"] == APART else "")
         if row["work"] != "growth":
             parts = medians.setdefault(title, {}).setdefault(row["part"], {})
             parts[row["style"]] = row.get("seconds", {}).get("median")
@@ -64,15 +64,15 @@ def works(found):
 
 def gains(medians, upper, lower):
     """How many times as long one style takes as another, by title; a title that lacks a time is left out."""
-    return {title: one[upper] / one[lower] for title, one in medians.items() if one.keys() >= {upper, lower}}
+    return {title: of[upper] / of[lower] for title, of in medians.items() if of.keys() >= {upper, lower}}
 
 
-def page(found):
+def page(report):
     """Text of the page from the numbers."""
-    medians = works(found)
+    medians = works(report)
     gained = {name: gains(medians, *pair) for name, pair in GAINS.items()}
     rows = [
-        [title, *(times(one[title]) if title in one else "–" for one in gained.values()),
+        [title, *(times(ratios[title]) if title in ratios else "–" for ratios in gained.values()),
          *(shown(of[style]) if style in of else "–" for style in STYLES)]
         for title, of in medians.items()
     ]  # fmt: skip
@@ -80,17 +80,17 @@ def page(found):
         name: [times(extreme(of.values())) for extreme in (min, max)] if of else None
         for name, of in (gained | {"floor": gains(medians, "one core", "floor")}).items()
     }
-    memory = max(row.get("peak_memory", 0) for row in found["rows"])
-    return filled("speed", found=found, ranges=ranges, memory=memory / 1e9, every=every(found),
+    memory = max(row.get("peak_memory", 0) for row in report["rows"])
+    return filled("speed", found=report, ranges=ranges, memory=memory / 1e9, every=every(report),
                   table=table(["work", *GAINS, *STYLES.values()], rows, "speed"))  # fmt: skip
 
 
-def every(found):
+def every(report):
     """A table of all measurements with their spreads."""
     rows = []
-    for row in found["rows"]:
+    for row in report["rows"]:
         seconds = [shown(row["seconds"][part]) for part in ("minimum", "median", "maximum")] if "seconds" in row else \
                   [f"left out: {row['left_out']}", "–", "–"]  # fmt: skip
-        named = [found["works"][row["work"]]["title"], row["part"], STYLES[row["style"]]]
+        named = [report["works"][row["work"]]["title"], row["part"], STYLES[row["style"]]]
         rows.append([*named, f"{row['units']:g}" if "units" in row else "–", row.get("runs", "–"), *seconds])
     return table(["work", "part", "style", "units a run", "runs", "minimum", "median", "maximum"], rows, "speed")

@@ -97,7 +97,7 @@ def numbered_figures(cells):
 
 def _tag(cell, figures):
     made = cell_role("".join(cell["source"]))
-    tags, own = cell["metadata"].setdefault("tags", []), cell["metadata"].setdefault("mystnb", {})
+    tags, options = cell["metadata"].setdefault("tags", []), cell["metadata"].setdefault("mystnb", {})
     if made == "tell":
         tags.append("remove-cell")
     outputs = [output["metadata"].get("scrapbook", {}).get("name") for output in cell["outputs"] if "data" in output]
@@ -107,7 +107,7 @@ def _tag(cell, figures):
     if made == "show" or drawn:
         tags.append("hide-input")
         shown = f"Code of Figure {figures[drawn[0]]}" if drawn else "Code of the table"
-        own |= {"code_prompt_show": shown, "code_prompt_hide": shown}
+        options |= {"code_prompt_show": shown, "code_prompt_hide": shown}
 
 
 class Fold(nodes.General, nodes.Element):
@@ -189,13 +189,13 @@ class NameReferences(SphinxPostTransform):
 def drop_live_code(app, page, template, context, doctree):
     """Take the scripts of sphinx-thebe, which Jupyter Book always adds, off a page: no code runs on ours."""
     for kind in ("script_files", "css_files"):
-        context[kind] = [one for one in context.get(kind, ()) if "thebe" not in str(one)]
+        context[kind] = [file for file in context.get(kind, ()) if "thebe" not in str(file)]
 
 
 def number_by_page(numbers):
     """Sphinx's table of the numbers of figures and formulas, counted anew on each page."""
     return {
-        page: {kind: {name: (k,) for k, name in enumerate(found, 1)} for kind, found in kinds.items()}
+        page: {kind: {name: (k,) for k, name in enumerate(names, 1)} for kind, names in kinds.items()}
         for page, kinds in numbers.items()
     }
 

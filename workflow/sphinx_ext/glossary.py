@@ -49,7 +49,7 @@ def mark(app, doctree):
     app.env.note_dependency(str(Path(app.srcdir, LIST)))
     used = [entry for entry in entries(app.srcdir) if mark_first(doctree, entry)]
     if used:
-        said = "".join(f"<dt>{html.escape(one['term'])}</dt><dd>{formulas(one['means'])}</dd>" for one in used)
+        said = "".join(f"<dt>{html.escape(entry['term'])}</dt><dd>{formulas(entry['means'])}</dd>" for entry in used)
         doctree += nodes.raw("", f'<dl class="terms" aria-hidden="true">{said}</dl>', format="html")
 
 
@@ -62,10 +62,10 @@ def mark_first(doctree, entry):
             if node.astext() == formula and not inside(node, ELSEWHERE):
                 node.replace_self(made(entry, node.deepcopy()))
                 return True
-        elif (found := pattern.search(node)) and not inside(node, (*ELSEWHERE, Term)):
-            parts = node[: found.start()], made(entry, nodes.Text(found[0])), node[found.end() :]
-            siblings = node.parent.children
-            at = next(place for place, one in enumerate(siblings) if one is node)  # texts that read alike are equal
+        elif (match := pattern.search(node)) and not inside(node, (*ELSEWHERE, Term)):
+            parts = node[: match.start()], made(entry, nodes.Text(match[0])), node[match.end() :]
+            # by identity: texts that read alike are equal
+            at = next(place for place, sibling in enumerate(node.parent.children) if sibling is node)
             node.parent[at : at + 1] = [nodes.Text(part) if isinstance(part, str) else part for part in parts if part]
             return True
     return False

@@ -116,9 +116,9 @@ class Rows(RowsDirective):
 
     def run(self):
         """Make the names of the chapters and the list."""
-        found = self.rows()
-        places = " and ".join(map(link, dict.fromkeys(row["chapter"] for row in found)))
-        listed = "\n".join(f"- {escaped(row['statement'])}: {numbers(row)}." for row in found)
+        rows = self.rows()
+        places = " and ".join(map(link, dict.fromkeys(row["chapter"] for row in rows)))
+        listed = "\n".join(f"- {escaped(row['statement'])}: {numbers(row)}." for row in rows)
         return self.parsed(f"**Proof and measurements:** {places}.\n\n{listed}")
 
 
@@ -134,8 +134,8 @@ class Believed(RowsDirective):
 
     def run(self):
         """Make the sentences, or what contradicts them."""
-        found, asked = self.rows(), self.options.get("verdict")
-        against = [row for row in found if (row["verdict"] != asked if asked else row["verdict"] not in HELD)]
+        rows, asked = self.rows(), self.options.get("verdict")
+        against = [row for row in rows if (row["verdict"] != asked if asked else row["verdict"] not in HELD)]
         block = nodes.container(classes=["believed"])
         self.state.nested_parse(self.content, self.content_offset, block)
         if against:
@@ -143,7 +143,7 @@ class Believed(RowsDirective):
             said = "; ".join(f"{escaped(row['statement'])}: {numbers(row)}" for row in against)
             block[1:] = self.parsed(f"This build contradicts it: {said}.")
         if "standing" in self.options:
-            self.number(block, found)
+            self.number(block, rows)
         return [block]
 
     def number(self, block, rows):
@@ -170,7 +170,7 @@ def withdrawn(sentence):
 def how_often(rows):
     """On how many fresh seeds the rows held, by the one that held least often; nothing where none was swept."""
     counted = [(held, of) for held, of, _ in map(seeds, rows) if of and of > 1]
-    held, of = min(counted, key=lambda one: one[0] / one[1], default=(None, None))
+    held, of = min(counted, key=lambda pair: pair[0] / pair[1], default=(None, None))
     return f", on {held} of {of} fresh seeds" if of else ""
 
 
@@ -199,8 +199,8 @@ class PutSentences(SphinxPostTransform):
         """Put them there as a list."""
         for place in list(self.document.findall(Sentences)):
             page = self.env.get_doctree(place["page"])
-            found = page.findall(lambda node: isinstance(node, nodes.container) and "said" in node)
-            items = [nodes.list_item("", self.sentence(block)) for block in found]
+            blocks = page.findall(lambda node: isinstance(node, nodes.container) and "said" in node)
+            items = [nodes.list_item("", self.sentence(block)) for block in blocks]
             place.replace_self(nodes.enumerated_list("", *items, enumtype="arabic", prefix="", suffix="."))
 
     def sentence(self, block):

@@ -14,12 +14,12 @@ def names(title):
     title = re.sub(r"^\s*\((.*)\)$", r"\1", title)  # as sphinx_proof puts it after a number
     title = re.sub(r"\s*\([A-Z][^()]*\)$", "", title)
     listed = re.split(rf"\b{KINDS}s?\b", title)
-    found = [
+    statements = [
         f"{kind} {number}"
         for kind, numbers in zip(listed[1::2], listed[2::2], strict=True)
         for number in re.findall(r"(?<![\w(])(?:\d+(?:\([a-z]\))?|[A-Z]\b)", numbers)
     ]
-    return found or [title.replace(";", ",")]
+    return statements or [title.replace(";", ",")]
 
 
 class IndexEntries(SphinxTransform):
