@@ -107,8 +107,7 @@ class TestMeasured:
     ROWS = ({"id": "a/b/gap", "verdict": "reproduced", "measured": -2e-4, "chapter": "a/b"} | DRAWN,)
 
     @pytest.mark.parametrize(
-        ("form", "said"),
-        [("", "−2 × 10⁻⁴"), (":.1e", "−2.0 × 10⁻⁴"), (":.2%", "−0.02%"), (":size.4f", "0.0002")],
+        ("form", "said"), [("", "−2 × 10⁻⁴"), (":.1e", "−2.0 × 10⁻⁴"), (":.2%", "−0.02%"), (":size.4f", "0.0002")]
     )
     def test_a_number_is_written_in_its_format(self, made, form, said):
         texts, warnings = made(self.ROWS, page=f"# One\n\nIt is {{measured}}`a/b/gap{form}` long.")

@@ -636,8 +636,7 @@ def test_the_scoreboard_names_the_least_certain_claim(inside):
 
 
 @pytest.mark.parametrize(
-    ("code", "turned", "text"),
-    [(None, ["half"], "1"), (None, ["other"], "none"), ("b2", ["half"], "older code")],
+    ("code", "turned", "text"), [(None, ["half"], "1"), (None, ["other"], "none"), ("b2", ["half"], "older code")]
 )
 def test_mutants_are_shown_where_the_code_is_the_same(inside, code, turned, text):
     collected(row())

@@ -66,8 +66,7 @@ class TestScoreboard:
 
 
 @pytest.mark.parametrize(
-    ("words", "chapter"),
-    [("Theorem 2", "theorem-2"), ("Lemma 11", "lemma-2"), ("Assumption A", "notation")],
+    ("words", "chapter"), [("Theorem 2", "theorem-2"), ("Lemma 11", "lemma-2"), ("Assumption A", "notation")]
 )
 def test_a_search_for_a_statement_lists_it_first(visit, address, words, chapter):
     page = visit("search").page

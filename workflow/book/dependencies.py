@@ -123,7 +123,7 @@ def results(values):
     The ledger and the site are made of all that lies in the folders of book and workflow, so that nothing is left out.
     """
     runs = {f"build/claims/{chapter}.json": sources_hash(chapter, values.get(chapter, {})) for chapter in chapters()}
-    commit = Path(mark_commit()).read_text("utf-8")
+    commit = mark_commit().read_text("utf-8")
     tools = ["book/statements.yml", "book/roundings.json", "pyproject.toml", *workflow_files()]
     ledger = hash_together(tools, commit, list(runs.items()))
     prose = [path for path in sorted(Path("book").rglob("*")) if path.is_file() and path.name != "ledger.lock.json"]
@@ -145,8 +145,12 @@ def mark_commit():
 
     Its hash and day, and whether anything else than it is built; "unknown" where there is no git.
     """
-    commit, changed = sources()
-    return _mark("commit", commit + " with changes" * bool(changed) if commit else "unknown")
+    path, (commit, changed) = Path("build/commit"), sources()
+    text = (commit + " with changes" * bool(changed) if commit else "unknown") + "\n"
+    if not path.exists() or path.read_text("utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return path
 
 
 def sources():
@@ -154,7 +158,8 @@ def sources():
     shown = _git("show", "-s", "--format=%h %cs")
     if not shown or not _git("ls-files", "lib"):  # no git, or the repository is that of a folder around this one
         return "", []
-    new = [path for path in _git("ls-files", "--others", "--exclude-standard", *FOLDERS) if not _hidden(path)]
+    new = _git("ls-files", "--others", "--exclude-standard", *FOLDERS)
+    new = [path for path in new if not any(part.startswith(".") for part in Path(path).parts)]
     return shown[-1], _git("diff", "--name-only", "--relative", "HEAD") + new
 
 
@@ -168,18 +173,6 @@ def _git(*words):
     except (OSError, subprocess.CalledProcessError):
         return []
     return done.stdout.splitlines()
-
-
-def _hidden(path):
-    return any(part.startswith(".") for part in Path(path).parts)
-
-
-def _mark(name, text):
-    path = Path("build", name)
-    if not path.exists() or path.read_text("utf-8") != text + "\n":
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text + "\n", "utf-8")
-    return str(path)
 
 
 def library():
@@ -208,7 +201,7 @@ def library_of(chapter, changed=None):
 
 def workflow_of(command):
     """Files of the workflow that a command consists of: its module, and all that it imports."""
-    modules = _modules(path.relative_to(PROJECT) for path in Path(PROJECT, "workflow").rglob("*.py"))
+    modules = _modules(Path(path) for path in workflow_files() if path.endswith(".py"))
     return sorted(modules[name][0] for name in _reached({("workflow", "commands", command)}, modules))
 
 
@@ -236,7 +229,6 @@ def _modules(paths, changed=None):
 
 
 def _imports_of(name, modules):
-    """Imports of one of the modules."""
     path, text = modules[name]
     return _imports(text, name if path.endswith("__init__.py") else name[:-1])
 

@@ -1,6 +1,5 @@
 """Collect what every chapter claims into the ledger."""
 
-import math
 import tomllib
 from collections import Counter
 from datetime import UTC, datetime
@@ -67,11 +66,7 @@ def tolerance(row, spread=0.0, turned=False):
     wide = max(row["tolerance"], FACTOR * spread)
     if row["bound"] is not None and is_noise(row["measured"], spread):
         wide = max(wide, abs(row["bound"]) / 100)
-    return wide if turned else min(wide, _distance(row["measured"], row["bound"]))
-
-
-def _distance(measured, bound):
-    return math.inf if bound is None else abs(measured - bound)
+    return wide if turned or row["bound"] is None else min(wide, abs(row["measured"] - row["bound"]))
 
 
 def register():

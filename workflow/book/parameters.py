@@ -50,7 +50,8 @@ def _declared(code):
     except SyntaxError as error:
         place = f"{error.msg}, line {error.lineno}"
         raise BookError(f"its cell of parameters does not parse ({place}): {REMEDY}") from None
-    comments = {token.start[0]: token.string.lstrip("# ") for token in _tokens(code) if token.type == tokenize.COMMENT}
+    tokens = tokenize.generate_tokens(io.StringIO(code).readline)
+    comments = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
     parameters = {}
     for line, following in zip(body, [*body[1:], None], strict=True):
         if not isinstance(line, ast.AnnAssign) or line.value is None:
@@ -68,10 +69,6 @@ def _declared(code):
         text = " ".join(comments[k] for k in range(line.lineno, last) if k in comments)
         parameters[name] = (kind, default, text)
     return parameters
-
-
-def _tokens(code):
-    return tokenize.generate_tokens(io.StringIO(code).readline)
 
 
 def range_of(kind, text):

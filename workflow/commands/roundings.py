@@ -23,38 +23,14 @@ from workflow.run.snakemake import hold_lock, run_snakemake
 # Variables that libraries read as they are imported, and the processor's flag without which a setting is no other.
 # Each of the first three gives torch, MKL, OpenBLAS and the loops that numba compiles another branch than a build
 # takes. An x86 processor has the first; it stands for one without vectors wider than two numbers.
+CHOICES = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "OPENBLAS_CORETYPE", "NUMBA_CPU_NAME")
+THREADS = ("THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 SETTINGS = {
-    "narrow vectors": (
-        {
-            "ATEN_CPU_CAPABILITY": "default",
-            "MKL_CBWR": "COMPATIBLE",
-            "OPENBLAS_CORETYPE": "Prescott",
-            "NUMBA_CPU_NAME": "generic",
-        },
-        "sse2",
-    ),
-    "no fused products": (  # torch knows no branch between the narrowest vectors and AVX2
-        {
-            "ATEN_CPU_CAPABILITY": "default",
-            "MKL_CBWR": "AVX",
-            "OPENBLAS_CORETYPE": "Sandybridge",
-            "NUMBA_CPU_NAME": "haswell",
-        },
-        "avx2",
-    ),
-    "wide vectors": (
-        {
-            "ATEN_CPU_CAPABILITY": "avx512",
-            "MKL_CBWR": "AVX512",
-            "OPENBLAS_CORETYPE": "SkylakeX",
-            "NUMBA_CPU_NAME": "skylake-avx512",
-        },
-        "avx512f",
-    ),
-    "two threads": (
-        {"THREADS": "2", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"},
-        None,
-    ),
+    "narrow vectors": (dict(zip(CHOICES, ("default", "COMPATIBLE", "Prescott", "generic"), strict=True)), "sse2"),
+    # torch knows no branch between the narrowest vectors and AVX2
+    "no fused products": (dict(zip(CHOICES, ("default", "AVX", "Sandybridge", "haswell"), strict=True)), "avx2"),
+    "wide vectors": (dict(zip(CHOICES, ("avx512", "AVX512", "SkylakeX", "skylake-avx512"), strict=True)), "avx512f"),
+    "two threads": (dict.fromkeys(THREADS, "2"), None),
     "last bit": ({"LAST_BIT": "1"}, None),  # of the data that a chapter draws, see run/last_bit.py
 }
 

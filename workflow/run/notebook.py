@@ -163,16 +163,11 @@ def environment(private, chapter):
     startup += LAST_BIT * ("LAST_BIT" in os.environ)
     (profile / "startup/progress.py").write_text(startup, "utf-8")
     Path(private, "matplotlibrc").touch()
-    drop_settings()
+    for name in filter(USER_SETTINGS.match, list(os.environ)):
+        del os.environ[name]
     os.environ |= surroundings() | {"PYTHONNOUSERSITE": "1", "PYTHONUTF8": "1"}
     os.environ |= {"IPYTHONDIR": private, "JUPYTER_PATH": JUPYTER, "JUPYTER_RUNTIME_DIR": private}
     os.environ["MATPLOTLIBRC"] = os.path.join(private, "matplotlibrc")
-
-
-def drop_settings():
-    """Take a user's settings for Python, IPython, Jupyter and matplotlib out of the variables of this process."""
-    for name in filter(USER_SETTINGS.match, list(os.environ)):
-        del os.environ[name]
 
 
 def where(chapter, cell_id, line=1):

@@ -193,10 +193,7 @@ def needed(page, notebook):
     return sorted(needed & ours - {"myst-nb"})  # glue, which the library does without in a downloaded notebook
 
 
-@cache
-def distributions():
-    """Distributions that each module belongs to, which takes a second to find."""
-    return packages_distributions()
+distributions = cache(packages_distributions)  # of each module; to find them takes a second
 
 
 @cache

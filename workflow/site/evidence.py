@@ -33,13 +33,10 @@ def seeds(row):
 def seeds_of(rows):
     """Fresh seeds of an item: those of the row that held on the smallest share of them."""
     swept = [seeds(row) for row in rows]
-    counted = [entry for entry in swept if entry[0] is not None]
-    if counted:
-        worst = min(counted, key=lambda entry: entry[0] / entry[1])
-        return worst[2]
+    if counted := [(held / of, text) for held, of, text in swept if held is not None]:
+        return min(counted)[1]
     older = [text for *_, text in swept if text.endswith(OLDER)]
-    worst = min(older, key=lambda text: Fraction(text.removesuffix(OLDER)), default="not yet run")
-    return worst if swept else "–"
+    return min(older, key=lambda text: Fraction(text.removesuffix(OLDER)), default="not yet run" if swept else "–")
 
 
 def mutants(row):

@@ -110,20 +110,6 @@ def _tag(cell, figures):
         options |= {"code_prompt_show": shown, "code_prompt_hide": shown}
 
 
-class Fold(nodes.General, nodes.Element):
-    """What a reader opens: a line that says what is inside, and the inside."""
-
-
-def open_fold(translator, node):
-    """Write the line."""
-    translator.body.append(f'<details class="fold"><summary>{html.escape(node["summary"])}</summary>\n')
-
-
-def close_fold(translator, node):
-    """End what it opens."""
-    translator.body.append("</details>\n")
-
-
 def lay_out(app, doctree):
     """Put verdicts under the title, fold the experiment, and give boxes their own titles."""
     if noted := about(app.env):
@@ -144,10 +130,9 @@ def fold_experiment(section, noted):
     first = section.index(cells[0])
     inside = section.children[first:]
     del section[first:]
-    said = f": {noted['lines']} lines of code, {noted['runs']}" if noted else ""
-    folded = Fold(summary=f"Show the experiment{said}")
-    folded += inside
-    section += folded
+    cost = f": {noted['lines']} lines of code, {noted['runs']}" if noted else ""
+    opening = f'<details class="fold"><summary>Show the experiment{html.escape(cost)}</summary>\n'
+    section += [nodes.raw("", opening, format="html"), *inside, nodes.raw("", "</details>\n", format="html")]
 
 
 def retitle(box, app):
@@ -216,7 +201,6 @@ def renumber(app, env):
 def setup(app):
     """Register all of it with Sphinx."""
     app.add_directive("findings", Findings)
-    app.add_node(Fold, html=(open_fold, close_fold))
     app.add_post_transform(NameReferences)
     app.connect("source-read", tag_cells)
     app.connect("doctree-read", lay_out)

@@ -45,16 +45,9 @@ def linear(colour):
 
 
 def inlined(text, alt, name):
-    """A drawing of matplotlib as HTML: its colours as variables, its ids unique, no more digits than are seen.
+    """A drawing of matplotlib as HTML: its colours as variables, no more digits than are seen, and unique ids.
 
-    Parameters
-    ----------
-    text : str
-        The file.
-    alt : str
-        What the drawing shows, for those who do not see it.
-    name : str
-        What no other drawing of the page is called; it may start with a letter only.
+    These begin with ``name``, which no other drawing of the page has and which starts with a letter.
     """
     root = ET.fromstring(text)
     for child in root.findall(f"{SVG}metadata"):
