@@ -109,7 +109,7 @@ def _length(text, prose, cells):
     text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.S)
     text = re.sub(r"^(## Experiment\n.*?)^```\{code-cell\}.*?(?=^## )", r"\1", text, flags=re.M | re.S)
     text = re.sub(r"^:::\{dropdown\}.*?^:::$|^```\{(?:math|code-cell)\}.*?^```$", "", text, flags=re.M | re.S)
-    text = re.sub(r"^(:\w+: .*|[`:]{3,}.*)$|</?div[^<>]*>", "", text, flags=re.M)  # nor are tags read
+    text = re.sub(r"^(:\w+: .*|[`:]{3,}.*)$|</?div[^<>]*>", "", text, flags=re.M)  # nobody reads tags
     words = len(re.sub(r"\$\$?[^$]+\$\$?", "x", text).split())  # a formula counts as one
     statements = len(re.findall(r"^:label: (?:thm|obs)-", prose, re.M))
     lines = count_lines(cell["code"] for cell in cells)

@@ -1,4 +1,4 @@
-"""Find what a run depends on: the chapter's code and its parameters, the library that it imports, our own modules.
+"""Find what a run depends on: the chapter's code, its parameters, the library that it imports, and the workflow.
 
 Prose is no part of it. All paths are relative to the directory that holds ``_toc.yml``, ``book/`` and `PACKAGES`.
 Whether a result is current is decided by one hash of the contents of all that it depends on, which the result carries;
@@ -17,15 +17,15 @@ from pathlib import Path
 from workflow.book.catalogue import BookError, chapters, code_of, source
 
 PROJECT = Path(__file__).parents[2]
-PACKAGES = ("lib", "heads", "studies")  # that a chapter may import from, as far as they are there
-FOLDERS = ("book", *PACKAGES, "workflow")  # a new file there is a part of the book; one elsewhere is the user's
+PACKAGES = ("lib", "heads", "studies")  # packages that a chapter may import from; a small book lacks some
+FOLDERS = ("book", *PACKAGES, "workflow")  # a new file in these is a part of the book; one elsewhere is the user's
 
 
 def hash_of(chapter, values, words=True):
     """Hash of a chapter's code, with the words that its page shows, and of values that differ from its own."""
     try:
         code = [(text if words else without_words(text), marked) for text, marked in code_of(chapter)]
-    except BookError:  # which the run will report
+    except BookError:  # the run will report it
         code = source(chapter).read_text("utf-8", errors="replace")
     return hashlib.sha256(json.dumps([code, values], sort_keys=True).encode()).hexdigest()
 
@@ -33,7 +33,7 @@ def hash_of(chapter, values, words=True):
 def recorded_hash(chapter):
     """Hash that a record notes of the code that ran: no comment, layout or sentence changes what is measured.
 
-    Nor does the module of ours that a name comes from: records outlive its move to another folder.
+    Nor does the module that a name is imported from: a record stays valid when the module moves.
     """
     return hash_of(chapter, {}, words=False)
 
@@ -78,7 +78,7 @@ def _names_bound(statement):
 def sources_hash(chapter, values=(), changed=None):
     """Hash of all that a run depends on: code and values, library, recorded runs, lock and runner.
 
-    ``changed`` has the text that a file of the library has in place of what stands there, by the path.
+    ``changed`` maps paths of library files to the text that a mutant gives them.
     """
     files = [*library_of(chapter, changed), "requirements.lock", *workflow_of("chapter")]
     return hash_together(files, hash_of(chapter, dict(values)), changed=changed)
@@ -120,14 +120,14 @@ def _is_text(statement):
 def results(values):
     """Results of a build with these values of chapters: path -> hash of all that it is made of and shows.
 
-    The ledger and the site are made of all that lies in the folders of book and workflow, so that nothing is left out.
+    The ledger and the site depend on every file of the folders book and workflow, so that nothing is left out.
     """
     runs = {f"build/claims/{chapter}.json": sources_hash(chapter, values.get(chapter, {})) for chapter in chapters()}
     commit = mark_commit().read_text("utf-8")
     tools = ["book/statements.yml", "book/roundings.json", "pyproject.toml", *workflow_files()]
     ledger = hash_together(tools, commit, list(runs.items()))
     prose = [path for path in sorted(Path("book").rglob("*")) if path.is_file() and path.name != "ledger.lock.json"]
-    shown = [path.read_text("utf-8", errors="replace") for path in library()]  # readers download it as it stands
+    shown = [path.read_text("utf-8", errors="replace") for path in library()]  # with docstrings: readers download it
     site = hash_together(["_config.yml", "_toc.yml", "requirements.lock", "CITATION.cff", *prose], shown, ledger)
     accepted = hash_together(["book/ledger.lock.json"], site, os.environ.get("STRICT", ""))
     return runs | {"build/ledger.json": ledger, "build/html/.sources": site, "build/accepted": accepted}
@@ -143,7 +143,7 @@ def discard_stale(made):
 def mark_commit():
     """Write the commit of the sources to ``build/commit``, only where it differs, and return the path.
 
-    Its hash and day, and whether anything else than it is built; "unknown" where there is no git.
+    Its hash and day, and whether the sources differ from it; "unknown" where there is no git.
     """
     path, (commit, changed) = Path("build/commit"), sources()
     text = (commit + " with changes" * bool(changed) if commit else "unknown") + "\n"
@@ -165,8 +165,8 @@ def sources():
 
 def _git(*words):
     """Lines that git prints in the folder that holds the library; none where it fails or is not there."""
-    folder = Path("lib").resolve().parent  # of a part of the book: the whole
-    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # set inside its hooks
+    folder = Path("lib").resolve().parent  # a part of the book links to the library of the whole book
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # set in hooks
     command = ["git", "-C", folder, "-c", "core.quotepath=off", *words]
     try:
         done = subprocess.run(command, env=env, capture_output=True, encoding="utf-8", check=True)
@@ -176,16 +176,15 @@ def _git(*words):
 
 
 def library():
-    """Modules of `PACKAGES`, which have no other files; one that a module reads would have to stand here."""
+    """Modules of `PACKAGES`, which have no other files; a data file that a module reads would have to be added here."""
     return sorted(path for package in PACKAGES for path in Path(package).rglob("*.py"))
 
 
 def library_of(chapter, changed=None):
     """Files that a chapter's result can depend on beside its code.
 
-    These are the modules of ours that it imports, those that they import, and the recorded runs of studies that it
-    names. Code that cannot be parsed is taken to depend on everything: better one run too many than an old number
-    published.
+    These are the modules of `PACKAGES` that it imports, those that they import, and the recorded runs of studies that
+    it names. Code that cannot be parsed depends on everything: better one run too many than an old number published.
     """
     modules = _modules(library(), changed)
     try:
@@ -212,7 +211,7 @@ def workflow_files():
 
 
 def _locate(path):
-    """Path of a file: a small book has neither the workflow nor what names its packages."""
+    """Path of a file, in the project where a small book lacks it: the workflow and pyproject.toml."""
     return PROJECT / path if str(path).startswith(("workflow/", "pyproject.toml")) else Path(path)
 
 
@@ -224,8 +223,8 @@ def _modules(paths, changed=None):
     """Path and text of modules, by their dotted names as tuples; a package has that of its ``__init__``."""
     named = ((path.parent if path.stem == "__init__" else path.with_suffix(""), path) for path in paths)
     modules = {name.parts: (str(path), _text(path, changed)) for name, path in named}
-    folders = {name[:end]: ("", "") for name in modules for end in range(1, len(name))}  # also without an ``__init__``
-    return folders | modules
+    # a folder without an ``__init__`` is a package, too
+    return {name[:end]: ("", "") for name in modules for end in range(1, len(name))} | modules
 
 
 def _imports_of(name, modules):
@@ -234,7 +233,7 @@ def _imports_of(name, modules):
 
 
 def _reached(queue, modules):
-    """Modules in ``queue`` and those among ``modules`` that they import, also at one remove."""
+    """Modules in ``queue`` and those among ``modules`` that they import, directly or through others."""
     needed = set()
     while queue:
         needed.add(name := queue.pop())
@@ -243,13 +242,13 @@ def _reached(queue, modules):
 
 
 def _imported(imports, modules):
-    """Those among ``modules`` that some imports stand for."""
+    """Modules that some imports refer to."""
     targets = itertools.chain.from_iterable(imports.values())
     return set().union(*(_meant(name, used, modules) for name, used in targets if name[:1] in modules))
 
 
 def _meant(name, used, modules):
-    """Modules that a dotted name stands for, of which code uses the names ``used``; all of them for None.
+    """Modules that a dotted name refers to, of which code uses the names ``used``; all of them for None.
 
     Importing a.b.c also runs a and a.b. A package that only passes on names counts as the modules that they are from.
     """
@@ -272,7 +271,7 @@ def _meant(name, used, modules):
 
 @functools.cache
 def _only_passes_on(path, code):
-    """Tell a package that consists of imports and of the list of their names."""
+    """Tell a package that only imports names and lists them in ``__all__``."""
     return path.endswith("__init__.py") and all(
         isinstance(statement, ast.Import | ast.ImportFrom)
         or _is_text(statement)

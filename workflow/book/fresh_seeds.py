@@ -9,8 +9,8 @@ from workflow.book import records
 from workflow.book.catalogue import BookError
 from workflow.book.dependencies import sources
 
-FIRST = 1000  # of the seeds that may be recorded
-FIELDS = ("held", "undecided", "errors", "of", "median", "low", "high")  # of a row of a sweep
+FIRST = 1000  # the first seed that may be recorded
+FIELDS = ("held", "undecided", "errors", "of", "median", "low", "high")  # fields of a row of a sweep that are recorded
 
 
 def block_of(seeds, values, asked):
@@ -46,7 +46,7 @@ def _spent(chapter, old, block):
 
 
 def commit():
-    """Commit of the sources, all of which must be in it but the records themselves."""
+    """Commit of the sources; refuse sources that differ from it, other than the records themselves."""
     commit, changed = sources()
     changed = [path for path in changed if not path.startswith((records.SEEDS.as_posix(), "book/recorded/"))]
     if not commit:

@@ -1,4 +1,4 @@
-"""Collect what every chapter claims into the ledger."""
+"""Collect the claims of every chapter into the ledger."""
 
 import tomllib
 from collections import Counter
@@ -18,13 +18,13 @@ FIELDS = (
     "paper", "item", "statement", "quote", "kind", "of", "source", "scale", "set", "measured", "interval", "bound",
     "relation", "tolerance", "recorded", "verdict", "breaks", "note",
 )  # fmt: skip
-PLURALS = {  # of verdicts that are verbs
+PLURALS = {  # plurals of verdicts that are verbs
     "breaks the claim": "break the claim",
     "does not break the claim": "do not break the claim",
 }
 STATEMENTS = "book/statements.yml"
 LEDGER = Path("build/ledger.json")
-FACTOR = 5  # times its measured spread, a number may move on another machine
+FACTOR = 5  # a number may move by so many times its measured spread on another machine
 
 
 def rows_of(notebook):
@@ -53,7 +53,7 @@ def spreads():
 
 
 def is_noise(measured, spread):
-    """Tell a number that rounding moves by more than a tenth of it."""
+    """Tell a number that rounding moves by more than a tenth of its size."""
     return spread > abs(measured) / 10
 
 
@@ -148,5 +148,5 @@ def collect(sources=""):
         raise BookError("\n".join(faults))
     ledger = {"environment": environment(runs), "claims": list(claims.values())}
     if changed := [run["chapter"] for run in runs if run["changed"]]:
-        ledger["changed_parameters"] = changed  # run with other values than the book's own: not to be compared
+        ledger["changed_parameters"] = changed  # not to be compared: the accepted values are of the defaults
     write_record(LEDGER, ledger | ({"sources": sources} if sources else {}))

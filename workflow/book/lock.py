@@ -16,7 +16,7 @@ from workflow.book.ledger import LEDGER, spreads
 
 LOCK, DIFFERENCES = Path("book/ledger.lock.json"), Path("build/differences.json")
 FIELDS, ABOUT = ("verdict", "measured", "tolerance"), ("item", "statement", "relation", "bound")
-SHOWN = 3  # of the numbers that differ without failing the build
+SHOWN = 3  # numbers listed of those that differ without failing the build
 REMEDY = f"""If you changed the code and mean this, make accept writes it into {LOCK}.
 If you changed nothing, build a fresh clone; if it comes again, please report it with {DIFFERENCES} and {LEDGER}."""
 
@@ -178,7 +178,8 @@ def _renewed(differing):
     for name, row in rows.items():
         chapter, old = row["chapter"], lock["rows"].get(name)
         same = name not in differing and lock["code"].get(chapter) == code[chapter]
-        same = same and math.isclose(row["tolerance"], old["tolerance"], rel_tol=0.1)  # it follows the number a little
+        # a tolerance follows its number a little
+        same = same and math.isclose(row["tolerance"], old["tolerance"], rel_tol=0.1)
         accepted[name] = old if same else {field: row[field] for field in FIELDS}
         on[name] = {kinds[chapter]} | (_measured_on(lock, name) if same else set())
     lacking = {

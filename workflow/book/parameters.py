@@ -26,8 +26,8 @@ CLAUSE = re.compile(
 )
 CHOICES = re.compile(r"\bor ([\w.]+(?:, [\w.]+)*)(?=[;:]|$)")
 REMEDY = "write `name: type = literal  # comment`"
-LAST_SEED = 2**63 - 1  # that torch takes
-SEEDS = f"0 to {LAST_SEED}"  # the range of a seed that has none of its own
+LAST_SEED = 2**63 - 1  # the largest that torch takes
+SEEDS = f"0 to {LAST_SEED}"  # the range of a seed whose comment gives none
 
 
 def declared(notebook):
@@ -129,7 +129,7 @@ def check(values, known):
     for name, value in values.items():
         kind = known[name][0]
         if isinstance(value, str) and kind != "str":
-            value = _literal(value)  # from the command line, or 1e-3 in YAML, which PyYAML reads as a word
+            value = _literal(value)  # a word of the command line, or 1e-3, which PyYAML reads as a word
         if kind == "float" and type(value) is int:
             value = float(value) if abs(value) < 2**1000 else math.inf
         if type(value) is not TYPES[kind] or (kind == "float" and not math.isfinite(value)):

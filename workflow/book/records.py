@@ -1,4 +1,4 @@
-"""Read and write what commands keep of chapters in ``book/``: fresh seeds, roundings, mutants.
+"""Read and write the records of chapters in ``book/``: fresh seeds, roundings, mutants.
 
 An entry notes the hash of the code that ran, and holds as long as that is the hash of its chapter's code.
 """
@@ -44,7 +44,7 @@ def keep_spreads(chapter, entry):
 
 
 def larger(old, new):
-    """Two entries of roundings in one: of each row the larger spread, and every setting that turned its verdict."""
+    """Join two entries of roundings: of each row the larger spread, and every setting that turned its verdict."""
     rows = {}
     for name, row in new["rows"].items():
         before = old["rows"].get(name, row)
@@ -55,7 +55,7 @@ def larger(old, new):
 
 
 def keep_mutants(report, chapters):
-    """Keep a report on mutants; of chapters that were not run, what is known of the same mutants stays."""
+    """Keep a report on mutants; of chapters that were not run, earlier results of the same mutants stay."""
     old = entries(MUTANTS).get("mutants", {})
     for mutant, entry in report["mutants"].items():
         before = old.get(mutant, {})

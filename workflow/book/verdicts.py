@@ -1,4 +1,4 @@
-"""Say in one word what the papers' claims among some rows came to: for the scoreboard, the map and the chips."""
+"""Sum up the papers' claims among some rows in one word: for the scoreboard, the map and the chips."""
 
 from lib.ledger import HELD, VERDICTS
 from workflow.book.ledger import claims_of

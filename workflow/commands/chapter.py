@@ -34,7 +34,7 @@ def counted():
     """Count the chapters that have run, ``" (7 of 34)"``, where the build has said how many it runs."""
     if not (count := os.environ.get("CHAPTERS_TO_RUN")):
         return ""
-    with open(os.environ["CHAPTERS_FINISHED"], "a+b") as file:  # a byte a chapter: appending is atomic
+    with open(os.environ["CHAPTERS_FINISHED"], "a+b") as file:  # a byte for each chapter: appending is atomic
         file.write(b".")
         return f" ({file.tell()} of {count})"
 

@@ -20,10 +20,10 @@ from workflow.run import many_runs
 from workflow.run.chapter import values_of
 
 SIZES = Path("tests/mutants/sizes.yml")
-REPORT, FOLDER = Path("build/mutants.json"), "mutants/runs"  # the folder is one of build
-MIN_SHARE = 0.95  # part of the mutants that turn a verdict, and of the claims that one of them turns
-MAX_SLOWDOWN, STARTUP_S = 4, 90  # a run may take so many times as long, and so many seconds more to start
-MAX_SECONDS = 1800.0  # seconds without a mutant
+REPORT, FOLDER = Path("build/mutants.json"), "mutants/runs"  # the folder is below build
+MIN_SHARE = 0.95  # of the mutants must turn a verdict, and of the claims must be turned
+MAX_SLOWDOWN, STARTUP_S = 4, 90  # a run may take so many times as long as without a mutant, and so many seconds more
+MAX_SECONDS = 1800.0  # of a run without a mutant
 
 
 def unchanged(chosen, place):
@@ -94,7 +94,7 @@ def show(mutants, entries):
 def show_claims(entries, base):
     """Print the claims of which no mutant turned the verdict; return how many one turns, and of all.
 
-    Without recorded rows: no library turns them.
+    Recorded rows are left out: no mutant can turn them.
     """
     tried = [pair for mutant in entries.values() for pair in mutant["chapters"].items()]
     turned = {(chapter, row) for chapter, entry in tried for row in entry["turned"]}

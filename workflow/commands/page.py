@@ -1,7 +1,7 @@
-"""Show one page as it is now, for looking: its sentences, its numbers where its code has run. `make page NAME=`.
+"""Show one page as it is now: its sentences, and its numbers where its code has run. `make page NAME=`.
 
-Sphinx reads again only what changed, in a tree of its own, so no build is disturbed. It may miss a label that is used
-elsewhere: `make book` builds from an empty tree and finds it.
+Sphinx reads again only what changed, in a separate tree, so no build is disturbed. It may miss that another page uses a
+label that has changed: `make book` builds from an empty tree and finds it.
 """
 
 import sys
@@ -39,7 +39,7 @@ def main(name):
     started, page = time.monotonic(), find_page(name)
     if (wanted := page.removeprefix("book/")) in chapters() and as_it_is(wanted) is None:
         FOLDER.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=FOLDER) as folder:  # not for the book, as make chapter runs it
+        with tempfile.TemporaryDirectory(dir=FOLDER) as folder:  # as make chapter does, not for the book
             attempt(wanted, {}, Path(folder), places_of(wanted, label({})), sys.stderr)
     staged, output = FOLDER / "staged", FOLDER / "sphinx"
     stage(staged, lambda chapter: as_it_is(chapter) or read(chapter))

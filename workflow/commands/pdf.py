@@ -21,7 +21,7 @@ from workflow.commands import call
 from workflow.site.browser import SEEN, SET, chromium
 
 SITE, BOOK = Path("build/html"), Path("build/book.pdf")
-# Name, address ("" for a part) and depth of what the list of pages beside a page has.
+# Entries of the sidebar's list of pages: name, address ("" for a part), depth.
 LISTED = """() => [...document.querySelectorAll("nav.bd-links :is(p.caption, li > a)")].map((one) => [
     one.textContent.trim(), one.href?.split("#")[0] ?? "", one.href ? (one.matches("li li > a") ? 2 : 1) : 0])"""
 PAPER = """@page { size: A4; margin: 17mm 17mm 19mm; font: 11px sans-serif;
@@ -43,7 +43,7 @@ def printed(page, running, before):
 
 
 def contents(page, listed, starts):
-    """Pages of the table of contents; an address that ``starts`` lacks has a number to come."""
+    """Pages of the table of contents; an address that ``starts`` lacks has the number 0 for now."""
     title = html.escape(yaml_of("_config.yml")["title"])
     rows = [
         f'<p class="{("part", "page", "below")[depth]}"><a href="{html.escape(address)}">{html.escape(name)}</a>'
@@ -60,7 +60,7 @@ def places(writer, start, reader):
     positions = {"": (0, 10_000)}
     for name, where in reader.named_destinations.items():
         positions[name] = reader.get_destination_page_number(where), where.top
-    zero = NumberObject(0)  # as zoom: as it is
+    zero = NumberObject(0)  # zoom: unchanged
     return {
         name: ArrayObject(
             [writer.pages[start - 1 + number].indirect_reference, NameObject("/XYZ"), zero, NumberObject(top), zero]
@@ -98,7 +98,7 @@ def outline(writer, listed, parts):
 
 
 def main():
-    """Print every page, join them, and say what was made."""
+    """Print every page and join them."""
     if not (SITE / "index.html").exists():
         raise BookError(f"there is no {SITE}/index.html: run make book")
     began = time.monotonic()

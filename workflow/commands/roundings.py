@@ -1,9 +1,9 @@
-"""Measure how far each number of a chapter moves when its arithmetic rounds otherwise, and keep it.
+"""Measure how far each number of a chapter moves when its arithmetic rounds otherwise, and record it.
 
-A chapter runs as in a build, then under each of ``SETTINGS``: other instruction sets of torch, MKL, OpenBLAS and
-numba, two threads, and random data of which every number is off by at most its last bit. The largest move of a row is
-its spread; ``book/roundings.json`` keeps it, and ``workflow/book/ledger.py`` makes of it how far the row may move.
-What was measured is not measured again while the chapter's code and the library that it imports stay the same.
+A chapter runs as in a build, then under each of ``SETTINGS``: other instruction sets of torch, MKL, OpenBLAS and numba,
+two threads, and random data perturbed in the last bit. The largest move of a row is its spread; it is recorded in
+``book/roundings.json``, and ``workflow/book/ledger.py`` makes the row's tolerance of it. A run is not repeated while
+the chapter's code and the library that it imports stay the same.
 """
 
 import os
@@ -20,9 +20,9 @@ from workflow.run.chapter import cpu
 from workflow.run.notebook import time_limit
 from workflow.run.snakemake import hold_lock, run_snakemake
 
-# Variables that libraries read as they are imported, and the processor's flag without which a setting is no other.
-# Each of the first three gives torch, MKL, OpenBLAS and the loops that numba compiles another branch than a build
-# takes. An x86 processor has the first; it stands for one without vectors wider than two numbers.
+# Variables that libraries read on import, and the flag that the processor needs for a setting. With each of the first
+# three, torch, MKL, OpenBLAS and compiled loops take another branch than in a build. The first stands for a processor
+# without vectors wider than two numbers.
 CHOICES = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "OPENBLAS_CORETYPE", "NUMBA_CPU_NAME")
 THREADS = ("THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 SETTINGS = {
@@ -31,7 +31,7 @@ SETTINGS = {
     "no fused products": (dict(zip(CHOICES, ("default", "AVX", "Sandybridge", "haswell"), strict=True)), "avx2"),
     "wide vectors": (dict(zip(CHOICES, ("avx512", "AVX512", "SkylakeX", "skylake-avx512"), strict=True)), "avx512f"),
     "two threads": (dict.fromkeys(THREADS, "2"), None),
-    "last bit": ({"LAST_BIT": "1"}, None),  # of the data that a chapter draws, see run/last_bit.py
+    "last bit": ({"LAST_BIT": "1"}, None),  # of the data that a chapter draws, run/last_bit.py
 }
 
 
@@ -87,7 +87,7 @@ def run_tests(command):
     """Run the tests under each setting that this processor can take; return how many settings fail."""
     failed = 0
     for name, (variables_of_it, _) in SETTINGS.items():
-        if "LAST_BIT" in variables_of_it:  # of chapters alone
+        if "LAST_BIT" in variables_of_it:  # it is for chapters
             continue
         if why := lacking(name):
             print(f"{name}: passed over, {why}", flush=True)

@@ -20,8 +20,8 @@ from workflow.commands import call, is_whole
 from workflow.run import many_runs
 from workflow.run.chapter import fit, label
 
-FOLDER = "sweep"  # of build
-MAX_RUNS = 100_000  # runs of one sweep
+FOLDER = "sweep"  # below build
+MAX_RUNS = 100_000  # of a chapter in one sweep
 COLUMNS = ("held", "of", "undecided", "errors", "median", "low", "high", "wilson_low", "wilson_high")
 
 
@@ -96,7 +96,7 @@ def table_of(outcomes):
 
 
 def _summary(rows, count, errors):
-    held = sum(row["verdict"] in HELD for row in rows)  # an honest "not reproduced" holds on no seed
+    held = sum(row["verdict"] in HELD for row in rows)  # a claim that is "not reproduced" in the book holds on no seed
     measured = [row["measured"] for row in rows]
     undecided = sum(row["verdict"] == "undecided" for row in rows)
     numbers = (held, count, undecided, errors, statistics.median(measured), min(measured), max(measured))

@@ -1,7 +1,7 @@
 """Run one chapter: MyST Markdown -> notebook with stable cell ids -> papermill -> executed notebook and its claims.
 
-Every run has a folder of its own, so that none disturbs another. Either everything of a run is kept or nothing: files
-move into place only after the last cell. A failure is one line that names the cell, and the notebook up to there stays.
+Every run has a separate folder, so that none disturbs another. Either all files of a run are published or none: they
+move into place after the last cell. A failure is one line that names the cell, and the notebook up to there stays.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ def values_of(chapter, asked):
 
 
 def fit(known, asked):
-    """All values in force and those that differ from the defaults, from a chapter's declared parameters."""
+    """The same from the parameters that a chapter declares."""
     defaults = {name: default for name, (_, default, _) in known.items()}
     values = defaults | parameters.check(asked, known)
     return values, {name: value for name, value in values.items() if value != defaults[name]}
@@ -65,7 +65,7 @@ def run(chapter, asked, folder, stderr=None):
 
 
 def cpu():
-    """Name of this machine's processor, as far as the system tells it."""
+    """Name of this machine's processor, as the system gives it."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
@@ -81,7 +81,7 @@ def move(path, to):
 
 
 def check_sources(chapter, values, sources):
-    """Refuse a run whose sources are not those of this hash, which variables may follow: it would pass for theirs."""
+    """Refuse a run whose sources have another hash than ``sources``, in which variables may follow the hash."""
     if sources and sources.split()[0] != sources_hash(chapter, values):
         raise CutOff(CHANGED)
 
@@ -91,8 +91,8 @@ def attempt(chapter, asked, folder, places, stderr, noted=None):
 
     A failed run leaves its notebook as evidence, and so does one whose sources are no longer those that are noted.
     """
-    places["evidence"].unlink(missing_ok=True)  # that of an earlier run: no longer true
-    values = asked if "notebook" in places else {}  # a run of many is known by its values
+    places["evidence"].unlink(missing_ok=True)  # of an earlier run
+    values = asked if "notebook" in places else {}  # the hash of one of many runs does not include its values
     noted = noted or {}
     sources = noted.get("sources")
     try:
@@ -111,7 +111,7 @@ def attempt(chapter, asked, folder, places, stderr, noted=None):
 
 
 def places_of(chapter, name, into=""):
-    """Paths of the parts of a run: in the book, or under ``build/runs/`` by the name ``kept``.
+    """Paths of the parts of a run: in the book, or under ``build/runs/`` by a ``name``.
 
     With ``into`` they go into that folder of ``build``, and only failed runs leave a notebook.
     """

@@ -56,22 +56,22 @@ c.InlineBackend.figure_formats = {"svg", "png"}
 c.InlineBackend.print_figure_kwargs = {"bbox_inches": None, "metadata": {"Date": None}}
 """
 # Sums in wider registers round otherwise, and a chaotic run amplifies it: the same on every Intel machine, as accepted.
-# numba needs no such word: without fastmath its code rounds alike whatever processor it is compiled for (tested).
+# numba needs no variable: without fastmath its code rounds alike on every processor (tested).
 INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
-# The folder of the kernel of that name, before all others on the machine: "python" in it means this interpreter.
+# The folder of our kernel, searched before all others on the machine; its "python" is this interpreter.
 JUPYTER = str(Path(__file__).parents[1] / "jupyter")
 OPTIONS = {"kernel_name": "python3", "progress_bar": False, "shutdown_kernel": "immediate"}
-# A user's variables for Python, IPython, Jupyter and matplotlib, of which none reaches a chapter; where Python keeps
-# compiled code is no setting of a run.
+# A user's variables for Python, IPython, Jupyter and matplotlib, none of which reaches a chapter; those on where Python
+# stores bytecode change no run.
 USER_SETTINGS = re.compile(
     r"(?!PYTHON(DONTWRITEBYTECODE|PYCACHEPREFIX)$)(PYTHON|IPYTHON|JUPYTER|MPLBACKEND|MATPLOTLIBRC)"
 )
-# IPython reads these for everybody on a machine or in an environment, and has no option that closes them.
+# Folders of settings for all users, which IPython reads and has no option to ignore.
 MACHINE_FOLDERS = ("/etc/ipython", "/usr/local/etc/ipython", os.path.join(sys.prefix, "etc/ipython"))
-LOG_INTERVAL_S = 5  # seconds from one line of progress to the next
-MAX_FOLDER = 80  # characters of a folder for sockets, whose paths may have some twenty more: 103 at most
-MAX_OUTPUT = 10_000_000  # characters that a cell leaves; the largest notebook of the book has one million
-MAX_PIECES = 1000  # ZeroMQ queues 2000, and drops without a word what comes faster than it is read
+LOG_INTERVAL_S = 5  # at least, between two lines of progress
+MAX_FOLDER = 80  # characters of a folder for sockets: their paths are some twenty longer and may have 103
+MAX_OUTPUT = 10_000_000  # characters of a cell's output; the largest notebook of the book has one million
+MAX_PIECES = 1000  # ZeroMQ queues 2000, and silently drops what comes faster than it is read
 
 
 class CutOff(BookError):
@@ -83,7 +83,7 @@ def execute(chapter, plain, done, values, stderr=None):
 
     What the library logs is printed as it comes; what cells write to standard error goes to the file ``stderr``, too.
     """
-    logging.getLogger().addHandler(logging.NullHandler())  # the error says what nbclient logs of it
+    logging.getLogger().addHandler(logging.NullHandler())  # nbclient logs what its error says
     limit = time_limit()
     running = {}  # a dead kernel's error does not say which cell killed it
 
@@ -107,10 +107,10 @@ def execute(chapter, plain, done, values, stderr=None):
         except DeadKernelError:
             why = "the kernel died (killed, or out of memory)"
         except CellTimeoutError as error:
-            printed = "IOPub" in str(error)  # nbclient has no other sign of it
+            printed = "IOPub" in str(error)  # nbclient tells it in no other way
             why = "the cell had ended, and its output was not all read" if printed else "the chapter was still running"
             why += f" after {limit:g} s"
-        except RuntimeError as error:  # of nbclient, before the first cell
+        except RuntimeError as error:  # nbclient raises it before the first cell
             raise CutOff(f"the kernel did not start: {one_line(error)}") from None
         else:
             return
@@ -120,7 +120,7 @@ def execute(chapter, plain, done, values, stderr=None):
 
 def raised(chapter, done, error):
     """Place in the source where a cell raised, and the error."""
-    cell = json.loads(done.read_text("utf-8"))["cells"][error.cell_index + 2]  # papermill put two notes before it
+    cell = json.loads(done.read_text("utf-8"))["cells"][error.cell_index + 2]  # papermill put two cells before it
     text = ANSI.sub("", "\n".join(error.traceback))
     inside = re.search(rf"Cell In\[{error.exec_count}\], line (\d+)", text)
     place = where(chapter, cell["id"], int(inside[1]) if inside else 1)
@@ -180,7 +180,7 @@ def where(chapter, cell_id, line=1):
     placed = zip(notebook.cells, notebook.metadata.source_map, strict=True)
     cell, start = [pair for pair in placed if pair[0].cell_type == "code"][int(number) - 1]
     code, lines = cell.source.splitlines() or [""], text.splitlines()
-    first = lines.index(code[0], start) + 1  # after the fence and the cell's options
+    first = lines.index(code[0], start) + 1  # after the fence and the options of the cell
     return f'cell {number} ({source(chapter)}:{first + line - 1}, "{code[min(line, len(code)) - 1].strip()[:60]}")'
 
 

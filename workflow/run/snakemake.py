@@ -40,7 +40,7 @@ def hold_lock():
 
 
 def run_snakemake(lock, targets, **config):
-    """Run Snakemake and return its status; the scripts that it starts report for themselves."""
+    """Run Snakemake and return its status; the scripts that it starts print for themselves."""
     # Snakemake holds the lock, too, and keeps it should this process be killed alone.
     with subprocess.Popen(snakemake(targets, "--quiet", "all", **config), pass_fds=[lock.fileno()]) as build:
         try:

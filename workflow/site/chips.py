@@ -53,7 +53,7 @@ def paper_chip(rows):
 
 
 def checks_chip(rows):
-    """Chip of our own findings and ablations; none without any."""
+    """Chip of our findings and ablations; none without any."""
     checks = [row for row in rows if is_check(row)]
     if not checks:
         return None

@@ -58,7 +58,7 @@ def write(built):
     macros = config.get("sphinx", {}).get("config", {}).get("mathjax3_config", {}).get("tex", {}).get("macros", {})
     book = {"title": config["title"], "site": site_of(config), "labels": labels(pages), "macros": macros}
     book |= {"works": parse_file("book/references.bib").entries, "digest": library_zip(built / "_static/lib.zip")}
-    if OWN_MODEL in pages:  # a part of the book has no such page
+    if OWN_MODEL in pages:  # a part of the book lacks this page
         own_model(built / "_static/use-it-on-your-model.zip", book)
     offered = {page: notebook for page, notebook in pages.items() if "kernelspec" in notebook.metadata}
     with ProcessPoolExecutor() as pool:
@@ -67,7 +67,7 @@ def write(built):
 
 
 def binder(folder):
-    """Write what Binder makes an environment of: the lock, and torch apart, of which pip would bring that for GPUs."""
+    """Write what Binder makes an environment of: the lock, and torch apart, since pip would install its GPU build."""
     folder.mkdir()
     lines = Path("requirements.lock").read_text("utf-8").splitlines()
     torch = next((line for line in lines if line.startswith("torch==")), "torch")
@@ -120,7 +120,7 @@ def labels(pages):
             counts[kind] += 1
             numbered = {"math": f"({counts[kind]})", "figure": f"Figure {counts[kind]}"}
             anchor = "equation-" * (kind == "math") + label
-            short = re.sub(r" *\(.*\)$", "", name)  # of a box, less whose it is
+            short = re.sub(r" *\(.*\)$", "", name)  # the title of a box without its authors
             targets[label] = (page, anchor, numbered.get(kind) or short or kind.capitalize())
     return targets
 
@@ -189,11 +189,11 @@ def needed(page, notebook):
     code += [Path(path).read_text("utf-8") for path in library_of(page.removeprefix("book/")) if path.endswith(".py")]
     names = {name.partition(".")[0] for text in code for name in imported(text)}
     needed = {canonicalize_name(distribution) for name in names for distribution in distributions().get(name, ())}
-    ours = {canonicalize_name(name) for name in direct_dependencies()}  # the others come with them
+    ours = {canonicalize_name(name) for name in direct_dependencies()}  # pip installs the others with them
     return sorted(needed & ours - {"myst-nb"})  # glue, which the library does without in a downloaded notebook
 
 
-distributions = cache(packages_distributions)  # of each module; to find them takes a second
+distributions = cache(packages_distributions)  # by module; finding them takes a second
 
 
 @cache

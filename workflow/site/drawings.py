@@ -208,7 +208,7 @@ def draw_times():
     figure = dots([""] * len(works), series, "seconds per unit")
     figure.set_size_inches(WIDTH, 0.55 * len(works) + 1.6)
     ax = figure.axes[0]
-    for place, title in enumerate(works):  # too long to stand beside the line on a phone
+    for place, title in enumerate(works):  # on a phone there is no room beside the line
         ax.annotate(title, (0, place), (0, 8), xycoords=("axes fraction", "data"), textcoords="offset points")
     ax.set(xscale="log", yticks=[], ylim=(len(works) - 0.6, -0.9))
     ax.spines["left"].set_visible(False)
@@ -229,7 +229,7 @@ def draw_film_reader():
     return sentences([words[k] for k in shown], maps, rows, most), numbers
 
 
-PIPELINE = (  # what is made, where it lies, and what makes it of the line above
+PIPELINE = (  # product, place, and how it is made from the product above
     ("a chapter: prose, code, parameters", "book/<paper>/<name>.md", ""),
     ("a notebook with cells that keep their names", "build/running/", "jupytext"),
     ("the notebook with its outputs", "build/executed/", "papermill, in a separate folder"),
@@ -243,7 +243,7 @@ PIPELINE = (  # what is made, where it lies, and what makes it of the line above
 def draw_pipeline():
     """Draw the pipeline from a chapter to the site: a box for each thing that is made, an arrow for what makes it."""
     figure = plt.figure(figsize=(WIDTH, 0.84 * len(PIPELINE)), layout="none")
-    ax = figure.add_axes((0, 0, 1, 1))  # all of it: text beside the arrows takes no room from the boxes
+    ax = figure.add_axes((0, 0, 1, 1))  # the whole figure: layout would shrink the boxes for the text
     for place, (thing, folder, how) in enumerate(PIPELINE):
         box = {"boxstyle": "round,pad=0.45", "facecolor": "none", "edgecolor": BLUE}
         ax.text(0, -place, f"{thing}\n{folder}", ha="center", va="center", bbox=box)

@@ -8,11 +8,11 @@ import re
 
 FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,}(?!.*`)|:{3,}(?=\{))(?:\{(?P<kind>[\w:-]+)\})? *(?P<title>.*)")
 OPTIONS = re.compile(r"(?: *:[\w-]+:.*\n)*\n*")
-LITERAL = (None, "math")  # what holds no other block; None is code
+LITERAL = (None, "math")  # blocks that contain no other block; None is code
 LABEL = re.compile(r"^ *:(?:label|name): *(\S+)", re.MULTILINE)
 TARGET = re.compile(r"^\((?P<label>[\w-]+)\)= *\n+(?=(?:#+ +(?P<title>.+))?)", re.MULTILINE)
 ROLE = re.compile(r"\{(?P<kind>[a-z][\w:-]*)\}`(?P<text>[^`]+)`|`[^`]+`")
-ARGUMENT = r"(?:\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}| *(\\[a-zA-Z]+|[^\s{\\]))"  # of a macro in a formula
+ARGUMENT = r"(?:\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}| *(\\[a-zA-Z]+|[^\s{\\]))"  # argument of a macro
 FORMULA = re.compile(r"(\${1,2})[^$]+\1")
 
 

@@ -8,7 +8,7 @@ from workflow.book.ledger import is_noise, ledger
 from workflow.site.evidence import mutants, seeds
 from workflow.site.markup import called, escaped, link, marked, table
 
-REASONS = Path("book/roundings.yml")  # why rounding moves some numbers, where neither size nor interval tells
+REASONS = Path("book/roundings.yml")  # why rounding moves a number, where its size and interval do not explain it
 SMALLER = {"stand-in": "other data", "same data, smaller": "smaller"}
 
 

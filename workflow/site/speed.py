@@ -6,7 +6,7 @@ from workflow.book.catalogue import BookError, json_of
 from workflow.site.markup import filled, table
 
 RECORDED = Path("book/recorded/benchmarks.json")
-STYLES = {  # in the order of the table; the head of the column
+STYLES = {  # heads of the columns, in their order
     "published": "published style",
     "textbook": "textbook tensors",
     "tensors": "lib, tensors by hand",
@@ -20,7 +20,7 @@ GAINS = {  # columns that divide one style's time by another's
     "one core / all": ("one core", "all cores"),
 }
 UNITS = ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-APART = "separators"  # the work whose parts are not parts of one whole
+APART = "separators"  # the work whose parts are separate tasks
 
 
 def recorded():

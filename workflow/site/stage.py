@@ -19,7 +19,7 @@ def stage(folder, notebook_of):
     """
     for path in Path("book").rglob("*"):
         if path.is_file() and not (path.suffix == ".md" and is_chapter(path)):
-            in_one_line = path.suffix == ".json"  # a download, which its indents would make a third larger
+            in_one_line = path.suffix == ".json"  # a download: indents would make it a third larger
             content = json.dumps(json_of(path), ensure_ascii=False).encode() if in_one_line else path.read_bytes()
             put(folder / path, content)
     for chapter in chapters():

@@ -1,8 +1,8 @@
 """Lay out the page of a chapter: verdicts under its title, its code folded, numbers by page. An extension of Sphinx.
 
-What stands in the sources is said in CONTRIBUTING.md, *Add a chapter*. Of it this makes chips of verdicts under the
-title, one fold around the experiment, named bars over the code of figures and tables, numbers that begin anew on
-each page, boxes that carry the paper's own title, and the badge that says where a statement's text comes from.
+CONTRIBUTING.md, *Add a chapter*, says what a source contains. This extension makes chips of verdicts under the title,
+one fold around the experiment, named bars over the code of figures and tables, numbers that begin anew on each page,
+boxes that carry the paper's title, and the badge that says where a statement's text comes from.
 """
 
 import html
@@ -19,7 +19,7 @@ from sphinx_proof.nodes import NODE_TYPES
 from lib.ledger import formulas
 from workflow.book.catalogue import cell_role
 
-EXPERIMENT, OPEN = "experiment", "tag_open"  # the section that is folded, the tag of its first cell that leaves it open
+EXPERIMENT, OPEN = "experiment", "tag_open"  # the section that is folded, and the tag that keeps it open
 SOURCES = {
     "printed": "The words of the paper.",
     "restored": "Words or formulas are missing in our copy of the paper; we rebuilt them from proof and context.",
@@ -123,7 +123,7 @@ def lay_out(app, doctree):
 
 
 def fold_experiment(section, noted):
-    """Put all of the section from its first cell on behind one line, unless that cell is tagged ``open``."""
+    """Fold the section from its first cell on, unless that cell is tagged ``open``."""
     cells = [child for child in section if "cell" in child.get("classes", [])]
     if not cells or OPEN in cells[0]["classes"]:
         return
@@ -136,7 +136,7 @@ def fold_experiment(section, noted):
 
 
 def retitle(box, app):
-    """Make a numbered box one that has the title of its source alone, and the badge that its class asks for."""
+    """Give a numbered box the title of its source in place of a number, and the badge of its class."""
     title, badge = box[0], next((name for name in SOURCES if name in box["classes"]), None)
     if not title.astext():
         title += nodes.Text(box["realtype"].title())
@@ -172,7 +172,7 @@ class NameReferences(SphinxPostTransform):
 
 
 def drop_live_code(app, page, template, context, doctree):
-    """Take the scripts of sphinx-thebe, which Jupyter Book always adds, off a page: no code runs on ours."""
+    """Drop the scripts of sphinx-thebe, which Jupyter Book always adds: our pages run no code."""
     for kind in ("script_files", "css_files"):
         context[kind] = [file for file in context.get(kind, ()) if "thebe" not in str(file)]
 
@@ -186,20 +186,20 @@ def number_by_page(numbers):
 
 
 def put_back_numbers(app, env):
-    """Give Sphinx the numbers that it made, with which it compares those that it makes now."""
+    """Restore Sphinx's numbers, with which it compares the new ones to find pages to write again."""
     env.toc_fignumbers = getattr(env, "numbers_of_sphinx", env.toc_fignumbers)
     return ()
 
 
 def renumber(app, env):
-    """Number by page, after Sphinx has numbered; the pages whose numbers differ are those that Sphinx writes again."""
+    """Number by page, after Sphinx has numbered."""
     env.numbers_of_sphinx = env.toc_fignumbers
     env.toc_fignumbers = number_by_page(env.toc_fignumbers)
     return ()
 
 
 def setup(app):
-    """Register all of it with Sphinx."""
+    """Register the extension."""
     app.add_directive("findings", Findings)
     app.add_post_transform(NameReferences)
     app.connect("source-read", tag_cells)

@@ -1,6 +1,6 @@
 """Explain terms of ``book/glossary.yml`` where a chapter first uses them. An extension of Sphinx.
 
-By hovering, by tapping and by keyboard; on paper the terms of a page stand at its end.
+A meaning opens by hovering, by tapping and by keyboard; on paper the terms of a page stand at its end.
 """
 
 import html
@@ -13,7 +13,7 @@ from docutils import nodes
 from lib.ledger import formulas
 
 LIST = "book/glossary.yml"
-# Where a word is not the reader's text: titles, code, links, formulas, captions, the boxes with a paper's statement.
+# No term is marked in titles, code, links, formulas, captions, tables, and boxes with a paper's statement.
 ELSEWHERE = (
     nodes.title, nodes.literal, nodes.literal_block, nodes.reference, nodes.math, nodes.math_block, nodes.caption,
     nodes.raw, nodes.Admonition, nodes.comment, nodes.table,
@@ -25,12 +25,12 @@ class Term(nodes.Inline, nodes.TextElement):
 
 
 def open_term(translator, node):
-    """Begin what can be focused."""
+    """Open an element that can be focused."""
     translator.body.append(f'<span class="term" tabindex="0" aria-describedby="{node["place"]}">')
 
 
 def close_term(translator, node):
-    """Add the meaning and end."""
+    """Add the meaning and close the element."""
     said = f'<span class="meaning" role="tooltip" id="{node["place"]}">{formulas(node["means"])}</span>'
     translator.body.append(f"{said}</span>")
 
@@ -72,7 +72,7 @@ def mark_first(doctree, entry):
 
 
 def inside(node, kinds):
-    """Tell whether a node stands in one of these kinds."""
+    """Tell whether a node is inside a node of these kinds."""
     while node.parent is not None:
         node = node.parent
         if isinstance(node, kinds):
@@ -81,13 +81,13 @@ def inside(node, kinds):
 
 
 def made(entry, content):
-    """The marked term."""
+    """A term with its meaning."""
     place = "term-" + nodes.make_id(entry["term"])
     return Term("", "", content, means=entry["means"], place=place)
 
 
 def setup(app):
-    """Register it with Sphinx."""
+    """Register the extension."""
     app.add_node(Term, html=(open_term, close_term))
     app.connect("doctree-read", mark, priority=600)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -14,7 +14,7 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 SVG, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
-# Colours of lib/figures.py that are the page's own: ink, paper; and what is light on an image, which stays as it is.
+# Colours of lib/figures that follow the page (ink, paper), and the light colour on images, which stays as it is.
 PAGE = {"#1c1c1c": "currentColor", "#ffffff": "var(--pst-color-background, #fff)", "#fefefe": "#fefefe"}
 COLOUR, NUMBER = re.compile(r"#[0-9a-f]{6}\b"), re.compile(r"-?\d+\.\d{3,}")
 REFERENCE = re.compile(r"url\(#([^)]+)\)")
@@ -54,7 +54,7 @@ def inlined(text, alt, name):
         root.remove(child)
     ground = root.find(f".//{SVG}g[@id='patch_1']")
     if ground is not None:
-        ground.clear()  # the page is the ground
+        ground.clear()  # the page is the background
     _rename(root, name)
     colours = {}
     for element in root.iter():
@@ -87,7 +87,7 @@ def _rules(name, colours):
 
 
 def _rename(root, name):
-    """Give a new id to what is referred to, so that drawings on one page do not take each other's; drop the others."""
+    """Give each id that is referred to a name unique on the page, and drop the other ids."""
     used = {element.get(LINK, "").removeprefix("#") for element in root.iter()}
     for element in root.iter():
         used |= {match for value in element.attrib.values() for match in REFERENCE.findall(value)}
@@ -103,7 +103,7 @@ def _rename(root, name):
 
 
 def _slim(element):
-    """Round what places an element to hundredths of a point, glyphs apart, which are drawn at another scale."""
+    """Round coordinates and sizes of an element to hundredths of a point."""
     for key in ("d", "x", "y", "width", "height", "points"):
         if key in element.attrib and not element.attrib[key].startswith("data:"):
             rounded = NUMBER.sub(lambda match: f"{float(match[0]):.2f}".rstrip("0").rstrip("."), element.attrib[key])
@@ -113,7 +113,7 @@ def _slim(element):
 class Inline(SphinxPostTransform):
     """Put the drawings of a page into its HTML."""
 
-    default_priority, formats = 5, ("html",)  # before Sphinx copies the images that are left
+    default_priority, formats = 5, ("html",)  # before Sphinx copies the remaining images
 
     def run(self):
         """Replace each image that is a drawing of matplotlib by a mark, and keep the drawing."""
@@ -130,7 +130,7 @@ class Inline(SphinxPostTransform):
 
 
 def put_in(app, exception):
-    """Put the drawings where their marks are, once all that takes pages apart has done so: they are most of a page."""
+    """Put the drawings in place of their marks at the end: extensions that parse pages would parse them, too."""
     for name, drawings in app.drawings.items() if exception is None else ():
         page = Path(app.builder.get_outfilename(name))
         text = page.read_text("utf-8")

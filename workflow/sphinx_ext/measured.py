@@ -34,7 +34,7 @@ STANDINGS = {
     "guess": "A guess",
 }
 FORM = re.compile(r"(size|angle)?(.*)")
-SENSES = {"size": abs, "angle": lambda away: math.degrees(2 * math.asin(math.sqrt(away / 2)))}  # away: 1 - cos
+SENSES = {"size": abs, "angle": lambda away: math.degrees(2 * math.asin(math.sqrt(away / 2)))}  # from 1 - cos
 
 
 def staged(env, name):
@@ -87,7 +87,7 @@ class Verdict(ReferenceRole):
 
 
 class RowsDirective(SphinxDirective):
-    """What is written about rows, whose names are its argument."""
+    """A directive about rows, whose names are its argument."""
 
     optional_arguments, final_argument_whitespace = 1, True
 
@@ -147,7 +147,7 @@ class Believed(RowsDirective):
         return [block]
 
     def number(self, block, rows):
-        """Number a sentence, and say below it how it is known."""
+        """Number a sentence, and say below it how we know it."""
         if (kind := self.options["standing"]) not in STANDINGS:
             said = "%r is no standing: write one of %s"
             LOGGER.warning(said, kind, ", ".join(STANDINGS), location=self.get_location())
@@ -193,10 +193,10 @@ class ListSentences(SphinxDirective):
 class PutSentences(SphinxPostTransform):
     """Put the sentences of the other page into their place."""
 
-    default_priority = 4  # references are named at 9
+    default_priority = 4  # references get their names at 9
 
     def run(self, **_):
-        """Put them there as a list."""
+        """Put each list into its place."""
         for place in list(self.document.findall(Sentences)):
             page = self.env.get_doctree(place["page"])
             blocks = page.findall(lambda node: isinstance(node, nodes.container) and "said" in node)
@@ -214,7 +214,7 @@ class PutSentences(SphinxPostTransform):
 
 
 def setup(app):
-    """Register all of it with Sphinx."""
+    """Register the extension."""
     for name, role in (("measured", Measured()), ("verdict", Verdict())):
         app.add_role(name, role)
     directives = {"believed": Believed, "printed": Printed, "rows": Rows, "sentences": ListSentences}
