@@ -16,7 +16,7 @@ import numpy as np
 
 from studies import recorded
 from workflow.book import fresh_seeds
-from workflow.book.catalogue import BookError, json_of, write_whole
+from workflow.book.catalogue import BookError, json_of, write_atomic
 from workflow.commands import call
 from workflow.run.chapter import cpu
 
@@ -45,7 +45,7 @@ def make_runs(name, only="*"):
         entry |= {"processor_seconds": round(time.process_time() - clock), "data": recorded.data_of(runs[run])}
         entry |= {"found": {what: save_arrays(folder / what, one) if what.endswith(".npz") else one
                             for what, one in found.items()}}  # fmt: skip
-        write_whole(path, json.dumps(entry, allow_nan=False).replace(', "', ',\n"') + "\n")
+        write_atomic(path, json.dumps(entry, allow_nan=False).replace(', "', ',\n"') + "\n")
         print(f"{path}, {entry['seconds']} s: commit it", flush=True)
 
 

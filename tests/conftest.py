@@ -35,7 +35,7 @@ def _close_figures():
 
 @pytest.fixture(scope="session")
 def built():
-    """Return the project after ``make book``: its site and ledger are those of the sources as they are now."""
+    """Project after ``make book``: its site and ledger are those of the sources as they are now."""
     if os.environ.get("BOOK_IS_BUILT") == "no":
         pytest.skip("the book is not built here")
     if "BOOK_IS_BUILT" not in os.environ:  # which make test says, having seen to it
@@ -46,7 +46,7 @@ def built():
 
 @pytest.fixture
 def book(tmp_path):
-    """Return a small book without chapters, in a folder of its own."""
+    """Small book without chapters, in a folder of its own."""
     return Book(tmp_path)
 
 

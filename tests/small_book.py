@@ -85,7 +85,7 @@ class Book:
         return self
 
     def command(self, *targets):
-        """Return the call that `make book` makes."""
+        """Call that `make book` makes."""
         return [sys.executable, "-m", "workflow.commands.build", *targets]
 
     def build(self, target="build/ledger.json", parameters="", **env):
@@ -102,7 +102,7 @@ class Book:
         return subprocess.Popen(command, cwd=self.folder, env=self.env(**env), start_new_session=True, **pipes)
 
     def env(self, **more):
-        """Return the environment of a command: the folder's own library before that of this checkout."""
+        """Environment of a command: the folder's own library before that of this checkout."""
         return os.environ | {"PYTHONPATH": f".{os.pathsep}{ROOT}"} | more
 
     def _run(self, command, env):
@@ -111,12 +111,12 @@ class Book:
         )
 
     def running(self):
-        """Return the chapters that began since the last call of `ran`, sorted."""
+        """Chapters that began since the last call of `ran`, sorted."""
         log = self.folder / "runs.txt"
         return sorted(log.read_text().split()) if log.exists() else []
 
     def ran(self):
-        """Return the same and begin anew."""
+        """The same, and begin anew."""
         names = self.running()
         (self.folder / "runs.txt").unlink(missing_ok=True)
         return names

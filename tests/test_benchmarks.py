@@ -46,8 +46,8 @@ def test_styles_of_joint_descent_agree():
     for style in (tensors.textbook_jointly, tensors.exact_jointly):
         assert max(map(apart, tensors.descend_jointly(style, problem, head, theta, 0.1, 20), ours)) < 1e-10
     model = published.Attention(*(part[0].float() for part in (data.tokens, head, theta)))
-    found = published.descend(model, data.labels[0].float(), 0.1, 20, train_head=True)
-    assert max(apart(one, end[0]) for one, end in zip(found, ours, strict=True)) < FLOAT32
+    published_ends = published.descend(model, data.labels[0].float(), 0.1, 20, train_head=True)
+    assert max(apart(end_, end[0]) for end_, end in zip(published_ends, ours, strict=True)) < FLOAT32
 
 
 def test_flow_by_hand_is_that_of_the_library():
@@ -115,14 +115,14 @@ def test_the_run_writes_what_the_page_reads(tmp_path, monkeypatch, capsys):
 
 
 def test_the_page_adds_parts_divides_and_says_what_was_found():
-    found = json_of(ROOT / speed.RECORDED)
-    assert found["works"] == works.WORKS
-    assert {row["style"] for row in found["rows"]} == set(speed.STYLES)
-    seconds = {(row["part"], row["style"]): row["seconds"]["median"] for row in found["rows"][:11]}  # of Figure 9
-    title, whole = next(iter(speed.works(found).items()))
+    report = json_of(ROOT / speed.RECORDED)
+    assert report["works"] == works.WORKS
+    assert {row["style"] for row in report["rows"]} == set(speed.STYLES)
+    seconds = {(row["part"], row["style"]): row["seconds"]["median"] for row in report["rows"][:11]}  # of Figure 9
+    title, whole = next(iter(speed.works(report).items()))
     assert whole["published"] == seconds["steps", "published"] + seconds["SVMs", "published"]
-    assert f"| {title} | {speed.times(whole['published'] / whole['one core'])} |" in speed.page(found)
-    assert "left out: not solved in 60 s" in speed.page(found)
+    assert f"| {title} | {speed.times(whole['published'] / whole['one core'])} |" in speed.page(report)
+    assert "left out: not solved in 60 s" in speed.page(report)
 
 
 def test_times_have_two_digits_and_ratios_three_at_most():

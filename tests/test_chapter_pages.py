@@ -13,7 +13,7 @@ FOLDED, OPEN = "max-margin/theorem-2", "max-margin/figure-1"
 
 @pytest.fixture(scope="module")
 def pages(built):
-    """Return a function that gives a chapter's page, taken apart."""
+    """Function that gives a chapter's page, taken apart."""
 
     @functools.cache
     def page(chapter):
@@ -30,8 +30,8 @@ def words(node):
 @pytest.mark.parametrize("chapter", [FOLDED, OPEN])
 def test_figures_and_formulas_are_numbered_on_each_page(pages, chapter):
     for kind, form in ((".caption-number", "Figure {}"), (".eqno", "({}) #")):
-        found = [words(number) for number in pages(chapter).select(f"article {kind}")]
-        assert found == [form.format(k) for k in range(1, len(found) + 1)] != []
+        numbers = [words(number) for number in pages(chapter).select(f"article {kind}")]
+        assert numbers == [form.format(k) for k in range(1, len(numbers) + 1)] != []
 
 
 def test_a_reference_has_the_number_or_the_name_of_what_it_leads_to(pages):
@@ -60,10 +60,10 @@ def test_box_has_its_own_title_and_says_whence_its_words_come(pages):
 def test_chips_open_what_they_mean_and_lead_to_the_rows(pages, built):
     noted = json.loads((built / f"build/staged/book/_generated/about/{FOLDED}.json").read_text("utf-8"))
     assert words(pages(FOLDED).select_one("h1 + div.verdict-chips > span")) == noted["of"]
-    for chip, told in zip(pages(FOLDED).select("h1 + div.verdict-chips > details.chip"), noted["chips"], strict=True):
-        assert (words(chip.summary), chip["class"]) == (told["text"], ["chip", told["verdict"]])
-        assert words(chip).startswith(f"{told['text']} {told['means']}")
-        assert [link["href"] for link in chip.select("a")] == ["#" + told["place"], "../rows.html#rows-theorem-2"]
+    for chip, about in zip(pages(FOLDED).select("h1 + div.verdict-chips > details.chip"), noted["chips"], strict=True):
+        assert (words(chip.summary), chip["class"]) == (about["text"], ["chip", about["verdict"]])
+        assert words(chip).startswith(f"{about['text']} {about['means']}")
+        assert [link["href"] for link in chip.select("a")] == ["#" + about["place"], "../rows.html#rows-theorem-2"]
     code = {words(link): link["href"] for link in pages(FOLDED).select(".findings ul.chips a")}
     assert code == {noted["runs"]: "#experiment", "notebook": "../../_sources/book/max-margin/theorem-2.ipynb"}
 

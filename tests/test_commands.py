@@ -53,13 +53,13 @@ def test_every_parameter_has_a_range_and_its_default_is_in_it(name):
     chapter = name if name == "_template" else catalogue.find(name)
     declared = parameters.declared(catalogue.read(chapter))
     parameters.check({}, declared)
-    for own, (kind, _, text) in declared.items():
+    for parameter, (kind, _, text) in declared.items():
         asked = parameters.range_of(kind, text)
         if kind == "str":
-            assert asked or (chapter, own) in FREE
-        elif kind != "bool" and own != "seed":
-            assert re.search(" to |at least|above", asked), f"{own} has no lower bound"
-            assert re.search(" to |at most|below|of them", asked), f"{own} has no upper bound"
+            assert asked or (chapter, parameter) in FREE
+        elif kind != "bool" and parameter != "seed":
+            assert re.search(" to |at least|above", asked), f"{parameter} has no lower bound"
+            assert re.search(" to |at most|below|of them", asked), f"{parameter} has no upper bound"
 
 
 def test_what_make_book_quick_runs_is_one_chapter_of_each_part(tmp_path, monkeypatch):

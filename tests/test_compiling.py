@@ -42,9 +42,9 @@ def folder(tmp_path):
 
 def run(folder, *command, home=os.devnull):
     """Start a command in the folder."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_", "MAKE"))}
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_", "MAKE"))}
     return subprocess.Popen(
-        command, cwd=folder, env=kept | {"HOME": str(home)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=folder, env=env | {"HOME": str(home)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
@@ -65,8 +65,8 @@ def answer(folder, **options):
 
 
 def test_it_is_compiled_once_also_by_two_at_once_and_again_when_it_has_changed(folder):
-    for one in [make(folder, STAMP), make(folder, STAMP)]:
-        assert said(one).startswith("compiling the kernels, once: ")
+    for process in [make(folder, STAMP), make(folder, STAMP)]:
+        assert said(process).startswith("compiling the kernels, once: ")
     assert answer(folder) == ["1.5", "1", "0"]
     assert "compiling" not in said(make(folder, STAMP))
     source, stamp = folder / "lib/kernels.py", folder / STAMP

@@ -79,8 +79,8 @@ def test_formulas_are_numbered_from_top_to_bottom_also_in_boxes_and_none_in_code
     formula = "```{{math}}\n:label: {}\na\n```"
     text = f"````{{note}}\n{formula.format('x')}\n````\n{formula.format('y')}\n````text\n{formula.format('z')}\n````"
     page = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text)])
-    found = downloads.labels({"page": page})
-    assert {name: found[name][2] for name in found} == {"page": "page", "x": "(1)", "y": "(2)"}
+    labels = downloads.labels({"page": page})
+    assert {name: labels[name][2] for name in labels} == {"page": "page", "x": "(1)", "y": "(2)"}
 
 
 def first_cell(folder, site=None, digest=None):
@@ -91,7 +91,7 @@ def first_cell(folder, site=None, digest=None):
 
 
 def hidden(folder):
-    """Return surroundings in which Python does not find the project's `lib`, however it was installed."""
+    """Surroundings in which Python does not find the project's `lib`, however it was installed."""
     (folder / "hide").mkdir()
     (folder / "hide/sitecustomize.py").write_text(
         "import sys\nfrom pathlib import Path\n"
@@ -142,7 +142,7 @@ def test_first_cell_takes_no_other_library_and_says_what_to_do(archive, tmp_path
 
 
 @pytest.mark.parametrize("own", [{}, {"model": "mine.pt", "data": "mine.npz", "head": "1", "prefix": "layers.1."}])
-def test_notebook_for_a_model_of_ones_own_runs_on_that_of_the_book_and_on_another(archive, tmp_path, own):
+def test_notebook_for_a_model_of_ones_own_runs_on_that_of_the_book_and_on_another(archive, tmp_path, values):
     site, digest = archive
     labels = {downloads.OWN_MODEL: (downloads.OWN_MODEL, "", "Use it")}
     downloads.own_model(site / "_static/own.zip", HERE | {"title": "Book", "digest": digest, "labels": labels})
@@ -151,22 +151,22 @@ def test_notebook_for_a_model_of_ones_own_runs_on_that_of_the_book_and_on_anothe
     torch.save(torch.nn.TransformerEncoder(layer, 2).state_dict(), tmp_path / "mine/mine.pt")
     data = {"tokens": torch.randn(4, 5, 8), "labels": [1, -1, 1, -1], "readout": torch.randn(8)}
     np.savez(tmp_path / "mine/mine.npz", **data)
-    options = [word for name, value in own.items() for word in ("-p", name, value)]
+    options = [word for name, value in values.items() for word in ("-p", name, value)]
     called = [sys.executable, "-m", "papermill", "use-it-on-your-model.ipynb", "done.ipynb", "-k", "python3", *options]
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(called, cwd=tmp_path / "mine", env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     shown = json.loads((tmp_path / "mine/done.ipynb").read_text("utf-8"))["cells"][-1]["outputs"]
-    inputs = "4 inputs of up to 5 tokens." if own else "64 inputs of up to 33 tokens."
-    assert inputs in "".join(shown[0]["text"])
+    inputs = "4 inputs of up to 5 tokens." if values else "64 inputs of up to 33 tokens."
+    assert inputs in "".join(line for output in shown for line in output.get("text", ()))  # after what is logged
     heads = json.loads((tmp_path / "mine/report.json").read_text())["heads"]
-    assert [one["check"] for one in heads] == ["unchecked" if own else "agrees"] * 2
+    assert [head["check"] for head in heads] == ["unchecked" if values else "agrees"] * 2
 
 
 def test_downloaded_notebooks_show_nothing_raw(built):
-    found = sorted((built / "build/html/_sources/book").rglob("*.ipynb"))
-    assert len(found) > 20
-    for path in found:
+    paths = sorted((built / "build/html/_sources/book").rglob("*.ipynb"))
+    assert len(paths) > 20
+    for path in paths:
         notebook = nbformat.read(path, 4)
         assert notebook.cells[1].id == "library"
         for cell in notebook.cells:

@@ -32,13 +32,13 @@ ASKED = {
 
 
 def pins(requirements):
-    """Return canonical name -> version of requirements that are all of the form ``name==version``."""
-    found = {}
+    """Canonical name -> version of requirements that are all of the form ``name==version``."""
+    versions = {}
     for requirement in requirements:
         (specifier,) = requirement.specifier
         assert specifier.operator == "==", f"{requirement} is not pinned"
-        found[canonicalize_name(requirement.name)] = specifier.version
-    return found
+        versions[canonicalize_name(requirement.name)] = specifier.version
+    return versions
 
 
 @pytest.mark.parametrize("requirement", DIRECT, ids=lambda requirement: requirement.name)
@@ -55,11 +55,11 @@ def test_lock_has_what_its_packages_ask_for(python, system):
     place |= {"platform_system": system.capitalize(), "os_name": "posix", "implementation_name": "cpython"}
     locked = {canonicalize_name(pin.name) for pin in LOCK if not pin.marker or pin.marker.evaluate(place)}
     missing = [
-        f"{one} of {name}"
+        f"{requirement} of {name}"
         for name, asked in ASKED.items()
-        for one in asked
-        if name in locked and (not one.marker or one.marker.evaluate(place))
-        if canonicalize_name(one.name) not in locked
+        for requirement in asked
+        if name in locked and (not requirement.marker or requirement.marker.evaluate(place))
+        if canonicalize_name(requirement.name) not in locked
     ]
     gpu = ("nvidia", "cuda", "triton")
     assert not [line for line in missing if not line.startswith(gpu)], "run make lock"
@@ -85,8 +85,8 @@ def test_python_finds_lib_from_any_folder_once_it_was_told_of_it(tmp_path):
     python = tmp_path / "venv/bin/python"
     subprocess.run([python, "-m", "workflow.setup.install"], cwd=ROOT, check=True)
     code = "import importlib.util as u; print(u.find_spec('lib').origin)"
-    found = subprocess.run([python, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
-    assert found.stdout == f"{ROOT / 'lib/__init__.py'}\n"
+    done = subprocess.run([python, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout == f"{ROOT / 'lib/__init__.py'}\n"
 
 
 def test_an_extra_is_left_alone_where_it_is_installed_and_one_line_where_it_cannot_be(tmp_path, monkeypatch):

@@ -203,9 +203,9 @@ if "ATEN_CPU_CAPABILITY" in os.environ:
 """
     variables = os.environ | surroundings()
     words = subprocess.run([sys.executable, "-c", code], env=variables, stdout=subprocess.PIPE, text=True, check=True)
-    told = processor.kind(variables).lower()
+    kind = processor.kind(variables).lower()
     for word in words.stdout.lower().split():
-        assert word in told
+        assert word in kind
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="only there the variables choose")

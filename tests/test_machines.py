@@ -51,7 +51,7 @@ def test_a_chapter_runs_in_this_interpreter_and_without_the_settings_of_its_user
 def test_what_ipython_reads_for_the_whole_machine_is_refused(tmp_path, monkeypatch):
     (tmp_path / "etc/startup").mkdir(parents=True)
     (tmp_path / "etc/startup/README").touch()
-    monkeypatch.setattr(notebook, "OF_THE_MACHINE", (str(tmp_path / "etc"),))
+    monkeypatch.setattr(notebook, "MACHINE_FOLDERS", (str(tmp_path / "etc"),))
     monkeypatch.setattr(os, "environ", dict(os.environ))
     (tmp_path / "a").mkdir()
     notebook.environment(str(tmp_path / "a"), "part/good")
@@ -62,7 +62,7 @@ def test_what_ipython_reads_for_the_whole_machine_is_refused(tmp_path, monkeypat
 
 def test_sockets_lie_in_a_folder_with_a_short_path(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "gettempdir", lambda: "/" + "x" * 200)
-    assert len(notebook.short_folder()) <= notebook.LONGEST_FOLDER
+    assert len(notebook.short_folder()) <= notebook.MAX_FOLDER
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(BookError, match=r"^TMPDIR is '/x+', too long for a socket: [^\n]+$"):
         notebook.short_folder()
@@ -70,9 +70,9 @@ def test_sockets_lie_in_a_folder_with_a_short_path(tmp_path, monkeypatch):
 
 def test_a_cell_may_leave_so_many_pieces_and_so_much_output():
     piece = nbformat.v4.new_output("stream", text="x")
-    assert notebook.too_much([piece] * notebook.MOST_PIECES) == ""
-    assert "some may be lost" in notebook.too_much([piece] * (notebook.MOST_PIECES + 1))
-    large = nbformat.v4.new_output("stream", text="x" * notebook.MOST_OUTPUT)
+    assert notebook.too_much([piece] * notebook.MAX_PIECES) == ""
+    assert "some may be lost" in notebook.too_much([piece] * (notebook.MAX_PIECES + 1))
+    large = nbformat.v4.new_output("stream", text="x" * notebook.MAX_OUTPUT)
     assert "10 MB of output" in notebook.too_much([large])
 
 

@@ -70,7 +70,7 @@ def test_a_box_is_indexed_by_each_statement_that_it_names(title, names):
 
 @pytest.fixture
 def made(tmp_path):
-    """Return a function that lets Sphinx make pages of the book with some rows: their texts by name, and warnings."""
+    """Function that lets Sphinx make pages of the book with some rows: their texts by name, and warnings."""
 
     def make(rows, **sources):
         folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
@@ -96,7 +96,7 @@ def made(tmp_path):
 
 
 def turned(rows, name, **change):
-    """Return rows of which one has changed."""
+    """Rows of which one has changed."""
     assert any(row["id"] == name for row in rows)
     return [row | change if row["id"] == name else row for row in rows]
 
@@ -107,8 +107,7 @@ class TestMeasured:
     ROWS = ({"id": "a/b/gap", "verdict": "reproduced", "measured": -2e-4, "chapter": "a/b"} | DRAWN,)
 
     @pytest.mark.parametrize(
-        ("form", "said"),
-        [("", "−2 × 10⁻⁴"), (":.1e", "−2.0 × 10⁻⁴"), (":.2%", "−0.02%"), (":size.4f", "0.0002")],
+        ("form", "said"), [("", "−2 × 10⁻⁴"), (":.1e", "−2.0 × 10⁻⁴"), (":.2%", "−0.02%"), (":size.4f", "0.0002")]
     )
     def test_a_number_is_written_in_its_format(self, made, form, said):
         texts, warnings = made(self.ROWS, page=f"# One\n\nIt is {{measured}}`a/b/gap{form}` long.")
@@ -141,9 +140,9 @@ class TestMeasured:
 
     def test_a_correction_holds_as_long_as_its_row_is_corrected(self, made):
         source = ":::{believed} a/b/gap\n:verdict: corrected\nIt needs more.\n\nBecause.\n:::"
-        kept, _ = made([self.ROWS[0] | {"verdict": "corrected"}], page=f"# One\n\n{source}")
+        corrected, _ = made([self.ROWS[0] | {"verdict": "corrected"}], page=f"# One\n\n{source}")
         gone, _ = made(self.ROWS, page=f"# One\n\n{source}")
-        assert kept["page"] == "One It needs more. Because."
+        assert corrected["page"] == "One It needs more. Because."
         assert gone["page"].startswith("One ✗ Withdrawn: It needs more. This build contradicts it: A length: −2 × 10⁻⁴")
 
 
@@ -185,7 +184,7 @@ class TestStory:
         steps = re.split(r"^\((?=story-\w+\)=)", self.TEXT, flags=re.MULTILINE)[1:-1]
         scene = Path("book/_static/explore/story.js").read_text("utf-8")
         known = re.search(r"export const STEPS = {\n(.*?)\n};", scene, re.DOTALL)[1]
-        assert re.findall(r"^  (\w+): {$", known, re.MULTILINE) == [re.match(r"story-(\w+)", one)[1] for one in steps]
+        assert re.findall(r"^  (\w+): {$", known, re.MULTILINE) == [re.match(r"story-(\w+)", step)[1] for step in steps]
         for step in steps:
             assert step.count("**Try it.**") == step.count(":figclass: story-still") == 1
             assert "{doc}" in step
@@ -280,36 +279,36 @@ class TestDrawings:
         text, _ = drawings.drawn(name)
         width, _ = map(float, ElementTree.fromstring(text).get("viewBox").split()[2:])
         assert width == 72 * figures.WIDTH
-        unnamed = [re.sub(r'id="[^"]*"|#\w+', "", one) for one in (text, drawings.drawn.__wrapped__(name)[0])]
+        unnamed = [re.sub(r'id="[^"]*"|#\w+', "", drawing) for drawing in (text, drawings.drawn.__wrapped__(name)[0])]
         assert unnamed[0] == unnamed[1]  # ids of clipped parts are matplotlib's own
 
     def test_the_first_picture_shows_both_ends_and_a_choice(self):
-        _, told = drawings.drawn("selection")
-        assert told["best"] >= 1
-        assert told["other"] >= 1
-        assert told["best"] + told["other"] == told["starts"]
-        assert told["before"] == pytest.approx(1 / 3)
-        assert told["after"] > 0.99
+        _, numbers = drawings.drawn("selection")
+        assert numbers["best"] >= 1
+        assert numbers["other"] >= 1
+        assert numbers["best"] + numbers["other"] == numbers["starts"]
+        assert numbers["before"] == pytest.approx(1 / 3)
+        assert numbers["after"] > 0.99
 
     def test_the_finite_end_is_one(self):
         from lib.logspace import gradient
         from lib.losses import by_name
         from lib.problem import Problem
 
-        _, told = drawings.drawn("finite_end")
+        _, numbers = drawings.drawn("finite_end")
         keys = torch.tensor([[[2.0], [0.0]], [[0.0], [-1.0]]], dtype=torch.float64)
         problem = Problem(keys, scores=torch.tensor([[1.0, 0.0], [0.0, 1e-5]], dtype=torch.float64))
-        places = torch.tensor([[told["norm"] - 0.01], [told["norm"] + 0.01]], dtype=torch.float64)
+        places = torch.tensor([[numbers["norm"] - 0.01], [numbers["norm"] + 0.01]], dtype=torch.float64)
         slopes = gradient(problem, by_name("correlation"), places).direction[:, 0]
         assert slopes[0] < 0 < slopes[1]
-        attention = problem.attention(torch.tensor([told["norm"]], dtype=torch.float64))
-        assert attention.amax(-1).min().item() == pytest.approx(told["attention"], abs=1e-9)
+        attention = problem.attention(torch.tensor([numbers["norm"]], dtype=torch.float64))
+        assert attention.amax(-1).min().item() == pytest.approx(numbers["attention"], abs=1e-9)
         assert attention.amax(-1).mean() >= 1 - 1e-5
 
     def test_the_limit_turns_up_to_the_threshold(self):
-        _, told = drawings.drawn("ratio_turns")
-        assert told["threshold"] == pytest.approx(1)
-        assert told["angle"] == pytest.approx(11.31, abs=0.01)
+        _, numbers = drawings.drawn("ratio_turns")
+        assert numbers["threshold"] == pytest.approx(1)
+        assert numbers["angle"] == pytest.approx(11.31, abs=0.01)
 
 
 class TestFragments:

@@ -10,10 +10,6 @@ from workflow.book.catalogue import BookError
 from workflow.book.dependencies import recorded_hash
 from workflow.commands import publish
 
-NEW = {
-    "id": "part/good/half", "change": "new", "accepted": None, "built": {"verdict": "reproduced", "measured": 0.5},
-}  # fmt: skip
-
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):

@@ -47,7 +47,7 @@ def book(passing, tmp_path, monkeypatch):
 
 
 def dry_run(**config):
-    """Return the rules that Snakemake would follow in the copy, by its own rules, and for which chapters."""
+    """Rules that Snakemake would follow in the copy, by its own rules, and for which chapters."""
     command = snakemake(["all"], "--dry-run", rules=Path.cwd() / "workflow/Snakefile", **config)
     plan = subprocess.run(command, env=os.environ | {"JOBS": "1"}, capture_output=True, text=True, check=False)
     assert plan.returncode == 0, plan.stderr
@@ -57,7 +57,7 @@ def dry_run(**config):
 
 
 def stale(values=None):
-    """Return the chapters and the pages whose hash has changed."""
+    """Chapters and the pages whose hash has changed."""
     changed = {
         path for path, sources in dependencies.results(values or {}).items() if Path(path).read_text() != sources
     }

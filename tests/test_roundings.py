@@ -8,7 +8,7 @@ import torch
 from workflow.book import records
 from workflow.book.catalogue import BookError
 from workflow.commands import roundings
-from workflow.run.last_bit import Neighbours
+from workflow.run.last_bit import UlpNoise
 from workflow.site import rows
 
 
@@ -23,12 +23,12 @@ def test_a_changed_last_bit_is_a_neighbour_of_the_number_that_was_drawn(dtype):
         )
 
     plain = draws()
-    with Neighbours():
+    with UlpNoise():
         changed = draws()
     for before, after in zip(plain[:2], changed[:2], strict=True):
         up, down = (torch.nextafter(before, torch.full_like(before, end)) for end in (torch.inf, -torch.inf))
         assert ((after == before) | (after == up) | (after == down)).all()
-        assert all((after == one).any() for one in (before, up, down))
+        assert all((after == neighbour).any() for neighbour in (before, up, down))
     assert torch.equal(plain[2], changed[2])
     assert all(map(torch.equal, plain, draws())), "nothing is left behind"
 
@@ -80,8 +80,8 @@ def test_of_two_machines_the_larger_spread_is_kept_while_the_code_is_the_same(tm
     both = records.larger(found("a", "one", 2.0), found("a", "other", 1.0, turned=["other"]))
     assert both["rows"]["half"] == {"spread": 2.0, "most": "one", "turned": ["other"]}
     assert (both["cpu"], both["settings"]) == ("one, other", ["one", "other"])
-    for code, kept in (("a", 2.0), ("b", 1.0)):
+    for code, spread_left in (("a", 2.0), ("b", 1.0)):
         records.keep_spreads("part/good", found("a", "one", 2.0))
         records.keep_spreads("part/good", found(code, "other", 1.0))
-        assert records.entries(records.ROUNDINGS)["part/good"]["rows"]["half"]["spread"] == kept
+        assert records.entries(records.ROUNDINGS)["part/good"]["rows"]["half"]["spread"] == spread_left
         records.ROUNDINGS.unlink()

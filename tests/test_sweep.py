@@ -185,7 +185,7 @@ def test_with_a_profile_each_run_is_a_job_of_a_cluster(book):
 def test_undecided_counts_apart_and_a_baseline_not_at_all():
     verdicts = ["confirmed", "undecided", "refuted", None]
     rows = [[{"name": "row" if word else "null", "verdict": word, "measured": 1.0}] for word in verdicts]
-    table = sweep.table_of([{"rows": one} for one in rows])
+    table = sweep.table_of([{"rows": run} for run in rows])
     assert list(table) == ["row"]
     assert [table["row"][key] for key in ("held", "undecided", "errors", "of")] == [1, 1, 0, 4]
 

@@ -78,11 +78,11 @@ def test_two_drawings_on_a_page_share_no_id_and_miss_none():
     made = [ET.fromstring(inline_svg.inlined(text, "A line.", name)) for name in ("drawing-a", "drawing-b")]
     ids = [{element.get("id") for element in root.iter()} - {None} for root in made]
     assert not ids[0] & ids[1]
-    for root, own in zip(made, ids, strict=True):
+    for root, names in zip(made, ids, strict=True):
         asked = {element.get("href")[1:] for element in root.iter() if "href" in element.attrib}
         asked |= set(re.findall(r"url\(#([^)]+)\)", ET.tostring(root, "unicode")))
         assert asked
-        assert asked <= own
+        assert asked <= names
 
 
 def test_a_drawing_is_smaller_and_looks_the_same():

@@ -23,7 +23,7 @@ EXTRAS = [
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Return the wheel, made by the Makefile's own recipe in a copy of the files that it needs."""
+    """Wheel, made by the Makefile's own recipe in a copy of the files that it needs."""
     folder = tmp_path_factory.mktemp("wheel")
     for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE", "LICENSE-TEXT"):
         shutil.copy(ROOT / name, folder)
@@ -32,13 +32,13 @@ def wheel(tmp_path_factory):
     # As if the environment were there: this one is.
     command = ["make", "--old-file", ".venv/.installed", f"BIN={Path(sys.executable).parent}", "wheel"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=300)
-    (found,) = (folder / "build/wheel").glob("*.whl")
-    return found
+    (path,) = (folder / "build/wheel").glob("*.whl")
+    return path
 
 
 @pytest.fixture(scope="module")
 def project(wheel, tmp_path_factory):
-    """Return the folder of a project that has a ``lib`` of its own, with the wheel unpacked beside it."""
+    """Folder of a project that has a ``lib`` of its own, with the wheel unpacked beside it."""
     folder = tmp_path_factory.mktemp("project")
     (folder / "lib").mkdir()
     (folder / "lib/__init__.py").write_text("whose = 'theirs'\n")

@@ -68,7 +68,7 @@ def from_disk(browser):
         opened.append((page, wrong := []))
         page.on("console", lambda message: wrong.append(message.text))
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda one: one.url.startswith(("file:", "blob:", "about:")) or wrong.append(one.url))
+        page.on("request", lambda asked: asked.url.startswith(("file:", "blob:", "about:")) or wrong.append(asked.url))
         page.goto(address)
         return page
 
@@ -100,7 +100,7 @@ class Visit:
         return self
 
     def at(self, width, look, theme="light"):
-        """Return what a reader finds at another width and in another theme, without loading the page again."""
+        """Measurements at another width and in another theme, without loading the page again."""
         self.page.set_viewport_size({"width": width, "height": 900 if width > 390 else 844})
         self.page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
         self.page.evaluate(DRAWN)
@@ -109,7 +109,7 @@ class Visit:
 
 @pytest.fixture(scope="session")
 def seen(site, address, browser):
-    """Return what a reader finds on a page, on a desk, a tablet and a phone, by day and by night.
+    """Measurements of a page as a reader has it, on a desk, a tablet and a phone, by day and by night.
 
     All in one window: a window of its own for each page would load and compile the scripts anew, twice the time.
     """
@@ -119,22 +119,22 @@ def seen(site, address, browser):
     def look(name):
         visit.open(f"{address}/{name}.html")
         visit.page.evaluate(SEEN)
-        found = {"first": [visit.at(1280, PLACES), visit.at(390, PLACES)]}
+        page = {"first": [visit.at(1280, PLACES), visit.at(390, PLACES)]}
         visit.page.evaluate(OPEN)
         for width_name, width in {"phone": 390, "tablet": 768, "desk": 1280}.items():
-            found[width_name] = visit.at(width, MEASURE)
-        found["dark"] = visit.at(1280, MEASURE, "dark")
-        found["foreign"] = [url for url in visit.requests if not url.startswith((address, "data:", "blob:"))]
-        own = {urlsplit(url).path for url in visit.requests if url.startswith(address)}
-        found |= {"errors": [*visit.errors], "weight": sum(weight(site / unquote(path).lstrip("/")) for path in own)}
-        return found
+            page[width_name] = visit.at(width, MEASURE)
+        page["dark"] = visit.at(1280, MEASURE, "dark")
+        page["foreign"] = [url for url in visit.requests if not url.startswith((address, "data:", "blob:"))]
+        paths = {urlsplit(url).path for url in visit.requests if url.startswith(address)}
+        page |= {"errors": [*visit.errors], "weight": sum(weight(site / unquote(path).lstrip("/")) for path in paths)}
+        return page
 
     return look
 
 
 @functools.cache
 def weight(path):
-    """Return how many bytes a file has on its way: what can be compressed is."""
+    """Bytes that a file has on its way: what can be compressed is."""
     content = path.read_bytes()
     return len(gzip.compress(content, 6)) if path.suffix in (".html", ".js", ".css", ".svg", ".json") else len(content)
 

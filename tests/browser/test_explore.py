@@ -108,8 +108,8 @@ class Figure:
         dots = [tuple(map(float, pair)) for d in paths for pair in re.findall(r"M([-\d.]+),([-\d.]+)", d)]
         (x0, y0), (x1, _) = self.place("token 0 2"), self.place("token 0 1")
         box = self.page.locator(".explore-plane").first.bounding_box()
-        found = torch.tensor([[box["x"] + x - x0, y0 - box["y"] - y] for x, y in dots]).double() / (x1 - x0)
-        nearest = found[(found - end).norm(dim=1).argmin()]
+        places = torch.tensor([[box["x"] + x - x0, y0 - box["y"] - y] for x, y in dots]).double() / (x1 - x0)
+        nearest = places[(places - end).norm(dim=1).argmin()]
         assert one_minus_cosine(nearest, end) < 1e-4
         torch.testing.assert_close(nearest, end, rtol=0, atol=0.01)
 
@@ -467,8 +467,8 @@ def test_ball_shows_entries_and_plateaus(figure):
     assert ball.page.locator(".explore-count b").count() == 0
     ball.page.get_by_label("Measure it").check()
     ball.press("p = 3")
-    told = ball.page.locator(".explore-count b").all_inner_texts()
-    assert [text.split(",")[0] for text in told] == ["levels off at 0.0047", "levels off at 0.0047", "levels off at 0"]
+    said = ball.page.locator(".explore-count b").all_inner_texts()
+    assert [text.split(",")[0] for text in said] == ["levels off at 0.0047", "levels off at 0.0047", "levels off at 0"]
 
 
 def test_path_leaves_the_cone_s_axis_when_a_neighbour_scores_higher(figure):

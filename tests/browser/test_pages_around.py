@@ -57,17 +57,16 @@ class TestScoreboard:
         page = visit("book/scoreboard").page
         everything = len(self.shown(page))
         page.get_by_label("Standing").select_option("✎ made explicit")
-        kept = self.shown(page)
-        assert 0 < len(kept) < everything
-        for row in kept:
+        chosen = self.shown(page)
+        assert 0 < len(chosen) < everything
+        for row in chosen:
             assert row.locator("td:nth-child(2) .made-explicit").count() == 1
         page.get_by_label("Standing").select_option("any")
         assert len(self.shown(page)) == everything
 
 
 @pytest.mark.parametrize(
-    ("words", "chapter"),
-    [("Theorem 2", "theorem-2"), ("Lemma 11", "lemma-2"), ("Assumption A", "notation")],
+    ("words", "chapter"), [("Theorem 2", "theorem-2"), ("Lemma 11", "lemma-2"), ("Assumption A", "notation")]
 )
 def test_a_search_for_a_statement_lists_it_first(visit, address, words, chapter):
     page = visit("search").page

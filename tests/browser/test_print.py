@@ -33,7 +33,7 @@ def light(colour):
 
 @pytest.fixture
 def paper(visit):
-    """Return a page as it is printed by a reader who has it in the dark on a phone."""
+    """Page as it is printed by a reader who has it in the dark on a phone."""
 
     def printed(name, width=390):
         page = visit(name, width=width, scheme="dark").page
@@ -51,19 +51,19 @@ def paper(visit):
     ("name", "width"), [("max-margin/theorem-3", 390), ("max-margin/figure-1", 1280), ("notation", 390), ("rows", 1280)]
 )
 def test_nothing_is_cut_off_and_the_night_is_over(paper, name, width):
-    found = paper(f"book/{name}", width).evaluate(PAPER)
-    assert found["cut"] == []
-    assert light(found["ink"]) + 100 < 255 <= light(found["ground"])
-    assert found["titles"] == 1
-    assert found["around"] == 0
+    printed = paper(f"book/{name}", width).evaluate(PAPER)
+    assert printed["cut"] == []
+    assert light(printed["ink"]) + 100 < 255 <= light(printed["ground"])
+    assert printed["titles"] == 1
+    assert printed["around"] == 0
 
 
 def test_folded_rows_and_notes_are_printed_and_the_experiment_is_not(paper):
-    found = paper("book/rates/step-rules").evaluate(PAPER)
-    shown, rows = found["rows"]
+    printed = paper("book/rates/step-rules").evaluate(PAPER)
+    shown, rows = printed["rows"]
     assert shown == rows > 10
-    assert found["notes"][0] >= found["notes"][1] > 1
-    assert found["code"] == 0
+    assert printed["notes"][0] >= printed["notes"][1] > 1
+    assert printed["code"] == 0
 
 
 def test_browser_prints_by_day_and_leaves_the_page_as_it_was(visit):

@@ -87,15 +87,15 @@ def test_next_and_back_lead_through_the_steps_by_keyboard(opened):
 def test_without_scripts_each_step_has_its_picture_and_nothing_to_try(opened):
     page = opened(java_script_enabled=False)
     assert page.locator(".story-still").count() == len(STEPS)
-    assert all(one.is_visible() for one in page.locator(".story-still").all())
-    assert not any(one.is_visible() for one in page.locator(".story-try").all())
+    assert all(picture.is_visible() for picture in page.locator(".story-still").all())
+    assert not any(part.is_visible() for part in page.locator(".story-try").all())
 
 
 def test_on_paper_each_step_has_its_picture_and_the_scene_is_gone(opened):
     page = opened()
     assert not page.locator(".story-still").first.is_visible()
     page.emulate_media(media="print")
-    assert all(one.is_visible() for one in page.locator(".story-still").all())
+    assert all(picture.is_visible() for picture in page.locator(".story-still").all())
     assert not page.locator(".story").is_visible()
 
 

@@ -31,14 +31,14 @@ HAND_MADE = {  # keys, scores
 
 
 def hand_made():
-    """Return problems by name."""
+    """Problems by name."""
     return {
         name: Problem(*(torch.tensor(part, dtype=torch.float64) for part in parts)) for name, parts in HAND_MADE.items()
     }
 
 
 def random(count, generator):
-    """Return problems of 1 to 3 inputs with 2 to 7 tokens each; of half of them the scores are equal in places."""
+    """Problems of 1 to 3 inputs with 2 to 7 tokens each; of half of them the scores are equal in places."""
     made = []
     for k in range(count):
         n, T = (int(torch.randint(low, high, (), generator=generator)) for low, high in ((1, 4), (2, 8)))

@@ -21,14 +21,14 @@ show(JSON.stringify(({function})(JSON.parse(document.getElementById("given").tex
 
 
 def engines():
-    """Return the ways to run JavaScript on this machine, by name."""
-    found = {"node": (_by_node, ["node"]), "browser": (_by_browser, ["chromium", "chromium-browser"])}
-    paths = {name: next(filter(None, map(shutil.which, names)), None) for name, (_, names) in found.items()}
-    return {name: (found[name][0], path) for name, path in paths.items() if path}
+    """Ways to run JavaScript on this machine, by name."""
+    known = {"node": (_by_node, ["node"]), "browser": (_by_browser, ["chromium", "chromium-browser"])}
+    paths = {name: next(filter(None, map(shutil.which, names)), None) for name, (_, names) in known.items()}
+    return {name: (known[name][0], path) for name, path in paths.items() if path}
 
 
 def call(program, function, argument, engine=None):
-    """Return ``function(argument)`` after a program, JSON in and out, by one of the engines or the first there is."""
+    """Evaluate ``function(argument)`` after a program, JSON in and out, by one of the engines or the first there is."""
     ways = engines()
     run, path = ways[engine or next(iter(ways))]
     return run(path, program, function, json.dumps(argument))

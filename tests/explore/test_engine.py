@@ -84,28 +84,28 @@ def answers():
     return javascript.call(PROGRAM, ALL, inputs()[1])
 
 
-def pairs(found):
+def pairs(answers):
     """Problem, case and answer of as many cases as there are answers."""
-    return zip(*(part[: len(found)] for part in inputs()), found, strict=True)
+    return zip(*(part[: len(answers)] for part in inputs()), answers, strict=True)
 
 
 def check_separators(rows):
     """SVM directions to 1e-9, the same problems infeasible, and certificates that prove what they say."""
     for problem, case, answer in rows:
-        differences, found = difference_rows(problem, optimal_tokens(problem)), answer["separator"]
+        differences, separator = difference_rows(problem, optimal_tokens(problem)), answer["separator"]
         expected = hard_margin(differences, case["norm"])
-        assert found["feasible"] == bool(expected.feasible), case["problem"]
-        if found["feasible"]:
-            theta = numbers(found["theta"])
+        assert separator["feasible"] == bool(expected.feasible), case["problem"]
+        if separator["feasible"]:
+            theta = numbers(separator["theta"])
             torch.testing.assert_close(norm(theta, case["norm"]), norm(expected.theta, case["norm"]), rtol=1e-9, atol=0)
             # where p is large a small entry is no part of the length, and the library knows few digits of it
             assert directional_bregman_divergence(theta, expected.theta, case["norm"]) <= 1e-9
             if case["norm"] == 2:
                 torch.testing.assert_close(theta, expected.theta, rtol=0, atol=1e-9 * norm(theta).item())
-            assert abs(found["gap"]) <= 1e-9
-            assert min(found["duals"]) >= 0
+            assert abs(separator["gap"]) <= 1e-9
+            assert min(separator["duals"]) >= 0
         else:
-            proof = numbers(found["certificate"])
+            proof = numbers(separator["certificate"])
             assert proof.min() >= 0
             torch.testing.assert_close(proof.sum(), torch.tensor(1.0))
             assert norm(proof @ differences) <= 1.1e-9 * norm(differences).max()
@@ -115,18 +115,18 @@ def check_choices(rows):
     """The same locally optimal choices, in the same order, with the same directions."""
     for problem, case, answer in rows:
         selected, separators = locally_optimal_selections(problem)
-        assert [one["selected"] for one in answer["choices"]] == selected.tolist(), case["problem"]
-        for one, theta in zip(answer["choices"], separators.theta, strict=True):
-            assert one_minus_cosine(numbers(one["theta"]), theta) <= 1e-9
+        assert [choice["selected"] for choice in answer["choices"]] == selected.tolist(), case["problem"]
+        for choice, theta in zip(answer["choices"], separators.theta, strict=True):
+            assert one_minus_cosine(numbers(choice["theta"]), theta) <= 1e-9
 
 
 def check_gradients(rows):
     """The log-space gradient at any length of p, to rounding."""
     for problem, case, answer in rows:
         loss = losses.by_name(case["loss"])
-        for theta, found in zip(case["thetas"], answer["gradients"], strict=True):
+        for theta, ours in zip(case["thetas"], answer["gradients"], strict=True):
             expected = gradient(problem, loss, torch.tensor(theta))
-            direction, log_scale = numbers(found["direction"]), found["logScale"]
+            direction, log_scale = numbers(ours["direction"]), ours["logScale"]
             if log_scale is None:  # minus infinity, in JSON
                 assert expected.log_scale == -math.inf
                 continue
@@ -155,8 +155,8 @@ def check_paths(rows):
         path = run(problem, loss, starts, rule, STEPS, norm=case["norm"]).theta
         moved = run(Problem(problem.keys + MOVED, problem.scores), loss, starts, rule, STEPS, norm=case["norm"]).theta
         last = until_chaotic(path[:, 0], torch.cat([path[:, 1:], moved], dim=1))
-        found = numbers(answer["path"]).unflatten(0, (-1, 2))
-        far = norm(found[:last] - path[:last, 0]) / norm(path[:last, 0]).clamp(min=1)
+        ours = numbers(answer["path"]).unflatten(0, (-1, 2))
+        far = norm(ours[:last] - path[:last, 0]) / norm(path[:last, 0]).clamp(min=1)
         assert far.max() <= 1e-8, (case, int(far.argmax()))
         compared, whole = compared + last, whole + STEPS + 1
     assert compared > 0.9 * whole, compared / whole
@@ -178,8 +178,8 @@ OFFSETS = """given => given.map(({problem, loss}) => {
 
 def test_offset_of_the_limit_is_the_library_s():
     compared = 0
-    found = javascript.call(PROGRAM, OFFSETS, inputs()[1])
-    for problem, case, answer in pairs(found):
+    offsets = javascript.call(PROGRAM, OFFSETS, inputs()[1])
+    for problem, case, answer in pairs(offsets):
         separator = hard_margin(difference_rows(problem, optimal_tokens(problem)))
         support = (separator.duals > 1e-6 * separator.duals.max()) & (separator.margins < 1 + 1e-6)
         on_margin = separator.margins < 1 + 1e-6
@@ -212,24 +212,24 @@ def test_limit_of_head_and_prompt_is_the_library_s():
     problems = [*joint_problems()]
     cases_ = [
         {
-            "features": (one.labels[:, None] * one.tokens[:, 1]).tolist(),
-            "rows": (one.keys[:, 1:] - one.keys[:, :1]).tolist(),
+            "features": (problem.labels[:, None] * problem.tokens[:, 1]).tolist(),
+            "rows": (problem.keys[:, 1:] - problem.keys[:, :1]).tolist(),
             "ratios": RATIOS,
         }
-        for one in problems
+        for problem in problems
     ]
     solved = 0
     for problem, answer in zip(problems, javascript.call(PROGRAM, DIALS, cases_), strict=True):
-        for ratio, found in zip(RATIOS, answer, strict=True):
+        for ratio, limit in zip(RATIOS, answer, strict=True):
             try:
                 expected = joint_limit(problem, [1, 1, 1], ratio)
             except InfeasibleError:
-                assert found is None
+                assert limit is None
                 continue
             solved += 1
-            assert found["threshold"] == pytest.approx(expected.threshold, rel=1e-9, abs=1e-9)
-            assert one_minus_cosine(numbers(found["head"]), expected.head) <= 1e-18
-            assert one_minus_cosine(numbers(found["prompt"]), expected.prompt) <= 1e-9
+            assert limit["threshold"] == pytest.approx(expected.threshold, rel=1e-9, abs=1e-9)
+            assert one_minus_cosine(numbers(limit["head"]), expected.head) <= 1e-18
+            assert one_minus_cosine(numbers(limit["prompt"]), expected.prompt) <= 1e-9
     assert solved > 100
 
 
@@ -244,16 +244,16 @@ def test_published_recipe_is_the_library_s():
     for case, both in zip(few, javascript.call(PROGRAM, RECIPES, few), strict=True):
         problem, loss = case["problem"], losses.by_name(case["loss"])
         data, start = scored_tokens(problem["keys"], problem["scores"]), torch.tensor([*case["start"], 0.0])
-        for dtype, found, close in zip((torch.float64, torch.float32), both, (1e-13, 1e-5), strict=True):
+        for dtype, recipe, close in zip((torch.float64, torch.float32), both, (1e-13, 1e-5), strict=True):
             expected = published.gradients(data, loss, start.to(dtype), dtype)[1][:2].double()
             size = data.tokens.abs().max().item() ** 2
-            assert norm(numbers(found["gradient"]) - expected) <= close * size
+            assert norm(numbers(recipe["gradient"]) - expected) <= close * size
             starts = start + close / 10 * torch.nn.functional.pad(NEARBY, (0, 1))
             path = published.descend(data, loss, starts, 0.1, 60, 1e-9, dtype)[..., :2]
             # Rounding grows as a change of the start does: beside a border between two basins, by any factor.
             grown = norm(path[:, 1:] - path[:, :1]).amax(-1).cummax(0).values
             last = int((grown <= 30 * close).sum())
-            away = norm(numbers(found["path"]).unflatten(0, (-1, 2)) - path[:, 0])[:last]
+            away = norm(numbers(recipe["path"]).unflatten(0, (-1, 2)) - path[:, 0])[:last]
             assert (away <= 1000 * (close + grown[:last])).all(), (case, dtype)
 
 
@@ -280,8 +280,8 @@ def test_flow_is_the_library_s():
     given_ = [{"problem": given(problem), "loss": loss, "start": start.tolist(), "last": LAST}
               for problem, loss, start in flows()]  # fmt: skip
     compared = 0
-    for (problem, loss, start), found in zip(flows(), javascript.call(PROGRAM, FLOWS, given_), strict=True):
-        if found["times"][0] < LAST - 1e-3:  # it rests at a point, where the library's own ends at some time, too
+    for (problem, loss, start), flow in zip(flows(), javascript.call(PROGRAM, FLOWS, given_), strict=True):
+        if flow["times"][0] < LAST - 1e-3:  # it rests at a point, where the library's own ends at some time, too
             continue
         starts = start + torch.tensor([[0.0, 0.0], [1e-7, -1e-7]])
         try:
@@ -289,21 +289,21 @@ def test_flow_is_the_library_s():
         except RuntimeError:
             continue
         steady = norm(paths[:, 0] - paths[:, 1]) <= 1e-5
-        away = norm(numbers(found["points"]) - paths[:, 0])
+        away = norm(numbers(flow["points"]) - paths[:, 0])
         assert (away[steady] <= 3e-3).all(), (given(problem), loss, start, away)
-        assert norm(numbers(found["end"]) - paths[-1, 0]) <= 1e-3 or not steady[-1]
+        assert norm(numbers(flow["end"]) - paths[-1, 0]) <= 1e-3 or not steady[-1]
         compared += int(steady.sum())
     assert compared > 150
 
 
 def test_a_flow_at_rest_ends_before_its_time():
     problem = cases.hand_made()["best token inside"]
-    found = javascript.call(
+    flow = javascript.call(
         PROGRAM, FLOWS, [{"problem": given(problem), "loss": "logistic", "start": [1, 1], "last": 100}]
     )[0]
-    assert 5 < found["times"][0] < 99
-    assert norm(gradient(problem, losses.logistic, numbers(found["end"])).direction).isfinite()
-    slope = gradient(problem, losses.logistic, numbers(found["end"]))
+    assert 5 < flow["times"][0] < 99
+    assert norm(gradient(problem, losses.logistic, numbers(flow["end"])).direction).isfinite()
+    slope = gradient(problem, losses.logistic, numbers(flow["end"]))
     assert slope.log_scale + norm(slope.direction).log() < -5
 
 
@@ -326,19 +326,19 @@ def test_border_parts_the_library_s_flows():
     assert answers_[0]["level"] == pytest.approx(-math.log(3) - math.log(0.5) + math.log(1 / (1 + math.e)), rel=1e-12)
     assert answers_[2]["level"] == pytest.approx(-math.log(3), rel=1e-12)
     parted = 0
-    for (problem, loss), found in zip(chosen, answers_, strict=True):
+    for (problem, loss), border in zip(chosen, answers_, strict=True):
         rows = difference_rows(problem, optimal_tokens(problem))
         along = (rows @ rows.T).sum(-1)
-        assert (found is None) == bool((along > 0).all())
-        if found is None or parted == 12 or along.min() > -0.2:
+        assert (border is None) == bool((along > 0).all())
+        if border is None or parted == 12 or along.min() > -0.2:
             continue
-        kept = int(along.argmin())
-        system = torch.stack([numbers(found["row"]), rows[kept]])
-        levels = found["level"] + numbers([-0.1, 0.1])
+        nearest = int(along.argmin())
+        system = torch.stack([numbers(border["row"]), rows[nearest]])
+        levels = border["level"] + numbers([-0.1, 0.1])
         starts = torch.linalg.solve(system, torch.stack([levels, torch.full((2,), 12.0)])).T
         ends = log_time_flow(problem, losses.by_name(loss), starts, [60]).theta[-1]
-        best = (selected_tokens(problem, ends) == optimal_tokens(problem))[:, 1 - kept]
-        assert best.tolist() == [False, True], (given(problem), loss, found)
+        best = (selected_tokens(problem, ends) == optimal_tokens(problem))[:, 1 - nearest]
+        assert best.tolist() == [False, True], (given(problem), loss, border)
         parted += 1
     assert parted > 8
 
@@ -347,14 +347,14 @@ def test_divergence_is_the_library_s():
     generator = torch.Generator().manual_seed(4)
     pairs_ = torch.randn(100, 2, 2, generator=generator)
     ask = "([given, norms]) => given.map(([a, b]) => norms.map(norm => engine.divergence(a, b, norm)))"
-    found = numbers(javascript.call(PROGRAM, ask, [pairs_.tolist(), NORMS]))
-    for p, column in zip(NORMS, found.T, strict=True):
+    divergences = numbers(javascript.call(PROGRAM, ask, [pairs_.tolist(), NORMS]))
+    for p, column in zip(NORMS, divergences.T, strict=True):
         expected = directional_bregman_divergence(pairs_[:, 0], pairs_[:, 1], p)
         torch.testing.assert_close(column, expected, rtol=1e-10, atol=1e-14)
 
 
 @pytest.mark.parametrize("engine", [*javascript.engines()][1:])
 def test_engine_computes_the_same_in_the_browser(engine):
-    found = javascript.call(PROGRAM, ALL, inputs()[1][:150], engine)
+    answers = javascript.call(PROGRAM, ALL, inputs()[1][:150], engine)
     for check in CHECKS.values():
-        check(pairs(found))
+        check(pairs(answers))

@@ -39,7 +39,7 @@ def ran(lines):
 
 def playgrounds():
     """States of the playground: the presets, and random ones as dragging makes them."""
-    found = javascript.call(PROGRAM, "names => names.map(name => playgroundModule.preset(name))", PRESETS)
+    states = javascript.call(PROGRAM, "names => names.map(name => playgroundModule.preset(name))", PRESETS)
     generator = torch.Generator().manual_seed(1)
     for k in range(12):
         n, T = 1 + k % 3, 2 + k % 4
@@ -54,15 +54,15 @@ def playgrounds():
             "loss": loss,
             "step": step,
         }
-        found.append(found[0] | parts)
-    return found
+        states.append(states[0] | parts)
+    return states
 
 
 def test_presets_are_the_data_of_the_figures():
-    found = dict(zip(PRESETS, playgrounds(), strict=False))
+    presets = dict(zip(PRESETS, playgrounds(), strict=False))
     for panel in "abc":
         tokens = figure_1(panel, torch.Generator().manual_seed(0)).tokens
-        state = found[f"1({panel})"]
+        state = presets[f"1({panel})"]
         torch.testing.assert_close(torch.tensor(state["keys"]).double(), tokens[..., :2], rtol=0, atol=6e-4)
         assert state["scores"] == tokens[..., 2].tolist()
 
@@ -82,15 +82,15 @@ def test_snippet_of_the_playground_finds_what_it_shows():
         except RuntimeError:  # the library cannot follow a flow that rests at a point either, and says so
             assert "can be followed" in shown["told"]
             continue
-        assert left["choices"].tolist() == [one["selected"] for one in shown["choices"]]
+        assert left["choices"].tolist() == [choice["selected"] for choice in shown["choices"]]
         assert len(printed.splitlines()) == len(state["starts"])
-        for end, found, line in zip(left["ends"], shown["ends"], printed.splitlines(), strict=True):
-            assert selected_tokens(left["problem"], end).tolist() == found["selected"]
-            assert line.startswith(str(found["selected"]))
-            if found["place"] >= 0:
-                direction = left["separators"].theta[found["place"]]
+        for end, run_shown, line in zip(left["ends"], shown["ends"], printed.splitlines(), strict=True):
+            assert selected_tokens(left["problem"], end).tolist() == run_shown["selected"]
+            assert line.startswith(str(run_shown["selected"]))
+            if run_shown["place"] >= 0:
+                direction = left["separators"].theta[run_shown["place"]]
                 close = 0.02 if state["step"] == "flow" else 1e-3
-                assert found["away"] == pytest.approx(one_minus_cosine(end, direction).item(), rel=close, abs=1e-12)
+                assert run_shown["away"] == pytest.approx(one_minus_cosine(end, direction).item(), rel=close, abs=1e-12)
 
 
 SPECIAL = {  # keys, scores, and what the sentence must say
@@ -149,12 +149,12 @@ def test_journey_is_the_library_s():
         assert reached[first] == pytest.approx(way, rel=1e-6)
         assert way == pytest.approx(left["way"].item(), rel=1e-6)
         across, along = norm(left["offset"].across).item(), left["offset"].along.item()
-        own, steps = norm(left["svm"].theta).item(), 10 ** logs[first]
-        assert reached[0] == pytest.approx(max(own * (math.log(steps * state["size"]) + along), 0), rel=1e-6)
-        for place, length in zip(reached[1:], (steps * state["size"], steps * own / 2), strict=True):
+        margin, steps = norm(left["svm"].theta).item(), 10 ** logs[first]
+        assert reached[0] == pytest.approx(max(margin * (math.log(steps * state["size"]) + along), 0), rel=1e-6)
+        for place, length in zip(reached[1:], (steps * state["size"], steps * margin / 2), strict=True):
             assert math.hypot(place, across) == pytest.approx(max(length, across), rel=1e-6)
         steps = left["length"] / left["size"], 2 * left["length"] / norm(left["svm"].theta)
-        expected = [left["log_steps"].item(), *(math.log10(one) for one in steps)]
+        expected = [left["log_steps"].item(), *(math.log10(count) for count in steps)]
         assert logs == pytest.approx(expected, rel=1e-7)
 
 
@@ -163,22 +163,22 @@ def test_dial_is_the_library_s():
         {"third": third, "ratio": ratio} for third in ([0.5, 1.5], [0.3, 2.0], [1.0, 1.2]) for ratio in (-1, -0.3, 0, 1)
     ]
     ask = "states => states.map(state => [dialModule.turned(state, state.ratio), dialModule.python(state)])"
-    for found, lines in javascript.call(PROGRAM, ask, states):
+    for limit, lines in javascript.call(PROGRAM, ask, states):
         left, _ = ran(lines)
-        assert found["threshold"] == pytest.approx(left["limit"].threshold, abs=1e-9)
-        assert one_minus_cosine(torch.tensor(found["prompt"]).double(), left["limit"].prompt) < 1e-9
+        assert limit["threshold"] == pytest.approx(left["limit"].threshold, abs=1e-9)
+        assert one_minus_cosine(torch.tensor(limit["prompt"]).double(), left["limit"].prompt) < 1e-9
 
 
 def test_ball_is_the_library_s():
     rows = [[[0.9, 0.5], [0.2, 1.6]], [[1.2, 0.4], [0.3, 0.9]], [[1.0, 0.0], [-1.0, 0.0]]]
     states = [{"rows": two, "norm": p} for two in rows for p in (1.05, 1.5, 2, 3, 20)]
     ask = "states => states.map(state => [ballModule.grow(state).solution, ballModule.python(state)])"
-    for state, (found, lines) in zip(states, javascript.call(PROGRAM, ask, states), strict=True):
+    for state, (solution, lines) in zip(states, javascript.call(PROGRAM, ask, states), strict=True):
         left, _ = ran(lines)
-        assert found["feasible"] == bool(left["separator"].feasible)
-        if found["feasible"]:
+        assert solution["feasible"] == bool(left["separator"].feasible)
+        if solution["feasible"]:
             lengths = [
-                norm(torch.tensor(found["theta"]).double(), state["norm"]),
+                norm(torch.tensor(solution["theta"]).double(), state["norm"]),
                 norm(left["separator"].theta, state["norm"]),
             ]
             torch.testing.assert_close(*lengths, rtol=1e-9, atol=0)
@@ -189,11 +189,11 @@ def test_plateaus_are_the_library_s():
     rows = [[[1.0, 0.3], [2.0, 1.5]], [[0.5, 1.5], [2.0, 2.0]]]  # one is on the margin, whatever the norm
     states = [{"rows": two, "norm": p} for two in rows for p in (1.75, 2, 3)]
     ask = "states => states.map(state => ballModule.plateaus(state, ballModule.grow(state)))"
-    for state, found in zip(states, javascript.call(PROGRAM, ask, states), strict=True):
+    for state, plateaus in zip(states, javascript.call(PROGRAM, ask, states), strict=True):
         differences, p = torch.tensor(state["rows"]).double(), state["norm"]
-        for q, (level, at) in zip((1.75, 2, 3), found, strict=True):
-            own, other = (hard_margin(differences, one).theta for one in (p, q))
-            expected = directional_bregman_divergence(other, own, p).item()
+        for q, (level, at) in zip((1.75, 2, 3), plateaus, strict=True):
+            limit, separator = (hard_margin(differences, order).theta for order in (p, q))
+            expected = directional_bregman_divergence(separator, limit, p).item()
             assert level == pytest.approx(expected, rel=1e-6, abs=1e-12)
             assert (level > 1e-4) == (q != p)
             assert at == pytest.approx(expected, rel=0.05, abs=1e-5)
@@ -210,11 +210,11 @@ def chapter_rows():
 
 def test_entries_are_the_chapter_s():
     rows = chapter_rows()
-    found = javascript.call(PROGRAM, "norms => norms.map(ballModule.entries)", [1.05, 1.2, 1.5, 2, 3, 5, 10, 20])
-    for one in found:
-        sizes = hard_margin(rows, one["norm"]).theta.abs().sort(descending=True).values
-        torch.testing.assert_close(torch.tensor(one["sizes"]).double(), sizes / sizes[0], rtol=0, atol=0.5 / 25 + 1e-6)
-    assert [one["norm"] for one in found[::7]] == pytest.approx([1.05, 20])
+    entries = javascript.call(PROGRAM, "norms => norms.map(ballModule.entries)", [1.05, 1.2, 1.5, 2, 3, 5, 10, 20])
+    for bars in entries:
+        sizes = hard_margin(rows, bars["norm"]).theta.abs().sort(descending=True).values
+        torch.testing.assert_close(torch.tensor(bars["sizes"]).double(), sizes / sizes[0], rtol=0, atol=0.5 / 25 + 1e-6)
+    assert [bars["norm"] for bars in entries[::7]] == pytest.approx([1.05, 20])
 
 
 ANSWERS = """() => Object.entries(questionsModule.QUESTIONS).map(([id, one]) =>
@@ -222,32 +222,32 @@ ANSWERS = """() => Object.entries(questionsModule.QUESTIONS).map(([id, one]) =>
 
 
 def test_every_question_has_an_answer_and_a_state_that_shows_it():
-    for name, options, answer, told, seen, keys in javascript.call(PROGRAM, ANSWERS, None):
+    for name, options, answer, sentence, seen, keys in javascript.call(PROGRAM, ANSWERS, None):
         assert answer in range(len(options)), name
-        assert len(told) > 20
-        assert not any(word in told for word in ("NaN", "undefined", "Infinity")), told
+        assert len(sentence) > 20
+        assert not any(word in sentence for word in ("NaN", "undefined", "Infinity")), sentence
         assert seen, f"what {name} shows does not answer it"
         assert keys
 
 
 def test_answers_are_the_library_s():
-    found = {name: options[answer] for name, options, answer, *_ in javascript.call(PROGRAM, ANSWERS, None)}
+    answers = {name: options[answer] for name, options, answer, *_ in javascript.call(PROGRAM, ANSWERS, None)}
     keys = [[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]]
     limits = [
         len(locally_optimal_selections(Problem(keys=keys, scores=[[1, 0.9, score]]))[0]) for score in (0.9, 0.85, 0.0)
     ]
     assert limits == [1, 2, 2]
-    assert found["score"] == "as soon as it is below 0.9"
-    assert found["gone"] == "0.9, the score of token 2"
+    assert answers["score"] == "as soon as it is below 0.9"
+    assert answers["gone"] == "0.9, the score of token 2"
     problem, starts = Problem(keys=keys, scores=[[1, 0.9, 0]]), [[0, y] for y in (1, 0.5, 0, -0.5, -1, -1.5)]
     ends = run(problem, logistic, torch.tensor(starts).double(), normalised(0.1), 1000).theta[-1]
-    assert found["count"] == {0: "none", 2: "two", 6: "all six"}[int((selected_tokens(problem, ends) == 1).sum())]
+    assert answers["count"] == {0: "none", 2: "two", 6: "all six"}[int((selected_tokens(problem, ends) == 1).sum())]
     rows = torch.tensor([[0.9, 0.5], [0.2, 1.6]]).double()
     assert (rows @ hard_margin(rows, 1.05).theta).max() == pytest.approx(1)
-    assert found["corner"] == "at the corner"
+    assert answers["corner"] == "at the corner"
     entries = hard_margin(rows, 10.0).theta
     assert entries.min() / entries.max() > 0.75
-    assert found["flat"] == "nearly as large"
+    assert answers["flat"] == "nearly as large"
 
 
 def test_cone_is_the_library_s():
@@ -262,13 +262,13 @@ def test_cone_is_the_library_s():
     )
     states = [first | change for change in changes]
     ask = "states => states.map(state => [coneModule.walk(state), coneModule.python(state)])"
-    for state, (found, lines) in zip(states, javascript.call(PROGRAM, ask, states), strict=True):
+    for state, (walk, lines) in zip(states, javascript.call(PROGRAM, ask, states), strict=True):
         path = ran(lines)[0]["path"].theta
-        ours = torch.tensor(found["points"]).double()
+        ours = torch.tensor(walk["points"]).double()
         reach = norm(path[-1]).item()
-        assert found["last"] == pytest.approx(reach, rel=0.1), state
-        assert found["bounded"] == (reach < 500)
-        if not found["bounded"]:
+        assert walk["last"] == pytest.approx(reach, rel=0.1), state
+        assert walk["bounded"] == (reach < 500)
+        if not walk["bounded"]:
             far = path[:, 0].isfinite() & (norm(path) > 5)
             assert one_minus_cosine(ours[far], path[far]).max() < 1e-6, state
 
@@ -278,12 +278,12 @@ def test_path_of_lowest_risk_is_the_library_s():
     states = [{"rows": rows, "norm": p} for p in (1.5, 2.0, 3.0, 10.0)]
     ask = "states => states.map(state => [...ballModule.lowest(state, ballModule.grow(state)).path])"
     problem = Problem(keys=[[[0, 0], *([-x, -y] for x, y in rows)]], scores=[[1, 0, 0]])
-    for state, found in zip(states, javascript.call(PROGRAM, ask, states), strict=True):
+    for state, lowest in zip(states, javascript.call(PROGRAM, ask, states), strict=True):
         p = state["norm"]
         length = norm(hard_margin(torch.tensor(rows).double(), p).theta, p).item()
         radii = length * torch.logspace(-1, 3, 41, dtype=torch.float64)
         expected = regularization_path(problem, logistic, radii, norm=p).theta
-        ours = torch.tensor(found).double().reshape(-1, 2)
+        ours = torch.tensor(lowest).double().reshape(-1, 2)
         assert one_minus_cosine(ours, expected).max() < 1e-6
 
 

@@ -20,10 +20,10 @@ pytestmark = pytest.mark.skipif(not javascript.engines(), reason="no node and no
 
 
 def test_polyak_s_steps_are_the_library_s_for_as_long_as_the_scene_runs():
-    found = javascript.call(PROGRAM, "state => storyModule.polyak(state, 1000)", STATE)
+    steps = javascript.call(PROGRAM, "state => storyModule.polyak(state, 1000)", STATE)
     loss = by_name("logistic")
     path = run(PROBLEM, loss, torch.zeros(2).double(), polyak(PROBLEM, loss, [0]), 1000).theta
-    torch.testing.assert_close(torch.tensor(found).double().reshape(-1, 2), path, rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(torch.tensor(steps).double().reshape(-1, 2), path, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("rule", NORMS)
@@ -32,10 +32,10 @@ def test_the_limit_of_each_optimiser_is_the_separator_of_its_norm(rule):
     drawn = torch.randn(50, 2, 2, generator=generator).double() + torch.tensor([0.0, 1.0])
     expected = hard_margin(drawn, NORMS[rule])
     rows, theta = drawn[expected.feasible], expected.theta[expected.feasible]
-    found = javascript.call(PROGRAM, f"all => all.map(rows => storyModule.shortest(rows, {rule!r}))", rows.tolist())
-    found = torch.tensor(found).double()
-    assert (torch.einsum("bmd,bd->bm", rows, found) >= 1 - 1e-8).all()
-    torch.testing.assert_close(norm(found, NORMS[rule]), norm(theta, NORMS[rule]), rtol=1e-8, atol=0)
+    limits = javascript.call(PROGRAM, f"all => all.map(rows => storyModule.shortest(rows, {rule!r}))", rows.tolist())
+    limits = torch.tensor(limits).double()
+    assert (torch.einsum("bmd,bd->bm", rows, limits) >= 1 - 1e-8).all()
+    torch.testing.assert_close(norm(limits, NORMS[rule]), norm(theta, NORMS[rule]), rtol=1e-8, atol=0)
 
 
 @pytest.mark.parametrize("rule", NORMS)

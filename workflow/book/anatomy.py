@@ -14,17 +14,17 @@ BOX = re.compile(r"^`+\{prf:\w+\} (?P<title>.+?)(?: \((?P<whose>.+)\))?\n(?P<opt
 
 
 def faults(path):
-    """Return a line `file:line: what is wrong` for each fault of the chapter in this file."""
+    """Faults of the chapter in this file, a line `file:line: what is wrong` each."""
     text = text_of(path)
     cells = list(CELL.finditer(text))
     prose = CELL.sub(_blank, re.sub(r"\A---\n.*?\n---\n", _blank, text, flags=re.S))
     checks = _opening(prose), _sections(prose), _boxes(prose, cells), _blocks(prose, cells), _cells(cells)
-    found = [fault for check in (*checks, _length(text, prose, cells)) for fault in check]
-    return [f"{path}:{text.count(chr(10), 0, place) + 1}: {words}" for place, words in sorted(found)]
+    lines = [fault for check in (*checks, _length(text, prose, cells)) for fault in check]
+    return [f"{path}:{text.count(chr(10), 0, place) + 1}: {words}" for place, words in sorted(lines)]
 
 
 def _blank(match):
-    """Return spaces in place of a match, so that places in a text stay what they are."""
+    """Spaces in place of a match, so that places in a text stay what they are."""
     return re.sub(r"[^\n]", " ", match[0])
 
 
@@ -34,10 +34,10 @@ def _opening(prose):
     if figure is None or "\n## " in prose[: figure.start()]:
         return [(0, "no {glue:figure} between the lead and the first section")]
     title, _, lead = prose[: figure.start()].strip().rpartition("\n# ")[2].partition("\n")
-    found = [] if len(lead.split()) > 20 else [(prose.index(title), "no lead of more than 20 words under the title")]
+    lacks = [] if len(lead.split()) > 20 else [(prose.index(title), "no lead of more than 20 words under the title")]
     findings = re.match(r"\n\n:::\{findings\}\n(.*?)\n:::\n", prose[figure.end() :], re.S)
     count = len(re.findall(r"^- ", findings[1], re.M)) if findings else 0
-    return found + [(figure.end(), f"{count} findings under the key figure: write 1 to 4")] * (not 1 <= count <= 4)
+    return lacks + [(figure.end(), f"{count} findings under the key figure: write 1 to 4")] * (not 1 <= count <= 4)
 
 
 def _sections(prose):
@@ -109,7 +109,7 @@ def _length(text, prose, cells):
     text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.S)
     text = re.sub(r"^(## Experiment\n.*?)^```\{code-cell\}.*?(?=^## )", r"\1", text, flags=re.M | re.S)
     text = re.sub(r"^:::\{dropdown\}.*?^:::$|^```\{(?:math|code-cell)\}.*?^```$", "", text, flags=re.M | re.S)
-    text = re.sub(r"^(:\w+: .*|[`:]{3,}.*)$|</?div[^<>]*>", "", text, flags=re.M)  # nor are tags read
+    text = re.sub(r"^(:\w+: .*|[`:]{3,}.*)$|</?div[^<>]*>", "", text, flags=re.M)  # nobody reads tags
     words = len(re.sub(r"\$\$?[^$]+\$\$?", "x", text).split())  # a formula counts as one
     statements = len(re.findall(r"^:label: (?:thm|obs)-", prose, re.M))
     lines = count_lines(cell["code"] for cell in cells)

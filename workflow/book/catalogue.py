@@ -9,7 +9,6 @@ import copy
 import functools
 import json
 import os
-import pickle
 import re
 from pathlib import Path
 
@@ -25,43 +24,42 @@ class BookError(Exception):
 
 
 def text_of(path):
-    """Return the text of a source of the book."""
+    """Text of a source of the book."""
     try:
         return Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BookError(f"{path} cannot be read as text in UTF-8: {error}") from None
 
 
-class Once(yaml.SafeLoader):
-    """YAML in which no key stands twice: the first would be lost."""
+class UniqueKeyLoader(yaml.SafeLoader):
+    """A loader of YAML that refuses a key that stands twice: the first value would be lost."""
 
 
-def _once(loader, node):
+def _unique_mapping(loader, node):
     names = [loader.construct_object(key) for key, _ in node.value]
     if twice := [name for name in names if names.count(name) > 1]:
         raise yaml.constructor.ConstructorError(None, None, f"{twice[0]!r} stands there twice", node.start_mark)
     return loader.construct_mapping(node, deep=True)
 
 
-Once.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _once)
+UniqueKeyLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_mapping)
 
 
 def yaml_of(path):
-    """Return what a YAML file of the book holds; BookError also where a key stands twice."""
+    """Contents of a YAML file of the book; BookError also where a key stands twice."""
     try:
-        return pickle.loads(_pickled(text_of(path)))
+        return copy.deepcopy(_parsed_yaml(text_of(path)))
     except yaml.YAMLError as error:
         raise BookError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
 
 
 @functools.cache
-def _pickled(text):
-    """Return what a text in YAML holds, to be unpickled: reading it again takes a hundred times as long as that."""
-    return pickle.dumps(yaml.load(text, Once))
+def _parsed_yaml(text):
+    return yaml.load(text, UniqueKeyLoader)
 
 
 def json_of(path):
-    """Return the object that a run left in a file."""
+    """Object that a run left in a file."""
     try:
         return json.loads(Path(path).read_text("utf-8"))
     except FileNotFoundError:
@@ -70,26 +68,21 @@ def json_of(path):
         raise BookError(f"{path} is half written: delete it and run it again") from None
 
 
-def kept(path):
-    """Return what a command has kept in a file of the book; nothing where it has not run."""
-    return json_of(path) if path.exists() else {}
-
-
-def keep(path, value):
-    """Keep a value as JSON that git shows line by line."""
-    write_whole(path, json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+def write_record(path, value):
+    """Write a value as JSON that git shows line by line."""
+    write_atomic(path, json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 def pages():
-    """Return every page of ``_toc.yml``, in reading order, as a path below the project without suffix."""
+    """Every page of ``_toc.yml``, in reading order, as a path below the project without suffix."""
     try:
-        found = [page.removesuffix(".md") for page in parse_toc_data(yaml_of("_toc.yml"))]
+        paths = [page.removesuffix(".md") for page in parse_toc_data(yaml_of("_toc.yml"))]
     except MalformedError as error:
         raise BookError(f"_toc.yml cannot be read: {error}") from None
-    for page in found:
+    for page in paths:
         if not Path(page + ".md").is_file():
             raise BookError(f"_toc.yml names {page}, but there is no {page}.md: write it, or take it out")
-    return found
+    return paths
 
 
 def is_chapter(path):
@@ -99,17 +92,17 @@ def is_chapter(path):
 
 
 def chapters():
-    """Return the chapters, in reading order."""
+    """Chapters, in reading order."""
     return [page.removeprefix("book/") for page in pages() if is_chapter(page + ".md")]
 
 
 def source(chapter):
-    """Return the path of a chapter's source."""
+    """Path of a chapter's source."""
     return Path("book", chapter + ".md")
 
 
 def find(name):
-    """Return the chapter called ``name``: its whole id, or the last part of it where only one chapter has that."""
+    """Find the chapter called ``name``: its whole id, or the last part of it where only one chapter has that."""
     known = chapters()
     matches = [chapter for chapter in known if name == chapter] or [
         chapter for chapter in known if name == chapter.rpartition("/")[2]
@@ -123,20 +116,19 @@ def find(name):
 
 
 def find_all(names):
-    """Return the chapters that NAME means: one, several, or all."""
+    """Chapters that NAME means: one, several, or all."""
     asked = names.split()
-    found = chapters() if asked == ["all"] else [find(name) for name in asked or [""]]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(chapters() if asked == ["all"] else [find(name) for name in asked or [""]]))
 
 
 def title(page):
-    """Return the first heading of a page."""
+    """First heading of a page."""
     heading = re.search(r"^# +(.+?) *$", Path(page).read_text("utf-8"), re.MULTILINE)
     return heading[1] if heading else Path(page).stem
 
 
 def read(chapter):
-    """Return a chapter as a notebook; a code cell's id counts code cells only, so that prose does not change it."""
+    """Read a chapter as a notebook; a code cell's id counts code cells only, so that prose does not change it."""
     try:
         notebook = copy.deepcopy(_parsed(source(chapter).read_text("utf-8")))
     except Exception as error:  # jupytext passes on whatever its YAML and Markdown parsers raise
@@ -154,13 +146,13 @@ def _parsed(text):
 
 
 def code_of(chapter):
-    """Return what a run of a chapter depends on in its source: the code of its cells, and which one has parameters."""
+    """Code of a chapter's cells, and which one has parameters: what a run depends on in its source."""
     cells = (cell for cell in read(chapter).cells if cell.cell_type == "code")
     return [(cell.source, "parameters" in cell.metadata.get("tags", [])) for cell in cells]
 
 
 def cell_role(code):
-    """Return "tell" for a cell that only gives numbers to the prose, "show" for one that shows, lists or names rows."""
+    """Tell a cell that only gives numbers to the prose ("tell") from one that shows, lists or names rows ("show")."""
     values = [getattr(node, "value", None) for node in ast.parse(code).body]
     names = [getattr(getattr(value, "func", None), "id", "") for value in values]
     if names and set(names) == {"tell"}:
@@ -173,11 +165,11 @@ def cell_role(code):
 
 
 def count_lines(code):
-    """Return how many lines of code the cells of an experiment have, without those that show what it gave."""
+    """Number of lines of code in the cells of an experiment, without those that show what it gave."""
     return sum(bool(line.strip()) for text in code if not cell_role(text) for line in text.splitlines())
 
 
-def write_whole(path, text):
+def write_atomic(path, text):
     """Write a file whole or not at all: a disk may be full, a process may be killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_name(f".{path.name}.{os.getpid()}")

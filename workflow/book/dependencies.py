@@ -1,4 +1,4 @@
-"""Find what a run depends on: the chapter's code and its parameters, the library that it imports, our own modules.
+"""Find what a run depends on: the chapter's code, its parameters, the library that it imports, and the workflow.
 
 Prose is no part of it. All paths are relative to the directory that holds ``_toc.yml``, ``book/`` and `PACKAGES`.
 Whether a result is current is decided by one hash of the contents of all that it depends on, which the result carries;
@@ -17,29 +17,29 @@ from pathlib import Path
 from workflow.book.catalogue import BookError, chapters, code_of, source
 
 PROJECT = Path(__file__).parents[2]
-PACKAGES = ("lib", "heads", "studies")  # that a chapter may import from, as far as they are there
-FOLDERS = ("book", *PACKAGES, "workflow")  # a new file there is a part of the book; one elsewhere is the user's
+PACKAGES = ("lib", "heads", "studies")  # packages that a chapter may import from; a small book lacks some
+FOLDERS = ("book", *PACKAGES, "workflow")  # a new file in these is a part of the book; one elsewhere is the user's
 
 
 def hash_of(chapter, values, words=True):
-    """Return a hash of a chapter's code, with the words that its page shows, and of values that differ from its own."""
+    """Hash of a chapter's code, with the words that its page shows, and of values that differ from its own."""
     try:
         code = [(text if words else without_words(text), marked) for text, marked in code_of(chapter)]
-    except BookError:  # which the run will report
+    except BookError:  # the run will report it
         code = source(chapter).read_text("utf-8", errors="replace")
     return hashlib.sha256(json.dumps([code, values], sort_keys=True).encode()).hexdigest()
 
 
 def recorded_hash(chapter):
-    """Return what a record notes of the code that ran: no comment, layout or sentence changes what is measured.
+    """Hash that a record notes of the code that ran: no comment, layout or sentence changes what is measured.
 
-    Nor does the module of ours that a name comes from: records outlive its move to another folder.
+    Nor does the module that a name is imported from: a record stays valid when the module moves.
     """
     return hash_of(chapter, {}, words=False)
 
 
 def without_words(code):
-    """Return code in one layout, without comments, texts of more than one word, and the modules that names are from."""
+    """Code in one layout, without comments, texts of more than one word, and the modules that names are from."""
     try:
         tree = ast.parse(code)
     except SyntaxError:  # a command of IPython, or code that will not run
@@ -61,12 +61,12 @@ def _names_taken(tree):
             if isinstance(statements := getattr(node, field, None), list):
                 bound = [_names_bound(statement) for statement in statements]
                 taken.update(*bound)
-                setattr(node, field, [one for one, names in zip(statements, bound, strict=True) if not names])
+                setattr(node, field, [line for line, names in zip(statements, bound, strict=True) if not names])
     return [f"import {name} as {alias}" for name, alias in sorted(taken)]
 
 
 def _names_bound(statement):
-    """Return (name, name in the code) of what a statement imports from `PACKAGES`; nothing for any other statement."""
+    """Names that a statement imports from `PACKAGES`, each with its name in the code; none for any other statement."""
     pairs = [(alias.name, alias.asname) for alias in getattr(statement, "names", ()) if isinstance(alias, ast.alias)]
     if isinstance(statement, ast.ImportFrom) and (statement.module or "").partition(".")[0] in PACKAGES:
         return [(name, alias or name) for name, alias in pairs if name != "*"]
@@ -76,22 +76,22 @@ def _names_bound(statement):
 
 
 def sources_hash(chapter, values=(), changed=None):
-    """Return one hash of all that a run depends on: code and values, library, recorded runs, lock and runner.
+    """Hash of all that a run depends on: code and values, library, recorded runs, lock and runner.
 
-    ``changed`` has the text that a file of the library has in place of what stands there, by the path.
+    ``changed`` maps paths of library files to the text that a mutant gives them.
     """
     files = [*library_of(chapter, changed), "requirements.lock", *workflow_of("chapter")]
     return hash_together(files, hash_of(chapter, dict(values)), changed=changed)
 
 
 def hash_together(files, *more, changed=None):
-    """Return one hash of the contents of files, those of modules without comments and docstrings, and of more texts."""
-    found = [(str(path), content_hash(path, changed)) for path in files]
-    return hashlib.sha256(json.dumps([found, more]).encode()).hexdigest()
+    """Hash of the contents of files, those of modules without comments and docstrings, and of more texts."""
+    hashes = [(str(path), content_hash(path, changed)) for path in files]
+    return hashlib.sha256(json.dumps([hashes, more]).encode()).hexdigest()
 
 
 def content_hash(path, changed=None):
-    """Return a hash of what a file holds; None where there is none."""
+    """Hash of a file's contents; None where there is no file."""
     if not _locate(path).exists():
         return None
     if Path(path).suffix == ".py":
@@ -101,14 +101,14 @@ def content_hash(path, changed=None):
 
 @functools.cache
 def code_hash(code):
-    """Return a hash of a module without its comments, layout and docstrings, unless the code reads these."""
+    """Hash of a module without its comments, layout and docstrings, unless the code reads these."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError):
         return hashlib.sha256(code.encode()).hexdigest()
     for node in ast.walk(tree) if "__doc__" not in code else ():
         if isinstance(statements := getattr(node, "body", None), list):
-            node.body = [one for one in statements if not _is_text(one)]
+            node.body = [statement for statement in statements if not _is_text(statement)]
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
 
 
@@ -118,16 +118,16 @@ def _is_text(statement):
 
 
 def results(values):
-    """Return the results of a build with these values of chapters: path -> hash of all that it is made of and shows.
+    """Results of a build with these values of chapters: path -> hash of all that it is made of and shows.
 
-    The ledger and the site are made of all that lies in the folders of book and workflow, so that nothing is left out.
+    The ledger and the site depend on every file of the folders book and workflow, so that nothing is left out.
     """
     runs = {f"build/claims/{chapter}.json": sources_hash(chapter, values.get(chapter, {})) for chapter in chapters()}
-    commit = Path(mark_commit()).read_text("utf-8")
+    commit = mark_commit().read_text("utf-8")
     tools = ["book/statements.yml", "book/roundings.json", "pyproject.toml", *workflow_files()]
     ledger = hash_together(tools, commit, list(runs.items()))
     prose = [path for path in sorted(Path("book").rglob("*")) if path.is_file() and path.name != "ledger.lock.json"]
-    shown = [path.read_text("utf-8", errors="replace") for path in library()]  # readers download it as it stands
+    shown = [path.read_text("utf-8", errors="replace") for path in library()]  # with docstrings: readers download it
     site = hash_together(["_config.yml", "_toc.yml", "requirements.lock", "CITATION.cff", *prose], shown, ledger)
     accepted = hash_together(["book/ledger.lock.json"], site, os.environ.get("STRICT", ""))
     return runs | {"build/ledger.json": ledger, "build/html/.sources": site, "build/accepted": accepted}
@@ -143,25 +143,30 @@ def discard_stale(made):
 def mark_commit():
     """Write the commit of the sources to ``build/commit``, only where it differs, and return the path.
 
-    Its hash and day, and whether anything else than it is built; "unknown" where there is no git.
+    Its hash and day, and whether the sources differ from it; "unknown" where there is no git.
     """
-    commit, changed = sources()
-    return _mark("commit", commit + " with changes" * bool(changed) if commit else "unknown")
+    path, (commit, changed) = Path("build/commit"), sources()
+    text = (commit + " with changes" * bool(changed) if commit else "unknown") + "\n"
+    if not path.exists() or path.read_text("utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return path
 
 
 def sources():
-    """Return hash and day of this folder's commit, "" without one, and the files of the book that differ from it."""
+    """Hash and day of this folder's commit, "" without one, and the files of the book that differ from it."""
     shown = _git("show", "-s", "--format=%h %cs")
     if not shown or not _git("ls-files", "lib"):  # no git, or the repository is that of a folder around this one
         return "", []
-    new = [path for path in _git("ls-files", "--others", "--exclude-standard", *FOLDERS) if not _hidden(path)]
+    new = _git("ls-files", "--others", "--exclude-standard", *FOLDERS)
+    new = [path for path in new if not any(part.startswith(".") for part in Path(path).parts)]
     return shown[-1], _git("diff", "--name-only", "--relative", "HEAD") + new
 
 
 def _git(*words):
-    """Return the lines that git prints in the folder that holds the library; none where it fails or is not there."""
-    folder = Path("lib").resolve().parent  # of a part of the book: the whole
-    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # set inside its hooks
+    """Lines that git prints in the folder that holds the library; none where it fails or is not there."""
+    folder = Path("lib").resolve().parent  # a part of the book links to the library of the whole book
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # set in hooks
     command = ["git", "-C", folder, "-c", "core.quotepath=off", *words]
     try:
         done = subprocess.run(command, env=env, capture_output=True, encoding="utf-8", check=True)
@@ -170,29 +175,16 @@ def _git(*words):
     return done.stdout.splitlines()
 
 
-def _hidden(path):
-    return any(part.startswith(".") for part in Path(path).parts)
-
-
-def _mark(name, text):
-    path = Path("build", name)
-    if not path.exists() or path.read_text("utf-8") != text + "\n":
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text + "\n", "utf-8")
-    return str(path)
-
-
 def library():
-    """Return the modules of `PACKAGES`, which have no other files; one that a module reads would have to stand here."""
+    """Modules of `PACKAGES`, which have no other files; a data file that a module reads would have to be added here."""
     return sorted(path for package in PACKAGES for path in Path(package).rglob("*.py"))
 
 
 def library_of(chapter, changed=None):
-    """Return the files that a chapter's result can depend on beside its own code.
+    """Files that a chapter's result can depend on beside its code.
 
-    These are the modules of ours that it imports, those that they import, and the recorded runs of studies that it
-    names. Code that cannot be parsed is taken to depend on everything: better one run too many than an old number
-    published.
+    These are the modules of `PACKAGES` that it imports, those that they import, and the recorded runs of studies that
+    it names. Code that cannot be parsed depends on everything: better one run too many than an old number published.
     """
     modules = _modules(library(), changed)
     try:
@@ -207,19 +199,19 @@ def library_of(chapter, changed=None):
 
 
 def workflow_of(command):
-    """Return the files of the workflow that a command consists of: its module, and all that it imports."""
-    modules = _modules(path.relative_to(PROJECT) for path in Path(PROJECT, "workflow").rglob("*.py"))
+    """Files of the workflow that a command consists of: its module, and all that it imports."""
+    modules = _modules(Path(path) for path in workflow_files() if path.endswith(".py"))
     return sorted(modules[name][0] for name in _reached({("workflow", "commands", command)}, modules))
 
 
 def workflow_files():
-    """Return all files of the workflow: any of them may change the ledger or the site."""
+    """All files of the workflow: any of them may change the ledger or the site."""
     files = (path for path in Path(PROJECT, "workflow").rglob("*") if path.is_file())
     return sorted(str(path.relative_to(PROJECT)) for path in files if "__pycache__" not in path.parts)
 
 
 def _locate(path):
-    """Return where a file is: a small book has neither the workflow nor what names its packages."""
+    """Path of a file, in the project where a small book lacks it: the workflow and pyproject.toml."""
     return PROJECT / path if str(path).startswith(("workflow/", "pyproject.toml")) else Path(path)
 
 
@@ -228,21 +220,20 @@ def _text(path, changed=None):
 
 
 def _modules(paths, changed=None):
-    """Return path and text of modules, by their dotted names as tuples; a package has that of its ``__init__``."""
+    """Path and text of modules, by their dotted names as tuples; a package has that of its ``__init__``."""
     named = ((path.parent if path.stem == "__init__" else path.with_suffix(""), path) for path in paths)
-    found = {name.parts: (str(path), _text(path, changed)) for name, path in named}
-    folders = {name[:end]: ("", "") for name in found for end in range(1, len(name))}  # also without an ``__init__``
-    return folders | found
+    modules = {name.parts: (str(path), _text(path, changed)) for name, path in named}
+    # a folder without an ``__init__`` is a package, too
+    return {name[:end]: ("", "") for name in modules for end in range(1, len(name))} | modules
 
 
 def _imports_of(name, modules):
-    """Return what one of the modules imports."""
     path, text = modules[name]
     return _imports(text, name if path.endswith("__init__.py") else name[:-1])
 
 
 def _reached(queue, modules):
-    """Return the modules in ``queue`` and those among ``modules`` that they import, also at one remove."""
+    """Modules in ``queue`` and those among ``modules`` that they import, directly or through others."""
     needed = set()
     while queue:
         needed.add(name := queue.pop())
@@ -251,47 +242,47 @@ def _reached(queue, modules):
 
 
 def _imported(imports, modules):
-    """Return those among ``modules`` that some imports stand for."""
-    found = itertools.chain.from_iterable(imports.values())
-    return set().union(*(_meant(name, used, modules) for name, used in found if name[:1] in modules))
+    """Modules that some imports refer to."""
+    targets = itertools.chain.from_iterable(imports.values())
+    return set().union(*(_meant(name, used, modules) for name, used in targets if name[:1] in modules))
 
 
 def _meant(name, used, modules):
-    """Return the modules that a dotted name stands for, of which code uses the names ``used``; all of them for None.
+    """Modules that a dotted name refers to, of which code uses the names ``used``; all of them for None.
 
     Importing a.b.c also runs a and a.b. A package that only passes on names counts as the modules that they are from.
     """
     end = 1
     while name[: end + 1] in modules and end < len(name):
         end += 1
-    passing = [one for k in range(1, end + 1) if _only_passes_on(*modules[one := name[:k]])]
-    found = {name[:k] for k in range(1, end + 1)}.difference(passing)
+    passing = [part for k in range(1, end + 1) if _only_passes_on(*modules[part := name[:k]])]
+    meant = {name[:k] for k in range(1, end + 1)}.difference(passing)
     last, rest = name[:end], name[end:]
     exports = _imports_of(last, modules)
-    inner = {one: [((*last, one), None)] for one in rest[:1] or used or () if (*last, one) in modules}
+    inner = {part: [((*last, part), None)] for part in rest[:1] or used or () if (*last, part) in modules}
     wanted = set(rest[:1] or used or exports)
     if last in passing and not wanted <= exports.keys() | inner.keys():
         wanted = exports.keys()
-    for passed, _ in itertools.chain.from_iterable((exports | inner).get(one, ()) for one in wanted):
+    for passed, _ in itertools.chain.from_iterable((exports | inner).get(part, ()) for part in wanted):
         if passed != name and passed[:1] in modules:
-            found |= _meant(passed, used if rest else None, modules)
-    return found
+            meant |= _meant(passed, used if rest else None, modules)
+    return meant
 
 
 @functools.cache
 def _only_passes_on(path, code):
-    """Tell a package that consists of imports and of the list of their names."""
+    """Tell a package that only imports names and lists them in ``__all__``."""
     return path.endswith("__init__.py") and all(
-        isinstance(one, ast.Import | ast.ImportFrom)
-        or _is_text(one)
-        or (isinstance(one, ast.Assign) and ast.unparse(one.targets) == "__all__")
-        for one in ast.parse(code).body
+        isinstance(statement, ast.Import | ast.ImportFrom)
+        or _is_text(statement)
+        or (isinstance(statement, ast.Assign) and ast.unparse(statement.targets) == "__all__")
+        for statement in ast.parse(code).body
     )
 
 
 @functools.cache
 def _imports(code, package):
-    """Return by the name in the code what code imports: dotted name, and which names of it are used, None for all."""
+    """Imports of code by the name in the code: dotted name, and which names of it are used, None for all."""
     nodes, bound = list(ast.walk(ast.parse(code))), {}
     for node in nodes:
         if isinstance(node, ast.Import):

@@ -9,12 +9,12 @@ from workflow.book import records
 from workflow.book.catalogue import BookError
 from workflow.book.dependencies import sources
 
-FIRST = 1000  # of the seeds that may be recorded
-FIELDS = ("held", "undecided", "errors", "of", "median", "low", "high")  # of a row of a sweep
+FIRST = 1000  # the first seed that may be recorded
+FIELDS = ("held", "undecided", "errors", "of", "median", "low", "high")  # fields of a row of a sweep that are recorded
 
 
 def block_of(seeds, values, asked):
-    """Return the first and last seed to record; None where nobody asked for it."""
+    """First and last seed to record; None where nobody asked for it."""
     if not asked:
         return None
     if values:
@@ -26,7 +26,7 @@ def block_of(seeds, values, asked):
 
 
 def ready(planned, block):
-    """Return the commit whose numbers may be recorded, or refuse, before anything runs."""
+    """Commit whose numbers may be recorded; refuse spent seeds before anything runs."""
     known = records.entries(records.SEEDS)
     spent = [_spent(chapter, known.get(chapter), block) for chapter in planned]
     if spent := [line for line in spent if line]:
@@ -35,7 +35,7 @@ def ready(planned, block):
 
 
 def _spent(chapter, old, block):
-    """Return why a block may not be recorded: it was seen, by other code or as a part of another block."""
+    """Why a block may not be recorded: it was seen, by other code or as a part of another block."""
     if not old or not old["block"] or block[0] > old["block"][1]:
         return None
     if block == old["block"] and records.is_current(chapter, old):
@@ -46,7 +46,7 @@ def _spent(chapter, old, block):
 
 
 def commit():
-    """Return the commit of the sources, all of which must be in it but the records themselves."""
+    """Commit of the sources; refuse sources that differ from it, other than the records themselves."""
     commit, changed = sources()
     changed = [path for path in changed if not path.startswith((records.SEEDS.as_posix(), "book/recorded/"))]
     if not commit:
@@ -56,9 +56,9 @@ def commit():
     return commit
 
 
-def keep_counts(found, runs, block, noted):
+def keep_counts(table, runs, block, noted):
     """Write what a sweep found of a chapter into the record; return the sentence that says so, or why not."""
-    chapter, (part,) = found["chapter"], found["sets"]
+    chapter, (part,) = table["chapter"], table["sets"]
     if cut := [name for name, error in part["errors"].items() if error["cut_off"]]:
         return f"{chapter}: not recorded, {', '.join(cut)} did not end: run it again"
     if commit() != noted:
@@ -67,7 +67,7 @@ def keep_counts(found, runs, block, noted):
     entry = {
         "block": block if seeded else None,
         "commit": noted,
-        "code": found["code"],
+        "code": table["code"],
         "parameters": part["parameters"],
         "rows": {name: {key: row[key] for key in FIELDS} for name, row in part["rows"].items()},
         "errors": {seeded.get(name, name): error["sentence"] for name, error in part["errors"].items()},

@@ -1,6 +1,5 @@
-"""Collect what every chapter claims into the ledger."""
+"""Collect the claims of every chapter into the ledger."""
 
-import math
 import tomllib
 from collections import Counter
 from datetime import UTC, datetime
@@ -11,7 +10,7 @@ from platform import python_version
 from packaging.requirements import Requirement
 
 from lib.ledger import MIME, VERDICTS
-from workflow.book.catalogue import BookError, chapters, json_of, keep, yaml_of
+from workflow.book.catalogue import BookError, chapters, json_of, write_record, yaml_of
 from workflow.book.dependencies import PROJECT
 from workflow.book.records import ROUNDINGS, entries, is_current
 
@@ -19,25 +18,25 @@ FIELDS = (
     "paper", "item", "statement", "quote", "kind", "of", "source", "scale", "set", "measured", "interval", "bound",
     "relation", "tolerance", "recorded", "verdict", "breaks", "note",
 )  # fmt: skip
-MANY = {  # of verdicts that are verbs
+PLURALS = {  # plurals of verdicts that are verbs
     "breaks the claim": "break the claim",
     "does not break the claim": "do not break the claim",
 }
 STATEMENTS = "book/statements.yml"
 LEDGER = Path("build/ledger.json")
-FACTOR = 5  # times its measured spread, a number may move on another machine
+FACTOR = 5  # a number may move by so many times its measured spread on another machine
 
 
 def rows_of(notebook):
-    """Return the rows that an executed notebook carries in its outputs."""
+    """Rows that an executed notebook carries in its outputs."""
     outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
     return [row for output in outputs for row in output.get("data", {}).get(MIME, [])]
 
 
 def tally(rows):
-    """Return verdicts in words: ``4 reproduced, 1 not reproduced``; a dash for nothing."""
+    """Verdicts in words: ``4 reproduced, 1 not reproduced``; a dash for nothing."""
     counts = Counter(row["verdict"] for row in rows)
-    several = {verdict: MANY.get(verdict, verdict) for verdict, count in counts.items() if count > 1}
+    several = {verdict: PLURALS.get(verdict, verdict) for verdict, count in counts.items() if count > 1}
     words = [f"{counts[verdict]} {several.get(verdict, verdict)}" for verdict in VERDICTS if counts[verdict]]
     return ", ".join(words) or "–"
 
@@ -54,12 +53,12 @@ def spreads():
 
 
 def is_noise(measured, spread):
-    """Tell a number that rounding moves by more than a tenth of it."""
+    """Tell a number that rounding moves by more than a tenth of its size."""
     return spread > abs(measured) / 10
 
 
 def tolerance(row, spread=0.0, turned=False):
-    """Return how far a row's number may move on another machine before the build fails.
+    """How far a row's number may move on another machine before the build fails.
 
     A multiple of its measured spread, at least what the library gives every row, and of a number that is mere rounding
     error a hundredth of its bound; never past the bound, unless a measured rounding went past it, too.
@@ -67,22 +66,18 @@ def tolerance(row, spread=0.0, turned=False):
     wide = max(row["tolerance"], FACTOR * spread)
     if row["bound"] is not None and is_noise(row["measured"], spread):
         wide = max(wide, abs(row["bound"]) / 100)
-    return wide if turned else min(wide, _distance(row["measured"], row["bound"]))
-
-
-def _distance(measured, bound):
-    return math.inf if bound is None else abs(measured - bound)
+    return wide if turned or row["bound"] is None else min(wide, abs(row["measured"] - row["bound"]))
 
 
 def register():
-    """Return the papers of ``book/statements.yml``."""
-    found = yaml_of(STATEMENTS)
-    _complete(STATEMENTS, found, "papers")
-    for k, paper in enumerate(found["papers"], 1):
+    """Papers of ``book/statements.yml``."""
+    contents = yaml_of(STATEMENTS)
+    _complete(STATEMENTS, contents, "papers")
+    for k, paper in enumerate(contents["papers"], 1):
         _complete(f"paper {k} of {STATEMENTS}", paper, "arxiv", "title", "short", "items")
         for j, item in enumerate(paper["items"], 1):
             _complete(f"item {j} of paper {k} in {STATEMENTS}", item, "item", "title")
-    return found["papers"]
+    return contents["papers"]
 
 
 def _complete(what, entry, *fields):
@@ -91,22 +86,22 @@ def _complete(what, entry, *fields):
 
 
 def ledger():
-    """Return the rows of the ledger of this build."""
+    """Rows of the ledger of this build."""
     return json_of(LEDGER)["claims"]
 
 
 def claims_of(rows, whose):
-    """Return the claims among some rows that are of a paper, or of the book."""
+    """Claims among some rows that are of a paper, or of the book."""
     return [row for row in rows if (row["of"], row["kind"]) == (whose, "claim")]
 
 
 def reports():
-    """Return what each chapter's run left for the ledger, in reading order."""
+    """Results of each chapter's run for the ledger, in reading order."""
     return [json_of(Path("build/claims", chapter + ".json")) for chapter in chapters()]
 
 
 def direct_dependencies():
-    """Return the distributions that pyproject.toml names for the library and the book, sorted."""
+    """Distributions that pyproject.toml names for the library and the book, sorted."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
     groups = project["optional-dependencies"]
     listed = sum((groups[name] for name in ("figures", "data", "check", "book")), project["dependencies"])
@@ -114,7 +109,7 @@ def direct_dependencies():
 
 
 def environment(runs):
-    """Return what the numbers came from: sources, day, machine and versions."""
+    """Origin of the numbers: sources, day, machine and versions."""
     return {
         "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
@@ -126,7 +121,7 @@ def environment(runs):
 
 
 def commit():
-    """Return commit and day of the sources as the workflow has noted them, ``a1b2c3d 2026-01-31 with changes``."""
+    """Commit and day of the sources as the workflow has noted them, ``a1b2c3d 2026-01-31 with changes``."""
     noted = Path("build/commit")
     return noted.read_text("utf-8").strip() if noted.exists() else "unknown"
 
@@ -153,5 +148,5 @@ def collect(sources=""):
         raise BookError("\n".join(faults))
     ledger = {"environment": environment(runs), "claims": list(claims.values())}
     if changed := [run["chapter"] for run in runs if run["changed"]]:
-        ledger["changed_parameters"] = changed  # run with other values than the book's own: not to be compared
-    keep(LEDGER, ledger | ({"sources": sources} if sources else {}))
+        ledger["changed_parameters"] = changed  # not to be compared: the accepted values are of the defaults
+    write_record(LEDGER, ledger | ({"sources": sources} if sources else {}))

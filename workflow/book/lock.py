@@ -10,33 +10,33 @@ import os
 from pathlib import Path
 
 from lib.ledger import bound, plain
-from workflow.book.catalogue import BookError, json_of, keep
+from workflow.book.catalogue import BookError, json_of, write_record
 from workflow.book.dependencies import recorded_hash
 from workflow.book.ledger import LEDGER, spreads
 
 LOCK, DIFFERENCES = Path("book/ledger.lock.json"), Path("build/differences.json")
 FIELDS, ABOUT = ("verdict", "measured", "tolerance"), ("item", "statement", "relation", "bound")
-SHOWN = 3  # of the numbers that differ without failing the build
+SHOWN = 3  # numbers listed of those that differ without failing the build
 REMEDY = f"""If you changed the code and mean this, make accept writes it into {LOCK}.
 If you changed nothing, build a fresh clone; if it comes again, please report it with {DIFFERENCES} and {LEDGER}."""
 
 
 def read_lock():
-    """Return the lock: rows by id; of each kind of processor the rows not measured there; each chapter's code hash."""
+    """Read the lock: rows by id; of each kind of processor the rows not measured there; each chapter's code hash."""
     try:
-        found = json.loads(LOCK.read_text("utf-8")) if LOCK.exists() else {}
+        contents = json.loads(LOCK.read_text("utf-8")) if LOCK.exists() else {}
     except ValueError as error:
         raise BookError(f"{LOCK} is not JSON ({error}): mend it by hand, or take that of git") from None
-    return {"kinds": {}, "code": {}, "rows": {}} | found
+    return {"kinds": {}, "code": {}, "rows": {}} | contents
 
 
 def _measured_on(lock, name):
-    """Return the kinds of processor on which the accepted number of a row was measured."""
+    """Kinds of processor on which the accepted number of a row was measured."""
     return {kind for kind, lacking in lock["kinds"].items() if name in lock["rows"] and name not in lacking}
 
 
 def _compared():
-    """Return the ledger's rows by id, the kind of each chapter, and whether a row's chapter had changed parameters."""
+    """Rows of the ledger by id, the kind of each chapter, and whether a row's chapter had changed parameters."""
     ledger = json_of(LEDGER)
     changed = set(ledger.get("changed_parameters", ()))
     rows = {row["id"]: row for row in ledger["claims"] if row["chapter"] not in changed}
@@ -44,7 +44,7 @@ def _compared():
 
 
 def _unknown():
-    """Return the kind of processor of each accepted row that was not measured on it before, by the row's id."""
+    """Kind of processor of each accepted row that was not measured on it before, by the row's id."""
     rows, kinds, _ = _compared()
     lock = read_lock()
     here = {name: kinds[row["chapter"]] for name, row in rows.items() if name in lock["rows"]}
@@ -52,7 +52,7 @@ def _unknown():
 
 
 def differences():
-    """Return an entry for each row that is new, vanished, has another verdict, or left its tolerance."""
+    """Rows that are new, vanished, have another verdict, or left their tolerance, an entry each."""
     rows, _, skipped = _compared()
     accepted, unknown, entries = read_lock()["rows"], _unknown(), []
     may_turn = {name for name, (_, turned) in spreads().items() if turned}
@@ -67,7 +67,7 @@ def differences():
 
 
 def _change(new, old, may_turn):
-    """Return in a word how a row differs from the accepted one, "" where it does not."""
+    """Kind of difference between a row and the accepted one, "" where there is none."""
     if old is None or new is None:
         return "vanished" if new is None else "new"
     if new["verdict"] != old["verdict"] and not may_turn:
@@ -79,7 +79,7 @@ def _change(new, old, may_turn):
 
 
 def line(entry):
-    """Return a difference in one line."""
+    """A difference in one line."""
     built, accepted = entry["built"], entry["accepted"]
     if entry["change"] == "new":
         said = f"new, {_words(built)}"
@@ -103,7 +103,7 @@ def _words(row):
 def compare():
     """Print the numbers that left their tolerance on an unknown kind of processor; fail on any other difference."""
     entries, strict = differences(), bool(os.environ.get("STRICT"))
-    keep(DIFFERENCES, entries)
+    write_record(DIFFERENCES, entries)
     digits = [entry for entry in entries if entry["change"] in ("moved", "too wide")]
     reported = [] if strict else [entry for entry in digits if not entry["known"]]
     failing = [entry for entry in entries if entry not in reported]
@@ -125,7 +125,7 @@ def compare():
 
 
 def _explained(entry):
-    """Return a difference for a reader: what the row says, and below it what changed."""
+    """A difference for a reader: what the row says, and below it what changed."""
     about = f"  {entry['item']}: {plain(entry['statement'])}\n  " if "item" in entry else ""
     return f"{about}  {line(entry)}"
 
@@ -159,7 +159,7 @@ def accept():
     rows, _, _ = _compared()
     entries, known = differences(), read_lock()["kinds"].keys()
     lock = _renewed({entry["id"] for entry in entries})
-    keep(LOCK, lock)
+    write_record(LOCK, lock)
     print("\n".join(map(line, entries)) or "nothing left its accepted value")
     for kind in lock["kinds"].keys() - known:
         print(f"{LOCK} now knows this kind of processor: {kind}")
@@ -168,7 +168,7 @@ def accept():
 
 
 def _renewed(differing):
-    """Return the lock with the rows of this build, of which those in ``differing`` are not the accepted ones."""
+    """Lock with the rows of this build, of which those in ``differing`` are not the accepted ones."""
     rows, kinds, skipped = _compared()
     lock = read_lock()
     code = {chapter: value for chapter, value in lock["code"].items() if skipped(f"{chapter}/")}
@@ -178,7 +178,8 @@ def _renewed(differing):
     for name, row in rows.items():
         chapter, old = row["chapter"], lock["rows"].get(name)
         same = name not in differing and lock["code"].get(chapter) == code[chapter]
-        same = same and math.isclose(row["tolerance"], old["tolerance"], rel_tol=0.1)  # it follows the number a little
+        # a tolerance follows its number a little
+        same = same and math.isclose(row["tolerance"], old["tolerance"], rel_tol=0.1)
         accepted[name] = old if same else {field: row[field] for field in FIELDS}
         on[name] = {kinds[chapter]} | (_measured_on(lock, name) if same else set())
     lacking = {

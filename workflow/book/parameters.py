@@ -26,21 +26,21 @@ CLAUSE = re.compile(
 )
 CHOICES = re.compile(r"\bor ([\w.]+(?:, [\w.]+)*)(?=[;:]|$)")
 REMEDY = "write `name: type = literal  # comment`"
-LAST_SEED = 2**63 - 1  # that torch takes
-SEEDS = f"0 to {LAST_SEED}"  # the range of a seed that has none of its own
+LAST_SEED = 2**63 - 1  # the largest that torch takes
+SEEDS = f"0 to {LAST_SEED}"  # the range of a seed whose comment gives none
 
 
 def declared(notebook):
     """Read the cell tagged ``parameters`` of a notebook: name -> (type, default, comment)."""
-    found = {}
+    known = {}
     for cell in notebook.cells:
         if "parameters" in cell.metadata.get("tags", []):
-            found |= _declared(cell.source)
-    numbers = {name for name, (kind, _, _) in found.items() if kind in ("int", "float")}
-    for name, (kind, _, text) in found.items():
+            known |= _declared(cell.source)
+    numbers = {name for name, (kind, _, _) in known.items() if kind in ("int", "float")}
+    for name, (kind, _, text) in known.items():
         if unknown := sorted(_named(range_of(kind, text)) - numbers):
             raise BookError(f"its parameter {name} has the bound {unknown[0]!r}: write a number, or such a parameter")
-    return found
+    return known
 
 
 def _declared(code):
@@ -50,8 +50,9 @@ def _declared(code):
     except SyntaxError as error:
         place = f"{error.msg}, line {error.lineno}"
         raise BookError(f"its cell of parameters does not parse ({place}): {REMEDY}") from None
-    comments = {token.start[0]: token.string.lstrip("# ") for token in _tokens(code) if token.type == tokenize.COMMENT}
-    found = {}
+    tokens = tokenize.generate_tokens(io.StringIO(code).readline)
+    comments = {token.start[0]: token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT}
+    parameters = {}
     for line, following in zip(body, [*body[1:], None], strict=True):
         if not isinstance(line, ast.AnnAssign) or line.value is None:
             raise BookError(f"its cell of parameters has {ast.unparse(line)!r}: {REMEDY}")
@@ -66,16 +67,12 @@ def _declared(code):
             )
         last = following.lineno if following else code.count("\n") + 2
         text = " ".join(comments[k] for k in range(line.lineno, last) if k in comments)
-        found[name] = (kind, default, text)
-    return found
-
-
-def _tokens(code):
-    return tokenize.generate_tokens(io.StringIO(code).readline)
+        parameters[name] = (kind, default, text)
+    return parameters
 
 
 def range_of(kind, text):
-    """Return the words of a comment that say what its parameter may be; "" where all that have its type will do."""
+    """Range of a parameter in the words of its comment; "" where all that have its type will do."""
     if kind == "str":
         choices = CHOICES.search(text)
         return choices[0] if choices else ""
@@ -83,14 +80,14 @@ def range_of(kind, text):
 
 
 def _pairs(clause):
-    """Return the relations and bounds of one clause of a range."""
+    """Relations and bounds of one clause of a range."""
     if clause["relation"]:
         return [(clause["relation"], clause["bound"].split(" * "))]
     return [("at least", [clause["low"]]), ("at most", clause["high"].split(" * "))]
 
 
 def _named(text):
-    """Return the parameters that a range names."""
+    """Parameters that a range names."""
     parts = {part for clause in CLAUSE.finditer(text) for _, bound in _pairs(clause) for part in bound}
     return {part for part in parts if not re.fullmatch(NUMBER, part)}
 
@@ -124,7 +121,7 @@ def read(path):
 
 
 def check(values, known):
-    """Return ``values`` as their declared types, or say what does not fit and what there is."""
+    """Convert ``values`` to their declared types, or say what does not fit and what there is."""
     there_is = "; ".join(describe(known)) or "it takes none"
     if unknown := sorted(set(values) - set(known)):
         raise BookError(f"unknown parameter {', '.join(unknown)}; parameters: {there_is}")
@@ -132,7 +129,7 @@ def check(values, known):
     for name, value in values.items():
         kind = known[name][0]
         if isinstance(value, str) and kind != "str":
-            value = _literal(value)  # from the command line, or 1e-3 in YAML, which PyYAML reads as a word
+            value = _literal(value)  # a word of the command line, or 1e-3, which PyYAML reads as a word
         if kind == "float" and type(value) is int:
             value = float(value) if abs(value) < 2**1000 else math.inf
         if type(value) is not TYPES[kind] or (kind == "float" and not math.isfinite(value)):
@@ -168,13 +165,13 @@ def _within(value, default, asked, in_force):
 
 
 def _shown(value):
-    """Return a value as it is written, of bearable length."""
+    """A value as it is written, of bearable length."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"
 
 
 def describe(known, words=lambda kind, text: text):
-    """Return one phrase a parameter: ``seed: int = 0 (of the random instances)``, or with other ``words`` of those."""
+    """One phrase for each parameter: ``seed: int = 0 (of the random instances)``, or with other ``words`` of those."""
     return [
         f"{name}: {kind} = {default!r}" + f" ({words(kind, text)})" * bool(words(kind, text))
         for name, (kind, default, text) in known.items()
@@ -182,7 +179,7 @@ def describe(known, words=lambda kind, text: text):
 
 
 def _literal(text):
-    """Return the Python value that ``text`` writes, or the text itself."""
+    """Python value that ``text`` writes, or the text itself."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

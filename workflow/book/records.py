@@ -1,4 +1,4 @@
-"""Read and write what commands keep of chapters in ``book/``: fresh seeds, roundings, mutants.
+"""Read and write the records of chapters in ``book/``: fresh seeds, roundings, mutants.
 
 An entry notes the hash of the code that ran, and holds as long as that is the hash of its chapter's code.
 """
@@ -6,7 +6,7 @@ An entry notes the hash of the code that ran, and holds as long as that is the h
 import functools
 from pathlib import Path
 
-from workflow.book.catalogue import json_of, keep, source, text_of
+from workflow.book.catalogue import json_of, source, text_of, write_record
 from workflow.book.dependencies import recorded_hash
 
 SEEDS, ROUNDINGS, MUTANTS = (Path("book", name) for name in ("robustness.json", "roundings.json", "mutants.json"))
@@ -34,7 +34,7 @@ def _hash(chapter, _):
 
 def keep_entry(path, chapter, entry):
     """Put a chapter's entry into a record."""
-    keep(path, dict(sorted((entries(path) | {chapter: entry}).items())))
+    write_record(path, dict(sorted((entries(path) | {chapter: entry}).items())))
 
 
 def keep_spreads(chapter, entry):
@@ -44,7 +44,7 @@ def keep_spreads(chapter, entry):
 
 
 def larger(old, new):
-    """Two entries of roundings in one: of each row the larger spread, and every setting that turned its verdict."""
+    """Join two entries of roundings: of each row the larger spread, and every setting that turned its verdict."""
     rows = {}
     for name, row in new["rows"].items():
         before = old["rows"].get(name, row)
@@ -55,13 +55,13 @@ def larger(old, new):
 
 
 def keep_mutants(report, chapters):
-    """Keep a report on mutants; of chapters that were not run, what is known of the same mutants stays."""
+    """Keep a report on mutants; of chapters that were not run, earlier results of the same mutants stay."""
     old = entries(MUTANTS).get("mutants", {})
-    for name, entry in report["mutants"].items():
-        before = old.get(name, {})
+    for mutant, entry in report["mutants"].items():
+        before = old.get(mutant, {})
         known = before["chapters"] if before.get("what") == entry["what"] else {}
-        entry["chapters"] = {one: known[one] for one in known if one not in chapters} | entry["chapters"]
-    keep(MUTANTS, report)
+        entry["chapters"] = {name: known[name] for name in known if name not in chapters} | entry["chapters"]
+    write_record(MUTANTS, report)
 
 
 def mutants_of(chapter):

@@ -1,4 +1,4 @@
-"""Say in one word what the papers' claims among some rows came to: for the scoreboard, the map and the chips."""
+"""Sum up the papers' claims among some rows in one word: for the scoreboard, the map and the chips."""
 
 from lib.ledger import HELD, VERDICTS
 from workflow.book.ledger import claims_of
@@ -11,7 +11,7 @@ STANDINGS = (
 
 
 def standing(rows):
-    """Return what the claims of papers among some rows say together: a word of ``STANDINGS``."""
+    """Standing of the claims of papers among some rows: a word of ``STANDINGS``."""
     claims = claims_of(rows, "paper")
     verdicts = {row["verdict"] for row in claims}
     if not verdicts:

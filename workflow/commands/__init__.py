@@ -1,4 +1,4 @@
-"""What make calls, a module for each command: python -m workflow.commands.build."""
+"""Commands of make, a module each: python -m workflow.commands.build."""
 
 import errno
 import os
@@ -8,9 +8,9 @@ from pathlib import Path
 
 from workflow.book.catalogue import BookError
 
-THREADS = max(256, 4 * os.cpu_count())  # libgomp dies of many more
-MOST = {"JOBS": 10_000, "THREADS": THREADS, "OMP_NUM_THREADS": THREADS}
-# What a system refuses for reasons outside the book.
+THREADS = max(256, 4 * os.cpu_count())  # with many more libgomp crashes
+MAXIMA = {"JOBS": 10_000, "THREADS": THREADS, "OMP_NUM_THREADS": THREADS}
+# Remedies for errors of the system.
 REMEDIES = {
     errno.EROFS: "copy the folder to where you may write",
     errno.EACCES: "copy the folder to where you may write",
@@ -27,7 +27,7 @@ REMEDIES = {
 def call(main, *arguments):
     """Call a command; the process ends with its status, or with the one line that says what is wrong."""
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # a terminal may lack a sign that marks a verdict
+        stream.reconfigure(errors="replace")  # a terminal may lack the sign of a verdict
     check_variables()
     try:
         sys.exit(main(*arguments))
@@ -42,15 +42,15 @@ def call(main, *arguments):
 
 
 def refusal(error):
-    """Return what a system refused, and what to do, in one line."""
+    """What a system refused, and what to do, in one line."""
     named = f"{error.filename}: " if error.filename else ""
     return f"{Path(sys.argv[0]).stem}: {named}{error.strerror}: {REMEDIES[error.errno]}"
 
 
 def check_variables():
-    """Exit with one line if a variable of make has no sense: a number, or a switch; an empty one is not given."""
+    """Exit with one line if a number or a switch of make has no sense; an empty variable counts as not given."""
     given = {name: value for name, value in os.environ.items() if value}
-    for name, most in MOST.items():
+    for name, most in MAXIMA.items():
         numbers = given.get(name, "1").split(",") if name.startswith("OMP") else [given.get(name, "1")]  # one a level
         if not all(is_whole(number) and 1 <= int(number) <= most for number in numbers):
             sys.exit(f"{name} is {given[name]!r}: give a whole number from 1 to {most}")
@@ -63,5 +63,5 @@ def check_variables():
 
 
 def is_whole(text):
-    """Tell a whole number that is written in the digits 0 to 9, few enough for Python to read."""
+    """Tell a whole number in the digits 0 to 9, of at most twenty digits: Python refuses very long ones."""
     return re.fullmatch(r"[0-9]{1,20}", text) is not None

@@ -10,8 +10,8 @@ from workflow.commands import call
 
 def main():
     """Print the faults."""
-    if found := [line for path in [Path("book/_template.md"), *map(source, chapters())] for line in faults(path)]:
-        sys.exit("\n".join(found))
+    if lines := [line for path in [Path("book/_template.md"), *map(source, chapters())] for line in faults(path)]:
+        sys.exit("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Build the book, or with QUICK=1 a part of it in a folder of its own."""
+"""Build the book, or with QUICK=1 a part of it in a separate folder."""
 
 import os
 import shutil
@@ -14,10 +14,10 @@ from workflow.book.dependencies import PACKAGES
 from workflow.commands import call
 from workflow.run.snakemake import hold_lock, run_snakemake
 
-# What QUICK=1 runs: one chapter of each part, of those that take least.
+# Chapters of QUICK=1: one of each part, among the fastest.
 QUICK = ("max-margin/lemma-1", "rates/sparsification", "mirror-descent/lp-separator", "beyond/adam-clocks")
-PAGES = ("notation", "rows", "bibliography")  # that chapters refer to
-PART = Path("build/quick")  # a book of these, with a build of its own
+PAGES = ("notation", "rows", "bibliography")  # pages that these chapters refer to
+PART = Path("build/quick")  # the folder of this book, with a separate build
 LINKED = (*PACKAGES, "requirements.lock", "_config.yml", "CITATION.cff", "pyproject.toml")
 FIRST_PAGE = """# A part of the book
 
@@ -27,7 +27,7 @@ all chapters and builds the whole site. Links to pages that are not in this part
 
 
 def quick():
-    """Build the site of the chapters of `QUICK`, which touches nothing of the whole book; return the exit status."""
+    """Build the site of the chapters of `QUICK`, apart from the whole book; return the exit status."""
     if os.environ.get("PARAMETERS"):
         os.environ["PARAMETERS"] = os.path.abspath(os.environ["PARAMETERS"])
     started = time.monotonic()
@@ -44,8 +44,8 @@ def lay_out_part():
     """Write the book of the chapters of `QUICK`; a file that is there with the same content keeps its time."""
     toc, parts = catalogue.yaml_of("_toc.yml") | {"root": catalogue.PART_PAGE}, []
     for part in toc["parts"]:
-        if kept := [page for page in part["chapters"] if page["file"].removeprefix("book/") in QUICK + PAGES]:
-            parts.append(part | {"chapters": kept})
+        if listed := [page for page in part["chapters"] if page["file"].removeprefix("book/") in QUICK + PAGES]:
+            parts.append(part | {"chapters": listed})
     toc["parts"] = parts
     written = {"_toc.yml": yaml.safe_dump(toc), f"{toc['root']}.md": FIRST_PAGE}
     shutil.copytree("book", PART / "book", dirs_exist_ok=True)
@@ -54,13 +54,13 @@ def lay_out_part():
             (PART / name).symlink_to(Path(name).absolute())
     for name, text in written.items():
         if not (PART / name).exists() or (PART / name).read_text("utf-8") != text:
-            catalogue.write_whole(PART / name, text)
+            catalogue.write_atomic(PART / name, text)
 
 
 def main(targets):
     """Build; return the exit status."""
     asked = os.environ.get("PARAMETERS")
-    catalogue.chapters()  # what cannot be read is said here, in one line; Snakemake reads it again
+    catalogue.chapters()  # refuse here in one line what cannot be read; Snakemake reads it again
     if asked:
         parameters.read(asked)
     with hold_lock() as lock:

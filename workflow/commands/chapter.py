@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lib.ledger import bound, number, plain, signed
 from workflow.book import parameters
-from workflow.book.catalogue import BookError, find, source, title, write_whole
+from workflow.book.catalogue import BookError, find, source, title, write_atomic
 from workflow.book.ledger import tally
 from workflow.commands import call
 from workflow.run.chapter import attempt, label, places_of, values_of
@@ -31,10 +31,10 @@ def show(chapter, notebook, summary):
 
 
 def counted():
-    """Return ``" (7 of 34)"`` where the build has said how many chapters it runs."""
+    """Count the chapters that have run, ``" (7 of 34)"``, where the build has said how many it runs."""
     if not (count := os.environ.get("CHAPTERS_TO_RUN")):
         return ""
-    with open(os.environ["CHAPTERS_FINISHED"], "a+b") as file:  # a byte a chapter: appending is atomic
+    with open(os.environ["CHAPTERS_FINISHED"], "a+b") as file:  # a byte for each chapter: appending is atomic
         file.write(b".")
         return f" ({file.tell()} of {count})"
 
@@ -72,7 +72,7 @@ def main():
     except BookError as error:
         if "failure" in places:  # beside the results of the other runs of a sweep
             failure = {"sentence": str(error), "cut_off": isinstance(error, CutOff)}
-            write_whole(places["failure"], json.dumps(failure | noted))
+            write_atomic(places["failure"], json.dumps(failure | noted))
         raise BookError(f"{name}: {error}") from None
 
 

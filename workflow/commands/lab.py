@@ -1,8 +1,8 @@
 """Open the chapters as notebooks in JupyterLab: what is saved there goes back into their sources.
 
-Each chapter is paired by jupytext with a notebook under ``build/lab``, which keeps the outputs; those of the last build
-are there already. The .md itself could be opened too, but its outputs would end with the tab, and JupyterLab would open
-the pages of prose as notebooks as well and put a header on them when they are saved.
+Each chapter is paired by jupytext with a notebook under ``build/lab``, which keeps the outputs, at first those of
+the last build. JupyterLab could open the .md files, but would lose their outputs with the tab, and would open pages of
+prose as notebooks and add a header to them on saving.
 """
 
 import os
@@ -27,7 +27,7 @@ def pair():
             notebook.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(run, notebook)
         if notebook.exists():
-            os.utime(notebook, (0, 0))  # jupytext takes the younger one: here always the source
+            os.utime(notebook, (0, 0))  # jupytext takes the younger file: always the source
     subprocess.run([BIN / "jupytext", "--quiet", "--sync", *map(source, chapters())], check=True)
 
 
@@ -39,7 +39,7 @@ def main():
         pair()
     except subprocess.CalledProcessError as error:
         sys.exit(f"JupyterLab was not started: {Path(error.cmd[0]).name} ended with status {error.returncode}")
-    for name in ("JUPYTER_CONFIG_PATH", "JUPYTER_PATH"):  # settings, and the kernel of this environment
+    for name in ("JUPYTER_CONFIG_PATH", "JUPYTER_PATH"):  # our settings and our kernel
         os.environ[name] = os.pathsep.join([JUPYTER, *filter(None, [os.environ.get(name)])])
     os.execv(BIN / "jupyter-lab", ["jupyter-lab", str(Path("build/lab", opened)), *sys.argv[2:]])
 

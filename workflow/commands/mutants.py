@@ -11,18 +11,19 @@ import time
 from pathlib import Path
 
 from workflow.book import catalogue, dependencies, parameters, records
-from workflow.book.catalogue import BookError, keep
+from workflow.book.catalogue import BookError, write_record
 from workflow.book.ledger import commit
 from workflow.book.lock import LOCK, read_lock
 from workflow.book.mutants import LIST, written
 from workflow.commands import call
 from workflow.run import many_runs
+from workflow.run.chapter import values_of
 
 SIZES = Path("tests/mutants/sizes.yml")
-REPORT, FOLDER = Path("build/mutants.json"), "mutants/runs"  # the folder is one of build
-ENOUGH = 0.95  # part of the mutants that turn a verdict, and of the claims that one of them turns
-SLOWER, LONGER = 4, 90  # a run may take so many times as long, and so many seconds more, to compile and to begin
-LONGEST = 1800.0  # seconds without a mutant
+REPORT, FOLDER = Path("build/mutants.json"), "mutants/runs"  # the folder is below build
+MIN_SHARE = 0.95  # of the mutants must turn a verdict, and of the claims must be turned
+MAX_SLOWDOWN, STARTUP_S = 4, 90  # a run may take so many times as long as without a mutant, and so many seconds more
+MAX_SECONDS = 1800.0  # of a run without a mutant
 
 
 def unchanged(chosen, place):
@@ -30,8 +31,8 @@ def unchanged(chosen, place):
 
     BookError where a chapter fails, or has other verdicts than those that are accepted.
     """
-    runs = [[many_runs.plan(name, f"{FOLDER}/unchanged", values, limit=LONGEST)] for name, values in chosen.items()]
-    found, known = {}, read_lock()["rows"]
+    runs = [[many_runs.plan(name, f"{FOLDER}/unchanged", values, limit=MAX_SECONDS)] for name, values in chosen.items()]
+    base, known = {}, read_lock()["rows"]
     for run, outcome in many_runs.outcomes(runs, place):
         if "rows" not in outcome:
             raise BookError(f"{run.chapter} fails without any mutant ({outcome['sentence']}): mend it first")
@@ -42,13 +43,13 @@ def unchanged(chosen, place):
                 f"at the size in {SIZES} {run.chapter} has not the verdict in {LOCK} of {', '.join(other)}:"
                 " take another size, or make accept"
             )
-        found[run.chapter] = {"rows": rows, "seconds": outcome["seconds"]}
+        base[run.chapter] = {"rows": rows, "seconds": outcome["seconds"]}
         print(f"{run.chapter}: {len(rows)} rows in {outcome['seconds']:.1f} s", flush=True)
-    return found
+    return base
 
 
 def compare(outcome, rows, code):
-    """Return the entry of one chapter under one mutant: rows turned, and why a run left none."""
+    """Entry of one chapter under one mutant: rows turned, and why a run left none."""
     if "rows" not in outcome:
         return {"turned": [], "crashed": outcome["sentence"].partition("; evidence")[0], "code": code}
     verdicts = {row["name"]: row["verdict"] for row in outcome["rows"]}
@@ -59,11 +60,12 @@ def compare(outcome, rows, code):
 
 def run_all(mutants, chosen, base, place):
     """Run mutants against those of the chosen chapters that they name; {name: {what, chapters}}, in order."""
-    limits = {name: float(os.environ.get("TIMEOUT") or SLOWER * base[name]["seconds"] + LONGER) for name in base}
-    groups, found = [], {}
+    seconds = {name: MAX_SLOWDOWN * base[name]["seconds"] + STARTUP_S for name in base}
+    limits = {name: float(os.environ.get("TIMEOUT") or limit) for name, limit in seconds.items()}
+    groups, entries = [], {}
     for mutant in mutants:
         survives = {"survives": mutant.survives} if mutant.survives else {}
-        found[mutant.name] = {"what": mutant.what, "chapters": {}} | survives
+        entries[mutant.name] = {"what": mutant.what, "chapters": {}} | survives
         folder, asked = f"{FOLDER}/{mutant.name}", [name for name in mutant.chapters if name in chosen]
         if group := [many_runs.plan(name, folder, chosen[name], None, limits[name], mutant) for name in asked]:
             groups.append(group)
@@ -71,32 +73,32 @@ def run_all(mutants, chosen, base, place):
     for run, outcome in many_runs.outcomes(groups, place):
         name, left = run.mutant.name, left - 1
         entry = compare(outcome, base[run.chapter]["rows"], dependencies.recorded_hash(run.chapter))
-        found[name]["chapters"][run.chapter] = entry
+        entries[name]["chapters"][run.chapter] = entry
         said = ", ".join(entry["turned"]) or entry["crashed"] or "survived"
         print(f"{name}: {run.chapter}: {said[:150]}  ({left} to go)", flush=True)
-    return found
+    return entries
 
 
-def show(mutants, found):
+def show(mutants, entries):
     """Print how many turned a verdict, and name the others; return how many did, and of all."""
-    tried = [(one, found[one.name]["chapters"]) for one in mutants if found[one.name]["chapters"]]
-    left = [(one, entries) for one, entries in tried if not any(entry["turned"] for entry in entries.values())]
+    tried = [(mutant, chapters) for mutant in mutants if (chapters := entries[mutant.name]["chapters"])]
+    left = [(mutant, chapters) for mutant, chapters in tried if not any(entry["turned"] for entry in chapters.values())]
     print(f"\n{len(tried) - len(left)} of {len(tried)} mutants turn a verdict")
-    for one, entries in left:
-        fate = "crashed" if any(entry["crashed"] for entry in entries.values()) else "survived"
-        reason = f" ({one.survives})" * bool(one.survives)
-        print(f"  {fate}: {one.name}: {one.what}, in {', '.join(entries)}{reason}")
+    for mutant, chapters in left:
+        fate = "crashed" if any(entry["crashed"] for entry in chapters.values()) else "survived"
+        reason = f" ({mutant.survives})" * bool(mutant.survives)
+        print(f"  {fate}: {mutant.name}: {mutant.what}, in {', '.join(chapters)}{reason}")
     return len(tried) - len(left), len(tried)
 
 
-def show_claims(found, base):
+def show_claims(entries, base):
     """Print the claims of which no mutant turned the verdict; return how many one turns, and of all.
 
-    Without recorded rows: no library turns them.
+    Recorded rows are left out: no mutant can turn them.
     """
-    tried = [pair for mutant in found.values() for pair in mutant["chapters"].items()]
+    tried = [pair for mutant in entries.values() for pair in mutant["chapters"].items()]
     turned = {(chapter, row) for chapter, entry in tried for row in entry["turned"]}
-    rows = [(name, row) for name, one in base.items() for row in one["rows"].values()]
+    rows = [(name, row) for name, result in base.items() for row in result["rows"].values()]
     claims = [(name, row["name"]) for name, row in rows if row["kind"] == "claim" and not row["recorded"]]
     missed = [claim for claim in claims if claim not in turned]
     print(f"\nclaims that no mutant turns: {len(missed)} of {len(claims)}")
@@ -105,27 +107,27 @@ def show_claims(found, base):
 
 
 def chosen_mutants(only):
-    """Return the mutants whose names fit a pattern in ``only``; all for nothing."""
+    """Mutants whose names fit a pattern in ``only``; all for nothing."""
     mutants, patterns = written(), only.split() or ["*"]
-    fits = {pattern: [one for one in mutants if fnmatch.fnmatchcase(one.name, pattern)] for pattern in patterns}
-    if lost := [pattern for pattern, some in fits.items() if not some]:
+    names = {pattern: fnmatch.filter([mutant.name for mutant in mutants], pattern) for pattern in patterns}
+    if lost := [pattern for pattern, fitting in names.items() if not fitting]:
         raise BookError(f"ONLY is {lost[0]!r}, which fits no mutant: use names of {LIST}, or 'gradient-*'")
-    return [one for one in mutants if any(one in some for some in fits.values())]
+    return [mutant for mutant in mutants if any(mutant.name in fitting for fitting in names.values())]
 
 
 def chosen_chapters(name, mutants):
-    """Return the chapters that mutants name, or the one called ``name``, with the parameters at which they run."""
-    named = {one for mutant in mutants for one in mutant.chapters}
+    """Chapters that mutants name, or the one called ``name``, with the parameters at which they run."""
+    named = {chapter for mutant in mutants for chapter in mutant.chapters}
     if name and (chapter := catalogue.find(name)) not in named:
         raise BookError(f"NAME is {name!r}, which none of these mutants names: write one, or use {', '.join(named)}")
     sizes = parameters.read(SIZES) if SIZES.exists() else {}
-    names = [chapter] if name else [one for one in catalogue.chapters() if one in named]
-    return {one: parameters.check(sizes.get(one, {}), parameters.declared(catalogue.read(one))) for one in names}
+    chapters = [chapter] if name else [chapter for chapter in catalogue.chapters() if chapter in named]
+    return {chapter: values_of(chapter, sizes.get(chapter, {}))[1] for chapter in chapters}
 
 
 def main():
     """Run the mutants that the variables of make name, and report."""
-    name, only, record = (os.environ.get(one, "").strip() for one in ("NAME", "ONLY", "RECORD"))
+    name, only, record = (os.environ.get(variable, "").strip() for variable in ("NAME", "ONLY", "RECORD"))
     if record and only:
         raise BookError(f"RECORD is 1 and ONLY is {only!r}: a record is of all mutants of a chapter, leave ONLY out")
     started, mutants = time.monotonic(), chosen_mutants(only)
@@ -133,16 +135,16 @@ def main():
     dependencies.mark_commit()
     place = many_runs.place()
     base = unchanged(chosen, place)
-    found = run_all(mutants, chosen, base, place)
-    counts = {"mutants turn a verdict": show(mutants, found)}
+    entries = run_all(mutants, chosen, base, place)
+    counts = {"mutants turn a verdict": show(mutants, entries)}
     if not only:
-        counts["claims are turned by one"] = show_claims(found, base)
-    report = {"commit": commit(), "mutants": found}
-    keep(REPORT, report)
+        counts["claims are turned by one"] = show_claims(entries, base)
+    report = {"commit": commit(), "mutants": entries}
+    write_record(REPORT, report)
     if record:
         records.keep_mutants(report, chosen)
     print(f"{time.monotonic() - started:.0f} s; all of it: {REPORT}")
-    few = [f"{n} of {of} {what}, and {ENOUGH:.0%} must" for what, (n, of) in counts.items() if n < ENOUGH * of]
+    few = [f"{n} of {of} {what}, and {MIN_SHARE:.0%} must" for what, (n, of) in counts.items() if n < MIN_SHARE * of]
     if few and not only:
         raise BookError(f"{'; '.join(few)}: see the survivors above")
 

@@ -1,7 +1,7 @@
-"""Show one page as it is now, for looking: its sentences, its numbers where its code has run. `make page NAME=`.
+"""Show one page as it is now: its sentences, and its numbers where its code has run. `make page NAME=`.
 
-Sphinx reads again only what changed, in a tree of its own, so no build is disturbed. It may miss a label that is used
-elsewhere: `make book` builds from an empty tree and finds it.
+Sphinx reads again only what changed, in a separate tree, so no build is disturbed. It may miss that another page uses a
+label that has changed: `make book` builds from an empty tree and finds it.
 """
 
 import sys
@@ -18,14 +18,14 @@ from workflow.site.stage import merged, outcome, stage
 FOLDER = Path("build/page")
 
 
-def found(name):
-    """Return the page called ``name``, a chapter by its short name or any page of the book."""
+def find_page(name):
+    """Find the page called ``name``, a chapter by its short name or any page of the book."""
     others = [page for page in pages() if page.removeprefix("book/") not in chapters()]
     return f"book/{name}" if f"book/{name}" in others else f"book/{find(name)}"
 
 
 def as_it_is(chapter):
-    """Return a chapter with the outputs of its last run, for the book or a look, or None if its code has changed."""
+    """A chapter with the outputs of its last run, for the book or a look; None if its code has changed."""
     for run in (Path("build/executed", chapter + ".ipynb"), places_of(chapter, label({}))["notebook"]):
         try:
             return merged(chapter, outcome(run))
@@ -36,10 +36,10 @@ def as_it_is(chapter):
 
 def main(name):
     """Build the page and say where it is."""
-    started, page = time.monotonic(), found(name)
+    started, page = time.monotonic(), find_page(name)
     if (wanted := page.removeprefix("book/")) in chapters() and as_it_is(wanted) is None:
         FOLDER.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=FOLDER) as folder:  # not for the book, as make chapter runs it
+        with tempfile.TemporaryDirectory(dir=FOLDER) as folder:  # as make chapter does, not for the book
             attempt(wanted, {}, Path(folder), places_of(wanted, label({})), sys.stderr)
     staged, output = FOLDER / "staged", FOLDER / "sphinx"
     stage(staged, lambda chapter: as_it_is(chapter) or read(chapter))

@@ -21,7 +21,7 @@ from workflow.commands import call
 from workflow.site.browser import SEEN, SET, chromium
 
 SITE, BOOK = Path("build/html"), Path("build/book.pdf")
-# Name, address ("" for a part) and depth of what the list of pages beside a page has.
+# Entries of the sidebar's list of pages: name, address ("" for a part), depth.
 LISTED = """() => [...document.querySelectorAll("nav.bd-links :is(p.caption, li > a)")].map((one) => [
     one.textContent.trim(), one.href?.split("#")[0] ?? "", one.href ? (one.matches("li li > a") ? 2 : 1) : 0])"""
 PAPER = """@page { size: A4; margin: 17mm 17mm 19mm; font: 11px sans-serif;
@@ -35,7 +35,7 @@ p.below { margin-left: 2.4em; }</style>"""
 
 
 def printed(page, running, before):
-    """Return the PDF of what a browser's page shows, numbered from the page after ``before``."""
+    """PDF of what a browser's page shows, numbered from the page after ``before``."""
     page.wait_for_function(SET)
     page.evaluate(SEEN)
     page.add_style_tag(content=PAPER % (json.dumps(running, ensure_ascii=False), before))
@@ -43,7 +43,7 @@ def printed(page, running, before):
 
 
 def contents(page, listed, starts):
-    """Return the pages of the table of contents; an address that ``starts`` lacks has a number to come."""
+    """Pages of the table of contents; an address that ``starts`` lacks has the number 0 for now."""
     title = html.escape(yaml_of("_config.yml")["title"])
     rows = [
         f'<p class="{("part", "page", "below")[depth]}"><a href="{html.escape(address)}">{html.escape(name)}</a>'
@@ -56,36 +56,36 @@ def contents(page, listed, starts):
 
 
 def places(writer, start, reader):
-    """Return where links into one printed file lead, by the names that it gives and "" for its beginning."""
-    found = {"": (0, 10_000)}
+    """Destinations of links into one printed file, by the names that it gives and "" for its beginning."""
+    positions = {"": (0, 10_000)}
     for name, where in reader.named_destinations.items():
-        found[name] = reader.get_destination_page_number(where), where.top
-    zero = NumberObject(0)  # as zoom: as it is
+        positions[name] = reader.get_destination_page_number(where), where.top
+    zero = NumberObject(0)  # zoom: unchanged
     return {
         name: ArrayObject(
             [writer.pages[start - 1 + number].indirect_reference, NameObject("/XYZ"), zero, NumberObject(top), zero]
         )
-        for name, (number, top) in found.items()
+        for name, (number, top) in positions.items()
     }
 
 
 def link(writer, parts):
     """Let links lead to pages of this PDF, and take away those to other files of the site."""
-    found = {address: places(writer, *part) for address, part in parts.items()}
+    targets = {address: places(writer, *part) for address, part in parts.items()}
     for address, (start, reader) in parts.items():
         for page in writer.pages[start - 1 : start - 1 + len(reader.pages)]:
-            kept = ArrayObject()
+            notes = ArrayObject()
             for reference in page.get("/Annots", ()):
                 note = reference.get_object()
                 target, within = urldefrag(note.get("/A", {}).get("/URI", ""))
-                inner = found.get(address if "/Dest" in note else target)
+                inner = targets.get(address if "/Dest" in note else target)
                 if inner:
                     name = note.pop("/Dest", f"/{within}")
                     note.pop("/A", None)
                     note[NameObject("/Dest")] = inner.get(name, inner[""])
                 if inner or not target.startswith("file:"):
-                    kept.append(reference)
-            page[NameObject("/Annots")] = kept
+                    notes.append(reference)
+            page[NameObject("/Annots")] = notes
 
 
 def outline(writer, listed, parts):
@@ -98,7 +98,7 @@ def outline(writer, listed, parts):
 
 
 def main():
-    """Print every page, join them, and say what was made."""
+    """Print every page and join them."""
     if not (SITE / "index.html").exists():
         raise BookError(f"there is no {SITE}/index.html: run make book")
     began = time.monotonic()
@@ -116,8 +116,8 @@ def main():
         parts = {"": (1, contents(page, listed, {address: start for address, (start, _) in parts.items()})), **parts}
     writer = PdfWriter()
     for _, reader in parts.values():
-        for one in reader.pages:
-            writer.add_page(one)
+        for sheet in reader.pages:
+            writer.add_page(sheet)
     link(writer, parts)
     outline(writer, listed, parts)
     writer.add_metadata({"/Title": yaml_of("_config.yml")["title"], "/Author": yaml_of("_config.yml")["author"]})

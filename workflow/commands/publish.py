@@ -20,18 +20,18 @@ SEEDS = 20
 
 
 def missing(chapter):
-    """Return a line for each thing that a person has to write before the chapter can be published."""
-    found = faults(source(chapter))
+    """Things that a person has to write before the chapter can be published, a line each."""
+    lines = faults(source(chapter))
     papers = [paper for paper in register() if paper.get("folder") == chapter.partition("/")[0]]
     if papers and not any(item.get("chapter") == chapter for paper in papers for item in paper["items"]):
-        found.append(f"book/statements.yml: no item has `chapter: {chapter}`")
+        lines.append(f"book/statements.yml: no item has `chapter: {chapter}`")
     if not any(chapter in mutant.chapters for mutant in written()):
-        found.append(f"{LIST}: no mutant names {chapter}: write one for each of its claims")
-    return found
+        lines.append(f"{LIST}: no mutant names {chapter}: write one for each of its claims")
+    return lines
 
 
 def block(chapter):
-    """Return the seeds to confirm a chapter with, ``1000:1019``; None where its code has been confirmed."""
+    """Seeds to confirm a chapter with, ``1000:1019``; None where its code has been confirmed."""
     old = records.entries(records.SEEDS).get(chapter)
     if old and records.is_current(chapter, old):
         return None

@@ -1,9 +1,9 @@
-"""Measure how far each number of a chapter moves when its arithmetic rounds otherwise, and keep it.
+"""Measure how far each number of a chapter moves when its arithmetic rounds otherwise, and record it.
 
-A chapter runs as in a build, then under each of ``SETTINGS``: other instruction sets of torch, MKL, OpenBLAS and
-numba, two threads, and random data of which every number is off by at most its last bit. The largest move of a row is
-its spread; ``book/roundings.json`` keeps it, and ``workflow/book/ledger.py`` makes of it how far the row may move.
-What was measured is not measured again while the chapter's code and the library that it imports stay the same.
+A chapter runs as in a build, then under each of ``SETTINGS``: other instruction sets of torch, MKL, OpenBLAS and numba,
+two threads, and random data perturbed in the last bit. The largest move of a row is its spread; it is recorded in
+``book/roundings.json``, and ``workflow/book/ledger.py`` makes the row's tolerance of it. A run is not repeated while
+the chapter's code and the library that it imports stay the same.
 """
 
 import os
@@ -20,49 +20,25 @@ from workflow.run.chapter import cpu
 from workflow.run.notebook import time_limit
 from workflow.run.snakemake import hold_lock, run_snakemake
 
-# Variables that libraries read as they are imported, and the processor's flag without which a setting is no other.
-# Each of the first three gives torch, MKL, OpenBLAS and the loops that numba compiles another branch than a build
-# takes. An x86 processor has the first; it stands for one without vectors wider than two numbers.
+# Variables that libraries read on import, and the flag that the processor needs for a setting. With each of the first
+# three, torch, MKL, OpenBLAS and compiled loops take another branch than in a build. The first stands for a processor
+# without vectors wider than two numbers.
+CHOICES = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "OPENBLAS_CORETYPE", "NUMBA_CPU_NAME")
+THREADS = ("THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 SETTINGS = {
-    "narrow vectors": (
-        {
-            "ATEN_CPU_CAPABILITY": "default",
-            "MKL_CBWR": "COMPATIBLE",
-            "OPENBLAS_CORETYPE": "Prescott",
-            "NUMBA_CPU_NAME": "generic",
-        },
-        "sse2",
-    ),
-    "no fused products": (  # torch knows no branch between the narrowest vectors and AVX2
-        {
-            "ATEN_CPU_CAPABILITY": "default",
-            "MKL_CBWR": "AVX",
-            "OPENBLAS_CORETYPE": "Sandybridge",
-            "NUMBA_CPU_NAME": "haswell",
-        },
-        "avx2",
-    ),
-    "wide vectors": (
-        {
-            "ATEN_CPU_CAPABILITY": "avx512",
-            "MKL_CBWR": "AVX512",
-            "OPENBLAS_CORETYPE": "SkylakeX",
-            "NUMBA_CPU_NAME": "skylake-avx512",
-        },
-        "avx512f",
-    ),
-    "two threads": (
-        {"THREADS": "2", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"},
-        None,
-    ),
-    "last bit": ({"LAST_BIT": "1"}, None),  # of the data that a chapter draws, see run/last_bit.py
+    "narrow vectors": (dict(zip(CHOICES, ("default", "COMPATIBLE", "Prescott", "generic"), strict=True)), "sse2"),
+    # torch knows no branch between the narrowest vectors and AVX2
+    "no fused products": (dict(zip(CHOICES, ("default", "AVX", "Sandybridge", "haswell"), strict=True)), "avx2"),
+    "wide vectors": (dict(zip(CHOICES, ("avx512", "AVX512", "SkylakeX", "skylake-avx512"), strict=True)), "avx512f"),
+    "two threads": (dict.fromkeys(THREADS, "2"), None),
+    "last bit": ({"LAST_BIT": "1"}, None),  # of the data that a chapter draws, run/last_bit.py
 }
 
 
 def lacking(name):
-    """Return why this processor cannot take a setting, an empty text where it can; only Linux tells what it has."""
-    flag, told = SETTINGS[name][1], Path("/proc/cpuinfo")
-    known = told.read_text("utf-8").split() if told.exists() else ()
+    """Why this processor cannot take a setting, "" where it can; only Linux tells what it has."""
+    flag, cpuinfo = SETTINGS[name][1], Path("/proc/cpuinfo")
+    known = cpuinfo.read_text("utf-8").split() if cpuinfo.exists() else ()
     return "" if flag is None or flag in known else f"the processor has no {flag}"
 
 
@@ -74,35 +50,35 @@ def measure(chapters, settings):
         for chapter in chapters
         for folder, setting in folders.items()
     ]
-    found = {chapter: {} for chapter in chapters}
+    results = {chapter: {} for chapter in chapters}
     for run, outcome in many_runs.outcomes([[run] for run in runs], many_runs.here):
         chapter, setting = run.chapter, folders[run.folder]
         if "rows" not in outcome:
             raise BookError(f"{chapter} fails with {setting}: {outcome['sentence']}")
         print(f"{chapter}: measured with {setting}", flush=True)
-        found[chapter][setting] = {row["name"]: row for row in outcome["rows"]}
-        if len(found[chapter]) == len(settings):
-            yield chapter, {setting: found[chapter][setting] for setting in settings}
+        results[chapter][setting] = {row["name"]: row for row in outcome["rows"]}
+        if len(results[chapter]) == len(settings):
+            yield chapter, {setting: results[chapter][setting] for setting in settings}
 
 
-def spreads(chapter, found):
-    """Return what is recorded of a chapter: settings, and of each row its largest move and other verdicts, if any."""
+def spreads(chapter, results):
+    """Record of a chapter: settings, and of each row its largest move and other verdicts, if any."""
     built = {row["name"]: row for row in json_of(Path("build/claims", chapter + ".json"))["rows"]}
     rows = {}
     for name, row in built.items():
-        others = {setting: run[name] for setting, run in found.items() if name in run}
+        others = {setting: run[name] for setting, run in results.items() if name in run}
         moves = {setting: abs(other["measured"] - row["measured"]) for setting, other in others.items()}
         turned = [setting for setting, other in others.items() if other["verdict"] != row["verdict"]]
         rows[name] = {"spread": max(moves.values()), "most": max(moves, key=moves.get)}
         rows[name] |= {"turned": turned} if turned else {}
-    return {"code": recorded_hash(chapter), "cpu": cpu(), "settings": list(found), "rows": rows}
+    return {"code": recorded_hash(chapter), "cpu": cpu(), "settings": list(results), "rows": rows}
 
 
-def show(chapter, found):
+def show(chapter, entry):
     """Print how far the rows of a chapter moved, relative to what they measure."""
     built = {row["name"]: row["measured"] for row in json_of(Path("build/claims", chapter + ".json"))["rows"]}
-    print(f"\n{chapter}, {len(found['settings'])} settings")
-    for name, row in found["rows"].items():
+    print(f"\n{chapter}, {len(entry['settings'])} settings")
+    for name, row in entry["rows"].items():
         turned = f"; another verdict with {', '.join(row['turned'])}" if "turned" in row else ""
         print(f"  {name:<24} {built[name]:12.5g} moves by {row['spread']:.2g} ({row['most']}){turned}")
 
@@ -111,7 +87,7 @@ def run_tests(command):
     """Run the tests under each setting that this processor can take; return how many settings fail."""
     failed = 0
     for name, (variables_of_it, _) in SETTINGS.items():
-        if "LAST_BIT" in variables_of_it:  # of chapters alone
+        if "LAST_BIT" in variables_of_it:  # it is for chapters
             continue
         if why := lacking(name):
             print(f"{name}: passed over, {why}", flush=True)
@@ -134,8 +110,8 @@ def main():
         status = run_snakemake(lock, [f"build/claims/{chapter}.json" for chapter in wanted])
     if status:
         return status
-    for chapter, found in measure(wanted, settings):
-        entry = spreads(chapter, found)
+    for chapter, results in measure(wanted, settings):
+        entry = spreads(chapter, results)
         show(chapter, entry)
         if os.environ.get("RECORD"):
             records.keep_spreads(chapter, entry)

@@ -26,7 +26,7 @@ def main(sources=""):
         shutil.rmtree(folder, ignore_errors=True)
     stage(STAGED, executed)
     print(f"site: building {len(pages())} pages", flush=True)
-    part = pages()[0] == PART_PAGE  # whose references lead to pages that it lacks
+    part = pages()[0] == PART_PAGE  # its references to missing pages are no fault
     if lines := jupyter_book(STAGED, OUTPUT, LOG, *() if part else ("-W", "-n", "--keep-going")):
         sys.exit("\n".join([*lines, f"site: jupyter-book failed, see {LOG}"]))
     built = OUTPUT / "_build/html"

@@ -13,20 +13,20 @@ from pathlib import Path
 
 from lib.ledger import HELD
 from workflow.book import fresh_seeds, parameters
-from workflow.book.catalogue import BookError, find_all, keep, read, yaml_of
+from workflow.book.catalogue import BookError, find_all, read, write_record, yaml_of
 from workflow.book.dependencies import recorded_hash
 from workflow.book.ledger import tally
 from workflow.commands import call, is_whole
 from workflow.run import many_runs
 from workflow.run.chapter import fit, label
 
-FOLDER = "sweep"  # of build
-MOST = 100_000  # runs of one sweep
+FOLDER = "sweep"  # below build
+MAX_RUNS = 100_000  # of a chapter in one sweep
 COLUMNS = ("held", "of", "undecided", "errors", "median", "low", "high", "wilson_low", "wilson_high")
 
 
 def seeds_of(text):
-    """Return the seeds that ``1000:1019`` names, both ends included; None where nothing is asked for."""
+    """Seeds that ``1000:1019`` names, both ends included; None where nothing is asked for."""
     if not text:
         return None
     first, colon, last = text.partition(":")
@@ -42,39 +42,39 @@ def seeds_of(text):
 
 
 def sets_of(path):
-    """Return the sets of values in a file: a list of sets, or a list of values for each parameter, all combined."""
+    """Sets of values in a file: a list of sets, or a list of values for each parameter, all combined."""
     if not path:
         return [{}]
-    found = yaml_of(path)
-    if isinstance(found, dict) and found and all(isinstance(values, list) and values for values in found.values()):
-        return [dict(zip(found, values, strict=True)) for values in itertools.product(*found.values())]
-    if isinstance(found, list) and found and all(isinstance(values, dict) and values for values in found):
-        return found
+    contents = yaml_of(path)
+    if isinstance(contents, dict) and contents and all(isinstance(row, list) and row for row in contents.values()):
+        return [dict(zip(contents, values, strict=True)) for values in itertools.product(*contents.values())]
+    if isinstance(contents, list) and contents and all(isinstance(values, dict) and values for values in contents):
+        return contents
     raise BookError(f"{path}: write a list of values for each parameter, `step: [0.1, 0.5]`, or a list of sets of them")
 
 
 def runs_of(chapter, seeds, sets):
-    """Return the runs of one chapter: label, all values in force, and those that differ from the chapter's own."""
+    """Runs of one chapter: label, all values in force, and those that differ from the chapter's own."""
     known = parameters.declared(read(chapter))
     if seeds and any("seed" in values for values in sets):
         raise BookError("seed is given twice: by SEEDS or by PARAMETERS")
     if seeds and "seed" not in known:
         print(f"{chapter}: it has no parameter seed and nothing random, so it runs once", flush=True)
     each = [{"seed": seed} for seed in seeds] if seeds and "seed" in known else [{}]
-    found = {}
+    runs = {}
     for values, seed in itertools.product(sets, each):
         in_force, changed = fit(known, values | seed)
-        found[label(changed)] = {"label": label(changed), "values": changed, "parameters": in_force}
-    return list(found.values())
+        runs[label(changed)] = {"label": label(changed), "values": changed, "parameters": in_force}
+    return list(runs.values())
 
 
 def plan(names, seeds, sets):
-    """Return the runs of each chapter; what does not fit is refused before anything runs."""
+    """Plan the runs of each chapter; what does not fit is refused before anything runs."""
     if not seeds and sets == [{}]:
         raise BookError("nothing varies: give SEEDS=1000:1019, or PARAMETERS=file.yml")
     asked = find_all(names)
-    if len(seeds or [0]) * len(sets) > MOST:
-        raise BookError(f"{len(seeds or [0]) * len(sets)} runs of a chapter: take at most {MOST}")
+    if len(seeds or [0]) * len(sets) > MAX_RUNS:
+        raise BookError(f"{len(seeds or [0]) * len(sets)} runs of a chapter: take at most {MAX_RUNS}")
     planned = {}
     for chapter in asked:
         try:
@@ -85,7 +85,7 @@ def plan(names, seeds, sets):
 
 
 def table_of(outcomes):
-    """Return what each row did over some runs: name -> held, of, undecided, errors, median, range, interval."""
+    """Summary of each row over some runs: name -> held, of, undecided, errors, median, range, interval."""
     by_name = {}
     for outcome in outcomes:
         for row in outcome.get("rows", ()):
@@ -96,7 +96,7 @@ def table_of(outcomes):
 
 
 def _summary(rows, count, errors):
-    held = sum(row["verdict"] in HELD for row in rows)  # an honest "not reproduced" holds on no seed
+    held = sum(row["verdict"] in HELD for row in rows)  # a claim that is "not reproduced" in the book holds on no seed
     measured = [row["measured"] for row in rows]
     undecided = sum(row["verdict"] == "undecided" for row in rows)
     numbers = (held, count, undecided, errors, statistics.median(measured), min(measured), max(measured))
@@ -104,7 +104,7 @@ def _summary(rows, count, errors):
 
 
 def tables(chapter, runs):
-    """Return all that is known of a chapter's sweep: one table for each set of values other than the seed."""
+    """Tables of a chapter's sweep, one for each set of values other than the seed."""
     apart = {}
     for run in runs:
         apart.setdefault(label({name: run["values"][name] for name in run["values"] if name != "seed"}), []).append(run)
@@ -127,10 +127,10 @@ def _table_of_set(name, runs):
     }
 
 
-def show(found):
+def show(table):
     """Print a chapter's tables."""
-    for part in found["sets"]:
-        print(f"\n{found['chapter']}, {part['set']}: {len(part['runs'])} runs, {len(part['errors'])} failed")
+    for part in table["sets"]:
+        print(f"\n{table['chapter']}, {part['set']}: {len(part['runs'])} runs, {len(part['errors'])} failed")
         width = max(map(len, part["rows"]), default=0)
         for name, row in part["rows"].items():
             share = f"{row['held']} of {row['of']} [{row['wilson_low']:.2f}, {row['wilson_high']:.2f}]"
@@ -154,18 +154,18 @@ def sweep(planned, place):
             ended += 1
             name, seconds = f"{run.chapter} {label(run.values)}", outcome["seconds"]
             print(f"{name}: {seconds:.1f} s, {tally(outcome['rows'])} ({ended} of {len(left)})", flush=True)
-    found = [tables(chapter, runs) for chapter, runs in planned.items()]
-    for one in found:
-        keep(Path("build", FOLDER, one["chapter"] + ".json"), one)
-    return found
+    by_chapter = [tables(chapter, runs) for chapter, runs in planned.items()]
+    for table in by_chapter:
+        write_record(Path("build", FOLDER, table["chapter"] + ".json"), table)
+    return by_chapter
 
 
-def report_failures(found):
+def report_failures(by_chapter):
     """Print the runs that failed, each with its sentence; return whether there are any."""
-    failures = [(one, part) for one in found for part in one["sets"] if part["errors"]]
-    for one, part in failures:
+    failures = [(table, part) for table in by_chapter for part in table["sets"] if part["errors"]]
+    for table, part in failures:
         count = f"{len(part['errors'])} of {len(part['runs'])} runs failed"
-        print(f"\n{one['chapter']}, {part['set']}: {count}", file=sys.stderr)
+        print(f"\n{table['chapter']}, {part['set']}: {count}", file=sys.stderr)
         for name, error in part["errors"].items():
             print(f"  {name}: {error['sentence']}", file=sys.stderr)
     return bool(failures)
@@ -178,12 +178,12 @@ def main():
     planned = plan(asked["NAME"], seeds, sets_of(asked["PARAMETERS"]))
     block = fresh_seeds.block_of(seeds, asked["PARAMETERS"], asked["RECORD"])
     commit = fresh_seeds.ready(planned, block) if block else None
-    found = sweep(planned, place)
-    for one in found:
-        show(one)
-    failed = report_failures(found)
-    for one in found if block else []:
-        print(fresh_seeds.keep_counts(one, planned[one["chapter"]], block, commit))
+    by_chapter = sweep(planned, place)
+    for table in by_chapter:
+        show(table)
+    failed = report_failures(by_chapter)
+    for table in by_chapter if block else []:
+        print(fresh_seeds.keep_counts(table, planned[table["chapter"]], block, commit))
     return int(failed)
 
 

@@ -1,4 +1,4 @@
-"""What `make lab` tells Jupyter; the user's own settings stay in force beside it."""
+"""Settings of Jupyter for `make lab`, in addition to the user's."""
 
 from pathlib import Path
 
@@ -8,10 +8,10 @@ ROOT = str(Path(__file__).resolve().parents[2])
 
 
 class Kernels(AsyncMappingKernelManager):
-    """Kernels that run where those of the build run, at the root of the project, wherever the notebook lies."""
+    """Kernels that run at the root of the project, as in a build, wherever the notebook lies."""
 
     def cwd_for_path(self, path, **kwargs):
-        """Return the root of the project."""
+        """Root of the project."""
         return ROOT
 
 

@@ -1,1 +1,1 @@
-"""Run chapters: as notebooks, as plain code, side by side, and in libraries with a fault."""
+"""Run chapters: as notebooks, many at a time, and with a mutant of the library."""

@@ -1,7 +1,7 @@
 """Run one chapter: MyST Markdown -> notebook with stable cell ids -> papermill -> executed notebook and its claims.
 
-Every run has a folder of its own, so that none disturbs another. Either everything of a run is kept or nothing: files
-move into place only after the last cell. A failure is one line that names the cell, and the notebook up to there stays.
+Every run has a separate folder, so that none disturbs another. Either all files of a run are published or none: they
+move into place after the last cell. A failure is one line that names the cell, and the notebook up to there stays.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 
 from workflow.book import parameters
-from workflow.book.catalogue import BookError, read, write_whole
+from workflow.book.catalogue import BookError, read, write_atomic
 from workflow.book.dependencies import sources_hash
 from workflow.book.ledger import rows_of
 from workflow.run.notebook import CutOff, execute, tidy
@@ -23,19 +23,19 @@ CHANGED = "its code, the library or the workflow has changed since the command b
 
 
 def values_of(chapter, asked):
-    """Return all values in force and those that differ from the chapter's own; what does not fit is refused."""
+    """All values in force and those that differ from the chapter's; what does not fit is refused."""
     return fit(parameters.declared(read(chapter)), asked)
 
 
 def fit(known, asked):
-    """Return the same from the parameters that a chapter declares."""
-    own = {name: default for name, (_, default, _) in known.items()}
-    values = own | parameters.check(asked, known)
-    return values, {name: value for name, value in values.items() if value != own[name]}
+    """The same from the parameters that a chapter declares."""
+    defaults = {name: default for name, (_, default, _) in known.items()}
+    values = defaults | parameters.check(asked, known)
+    return values, {name: value for name, value in values.items() if value != defaults[name]}
 
 
 def label(changed):
-    """Return the name of a run's results, from the values that differ from the chapter's own: ``seed=7+step=0.1``."""
+    """Name of a run's results, from the values that differ from the chapter's: ``seed=7+step=0.1``."""
     name = "+".join(f"{key}={changed[key]}" for key in sorted(changed)) or "defaults"
     plain = "".join(letter if letter.isalnum() or letter in "=.+-_" else "_" for letter in name)
     if plain == name and len(name) < 100:
@@ -65,7 +65,7 @@ def run(chapter, asked, folder, stderr=None):
 
 
 def cpu():
-    """Return the name of this machine's processor, as far as the system tells it."""
+    """Name of this machine's processor, as the system gives it."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
@@ -81,7 +81,7 @@ def move(path, to):
 
 
 def check_sources(chapter, values, sources):
-    """Refuse a run whose sources are not those of this hash, which variables may follow: it would pass for theirs."""
+    """Refuse a run whose sources have another hash than ``sources``, in which variables may follow the hash."""
     if sources and sources.split()[0] != sources_hash(chapter, values):
         raise CutOff(CHANGED)
 
@@ -91,8 +91,8 @@ def attempt(chapter, asked, folder, places, stderr, noted=None):
 
     A failed run leaves its notebook as evidence, and so does one whose sources are no longer those that are noted.
     """
-    places["evidence"].unlink(missing_ok=True)  # that of an earlier run: no longer true
-    values = asked if "notebook" in places else {}  # a run of many is known by its values
+    places["evidence"].unlink(missing_ok=True)  # of an earlier run
+    values = asked if "notebook" in places else {}  # the hash of one of many runs does not include its values
     noted = noted or {}
     sources = noted.get("sources")
     try:
@@ -104,23 +104,23 @@ def attempt(chapter, asked, folder, places, stderr, noted=None):
             raise
         move(folder / "executed.ipynb", places["evidence"])
         raise type(error)(f"{error}; evidence: {places['evidence']}") from None
-    write_whole(places["claims"], json.dumps(summary, indent=1, allow_nan=False) + "\n")
+    write_atomic(places["claims"], json.dumps(summary, indent=1, allow_nan=False) + "\n")
     if "notebook" in places:
         move(folder / "executed.ipynb", places["notebook"])
     return summary
 
 
-def places_of(chapter, kept, into=""):
-    """Return where the parts of a run go: into the book, or under ``build/runs/`` by the name ``kept``.
+def places_of(chapter, name, into=""):
+    """Paths of the parts of a run: in the book, or under ``build/runs/`` by a ``name``.
 
     With ``into`` they go into that folder of ``build``, and only failed runs leave a notebook.
     """
     if into:
-        chapter = f"{into}/{chapter}/{kept}"
+        chapter = f"{into}/{chapter}/{name}"
         kinds = {"claims": "{}.json", "evidence": "{}.failed.ipynb", "failure": "{}.failed.json"}
-    elif not kept:
+    elif not name:
         kinds = {"notebook": "executed/{}.ipynb", "claims": "claims/{}.json", "evidence": "evidence/{}.ipynb"}
     else:
-        chapter = f"runs/{chapter}/{kept}"
+        chapter = f"runs/{chapter}/{name}"
         kinds = {"notebook": "{}.ipynb", "claims": "{}.json", "evidence": "{}.failed.ipynb"}
     return {kind: Path("build", place.format(chapter)) for kind, place in kinds.items()}

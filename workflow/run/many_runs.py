@@ -1,7 +1,7 @@
-"""Run chapters many times, for sweeps, roundings and mutants: each run in a process of its own, here or on a cluster.
+"""Run chapters many times, for sweeps, roundings and mutants: each run in a separate process, here or on a cluster.
 
 A run is a chapter with values, surroundings, and the library as it is or with one file changed. It leaves its rows, or
-the sentence on which it failed, in a folder of ``build``, with a hash of all that it depended on. While the sources
+the sentence with which it failed, in a folder of ``build``, with a hash of all that it depended on. While the sources
 have that hash, a run that ended is not made again; one that was stopped is.
 """
 
@@ -27,10 +27,10 @@ from workflow.run.chapter import label, places_of
 from workflow.run.notebook import time_limit
 from workflow.setup.install import install_extra
 
-LINKED = ("book", "build", "_toc.yml", "requirements.lock", "pyproject.toml", "data")  # beside a changed library
-MEMORY = 8 * 2**20  # KiB that a run with a changed library may take: it may ask for any number
+LINKED = ("book", "build", "_toc.yml", "requirements.lock", "pyproject.toml", "data")  # from a mutant's folder
+MEMORY = 8 * 2**20  # KiB that a run with a mutant may take: a fault may ask for any amount
 CLUSTER = {"mem": "3GB", "nodes": 1, "ntasks_per_node": 1, "job_name": "chapters"}
-MAX_JOBS = 1000  # that a cluster takes at once, each of several runs if need be
+MAX_JOBS = 1000  # jobs that a cluster takes at once; with more runs a job makes several
 LOST = {"sentence": "it left no result, killed or out of memory: run the same command again", "cut_off": True}
 
 
@@ -38,9 +38,9 @@ class Run(NamedTuple):
     """A run of a chapter: where its results go, the hash of its sources, and what differs from a run of the book."""
 
     chapter: str
-    folder: str  # of build
+    folder: str  # below build
     sources: str
-    values: dict  # of parameters
+    values: dict  # parameters
     variables: dict  # of the environment
     limit: float  # seconds; 0 for the limit of every chapter
     mutant: Mutant | None
@@ -55,12 +55,12 @@ def plan(chapter, folder, values, variables=None, limit=0, mutant=None):
 
 
 def places(run):
-    """Where a run leaves its rows, the sentence on which it failed, and the notebook of that."""
+    """Paths of a run's rows, or of the sentence and the notebook with which it failed."""
     return places_of(run.chapter, label(run.values), run.folder)
 
 
 def outcome(run):
-    """What a run left: a chapter's summary with its ``rows``, or the ``sentence`` on which it failed."""
+    """Result of a run: a chapter's summary with its ``rows``, or the ``sentence`` with which it failed."""
     for path in (places(run)["claims"], places(run)["failure"]):
         if path.exists() and (left := json_of(path)).get("sources") == run.sources:
             return left
@@ -88,7 +88,7 @@ def make_groups(groups, call=subprocess.call):
     """Make the runs of some groups that have not ended, one after the other; return the groups."""
     for group in groups:
         left = [run for run in group if not has_ended(run)]
-        with changed_library(group[0].mutant) if left and group[0].mutant else nullcontext() as folder:
+        with mutant_library(group[0].mutant) if left and group[0].mutant else nullcontext() as folder:
             for run in left:
                 places(run)["failure"].unlink(missing_ok=True)
                 env = os.environ | run.variables | {"TIMEOUT": str(run.limit or time_limit())}
@@ -105,8 +105,8 @@ def command(run):
 
 
 @contextmanager
-def changed_library(mutant):
-    """A folder with a copy of the library, compiled code included, that has the change, and links to all else."""
+def mutant_library(mutant):
+    """A folder with a changed copy of the library, compiled code included, and links to all else."""
     Path("build/mutants").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir="build/mutants") as name:
         for package in filter(os.path.exists, PACKAGES):
@@ -118,7 +118,7 @@ def changed_library(mutant):
 
 
 def count_jobs():
-    """Return how many runs go side by side: JOBS or the number of cores, over the threads of each."""
+    """Number of runs at a time: JOBS or the number of cores, over the threads of each."""
     return max(1, int(os.environ.get("JOBS") or os.cpu_count()) // int(os.environ.get("THREADS") or 1))
 
 
@@ -129,7 +129,7 @@ def here():
 
     def call(words, **options):
         started.append(process := subprocess.Popen(words, **options))
-        if ended.is_set():  # while it was being started
+        if ended.is_set():  # while this process was being started
             process.terminate()
         return process.wait()
 
@@ -151,9 +151,9 @@ def here():
 def cluster():
     """Yield a function that makes groups of runs as jobs of SLURM, on a file system that all machines share.
 
-    Where SLURM keeps no accounts, nothing tells that a job was killed: it is waited for until the command is stopped.
+    Without SLURM's accounts nobody learns that a job was killed, and the command waits for it until it is stopped.
     """
-    import submitit  # of the extra that `place` installs
+    import submitit  # `place` installs it
 
     executor, jobs = submitit.SlurmExecutor("build/cluster"), []
 
@@ -180,7 +180,7 @@ def cluster():
 
 
 def place():
-    """Where runs are made: on this machine, or on a cluster where PROFILE is slurm."""
+    """Context in which runs are made: this machine, or a cluster where PROFILE is slurm."""
     profile = os.environ.get("PROFILE", "")
     if profile not in ("", "slurm"):
         raise BookError(f"PROFILE is {profile!r}: give slurm, or leave it out to run here")

@@ -41,11 +41,11 @@ del logging, sys, Progress, package, progress
 """
 # With LAST_BIT in the environment, for `make roundings`.
 LAST_BIT = """
-from workflow.run.last_bit import Neighbours
-Neighbours().__enter__()
-del Neighbours
+from workflow.run.last_bit import UlpNoise
+UlpNoise().__enter__()
+del UlpNoise
 """
-# Read by IPython before it makes the kernel. Nobody asks for a debugger here, and importing one takes longer than that.
+# Read by IPython before it makes the kernel. Skip debugpy: importing it takes longer than starting the kernel.
 # Figures are drawings for the page and pictures for all else, of the size that they ask for, and the same in each run.
 SETTINGS = """
 import sys
@@ -56,22 +56,22 @@ c.InlineBackend.figure_formats = {"svg", "png"}
 c.InlineBackend.print_figure_kwargs = {"bbox_inches": None, "metadata": {"Date": None}}
 """
 # Sums in wider registers round otherwise, and a chaotic run amplifies it: the same on every Intel machine, as accepted.
-# numba needs no such word: without fastmath its code rounds alike whatever processor it is compiled for (tested).
+# numba needs no variable: without fastmath its code rounds alike on every processor (tested).
 INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
-# The folder of the kernel of that name, before all others on the machine: "python" in it means this interpreter.
+# The folder of our kernel, searched before all others on the machine; its "python" is this interpreter.
 JUPYTER = str(Path(__file__).parents[1] / "jupyter")
 OPTIONS = {"kernel_name": "python3", "progress_bar": False, "shutdown_kernel": "immediate"}
-# A user's variables for Python, IPython, Jupyter and matplotlib, of which none reaches a chapter; where Python keeps
-# compiled code is no setting of a run.
-SETTINGS_OF_USERS = re.compile(
+# A user's variables for Python, IPython, Jupyter and matplotlib, none of which reaches a chapter; those on where Python
+# stores bytecode change no run.
+USER_SETTINGS = re.compile(
     r"(?!PYTHON(DONTWRITEBYTECODE|PYCACHEPREFIX)$)(PYTHON|IPYTHON|JUPYTER|MPLBACKEND|MATPLOTLIBRC)"
 )
-# IPython reads these for everybody on a machine or in an environment, and has no option that closes them.
-OF_THE_MACHINE = ("/etc/ipython", "/usr/local/etc/ipython", os.path.join(sys.prefix, "etc/ipython"))
-PAUSE = 5  # seconds from one line of progress to the next
-LONGEST_FOLDER = 80  # characters of a folder for sockets, whose paths may have some twenty more: 103 at most
-MOST_OUTPUT = 10_000_000  # characters that a cell leaves; the largest notebook of the book has one million
-MOST_PIECES = 1000  # ZeroMQ queues 2000, and drops without a word what comes faster than it is read
+# Folders of settings for all users, which IPython reads and has no option to ignore.
+MACHINE_FOLDERS = ("/etc/ipython", "/usr/local/etc/ipython", os.path.join(sys.prefix, "etc/ipython"))
+LOG_INTERVAL_S = 5  # at least, between two lines of progress
+MAX_FOLDER = 80  # characters of a folder for sockets: their paths are some twenty longer and may have 103
+MAX_OUTPUT = 10_000_000  # characters of a cell's output; the largest notebook of the book has one million
+MAX_PIECES = 1000  # ZeroMQ queues 2000, and silently drops what comes faster than it is read
 
 
 class CutOff(BookError):
@@ -83,7 +83,7 @@ def execute(chapter, plain, done, values, stderr=None):
 
     What the library logs is printed as it comes; what cells write to standard error goes to the file ``stderr``, too.
     """
-    logging.getLogger().addHandler(logging.NullHandler())  # the error says what nbclient logs of it
+    logging.getLogger().addHandler(logging.NullHandler())  # nbclient logs what its error says
     limit = time_limit()
     running = {}  # a dead kernel's error does not say which cell killed it
 
@@ -107,10 +107,10 @@ def execute(chapter, plain, done, values, stderr=None):
         except DeadKernelError:
             why = "the kernel died (killed, or out of memory)"
         except CellTimeoutError as error:
-            printed = "IOPub" in str(error)  # nbclient has no other sign of it
+            printed = "IOPub" in str(error)  # nbclient tells it in no other way
             why = "the cell had ended, and its output was not all read" if printed else "the chapter was still running"
             why += f" after {limit:g} s"
-        except RuntimeError as error:  # of nbclient, before the first cell
+        except RuntimeError as error:  # nbclient raises it before the first cell
             raise CutOff(f"the kernel did not start: {one_line(error)}") from None
         else:
             return
@@ -119,8 +119,8 @@ def execute(chapter, plain, done, values, stderr=None):
 
 
 def raised(chapter, done, error):
-    """Return where in the source a cell raised, and what."""
-    cell = json.loads(done.read_text("utf-8"))["cells"][error.cell_index + 2]  # papermill put two notes before it
+    """Place in the source where a cell raised, and the error."""
+    cell = json.loads(done.read_text("utf-8"))["cells"][error.cell_index + 2]  # papermill put two cells before it
     text = ANSI.sub("", "\n".join(error.traceback))
     inside = re.search(rf"Cell In\[{error.exec_count}\], line (\d+)", text)
     place = where(chapter, cell["id"], int(inside[1]) if inside else 1)
@@ -128,56 +128,50 @@ def raised(chapter, done, error):
 
 
 def time_limit():
-    """Return how many seconds a chapter may take."""
+    """Seconds that a chapter may take."""
     return float(os.environ.get("TIMEOUT") or TIMEOUT)
 
 
 def short_folder():
-    """Return a folder for temporary files, with a path short enough for sockets; that of a cluster may not be."""
+    """Folder for temporary files, with a path short enough for sockets; that of a cluster may not be."""
     asked = tempfile.gettempdir()
     for folder in (asked, "/tmp", "/var/tmp"):
-        if len(os.fsencode(folder)) <= LONGEST_FOLDER and os.access(folder, os.W_OK | os.X_OK):
+        if len(os.fsencode(folder)) <= MAX_FOLDER and os.access(folder, os.W_OK | os.X_OK):
             return folder
-    raise BookError(
-        f"TMPDIR is {asked!r}, too long for a socket: set it to a folder of at most {LONGEST_FOLDER} letters"
-    )
+    raise BookError(f"TMPDIR is {asked!r}, too long for a socket: set it to a folder of at most {MAX_FOLDER} letters")
 
 
 def surroundings():
-    """Return the variables that libraries read as they are imported."""
+    """Variables that libraries read as they are imported."""
     threads = os.environ.get("THREADS") or os.environ.get("OMP_NUM_THREADS", "").partition(",")[0] or "1"
-    found = {f"{library}_NUM_THREADS": threads for library in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM")}
+    variables = {f"{name}_NUM_THREADS": threads for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM")}
     if platform.machine() in ("x86_64", "AMD64"):
-        found |= {name: os.environ.get(name, value) for name, value in INSTRUCTIONS.items()}
+        variables |= {name: os.environ.get(name, value) for name, value in INSTRUCTIONS.items()}
     # Threads that wait spin by default: with four of them on a busy machine a chapter of 5 s took 85 s, asleep 6 s.
-    return found | {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"), "PYTHONHASHSEED": "0"}
+    return variables | {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"), "PYTHONHASHSEED": "0"}
 
 
 def environment(private, chapter):
     """Give the kernel the same surroundings on every machine, whatever the user's own settings."""
-    files = (path for folder in OF_THE_MACHINE for path in sorted(Path(folder).rglob("*")))
+    files = (path for folder in MACHINE_FOLDERS for path in sorted(Path(folder).rglob("*")))
     if read := [path for path in files if path.suffix in (".py", ".ipy", ".json")]:
         raise BookError(f"{read[0]} would change what runs in a chapter: move it away while the book is built")
     profile = Path(private, "profile_default")
     (profile / "startup").mkdir(parents=True)
     (profile / "ipython_kernel_config.py").write_text(SETTINGS, "utf-8")
-    startup = STARTUP.format(chapter=chapter, pause=PAUSE, packages=PACKAGES) + LAST_BIT * ("LAST_BIT" in os.environ)
+    startup = STARTUP.format(chapter=chapter, pause=LOG_INTERVAL_S, packages=PACKAGES)
+    startup += LAST_BIT * ("LAST_BIT" in os.environ)
     (profile / "startup/progress.py").write_text(startup, "utf-8")
     Path(private, "matplotlibrc").touch()
-    drop_settings()
+    for name in filter(USER_SETTINGS.match, list(os.environ)):
+        del os.environ[name]
     os.environ |= surroundings() | {"PYTHONNOUSERSITE": "1", "PYTHONUTF8": "1"}
     os.environ |= {"IPYTHONDIR": private, "JUPYTER_PATH": JUPYTER, "JUPYTER_RUNTIME_DIR": private}
     os.environ["MATPLOTLIBRC"] = os.path.join(private, "matplotlibrc")
 
 
-def drop_settings():
-    """Take a user's settings for Python, IPython, Jupyter and matplotlib out of the variables of this process."""
-    for name in filter(SETTINGS_OF_USERS.match, list(os.environ)):
-        del os.environ[name]
-
-
 def where(chapter, cell_id, line=1):
-    """Return ``cell 5 (book/x.md:87, "flow = ...")`` for a line of a cell."""
+    """Place of a line of a cell, ``cell 5 (book/x.md:87, "flow = ...")``."""
     stem, _, number = cell_id.rpartition("-")
     if stem != source(chapter).stem:  # papermill gives the cell that it adds an id of its own
         return "the cell of injected parameters"
@@ -186,7 +180,7 @@ def where(chapter, cell_id, line=1):
     placed = zip(notebook.cells, notebook.metadata.source_map, strict=True)
     cell, start = [pair for pair in placed if pair[0].cell_type == "code"][int(number) - 1]
     code, lines = cell.source.splitlines() or [""], text.splitlines()
-    first = lines.index(code[0], start) + 1  # after the fence and the cell's options
+    first = lines.index(code[0], start) + 1  # after the fence and the options of the cell
     return f'cell {number} ({source(chapter)}:{first + line - 1}, "{code[min(line, len(code)) - 1].strip()[:60]}")'
 
 
@@ -209,14 +203,14 @@ def tidy(path, chapter):
 
 
 def too_much(outputs):
-    """Return how much output a cell left, "" for what a page and the kernel's queue can take."""
-    if len(outputs) > MOST_PIECES:
-        return f"{len(outputs)} pieces of output, and past {MOST_PIECES} some may be lost"
+    """Size of a cell's output in words, "" for what a page and the kernel's queue can take."""
+    if len(outputs) > MAX_PIECES:
+        return f"{len(outputs)} pieces of output, and past {MAX_PIECES} some may be lost"
     size = sum(len(json.dumps(output)) for output in outputs)
-    return f"{size / 1e6:.0f} MB of output, and a page takes {MOST_OUTPUT / 1e6:.0f}" if size > MOST_OUTPUT else ""
+    return f"{size / 1e6:.0f} MB of output, and a page takes {MAX_OUTPUT / 1e6:.0f}" if size > MAX_OUTPUT else ""
 
 
 def one_line(problem):
-    """Return the first line of an error, of bearable length."""
+    """First line of an error, of bearable length."""
     text = ANSI.sub("", str(problem)).strip() or type(problem).__name__
     return text.splitlines()[0][:300]

@@ -1,7 +1,7 @@
-"""Tell the kind of processor that numbers come from: what the libraries choose their instructions by.
+"""Name the kind of processor that numbers come from, by which libraries choose their instructions.
 
-The same code rounds alike on all processors of a kind, whatever their names. What is measured on one kind says little
-of another: a sum in wider registers rounds otherwise, and a chaotic run amplifies that.
+The same code rounds alike on all processors of a kind, whatever their names. On another kind, with wider registers, a
+sum rounds otherwise, and a chaotic run amplifies the difference.
 """
 
 import os
@@ -10,9 +10,9 @@ import sys
 
 
 def kind(variables):
-    """Return the kind of this processor for libraries that are loaded with these environment variables.
+    """Kind of this processor for libraries that are loaded with these environment variables.
 
-    A process of its own tells it in half a second: libraries choose once, as they are loaded.
+    In a separate process, which takes half a second: libraries choose once, as they are loaded.
     """
     command = [sys.executable, "-m", "workflow.run.processor"]
     return subprocess.run(command, env=variables, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
@@ -26,8 +26,8 @@ def main():
 
     extensions = np.show_config("dicts")["SIMD Extensions"]
     taken = {
-        "numba": os.environ.get("NUMBA_CPU_NAME"),  # by itself it takes LLVM's
-        "OpenBLAS": "/".join(sorted({one["architecture"] for one in threadpool_info() if "architecture" in one})),
+        "numba": os.environ.get("NUMBA_CPU_NAME"),  # unset, numba takes LLVM's name
+        "OpenBLAS": "/".join(sorted({pool["architecture"] for pool in threadpool_info() if "architecture" in pool})),
         # Where these are set, as on every x86 processor, torch takes its own as it is, and MKL its own on Intel's.
         "torch": os.environ.get("ATEN_CPU_CAPABILITY"),
         "MKL": os.environ.get("MKL_CBWR"),

@@ -17,7 +17,7 @@ RULES = Path(__file__).parents[1] / "Snakefile"
 
 
 def snakemake(targets, *flags, rules=RULES, **config):
-    """Return the command that calls Snakemake, from the variables of make."""
+    """Command that calls Snakemake, from the variables of make."""
     command = [Path(sys.executable).with_name("snakemake"), "--snakefile", rules]
     command += ["--keep-going", "--nolock", "--rerun-incomplete", "--cores", os.environ.get("JOBS") or "all", *flags]
     command += ["--config", *(f"{name}={value}" for name, value in config.items())] if config else []
@@ -40,7 +40,7 @@ def hold_lock():
 
 
 def run_snakemake(lock, targets, **config):
-    """Run Snakemake and return its status; the scripts that it starts report for themselves."""
+    """Run Snakemake and return its status; the scripts that it starts print for themselves."""
     # Snakemake holds the lock, too, and keeps it should this process be killed alone.
     with subprocess.Popen(snakemake(targets, "--quiet", "all", **config), pass_fds=[lock.fileno()]) as build:
         try:

@@ -13,10 +13,10 @@ import subprocess
 import sys
 import sysconfig
 
-OLDEST, NEWEST = (3, 11), (3, 14)  # the lock has packages without wheels for others
-GROUPS = ("figures", "data", "check", "book", "test")  # the others are installed when they are first asked for
-CPU = ("--torch-backend", "cpu", "--no-deps")  # uv knows where those builds are
-# Of packages without a wheel for the newest Python: nobody should need a compiler.
+OLDEST, NEWEST = (3, 11), (3, 14)  # for other Pythons some locked packages have no wheels
+GROUPS = ("figures", "data", "check", "book", "test")  # extras that are installed at once
+CPU = ("--torch-backend", "cpu", "--no-deps")  # uv knows the index of CPU builds
+# Stand-ins for packages without a wheel for the newest Python: nobody should need a compiler.
 STAND_INS = ["./workflow/stand-ins/immutables"] * (sys.version_info >= (3, 14))
 
 
@@ -28,12 +28,12 @@ def main(folder, stamp):
         sys.exit(f"Python {oldest} to {newest} is needed; {sys.executable} is {have}: {remedy}")
     try:
         make(folder, stamp)
-    except (OSError, subprocess.CalledProcessError) as error:  # what a command says of itself stands above
+    except (OSError, subprocess.CalledProcessError) as error:  # the command has printed its error
         sys.exit(f"environment: {error}")
 
 
 def make(folder, stamp):
-    """Make or mend the environment with a Python that will do."""
+    """Make or mend the environment with a supported Python."""
     python = os.path.join(folder, "bin", "python")
     if os.path.exists(stamp):
         os.remove(stamp)
@@ -62,7 +62,7 @@ def here():
 def install(python, log, groups):
     """Install what pyproject.toml asks for, in the versions of the lock."""
     print("environment: installing, which takes some minutes the first time", flush=True)
-    pip = [python, "-m", "pip", "install", "--no-compile", "--progress-bar", "off"]  # most is never imported
+    pip = [python, "-m", "pip", "install", "--no-compile", "--progress-bar", "off"]  # most modules are never imported
     pip += ["-c", "requirements.lock"]
     with open(log, "w", encoding="utf-8") as file:
         if sys.platform == "linux" and asks_for_gpu(pip):
@@ -78,13 +78,13 @@ def asks_for_gpu(pip):
     ask = [*pip, "--dry-run", "--quiet", "--no-deps", "--report", "-", "torch"]
     done = subprocess.run(ask, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
     report = json.loads(done.stdout) if done.returncode == 0 else {"install": []}
-    needs = [line for one in report["install"] for line in one["metadata"].get("requires_dist", [])]
+    needs = [line for package in report["install"] for line in package["metadata"].get("requires_dist", [])]
     return any(line.startswith(("nvidia", "cuda", "triton")) for line in needs)
 
 
 def follow(command, log):
     """Run a command, whose output goes to ``log`` and whose steps go to the terminal; return its exit status."""
-    steps = re.compile(r" *(Downloading .*MB\)|Installing collected|ERROR)")  # what is small takes no time
+    steps = re.compile(r" *(Downloading .*MB\)|Installing collected|ERROR)")  # downloads of megabytes
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         for line in process.stdout:
             log.write(line)
@@ -94,7 +94,7 @@ def follow(command, log):
 
 
 def requirements(groups):
-    """Return the requirements of the library and of groups of extras."""
+    """Requirements of the library and of groups of extras."""
     import tomllib  # new in Python 3.11: an older one must get as far as the line that refuses it
 
     with open("pyproject.toml", "rb") as file:

@@ -19,7 +19,7 @@ SEEN = """() => Promise.all([...document.images].map((image) => {
 
 
 def browser_path():
-    """Return where the system's Chromium is, or a browser made of it; None without one."""
+    """Path of the system's Chromium, or of a browser made of it; None without one."""
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 

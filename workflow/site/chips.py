@@ -12,7 +12,7 @@ from workflow.site.scoreboard import is_check
 
 
 def about(chapter, notebook):
-    """Return what a chapter's page says of its run: subject, two chips, run time, lines of code."""
+    """What a chapter's page says of its run: subject, two chips, run time, lines of code."""
     claims = Path("build/claims", chapter + ".json")
     seconds = json_of(claims)["seconds"] if claims.exists() else None
     rows = [{"id": f"{chapter}/{row['name']}"} | row for row in rows_of(notebook)]
@@ -25,7 +25,7 @@ def about(chapter, notebook):
 
 
 def items_of(chapter, rows):
-    """Return in a few words which statements a chapter is about, and whose they are."""
+    """Statements that a chapter is about, and whose they are, in a few words."""
     claimed = {(row["paper"], row["item"]) for row in claims_of(rows, "paper")}
     for paper in register():
         here = [
@@ -39,12 +39,12 @@ def items_of(chapter, rows):
 
 
 def paper_chip(rows):
-    """Return the chip of a chapter's claims of a paper: its text, its standing, and what it means; none without any."""
+    """Chip of a chapter's claims of a paper: its text, its standing, and what it means; none without any."""
     claims = claims_of(rows, "paper")
     if not claims:
         return None
-    found = Counter(row["verdict"] for row in claims)
-    signs = " ".join(f"{found[verdict]} {sign}" for verdict, sign in VERDICTS.items() if found[verdict])
+    verdicts = Counter(row["verdict"] for row in claims)
+    signs = " ".join(f"{verdicts[verdict]} {sign}" for verdict, sign in VERDICTS.items() if verdicts[verdict])
     means = f"What the paper claims, on this page: {tally(claims)}."
     if any(row["scale"] == "stand-in" for row in claims):
         means += " In miniature: other data or a smaller network, which proves nothing about the paper's experiment."
@@ -53,7 +53,7 @@ def paper_chip(rows):
 
 
 def checks_chip(rows):
-    """Return the chip of our own findings and ablations; none without any."""
+    """Chip of our findings and ablations; none without any."""
     checks = [row for row in rows if is_check(row)]
     if not checks:
         return None
@@ -61,31 +61,31 @@ def checks_chip(rows):
         "of our own findings are confirmed": [row for row in checks if row["kind"] == "claim"],
         "ablations break the claim that lost a hypothesis": [row for row in checks if row["kind"] == "ablation"],
     }
-    held = {words: sum(row["verdict"] in HELD for row in found) for words, found in kinds.items()}
-    means = "; ".join(f"{held[words]} of {len(found)} {words}" for words, found in kinds.items() if found)
+    held = {words: sum(row["verdict"] in HELD for row in group) for words, group in kinds.items()}
+    means = "; ".join(f"{held[words]} of {len(group)} {words}" for words, group in kinds.items() if group)
     good, of = sum(held.values()), len(checks)
     means = f"Our own checks, {good} of {of} as expected: {means}.{early(checks)}{repeated(checks)}"
     return {"text": f"checks {good}/{of}", "verdict": worst(checks), "means": means, "place": "what-breaks-it"}
 
 
 def early(rows):
-    """Return a sentence on how many bounds were set before the first run."""
+    """Sentence on how many bounds were set before the first run."""
     return f" {sum(row['set'] == 'before' for row in rows)} of {len(rows)} bounds were set before the first run."
 
 
 def repeated(rows):
-    """Return a sentence on the rows that held here: whether they held at fresh seeds as well, and which did not."""
-    found = [(row, *seeds(row)) for row in rows if row["verdict"] in HELD]
-    if any(held is None for _, held, *_ in found):
+    """Sentence on the rows that held here: whether they held at fresh seeds as well, and which did not."""
+    swept = [(row, *seeds(row)) for row in rows if row["verdict"] in HELD]
+    if any(held is None for _, held, *_ in swept):
         return " Not all of this has been repeated with fresh seeds yet."
-    missed = [f"“{row['statement']}” on {held} of {of}" for row, held, of, _ in found if held < of]
+    missed = [f"“{row['statement']}” on {held} of {of}" for row, held, of, _ in swept if held < of]
     if missed:
-        return f" With fresh seeds {len(missed)} of {len(found)} rows did not hold every time: {'; '.join(missed)}."
-    return " With fresh seeds all of it held every time." if any(of > 1 for _, _, of, _ in found) else ""
+        return f" With fresh seeds {len(missed)} of {len(swept)} rows did not hold every time: {'; '.join(missed)}."
+    return " With fresh seeds all of it held every time." if any(of > 1 for _, _, of, _ in swept) else ""
 
 
 def worst(rows):
-    """Return the verdict by whose colour a chip goes: the worst of its rows; that of a finding, where all is well."""
-    found = [row["verdict"] for row in rows]
-    order = [verdict for verdict in VERDICTS if verdict in found]
+    """Verdict that gives a chip its colour: the worst of its rows; that of a finding, where all is well."""
+    verdicts = [row["verdict"] for row in rows]
+    order = [verdict for verdict in VERDICTS if verdict in verdicts]
     return "confirmed" if set(order) <= {"confirmed", "breaks the claim"} else order[-1]

@@ -58,7 +58,7 @@ def write(built):
     macros = config.get("sphinx", {}).get("config", {}).get("mathjax3_config", {}).get("tex", {}).get("macros", {})
     book = {"title": config["title"], "site": site_of(config), "labels": labels(pages), "macros": macros}
     book |= {"works": parse_file("book/references.bib").entries, "digest": library_zip(built / "_static/lib.zip")}
-    if OWN_MODEL in pages:  # a part of the book has no such page
+    if OWN_MODEL in pages:  # a part of the book lacks this page
         own_model(built / "_static/use-it-on-your-model.zip", book)
     offered = {page: notebook for page, notebook in pages.items() if "kernelspec" in notebook.metadata}
     with ProcessPoolExecutor() as pool:
@@ -67,7 +67,7 @@ def write(built):
 
 
 def binder(folder):
-    """Write what Binder makes an environment of: the lock, and torch apart, of which pip would bring that for GPUs."""
+    """Write what Binder makes an environment of: the lock, and torch apart, since pip would install its GPU build."""
     folder.mkdir()
     lines = Path("requirements.lock").read_text("utf-8").splitlines()
     torch = next((line for line in lines if line.startswith("torch==")), "torch")
@@ -101,28 +101,28 @@ def library_zip(path):
 
 
 def read(path):
-    """Return a page as a notebook, a page of prose as one of a single cell."""
+    """Read a page as a notebook, a page of prose as one of a single cell."""
     if path.suffix == ".ipynb":
         return nbformat.read(path, 4)
     return nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(path.read_text("utf-8"))])
 
 
 def labels(pages):
-    """Return for each page and label: the page, the anchor there, and what a reference to it reads."""
-    found = {}
+    """Targets of references by page and label: the page, the anchor there, and what a reference to it reads."""
+    targets = {}
     for page, notebook in pages.items():
         text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
         title = next(iter(re.findall(r"^# +(.+)$", text, re.MULTILINE)), page)
-        found[page] = (page, "", title)
-        found |= {match["label"]: (page, match["label"], match["title"] or title) for match in TARGET.finditer(text)}
+        targets[page] = (page, "", title)
+        targets |= {match["label"]: (page, match["label"], match["title"] or title) for match in TARGET.finditer(text)}
         counts = Counter()
         for kind, label, name in (thing for cell in notebook.cells for thing in labelled(cell)):
             counts[kind] += 1
             numbered = {"math": f"({counts[kind]})", "figure": f"Figure {counts[kind]}"}
             anchor = "equation-" * (kind == "math") + label
-            own = re.sub(r" *\(.*\)$", "", name)  # of a box, less whose it is
-            found[label] = (page, anchor, numbered.get(kind) or own or kind.capitalize())
-    return found
+            short = re.sub(r" *\(.*\)$", "", name)  # the title of a box without its authors
+            targets[label] = (page, anchor, numbered.get(kind) or short or kind.capitalize())
+    return targets
 
 
 def labelled(cell, text=None):
@@ -136,7 +136,7 @@ def labelled(cell, text=None):
 
 
 def downloadable(page, notebook, book):
-    """Return a page's notebook in plain Markdown, with its figures' captions and a first cell that finds ``lib``."""
+    """A page's notebook in plain Markdown, with its figures' captions and a first cell that finds ``lib``."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     glued = [output for output in outputs if GLUED in output.get("data", {})]
     numbers = {output.metadata.scrapbook.name: output.data[GLUED] for output in glued}
@@ -162,21 +162,21 @@ def downloadable(page, notebook, book):
 
 
 def origin(book):
-    """Return where a notebook gets the library from."""
+    """Where a notebook gets the library from."""
     if book["site"]:
         return f"in this environment, beside this notebook, or on the site ([lib.zip]({book['site']}/_static/lib.zip))"
     return "in this environment, or in `lib.zip`, which is under `_static/` on the site; put it beside this notebook"
 
 
 def pictured(data):
-    """Return an output with its picture once, as the file that every viewer shows, also where a page places it."""
+    """An output with its picture once, as the file that every viewer shows, also where a page places it."""
     picture = next((value for kind, value in data.items() if kind.endswith("image/png")), None)
     shown = {"image/png": base64.b64encode(reduced(base64.b64decode(picture))).decode()} if picture else {}
     return {kind: value for kind, value in data.items() if "image/" not in kind} | shown
 
 
 def reduced(picture):
-    """Return a picture in 64 colours, rare ones kept, which is all that a drawing has and a quarter of the bytes."""
+    """A picture in 64 colours, rare ones included, which is all that a drawing has and a quarter of the bytes."""
     file = io.BytesIO()
     with Image.open(io.BytesIO(picture)) as image:
         image.convert("RGB").quantize(64, method=Image.Quantize.MAXCOVERAGE).save(file, "PNG", optimize=True)
@@ -184,24 +184,21 @@ def reduced(picture):
 
 
 def needed(page, notebook):
-    """Return what to install: the distributions that these cells import, and the modules of ``lib`` that they use."""
+    """Distributions to install: those that these cells import, and the modules of ``lib`` that they use."""
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     code += [Path(path).read_text("utf-8") for path in library_of(page.removeprefix("book/")) if path.endswith(".py")]
     names = {name.partition(".")[0] for text in code for name in imported(text)}
-    found = {canonicalize_name(one) for name in names for one in distributions().get(name, ())}
-    ours = {canonicalize_name(name) for name in direct_dependencies()}  # the others come with them
-    return sorted(found & ours - {"myst-nb"})  # glue, which the library does without in a downloaded notebook
+    needed = {canonicalize_name(distribution) for name in names for distribution in distributions().get(name, ())}
+    ours = {canonicalize_name(name) for name in direct_dependencies()}  # pip installs the others with them
+    return sorted(needed & ours - {"myst-nb"})  # glue, which the library does without in a downloaded notebook
 
 
-@cache
-def distributions():
-    """Return what distributions each module belongs to, which takes a second to find."""
-    return packages_distributions()
+distributions = cache(packages_distributions)  # by module; finding them takes a second
 
 
 @cache
 def imported(text):
-    """Return the modules that code imports by their whole names."""
+    """Modules that code imports by their whole names."""
     nodes = list(ast.walk(ast.parse(text)))
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     return names | {node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}

@@ -30,16 +30,16 @@ BEST, LOCAL = KINDS["global"], KINDS["local"]
 
 @cache
 def drawn(name):
-    """Return a drawing as the text of an SVG file, and the numbers that its caption states."""
+    """A drawing as the text of an SVG file, and the numbers that its caption states."""
     theme()
-    figure, told = DRAWINGS[name]()
+    figure, numbers = DRAWINGS[name]()
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None})
     plt.close(figure)
-    return file.getvalue(), told
+    return file.getvalue(), numbers
 
 
-def selection():
+def draw_selection():
     """Draw one input and the runs from six starts, and attention along one of them."""
     problem = from_tokens(*figure_1("b"))
     heights = torch.tensor([1.0, 0.5, 0.0, -0.5, -1.0, -1.5], dtype=problem.keys.dtype)
@@ -68,11 +68,11 @@ def selection():
         axes[panel].set(ylim=(0, 1), xlim=(-1.5, len(share) + 0.5), xticks=[], yticks=[], xlabel=f"step {step}")
         axes[panel].spines["left"].set_visible(False)
     axes["b"].set_ylabel("attention")
-    told = {"starts": len(ends), "best": ends.count(best), "other": len(ends) - ends.count(best)}
-    return figure, told | {"before": shares[0][best], "after": shares[-1][best], "steps": steps[-1]}
+    numbers = {"starts": len(ends), "best": ends.count(best), "other": len(ends) - ends.count(best)}
+    return figure, numbers | {"before": shares[0][best], "after": shares[-1][best], "steps": steps[-1]}
 
 
-def tokens():
+def draw_tokens():
     """Draw keys and query, logits, attention, scores, and the token that attention selects."""
     keys, query = torch.tensor([(0.9, 1.3), (1.6, 0.3), (-0.6, 1.0), (-0.8, -0.5)]), torch.tensor((1.6, 2.0))
     logits, scores = keys @ query, torch.tensor((1.0, 0.4, 0.4, 0.2))
@@ -101,18 +101,18 @@ def tokens():
     return figure, {"chosen": chosen + 1, "attention": logits.softmax(0)[chosen].item()}
 
 
-def region():
-    """Draw the queries that put one token ahead by a margin of 1, and the shortest of them."""
-    return touched("beside", {2.0: BEST}), {}
+def draw_region():
+    """Draw the queries that put one token ahead by a margin of 1 (feasible queries), and the shortest of them."""
+    return draw_feasible("beside", {2.0: BEST}), {}
 
 
-def balls():
-    """Draw them with the balls of three norms, each as large as to touch them."""
-    return touched("raised", {2.0: BLUE, math.inf: BROWN, 1.0: PINK}), {}
+def draw_balls():
+    """Draw the feasible queries and the balls of three norms, each as large as to touch them."""
+    return draw_feasible("raised", {2.0: BLUE, math.inf: BROWN, 1.0: PINK}), {}
 
 
-def touched(place, norms):
-    """Return that picture of the tokens of *In ten minutes*, the best of them at a place of the scene."""
+def draw_feasible(place, norms):
+    """Draw the feasible queries of the tokens of *In ten minutes*, token A at a place of the scene, and balls."""
     scene = yaml_of("book/story.yml")["scene"]
     keys, (left, right, bottom, top) = [scene[place], *scene["keys"][1:]], scene["near"]
     figure, ax = plt.subplots(figsize=(WIDTH, WIDTH * (top - bottom) / (right - left)))
@@ -134,7 +134,7 @@ def touched(place, norms):
     return figure
 
 
-def flat_loss():
+def draw_flat_loss():
     """Draw a loss that is strictly decreasing and flat at one point."""
     u, flat = torch.linspace(0, 1, 61, dtype=torch.float64), 0.5
     figure, ax = plt.subplots(figsize=(WIDTH, 2.3))
@@ -145,7 +145,7 @@ def flat_loss():
     return figure, {}
 
 
-def opposite_inputs():
+def draw_opposite_inputs():
     """Draw two inputs whose constraints exclude each other: what helps one harms the other."""
     figure, ax = plt.subplots(figsize=(WIDTH, 0.8))
     ax.plot(0, 0, "o", color=MUTED, ms=8, zorder=4)
@@ -159,7 +159,7 @@ def opposite_inputs():
     return figure, {}
 
 
-def finite_end():
+def draw_finite_end():
     """Draw the pulls of two inputs on p, which balance where attention is saturated.
 
     Width one, exponential loss in the limit: input 1 pulls p upwards like 2 e^(-2p), input 2 downwards like g e^(-p).
@@ -182,7 +182,7 @@ def finite_end():
     return figure, {"norm": balance, "attention": 1 / (1 + math.exp(-balance))}
 
 
-def ratio_turns():
+def draw_ratio_turns():
     """Draw how the limit of the prompt turns with the ratio of the two radii, on the data of Figure 3(b)."""
     problem, selected = JointProblem(*figure_3("b")), [1, 1, 1]
     ratios = [k / 20 for k in range(41)]
@@ -200,36 +200,36 @@ def ratio_turns():
     return figure, {"threshold": threshold, "angle": max(limits)}
 
 
-def times():
+def draw_times():
     """Draw the works of the page on speed, a line each, a mark for each style."""
     works = speed.works(speed.recorded())
     kinds = {style: name for style, name in speed.STYLES.items() if style != "all cores"}
-    series = {name: [one.get(style, math.nan) for one in works.values()] for style, name in kinds.items()}
+    series = {name: [seconds.get(style, math.nan) for seconds in works.values()] for style, name in kinds.items()}
     figure = dots([""] * len(works), series, "seconds per unit")
     figure.set_size_inches(WIDTH, 0.55 * len(works) + 1.6)
     ax = figure.axes[0]
-    for place, title in enumerate(works):  # too long to stand beside the line on a phone
+    for place, title in enumerate(works):  # on a phone there is no room beside the line
         ax.annotate(title, (0, place), (0, 8), xycoords=("axes fraction", "data"), textcoords="offset points")
     ax.set(xscale="log", yticks=[], ylim=(len(works) - 0.6, -0.9))
     ax.spines["left"].set_visible(False)
     return figure, {}
 
 
-def film_reader():
+def draw_film_reader():
     """Draw what the heads of the network that is kept whole attend to, in reviews of few words and no rare one."""
     data = read_tokens(Path("book/recorded/film-reader/reviews.npz"))
     both = zip(data["texts"], data["mask"], strict=True)
     words = [[word for word, seen in zip(*row, strict=True) if seen] for row in both]
     shown = [k for k, row in enumerate(words) if 3 < len(row) < 12 and "?" not in row][:3]
     maps = [data["attention"][k, :, : len(words[k])] for k in shown]
-    most = [int(one[0].argmax()) for one in maps]
+    most = [int(weights[0].argmax()) for weights in maps]
     rows = [f"head {k}" for k in range(data["attention"].shape[1])]
     chosen = [words[k][place] for k, place in zip(shown, most, strict=True)]
-    told = {"shown": len(shown), "inputs": len(words), "chosen": f"{', '.join(chosen[:-1])} and {chosen[-1]}"}
-    return sentences([words[k] for k in shown], maps, rows, most), told
+    numbers = {"shown": len(shown), "inputs": len(words), "chosen": f"{', '.join(chosen[:-1])} and {chosen[-1]}"}
+    return sentences([words[k] for k in shown], maps, rows, most), numbers
 
 
-WAY = (  # what is made, where it lies, and what makes it of the line above
+PIPELINE = (  # product, place, and how it is made from the product above
     ("a chapter: prose, code, parameters", "book/<paper>/<name>.md", ""),
     ("a notebook with cells that keep their names", "build/running/", "jupytext"),
     ("the notebook with its outputs", "build/executed/", "papermill, in a separate folder"),
@@ -240,32 +240,31 @@ WAY = (  # what is made, where it lies, and what makes it of the line above
 )
 
 
-def way():
-    """Draw the way from a chapter to the site: a box for each thing that is made, an arrow for what makes it."""
-    figure = plt.figure(figsize=(WIDTH, 0.84 * len(WAY)), layout="none")
-    ax = figure.add_axes((0, 0, 1, 1))  # all of it: text beside the arrows takes no room from the boxes
-    for place, (thing, folder, how) in enumerate(WAY):
+def draw_pipeline():
+    """Draw the pipeline from a chapter to the site: a box for each thing that is made, an arrow for what makes it."""
+    figure = plt.figure(figsize=(WIDTH, 0.84 * len(PIPELINE)), layout="none")
+    ax = figure.add_axes((0, 0, 1, 1))  # the whole figure: layout would shrink the boxes for the text
+    for place, (thing, folder, how) in enumerate(PIPELINE):
         box = {"boxstyle": "round,pad=0.45", "facecolor": "none", "edgecolor": BLUE}
         ax.text(0, -place, f"{thing}\n{folder}", ha="center", va="center", bbox=box)
         if how:
             ax.annotate("", (0, 0.36 - place), (0, 0.64 - place), arrowprops=ARROW | {"color": MUTED})
             ax.text(0.04, 0.5 - place, how, va="center", color=MUTED)
-    ax.set(xlim=(-0.82, 1.18), ylim=(0.5 - len(WAY), 0.5))
+    ax.set(xlim=(-0.82, 1.18), ylim=(0.5 - len(PIPELINE), 0.5))
     ax.set_axis_off()
     return figure, {}
 
 
-AROUND = (
-    selection,
-    tokens,
-    region,
-    balls,
-    flat_loss,
-    opposite_inputs,
-    finite_end,
-    ratio_turns,
-    times,
-    film_reader,
-    way,
-)
-DRAWINGS = {draw.__name__: draw for draw in AROUND}
+DRAWINGS = {  # by the names that pages use
+    "selection": draw_selection,
+    "tokens": draw_tokens,
+    "region": draw_region,
+    "balls": draw_balls,
+    "flat_loss": draw_flat_loss,
+    "opposite_inputs": draw_opposite_inputs,
+    "finite_end": draw_finite_end,
+    "ratio_turns": draw_ratio_turns,
+    "times": draw_times,
+    "film_reader": draw_film_reader,
+    "way": draw_pipeline,
+}

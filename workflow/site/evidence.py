@@ -10,40 +10,37 @@ OLDER = ", before a code change"
 
 
 def seeds(row):
-    """Return on how many fresh seeds a row held: held, of how many, what to say of it."""
+    """On how many fresh seeds a row held: held, of how many, what to say of it."""
     chapter, _, name = row["id"].rpartition("/")
     swept = records.entries(records.SEEDS).get(chapter)
     if not swept or name not in swept["rows"]:
         return None, None, "not yet run"
-    found = swept["rows"][name]
-    held, of = found["held"], found["of"]
+    counts = swept["rows"][name]
+    held, of = counts["held"], counts["of"]
     if not records.is_current(chapter, swept):
         return None, None, f"{held}/{of}{OLDER}"
     if not swept["block"]:
         return held, of, f"{held}/{of}, nothing random"
-    alike = {"undecided": found["undecided"], "fails": of - held - found["undecided"] - found["errors"]}
+    alike = {"undecided": counts["undecided"], "fails": of - held - counts["undecided"] - counts["errors"]}
     word = "undecided" if row["verdict"] == "undecided" else "fails"
     if row["verdict"] not in HELD and alike[word] == of:
         return held, of, f"{word} {of}/{of}, as here"
     details = ["{:.2f} to {:.2f}".format(*wilson(held, of))] * (held < of)
-    details += [f"{found[what]} {what}" for what in ("undecided", "errors") if found.get(what)]
+    details += [f"{counts[what]} {what}" for what in ("undecided", "errors") if counts.get(what)]
     return held, of, f"{held}/{of}" + f" ({', '.join(details)})" * bool(details)
 
 
 def seeds_of(rows):
-    """Return for an item the row that held on the smallest share of fresh seeds."""
-    found = [seeds(row) for row in rows]
-    counted = [one for one in found if one[0] is not None]
-    if counted:
-        worst = min(counted, key=lambda one: one[0] / one[1])
-        return worst[2]
-    older = [text for *_, text in found if text.endswith(OLDER)]
-    worst = min(older, key=lambda text: Fraction(text.removesuffix(OLDER)), default="not yet run")
-    return worst if found else "–"
+    """Fresh seeds of an item: those of the row that held on the smallest share of them."""
+    swept = [seeds(row) for row in rows]
+    if counted := [(held / of, text) for held, of, text in swept if held is not None]:
+        return min(counted)[1]
+    older = [text for *_, text in swept if text.endswith(OLDER)]
+    return min(older, key=lambda text: Fraction(text.removesuffix(OLDER)), default="not yet run" if swept else "–")
 
 
 def mutants(row):
-    """Return how many mutants of the library turn a row's verdict, and what to say of it."""
+    """Number of mutants of the library that turn a row's verdict, and what to say of it."""
     chapter, _, name = row["id"].rpartition("/")
     tried = records.mutants_of(chapter)
     if not tried:

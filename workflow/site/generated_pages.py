@@ -31,7 +31,7 @@ MADE = {
 
 
 def texts():
-    """Return the files that pages include or show: name of the file -> text."""
+    """Files that pages include or show: name of the file -> text."""
     sources = "".join(text_of(page + ".md") for page in pages())
     asked = set(re.findall(r"_generated/(\w+)\.md", sources))
     made = {f"{name}.md": make() for name, make in MADE.items() if name in asked}
@@ -45,7 +45,7 @@ def texts():
 
 
 def figure_of(chapter, name):
-    """Return a figure that a chapter has drawn, as SVG; nothing where it has not run."""
+    """A figure that a chapter has drawn, as SVG; nothing where it has not run."""
     run = Path("build/executed", chapter + ".ipynb")
     if not run.exists():
         return ""
@@ -57,7 +57,7 @@ def figure_of(chapter, name):
 
 
 def shown(rows):
-    """Return the numbers that the scene of *In ten minutes* shows, by their names there."""
+    """Numbers that the scene of *In ten minutes* shows, by their names there."""
     measured = {row["id"]: row["measured"] for row in rows}
     named = yaml_of(SCENE)["shown"]
     if missing := [row for row in named.values() if row not in measured]:
@@ -66,7 +66,7 @@ def shown(rows):
 
 
 def _drawn(name):
-    """Return a drawing and its numbers, importing torch and matplotlib only where a page has one."""
+    """A drawing and its numbers; torch and matplotlib are imported only where a page has one."""
     from workflow.site.drawings import drawn
 
     return drawn(name)

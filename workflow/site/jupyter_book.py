@@ -12,7 +12,7 @@ def jupyter_book(staged, output, log, *flags):
     log.parent.mkdir(parents=True, exist_ok=True)
     tool = Path(sys.executable).with_name("jupyter-book")
     command = [tool, "build", staged, "--path-output", output, *flags]
-    env = os.environ | {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}  # pages and log, whatever the terminal takes
+    env = os.environ | {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}  # whatever the terminal's encoding
     with log.open("w", encoding="utf-8") as file:
         status = subprocess.run(command, env=env, stdout=file, stderr=subprocess.STDOUT, check=False).returncode
     if status == 0:

@@ -22,7 +22,7 @@ def _front():
 
 
 def entries():
-    """Return what the map shows, in its order: chapters of the table of contents, those that it does not know last."""
+    """Entries of the map, in its order: chapters of the table of contents, those that it does not know last."""
     listed = [entry for entry in _front().get("map") or [] if entry["chapter"] in chapters()]
     known = {entry["chapter"] for entry in listed}
     for chapter in chapters():
@@ -34,7 +34,7 @@ def entries():
 
 
 def book_map(rows):
-    """Return the map: a list of each part's chapters with how they stand and what they rest on."""
+    """Map of the book: a list of each part's chapters with how they stand and what they rest on."""
     listed = entries()
     called = {entry["chapter"]: link(entry["chapter"], entry["name"]) for entry in listed}
     parts = {}
@@ -54,12 +54,12 @@ def book_map(rows):
 
 
 def cite():
-    """Return how to cite the book: authors, title, version as ``CITATION.cff`` has them, and the papers."""
+    """How to cite the book: authors, title, version as ``CITATION.cff`` has them, and the papers."""
     path = Path("CITATION.cff")
     if not path.exists():
         return ""
     about, year = yaml_of(path), re.search(r"\d{4}(?=-\d\d-\d\d)", commit())
-    names = [one.get("name") or f"{one['family-names']}, {one['given-names']}" for one in about["authors"]]
+    names = [author.get("name") or f"{author['family-names']}, {author['given-names']}" for author in about["authors"]]
     fields = {"title": "{" + about["title"] + "}", "author": "{" + " and ".join(names) + "}"}
     fields |= {"version": about["version"]} | ({"year": year[0]} if year else {})
     return filled("cite", fields=fields, keys=[paper["key"] for paper in register() if "key" in paper])

@@ -17,29 +17,29 @@ TEMPLATES = Environment(  # Markdown needs no escapes of HTML
 
 
 def filled(template, **data):
-    """Return a template with its data."""
+    """Fill a template with its data."""
     return TEMPLATES.get_template(f"{template}.md").render(data) + "\n"
 
 
 def styled(text, verdict):
-    """Return text in the style of a verdict."""
+    """Text in the style of a verdict."""
     return f"[{text}]{{.verdict .{verdict.replace(' ', '-')}}}"
 
 
 def marked(word, text=""):
-    """Return a verdict or a standing with its sign, in its style, or a text in its place; a baseline has no verdict."""
+    """A verdict or a standing with its sign, in its style, or a text in its place; a baseline has no verdict."""
     return styled(f"{SIGNS[word]} {text or word}".strip(), word) if word else "baseline"
 
 
 def counts(rows):
-    """Return how many rows have which verdict, by its sign and best first: ``5 ✓ 1 ✎``; a dash for none."""
-    found = Counter(row["verdict"] for row in rows)
-    said = [styled(f"{found[word]}&nbsp;{sign or word}", word) for word, sign in VERDICTS.items() if found[word]]
+    """Number of rows with each verdict, by its sign and best first: ``5 ✓ 1 ✎``; a dash for none."""
+    verdicts = Counter(row["verdict"] for row in rows)
+    said = [styled(f"{verdicts[word]}&nbsp;{sign or word}", word) for word, sign in VERDICTS.items() if verdicts[word]]
     return " ".join(said) or "–"
 
 
 def escaped(text):
-    """Return a statement as Markdown that reads the same; its formulas stay formulas."""
+    """A statement as Markdown that reads the same; its formulas stay formulas."""
     parts = text.split("$")
     parts[::2] = [
         "".join("\\" + letter if letter in "\\`*_{}[]<>#|~@" else letter for letter in part) for part in parts[::2]
@@ -49,24 +49,24 @@ def escaped(text):
 
 
 def table(head, rows, name=""):
-    """Return a Markdown table with a CSS class."""
+    """A Markdown table with a CSS class."""
     lines = [" | ".join(str(cell).replace("\n", " ") for cell in row) for row in [head, ["---"] * len(head), *rows]]
     return "\n".join([f"{{.{name}}}"] * bool(name) + [f"| {line} |" for line in lines]) + "\n"
 
 
 def link(chapter, text=None):
-    """Return a link to a chapter, from a page that stands in ``book/``."""
+    """A link to a chapter, from a page that stands in ``book/``."""
     return f"{{doc}}`{text or title(source(chapter))} <{chapter}>`"
 
 
 def numbers(row):
-    """Return what was measured, its interval, and the bound."""
+    """Measured number of a row, its interval, and the bound."""
     interval = f" ({between(row['interval'])})" if row["interval"] else ""
     asked = f"; bound: {bound(row['relation'], row['bound'])}" if row["bound"] is not None else ""
     return f"{number(row['measured'])}{interval}{asked}"
 
 
 def called(row):
-    """Return the name that readers know of the item of a row."""
+    """Name that readers know of the item of a row."""
     entries = (entry for paper in register() if paper["arxiv"] == row["paper"] for entry in paper["items"])
     return next((entry.get("called", row["item"]) for entry in entries if entry["item"] == row["item"]), row["item"])

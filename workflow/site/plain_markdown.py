@@ -8,11 +8,11 @@ import re
 
 FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,}(?!.*`)|:{3,}(?=\{))(?:\{(?P<kind>[\w:-]+)\})? *(?P<title>.*)")
 OPTIONS = re.compile(r"(?: *:[\w-]+:.*\n)*\n*")
-LITERAL = (None, "math")  # what holds no other block; None is code
+LITERAL = (None, "math")  # blocks that contain no other block; None is code
 LABEL = re.compile(r"^ *:(?:label|name): *(\S+)", re.MULTILINE)
 TARGET = re.compile(r"^\((?P<label>[\w-]+)\)= *\n+(?=(?:#+ +(?P<title>.+))?)", re.MULTILINE)
 ROLE = re.compile(r"\{(?P<kind>[a-z][\w:-]*)\}`(?P<text>[^`]+)`|`[^`]+`")
-ARGUMENT = r"(?:\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}| *(\\[a-zA-Z]+|[^\s{\\]))"  # of a macro in a formula
+ARGUMENT = r"(?:\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}| *(\\[a-zA-Z]+|[^\s{\\]))"  # argument of a macro
 FORMULA = re.compile(r"(\${1,2})[^$]+\1")
 
 
@@ -40,12 +40,12 @@ def inside(first, lines):
 
 
 def plain(text, here):
-    """Return Markdown that says the same without directives, roles, labels and macros."""
+    """Markdown that says the same without directives, roles, labels and macros."""
     return "".join(block(*part, here) if part[0] else inline(part[2], here) for part in parts(text)).strip("\n")
 
 
 def inline(text, here):
-    """Return prose or a formula without roles, labels and macros; in a quotation each formula is on one line."""
+    """Prose or a formula without roles, labels and macros; in a quotation each formula is on one line."""
     text = ROLE.sub(lambda match: role(match, here) if match["kind"] else match[0], TARGET.sub("", text))
     for name, (meaning, _) in here["macros"].items():
         macro = re.compile(rf"\\{name}(?![a-zA-Z]){ARGUMENT}")
@@ -56,7 +56,7 @@ def inline(text, here):
 
 
 def block(fence, options, body, here):
-    """Return code as it is, a formula with its number, and any other directive as a quotation under its title."""
+    """Code as it is, a formula with its number, and any other directive as a quotation under its title."""
     kind, title, label = fence["kind"], fence["title"].strip(), LABEL.search(options)
     name = here["labels"][label[1]][2] if label else ""
     if kind == "math":
@@ -75,7 +75,7 @@ def block(fence, options, body, here):
 
 
 def role(match, here):
-    """Return the number, citation, formula or link that a role stands for, and of an unknown one its text."""
+    """Number, citation, formula or link that a role stands for, and of an unknown one its text."""
     kind, text = match["kind"], " ".join(match["text"].split())
     if kind.startswith("glue"):
         key, _, form = text.partition(":")
@@ -102,12 +102,12 @@ def role(match, here):
 
 
 def linked(page, anchor, name, book):
-    """Return a link to a place in the published site; the name alone while there is none."""
+    """A link to a place in the published site; the name alone while there is none."""
     return f"[{name}]({book['site']}/{page}.html{'#' * bool(anchor)}{anchor})" if book["site"] else name
 
 
 def authors(work):
-    """Return the authors as a citation has them, with a link to the paper where it is on arXiv."""
+    """Authors as a citation has them, with a link to the paper where it is on arXiv."""
     names = [" ".join(person.last_names) for person in work.persons["author"]]
     name = f"{names[0]} et al." if len(names) > 2 else " and ".join(names)
     return f"[{name}](https://arxiv.org/abs/{work.fields['eprint']})" if "eprint" in work.fields else name

@@ -8,15 +8,15 @@ from workflow.book.ledger import is_noise, ledger
 from workflow.site.evidence import mutants, seeds
 from workflow.site.markup import called, escaped, link, marked, table
 
-REASONS = Path("book/roundings.yml")  # why rounding moves some numbers, where neither size nor interval tells
+REASONS = Path("book/roundings.yml")  # why rounding moves a number, where its size and interval do not explain it
 SMALLER = {"stand-in": "other data", "same data, smaller": "smaller"}
 
 
 def rows():
-    """Return a table for each chapter with all its rows."""
+    """A table for each chapter with all its rows."""
     head = ("verdict", "what was measured", "number", "bound", "seeds", "mutants")
-    found = ledger()
-    here = {chapter: [row for row in found if row["chapter"] == chapter] for chapter in chapters()}
+    every = ledger()
+    here = {chapter: [row for row in every if row["chapter"] == chapter] for chapter in chapters()}
     titled = "({})=\n## {}\n\n{}"
     return "\n".join(
         titled.format(f"rows-{source(chapter).stem}", link(chapter), table(head, map(_row, rows_here), "ledger"))
@@ -40,7 +40,7 @@ def _row(row):
 
 
 def rounded():
-    """Return a list of the numbers that another rounding moves by more than a tenth of their size, and why it does."""
+    """List of the numbers that another rounding moves by more than a tenth of their size, and why it does."""
     moved = [row for row in ledger() if row["spread"] is not None and is_noise(row["measured"], row["spread"])]
     noise = [row for row in moved if is_rounding_error(row)]
     lines = [
@@ -60,13 +60,13 @@ def is_rounding_error(row):
 
 
 def why_moved(row):
-    """Return why rounding moves a number so far: what its interval tells, or what somebody found out."""
+    """Why rounding moves a number so far: what its interval tells, or what somebody found out."""
     width = (row["interval"][1] - row["interval"][0]) / 2 if row["interval"] else 0
     if row["spread"] <= width:
         return f"a mean over few runs, known to ± {number(width)}"
-    found = yaml_of(REASONS) if REASONS.exists() else {}
-    if row["id"] not in found:
+    reasons = yaml_of(REASONS) if REASONS.exists() else {}
+    if row["id"] not in reasons:
         raise BookError(
             f"rounding moves {row['id']} from {row['measured']:.3g} by {row['spread']:.3g}: say why in {REASONS}"
         )
-    return found[row["id"]]
+    return reasons[row["id"]]

@@ -12,7 +12,7 @@ from workflow.site.markup import link, table
 
 
 def runs():
-    """Return how long each chapter of this site ran, with which parameters, on which versions."""
+    """How long each chapter of this site ran, with which parameters, on which versions."""
     rows = []
     for run in reports():
         items = ", ".join(dict.fromkeys(row["item"] for row in run["rows"]))
@@ -29,7 +29,7 @@ def runs():
 
 
 def cost():
-    """Return what many seeds of all chapters cost, by the times of this build."""
+    """Cost of many seeds of all chapters, by the times of this build."""
     seconds = {run["chapter"]: run["seconds"] for run in reports()}
     longest = max(seconds, key=seconds.get)
     return (
@@ -40,13 +40,13 @@ def cost():
 
 
 def clone():
-    """Return how to get the sources: from the repository's address, where there is one."""
+    """How to get the sources: from the repository's address, where there is one."""
     url = settings.settings(Path("_config.yml").read_text("utf-8")).get("repository", {}).get("url")
     name = url and url.rstrip("/").rpartition("/")[2].removesuffix(".git")
     return f"```bash\ngit clone {url}\ncd {name}\n```\n\nThere," if url else "In a clone of the repository,"
 
 
 def edition():
-    """Return which version of the sources this site shows."""
+    """Version of the sources that this site shows."""
     numbered = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     return f"Version {numbered}, commit {commit()}.\n"

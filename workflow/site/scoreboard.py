@@ -29,7 +29,7 @@ class Item:
         self.standing = standing(self.rows)
 
     def row(self):
-        """Return the item's row of the scoreboard: its name links to its first chapter."""
+        """Row of the item in the scoreboard: its name links to its first chapter."""
         first = next((row["chapter"] for row in self.rows), None)
         name = link(first, self.called) if first else self.called
         source = max((row["source"] for row in self.claims), key=list(SOURCES).index, default="")  # the weakest
@@ -45,42 +45,42 @@ def is_check(row):
 
 
 def passed(rows, of="/"):
-    """Return how many checks came out as they should, ``12/13``; a dash where there are none."""
+    """Number of checks that came out as they should, ``12/13``; a dash where there are none."""
     return f"{sum(row['verdict'] in HELD for row in rows)}{of}{len(rows)}" if rows else "–"
 
 
 def papers():
-    """Return the papers of the register, each with its items."""
+    """Papers of the register, each with its items."""
     rows = ledger()
     return [(paper, [Item(paper["arxiv"], entry, rows) for entry in paper["items"]]) for paper in register()]
 
 
 def totals():
-    """Return how many statements of each paper have which standing."""
+    """Table of how many statements of each paper have which standing."""
     every = papers()
     listed = [(paper["short"], items) for paper, items in every]
     listed.append(("**All**", [item for _, items in every for item in items]))
-    found = [Counter(item.standing for item in items) for _, items in listed]
+    standings = [Counter(item.standing for item in items) for _, items in listed]
     rows = [
-        (marked(word), *(count[word] or "–" for count in found))
+        (marked(word), *(count[word] or "–" for count in standings))
         for word in STANDINGS
-        if any(count[word] for count in found)
+        if any(count[word] for count in standings)
     ]
     rows.append(("**statements**", *(len(items) for _, items in listed)))
     return table(("", *(name for name, _ in listed)), rows, "totals")
 
 
 def scoreboard():
-    """Return the totals and their basis, one table a paper, what we found, what did not simply hold, and files."""
+    """Totals and their basis, one table a paper, our findings, what did not simply hold, and files."""
     head, rows = ("statement", "standing", "claims", "checks", "seeds"), ledger()
     tables = [(paper["title"], table(head, [item.row() for item in items], "scoreboard")) for paper, items in papers()]
-    found = table(("chapter", "findings", "checks", "seeds"), list(findings(rows)), "found")
-    shown = {"papers": tables, "findings": found, "remarkable": remarkable(rows), "files": files()}
+    ours = table(("chapter", "findings", "checks", "seeds"), list(findings(rows)), "found")
+    shown = {"papers": tables, "findings": ours, "remarkable": remarkable(rows), "files": files()}
     return filled("scoreboard", totals=totals(), **basis(rows), **shown)
 
 
 def basis(rows):
-    """Return in numbers what the verdicts rest on: texts, data, bounds, seeds, and our own checks."""
+    """Basis of the verdicts in numbers: texts, data, bounds, seeds, and our checks."""
     claims, of_kind = claims_of(rows, "paper"), {}
     for row in rows:
         of_kind.setdefault(row["kind"], []).append(row)
@@ -103,14 +103,14 @@ def basis(rows):
 
 
 def remarkable(rows):
-    """Return the rows that did not simply hold, by verdict and worst first: the sentence, the number, and the bound."""
-    found = {}
+    """Rows that did not simply hold, by verdict and worst first: the sentence, the number, and the bound."""
+    by_verdict = {}
     for verdict in REMARKABLE:
         missed = ", which this ablation was expected to miss" * (verdict == "does not break the claim")
         lines = [f"{{doc}}`{row['chapter']}`: {escaped(row['statement'])}: {numbers(row)}{missed}."
                  for row in rows if row["verdict"] == verdict]  # fmt: skip
-        found |= {signed(verdict): lines} if lines else {}
-    return found
+        by_verdict |= {signed(verdict): lines} if lines else {}
+    return by_verdict
 
 
 def findings(rows):
@@ -122,7 +122,7 @@ def findings(rows):
 
 
 def files():
-    """Return links to the files behind the numbers."""
+    """Links to the files behind the numbers."""
     known = {"_generated/ledger.json": "every row of this build"}
     more = {records.SEEDS: "fresh seeds", records.MUTANTS: "small faults put into the library, and the rows they turn"}
     known |= {path.name: what for path, what in more.items() if path.exists()}

@@ -6,7 +6,7 @@ import yaml
 
 
 def settings(text):
-    """Return ``_config.yml`` as it is in force: links that need an address only where there is one."""
+    """``_config.yml`` as it is in force: links that need an address only where there is one."""
     config = yaml.safe_load(text)
     page = config.setdefault("html", {})
     page["use_repository_button"] = page["use_issues_button"] = bool(config.get("repository", {}).get("url"))
@@ -19,7 +19,7 @@ def settings(text):
 
 
 def site_of(config):
-    """Return the address of the published site, GitHub's own for the repository unless another is set; or None."""
+    """Address of the published site, GitHub's own for the repository unless another is set; or None."""
     url = config.get("repository", {}).get("url", "")
     github = re.fullmatch(r"https://github\.com/([\w.-]+)/([\w.-]+?)(\.git)?/?", url)
     return config.get("html", {}).get("baseurl") or (github and f"https://{github[1]}.github.io/{github[2]}")

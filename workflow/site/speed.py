@@ -6,7 +6,7 @@ from workflow.book.catalogue import BookError, json_of
 from workflow.site.markup import filled, table
 
 RECORDED = Path("book/recorded/benchmarks.json")
-STYLES = {  # in the order of the table; the head of the column
+STYLES = {  # heads of the columns, in their order
     "published": "published style",
     "textbook": "textbook tensors",
     "tensors": "lib, tensors by hand",
@@ -20,18 +20,18 @@ GAINS = {  # columns that divide one style's time by another's
     "one core / all": ("one core", "all cores"),
 }
 UNITS = ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-APART = "separators"  # the work whose parts are not parts of one whole
+APART = "separators"  # the work whose parts are separate tasks
 
 
 def recorded():
-    """Return what was recorded; BookError where it is not there."""
+    """Measurements that were recorded; BookError where there are none."""
     if not RECORDED.exists():
         raise BookError(f"there is no {RECORDED}, which book/speed.md shows: run make bench RECORD=1")
     return json_of(RECORDED)
 
 
 def shown(seconds):
-    """Return a time with two digits: ``97 ms``."""
+    """A time with two digits: ``97 ms``."""
     rounded = float(f"{seconds:.2g}")
     size, unit = next((pair for pair in UNITS if rounded >= pair[0]), UNITS[-1])
     number = rounded / size
@@ -39,19 +39,19 @@ def shown(seconds):
 
 
 def times(ratio):
-    """Return a ratio with two digits, three from 100 on: ``3.4``, ``171``, ``82,300``."""
+    """A ratio with two digits, three from 100 on: ``3.4``, ``171``, ``82,300``."""
     rounded = float(f"{ratio:.{3 if ratio >= 100 else 2}g}")
     return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:.1f}"
 
 
-def works(found):
-    """Return title -> {style: median seconds of a unit}, the parts of a whole added up.
+def works(report):
+    """Median seconds of a unit, title -> {style: seconds}, the parts of a whole added up.
 
     A style that left a part out has no time of the whole.
     """
     medians = {}
-    for row in found["rows"]:
-        title = found["works"][row["work"]]["title"] + (f", {row['part']}" if row["work"] == APART else "")
+    for row in report["rows"]:
+        title = report["works"][row["work"]]["title"] + (f", {row['part']}" if row["work"] == APART else "")
         if row["work"] != "growth":
             parts = medians.setdefault(title, {}).setdefault(row["part"], {})
             parts[row["style"]] = row.get("seconds", {}).get("median")
@@ -63,16 +63,16 @@ def works(found):
 
 
 def gains(medians, upper, lower):
-    """Return how many times as long one style takes as another, by title; a title that lacks a time is left out."""
-    return {title: one[upper] / one[lower] for title, one in medians.items() if one.keys() >= {upper, lower}}
+    """How many times as long one style takes as another, by title; a title that lacks a time is left out."""
+    return {title: of[upper] / of[lower] for title, of in medians.items() if of.keys() >= {upper, lower}}
 
 
-def page(found):
-    """Return what the page shows of the numbers."""
-    medians = works(found)
+def page(report):
+    """Text of the page from the numbers."""
+    medians = works(report)
     gained = {name: gains(medians, *pair) for name, pair in GAINS.items()}
     rows = [
-        [title, *(times(one[title]) if title in one else "–" for one in gained.values()),
+        [title, *(times(ratios[title]) if title in ratios else "–" for ratios in gained.values()),
          *(shown(of[style]) if style in of else "–" for style in STYLES)]
         for title, of in medians.items()
     ]  # fmt: skip
@@ -80,17 +80,17 @@ def page(found):
         name: [times(extreme(of.values())) for extreme in (min, max)] if of else None
         for name, of in (gained | {"floor": gains(medians, "one core", "floor")}).items()
     }
-    memory = max(row.get("peak_memory", 0) for row in found["rows"])
-    return filled("speed", found=found, ranges=ranges, memory=memory / 1e9, every=every(found),
+    memory = max(row.get("peak_memory", 0) for row in report["rows"])
+    return filled("speed", found=report, ranges=ranges, memory=memory / 1e9, every=every(report),
                   table=table(["work", *GAINS, *STYLES.values()], rows, "speed"))  # fmt: skip
 
 
-def every(found):
-    """Return a table of all measurements with their spreads."""
+def every(report):
+    """A table of all measurements with their spreads."""
     rows = []
-    for row in found["rows"]:
+    for row in report["rows"]:
         seconds = [shown(row["seconds"][part]) for part in ("minimum", "median", "maximum")] if "seconds" in row else \
                   [f"left out: {row['left_out']}", "–", "–"]  # fmt: skip
-        named = [found["works"][row["work"]]["title"], row["part"], STYLES[row["style"]]]
+        named = [report["works"][row["work"]]["title"], row["part"], STYLES[row["style"]]]
         rows.append([*named, f"{row['units']:g}" if "units" in row else "–", row.get("runs", "–"), *seconds])
     return table(["work", "part", "style", "units a run", "runs", "minimum", "median", "maximum"], rows, "speed")

@@ -19,7 +19,7 @@ def stage(folder, notebook_of):
     """
     for path in Path("book").rglob("*"):
         if path.is_file() and not (path.suffix == ".md" and is_chapter(path)):
-            in_one_line = path.suffix == ".json"  # a download, which its indents would make a third larger
+            in_one_line = path.suffix == ".json"  # a download: indents would make it a third larger
             content = json.dumps(json_of(path), ensure_ascii=False).encode() if in_one_line else path.read_bytes()
             put(folder / path, content)
     for chapter in chapters():
@@ -51,18 +51,18 @@ def drop_rows(notebook):
 
 
 def executed(chapter):
-    """Return the prose of a chapter as it is now with the outputs of its run."""
+    """Prose of a chapter as it is now with the outputs of its run."""
     return merged(chapter, outcome(Path("build/executed", chapter + ".ipynb")))
 
 
 def outcome(path):
-    """Return an executed notebook; BookError where it is half written, or not there."""
+    """An executed notebook; BookError where it is half written, or not there."""
     json_of(path)
     return nbformat.read(path, as_version=4)
 
 
 def merged(chapter, run):
-    """Return a chapter's source with the outputs of its run; BookError if they are not of this code."""
+    """A chapter's source with the outputs of its run; BookError if they are not of this code."""
     notebook = read(chapter)
     ran = {cell["id"]: cell for cell in run.cells if cell.cell_type == "code"}
     injected = ran.pop(f"{Path(chapter).name}-parameters", None)

@@ -1,8 +1,8 @@
 """Lay out the page of a chapter: verdicts under its title, its code folded, numbers by page. An extension of Sphinx.
 
-What stands in the sources is said in CONTRIBUTING.md, *Add a chapter*. Of it this makes chips of verdicts under the
-title, one fold around the experiment, named bars over the code of figures and tables, numbers that begin anew on
-each page, boxes that carry the paper's own title, and the badge that says where a statement's text comes from.
+CONTRIBUTING.md, *Add a chapter*, says what a source contains. This extension makes chips of verdicts under the title,
+one fold around the experiment, named bars over the code of figures and tables, numbers that begin anew on each page,
+boxes that carry the paper's title, and the badge that says where a statement's text comes from.
 """
 
 import html
@@ -19,7 +19,7 @@ from sphinx_proof.nodes import NODE_TYPES
 from lib.ledger import formulas
 from workflow.book.catalogue import cell_role
 
-EXPERIMENT, OPEN = "experiment", "tag_open"  # the section that is folded, the tag of its first cell that leaves it open
+EXPERIMENT, OPEN = "experiment", "tag_open"  # the section that is folded, and the tag that keeps it open
 SOURCES = {
     "printed": "The words of the paper.",
     "restored": "Words or formulas are missing in our copy of the paper; we rebuilt them from proof and context.",
@@ -29,7 +29,7 @@ FIGURE = re.compile(r"^[`:]{3,}\{(?:glue:)?figure\} *(\S+)", re.MULTILINE)
 
 
 def about(env):
-    """Return what the build has noted of this page's chapter: statements, verdicts, seeds, seconds, lines of code."""
+    """Notes of the build on this page's chapter: statements, verdicts, seeds, seconds, lines of code."""
     path = Path(env.srcdir, "book/_generated/about", env.docname.removeprefix("book/") + ".json")
     env.note_dependency(str(path))
     return json.loads(path.read_text("utf-8")) if path.exists() else {}
@@ -41,7 +41,7 @@ class Findings(SphinxDirective):
     has_content = True
 
     def run(self):
-        """Return the list with its chips."""
+        """Make the list with its chips."""
         block = nodes.container(classes=["findings"])
         self.state.nested_parse(self.content, self.content_offset, block)
         if noted := about(self.env):
@@ -62,7 +62,7 @@ def put_verdicts(doctree, noted, page):
 
 
 def _verdict_chip(chip, every):
-    """Return a chip that opens what it means, with links to the rows on this page and to all rows."""
+    """A chip that opens what it means, with links to the rows on this page and to all rows."""
     links = f'<a href="#{chip["place"]}">The rows on this page</a>, <a href="{every}">all about each of them</a>'
     return (
         f'<details class="chip {chip["verdict"].replace(" ", "-")}"><summary>{html.escape(chip["text"])}</summary>'
@@ -87,7 +87,7 @@ def tag_cells(app, page, text):
 
 
 def numbered_figures(cells):
-    """Return the number that each figure has on its page, by the key that is glued."""
+    """Number that each figure has on its page, by the key that is glued."""
     names = []
     for cell in cells:
         if cell["cell_type"] == "markdown":
@@ -97,7 +97,7 @@ def numbered_figures(cells):
 
 def _tag(cell, figures):
     made = cell_role("".join(cell["source"]))
-    tags, own = cell["metadata"].setdefault("tags", []), cell["metadata"].setdefault("mystnb", {})
+    tags, options = cell["metadata"].setdefault("tags", []), cell["metadata"].setdefault("mystnb", {})
     if made == "tell":
         tags.append("remove-cell")
     outputs = [output["metadata"].get("scrapbook", {}).get("name") for output in cell["outputs"] if "data" in output]
@@ -107,21 +107,7 @@ def _tag(cell, figures):
     if made == "show" or drawn:
         tags.append("hide-input")
         shown = f"Code of Figure {figures[drawn[0]]}" if drawn else "Code of the table"
-        own |= {"code_prompt_show": shown, "code_prompt_hide": shown}
-
-
-class Fold(nodes.General, nodes.Element):
-    """What a reader opens: a line that says what is inside, and the inside."""
-
-
-def open_fold(translator, node):
-    """Write the line."""
-    translator.body.append(f'<details class="fold"><summary>{html.escape(node["summary"])}</summary>\n')
-
-
-def close_fold(translator, node):
-    """End what it opens."""
-    translator.body.append("</details>\n")
+        options |= {"code_prompt_show": shown, "code_prompt_hide": shown}
 
 
 def lay_out(app, doctree):
@@ -137,21 +123,20 @@ def lay_out(app, doctree):
 
 
 def fold_experiment(section, noted):
-    """Put all of the section from its first cell on behind one line, unless that cell is tagged ``open``."""
+    """Fold the section from its first cell on, unless that cell is tagged ``open``."""
     cells = [child for child in section if "cell" in child.get("classes", [])]
     if not cells or OPEN in cells[0]["classes"]:
         return
     first = section.index(cells[0])
     inside = section.children[first:]
     del section[first:]
-    said = f": {noted['lines']} lines of code, {noted['runs']}" if noted else ""
-    folded = Fold(summary=f"Show the experiment{said}")
-    folded += inside
-    section += folded
+    cost = f": {noted['lines']} lines of code, {noted['runs']}" if noted else ""
+    opening = f'<details class="fold"><summary>Show the experiment{html.escape(cost)}</summary>\n'
+    section += [nodes.raw("", opening, format="html"), *inside, nodes.raw("", "</details>\n", format="html")]
 
 
 def retitle(box, app):
-    """Make a numbered box one that has the title of its source alone, and the badge that its class asks for."""
+    """Give a numbered box the title of its source in place of a number, and the badge of its class."""
     title, badge = box[0], next((name for name in SOURCES if name in box["classes"]), None)
     if not title.astext():
         title += nodes.Text(box["realtype"].title())
@@ -164,7 +149,7 @@ def retitle(box, app):
 
 
 def _badge(name, app):
-    """Return where the text of a statement comes from, with a link to the page that explains it where there is one."""
+    """Badge that says where a statement's text comes from, with a link to the page that explains it."""
     said = f'class="badge {name}" title="{html.escape(SOURCES[name])}"'
     if "book/sources" not in app.env.found_docs:
         return f"<span {said}>{name}</span>"
@@ -187,36 +172,35 @@ class NameReferences(SphinxPostTransform):
 
 
 def drop_live_code(app, page, template, context, doctree):
-    """Take the scripts of sphinx-thebe, which Jupyter Book always adds, off a page: no code runs on ours."""
+    """Drop the scripts of sphinx-thebe, which Jupyter Book always adds: our pages run no code."""
     for kind in ("script_files", "css_files"):
-        context[kind] = [one for one in context.get(kind, ()) if "thebe" not in str(one)]
+        context[kind] = [file for file in context.get(kind, ()) if "thebe" not in str(file)]
 
 
 def number_by_page(numbers):
-    """Return Sphinx's table of the numbers of figures and formulas, counted anew on each page."""
+    """Sphinx's table of the numbers of figures and formulas, counted anew on each page."""
     return {
-        page: {kind: {name: (k,) for k, name in enumerate(found, 1)} for kind, found in kinds.items()}
+        page: {kind: {name: (k,) for k, name in enumerate(names, 1)} for kind, names in kinds.items()}
         for page, kinds in numbers.items()
     }
 
 
 def put_back_numbers(app, env):
-    """Give Sphinx the numbers that it made, with which it compares those that it makes now."""
+    """Restore Sphinx's numbers, with which it compares the new ones to find pages to write again."""
     env.toc_fignumbers = getattr(env, "numbers_of_sphinx", env.toc_fignumbers)
     return ()
 
 
 def renumber(app, env):
-    """Number by page, after Sphinx has numbered; the pages whose numbers differ are those that Sphinx writes again."""
+    """Number by page, after Sphinx has numbered."""
     env.numbers_of_sphinx = env.toc_fignumbers
     env.toc_fignumbers = number_by_page(env.toc_fignumbers)
     return ()
 
 
 def setup(app):
-    """Register all of it with Sphinx."""
+    """Register the extension."""
     app.add_directive("findings", Findings)
-    app.add_node(Fold, html=(open_fold, close_fold))
     app.add_post_transform(NameReferences)
     app.connect("source-read", tag_cells)
     app.connect("doctree-read", lay_out)

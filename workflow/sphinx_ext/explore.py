@@ -20,7 +20,7 @@ IMPORT = re.compile(r'^import (?:\* as )?(.+?) from "\./(\w+)\.js";$', re.MULTIL
 
 
 def source_of(name, folder=SOURCES):
-    """Return the text of a module."""
+    """Text of a module."""
     if name != SCENE:
         return (folder / name).read_text("utf-8")
     story = folder.parents[1] / "story.yml"
@@ -29,7 +29,7 @@ def source_of(name, folder=SOURCES):
 
 
 def module(name, source):
-    """Return a module as a function that makes its exports, which are then in a constant called like its file."""
+    """A module as a function that makes its exports, which are then in a constant called like its file."""
     text = IMPORT.sub(r"const \1 = \2Module;", source).replace("\nexport ", "\n").removeprefix("export ")
     make = f"make{Path(name).stem.title()}"
     exports = ", ".join(EXPORTED.findall(source))
@@ -37,7 +37,7 @@ def module(name, source):
 
 
 def bundle(folder=SOURCES):
-    """Return the script."""
+    """Text of the script."""
     style = json.dumps((folder / STYLE).read_text("utf-8"))
     modules = "".join(module(name, source_of(name, folder)) for name in ORDER)
     return f'(() => {{\n"use strict";\nconst STYLE = {style};\n{modules}}})();\n'

@@ -1,9 +1,9 @@
 """Load the parts of MathJax that the formulas need.
 
-The single file that sphinx-mathjax-offline names brings a menu, and with it a third more to read for every page.
+The single file that sphinx-mathjax-offline names has a menu as well, and is a third larger.
 """
 
-PARTS = ["input/tex", "output/chtml", "a11y/assistive-mml"]  # the last: MathML for screen readers
+PARTS = ["input/tex", "output/chtml", "a11y/assistive-mml"]  # assistive-mml: MathML for screen readers
 
 
 def choose_parts(app, config):

@@ -1,6 +1,6 @@
 """Explain terms of ``book/glossary.yml`` where a chapter first uses them. An extension of Sphinx.
 
-By hovering, by tapping and by keyboard; on paper the terms of a page stand at its end.
+A meaning opens by hovering, by tapping and by keyboard; on paper the terms of a page stand at its end.
 """
 
 import html
@@ -13,7 +13,7 @@ from docutils import nodes
 from lib.ledger import formulas
 
 LIST = "book/glossary.yml"
-# Where a word is not the reader's text: titles, code, links, formulas, captions, the boxes with a paper's statement.
+# No term is marked in titles, code, links, formulas, captions, tables, and boxes with a paper's statement.
 ELSEWHERE = (
     nodes.title, nodes.literal, nodes.literal_block, nodes.reference, nodes.math, nodes.math_block, nodes.caption,
     nodes.raw, nodes.Admonition, nodes.comment, nodes.table,
@@ -25,18 +25,18 @@ class Term(nodes.Inline, nodes.TextElement):
 
 
 def open_term(translator, node):
-    """Begin what can be focused."""
+    """Open an element that can be focused."""
     translator.body.append(f'<span class="term" tabindex="0" aria-describedby="{node["place"]}">')
 
 
 def close_term(translator, node):
-    """Add the meaning and end."""
+    """Add the meaning and close the element."""
     said = f'<span class="meaning" role="tooltip" id="{node["place"]}">{formulas(node["means"])}</span>'
     translator.body.append(f"{said}</span>")
 
 
 def entries(srcdir):
-    """Return the terms, each with what it means, the words and the formula that stand for it."""
+    """Terms, each with what it means, the words and the formula that stand for it."""
     path = Path(srcdir, LIST)
     return yaml.safe_load(path.read_text("utf-8")) if path.exists() else []
 
@@ -49,7 +49,7 @@ def mark(app, doctree):
     app.env.note_dependency(str(Path(app.srcdir, LIST)))
     used = [entry for entry in entries(app.srcdir) if mark_first(doctree, entry)]
     if used:
-        said = "".join(f"<dt>{html.escape(one['term'])}</dt><dd>{formulas(one['means'])}</dd>" for one in used)
+        said = "".join(f"<dt>{html.escape(entry['term'])}</dt><dd>{formulas(entry['means'])}</dd>" for entry in used)
         doctree += nodes.raw("", f'<dl class="terms" aria-hidden="true">{said}</dl>', format="html")
 
 
@@ -62,17 +62,17 @@ def mark_first(doctree, entry):
             if node.astext() == formula and not inside(node, ELSEWHERE):
                 node.replace_self(made(entry, node.deepcopy()))
                 return True
-        elif (found := pattern.search(node)) and not inside(node, (*ELSEWHERE, Term)):
-            parts = node[: found.start()], made(entry, nodes.Text(found[0])), node[found.end() :]
-            siblings = node.parent.children
-            at = next(place for place, one in enumerate(siblings) if one is node)  # texts that read alike are equal
+        elif (match := pattern.search(node)) and not inside(node, (*ELSEWHERE, Term)):
+            parts = node[: match.start()], made(entry, nodes.Text(match[0])), node[match.end() :]
+            # by identity: texts that read alike are equal
+            at = next(place for place, sibling in enumerate(node.parent.children) if sibling is node)
             node.parent[at : at + 1] = [nodes.Text(part) if isinstance(part, str) else part for part in parts if part]
             return True
     return False
 
 
 def inside(node, kinds):
-    """Tell whether a node stands in one of these kinds."""
+    """Tell whether a node is inside a node of these kinds."""
     while node.parent is not None:
         node = node.parent
         if isinstance(node, kinds):
@@ -81,13 +81,13 @@ def inside(node, kinds):
 
 
 def made(entry, content):
-    """Return the marked term."""
+    """A term with its meaning."""
     place = "term-" + nodes.make_id(entry["term"])
     return Term("", "", content, means=entry["means"], place=place)
 
 
 def setup(app):
-    """Register it with Sphinx."""
+    """Register the extension."""
     app.add_node(Term, html=(open_term, close_term))
     app.connect("doctree-read", mark, priority=600)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -14,7 +14,7 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 SVG, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
-# Colours of lib/figures.py that are the page's own: ink, paper; and what is light on an image, which stays as it is.
+# Colours of lib/figures that follow the page (ink, paper), and the light colour on images, which stays as it is.
 PAGE = {"#1c1c1c": "currentColor", "#ffffff": "var(--pst-color-background, #fff)", "#fefefe": "#fefefe"}
 COLOUR, NUMBER = re.compile(r"#[0-9a-f]{6}\b"), re.compile(r"-?\d+\.\d{3,}")
 REFERENCE = re.compile(r"url\(#([^)]+)\)")
@@ -26,7 +26,7 @@ LAB = [[0.2104542553, 0.7936177850, -0.0040720468], [1.9779984951, -2.4285922050
 
 
 def dark(colour):
-    """Return the colour of the same hue that stands out from a dark ground as this one does from a white one."""
+    """Colour of the same hue that stands out from a dark ground as this one does from a white one."""
     lightness, *hue = np.cbrt(linear(colour) @ np.transpose(CONES)) @ np.transpose(LAB)
     for chroma in np.linspace(1, 0, 41):  # the first that a screen can show
         cones = np.linalg.solve(LAB, [1.18 - 0.9 * lightness, chroma * hue[0], chroma * hue[1]]) ** 3
@@ -39,29 +39,22 @@ def dark(colour):
 
 
 def linear(colour):
-    """Return red, green and blue of ``#rrggbb`` as amounts of light between 0 and 1."""
+    """Red, green and blue of ``#rrggbb`` as amounts of light between 0 and 1."""
     parts = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
     return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
 
 
 def inlined(text, alt, name):
-    """Return a drawing of matplotlib as HTML: its colours as variables, its ids its own, no more digits than are seen.
+    """A drawing of matplotlib as HTML: its colours as variables, no more digits than are seen, and unique ids.
 
-    Parameters
-    ----------
-    text : str
-        The file.
-    alt : str
-        What the drawing shows, for those who do not see it.
-    name : str
-        What no other drawing of the page is called; it may start with a letter only.
+    These begin with ``name``, which no other drawing of the page has and which starts with a letter.
     """
     root = ET.fromstring(text)
     for child in root.findall(f"{SVG}metadata"):
         root.remove(child)
     ground = root.find(f".//{SVG}g[@id='patch_1']")
     if ground is not None:
-        ground.clear()  # the page is the ground
+        ground.clear()  # the page is the background
     _rename(root, name)
     colours = {}
     for element in root.iter():
@@ -82,19 +75,19 @@ def inlined(text, alt, name):
 
 
 def _variable(colour, colours):
-    """Return what stands for a colour: that of the page's text or ground, or a variable of this drawing."""
+    """Style of a colour: that of the page's text or ground, or a variable of this drawing."""
     return PAGE.get(colour) or f"var({colours.setdefault(colour, f'--c{len(colours)}')})"
 
 
 def _rules(name, colours):
-    """Return the style of a drawing: what its variables mean in the light, and in the dark on a screen."""
+    """Style of a drawing: the colours of its variables in the light, and in the dark on a screen."""
     light = ";".join(f"{variable}:{colour}" for colour, variable in colours.items())
     night = ";".join(f"{variable}:{dark(colour)}" for colour, variable in colours.items())
     return f"#{name}{{{light}}}@media screen{{html[data-theme=dark] #{name}{{{night}}}}}"
 
 
 def _rename(root, name):
-    """Give a new id to what is referred to, so that drawings on one page do not take each other's; drop the others."""
+    """Give each id that is referred to a name unique on the page, and drop the other ids."""
     used = {element.get(LINK, "").removeprefix("#") for element in root.iter()}
     for element in root.iter():
         used |= {match for value in element.attrib.values() for match in REFERENCE.findall(value)}
@@ -110,7 +103,7 @@ def _rename(root, name):
 
 
 def _slim(element):
-    """Round what places an element to hundredths of a point, glyphs apart, which are drawn at another scale."""
+    """Round coordinates and sizes of an element to hundredths of a point."""
     for key in ("d", "x", "y", "width", "height", "points"):
         if key in element.attrib and not element.attrib[key].startswith("data:"):
             rounded = NUMBER.sub(lambda match: f"{float(match[0]):.2f}".rstrip("0").rstrip("."), element.attrib[key])
@@ -120,7 +113,7 @@ def _slim(element):
 class Inline(SphinxPostTransform):
     """Put the drawings of a page into its HTML."""
 
-    default_priority, formats = 5, ("html",)  # before Sphinx copies the images that are left
+    default_priority, formats = 5, ("html",)  # before Sphinx copies the remaining images
 
     def run(self):
         """Replace each image that is a drawing of matplotlib by a mark, and keep the drawing."""
@@ -137,7 +130,7 @@ class Inline(SphinxPostTransform):
 
 
 def put_in(app, exception):
-    """Put the drawings where their marks are, once all that takes pages apart has done so: they are most of a page."""
+    """Put the drawings in place of their marks at the end: extensions that parse pages would parse them, too."""
     for name, drawings in app.drawings.items() if exception is None else ():
         page = Path(app.builder.get_outfilename(name))
         text = page.read_text("utf-8")

@@ -34,11 +34,11 @@ STANDINGS = {
     "guess": "A guess",
 }
 FORM = re.compile(r"(size|angle)?(.*)")
-SENSES = {"size": abs, "angle": lambda away: math.degrees(2 * math.asin(math.sqrt(away / 2)))}  # away: 1 - cos
+SENSES = {"size": abs, "angle": lambda away: math.degrees(2 * math.asin(math.sqrt(away / 2)))}  # from 1 - cos
 
 
 def staged(env, name):
-    """Return what a file of the staged tree holds; the page that is being read depends on it."""
+    """Contents of a file of the staged tree; the page that is being read depends on it."""
     if name not in env.temp_data:
         path = Path(env.srcdir, name)
         env.note_dependency(str(path))
@@ -47,7 +47,7 @@ def staged(env, name):
 
 
 def rows_of(env, names, where):
-    """Return the rows of the ledger with these names; a warning, which fails the build, where there is none."""
+    """Rows of the ledger with these names; a warning, which fails the build, where there is none."""
     known = {row["id"]: row for row in staged(env, LEDGER).get("claims", ())}
     for name in names:
         if name not in known:
@@ -63,7 +63,7 @@ class Measured(SphinxRole):
     """
 
     def run(self):
-        """Return it as text that glued numbers are like, too."""
+        """Make the text, of the class that glued numbers have."""
         name, _, form = self.text.partition(":")
         drawing, _, part = name.rpartition("/")
         value = staged(self.env, DRAWN).get(drawing, {}).get(part)
@@ -78,7 +78,7 @@ class Verdict(ReferenceRole):
     """A verdict or a standing with its sign, in its colour: ``corrected``, or other words, ``mended <corrected>``."""
 
     def run(self):
-        """Return it in its style."""
+        """Make the text in its style."""
         if self.target not in SIGNS:
             said = "%r is no verdict: write one of %s"
             LOGGER.warning(said, self.target, ", ".join(SIGNS), location=self.get_location())
@@ -87,17 +87,17 @@ class Verdict(ReferenceRole):
 
 
 class RowsDirective(SphinxDirective):
-    """What is written about rows, whose names are its argument."""
+    """A directive about rows, whose names are its argument."""
 
     optional_arguments, final_argument_whitespace = 1, True
 
     def rows(self):
-        """Return the rows."""
+        """Rows that the argument names."""
         names = re.split(r"[,\s]+", self.arguments[0].strip()) if self.arguments else []
         return rows_of(self.env, names, self.get_location())
 
     def parsed(self, text):
-        """Return a text of ours in MyST as nodes."""
+        """Parse a text in MyST into nodes."""
         block = nodes.Element()
         self.state.nested_parse(StringList(text.splitlines(), self.env.docname), self.content_offset, block)
         return block.children
@@ -107,7 +107,7 @@ class Printed(RowsDirective):
     """The sentence that a row corrects, as it was printed."""
 
     def run(self):
-        """Return a quotation."""
+        """Make a quotation."""
         return self.parsed("\n".join(f"> {escaped(row['quote'])}" for row in self.rows()[:1]))
 
 
@@ -115,10 +115,10 @@ class Rows(RowsDirective):
     """Rows as a list: what was measured, its interval and its bound, and where."""
 
     def run(self):
-        """Return the chapters and the list."""
-        found = self.rows()
-        places = " and ".join(map(link, dict.fromkeys(row["chapter"] for row in found)))
-        listed = "\n".join(f"- {escaped(row['statement'])}: {numbers(row)}." for row in found)
+        """Make the names of the chapters and the list."""
+        rows = self.rows()
+        places = " and ".join(map(link, dict.fromkeys(row["chapter"] for row in rows)))
+        listed = "\n".join(f"- {escaped(row['statement'])}: {numbers(row)}." for row in rows)
         return self.parsed(f"**Proof and measurements:** {places}.\n\n{listed}")
 
 
@@ -133,9 +133,9 @@ class Believed(RowsDirective):
     option_spec: ClassVar = {"verdict": unchanged, "standing": unchanged, "read": unchanged}
 
     def run(self):
-        """Return the sentences, or what contradicts them."""
-        found, asked = self.rows(), self.options.get("verdict")
-        against = [row for row in found if (row["verdict"] != asked if asked else row["verdict"] not in HELD)]
+        """Make the sentences, or what contradicts them."""
+        rows, asked = self.rows(), self.options.get("verdict")
+        against = [row for row in rows if (row["verdict"] != asked if asked else row["verdict"] not in HELD)]
         block = nodes.container(classes=["believed"])
         self.state.nested_parse(self.content, self.content_offset, block)
         if against:
@@ -143,11 +143,11 @@ class Believed(RowsDirective):
             said = "; ".join(f"{escaped(row['statement'])}: {numbers(row)}" for row in against)
             block[1:] = self.parsed(f"This build contradicts it: {said}.")
         if "standing" in self.options:
-            self.number(block, found)
+            self.number(block, rows)
         return [block]
 
     def number(self, block, rows):
-        """Number a sentence, and say below it how it is known."""
+        """Number a sentence, and say below it how we know it."""
         if (kind := self.options["standing"]) not in STANDINGS:
             said = "%r is no standing: write one of %s"
             LOGGER.warning(said, kind, ", ".join(STANDINGS), location=self.get_location())
@@ -162,15 +162,15 @@ class Believed(RowsDirective):
 
 
 def withdrawn(sentence):
-    """Return the parts of a sentence that is withdrawn."""
+    """Parts of a sentence that is withdrawn."""
     mark = nodes.inline("", f"{SIGNS['refuted']} Withdrawn:", classes=["verdict", "refuted"])
     return [mark, nodes.Text(" "), nodes.emphasis("", "", *sentence.children)]
 
 
 def how_often(rows):
-    """Return on how many fresh seeds the rows held, by the one that held least often; nothing where none was swept."""
+    """On how many fresh seeds the rows held, by the one that held least often; nothing where none was swept."""
     counted = [(held, of) for held, of, _ in map(seeds, rows) if of and of > 1]
-    held, of = min(counted, key=lambda one: one[0] / one[1], default=(None, None))
+    held, of = min(counted, key=lambda pair: pair[0] / pair[1], default=(None, None))
     return f", on {held} of {of} fresh seeds" if of else ""
 
 
@@ -184,7 +184,7 @@ class ListSentences(SphinxDirective):
     required_arguments = 1
 
     def run(self):
-        """Return their place: the other page may not have been read yet."""
+        """Mark their place: the other page may not have been read yet."""
         page = docname_join(self.env.docname, self.arguments[0])
         self.env.note_dependency(self.env.doc2path(page))
         return [Sentences(page=page)]
@@ -193,18 +193,18 @@ class ListSentences(SphinxDirective):
 class PutSentences(SphinxPostTransform):
     """Put the sentences of the other page into their place."""
 
-    default_priority = 4  # references are named at 9
+    default_priority = 4  # references get their names at 9
 
     def run(self, **_):
-        """Put them there as a list."""
+        """Put each list into its place."""
         for place in list(self.document.findall(Sentences)):
             page = self.env.get_doctree(place["page"])
-            found = page.findall(lambda node: isinstance(node, nodes.container) and "said" in node)
-            items = [nodes.list_item("", self.sentence(block)) for block in found]
+            blocks = page.findall(lambda node: isinstance(node, nodes.container) and "said" in node)
+            items = [nodes.list_item("", self.sentence(block)) for block in blocks]
             place.replace_self(nodes.enumerated_list("", *items, enumtype="arabic", prefix="", suffix="."))
 
     def sentence(self, block):
-        """Return one sentence with its link."""
+        """Sentence with its link."""
         about = {"refdomain": "std", "reftype": "doc", "refexplicit": True, "refwarn": True}
         read = nodes.inline("", block["said"], classes=["xref", "doc"])
         read = addnodes.pending_xref("", read, reftarget=block["read"], refdoc=self.env.docname, **about)
@@ -214,7 +214,7 @@ class PutSentences(SphinxPostTransform):
 
 
 def setup(app):
-    """Register all of it with Sphinx."""
+    """Register the extension."""
     for name, role in (("measured", Measured()), ("verdict", Verdict())):
         app.add_role(name, role)
     directives = {"believed": Believed, "printed": Printed, "rows": Rows, "sentences": ListSentences}

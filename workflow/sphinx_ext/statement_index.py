@@ -10,31 +10,31 @@ KINDS = r"(Theorem|Lemma|Figure|Definition|Assumption|Proposition)"
 
 
 def names(title):
-    """Return the statements that the title of a box names: Lemma 8 and Lemma 9 for ``Lemmas 8 and 9 (Authors)``."""
-    title = re.sub(r"^\s*\((.*)\)$", r"\1", title)  # as sphinx_proof puts it after a number
+    """Statements that the title of a box names: Lemma 8 and Lemma 9 for ``Lemmas 8 and 9 (Authors)``."""
+    title = re.sub(r"^\s*\((.*)\)$", r"\1", title)  # sphinx_proof puts a title after a number in parentheses
     title = re.sub(r"\s*\([A-Z][^()]*\)$", "", title)
     listed = re.split(rf"\b{KINDS}s?\b", title)
-    found = [
+    statements = [
         f"{kind} {number}"
         for kind, numbers in zip(listed[1::2], listed[2::2], strict=True)
         for number in re.findall(r"(?<![\w(])(?:\d+(?:\([a-z]\))?|[A-Z]\b)", numbers)
     ]
-    return found or [title.replace(";", ",")]
+    return statements or [title.replace(";", ",")]
 
 
 class IndexEntries(SphinxTransform):
-    """Puts the entries before the boxes, in time for Sphinx to collect them."""
+    """Put an index entry before each box, in time for Sphinx to collect it."""
 
     default_priority = 300
 
     def apply(self, **_):
-        """Put them there."""
+        """Insert the entries."""
         for box in list(self.document.findall(lambda node: isinstance(node, nodes.Element) and "realtype" in node)):
             entries = [("single", name, box["ids"][0], "main", None) for name in names(box["title"])]
             box.parent.insert(box.parent.index(box), addnodes.index(entries=entries))
 
 
 def setup(app):
-    """Register the entries."""
+    """Register the extension."""
     app.add_transform(IndexEntries)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

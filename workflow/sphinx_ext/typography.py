@@ -10,16 +10,16 @@ from sphinx.util import docname_join
 from lib.ledger import typeset
 
 NUMBER = re.compile(r"-?[\d.,]+(e[+-]\d+)?%?")
-SHORT = 30  # letters of a formula that need not break
+SHORT = 30  # letters of the longest formula that is kept on one line
 
 
 class ShortNames(SphinxPostTransform):
-    """Let a reference to a chapter read as its short name, that of the sidebar: a title is a sentence of its own."""
+    """Show a chapter's short name, that of the sidebar, in references to it: its title is a whole sentence."""
 
     default_priority = 9  # references are resolved at 10
 
     def run(self, **_):
-        """Give each reference to a chapter that has no text of its own that name."""
+        """Give this name to each reference without a text."""
         listed = getattr(self.env, "external_site_map", {})
         for reference in self.document.findall(addnodes.pending_xref):
             chapter = None if reference.get("refexplicit") else self.chapter(reference)
@@ -28,7 +28,7 @@ class ShortNames(SphinxPostTransform):
                 reference["refexplicit"] = True
 
     def chapter(self, reference):
-        """Return the page that a reference names, itself or by the label of its title."""
+        """Page that a reference names, itself or by the label of its title."""
         kind, target = reference.get("reftype"), reference["reftarget"]
         if kind == "doc":
             return docname_join(reference["refdoc"], target)
@@ -39,10 +39,10 @@ class ShortNames(SphinxPostTransform):
 class Numbers(SphinxPostTransform):
     """Write numbers in the prose as tables have them: −2 × 10⁻⁴ for -2e-04."""
 
-    default_priority = 800  # glued values are there
+    default_priority = 800  # after glued values are in place
 
     def run(self, **_):
-        """Set each such number, which does not break at the end of a line."""
+        """Set each number without breaks."""
         for shown in self.document.findall(nodes.inline):
             if "pasted-text" in shown["classes"] and NUMBER.fullmatch(text := shown.astext()):
                 shown.children = [nodes.Text(typeset(text).replace(" ", "\N{NO-BREAK SPACE}"))]
@@ -73,6 +73,6 @@ class TieSigns(SphinxPostTransform):
 
 
 def setup(app):
-    """Register all of it with Sphinx."""
+    """Register the extension."""
     for transform in (ShortNames, Numbers, TieSigns):
         app.add_post_transform(transform)
