@@ -6,7 +6,7 @@ from . import checks
 
 
 def check_selected(problem, selected):
-    """Return ``selected`` as indices of shape (..., n); ValueError if one is out of range or not a whole number."""
+    """``selected`` as indices of shape (..., n); ValueError if one is out of range or not a whole number."""
     checks.either_problem(problem)
     inputs, tokens = problem.keys.shape[-3:-1]
     indices = checks.as_tensor("selected", selected, "one whole number for each input").to(problem.keys.device)

@@ -24,7 +24,7 @@ class LogScaled(NamedTuple):
 
 @torch.no_grad()
 def gradient(problem, loss, theta):
-    """Return the gradient of the risk in theta, exact to rounding at any norm of theta.
+    """The gradient of the risk in theta, exact to rounding at any norm of theta.
 
     Equations (13) and (18) of arXiv:2306.13596, (1/n) sum_i loss'(u_i) A_i^T (diag(a_i) - a_i a_i^T) gamma_i,
     with every factor that can underflow kept as a logarithm. Tokens on one spot count as one with their mean score.
@@ -89,7 +89,7 @@ def _logit_gradient(top, log_attention, scores, log_slope):
 
 
 def _signed_log_sum(log_weights, values):
-    """Return sign and logarithm of sum_t exp(log_weights_t) values_t, shapes (..., 1); -inf when nothing adds."""
+    """Sign and logarithm of sum_t exp(log_weights_t) values_t, shapes (..., 1); -inf when nothing adds."""
     counted = torch.where(values == 0, -torch.inf, log_weights)
     shift = counted.amax(-1, keepdim=True)
     total = ((counted - _finite_or_zero(shift)).exp() * values).sum(-1, keepdim=True)
@@ -160,7 +160,7 @@ def _head_drop(problem, log_attention, selected):
 
 
 def ordered(excess):
-    """Numbers in the order of the excesses, none of which is as small as e^-1e8: logarithms where positive."""
+    """Key that sorts excess risks of any size, none of which is as small as e^-1e8: logarithms where positive."""
     sign, log = excess
     return torch.where(sign > 0, log, torch.where(sign < 0, -2e8 - log, -1e8))
 

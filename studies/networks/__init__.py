@@ -11,7 +11,7 @@ A training logs every epoch to ``studies.networks`` at level INFO; ``logging.bas
 """
 
 from .measures import accuracy, attend, cls_map, cross_entropy, key_query_norm, linear_answers, soft_sparsity
-from .one_layer import Readers, patch_places, reached, read, train_readers
+from .one_layer import Readers, apply_readers, patch_places, reached, train_readers
 from .optimisers import Adam, MirrorDescent, flat, optimiser
 from .texts import Texts, as_texts, selected, shares, train_texts
 from .training import Training, train
@@ -19,8 +19,8 @@ from .transformer import Transformer, apply, ensemble, patches, precision
 from .twins import train_twins
 
 __all__ = [
-    "Adam", "MirrorDescent", "Readers", "Texts", "Training", "Transformer", "accuracy", "apply", "as_texts",
-    "attend", "cls_map", "cross_entropy", "ensemble", "flat", "key_query_norm", "linear_answers", "optimiser",
-    "patch_places", "patches", "precision", "reached", "read", "selected", "shares", "soft_sparsity", "train",
+    "Adam", "MirrorDescent", "Readers", "Texts", "Training", "Transformer", "accuracy", "apply", "apply_readers",
+    "as_texts", "attend", "cls_map", "cross_entropy", "ensemble", "flat", "key_query_norm", "linear_answers",
+    "optimiser", "patch_places", "patches", "precision", "reached", "selected", "shares", "soft_sparsity", "train",
     "train_readers", "train_texts", "train_twins",
 ]  # fmt: skip

@@ -80,11 +80,11 @@ def train(
     rows, seeds = checks.indices("rows", rows, len(inputs), "members", "examples"), checks.seeds(seeds)
     labels = checks.indices("labels", labels, network.head.out_features, *["members", "N"][-labels.ndim :])
     examples = rows.shape[1]
-    checks.whole("epochs", epochs)
-    checks.last("rows", rows, len(seeds), examples)
-    checks.last("labels", labels, len(inputs))
+    checks.integer("epochs", epochs)
+    checks.trailing_shape("rows", rows, len(seeds), examples)
+    checks.trailing_shape("labels", labels, len(inputs))
     checks.finite("inputs", inputs)
-    if checks.whole("batch", batch) > examples:
+    if checks.integer("batch", batch) > examples:
         raise ValueError(f"batch is {batch}, each member has {examples} examples: choose a batch from 1 to {examples}")
     each = examples // batch
     at = sorted(set(at)) or [epoch * each for epoch in range(epochs + 1)]
