@@ -21,34 +21,14 @@ def train_on_cifar10(seeds, patch, examples, rule, epochs, batch, step_size=None
         return {"right": torch.stack([(guess == unseen).double().mean() for guess in guesses])}
     network, weights = networks.ensemble(seeds, length=images.shape[1], features=images.shape[2], classes=10, **sizes)
     weights = {name: weight.detach().float().requires_grad_() for name, weight in weights.items()}
-    best, best_weights = (
-        torch.full((len(seeds),), -1.0),
-        {name: weight.detach().clone() for name, weight in weights.items()},
-    )
-    start = networks.shares(best_weights, network)
-
-    def look(now):
-        right = networks.accuracy(_answers(network, now, held)[0], answers).float()
-        better = right > best
-        best[better] = right[better]
-        for name, weight in now.items():
-            best_weights[name][better] = weight[better]
-        return {"held": right}
-
-    record = networks.train(
-        network, weights, networks.optimiser(rule, weights, step_size), images, labels, rows, seeds, epochs=epochs,
-        batch=batch, measure=look, name=rule,
+    measured, best_weights = networks.train_best(
+        network, weights, networks.optimiser(rule, weights, step_size), images, labels, rows, seeds,
+        lambda now: networks.accuracy(_answers(network, now, held)[0], answers), epochs=epochs, batch=batch, name=rule,
     )  # fmt: skip
-    measured = {"losses": record.losses.unflatten(0, (epochs, -1)).mean(1), "held": record.measured["held"]}
     if isinstance(step_size, list):
-        return measured
+        return {name: measured[name] for name in ("losses", "held")}
     logits, tokens = _answers(network, best_weights, new)
-    measured |= {
-        "epoch": measured["held"].argmax(0),
-        "right": networks.accuracy(logits, unseen),
-        "tokens": tokens.mean(1),
-    }
-    measured |= networks.shares(best_weights, network) | {f"start-{name}": value for name, value in start.items()}
+    measured |= {"right": networks.accuracy(logits, unseen), "tokens": tokens.mean(1)}
     return measured | {"matrices": best_weights[f"blocks.{sizes['depth'] - 1}.self_attn.in_proj_weight"][0]}
 
 

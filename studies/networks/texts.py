@@ -11,7 +11,7 @@ from lib import checks
 
 from .measures import accuracy, cls_map
 from .optimisers import optimiser
-from .training import train
+from .training import train_best
 from .transformer import apply, ensemble
 
 WORD = re.compile("[a-z]+(?:'[a-z]+)?")
@@ -110,49 +110,20 @@ def train_texts(
             if "in_proj" in name:  # 0 is where these gradients vanish
                 weight.data[:, : 2 * weights["cls"].shape[1]] = 0
     weights = {name: weight.detach().float().requires_grad_() for name, weight in weights.items()}
-    best = torch.full((len(seeds),), -1.0, dtype=torch.float64)
-    best_weights = {name: weight.detach().clone() for name, weight in weights.items()}
-    start = shares(best_weights, network)
 
-    def look(now):
-        right = accuracy(apply(network, now, data.ids[validation_rows])[0], data.labels[validation_rows])
-        better = right > best
-        best[better] = right[better]
-        for name, weight in now.items():
-            best_weights[name][better] = weight[better]
-        return {"held": right}
+    def right(now):
+        return accuracy(apply(network, now, data.ids[validation_rows])[0], data.labels[validation_rows])
 
-    record = train(
+    measured, best_weights = train_best(
         network, weights, optimiser(rule, weights, step_size), data.ids, labels, train_rows.expand(len(seeds), -1),
-        seeds, epochs=epochs, batch=batch, measure=look, name=rule,
+        seeds, right, epochs=epochs, batch=batch, name=rule,
     )  # fmt: skip
-    measured = {"losses": record.losses.unflatten(0, (epochs, -1)).mean(1), "held": record.measured["held"]}
-    measured |= {"epoch": measured["held"].argmax(0), **shares(best_weights, network)}
-    measured |= {f"start-{name}": value for name, value in start.items()}
     for rows in tests:
         with torch.no_grad():
             logits, maps = apply(network, best_weights, data.ids[rows])
         measured |= {"right": accuracy(logits, data.labels[rows])} | selected(cls_map(maps), data, rows)
     matrices = best_weights[f"blocks.{len(network.blocks) - 1}.self_attn.in_proj_weight"][0]
     return measured | {"matrices": matrices, "weights": best_weights}
-
-
-def shares(weights, network):
-    """Share of entries that count, ``(|w|_1 / |w|_2)^2`` by their number, in each member's matrices of the last block.
-
-    It is 1 where all entries have one size, 2/pi where they are normal. Of the query, key and value matrix, and of the
-    key-query matrices ``W_Q^T W_K`` of the heads, mean over heads.
-    """
-    packed = weights[f"blocks.{len(network.blocks) - 1}.self_attn.in_proj_weight"].detach().double()
-    matrices = dict(zip(("query", "key", "value"), packed.chunk(3, dim=1), strict=True))
-    query, key = (matrices[name].unflatten(1, (network.heads, -1)) for name in ("query", "key"))
-    shares_by_name = {name: _share(matrix.flatten(1)) for name, matrix in matrices.items()}
-    return shares_by_name | {"product": _share((query.mT @ key).flatten(2)).mean(1)}
-
-
-def _share(entries):
-    lengths = entries.norm(p=1, dim=-1) / entries.norm(dim=-1)
-    return (lengths.square() / entries.shape[-1]).nan_to_num(1.0)
 
 
 def selected(maps, data, rows):
