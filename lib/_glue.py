@@ -30,7 +30,7 @@ def tell(stem, **numbers):
     try:
         from IPython import get_ipython
         from myst_nb import glue
-    except ImportError:  # a notebook that was downloaded: no page takes the numbers
+    except ImportError:  # a downloaded notebook: there is no page for the numbers
         return
     if get_ipython():
         for key, value in glued.items():
@@ -63,7 +63,7 @@ def show(key, thing):
         return thing
     try:
         from myst_nb import glue
-    except ImportError:  # a notebook that was downloaded: no page places it
+    except ImportError:  # a downloaded notebook: there is no page to place it
         display(thing)
     else:
         glue(key, thing)

@@ -13,7 +13,7 @@ def check_selected(problem, selected):
     if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype == torch.bool:
         raise ValueError(f"selected has type {indices.dtype}: give one whole number for each input")
     if indices.dtype != torch.int64:
-        indices = indices.to(torch.int64)  # what gather takes; of uint64 too large a number becomes one below 0
+        indices = indices.to(torch.int64)  # for gather; a uint64 that is too large turns negative
     if indices.shape[-1:] != (inputs,):
         raise ValueError(f"selected has shape {tuple(indices.shape)}: give one index for each of the {inputs} inputs")
     if ((indices < 0) | (indices >= tokens)).any():

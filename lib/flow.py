@@ -11,7 +11,7 @@ from .geometry import inverse_mirror_map, mirror_map
 from .logspace import gradient
 
 LONGEST = 1e12  # log time plus path length at which a flow that has not arrived is given up
-MAX_STEPS = 50_000  # steps of the solver after which it is given up: the flows of the book take a few thousand
+MAX_STEPS = 50_000  # of the solver, after which a flow is given up; those of the book take a few thousand
 
 
 @checks.in_float64

@@ -35,7 +35,7 @@ def norm(vectors, norm=2.0, shape=None):
         return values[..., 0] if norm == "spectral" else values.sum(-1)
     if norm in (1, 2, math.inf):
         return torch.linalg.vector_norm(vectors, ord=norm, dim=-1)
-    largest = vectors.abs().amax(-1, keepdim=True)  # a high power of anything but 1 overflows or vanishes
+    largest = vectors.abs().amax(-1, keepdim=True)  # scaled, since high powers overflow or underflow
     largest = torch.where(largest == 0, 1.0, largest)
     return torch.linalg.vector_norm(vectors / largest, ord=norm, dim=-1) * largest[..., 0]
 

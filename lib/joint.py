@@ -75,7 +75,7 @@ class JointProblem(Batch):
         for name, value in data.items():
             object.__setattr__(self, name, value)
         self.batch_shape  # noqa: B018  refuses leading dimensions that do not fit together
-        self.fixed_head(tokens.new_zeros(tokens.shape[-1]))  # refuses what no problem can be made of
+        self.fixed_head(tokens.new_zeros(tokens.shape[-1]))  # refuses arrays that make no problem
 
     def fixed_head(self, head):
         """The problem in theta alone for a head v of shape (..., c): scores gamma_it = Y_i v . x_it."""

@@ -172,8 +172,8 @@ def joint_path(problem, head_radii, radii, angles=360, norm=2.0, within=None):
     places = (first + (last - first) * parts).expand(-1, len(radii), *problem.batch_shape)
     _, slope, value = profile(problem, *pairs, places, norm)
     if within is None:
-        slope, value = (torch.cat([x[:-1], x[:1]]) for x in (slope, value))  # one place, whatever rounding says
-    else:  # the ends once more, as if it went uphill beyond them
+        slope, value = (torch.cat([x[:-1], x[:1]]) for x in (slope, value))  # both ends are one place
+    else:  # repeat the ends, as if the risk rose beyond them
         wall = torch.ones_like(slope[:1])
         places, value = (torch.cat([x[:1], x, x[-1:]]) for x in (places, value))
         slope = torch.cat([-wall, slope, wall])

@@ -43,7 +43,7 @@ WORDS = {  # of a paper's statement; those of the book have neither source nor s
     "set": ("before", "after"),
     "relation": tuple(RELATIONS),
 }
-OMISSION = "[…]"  # all that a quotation may have in brackets
+OMISSION = "[…]"  # the only brackets that a quotation may have
 
 
 @dataclass(frozen=True)
@@ -318,7 +318,7 @@ def _interval(name, measured, interval):
     except (TypeError, ValueError):
         raise ValueError(f"the interval of {name!r} is {interval!r}: give its lower and its upper end") from None
     low, high = (_finite(end, "interval", name) for end in (low, high))
-    slack = 1e-9 * max(abs(low), abs(high), abs(measured))  # the three are rounded apart
+    slack = 1e-9 * max(abs(low), abs(high), abs(measured))  # each of the three has its own rounding
     if not low - slack <= measured <= high + slack:
         raise ValueError(
             f"the interval of {name!r} goes from {low:g} to {high:g}: its measured value {measured:g} must lie in it"

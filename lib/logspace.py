@@ -57,7 +57,7 @@ def gradient(problem, loss, theta):
     odds = log_odds.exp()
     total = odds.sum(-1, keepdim=True)
     margins, scores = problem.margins(odds / total)
-    scores = problem.scores_merged(scores)  # two scores at the top token's key would drown all else in rounding
+    scores = problem.scores_merged(scores)  # two scores at the top token's key would lose the rest to rounding
     if problem.head is None:  # the margin as the top token's, less a drop that may be far below its rounding
         top_scores = scores.expand(logits.shape).gather(-1, top)
         drop = (odds / total * (top_scores - scores)).sum(-1)
@@ -154,7 +154,7 @@ def _head_drop(problem, log_attention, selected):
     share = log_share.exp()[..., None]
     half_way = value_and_slope(problem.head, start + share / 2 * mean)[1]
     apart = problem.head(start) - problem.head(start + share * mean)
-    tiny = torch.finfo(share.dtype).eps ** (1 / 3)  # where rounding of the quotient is what the slope leaves out
+    tiny = torch.finfo(share.dtype).eps ** (1 / 3)  # where the quotient's rounding equals the slope's error
     rate = torch.where(share[..., 0] > tiny, apart / share[..., 0], -(half_way * mean).sum(-1)) * problem.labels
     return rate.sign()[..., None], (log_share + rate.abs().log())[..., None]
 

@@ -21,15 +21,15 @@ from .logspace import LogScaled, excess_risk, gradient, ordered
 from .problem import check_selected, difference_rows
 
 FEWEST = 4  # angles of a grid
-MAX_LOGITS = 10**8  # logits on one circle: more than a gigabyte for each of several arrays
+MAX_LOGITS = 10**8  # on one circle, in several arrays of almost a gigabyte
 TIES = 4096  # of two tokens in the plane: arcs between them are searched, unless there are more
 NARROW = 1e-9  # part of a cone below which two angles are one
 GOLDEN = (5**0.5 - 1) / 2
 REFINED = 6  # lowest local minima of a grid of angles that are refined
 HALVINGS = 5  # of the spacing of the radii around a minimiser inside the disc
 CORRECTIONS = 10_000  # of a perceptron: enough for cosines of 0.01 to the rows
-LIMITS = 4  # that one descent on a sphere may measure the risk from
-CROSSED = 1e6  # more than a logarithm falls where the risk crosses the limit that it is measured from
+LIMITS = 4  # that one descent on a sphere may take as the reference of the risk
+CROSSED = 1e6  # by which the logarithm falls where the risk crosses its reference: more than it falls otherwise
 
 
 class Path(NamedTuple):
