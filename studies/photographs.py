@@ -50,8 +50,7 @@ def _photographs(seeds, patch, examples):
 
 
 def _answers(network, weights, inputs):
-    """Logits, and the soft sparsity of the maps of [CLS], of all inputs, some at a time."""
+    """Logits, and the soft sparsity of the maps of [CLS], of all inputs."""
     with torch.no_grad():
-        outputs = [networks.apply(network, weights, part) for part in inputs.split(250)]
-    logits, maps = (torch.cat(parts, 1) for parts in zip(*outputs, strict=True))
+        logits, maps = networks.apply_in_parts(network, weights, inputs)
     return logits, networks.soft_sparsity(networks.cls_map(maps))

@@ -15,12 +15,12 @@ from .one_layer import Readers, apply_readers, patch_places, reached, train_read
 from .optimisers import Adam, MirrorDescent, flat, optimiser
 from .texts import Texts, as_texts, selected, train_texts
 from .training import Training, train, train_best
-from .transformer import Transformer, apply, ensemble, patches, precision
+from .transformer import Transformer, apply, apply_in_parts, ensemble, patches, precision
 from .twins import train_twins
 
 __all__ = [
-    "Adam", "MirrorDescent", "Readers", "Texts", "Training", "Transformer", "accuracy", "apply", "apply_readers",
-    "as_texts", "attend", "cls_map", "cross_entropy", "ensemble", "flat", "key_query_norm", "linear_answers",
-    "optimiser", "patch_places", "patches", "precision", "reached", "selected", "shares", "soft_sparsity", "train",
-    "train_best", "train_readers", "train_texts", "train_twins",
+    "Adam", "MirrorDescent", "Readers", "Texts", "Training", "Transformer", "accuracy", "apply", "apply_in_parts",
+    "apply_readers", "as_texts", "attend", "cls_map", "cross_entropy", "ensemble", "flat", "key_query_norm",
+    "linear_answers", "optimiser", "patch_places", "patches", "precision", "reached", "selected", "shares",
+    "soft_sparsity", "train", "train_best", "train_readers", "train_texts", "train_twins",
 ]  # fmt: skip

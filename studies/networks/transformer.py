@@ -138,6 +138,13 @@ def apply(network, parameters, inputs):
     return _linear(x, parameters, "head"), torch.stack(maps, dim=2)
 
 
+def apply_in_parts(network, parameters, x):
+    """Logits and attention as :func:`apply`, of 250 inputs at a time."""
+    outputs = [apply(network, parameters, part) for part in x.split(250, -3)]
+    logits, attention = (torch.cat(parts, 1) for parts in zip(*outputs, strict=True))
+    return logits, attention
+
+
 def _block(block, x, heads, away, last):
     """One block, of which the last is for [CLS] alone: tokens and attention (members, N, heads, asking, T + 1)."""
     read, attention = (_attend_once if last else _attend)(block, _layer_norm(x, block, "norm1"), heads, away)

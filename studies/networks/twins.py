@@ -5,7 +5,7 @@ import torch
 from .measures import accuracy, cls_map, cross_entropy, key_query_norm, linear_answers, soft_sparsity
 from .optimisers import optimiser
 from .training import train
-from .transformer import apply, ensemble
+from .transformer import apply, apply_in_parts, ensemble
 
 TWINS = ("trained", "frozen", "only", "alike")
 
@@ -55,7 +55,7 @@ def train_twins(
     every = rows.repeat(4, 1)
 
     def measure(now):
-        maps = _apply_in_parts(network, now, inputs[every[:, :probes]])[1]
+        maps = apply_in_parts(network, now, inputs[every[:, :probes]])[1]
         logits = maps[:, :, -1, :, 1:].clamp_min(1e-37).log()
         sparsity = {"sparse": soft_sparsity(cls_map(maps)).mean(1), "spread": logits.std(-1).log().mean((1, 2))}
         return sparsity | {"norm": key_query_norm(now, network)}
@@ -69,8 +69,8 @@ def train_twins(
         raise ValueError(f"step_size is {step_size}: take a smaller one")
 
     with torch.no_grad():
-        logits, end = _apply_in_parts(network, weights, tests)
-        maps = [cls_map(_apply_in_parts(network, initial, tests)[1]), cls_map(end)]
+        logits, end = apply_in_parts(network, weights, tests)
+        maps = [cls_map(apply_in_parts(network, initial, tests)[1]), cls_map(end)]
         maps = torch.stack(maps).unflatten(1, (4, count))
         trained = {name: weight[:count] for name, weight in weights.items()}
         hiding = _hiding(network, trained, tests, answers, maps[1, 0], seeds[0])
@@ -86,13 +86,6 @@ def train_twins(
         "at": record.at, "losses": losses, "maps": maps.cpu(), "hiding": hiding, "linear": torch.stack(straight).cpu(),
         "right": accuracy(logits, answers).unflatten(0, (4, count)).cpu(),
     }  # fmt: skip
-
-
-def _apply_in_parts(network, weights, images):
-    """Logits and attention of all images, 250 at a time."""
-    outputs = [apply(network, weights, part) for part in images.split(250, -3)]
-    logits, attention = (torch.cat(parts, 1) for parts in zip(*outputs, strict=True))
-    return logits, attention
 
 
 def _hiding(network, weights, images, answers, attended, seed):
