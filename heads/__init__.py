@@ -3,11 +3,27 @@
 from .examination import Examination, examine
 from .files import file_problem, layer_prefixes, read_state, read_tokens
 from .flips import Flips, flip_distances, least_change, nearest_flips
-from .layers import Head, Recorded, head_problem, layer_problem, record, recorded_problem
+from .layers import FittedProblem, Head, fit_problem, head_problem, layer_problem, record
 from .weights import Weights, layer_weights, state_weights
 
 __all__ = [
-    "Examination", "Flips", "Head", "Recorded", "Weights", "examine", "file_problem", "flip_distances",
-    "head_problem", "layer_prefixes", "layer_problem", "layer_weights", "least_change", "nearest_flips",
-    "read_state", "read_tokens", "record", "recorded_problem", "state_weights",
+    "Examination",
+    "FittedProblem",
+    "Flips",
+    "Head",
+    "Weights",
+    "examine",
+    "file_problem",
+    "fit_problem",
+    "flip_distances",
+    "head_problem",
+    "layer_prefixes",
+    "layer_problem",
+    "layer_weights",
+    "least_change",
+    "nearest_flips",
+    "read_state",
+    "read_tokens",
+    "record",
+    "state_weights",
 ]  # fmt: skip

@@ -14,11 +14,11 @@ from pathlib import Path
 import torch
 
 from ._lib import checks
-from .capture import Layer, asking_places, attention_layers, reasons, watched
+from .capture import Layer, attention_layers, capture_attention, logit_modifiers, query_positions
 from .facts import layer_facts
-from .files import ARRAYS, check_logits, file_weights, read_arrays, read_state, told_otherwise
+from .files import ARRAYS, check_logits, config_modifiers, file_weights, read_arrays, read_state
 from .page import page
-from .weights import layer_layouts, listed, possible_layouts
+from .weights import layer_layouts, possible_layouts
 
 MOST_INPUTS, MOST_TOKENS = 64, 64
 IMAGES = (".png", ".jpg", ".jpeg")
@@ -49,7 +49,7 @@ def main(arguments=None):
         "names of your own, * for the layer: query=blocks.*.wq.weight,key=...,value=...,out=...; or qkv=...,out=... and"
     )
     named += " fused=blocks or fused=per head, the order of its rows, which recorded attention tells as well"
-    report.add_argument("--names", type=_own, help=named)
+    report.add_argument("--names", type=_parse_names, help=named)
     try:
         write(parser.parse_args(arguments))
     except (ValueError, OSError, ImportError) as error:
@@ -58,22 +58,22 @@ def main(arguments=None):
     return 0
 
 
-def _own(text):
-    """Names by part, as --names has them."""
-    found = dict(one.partition("=")[::2] for one in text.split(","))
-    if not all(found.values()):
+def _parse_names(text):
+    """Parse --names: names by part."""
+    names = dict(pair.partition("=")[::2] for pair in text.split(","))
+    if not all(names.values()):
         raise argparse.ArgumentTypeError(f"{text!r}: write query=...,key=...,value=...,out=...")
-    return found
+    return names
 
 
 def write(options):
-    """Write page and JSON, layer by layer; what an interrupted call has left is taken up."""
+    """Write page and JSON, layer by layer; an interrupted call is resumed at the layer where it stopped."""
     out, started, done = Path(options.out), time.perf_counter(), {}
-    checks.whole("inputs", options.inputs)
-    checks.whole("tokens", options.tokens)
+    checks.integer("inputs", options.inputs)
+    checks.integer("tokens", options.tokens)
     parts = _parts(out, options)
 
-    def keep(layer, texts):
+    def add_layer(layer, texts):
         if not layer.name.startswith(options.prefix):
             return
         file, start = parts / f"{len(done):03}.json", time.perf_counter()
@@ -82,21 +82,21 @@ def write(options):
             file.with_suffix(".new").write_text(facts, "utf-8")
             file.with_suffix(".new").replace(file)
         done[layer.name] = json.loads(file.read_text("utf-8"))
-        kinds = [one["check"] for one in done[layer.name]]
+        kinds = [head["check"] for head in done[layer.name]]
         said = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
         took = f"({time.perf_counter() - start:.1f} s)"
         print(f"layer {len(done)}, {layer.name}: heads {said} {took}", file=sys.stderr, flush=True)
 
     arrays = _arrays(options)
-    about, texts = (_from_files if _is_recorded(arrays) else _from_model)(options, arrays, keep)
-    facts = [one for layer in done.values() for one in layer]
+    about, texts = (_from_files if _is_recorded(arrays) else _from_model)(options, arrays, add_layer)
+    facts = [head for heads in done.values() for head in heads]
     if not facts:
         raise ValueError(_no_layer(options))
     about += [f"Made in {time.perf_counter() - started:.0f} s."]
     out.write_text(page(Path(options.model).name, facts, about, texts), "utf-8")
     beside = out.with_suffix(".json")
-    told = {"model": str(options.model), "data": str(options.data), "heads": facts}
-    beside.write_text(json.dumps(told, allow_nan=False), "utf-8")
+    report_data = {"model": str(options.model), "data": str(options.data), "heads": facts}
+    beside.write_text(json.dumps(report_data, allow_nan=False), "utf-8")
     shutil.rmtree(parts)
     print(f"{out} and {beside} are written: {len(facts)} heads of {len(done)} layers")
 
@@ -123,7 +123,7 @@ def _parts(out, options):
 
 
 def _is_recorded(arrays):
-    """Whether they are recorded tokens, not inputs of a model."""
+    """Whether arrays are recorded tokens, not inputs of a model."""
     return any(name.partition(".")[0] == "tokens" for name in arrays)
 
 
@@ -132,17 +132,17 @@ def _arrays(options):
     data = Path(options.data)
     if not data.exists():
         raise ValueError(f"{data} is no file here: give a text file, a folder of images, an npz or safetensors")
-    found = read_arrays(data) if data.suffix in ARRAYS else {}
-    if Path(options.model).is_file() and not _is_recorded(found):
-        has = f"has {listed(found)}" if found else "is none"
+    arrays = read_arrays(data) if data.suffix in ARRAYS else {}
+    if Path(options.model).is_file() and not _is_recorded(arrays):
+        has = f"has {checks.join_names(arrays)}" if arrays else "is none"
         raise ValueError(
             f"{options.model} is a file of weights, which nothing here can run: give a folder that transformers can"
             f" load; or as DATA an npz or safetensors with {RECORDED} ({data} {has})"
         )
-    return found
+    return arrays
 
 
-def _from_files(options, data, keep):
+def _from_files(options, data, add_layer):
     """Hand on every layer of a file of weights with the tokens that were recorded for it."""
     model, path = Path(options.model), Path(options.data)
     state = _state(model)
@@ -164,10 +164,10 @@ def _from_files(options, data, keep):
         heads, known = options.heads, [layout if options.names else None]
         if layer.attention is None:
             check_logits(state, before, model, layer.tokens.shape[1], layout.rotary)
-        else:  # whatever else there is would show in attention
+        else:  # any other change of the logits would show in the attention
             heads, known = layer.attention.shape[1], possible_layouts(layout, checked=True)
         weights = partial(_file_weights, state, before, model, heads, known)
-        keep(layer._replace(weights=weights, otherwise=told_otherwise(model, before)), texts)
+        add_layer(layer._replace(weights=weights, modifiers=config_modifiers(model, before)), texts)
     return [f"{len(layer.tokens)} inputs, recorded in {path.name}."], texts
 
 
@@ -176,7 +176,7 @@ def _file_weights(state, before, model, heads, layouts):
 
 
 def _file_layer(before, data, end, options):
-    """A layer of a file as it is seen at the tokens that ask."""
+    """A layer of a file, at the query token of each input."""
     given = partial(_given, data, options.inputs)
     tokens = given(f"tokens{end}", inputs=None, tokens=None, width=None)
     inputs, length = tokens.shape[:2]
@@ -186,15 +186,15 @@ def _file_layer(before, data, end, options):
     every = {"queries": length} if attention is not None and attention.ndim == 4 else {}
     attention = given(f"attention{end}", inputs=inputs, heads=None, **every, tokens=length)
     if query is None:
-        places = asking_places(attention if every else None, options.query, seen, False, inputs, length)
+        positions = query_positions(attention if every else None, options.query, seen, False, inputs, length)
     else:
-        places = query.long() % length
+        positions = query.long() % length
     if attention is not None:
-        attention = attention[rows, :, places] if every else attention
+        attention = attention[rows, :, positions] if every else attention
         seen = (attention > 0).any(1)
     queries = given(f"queries{end}", inputs=inputs, width=None)
     return Layer(
-        before.rstrip("."), places, attention, seen, tokens, tokens[rows, places] if queries is None else queries
+        before.rstrip("."), positions, attention, seen, tokens, tokens[rows, positions] if queries is None else queries
     )
 
 
@@ -202,12 +202,12 @@ def _given(data, most, name, **sizes):
     """The first entries of an array in float64, None where there is none; ValueError unless it has known sizes."""
     if name not in data:
         return None
-    found = data[name]
-    found = checks.double(name, found[:most] if found.ndim else found, *sizes)
-    if any(size not in (None, own) for size, own in zip(sizes.values(), found.shape, strict=True)):
+    array = data[name]
+    array = checks.float64(name, array[:most] if array.ndim else array, *sizes)
+    if any(size not in (None, length) for size, length in zip(sizes.values(), array.shape, strict=True)):
         wanted = ", ".join(word if size is None else f"{size} {word}" for word, size in sizes.items())
-        raise ValueError(f"{name} has shape {tuple(found.shape)}: give {wanted}")
-    return found
+        raise ValueError(f"{name} has shape {tuple(array.shape)}: give {wanted}")
+    return array
 
 
 def _state(path):
@@ -220,27 +220,27 @@ def _state(path):
     return ChainMap(*map(read_state, files))
 
 
-def _from_model(options, arrays, keep):
+def _from_model(options, arrays, add_layer):
     """Run a model of transformers on the data, and hand on every layer when it has run."""
     model, transformers = _loaded(options)
     inputs, texts, note = _inputs(options, arrays, transformers)
     many, present = len(next(iter(inputs.values()))), inputs.get("attention_mask")
 
     def receive(layer):
-        keep(layer, texts if texts is not None and len(texts[0]) == layer.mask.shape[1] else None)
+        add_layer(layer, texts if texts is not None and len(texts[0]) == layer.mask.shape[1] else None)
 
     run = model
     if model.config.is_encoder_decoder and not any(name.startswith("decoder_") for name in inputs):
         run, note = model.get_encoder(), f"{note} Only the encoder was run: DATA has no decoder_input_ids."
-    with torch.inference_mode(), watched(model, receive, options.query, present, options.names):
-        found = _run(run, inputs, options)
+    with torch.inference_mode(), capture_attention(model, receive, options.query, present, options.names):
+        outputs = _run(run, inputs, options)
     if not attention_layers(model, options.names):
-        _by_attention(model, found, options, keep, present, texts)
+        _by_attention(model, outputs, options, add_layer, present, texts)
     return [f"{many} inputs. {note}"], texts
 
 
 def _run(model, inputs, options):
-    """What the model returns; ValueError with its own words where the data do not fit it."""
+    """Outputs of the model; ValueError with its own message where the data do not fit it."""
     try:
         return model(**inputs, output_attentions=True)
     except (TypeError, RuntimeError, LookupError, AttributeError, ValueError) as error:
@@ -251,20 +251,23 @@ def _run(model, inputs, options):
         ) from None
 
 
-def _by_attention(model, found, options, keep, present, texts):
-    """Hand on what a model of unknown names says of its attention."""
-    kinds = [name for name in ("attentions", "encoder_attentions", "decoder_attentions") if found.get(name)]
+def _by_attention(model, outputs, options, add_layer, present, texts):
+    """Hand on the attention that a model of unknown names returns."""
+    kinds = [name for name in ("attentions", "encoder_attentions", "decoder_attentions") if outputs.get(name)]
     if not kinds:
         raise ValueError(
             "no layer of a known convention is there, and the model gives no attention: if it has any, tell the names"
-            " of its weights by --names; or record tokens and logits, and use recorded_problem"
+            " of its weights by --names; or record tokens and logits, and use fit_problem"
         )
     for kind in kinds:
-        for number, one in enumerate(found[kind]):
-            places = asking_places(one, options.query, present, False, len(one), one.shape[2])
-            seen = one[torch.arange(len(one)), :, places].double()
-            why = reasons(model, model, {}) or "its weights are under names that are not known: --names tells them"
-            keep(Layer(f"{kind}.{number}", places, seen, (seen > 0).any(1), otherwise=why), texts)
+        for number, attention in enumerate(outputs[kind]):
+            positions = query_positions(attention, options.query, present, False, len(attention), attention.shape[2])
+            seen = attention[torch.arange(len(attention)), :, positions].double()
+            modifiers = (
+                logit_modifiers(model, model, {})
+                or "its weights are under names that are not known: --names tells them"
+            )
+            add_layer(Layer(f"{kind}.{number}", positions, seen, (seen > 0).any(1), modifiers=modifiers), texts)
 
 
 def _loaded(options):
@@ -292,7 +295,7 @@ def _loaded(options):
 
 
 def _inputs(options, arrays, transformers):
-    """What the model is given, by name; the tokens of each input as texts, or None; a sentence on the data."""
+    """Inputs of the model, by name; the tokens of each input as texts, or None; a sentence on the data."""
     data = Path(options.data)
     if data.is_dir():
         return _images(options, transformers), None, f"Images of {data.name}/."
@@ -300,8 +303,8 @@ def _inputs(options, arrays, transformers):
     if tokenizer is not None and len(tokenizer) <= len(set(tokenizer.all_special_ids)):
         tokenizer = None  # made by transformers, of special tokens alone, where the model has none
     if arrays:
-        found = {name: one[: options.inputs] for name, one in arrays.items()}
-        found = {name: one.float() if one.is_floating_point() else one for name, one in found.items()}
+        model_inputs = {name: array[: options.inputs] for name, array in arrays.items()}
+        model_inputs = {name: x.float() if x.is_floating_point() else x for name, x in model_inputs.items()}
         note = f"Arrays of {data.name}."
     else:
         if tokenizer is None:
@@ -309,11 +312,11 @@ def _inputs(options, arrays, transformers):
         lines = _lines(data)
         tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
         cut = {"padding": True, "truncation": True, "max_length": options.tokens, "return_tensors": "pt"}
-        found = dict(tokenizer(lines[: options.inputs], **cut))
+        model_inputs = dict(tokenizer(lines[: options.inputs], **cut))
         note = f"The first of {len(lines)} lines of {data.name}, cut to {options.tokens} tokens."
-    named = tokenizer.convert_ids_to_tokens if tokenizer else lambda row: [f"#{one}" for one in row]
-    texts = [named(row) for row in found["input_ids"].tolist()] if "input_ids" in found else None
-    return found, texts, note
+    named = tokenizer.convert_ids_to_tokens if tokenizer else lambda row: [f"#{token}" for token in row]
+    texts = [named(row) for row in model_inputs["input_ids"].tolist()] if "input_ids" in model_inputs else None
+    return model_inputs, texts, note
 
 
 def _lines(data):
@@ -341,7 +344,7 @@ def _images(options, transformers):
 
 
 def _part(options, kind):
-    """What turns texts or images into inputs of the model; None where the model has none."""
+    """Tokenizer or image processor of the model; None where it has none."""
     try:
         return kind.from_pretrained(options.model, trust_remote_code=False)
     except (OSError, ValueError, KeyError):

@@ -9,7 +9,7 @@ DEPENDENT = 1e-10  # part of the largest singular value below which unit rows co
 
 
 def irreducible(rows, certificate):
-    """Return the indices of rows that no theta has positive products with, of which none can be left out.
+    """The indices of rows that no theta has positive products with, of which none can be left out.
 
     A certificate's weights prove that no theta has D theta > 0. Where the rows that it weighs have more than one linear
     dependence, another one is added to it until a weight is zero; rows with a single dependence, all of whose weights
@@ -39,12 +39,12 @@ def irreducible(rows, certificate):
     while True:
         _, sizes, right = torch.linalg.svd(unit.mT)
         null = right[int((sizes > DEPENDENT * sizes[0]).sum()) :]
-        if len(null) <= 1:  # rows without a part in the one dependence are there by rounding alone
+        if len(null) <= 1:  # a row without weight in the only dependence is there by rounding
             return places[(null.abs() > NEGLIGIBLE * null.abs().max()).all(0)].tolist()
         along = weights / norm(weights)
         across = null - (null @ along)[:, None] * along
         other = across[norm(across).argmax()]  # orthogonal to positive weights, so it has entries of both signs
         ratio = torch.where(other > 0, weights / other, torch.inf)
         weights = weights - ratio.min() * other
-        kept = (torch.arange(len(weights)) != ratio.argmin()) & (weights > NEGLIGIBLE * weights.max())
-        places, unit, weights = places[kept], unit[kept], weights[kept]
+        nonzero = (torch.arange(len(weights)) != ratio.argmin()) & (weights > NEGLIGIBLE * weights.max())
+        places, unit, weights = places[nonzero], unit[nonzero], weights[nonzero]

@@ -82,20 +82,18 @@ def changed_by(settings, length=0):
 
     A window counts where it is shorter than ``length``, the number of tokens of an input.
     """
-    left = list(settings.items())
-    for _, value in left:
-        left += value.items() if isinstance(value, dict) else ()
-    left = [(name, value) for name, value in left if isinstance(name, str)]
-    told = dict(left)
+    pairs = list(settings.items())
+    for _, value in pairs:
+        pairs += value.items() if isinstance(value, dict) else ()
+    pairs = [(name, value) for name, value in pairs if isinstance(name, str)]
+    values = dict(pairs)
     # With ALiBi, or positions that are added to the tokens, the settings of rotary ones are idle.
-    idle = told.get("position_embedding_type") == "absolute" or bool(told.get("alibi"))
-    for name, value in left:
+    idle = values.get("position_embedding_type") == "absolute" or bool(values.get("alibi"))
+    for name, value in pairs:
         for words, pattern, plain in SETTINGS:
-            changes = (
-                value in MODEL_TYPES if name == "model_type" else not any(value is one or value == one for one in plain)
-            )
+            changes = value in MODEL_TYPES if name == "model_type" else value not in plain
             if pattern.search(name) and changes and not (idle and words == "rotary positions"):
                 yield name, value, words
         window = value if isinstance(value, list) else [value]
-        if name in WINDOWS and any(isinstance(one, int) and 0 < one < length for one in window):
+        if name in WINDOWS and any(isinstance(size, int) and 0 < size < length for size in window):
             yield name, value, "a window"

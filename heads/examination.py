@@ -37,14 +37,13 @@ from ._lib import (
 from .conflict import irreducible
 from .flips import flip_distances
 from .separate import factored_separator
-from .swaps import settled
-from .weights import listed
+from .swaps import swap_until_stable
 
-STEPS_A_LENGTH = 50  # of descent, in which it goes as far as theta is long
+STEPS_A_LENGTH = 50  # of descent, together as long as theta
 MOST_WORK = 2**36  # (rows) x (their size)^2 up to which rows are formed, and separators are exact: half a minute
 COPIES = 4  # of the rows that a solver holds at a time
-GAP = 2e-2  # of other separators
-SEEN = 1e-6  # gap from which on a report names it
+GAP = 2e-2  # of a separator whose rows are too many to form
+SEEN = 1e-6  # the smallest gap that a report mentions
 LISTED = 8  # entries of a list that a report shows
 
 
@@ -62,7 +61,7 @@ class Examination:
         Of :func:`heads.flip_distances`, over the length of theta: below 0 where another token has a larger logit.
     feasible : bool
         Whether a direction separates the selected tokens.
-    away : float
+    cosine_distance : float
         1 - cos from theta to the separator; nan without one.
     outscored : Tensor of bool, shape (n, T)
         SVM-neighbours whose score is not below the selected token's. With a gap these are support vectors of the
@@ -76,13 +75,13 @@ class Examination:
     conflict : list of (int, int)
         Without a separator: inputs and tokens over which the selected ones cannot lead together, while they can over
         all of them but any one.
-    choices, choices_away : Tensor of shape (found, n), and of shape (found,), or None
+    choices, choices_cosine_distance : Tensor of shape (choices, n), and of shape (choices,), or None
         All locally optimal selections, if asked for, the nearest to theta first, and 1 - cos from theta to each.
     settled : Tensor of int, shape (n,), or None
-        Where swaps lead from today's choice, if asked for; see :func:`heads.swaps.settled`.
-    end : dict, or None
-        Where descent from theta was, if asked for: ``iterations``, ``selected``, and ``away``, 1 - cos to the separator
-        of what it selects there, nan if that has none.
+        Where swaps lead from today's choice, if asked for; see :func:`heads.swaps.swap_until_stable`.
+    after_descent : dict, or None
+        Where descent from theta ends, if asked for: ``iterations``, ``selected``, and ``cosine_distance``, 1 - cos to
+        the separator of what it selects there, nan if that has none.
     """
 
     today: Tensor
@@ -91,45 +90,41 @@ class Examination:
     distances: Tensor
     takers: Tensor
     feasible: bool
-    away: float
+    cosine_distance: float
     outscored: Tensor
     locally_optimal: bool | None
     separator: Separator
     conflict: list
     choices: Tensor | None = None
-    choices_away: Tensor | None = None
+    choices_cosine_distance: Tensor | None = None
     settled: Tensor | None = None
-    end: dict | None = None
+    after_descent: dict | None = None
 
     @property
-    def predicted(self):
-        """Predict the tokens (n,) on which descent from here ends; None if that was not asked for, or there is none.
+    def forecast(self):
+        """Tokens (n,) that this head selects if it alone goes on to train: by descent where it was run, else by a rule.
 
-        Today's choice where that is examined and locally optimal, else that to which swaps lead, else the locally
-        optimal one whose separator is nearest: rules of thumb, and no theorems.
+        The rule of thumb, which is no theorem: today's choice where that is examined and locally optimal, else that to
+        which swaps lead, else the locally optimal one whose separator is nearest; None where none of them was asked
+        for. When everything trains no forecast is worth as much as :attr:`today` (*A head that trains on* measures it).
         """
+        return self._rule_of_thumb() if self.after_descent is None else self.after_descent["selected"]
+
+    def _rule_of_thumb(self):
         if self.locally_optimal and torch.equal(self.today, self.selected):
             return self.selected
         if self.settled is not None:
             return self.settled
         return None if self.choices is None or not len(self.choices) else self.choices[0]
 
-    @property
-    def foretold(self):
-        """Tokens (n,) that this head selects if it alone goes on to train: by descent where it was run, else predicted.
-
-        When everything trains neither is worth as much as :attr:`today` (*A head that trains on* measures it).
-        """
-        return self.predicted if self.end is None else self.end["selected"]
-
     def as_dict(self):
-        """All of it in numbers and lists, None where there is no number: what goes into JSON, without the separator."""
-        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "separator"}
-        found |= {"gap": self.separator.gap, "predicted": self.predicted, "foretold": self.foretold}
-        return _plain(found | {"outscored": torch.nonzero(self.outscored)})
+        """The examination in numbers and lists for JSON, None where there is no number, without the separator."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "separator"}
+        values |= {"gap": self.separator.gap, "forecast": self.forecast, "outscored": torch.nonzero(self.outscored)}
+        return _plain(values)
 
     def to_json(self):
-        """The same as a text of JSON."""
+        """:meth:`as_dict` as JSON."""
         return json.dumps(self.as_dict(), allow_nan=False)
 
     def figure(self):
@@ -143,53 +138,58 @@ class Examination:
 
     def __str__(self):
         inputs, tokens = self.outscored.shape
-        attention, nearest, below = self.attention, self.distances.argmin(), int((self.distances < 0).sum())
+        nearest, below = self.distances.argmin(), int((self.distances < 0).sum())
         distance = (
             f"A change of W by {self.distances[nearest]:.2%} turns input {nearest} to token {self.takers[nearest]};"
             f" half of the inputs need {self.distances.median():.2%} or more."
         )
         return "\n".join([
             f"{inputs} inputs of up to {tokens} tokens.",
-            f"Most attention: {_some(self.today)}.",
-            f"Examined: {_some(self.selected)}, with attention from {attention.min():.3g} to {attention.max():.3g}.",
+            f"Most attention: {checks.join_names(self.today.tolist(), LISTED)}.",
+            f"Examined: {checks.join_names(self.selected.tolist(), LISTED)}, with attention from"
+            f" {self.attention.min():.3g} to {self.attention.max():.3g}.",
             f"In {below} of {inputs} inputs another token has the largest logit." if below else distance,
-            *self._told(),
-            *self._forecasts(),
+            *self._separator_lines(),
+            *self._forecast_lines(),
         ])  # fmt: skip
 
-    def _told(self):
+    def _separator_lines(self):
         """Lines on the separator, and on what bars the choice."""
         if not self.feasible:
             yield (
                 f"No direction separates this choice: the selected tokens cannot lead these {len(self.conflict)}"
-                f" together, {_pairs(self.conflict)}."
+                f" together, {_join_tokens(self.conflict)}."
             )
             return
-        gap, outscored = self.separator.gap.item(), _pairs(torch.nonzero(self.outscored).tolist())
+        gap, outscored = self.separator.gap.item(), _join_tokens(torch.nonzero(self.outscored).tolist())
         known = f", which is known to a gap of {gap:.2g}" if gap > SEEN else ""
-        yield f"1 - cos to the separator {self.away:.3g}{known}."
+        yield f"1 - cos to the separator {self.cosine_distance:.3g}{known}."
         yield {
             True: "Locally optimal: no neighbour scores as high.",
             False: f"Not locally optimal, outscored by {outscored}.",
             None: f"The gap does not tell whether it is locally optimal; what may outscore it is {outscored}.",
         }[self.locally_optimal]
 
-    def _forecasts(self):
-        """Lines on what was asked for beside."""
+    def _forecast_lines(self):
+        """Lines on all choices, swaps and descent, where they were asked for."""
         if self.choices is not None:
             line = f"Of all choices {len(self.choices)} are locally optimal"
-            for choice, away in zip(self.choices[:1], self.choices_away, strict=False):
-                line += f"; the nearest is {_some(choice)}, 1 - cos {away:.3g}"
+            if len(self.choices):
+                nearest = checks.join_names(self.choices[0].tolist(), LISTED)
+                line += f"; the nearest is {nearest}, 1 - cos {self.choices_cosine_distance[0]:.3g}"
             yield f"{line}."
         if self.settled is not None:
-            yield f"Swaps lead from today's choice to {_some(self.settled)}."
-        if self.end is not None:
-            chosen, away, told = self.end["selected"], self.end["away"], self.predicted
-            line = f"Descent of {self.end['iterations']} steps ends on {_some(chosen)}, "
-            line += "which no direction separates" if away != away else f"1 - cos to its separator {away:.3g}"
-            right = "nothing was predicted"
-            if told is not None:
-                right = f"predicted for {(told == chosen).sum()} of {len(chosen)} inputs"
+            yield f"Swaps lead from today's choice to {checks.join_names(self.settled.tolist(), LISTED)}."
+        if self.after_descent is not None:
+            selected, distance = self.after_descent["selected"], self.after_descent["cosine_distance"]
+            line = f"Descent of {self.after_descent['iterations']} steps ends on "
+            line += checks.join_names(selected.tolist(), LISTED) + ", "
+            line += (
+                f"1 - cos to its separator {distance:.3g}" if distance == distance else "which no direction separates"
+            )
+            rule, right = self._rule_of_thumb(), "nothing was predicted"
+            if rule is not None:
+                right = f"predicted for {(rule == selected).sum()} of {len(selected)} inputs"
             yield f"{line}; {right}."
 
 
@@ -237,8 +237,8 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     """
     checks.problem(problem)
     checks.single(problem)
-    checks.whole("iterations", iterations, 0)
-    settle, all_choices = checks.flag("settle", settle), checks.flag("all_choices", all_choices)
+    checks.integer("iterations", iterations, 0)
+    settle, all_choices = checks.boolean("settle", settle), checks.boolean("all_choices", all_choices)
     theta = checks.tensor("theta", theta, "parameter", like=problem.keys)
     problem.check_parameter(theta)
     if theta.ndim > 1 or not theta.any():
@@ -254,7 +254,7 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     feasible = bool(separator.feasible)
     flips = flip_distances(small, here, selected)
     outscored, lasting = (_outscored if formed else _outscored_to_gap)(small, selected, separator)
-    choices, choices_away = _every_choice(small, here) if all_choices else (None, None)
+    choices, choices_cosine_distance = _every_choice(small, here) if all_choices else (None, None)
     return Examination(
         today=today,
         selected=selected,
@@ -262,15 +262,15 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
         distances=flips.distance / norm(here),
         takers=flips.taker,
         feasible=feasible,
-        away=_away(here, separator),
+        cosine_distance=_cosine_distance(here, separator),
         outscored=outscored,
         locally_optimal=lasting,
         separator=replace(separator, theta=back(separator.theta)),
         conflict=[] if feasible else _conflict(small, selected, separator.certificate),
         choices=choices,
-        choices_away=choices_away,
-        settled=settled(small, today) if settle else None,
-        end=_end(small, here, iterations, formed) if iterations else None,
+        choices_cosine_distance=choices_cosine_distance,
+        settled=swap_until_stable(small, today) if settle else None,
+        after_descent=_descend(small, here, iterations, formed) if iterations else None,
     )
 
 
@@ -320,8 +320,8 @@ def _outscored(problem, selected, separator):
     if not separator.feasible:
         return torch.zeros_like(problem.scores, dtype=torch.bool), False
     higher = problem.scores >= problem.scores.gather(-1, selected[:, None])
-    found = svm_neighbours(problem, selected, separator) & higher
-    return found, bool(locally_optimal(problem, selected, separator))
+    outscored = svm_neighbours(problem, selected, separator) & higher
+    return outscored, bool(locally_optimal(problem, selected, separator))
 
 
 def _outscored_to_gap(problem, selected, separator):
@@ -339,17 +339,17 @@ def _outscored_to_gap(problem, selected, separator):
     if not possible.any():
         return possible, True
     left = seen & ~higher
-    some = left.sum(-1) > 1
-    if some.any():
-        queries = None if problem.queries is None else problem.queries[some]
-        fewer = Problem(problem.keys[some], problem.scores[some], queries, mask=left[some])
-        without = factored_separator(fewer, selected[some], GAP)
+    choosing = left.sum(-1) > 1
+    if choosing.any():
+        queries = None if problem.queries is None else problem.queries[choosing]
+        fewer = Problem(problem.keys[choosing], problem.scores[choosing], queries, mask=left[choosing])
+        without = factored_separator(fewer, selected[choosing], GAP)
         held = norm(without.theta) < (1 - separator.gap) * norm(separator.theta)
-    found = higher & (weights > 0)
-    return found if found.any() else possible, False if not some.any() or held else None
+    outscored = higher & (weights > 0)
+    return outscored if outscored.any() else possible, False if not choosing.any() or held else None
 
 
-def _away(theta, separator):
+def _cosine_distance(theta, separator):
     return one_minus_cosine(theta, separator.theta).item() if separator.feasible else torch.nan
 
 
@@ -365,33 +365,28 @@ def _every_choice(problem, theta):
     chosen, separators = locally_optimal_selections(problem)
     if not len(chosen):
         return chosen, theta[:0]
-    away, order = one_minus_cosine(theta, separators.theta).sort()
-    return chosen[order], away
+    distances, order = one_minus_cosine(theta, separators.theta).sort()
+    return chosen[order], distances
 
 
-def _end(problem, theta, iterations, formed):
-    """Where descent is after so many steps."""
+def _descend(problem, theta, iterations, formed):
+    """Iterations, selected tokens and 1 - cos to their separator, at the end of descent from theta."""
     rule = normalised((norm(theta) / STEPS_A_LENGTH).item())
     last = run(problem, logistic, theta, rule, iterations, [iterations]).theta[-1]
     selected = selected_tokens(problem, last)
-    separator = _separator(problem, selected, formed)
-    return {"iterations": iterations, "selected": selected, "away": _away(last, separator)}
+    distance = _cosine_distance(last, _separator(problem, selected, formed))
+    return {"iterations": iterations, "selected": selected, "cosine_distance": distance}
 
 
 def _plain(value):
-    """The same in dicts and lists, with None for nan."""
+    """A value in plain dicts and lists, with None for nan."""
     value = value.tolist() if isinstance(value, torch.Tensor) else value
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(entry) for entry in value]
     return None if value != value else value
 
 
-def _some(items):
-    """The first items of a list or tensor, in a line."""
-    return listed(map(str, _plain(items)), LISTED)
-
-
-def _pairs(pairs):
-    return _some([f"token {token} of input {i}" for i, token in pairs])
+def _join_tokens(pairs):
+    return checks.join_names((f"token {token} of input {i}" for i, token in pairs), LISTED)

@@ -1,4 +1,4 @@
-"""What can be said of every head of a layer: whether its attention is the model's, what it selects, and how firmly."""
+"""Facts of every head of a layer: whether its attention is the model's, what it selects, and how firmly."""
 
 import math
 from collections import Counter
@@ -6,49 +6,51 @@ from collections import Counter
 import torch
 
 from .flips import nearest_flips
-from .layers import ALIKE, apart, check_width
+from .layers import ATTENTION_TOLERANCE, check_width, total_variation
 
-SHOWN = 4  # inputs of a head whose tokens are shown: nearest to a flip, farthest, and between
-PLACED = 3  # inputs at least, from which a bias of a place is told
+INPUTS_SHOWN = 4  # of each head, with their tokens: the nearest to a flip, the farthest, and between
+MIN_INPUTS_FOR_BIAS = 3  # below which a bias of each distance is not estimated
 AGREE = ("agrees", "biased")  # checks of heads that the weights give
-ALIGNED = 0.999  # correlation from which logits differ by a factor alone
+SCALE_CORRELATION = 0.999  # above which logits differ by a factor alone
 
 
 def layer_facts(layer, texts=None):
     """Facts of each head of a :class:`heads.capture.Layer`, a list of dicts for JSON; texts are of the tokens."""
     candidates = layer.weights() if layer.weights is not None and layer.tokens is not None else []
-    kept = layer.mask.sum(-1) > 1  # who sees one token has no choice
-    if not kept.any():
+    choosing = layer.mask.sum(-1) > 1  # an input with one token has no choice
+    if not choosing.any():
         raise ValueError(f"{layer.name}: every input sees one token alone, so nothing is chosen: give longer inputs")
     if candidates:
         layer = layer._replace(tokens=layer.tokens.double(), queries=layer.queries.double())
         check_width(f"tokens of {layer.name}", layer.tokens, candidates[0].key)
         check_width(f"queries of {layer.name}", layer.queries, candidates[0].query)
-    tried = [
-        [_head_facts(layer, weights, head, kept, texts) for head in range(len(weights.query))] for weights in candidates
-    ] or [[_head_facts(layer, None, head, kept, texts) for head in range(layer.attention.shape[1])]]
-    return min(tried, key=lambda heads: sum(one["check"] not in AGREE for one in heads))  # of orders of fused rows
+    candidate_facts = [
+        [_head_facts(layer, weights, head, choosing, texts) for head in range(len(weights.query))]
+        for weights in candidates
+    ] or [[_head_facts(layer, None, head, choosing, texts) for head in range(layer.attention.shape[1])]]
+    # Of the orders that the rows of a fused matrix may have, the one in which most heads agree.
+    return min(candidate_facts, key=lambda heads: sum(facts["check"] not in AGREE for facts in heads))
 
 
-def _head_facts(layer, weights, head, kept, texts):
-    facts = {"layer": layer.name, "head": head, "check": "recorded", "off": None, "why": layer.otherwise}
-    seen = None if layer.attention is None else layer.attention[kept, head]
-    mask, places = layer.mask[kept], layer.places[kept]
+def _head_facts(layer, weights, head, choosing, texts):
+    facts = {"layer": layer.name, "head": head, "check": "recorded", "off": None, "why": layer.modifiers}
+    seen = None if layer.attention is None else layer.attention[choosing, head]
+    mask, positions = layer.mask[choosing], layer.positions[choosing]
     if weights is None:
-        return facts | _today(seen.log(), None, None, kept, places, texts)
-    tokens, queries = layer.tokens[kept], layer.queries[kept]
+        return facts | _today(seen.log(), None, None, choosing, positions, texts)
+    tokens, queries = layer.tokens[choosing], layer.queries[choosing]
     asked = queries @ weights.query[head].mT + weights.query_bias[head]
     computed = weights.scale * torch.einsum("ntd,nd->nt", tokens, asked @ weights.key[head])
     computed = computed.masked_fill(~mask, -torch.inf)
-    facts |= _checked(computed, seen, places, layer.otherwise)
+    facts |= _checked(computed, seen, positions, layer.modifiers)
     if facts["check"] == "differs":
         return facts
     if facts["check"] == "recorded":
-        return facts | _today(seen.log(), None, None, kept, places, texts)
+        return facts | _today(seen.log(), None, None, choosing, positions, texts)
     logits = seen.log() if facts["check"] == "biased" else computed
     lengths = queries.square().sum(-1).add(float(weights.query_bias[head].any())).sqrt()
     flips, facts["norms"] = nearest_flips(tokens, logits, logits.argmax(-1), lengths), _norms(weights, head)
-    return facts | _today(logits, flips, facts["norms"], kept, places, texts)
+    return facts | _today(logits, flips, facts["norms"], choosing, positions, texts)
 
 
 def _norms(weights, head):
@@ -59,33 +61,33 @@ def _norms(weights, head):
     return [values.square().sum().sqrt().item(), values.max().item()]
 
 
-def _checked(computed, seen, places, otherwise):
-    """Whether attention is the model's: ``check``, ``off`` and ``why``."""
+def _checked(computed, seen, positions, modifiers):
+    """Compare attention with the model's: ``check``, ``off`` and ``why``."""
     if seen is None:
         return {"check": "unchecked", "off": None, "why": "the model's attention was not at hand"}
-    off = apart(computed.softmax(-1), seen).max().item()
-    if off <= ALIKE:
+    off = total_variation(computed.softmax(-1), seen).max().item()
+    if off <= ATTENTION_TOLERANCE:
         return {"check": "agrees", "off": off, "why": ""}
-    fixed = _with_biases(computed, seen, places)
+    fixed = _with_biases(computed, seen, positions)
     if fixed is not None:
         return {"check": "biased", "off": fixed, "why": "a bias for each distance in places, the same in all inputs"}
-    if otherwise:
-        return {"check": "recorded", "off": off, "why": otherwise}
+    if modifiers:
+        return {"check": "recorded", "off": off, "why": modifiers}
     return {"check": "differs", "off": off, "why": _reason(computed, seen)}
 
 
-def _with_biases(computed, seen, places):
+def _with_biases(computed, seen, positions):
     """How far attention is off with one bias for each distance in places, in all inputs alike; None if that fails."""
     inputs, length = seen.shape
     rest = (seen.log() - computed).where(seen > 0, torch.nan)
-    rest = rest - rest.gather(1, places.clamp(max=length - 1)[:, None])
-    ahead = torch.arange(length) - places[:, None] + length  # distances, from 0 on
+    rest = rest - rest.gather(1, positions.clamp(max=length - 1)[:, None])
+    ahead = torch.arange(length) - positions[:, None] + length  # distances, from 0 on
     spread = rest.new_full((inputs, 2 * length), torch.nan).scatter(1, ahead, rest)
-    if inputs < PLACED or (spread.isfinite().sum(0) == 1).any():
+    if inputs < MIN_INPUTS_FOR_BIAS or (spread.isfinite().sum(0) == 1).any():
         return None
     biased = computed + spread.nanmedian(0).values[ahead].nan_to_num(0)
-    off = apart(biased.softmax(-1), seen).max().item()
-    return off if off <= ALIKE else None
+    off = total_variation(biased.softmax(-1), seen).max().item()
+    return off if off <= ATTENTION_TOLERANCE else None
 
 
 def _reason(computed, seen):
@@ -95,12 +97,12 @@ def _reason(computed, seen):
         return "a mask: the model sees other tokens than these"
     weight = both.double() / both.sum(-1, keepdim=True)
     first, second = (
-        torch.where(both, one - (weight * one.where(both, 0.0)).sum(-1, keepdim=True), 0.0)
-        for one in (computed.where(both, 0.0), seen.clamp(min=1e-300).log())
+        torch.where(both, logits - (weight * logits.where(both, 0.0)).sum(-1, keepdim=True), 0.0)
+        for logits in (computed.where(both, 0.0), seen.clamp(min=1e-300).log())
     )
     slope = ((first * second).sum() / first.square().sum()).item()
     alike = torch.cosine_similarity(first.flatten(), second.flatten(), dim=0).item()
-    if alike > ALIGNED:
+    if alike > SCALE_CORRELATION:
         return f"the scale: the model's logits are {slope:.4g} times these"
     return (
         "rotary or relative positions, a norm of queries or keys, tokens from before a layer norm, or tokens or weights"
@@ -108,37 +110,37 @@ def _reason(computed, seen):
     )
 
 
-def _today(logits, flips, norms, kept, places, texts):
+def _today(logits, flips, norms, choosing, positions, texts):
     """What a head selects, how firmly, and what would change it."""
-    attention, rows = logits.softmax(-1), torch.nonzero(kept).flatten()
+    attention, rows = logits.softmax(-1), torch.nonzero(choosing).flatten()
     share, selected = attention.max(-1)
     seen = logits.isfinite().sum(-1).double()
     entropy = -(attention * attention.clamp(min=1e-300).log()).sum(-1) / seen.log()
     inputs = [
         {"input": int(row), "asks": int(place), "selects": int(token), "share": _short(top), "entropy": _short(spread)}
-        for row, place, token, top, spread in zip(rows, places, selected, share, entropy, strict=True)
+        for row, place, token, top, spread in zip(rows, positions, selected, share, entropy, strict=True)
     ]
-    found = {"entropy": entropy.mean().item(), "top": share.mean().item()}
+    facts = {"entropy": entropy.mean().item(), "top": share.mean().item()}
     order = share.argsort()
     if flips is not None:
-        for one, taker, distance in zip(inputs, *flips, strict=True):
+        for entry, taker, distance in zip(inputs, *flips, strict=True):
             relative = {"flip": _short(distance / norms[0]), "flip_spectral": _short(distance / norms[1])}
-            one |= {"taker": int(taker)} | relative
+            entry |= {"taker": int(taker)} | relative
         order = flips.distance.argsort()
         relative = flips.distance[flips.distance.isfinite()] / norms[0]
-        found["flip"], found["flip_least"] = (
+        facts["flip"], facts["flip_least"] = (
             (relative.median().item(), relative.min().item()) if len(relative) else (None, None)
         )
-        found["takers"] = _common([_text(texts, row, one["taker"]) for row, one in zip(rows, inputs, strict=True)])
-    picks = torch.linspace(0, len(order) - 1, min(SHOWN, len(order))).round().long().unique()
+        facts["takers"] = _common([_text(texts, row, entry["taker"]) for row, entry in zip(rows, inputs, strict=True)])
+    picks = torch.linspace(0, len(order) - 1, min(INPUTS_SHOWN, len(order))).round().long().unique()
     kinds = {
-        "the query token": selected == places,
-        "the token before the query": selected == places - 1,
-        "the token after the query": selected == places + 1,
+        "the query token": selected == positions,
+        "the token before the query": selected == positions - 1,
+        "the token after the query": selected == positions + 1,
         "the first token": selected == 0,
     }
-    return found | {
-        "places": {kind: int(found.sum()) for kind, found in kinds.items() if found.any()},
+    return facts | {
+        "places": {kind: int(hits.sum()) for kind, hits in kinds.items() if hits.any()},
         "texts": _common([_text(texts, row, token) for row, token in zip(rows, selected, strict=True)]),
         "nearest": [inputs[k] for k in order[:8]],
         "shown": [{**inputs[k], "attention": [_short(a) for a in attention[k]]} for k in order[picks]],
@@ -157,4 +159,4 @@ def _text(texts, row, token):
 
 def _common(names):
     """The three most common of some names, each with how often it is there."""
-    return [list(one) for one in Counter(names).most_common(3)]
+    return [list(pair) for pair in Counter(names).most_common(3)]

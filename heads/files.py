@@ -18,12 +18,12 @@ from safetensors.torch import load_file
 from ._lib import checks
 from .conventions import CROSS, HEADS, changed_by, scale_of
 from .layers import head_problem
-from .weights import layer_layouts, listed, state_weights, stem
+from .weights import layer_layouts, layer_pattern, state_weights
 
 NEEDED, OPTIONAL = ("tokens", "labels", "readout"), ("query", "mask", "queries", "attention", "texts")
 ARRAYS = (".npz", ".safetensors")
 SMALL, RATIO = 2**28, 100  # bytes that an npz may unpack to in any case, and beyond them how many times its size
-RECORD = "give a report the model's attention too; or record logits, and use recorded_problem"
+RECORD = "give a report the model's attention too; or record logits, and use fit_problem"
 
 
 def read_arrays(path):
@@ -34,10 +34,10 @@ def read_arrays(path):
 
 def _safetensors(path):
     try:
-        found = load_file(path)  # mapped: a tensor that nobody uses is not read
+        arrays = load_file(path)  # mapped: a tensor that nobody uses is not read
         with path.open("rb") as file:  # of two entries under one name the package takes the last
             json.loads(file.read(int.from_bytes(file.read(8), "little")), object_pairs_hook=_once)
-        return found
+        return arrays
     except Exception as error:
         raise ValueError(
             f"{path} is cut, no safetensors, or of a type that torch does not have ({error}): save it again"
@@ -67,10 +67,13 @@ def _npz(path):
 
 def _check_members(size, members):
     """Raise ValueError if an archive of so many bytes unpacks to far more, or has a name twice."""
-    total, memory = sum(one.file_size for one in members), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    total, memory = (
+        sum(member.file_size for member in members),
+        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    )
     if total > min(memory, max(SMALL, RATIO * size)):
         raise ValueError(f"{size} bytes that unpack to {total}")
-    if len({one.filename.removesuffix(".npy") for one in members}) < len(members):
+    if len({member.filename.removesuffix(".npy") for member in members}) < len(members):
         raise ValueError("a name stands twice")
 
 
@@ -112,10 +115,10 @@ def read_state(path):
         raise ValueError(f"{path} is cut, or not by torch.save: copy or save it again") from None
     for inner in ("state_dict", "model_state_dict", "model"):
         state = state[inner] if isinstance(state, dict) and isinstance(state.get(inner), dict) else state
-    inside = [one for one in (state.values() if isinstance(state, dict) else ()) if _is_state(one) and one]
+    inside = [part for part in (state.values() if isinstance(state, dict) else ()) if _is_state(part) and part]
     state = inside[0] if len(inside) == 1 else state
     if not _is_state(state):
-        what = f"the parts {listed(map(str, state))}" if isinstance(state, dict) else f"a {type(state).__name__}"
+        what = f"the parts {checks.join_names(state)}" if isinstance(state, dict) else f"a {type(state).__name__}"
         raise ValueError(f"{path} has {what}, not tensors by name: save a state_dict()")
     return state
 
@@ -123,27 +126,27 @@ def read_state(path):
 def _is_state(value):
     """Whether it is a dict of tensors by name."""
     return isinstance(value, dict) and all(
-        isinstance(name, str) and isinstance(one, torch.Tensor) for name, one in value.items()
+        isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in value.items()
     )
 
 
 def read_tokens(path):
-    """What a head is examined on, from an npz: a dict of ``tokens``, ``labels`` and ``readout``, and what else it has.
+    """Read from an npz what a head is examined on: ``tokens``, ``labels`` and ``readout``, and optional arrays.
 
     As :func:`heads.head_problem` takes them: ``query`` and ``mask``, ``queries`` of cross-attention, and
     ``attention`` of the head (n, T), or of all heads (n, heads, T), with which it is compared; ``texts`` of the tokens.
     ValueError if there is no such file, it is cut or has objects, or a name is missing or unknown.
     """
-    found = _npz(_there(path))
-    if missing := [name for name in NEEDED if name not in found]:
-        raise ValueError(f"{path} has no {missing[0]}, but {listed(found)}: give {', '.join(NEEDED)}")
-    if unknown := [name for name in found if name not in NEEDED + OPTIONAL]:
+    data = _npz(_there(path))
+    if missing := [name for name in NEEDED if name not in data]:
+        raise ValueError(f"{path} has no {missing[0]}, but {checks.join_names(data)}: give {', '.join(NEEDED)}")
+    if unknown := [name for name in data if name not in NEEDED + OPTIONAL]:
         raise ValueError(f"{path} has {unknown[0]}, which is not known: give {', '.join(NEEDED + OPTIONAL)}")
-    return found
+    return data
 
 
 def layer_prefixes(state):
-    """What stands before the names of each attention layer in a state dict, in the order of their numbers.
+    """Prefix of the names of each attention layer in a state dict, in the order of their numbers.
 
     ValueError, with the names that come nearest, if no layer of a known convention is there.
 
@@ -188,8 +191,8 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
     """
     state, data = read_state(path), read_tokens(tokens)
     prefixes = _stack(layer_prefixes(state), prefix, path)
-    if checks.whole("layer", layer, 0) >= len(prefixes):
-        raise ValueError(f"layer is {layer}: {path} has {len(prefixes)}, {listed(prefixes)}")
+    if checks.integer("layer", layer, 0) >= len(prefixes):
+        raise ValueError(f"layer is {layer}: {path} has {len(prefixes)}, {checks.join_names(prefixes)}")
     start, length = prefixes[layer], data["tokens"].shape[1] if data["tokens"].ndim > 1 else 0
     if CROSS.search(start) and "queries" not in data:
         raise ValueError(f"{start} is cross-attention, whose queries are no tokens of {tokens}: give queries there")
@@ -203,7 +206,7 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
 
 
 def check_logits(state, start, path, length, rotary):
-    """Raise ValueError if settings or names show that logits are others than those of products."""
+    """Raise ValueError if settings or names show that the logits are not plain products of queries and keys."""
     for name, value, _ in changed_by(_settings(path, start), length):
         raise ValueError(
             f"config.json has {name}: {checks.shown(value)}, which changes logits or what is seen: {RECORD}"
@@ -216,26 +219,26 @@ def file_weights(state, start, path, heads=0, names=None):
     """Weights of a layer in a file, with heads and scale as ``config.json`` beside it says."""
     settings = _settings(path, start)
     of_part = "decoder_attention_heads" if "decoder" in start else "encoder_attention_heads"
-    told = next((settings[name] for name in (*HEADS, of_part) if name in settings), checks.whole("heads", heads, 0))
-    if not told:
+    count = next((settings[name] for name in (*HEADS, of_part) if name in settings), checks.integer("heads", heads, 0))
+    if not count:
         raise ValueError(f"heads is 0, and no config.json beside {path} says how many: give heads, to a report --heads")
-    if heads not in (0, told):
-        raise ValueError(f"heads is {heads}, config.json beside {path} says {told}: leave heads out, or mend it")
-    return state_weights(state, told, start, names, scale=scale_of(settings.get("model_type")))
+    if heads not in (0, count):
+        raise ValueError(f"heads is {heads}, config.json beside {path} says {count}: leave heads out, or mend it")
+    return state_weights(state, count, start, names, scale=scale_of(settings.get("model_type")))
 
 
-def told_otherwise(path, start):
-    """What settings beside a file say that makes logits others than those of products, "" where they say nothing."""
+def config_modifiers(path, start):
+    """What in the settings beside a file makes the logits others than those of one matrix; "" where nothing does."""
     return " and ".join({words: None for _, _, words in changed_by(_settings(path, start))})
 
 
 def _stack(prefixes, wanted, path):
-    """Those prefixes that begin as is wanted, with a number or * for one; ValueError unless they differ by it alone."""
-    found = [one for one in prefixes if one.startswith(wanted) or stem(one).startswith(wanted)]
-    if len(set(map(stem, found))) != 1:
-        stacks = listed(dict.fromkeys(map(stem, prefixes)))
+    """The prefixes of one stack, which begin as wanted, with * for numbers; ValueError unless only numbers differ."""
+    layers = [name for name in prefixes if name.startswith(wanted) or layer_pattern(name).startswith(wanted)]
+    if len(set(map(layer_pattern, layers))) != 1:
+        stacks = checks.join_names(dict.fromkeys(map(layer_pattern, prefixes)))
         raise ValueError(f"prefix is {wanted!r}: {path} has the stacks of layers {stacks}, give one of them")
-    return found
+    return layers
 
 
 def _settings(path, start):
@@ -249,8 +252,8 @@ def _settings(path, start):
         settings = None
     if not isinstance(settings, dict):
         raise ValueError(f"{beside} cannot be read as settings: mend it, or take it away and give heads")
-    parts = {name.removesuffix("_config"): one for name, one in settings.items() if isinstance(one, dict)}
-    return next((one for name, one in parts.items() if name in start), settings)
+    parts = {name.removesuffix("_config"): part for name, part in settings.items() if isinstance(part, dict)}
+    return next((part for name, part in parts.items() if name in start), settings)
 
 
 def _there(path):

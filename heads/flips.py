@@ -15,7 +15,7 @@ from ._lib import check_selected
 
 
 class Flips(NamedTuple):
-    """What it takes to change the token of each input.
+    """The least change that turns each input to another token.
 
     taker : Tensor of int, shape (n,), the token that overtakes first.
     distance : Tensor, shape (n,), length of the least change; below 0 where the token has not the largest logit.
@@ -38,11 +38,11 @@ def nearest_flips(keys, logits, selected, lengths=1.0):
     Flips(taker=tensor([1]), distance=tensor([1.]))
     """
     place = selected[:, None, None].expand(-1, 1, keys.shape[-1])
-    apart = torch.linalg.vector_norm(keys - keys.gather(1, place), dim=-1)
+    key_distances = torch.linalg.vector_norm(keys - keys.gather(1, place), dim=-1)
     leads = logits.gather(1, selected[:, None]) - logits
-    # A token on the same spot has the same logit whatever W is, and is the same token.
-    found = torch.where(apart > 0, leads / apart, torch.inf).min(-1)
-    return Flips(found.indices, found.values / lengths)
+    # A token with the same key has the same logit under any W: it cannot overtake.
+    nearest = torch.where(key_distances > 0, leads / key_distances, torch.inf).min(-1)
+    return Flips(nearest.indices, nearest.values / lengths)
 
 
 def flip_distances(problem, theta, selected=None):

@@ -2,7 +2,7 @@
 
 With queries W_Q z + b_Q and keys W_K x + b_K the logits of a head are x . W z / sqrt(h) for ``W = W_K^T W_Q``, up to a
 number that all tokens of an input share: theta is vec(W), with one column more for b_Q. Everything else that the layer
-adds to its output at the token that asks, such as the other heads, does not depend on this W: each token's part has it
+adds to its output at the query token, such as the other heads, does not depend on this W: each token's part has it
 added, which changes nothing, because attention sums to 1. All is computed in float64 on the CPU, in the layer's
 evaluation mode, without dropout. A mask is True where a token may be seen.
 """
@@ -18,7 +18,7 @@ from torch import Tensor
 from ._lib import Problem, checks, from_span, in_span, span_coordinates
 from .weights import layer_weights
 
-ALIKE = 1e-3  # share of attention that may lie on other tokens than the model says
+ATTENTION_TOLERANCE = 1e-3  # share of attention that may lie on other tokens than the model says
 
 
 class Head(NamedTuple):
@@ -34,8 +34,8 @@ class Head(NamedTuple):
     scores: str
 
 
-class Recorded(NamedTuple):
-    """A black box.
+class FittedProblem(NamedTuple):
+    """A problem fitted to recorded logits.
 
     problem : Problem.
     theta : shape (parameter_size,), the shortest whose logits come closest to those that were recorded.
@@ -62,12 +62,12 @@ def head_problem(
     labels : array_like, shape (n,)
         +1 or -1; one class against the rest where there are more.
     readout : array_like of shape (m,) or (n, m), or callable
-        What is read from the layer's output at the token that asks, m numbers: a vector, and scores are exact; a
+        What is read from the layer's output at the query token, m numbers: a vector, and scores are exact; a
         differentiable function from (..., m) to (...), and they are exact for a head that is not linear; or for each
         input the gradient of the answer there, as :func:`record` has it, and they are the effect to first order.
     head : int
     query : int, or array_like of int of shape (n,)
-        Place of the token that asks; -1 is the last.
+        Place of the query token; -1 is the last.
     values : array_like, shape (n, T, c), optional
         What the values are made of; the tokens when left out.
     queries : array_like, shape (n, e), optional
@@ -77,7 +77,7 @@ def head_problem(
     causal : bool
         No token after the one that asks may be seen.
     attention : array_like, shape (n, T), optional
-        Of this head at the token that asks, as the model itself says, in single precision at least: ValueError if in
+        Of this head at the query token, as the model itself says, in single precision at least: ValueError if in
         an input more than 0.001 of it is on other tokens than computed.
 
     Examples
@@ -90,18 +90,18 @@ def head_problem(
     (True, 'exact')
     """
     heads = len(weights.query)
-    if checks.whole("head", head, 0) >= heads:
+    if checks.integer("head", head, 0) >= heads:
         raise ValueError(f"head is {head}: the layer has {heads}, 0 to {heads - 1}")
-    tokens = checks.double("tokens", tokens, "n", "T", "d")
-    values = tokens if values is None else checks.double("values", values, "n", "T", "c")
-    labels = checks.labels(checks.double("labels", labels, "n"))
-    places = _places(tokens, query)
-    mask = _visible(tokens, mask, places if checks.flag("causal", causal) else None)
-    queries = tokens[torch.arange(len(tokens)), places] if queries is None else queries
-    queries = checks.double("queries", queries, "n", "e")
+    tokens = checks.float64("tokens", tokens, "n", "T", "d")
+    values = tokens if values is None else checks.float64("values", values, "n", "T", "c")
+    labels = checks.labels(checks.float64("labels", labels, "n"))
+    positions = _query_positions(tokens, query)
+    mask = _visible(tokens, mask, positions if checks.boolean("causal", causal) else None)
+    queries = tokens[torch.arange(len(tokens)), positions] if queries is None else queries
+    queries = checks.float64("queries", queries, "n", "e")
     _check_sizes(weights, tokens, values, queries, labels)
-    rest, value = _beside(weights, tokens, values, queries, mask, head), weights.out[head] @ weights.value[head]
-    answers, linked = _answers(readout, values, value, rest)
+    rest, value = _other_heads(weights, tokens, values, queries, mask, head), weights.out[head] @ weights.value[head]
+    answers, linked = _token_values(readout, values, value, rest)
     theta, queries = _parameter(weights, head, queries)
     linked = (linked, labels, readout) if callable(readout) else ()
     problem = Problem(tokens, labels[:, None] * answers, queries, *linked, mask=None if mask.all() else mask)
@@ -116,7 +116,7 @@ def layer_problem(layer, tokens, labels, readout, head=0, query=0, **options):
     ----------
     layer : torch.nn.MultiheadAttention, or TransformerEncoderLayer
         The latter takes tokens as it receives them, its own LayerNorm included, and ``readout``, a vector or a
-        callable, reads from its output at the token that asks, behind its feed-forward part: scores are exact.
+        callable, reads from its output at the query token, behind its feed-forward part: scores are exact.
     tokens : array_like, shape (n, T, d), or (T, n, d) where the layer is not ``batch_first``
     **options
         Of :func:`head_problem`, ``values`` in the order of the tokens; of a TransformerEncoderLayer, whose values and
@@ -135,18 +135,18 @@ def layer_problem(layer, tokens, labels, readout, head=0, query=0, **options):
     known = ("mask", "causal", "attention", *(("values", "queries") if attention is layer else ()))
     if unknown := [name for name in options if name not in known]:
         raise TypeError(f"{unknown[0]} is no option for a {type(layer).__name__}: give {', '.join(known)}")
-    tokens = checks.double("tokens", tokens, "n", "T", "d")
+    tokens = checks.float64("tokens", tokens, "n", "T", "d")
     if not attention.batch_first:
         tokens = tokens.transpose(0, 1)
         if options.get("values") is not None:
-            options["values"] = checks.double("values", options["values"], "T", "n", "c").transpose(0, 1)
+            options["values"] = checks.float64("values", options["values"], "T", "n", "c").transpose(0, 1)
     if attention is layer:
         return head_problem(weights, tokens, labels, readout, head, query, **options)
-    last = None if callable(readout) else checks.double("readout", readout, "m", more=True)
+    last = None if callable(readout) else checks.float64("readout", readout, "m", more=True)
     if last is not None and last.ndim > 1:
         raise ValueError(f"readout has shape {tuple(last.shape)}: for slopes give the layer's self_attn and its tokens")
     block = copy.deepcopy(layer).double().cpu().eval().requires_grad_(False)
-    asking = tokens[torch.arange(len(tokens)), _places(tokens, query)]
+    asking = tokens[torch.arange(len(tokens)), _query_positions(tokens, query)]
     received = block.norm1(tokens) if block.norm_first else tokens
     # The residual does not depend on attention either: it joins what the output has besides this head.
     behind = weights._replace(out_bias=weights.out_bias + asking)
@@ -161,8 +161,8 @@ def layer_problem(layer, tokens, labels, readout, head=0, query=0, **options):
 
 
 @contextmanager
-def every_layer_called():
-    """Do without torch's fast path while the block runs: in it an encoder does not call its layers."""
+def disable_fastpath():
+    """Disable torch's fast path, in which an encoder does not call its layers, while the block runs."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -187,7 +187,7 @@ def record(module, run):
     tokens : Tensor
         The first argument of the module: of a layer without ``batch_first`` transpose it for :func:`head_problem`.
     slopes : Tensor
-        Gradient of the answers in the module's output, of its shape; at the token that asks it is the ``readout`` of
+        Gradient of the answers in the module's output, of its shape; at the query token it is the ``readout`` of
         :func:`head_problem`.
 
     Examples
@@ -215,7 +215,7 @@ def record(module, run):
 
     before = random_states()
     try:
-        with every_layer_called(), torch.inference_mode(False), torch.enable_grad():
+        with disable_fastpath(), torch.inference_mode(False), torch.enable_grad():
             answers = run()
             total = answers.sum() if isinstance(answers, Tensor) else None
     finally:
@@ -233,26 +233,26 @@ def record(module, run):
     return tokens.detach(), slopes
 
 
-def recorded_problem(keys, logits, scores, queries=None, mask=None, attention=None):
-    """A black box, by what was recorded of it: any attention with logits, as a :class:`Recorded`.
+def fit_problem(keys, logits, scores, queries=None, mask=None, attention=None):
+    """Fit theta to recorded logits, of any attention that has some: a :class:`FittedProblem`.
 
     Parameters
     ----------
     keys : array_like, shape (n, T, d)
         As the parameter sees them: tokens, or with rotary positions keys that are already turned.
     logits : array_like, shape (n, T)
-        Of the token that asks, but for a number that all tokens of an input share; those of hidden tokens do not count.
+        Of the query token, but for a number that all tokens of an input share; those of hidden tokens do not count.
     scores : array_like, shape (n, T)
         gamma_it, such as label times readout of the token's value.
     queries, mask, attention
         Of :func:`head_problem`; attention is compared with that of the logits.
     """
-    keys, scores = checks.double("keys", keys, "n", "T", "d"), checks.double("scores", scores, "n", "T")
+    keys, scores = checks.float64("keys", keys, "n", "T", "d"), checks.float64("scores", scores, "n", "T")
     mask = _visible(keys, mask)
-    queries = None if queries is None else checks.double("queries", queries, "n", "e")
+    queries = None if queries is None else checks.float64("queries", queries, "n", "e")
     problem = Problem(keys, scores, queries, mask=None if mask.all() else mask)
     logits = checks.floating("logits", logits).detach().cpu().double()
-    checks.last("logits", logits, *scores.shape)
+    checks.trailing_shape("logits", logits, *scores.shape)
     logits = torch.where(mask, logits, 0.0)
     if (logits == -torch.inf).any():
         raise ValueError("logits has -inf, as of hidden tokens: give mask, True where a token may be seen")
@@ -265,7 +265,7 @@ def recorded_problem(keys, logits, scores, queries=None, mask=None, attention=No
     theta = from_span(about, spanned, span_coordinates(spanned, shifted))
     recorded = torch.where(mask, logits, -torch.inf).softmax(-1)
     _check_attention(recorded, attention)
-    return Recorded(problem, theta, (problem.attention(theta) - recorded).abs().max().item())
+    return FittedProblem(problem, theta, (problem.attention(theta) - recorded).abs().max().item())
 
 
 def _parameter(weights, head, queries):
@@ -277,8 +277,8 @@ def _parameter(weights, head, queries):
     return torch.cat([W, asked[:, None]], 1).flatten(), torch.cat([queries, torch.ones_like(queries[:, :1])], 1)
 
 
-def _beside(weights, tokens, values, queries, mask, head):
-    """What the layer's output has besides what one head attends to, shape (n, m)."""
+def _other_heads(weights, tokens, values, queries, mask, head):
+    """Output (n, m) of the layer without what this head attends to."""
     asked = torch.einsum("hke,ne->nhk", weights.query, queries) + weights.query_bias
     logits = weights.scale * torch.einsum("nhd,ntd->nht", torch.einsum("nhk,hkd->nhd", asked, weights.key), tokens)
     attention = logits.masked_fill(~mask[:, None], -torch.inf).softmax(-1)
@@ -293,7 +293,7 @@ def _visible(tokens, mask, last=None):
     shape = tuple(tokens.shape[:2])
     mask = torch.ones(shape, dtype=torch.bool) if mask is None else checks.mask(mask, shape).cpu()
     if mask.ndim > 2:
-        raise ValueError(f"mask has shape {tuple(mask.shape)}: give one for the token that asks, shape {shape}")
+        raise ValueError(f"mask has shape {tuple(mask.shape)}: give one for the query token, shape {shape}")
     if last is not None:
         mask = mask & (torch.arange(shape[1]) <= last[:, None])
     if not mask.any(-1).all():
@@ -302,35 +302,35 @@ def _visible(tokens, mask, last=None):
     return mask
 
 
-def apart(attention, other):
-    """Share of each input's attention that lies on other tokens."""
+def total_variation(attention, other):
+    """Total variation distance of two attention rows, for each input."""
     return (attention - other).abs().sum(-1) / 2
 
 
-def _check_attention(found, attention):
-    """Raise ValueError unless attention (n, T) is, but for a share, that of the model, which may not be given."""
+def _check_attention(computed, attention):
+    """Raise ValueError if the model's attention (n, T), where it is given, is not the computed one."""
     if attention is None:
         return
-    attention = checks.double("attention", attention, "n", "T")
-    checks.last("attention", attention, *found.shape)
-    off = apart(found, attention)
-    if off.max() > ALIKE:
+    attention = checks.float64("attention", attention, "n", "T")
+    checks.trailing_shape("attention", attention, *computed.shape)
+    off = total_variation(computed, attention)
+    if off.max() > ATTENTION_TOLERANCE:
         raise ValueError(
             f"attention on input {off.argmax()} differs from what is computed by {off.max():.2g}: likely tokens from"
             " before a layer norm, another number of heads, head, layer or place that asks, a mask that is True where a"
-            " token is hidden, or rotary or relative positions, for which recorded_problem is there"
+            " token is hidden, or rotary or relative positions, for which fit_problem is there"
         )
 
 
-def _places(tokens, query):
-    """Places (n,) of the tokens that ask."""
+def _query_positions(tokens, query):
+    """Positions (n,) of the query tokens."""
     inputs, length = tokens.shape[:2]
-    places = checks.as_tensor("query", query, "the place of the token that asks").cpu()
-    if places.dtype.is_floating_point or places.dtype == torch.bool or places.shape not in ((), (inputs,)):
+    positions = checks.as_tensor("query", query, "the place of the query token").cpu()
+    if positions.dtype.is_floating_point or positions.dtype == torch.bool or positions.shape not in ((), (inputs,)):
         raise ValueError(f"query is {checks.shown(query)}: give one whole number, or one for each of {inputs} inputs")
-    if ((places < -length) | (places >= length)).any():
+    if ((positions < -length) | (positions >= length)).any():
         raise ValueError(f"query is {checks.shown(query)}: there are {length} tokens, 0 to {length - 1}")
-    return (places % length).expand(inputs)
+    return (positions % length).expand(inputs)
 
 
 def check_width(name, array, part):
@@ -352,8 +352,8 @@ def _check_sizes(weights, tokens, values, queries, labels):
         )
 
 
-def _answers(readout, values, value, rest):
-    """Answers (n, T) with all attention on one token, and what a callable reads them from, (n, T, m)."""
+def _token_values(readout, values, value, rest):
+    """Answer (n, T) with all attention on each token, and the outputs (n, T, m) that a callable reads them from."""
     if callable(readout):
         outputs = values @ value.mT + rest[:, None]
         with torch.no_grad():
@@ -362,7 +362,7 @@ def _answers(readout, values, value, rest):
             maps = f"{tuple(outputs.shape)} to {tuple(answers.shape)}"
             raise ValueError(f"readout maps shape {maps}: it must return one number for each output")
         return answers, outputs
-    readout = checks.double("readout", readout, "m", more=True)
+    readout = checks.float64("readout", readout, "m", more=True)
     if readout.shape not in (rest.shape[-1:], rest.shape):
         numbers = f"{rest.shape[-1]} numbers for all inputs, or for each of the {len(rest)}"
         raise ValueError(f"readout has shape {tuple(readout.shape)}: give {numbers}")

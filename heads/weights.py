@@ -43,10 +43,10 @@ def layer_weights(layer):
     if not isinstance(layer, nn.MultiheadAttention):
         raise TypeError(
             f"layer is a {type(layer).__name__}: give a MultiheadAttention or TransformerEncoderLayer of torch.nn, or"
-            " take state_weights, or recorded_problem"
+            " take state_weights, or fit_problem"
         )
     if layer.bias_k is not None or layer.add_zero_attn:
-        raise ValueError("layer has add_bias_kv or add_zero_attn, tokens of its own: use recorded_problem")
+        raise ValueError("layer has add_bias_kv or add_zero_attn, tokens of its own: use fit_problem")
     return state_weights(layer.state_dict(), layer.num_heads)
 
 
@@ -82,7 +82,7 @@ def state_weights(state, heads, prefix="", names=None, scale=None):
     (torch.Size([2, 4, 8]), 0.5)
     """
     if scale is not None:
-        checks.number("scale", scale, lambda one: one is not True and 0 < one < math.inf, "give a number above 0")
+        checks.number("scale", scale, lambda scale: 0 < scale < math.inf, "give a number above 0")
     if names is None:
         layout = _layout_at(state, prefix)
         _check_used(state, layout.names)
@@ -93,16 +93,16 @@ def state_weights(state, heads, prefix="", names=None, scale=None):
             f"the order of the rows of {layout.names['qkv']} is {layout.fused or 'not known'}: add fused to the names,"
             f" {FUSED[0]!r} where all queries come first, {FUSED[1]!r} where those of a head stand with its keys"
         )
-    found, groups = _parts(state, layout, checks.whole("heads", heads))
-    query, query_bias = _cut("query", *found["query"], heads)
+    parts, groups = _parts(state, layout, checks.integer("heads", heads))
+    query, query_bias = _cut("query", *parts["query"], heads)
     key, value, value_bias = (
-        one.repeat_interleave(heads // groups, 0)
-        for one in (_cut("key", *found["key"], groups)[0], *_cut("value", *found["value"], groups))
+        array.repeat_interleave(heads // groups, 0)
+        for array in (_cut("key", *parts["key"], groups)[0], *_cut("value", *parts["value"], groups))
     )
     size, width = query.shape[1], value.shape[1]
     if size != key.shape[1]:
         raise ValueError(f"queries of a head have {size} entries, keys {key.shape[1]}: give the layer's heads")
-    out, out_bias = found["out"]
+    out, out_bias = parts["out"]
     if out.shape[1] != heads * width:
         need = f"{heads} heads of {width} values need {heads * width}"
         raise ValueError(f"{layout.names['out']} has {out.shape[1]} columns: {need}")
@@ -110,63 +110,60 @@ def state_weights(state, heads, prefix="", names=None, scale=None):
     return Weights(query, query_bias, key, value, value_bias, out, out_bias, size**-0.5 if scale is None else scale)
 
 
-def layer_layouts(state, own=None):
-    """Layout of each attention layer of a known convention, by what stands before its names.
+def layer_layouts(state, own_names=None):
+    """Layout of each attention layer of a known convention, by the prefix of its names.
 
-    In the order of their numbers; ValueError where there is none, with the names that come nearest. Names of one's
-    ``own``, by part, have * for the number of the layer: ``{"query": "blocks.*.wq.weight", ...}``.
+    In the order of their numbers; ValueError where there is none, with the names that come nearest. The user's
+    ``own_names``, by part, have * for the number of the layer: ``{"query": "blocks.*.wq.weight", ...}``.
     """
-    if own:
-        return _own_layouts(state, own)
-    found = {}
+    if own_names:
+        return _own_layouts(state, own_names)
+    layouts = {}
     for layout in LAYOUTS:
         first = next(iter(layout.names.values()))
         for before in [name.removesuffix(first) for name in state if name.endswith(first)]:
             names = {part: before + name for part, name in layout.names.items() if before + name in state}
             needed = [part for part in layout.names if not part.endswith("bias")]
             if before[-1:] in ("", ".") and all(part in names for part in needed):
-                found.setdefault(before, layout._replace(names=names))
-    if not found:
-        near = _nearest(state, [next(iter(layout.names.values())) for layout in LAYOUTS])
+                layouts.setdefault(before, layout._replace(names=names))
+    if not layouts:
+        near = _near_names(state, [next(iter(layout.names.values())) for layout in LAYOUTS])
         raise ValueError(
             f"no layer of a known convention is there, the nearest names are {near}: give your own, to state_weights"
             " as names=, to a report as --names query=blocks.*.wq.weight,key=..., and value and out, or qkv, out and"
             " fused where the first three are one matrix"
         )
-    return dict(sorted(found.items(), key=lambda one: ([int(word) for word in re.findall(r"\d+", one[0])], one[0])))
+    numbers = {before: [int(digits) for digits in re.findall(r"\d+", before)] for before in layouts}
+    return {before: layouts[before] for before in sorted(layouts, key=lambda before: (numbers[before], before))}
 
 
 def _layout_at(state, prefix):
     """Layout of the layer behind a prefix; ValueError with the layers that there are, if there is none."""
-    found = layer_layouts(state)
+    layouts = layer_layouts(state)
     for inner in INNER:
-        if prefix + inner in found:
-            return found[prefix + inner]
-    raise ValueError(f"prefix is {prefix!r}, the layers are {listed(map(repr, found))}: give one of these, or names")
+        if prefix + inner in layouts:
+            return layouts[prefix + inner]
+    raise ValueError(
+        f"prefix is {prefix!r}, the layers are {checks.join_names(map(repr, layouts))}: give one of these, or names"
+    )
 
 
-def _own_layouts(state, own):
+def _own_layouts(state, own_names):
     """Map each layer's prefix to the layout that the user's names give it."""
-    first = next(iter(own.values()))
+    first = next(iter(own_names.values()))
     pattern = re.compile(re.escape(first).replace(r"\*", r"(\d+)"))
-    numbers = [found.groups() for found in map(pattern.fullmatch, state) if found]
-    found = {}
-    for number in sorted(numbers, key=lambda one: [*map(int, one)]) or [()]:
-        names = {part: reduce(lambda text, one: text.replace("*", one, 1), number, name) for part, name in own.items()}
-        found[next(iter(names.values())).rpartition(".")[0].rpartition(".")[0] + "."] = own_layout(state, names)
-    return found
+    numbers = [match.groups() for match in map(pattern.fullmatch, state) if match]
+    layouts = {}
+    for number in sorted(numbers, key=lambda digits: [*map(int, digits)]) or [()]:
+        names = {part: reduce(lambda s, digits: s.replace("*", digits, 1), number, s) for part, s in own_names.items()}
+        layouts[next(iter(names.values())).rpartition(".")[0].rpartition(".")[0] + "."] = own_layout(state, names)
+    return layouts
 
 
-def listed(names, most=6):
-    """The first of some names in a line."""
-    names = list(names)
-    return (", ".join(names[:most]) or "none") + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def _nearest(state, wanted):
-    """Names of a state dict that are nearest to some, in a line."""
-    near = {one: None for name in wanted for one in difflib.get_close_matches(name, list(state), 2, 0.3)}
-    return listed(near or state)
+def _near_names(state, wanted):
+    """The names of a state dict that resemble the wanted ones, in a line."""
+    near = [name for word in wanted for name in difflib.get_close_matches(word, list(state), 2, 0.3)]
+    return checks.join_names(dict.fromkeys(near) or state)
 
 
 def own_layout(state, names):
@@ -178,7 +175,7 @@ def own_layout(state, names):
         raise ValueError(f"names have no {missing[0]}: give {', '.join(wanted)}")
     for name in names.values():
         if name and name not in state:
-            raise ValueError(f"the state dict has no {name!r}: the nearest names are {_nearest(state, [name])}")
+            raise ValueError(f"the state dict has no {name!r}: the nearest names are {_near_names(state, [name])}")
     return Layout(names, fused)
 
 
@@ -190,47 +187,48 @@ def possible_layouts(layout, checked):
 
 
 def _check_used(state, names):
-    """Raise ValueError if the layer has a tensor of which nothing here knows what it does."""
+    """Raise ValueError if the layer has a tensor whose part in the logits is not known."""
     used = {*names.values(), *(_bias_name(names, part) for part in (*PARTS, "qkv"))}
     scope = "".join(os.path.commonprefix(list(names.values())).rpartition(".")[:2])  # noqa: RUF071  of names
     used |= {scope + name for name in HARMLESS}
     for name in state:
         inside = "att" in scope.lower() and name.startswith(scope) and name not in used
-        found = OTHERWISE.search(name)  # in the layer, or where all layers share it
-        if inside or (found and stem(scope).startswith(stem("".join(name[: found.start()].rpartition(".")[:2])))):
-            raise ValueError(f"the layer has {name}, which may change its logits: use recorded_problem, or give names")
+        match = OTHERWISE.search(name)
+        owner = "".join(name[: match.start()].rpartition(".")[:2]) if match else ""  # the layer, or all that share it
+        if inside or (match and layer_pattern(scope).startswith(layer_pattern(owner))):
+            raise ValueError(f"the layer has {name}, which may change its logits: use fit_problem, or give names")
 
 
-def stem(name):
-    """A name without its numbers: what one layer of a stack has, such as T5's table of biases, goes for all of them."""
+def layer_pattern(name):
+    """Name with its layer numbers replaced by *."""
     return re.sub(r"\d+", "*", name)
 
 
 def _parts(state, layout, heads):
     """Weight (out, in) and bias (out,) of each part, by part, a fused one cut in three; and the groups of heads."""
-    found, names, fused = {}, layout.names, "qkv" in layout.names
+    parts, names, fused = {}, layout.names, "qkv" in layout.names
     for part in ("qkv", "out") if fused else PARTS:
         weight = _floats(state, names[part], "out", "in")
         weight = weight.mT if layout.transposed else weight
-        found[part] = weight, _bias(state, _bias_name(names, part), len(weight))
-    asking = found["out"][0].shape[1] if fused else len(found["query"][0])
-    shared = (len(found["qkv"][0]) - asking) // 2 if fused else len(found["key"][0])
-    groups = shared * heads // asking
+        parts[part] = weight, _bias(state, _bias_name(names, part), len(weight))
+    query_rows = parts["out"][0].shape[1] if fused else len(parts["query"][0])
+    shared = (len(parts["qkv"][0]) - query_rows) // 2 if fused else len(parts["key"][0])
+    groups = shared * heads // query_rows
     groups = heads if groups < 1 or heads % groups else groups
     if fused:
-        weight, bias = found.pop("qkv")
+        weight, bias = parts.pop("qkv")
         size, over = divmod(len(weight), heads + 2 * groups)
         if over:
             need = f"{heads} heads with keys of {groups} need a multiple of {heads + 2 * groups}"
             raise ValueError(f"{names['qkv']} has {len(weight)} rows: {need}")
         counts = [heads // groups, 1, 1] if layout.fused == "per head" else [heads, groups, groups]
-        cut = [_cut_fused(one, counts, size) for one in (weight, bias)]
-        found |= dict(zip(PARTS, zip(*cut, strict=True), strict=False))
+        cut = [_cut_fused(array, counts, size) for array in (weight, bias)]
+        parts |= dict(zip(PARTS, zip(*cut, strict=True), strict=False))
     elif names.get("qkv_bias") in state:
-        sizes = [len(found[part][0]) for part in PARTS[:3]]
+        sizes = [len(parts[part][0]) for part in PARTS[:3]]
         biases = _bias(state, names["qkv_bias"], sum(sizes)).split(sizes)
-        found |= {part: (found[part][0], bias) for part, bias in zip(PARTS, biases, strict=False)}
-    return found, groups
+        parts |= {part: (parts[part][0], bias) for part, bias in zip(PARTS, biases, strict=False)}
+    return parts, groups
 
 
 def _cut_fused(rows, counts, size):
@@ -260,7 +258,7 @@ def _floats(state, name, *trailing):
     value = state[name]
     if isinstance(value, Tensor) and not (value.is_floating_point() and value.itemsize > 1):
         raise ValueError(f"{name} has dtype {value.dtype}, and no scales are applied: give floats of 16 bits or more")
-    return checks.double(name, value, *trailing)
+    return checks.float64(name, value, *trailing)
 
 
 def _cut(part, weight, bias, heads):

@@ -32,13 +32,13 @@ class Locator:
 
     @staticmethod
     def from_function(function, file):
-        """Return a locator of numba's, or None where no folder can be written."""
+        """A locator of numba's, or None where no folder can be written."""
         kinds = UserProvidedCacheLocator, InTreeCacheLocator, UserWideCacheLocator
-        found = next(filter(None, (kind.from_function(function, file) for kind in kinds)), None)
-        if found:
-            own = hashlib.sha256(Path(file).read_bytes()).hexdigest()
-            found.get_source_stamp = lambda: (STAMP, own)
-        return found
+        locator = next(filter(None, (kind.from_function(function, file) for kind in kinds)), None)
+        if locator:
+            source_hash = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+            locator.get_source_stamp = lambda: (STAMP, source_hash)
+        return locator
 
 
 class _Compiling(event.Listener):
@@ -60,7 +60,7 @@ def _announce():
 
 
 def compiled(*signature):
-    """Return a decorator like ``numba.njit``, for functions that run without the GIL and are cached where possible.
+    """A decorator like ``numba.njit``, for functions that run without the GIL and are cached where possible.
 
     The first function of a process that is compiled, not loaded, logs a warning, because the caller has to wait.
     A division by zero gives an infinity or a NaN, as NumPy's does.
@@ -115,7 +115,7 @@ def _dispatcher(function):
 
 
 def _type(kind):
-    """Return numba's type of a named tuple by those of its fields, or the type itself."""
+    """Numba's type of a named tuple by those of its fields, or the type itself."""
     if isinstance(kind, types.Type):
         return kind
     return types.BaseTuple.from_types([_type(field) for field in kind.__annotations__.values()], kind)

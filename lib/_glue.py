@@ -23,17 +23,17 @@ def tell(stem, **numbers):
     """
     if not stem or not isinstance(stem, str):
         raise ValueError(f"stem is {stem!r}: give the chapter's name")
-    told = {f"{stem}-{name.replace('_', '-')}": scalar(value) for name, value in numbers.items()}
-    for key, value in told.items():
+    glued = {f"{stem}-{name.replace('_', '-')}": scalar(value) for name, value in numbers.items()}
+    for key, value in glued.items():
         if not (value.strip() if isinstance(value, str) else is_finite(value)):
             raise ValueError(f"{key} is {value!r}: prose can only show one finite number or text")
     try:
         from IPython import get_ipython
         from myst_nb import glue
-    except ImportError:  # a notebook that was downloaded: no page takes the numbers
+    except ImportError:  # a downloaded notebook: there is no page for the numbers
         return
     if get_ipython():
-        for key, value in told.items():
+        for key, value in glued.items():
             glue(key, value, display=False)
 
 
@@ -63,7 +63,7 @@ def show(key, thing):
         return thing
     try:
         from myst_nb import glue
-    except ImportError:  # a notebook that was downloaded: no page places it
+    except ImportError:  # a downloaded notebook: there is no page to place it
         display(thing)
     else:
         glue(key, thing)
@@ -75,7 +75,7 @@ def show(key, thing):
 
 
 def scalar(value):
-    """Return the Python number in a 0-d tensor or array, anything else as it is."""
+    """The Python number in a 0-d tensor or array, anything else as it is."""
     return value.item() if getattr(value, "ndim", None) == 0 else value
 
 

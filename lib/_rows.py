@@ -6,14 +6,14 @@ from . import checks
 
 
 def check_selected(problem, selected):
-    """Return ``selected`` as indices of shape (..., n); ValueError if one is out of range or not a whole number."""
+    """``selected`` as indices of shape (..., n); ValueError if one is out of range or not a whole number."""
     checks.either_problem(problem)
     inputs, tokens = problem.keys.shape[-3:-1]
     indices = checks.as_tensor("selected", selected, "one whole number for each input").to(problem.keys.device)
     if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype == torch.bool:
         raise ValueError(f"selected has type {indices.dtype}: give one whole number for each input")
     if indices.dtype != torch.int64:
-        indices = indices.to(torch.int64)  # what gather takes; of uint64 too large a number becomes one below 0
+        indices = indices.to(torch.int64)  # for gather; a uint64 that is too large turns negative
     if indices.shape[-1:] != (inputs,):
         raise ValueError(f"selected has shape {tuple(indices.shape)}: give one index for each of the {inputs} inputs")
     if ((indices < 0) | (indices >= tokens)).any():

@@ -13,7 +13,7 @@ OPTIONS = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1
 
 
 def sign_vectors(shape):
-    """List the vectors of signs of the rows of such matrices (d, e) but for their sign, shape (2^(d - 1), d)."""
+    """Sign vectors of the rows of matrices (d, e), one of each pair s and -s, shape (2^(d - 1), d)."""
     d, e = shape
     if d > LARGEST or 2 ** (d - 1) * e > LARGEST:
         raise ValueError(
@@ -24,30 +24,30 @@ def sign_vectors(shape):
 
 
 def _upright(vectors, shape):
-    """Return the matrices of these vectors (batch, d e), shape (batch, d, e) with the shorter side first."""
+    """The matrices of these vectors (batch, d e), shape (batch, d, e) with the shorter side first."""
     matrices = vectors.reshape(-1, *shape)
     return matrices if shape[0] <= shape[1] else matrices.swapaxes(1, 2)
 
 
 def dual_norm(vectors, shape):
-    """Return the largest <G, s t^T>, the norm of G from l_inf to l_1, for vectors of shape (batch, d e)."""
+    """The largest <G, s t^T>, the norm of G from l_inf to l_1, for vectors of shape (batch, d e)."""
     matrices = _upright(vectors, shape)
     return np.abs(sign_vectors(matrices.shape[1:]) @ matrices).sum(-1).max(-1)
 
 
 def norm(vector, shape):
-    """Return the least total weight of sign matrices whose sum is the matrix of this vector (d e,)."""
+    """The least total weight of sign matrices whose sum is the matrix of this vector (d e,)."""
     size = np.abs(vector).max()
     return size and size * _least_weights(np.eye(len(vector)), vector / size, shape, equal=True)[0]
 
 
 def shortest(rows, required, shape):
-    """Return theta and duals of ``min norm(theta)`` s.t. rows theta >= required, for one set of rows (m, d e)."""
+    """Theta and duals of ``min norm(theta)`` s.t. rows theta >= required, for one set of rows (m, d e)."""
     return _least_weights(rows, required, shape)[1:]
 
 
 def _least_weights(rows, required, shape, equal=False):
-    """Return the norm of the shortest theta whose margins are as required, or larger, theta, and the multipliers."""
+    """The norm of the shortest theta whose margins are as required, or larger, theta, and the multipliers."""
     from scipy import sparse
     from scipy.optimize import linprog  # slow to import
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 MIME = "application/vnd.what-attention-selects.claims+json"
 RELATIONS = {"<=": "at most", ">=": "at least", "==": "exactly"}
-# Best first. A miniature is neither green nor red, and that an ablation breaks a claim is no success of anybody's.
+# Best first. A miniature is neither green nor red, and neither is an ablation that breaks a claim.
 VERDICTS = {
     "reproduced": "✓",
     "corrected": "✎",
@@ -58,7 +58,7 @@ class Verdict:
 
 
 def signed(verdict):
-    """Return a verdict with its sign; a baseline, which has None, has no verdict."""
+    """A verdict with its sign; a baseline, which has None, has no verdict."""
     return f"{VERDICTS[verdict]} {verdict}".strip() if verdict else "baseline"
 
 
@@ -83,37 +83,37 @@ def typeset(text):
 
 
 def bound(relation, value):
-    """Return a bound in words: "at most 0.001"; nothing for a baseline."""
+    """A bound in words: "at most 0.001"; nothing for a baseline."""
     return "" if value is None else f"{RELATIONS[relation]} {number(value)}"
 
 
 def between(interval):
-    """Return an interval in words; nothing where there is none."""
+    """An interval in words; nothing where there is none."""
     return f"{number(interval[0])} to {number(interval[1])}" if interval else ""
 
 
 def plain(text):
-    """Return a statement with its formulas as a terminal can show them."""
+    """A statement with its formulas as a terminal can show them."""
     shown = re.sub(r"\\(?:mathrm|mathbf|operatorname|text)\{([^{}]*)\}", r"\1", text)
     shown = re.sub(r"\\norm\{((?:[^{}]|\{[^{}]*\})*)\}", r"‖\1‖", shown)
-    shown = re.sub(r"\\([A-Za-z]+|[,|])", lambda found: LETTERS.get(found[1], found[1]), shown)
+    shown = re.sub(r"\\([A-Za-z]+|[,|])", lambda match: LETTERS.get(match[1], match[1]), shown)
     return re.sub(r"[${}]", "", shown)
 
 
 def formulas(text):
-    """Return a statement as HTML, with its formulas for MathJax, which a page of Sphinx and JupyterLab have."""
+    """A statement as HTML, with its formulas for MathJax, which a page of Sphinx and JupyterLab have."""
     parts = html.escape(text).split("$")
     formula = '<span class="math notranslate nohighlight">\\({}\\)</span>'
     return "".join(formula.format(part) if k % 2 else part for k, part in enumerate(parts))
 
 
 def named(row):
-    """Return the paper's name for a row's item; our names, and the register's ids of results without one, go unsaid."""
+    """The paper's name for a row's item; "" for a name of the book's, and for a result that the paper does not name."""
     return "" if not row.paper or re.fullmatch(r"[RM]\d", row.item) else f"{row.item}: "
 
 
 def remarks(row):
-    """Return what a reader must know beside a row's statement: a correction, a dropped hypothesis, other data."""
+    """What a reader must know beside a row's statement: a correction, a dropped hypothesis, other data."""
     said = (
         "The paper's words were not at hand." if row["source"] == "recalled" else "",
         SCALES.get(row["scale"], ""),
@@ -125,7 +125,7 @@ def remarks(row):
 
 
 def _open_rows(rows):
-    """Return the rows that are open, at most six claims and four ablations, and those that are folded under them."""
+    """The rows that are open, at most six claims and four ablations, and those that are folded under them."""
     claims = [row for row in rows if row.kind == "claim"]
     ablations = [row for row in rows if row.kind == "ablation"]
     if len(claims) <= OPEN_CLAIMS and len(ablations) <= OPEN_ABLATIONS:

@@ -21,7 +21,7 @@ SIGN_NORMS = ("signs", "inf-1")
 
 
 def tensor(name, value, *trailing, like=None):
-    """Return ``value`` as a finite tensor with last dimensions ``trailing``; one that requires grad is detached.
+    """``value`` as a finite tensor with last dimensions ``trailing``; one that requires grad is detached.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ def tensor(name, value, *trailing, like=None):
     return array
 
 
-def double(name, value, *trailing, more=False):
-    """Return ``value`` as :func:`tensor` in float64 on the CPU, of any floats, those of half precision too.
+def float64(name, value, *trailing, more=False):
+    """``value`` as :func:`tensor` in float64 on the CPU, of any floats, those of half precision too.
 
     It has the dimensions ``trailing`` and no others, unless there may be ``more`` before them.
     """
@@ -63,7 +63,7 @@ def double(name, value, *trailing, more=False):
 
 
 def floating(name, value, like=None):
-    """Return ``value`` as a tensor of float32 or float64, by the rule above, or raise ValueError."""
+    """``value`` as a tensor of float32 or float64, by the rule above, or ValueError."""
     array, follows = value, not hasattr(value, "__array__")
     if isinstance(value, Tensor):
         dense(name, value)
@@ -85,19 +85,19 @@ def floating(name, value, like=None):
 
 
 def dense(name, array):
-    """Raise ValueError unless a tensor has its values one by one: sparse, meta, nested, quantised ones do not."""
+    """Raise ValueError for a tensor that does not store all its values: a sparse, meta, nested or quantised one."""
     kinds = {"nested": array.is_nested, "meta": array.is_meta, "quantised": array.is_quantized}
-    for kind, found in (kinds | {"sparse": array.layout != torch.strided}).items():
-        if found:
+    for kind, unusable in (kinds | {"sparse": array.layout != torch.strided}).items():
+        if unusable:
             raise ValueError(f"{name} is a {kind} tensor: give an ordinary one that has all its values")
 
 
 def tensors(*optional, **given):
-    """Return arrays, each given as (value, *names of its last dimensions), as tensors of one dtype.
+    """Arrays, each given as (value, *names of its last dimensions), as tensors of one dtype.
 
     Those whose names are ``optional`` are left out where they are None.
     """
-    given = {name: one for name, one in given.items() if one[0] is not None or name not in optional}
+    given = {name: pair for name, pair in given.items() if pair[0] is not None or name not in optional}
     like = next((floating(name, value) for name, (value, *_) in given.items() if _has_dtype(value)), None)
     return common(**{name: tensor(name, value, *trailing, like=like) for name, (value, *trailing) in given.items()})
 
@@ -110,7 +110,7 @@ def _has_dtype(value):
 
 
 def common(**arrays):
-    """Return tensors in the dtype to which torch promotes them together; ValueError if their devices differ."""
+    """Tensors in the dtype to which torch promotes them together; ValueError if their devices differ."""
     first = next(iter(arrays.values()))
     if all(array.dtype == first.dtype and array.device == first.device for array in arrays.values()):
         return arrays
@@ -122,7 +122,7 @@ def common(**arrays):
 
 
 def moved(value, dtype, device):
-    """A tensor on a device, in a dtype if it has floats; so are all that a tuple, dataclass or problem has."""
+    """Move a tensor, or all of a tuple, dataclass or problem, to a device and, where they are floats, to a dtype."""
     if isinstance(value, Tensor):
         return value.to(device, dtype if value.is_floating_point() else value.dtype)
     if isinstance(value, tuple):
@@ -164,7 +164,7 @@ def finite(name, array):
 
 
 def mask(value, shape, name="mask", wanted="True for each token that may be seen, else False"):
-    """Return ``value`` as a tensor of bool whose last dimensions are ``shape``, or raise ValueError."""
+    """``value`` as a tensor of bool whose last dimensions are ``shape``, or ValueError."""
     wanted = f"{wanted}, shape {shape}"
     array = as_tensor(name, value, wanted)
     if array.dtype != torch.bool or tuple(array.shape[-len(shape) :]) != shape:
@@ -173,7 +173,7 @@ def mask(value, shape, name="mask", wanted="True for each token that may be seen
 
 
 def labels(value, inputs=None):
-    """Return ``value`` as a tensor of labels +1 and -1, one for each of so many inputs, or raise ValueError."""
+    """``value`` as a tensor of labels +1 and -1, one for each of so many inputs, or ValueError."""
     array = tensor("labels", value)
     if not (array.abs() == 1).all():
         wrong = array[array.abs() != 1][0].item()
@@ -184,7 +184,7 @@ def labels(value, inputs=None):
 
 
 def positive(name, value, like=None):
-    """Return ``value`` as a tensor of finite numbers above zero, or raise ValueError."""
+    """``value`` as a tensor of finite numbers above zero, or ValueError."""
     array = tensor(name, value, like=like)
     if not (array > 0).all():
         raise ValueError(f"{name} is {array.min().item():g}: it must be above 0")
@@ -192,7 +192,7 @@ def positive(name, value, like=None):
 
 
 def shown(value):
-    """A value in one line, as far as that goes."""
+    """One-line repr of a value, cut at 60 characters."""
     try:
         text = " ".join(repr(value).split())
     except (ValueError, NotImplementedError):  # an integer of more than 4300 digits, a tensor without values
@@ -200,8 +200,15 @@ def shown(value):
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
-def whole(name, value, least=1):
-    """Return ``value`` as an int, or raise ValueError unless it is a whole number (no bool) of at least ``least``.
+def join_names(names, limit=6):
+    """The first names in a line, and how many more there are."""
+    names = list(map(str, names))
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return (", ".join(names[:limit]) or "none") + more
+
+
+def integer(name, value, least=1):
+    """``value`` as an int, or ValueError unless it is a whole number (no bool) of at least ``least``.
 
     Nor may it leave 64 bits, as compiled code and generators have them.
     """
@@ -217,7 +224,7 @@ def whole(name, value, least=1):
 
 
 def number(name, value, fits, remedy):
-    """Return ``value``, or raise ValueError with the remedy unless it is a real number for which ``fits`` is true.
+    """``value``, or ValueError with the remedy unless it is a real number for which ``fits`` is true.
 
     A bool is none, and neither is an integer beyond the floats.
     """
@@ -230,15 +237,15 @@ def number(name, value, fits, remedy):
     return value
 
 
-def flag(name, value):
-    """Return ``value`` as a bool, or raise ValueError unless it is True or False."""
+def boolean(name, value):
+    """``value`` as a bool, or ValueError unless it is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} is {shown(value)}: give True or False")
     return bool(value)
 
 
 def indices(name, value, size, *trailing):
-    """Return ``value`` as a tensor of int64 from 0 to ``size - 1`` with the dimensions ``trailing``, or ValueError."""
+    """``value`` as a tensor of int64 from 0 to ``size - 1`` with the dimensions ``trailing``, or ValueError."""
     array = as_tensor(name, value, "whole numbers")
     wanted = f"whole numbers from 0 {f'to {size - 1}' if size else 'on'}, shape ({', '.join(trailing)})"
     if array.is_floating_point() or array.is_complex() or array.dtype == torch.bool:
@@ -253,11 +260,11 @@ def indices(name, value, size, *trailing):
 
 
 def seeds(value):
-    """Return seeds, one for each member, as a list of int, or raise ValueError."""
+    """Seeds, one for each member, as a list of int, or ValueError."""
     numbers = list(value) if hasattr(value, "__iter__") else []
     if not numbers:
         raise ValueError(f"seeds is {shown(value)}: give one whole number for each member")
-    return [whole("seed", seed, 0) for seed in numbers]
+    return [integer("seed", seed, 0) for seed in numbers]
 
 
 # Each returns p, of an l_p norm or of the potential of mirror descent, or raises ValueError.
@@ -268,7 +275,7 @@ potential = partial(
 
 
 def any_norm(value, shape=None, size=None, names=MATRIX_NORMS):
-    """Return p, or the name of a norm of matrices, whose shape (d, e) vectors of this size have to fit."""
+    """The order p, or the name of a norm of matrices, whose shape (d, e) vectors of this size have to fit."""
     if value not in names:
         remedy = f"an l_p norm has 1 <= p <= inf, a matrix {', '.join(names[:-1])} and {names[-1]} too"
         return number("norm", value, lambda p: p >= 1, remedy)
@@ -280,7 +287,7 @@ def any_norm(value, shape=None, size=None, names=MATRIX_NORMS):
 
 
 def as_tensor(name, value, wanted):
-    """Return ``value``, whatever its dtype, as a tensor, or raise ValueError that says what is wanted."""
+    """``value``, whatever its dtype, as a tensor, or ValueError that says what is wanted."""
     try:
         array = torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError, OverflowError):
@@ -289,21 +296,21 @@ def as_tensor(name, value, wanted):
     return array
 
 
-def able(name, value, part, remedy):
-    """Raise TypeError unless ``value`` has the attribute ``part``, by which the object that is meant is known."""
+def has_attribute(name, value, part, remedy):
+    """Raise TypeError unless ``value`` has the attribute ``part``, by which its type is recognised."""
     if not hasattr(value, part):
         raise TypeError(f"{name} is {shown(value)}: give {remedy}")
 
 
 # Each raises TypeError unless its argument is one of these.
-problem = partial(able, "problem", part="logits", remedy="a Problem, such as from_tokens makes")
-joint_problem = partial(able, "problem", part="fixed_head", remedy="a JointProblem of tokens and labels")
+problem = partial(has_attribute, "problem", part="logits", remedy="a Problem, such as from_tokens makes")
+joint_problem = partial(has_attribute, "problem", part="fixed_head", remedy="a JointProblem of tokens and labels")
 either_problem = partial(
-    able, "problem", part="batch_shape", remedy="a Problem, such as from_tokens makes, or a JointProblem"
+    has_attribute, "problem", part="batch_shape", remedy="a Problem, such as from_tokens makes, or a JointProblem"
 )
-loss = partial(able, "loss", part="log_slope", remedy="a Loss, such as losses.by_name('logistic')")
+loss = partial(has_attribute, "loss", part="log_slope", remedy="a Loss, such as losses.by_name('logistic')")
 generator = partial(
-    able, "generator", part="manual_seed", remedy="a torch.Generator, such as torch.Generator().manual_seed(0)"
+    has_attribute, "generator", part="manual_seed", remedy="a torch.Generator, such as torch.Generator().manual_seed(0)"
 )
 
 
@@ -315,7 +322,7 @@ def single(value):
 
 def rule(value, name="rule"):
     """Raise TypeError unless this is a step rule."""
-    able(name, value, "__call__", "a step rule, such as constant(0.1)")
+    has_attribute(name, value, "__call__", "a step rule, such as constant(0.1)")
     try:
         signature(value).bind("grad", "theta", "k")
     except TypeError:
@@ -326,14 +333,14 @@ def rule(value, name="rule"):
         pass
 
 
-def last(name, array, *sizes):
+def trailing_shape(name, array, *sizes):
     """Raise ValueError unless the last dimensions of ``array`` have these sizes."""
     if tuple(array.shape[-len(sizes) :]) != sizes:
         raise ValueError(f"{name} has shape {tuple(array.shape)}: its last dimensions must be {sizes}")
 
 
 def broadcastable(**shapes):
-    """Return the common shape of the given ones, leading (batch) or whole, or raise ValueError that lists them."""
+    """The common shape of the given ones, leading (batch) or whole, or ValueError that lists them."""
     try:
         return torch.Size(np.broadcast_shapes(*shapes.values()))  # torch's own imports a computer algebra system
     except ValueError:
@@ -341,8 +348,8 @@ def broadcastable(**shapes):
         raise ValueError(f"dimensions of {listed} do not fit together: they must be equal, or 1") from None
 
 
-def fitting(name, array, tokens):
-    """Return a head (..., d) or a matrix (..., k, d) for tokens (..., n, T, d); ValueError if it does not fit them."""
+def match_width(name, array, tokens):
+    """A head (..., d) or a matrix (..., k, d) for tokens (..., n, T, d); ValueError if it does not fit them."""
     if array.shape[-1] != tokens.shape[-1]:
         raise ValueError(f"{name} has {array.shape[-1]} columns, tokens have d = {tokens.shape[-1]}: they must agree")
     broadcastable(tokens=tokens.shape[:-3], **{name: array.shape[: -1 if name == "head" else -2]})

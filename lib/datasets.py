@@ -17,7 +17,7 @@ def coin_labels(trials, n, generator):
 
 
 class DataSet(NamedTuple):
-    """What :func:`lib.problem.from_tokens` takes: ``from_tokens(*data)``.
+    """Arguments of :func:`lib.problem.from_tokens`: ``from_tokens(*data)``.
 
     tokens (..., n, T, d), labels (..., n), head (..., d), key_matrix (d, d).
     """
@@ -107,7 +107,7 @@ def _gaussian(*shape, generator):
 
 def _check_sizes(**sizes):
     for name, value in sizes.items():
-        checks.whole(name, value)
+        checks.integer(name, value)
 
 
 def on_sphere(n, T, d, trials, generator):
@@ -232,7 +232,7 @@ def one_best(n, T, trials, generator, top=None, equal=True):
     ((5, 2, 3), [1.0])
     """
     _check_sizes(n=n, trials=trials)
-    checks.whole("T", T, 2)
+    checks.integer("T", T, 2)
     checks.generator(generator)
 
     def uniform(count):
@@ -264,10 +264,10 @@ def accepted(draw, count, tries):
     >>> accepted(lambda: next(numbers), count=2, tries=4)
     [3, 5]
     """
-    checks.able("draw", draw, "__call__", "a function that returns a result")
-    checks.whole("count", count, 0)
-    checks.whole("tries", tries, 0)
-    return list(islice((one for one in (draw() for _ in range(tries)) if one is not None), count))
+    checks.has_attribute("draw", draw, "__call__", "a function that returns a result")
+    checks.integer("count", count, 0)
+    checks.integer("tries", tries, 0)
+    return list(islice((candidate for candidate in (draw() for _ in range(tries)) if candidate is not None), count))
 
 
 def signal_tokens(n, T, d, trials, generator):
@@ -291,9 +291,9 @@ def signal_tokens(n, T, d, trials, generator):
     tokens = _gaussian(trials, n, T, d, generator=generator) / d**0.5
     along = torch.einsum("rntd,rsd->rnts", tokens, signals)
     tokens = tokens - torch.einsum("rnts,rsd->rntd", along, signals)
-    own = torch.where(labels[..., None] > 0, signals[:, None, 0], signals[:, None, 1])
+    label_signal = torch.where(labels[..., None] > 0, signals[:, None, 0], signals[:, None, 1])
     here = torch.nn.functional.one_hot(places, T).bool()[..., None]
-    return Sequences(torch.where(here, own[..., None, :], tokens), labels), places
+    return Sequences(torch.where(here, label_signal[..., None, :], tokens), labels), places
 
 
 def sparse_entries(entries, count, size, generator):
@@ -346,7 +346,7 @@ def taught_choices(teachers, n, T, generator, noise=0.0):
     (3, 5)
     """
     _check_sizes(n=n)
-    checks.whole("T", T, 2)
+    checks.integer("T", T, 2)
     checks.number("noise", noise, lambda share: 0 <= share <= 1, "give a share from 0 to 1")
     matrices = checks.tensor("teachers", teachers, "trials", "d * d")
     trials, d = len(matrices), math.isqrt(matrices.shape[-1])

@@ -41,7 +41,7 @@ class Trajectory:
 
 
 class RuleSpec(NamedTuple):
-    """Specify a step rule for :mod:`lib.kernels`: its attribute ``known``.
+    """What compiled code needs to know of a step rule: its attribute ``spec``.
 
     kind : "constant", "normalised" or "polyak".
     step_size : of batch shape, a number, or None.
@@ -67,7 +67,7 @@ def constant(step_size):
         _check_step_size(step_size, grad.log_scale.shape)
         return -(step_size.to(grad.log_scale) * grad.log_scale.exp())[..., None] * grad.direction
 
-    rule.known = RuleSpec("constant", step_size)
+    rule.spec = RuleSpec("constant", step_size)
     return rule
 
 
@@ -84,7 +84,7 @@ def normalised(step_size, norm=2.0):
         length = geometry.norm(grad.direction, dual)
         return -(step_size.to(length) / torch.where(length == 0, 1.0, length))[..., None] * grad.direction
 
-    rule.known = RuleSpec("normalised", step_size, dual)
+    rule.spec = RuleSpec("normalised", step_size, dual)
     return rule
 
 
@@ -113,8 +113,8 @@ def decaying(rule, power):
         return rule(grad, theta, k) * (k + 1.0) ** -power
 
     decayed.fresh = lambda: decaying(fresh(rule), power)
-    if known := getattr(rule, "known", None):
-        decayed.known = known._replace(power=known.power + power)
+    if spec := getattr(rule, "spec", None):
+        decayed.spec = spec._replace(power=spec.power + power)
     return decayed
 
 
@@ -155,30 +155,30 @@ def polyak(problem, loss, selected):
         log_factor = excess.log_scale - math.log(2) - grad.log_scale - 2 * length.log()
         return -torch.where(moves, log_factor, -torch.inf).exp()[..., None] * grad.direction
 
-    rule.known = RuleSpec("polyak", problem=problem, loss=loss, selected=selected)
+    rule.spec = RuleSpec("polyak", problem=problem, loss=loss, selected=selected)
     return rule
 
 
 def fresh(rule):
-    """Return the rule for one run: with an empty memory, if it has one."""
+    """The rule with an empty memory, for one run; a rule without a memory as it is."""
     return rule.fresh() if hasattr(rule, "fresh") else rule
 
 
-def taken(rule, grad, theta, k):
-    """Return the step of a rule; ValueError unless it is a tensor of the shape of theta."""
+def apply_rule(rule, grad, theta, k):
+    """Apply a rule: its step; ValueError unless that is a tensor of the shape of theta."""
     step = rule(grad, theta, k)
     if not isinstance(step, Tensor) or step.shape != theta.shape:
-        found = f"a tensor of shape {tuple(step.shape)}" if isinstance(step, Tensor) else checks.shown(step)
-        raise ValueError(f"the rule's step is {found}: return a tensor of theta's shape {tuple(theta.shape)}")
+        returned = f"a tensor of shape {tuple(step.shape)}" if isinstance(step, Tensor) else checks.shown(step)
+        raise ValueError(f"the rule's step is {returned}: return a tensor of theta's shape {tuple(theta.shape)}")
     return step
 
 
-def check_own(rule, problem=None, loss=None):
-    """Raise ValueError if a rule is Polyak's step, which knows an optimum, of another problem or loss than these."""
-    known = getattr(rule, "known", None)
-    if known is None or known.problem is None:
+def check_polyak_problem(rule, problem=None, loss=None):
+    """Raise ValueError if a rule is Polyak's step for another problem or loss: their optimum is another."""
+    spec = getattr(rule, "spec", None)
+    if spec is None or spec.problem is None:
         return
-    if problem is None or known.loss is not loss or not same_problem(known.problem, problem):
+    if problem is None or spec.loss is not loss or not same_problem(spec.problem, problem):
         raise ValueError(
             "rule is Polyak's step of another problem or loss, whose optimum is another: make it of those of the run"
         )
@@ -241,7 +241,7 @@ def run(problem, loss, start, rule, iterations, record=None, norm=2.0):
     checks.problem(problem)
     checks.loss(loss)
     checks.rule(rule)
-    check_own(rule, problem, loss)
+    check_polyak_problem(rule, problem, loss)
     theta = checks.tensor("start", start, "parameter", like=problem.keys)
     theta = checks.common(start=theta, problem=problem.keys)["start"]
     batch = checks.broadcastable(problem=problem.batch_shape, start=theta.shape[:-1])
@@ -250,14 +250,14 @@ def run(problem, loss, start, rule, iterations, record=None, norm=2.0):
     if compiled(problem, loss, theta, [rule]):
         from .kernels import trajectories  # imports numba
 
-        kept, norm = kept_iterations(iterations, record, theta), checks.potential(norm)
-        return Trajectory(trajectories(problem, loss, theta, rule.known, kept, norm), torch.tensor(list(kept)))
+        times, norm = kept_iterations(iterations, record, theta), checks.potential(norm)
+        return Trajectory(trajectories(problem, loss, theta, rule.spec, times, norm), torch.tensor(list(times)))
     grad, rule = gradient_near(problem, loss, theta), fresh(rule)
-    return iterate(lambda theta, k: taken(rule, grad(theta), theta, k), theta, iterations, record, norm)
+    return iterate(lambda theta, k: apply_rule(rule, grad(theta), theta, k), theta, iterations, record, norm)
 
 
 def gradient_near(problem, loss, theta):
-    """Return :func:`lib.logspace.gradient` as a function of thetas of one shape, into which the problem's fits.
+    """:func:`lib.logspace.gradient` as a function of thetas of one shape, into which the problem's fits.
 
     Compiled where it can be: then these are not checked.
     """
@@ -269,7 +269,7 @@ def gradient_near(problem, loss, theta):
 
 
 def excess_near(problem, loss, theta, selected):
-    """Return :func:`lib.logspace.excess_risk` as a function of theta, as :func:`gradient_near` does."""
+    """:func:`lib.logspace.excess_risk` as a function of theta, as :func:`gradient_near` does."""
     if compiled(problem, loss, theta):
         from .kernels import excesses  # imports numba
 
@@ -283,53 +283,53 @@ def compiled(problem, loss, theta, rules=()):
     It has linear heads without a mask, in float64 on the CPU, with the losses and step rules of this library; Polyak's
     step for the problem and the loss of the run itself; tokens on one spot must be alike.
     """
-    known = [getattr(rule, "known", None) for rule in rules]
+    specs = [getattr(rule, "spec", None) for rule in rules]
     of_tensors = (getattr(problem, name, None) for name in ("head", "mask"))
-    if not all(known) or loss.code is None or any(one is not None for one in of_tensors):
+    if not all(specs) or loss.code is None or any(spec is not None for spec in of_tensors):
         return False
-    for one in known:
-        if one.step_size is not None:
-            _check_step_size(one.step_size, theta.shape[:-1])
-    own = all(one.problem in (None, problem) and one.loss in (None, loss) for one in known)
+    for spec in specs:
+        if spec.step_size is not None:
+            _check_step_size(spec.step_size, theta.shape[:-1])
+    of_this_run = all(spec.problem in (None, problem) and spec.loss in (None, loss) for spec in specs)
     in_float64 = theta.device.type == "cpu" and theta.dtype == problem.keys.dtype == torch.float64
-    return own and in_float64 and problem.duplicates_agree
+    return of_this_run and in_float64 and problem.duplicates_agree
 
 
 def kept_iterations(iterations, record, theta):
-    """Return the iterations to keep, in order; ValueError if one is out of range, or thetas like this are too many."""
-    kept = range(checks.whole("iterations", iterations) + 1)
+    """The iterations to keep, in order; ValueError if one is out of range, or thetas like this are too many."""
+    times = range(checks.integer("iterations", iterations) + 1)
     if record is not None:
         try:
-            kept = sorted({index(k) for k in record})
+            times = sorted({index(k) for k in record})
         except TypeError:
-            kept = []
-    if not kept or kept[0] < 0 or kept[-1] > iterations:
+            times = []
+    if not times or times[0] < 0 or times[-1] > iterations:
         raise ValueError(
             f"record is {checks.shown(record)}: keep at least one of the iterations 0 to {iterations}, and no other"
         )
-    size = theta.numel() * theta.element_size() * (iterations + 1 if record is None else len(kept))
+    size = theta.numel() * theta.element_size() * (iterations + 1 if record is None else len(times))
     if size > LARGEST:
         raise ValueError(
             f"iterations is {iterations}, and a record of them takes {size / 2**30:.0f} GiB: keep fewer, for example by"
             " record=log_spaced(iterations, 100)"
         )
-    return kept
+    return times
 
 
 def iterate(step, theta, iterations, record=None, norm=2.0):
     """Add ``step(theta, k)`` to theta, or to its mirror variable, k = 0, ..., iterations - 1; as :func:`run` does."""
-    kept = kept_iterations(iterations, record, theta)
-    wanted, records, mirrored = set(kept), [], mirror_map(theta, norm)
-    for k in range(kept[-1] + 1):
+    times = kept_iterations(iterations, record, theta)
+    wanted, records, mirrored = set(times), [], mirror_map(theta, norm)
+    for k in range(times[-1] + 1):
         if k in wanted:
             records.append(theta)
-        if k < kept[-1]:
+        if k < times[-1]:
             mirrored = mirrored + step(theta, k)
             theta = inverse_mirror_map(mirrored, norm)
             if not torch.isfinite(theta).all():
                 remedy = "take a smaller step" + (", or float64" if theta.dtype == torch.float32 else "")
                 raise FloatingPointError(f"the iterate is no longer finite at iteration {k + 1}: {remedy}")
-    return Trajectory(torch.stack(records), torch.tensor(list(kept), device=theta.device))
+    return Trajectory(torch.stack(records), torch.tensor(list(times), device=theta.device))
 
 
 def log_spaced(last, count, first=1):
@@ -358,8 +358,8 @@ def log_spaced(last, count, first=1):
     >>> log_spaced(1000, 4).tolist()
     [1, 10, 100, 1000]
     """
-    checks.whole("last", last)
-    checks.whole("count", count)
+    checks.integer("last", last)
+    checks.integer("count", count)
     if not 0 < first <= last:
         raise ValueError(f"iterations go from {first} to {last}: give 0 < first <= last")
     places = torch.logspace(math.log10(first), math.log10(last), count, dtype=torch.float64)

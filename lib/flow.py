@@ -11,7 +11,7 @@ from .geometry import inverse_mirror_map, mirror_map
 from .logspace import gradient
 
 LONGEST = 1e12  # log time plus path length at which a flow that has not arrived is given up
-MOST = 50_000  # steps of the solver after which it is given up: the flows of the book take a few thousand
+MAX_STEPS = 50_000  # of the solver, after which a flow is given up; those of the book take a few thousand
 
 
 @checks.in_float64
@@ -91,14 +91,14 @@ def _flow(problem, loss, start, times, accuracy, norm):
     message, states = f"its length is {LONGEST:g}", []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # LSODA warns before it fails, and a failure is raised below
-        for _ in range(MOST):
+        for _ in range(MAX_STEPS):
             if solver.status != "running" or len(states) == len(times):
                 break
             message = solver.step() or message
             if solver.status != "failed" and solver.y[-1] >= times[len(states)]:
                 states += _passed(solver, times[len(states) :])
         else:
-            message = f"{MOST} steps were not enough"
+            message = f"{MAX_STEPS} steps were not enough"
     if len(states) < len(times):
         length = geometry.norm(inverse_mirror_map(torch.as_tensor(solver.y[:-1]), norm))
         raise RuntimeError(
@@ -109,7 +109,7 @@ def _flow(problem, loss, start, times, accuracy, norm):
 
 
 def _passed(solver, times):
-    """States at those of the log times that the solver's last step went over, in order."""
+    """States at the log times that the solver's last step passed, in order."""
     from scipy.optimize import brentq  # slow to import
 
     between, first, last = solver.dense_output(), solver.t_old, solver.t

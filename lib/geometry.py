@@ -28,14 +28,14 @@ def norm(vectors, norm=2.0, shape=None):
     known = (*checks.MATRIX_NORMS, *checks.SIGN_NORMS)
     if checks.any_norm(norm, shape, *vectors.shape[-1:], names=known) in checks.SIGN_NORMS:
         flat = vectors.reshape(-1, vectors.shape[-1]).double().cpu().numpy()
-        found = _signs.dual_norm(flat, shape) if norm == "inf-1" else [_signs.norm(one, shape) for one in flat]
-        return torch.as_tensor(np.asarray(found)).to(vectors).view(vectors.shape[:-1])
+        norms = _signs.dual_norm(flat, shape) if norm == "inf-1" else [_signs.norm(matrix, shape) for matrix in flat]
+        return torch.as_tensor(np.asarray(norms)).to(vectors).view(vectors.shape[:-1])
     if norm in checks.MATRIX_NORMS:
         values = torch.linalg.svdvals(vectors.unflatten(-1, tuple(shape)))
         return values[..., 0] if norm == "spectral" else values.sum(-1)
     if norm in (1, 2, math.inf):
         return torch.linalg.vector_norm(vectors, ord=norm, dim=-1)
-    largest = vectors.abs().amax(-1, keepdim=True)  # a high power of anything but 1 overflows or vanishes
+    largest = vectors.abs().amax(-1, keepdim=True)  # scaled, since high powers overflow or underflow
     largest = torch.where(largest == 0, 1.0, largest)
     return torch.linalg.vector_norm(vectors / largest, ord=norm, dim=-1) * largest[..., 0]
 
@@ -44,7 +44,7 @@ _length = norm  # where an argument is called norm
 
 
 def dual(norm):
-    """The norm that is dual: q with 1/p + 1/q = 1 for the l_p norm; spectral and nuclear, signs and inf-1 are pairs."""
+    """Dual norm: q with 1/p + 1/q = 1 for the l_p norm; spectral and nuclear, signs and inf-1 are pairs."""
     for pair in (checks.MATRIX_NORMS, checks.SIGN_NORMS):
         if norm in pair:
             return pair[1 - pair.index(norm)]
@@ -113,7 +113,7 @@ def bregman_divergence(first, second, norm=2.0):
     >>> round(bregman_divergence(first, second).item(), 6)
     12.5
     """
-    first, second = (checks.floating(*one) for one in (("first", first), ("second", second)))
+    first, second = checks.floating("first", first), checks.floating("second", second)
     checks.broadcastable(first=first.shape, second=second.shape)
     first, second = torch.broadcast_tensors(first, second)
     change = first - second

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from . import checks, geometry
-from .descent import Trajectory, check_own, compiled, fresh, iterate, kept_iterations, taken
+from .descent import Trajectory, apply_rule, check_polyak_problem, compiled, fresh, iterate, kept_iterations
 from .logspace import LogScaled, gradient
 from .problem import Batch, Problem, check_selected
 from .selection import every_selection
@@ -67,17 +67,18 @@ class JointProblem(Batch):
             keys=(self.tokens if self.keys is None else self.keys, "n", "T", "d"),
             queries=(self.queries, "n", "e"),
         )
-        tokens, own, found = data["tokens"], *(tuple(data[name].shape[-3:-1]) for name in ("tokens", "keys"))
-        checks.labels(data["labels"], own[0])
-        if found != own:
-            raise ValueError(f"tokens have (n, T) = {own}, keys {found}: give each token one key")
+        tokens, token_shape = data["tokens"], tuple(data["tokens"].shape[-3:-1])
+        key_shape = tuple(data["keys"].shape[-3:-1])
+        checks.labels(data["labels"], token_shape[0])
+        if key_shape != token_shape:
+            raise ValueError(f"tokens have (n, T) = {token_shape}, keys {key_shape}: give each token one key")
         for name, value in data.items():
             object.__setattr__(self, name, value)
         self.batch_shape  # noqa: B018  refuses leading dimensions that do not fit together
-        self.fixed_head(tokens.new_zeros(tokens.shape[-1]))  # refuses what no problem can be made of
+        self.fixed_head(tokens.new_zeros(tokens.shape[-1]))  # refuses arrays that make no problem
 
     def fixed_head(self, head):
-        """Return the problem in theta alone for a head v of shape (..., c): scores gamma_it = Y_i v . x_it."""
+        """The problem in theta alone for a head v of shape (..., c): scores gamma_it = Y_i v . x_it."""
         head = checks.tensor("head", head, "c", like=self.tokens)
         if head.shape[-1] != self.tokens.shape[-1]:
             raise ValueError(
@@ -91,7 +92,7 @@ class JointProblem(Batch):
     def features(self, attention):
         """Y_i r_i with r_i = X_i^T a_i, what attention passes on, shape (..., n, c): the rows of the label SVM."""
         tokens, attention = checks.common(tokens=self.tokens, attention=attention).values()
-        checks.last("attention", attention, *tokens.shape[-3:-1])
+        checks.trailing_shape("attention", attention, *tokens.shape[-3:-1])
         return self.labels[..., None] * torch.einsum("...nt,...ntc->...nc", attention, tokens)
 
     def attention(self, theta):
@@ -275,9 +276,9 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, no
     """
     checks.joint_problem(problem)
     checks.loss(loss)
-    for name, one in (("rule", rule), ("head_rule", rule if head_rule is None else head_rule)):
-        checks.rule(one, name)
-        check_own(one)
+    for name, given_rule in (("rule", rule), ("head_rule", rule if head_rule is None else head_rule)):
+        checks.rule(given_rule, name)
+        check_polyak_problem(given_rule)
     head = checks.tensor("head", head, "c", like=problem.keys)
     theta = checks.tensor("theta", theta, "d", like=problem.keys)
     head, theta, _ = checks.common(head=head, theta=theta, problem=problem.keys).values()
@@ -289,10 +290,10 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, no
     if compiled(problem, loss, start, [rule] if head_rule is None else [head_rule, rule]):
         from .kernels import joint_trajectories  # imports numba
 
-        kept, norm = kept_iterations(iterations, record, start), checks.potential(norm)
-        known = None if head_rule is None else head_rule.known
-        both = joint_trajectories(problem, loss, start, known, rule.known, kept, norm)
-        times = torch.tensor(list(kept))
+        times, norm = kept_iterations(iterations, record, start), checks.potential(norm)
+        spec = None if head_rule is None else head_rule.spec
+        both = joint_trajectories(problem, loss, start, spec, rule.spec, times, norm)
+        times = torch.tensor(list(times))
         return Trajectory(both[..., :size], times), Trajectory(both[..., size:], times)
 
     head_rule, rule = fresh(head_rule), fresh(rule)
@@ -300,9 +301,9 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, no
     def step(both, k):
         head, theta = both[..., :size], both[..., size:]
         if head_rule is None:
-            return taken(rule, _joint_gradient(problem, loss, head, theta), both, k)
+            return apply_rule(rule, _joint_gradient(problem, loss, head, theta), both, k)
         of_head, of_theta = _both_gradients(problem, loss, head, theta)
-        return torch.cat([taken(head_rule, of_head, head, k), taken(rule, of_theta, theta, k)], dim=-1)
+        return torch.cat([apply_rule(head_rule, of_head, head, k), apply_rule(rule, of_theta, theta, k)], dim=-1)
 
     both = iterate(step, start, iterations, record, norm)
     return Trajectory(both.theta[..., :size], both.times), Trajectory(both.theta[..., size:], both.times)

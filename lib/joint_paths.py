@@ -24,7 +24,7 @@ BISECTIONS = 55  # from the spacing of a grid of angles, or of margins, to that 
 
 
 class JointLimit(NamedTuple):
-    """What the joint path tends to at one ratio of the radii.
+    """Limit of the joint path at one ratio of the radii.
 
     head : unit v_mm, shape (c,); prompt : unit vector, shape (d,), with queries (d e,); threshold : float, a ratio
     from which on the prompt is the relaxed SVM's (the first such ratio unless that SVM has a margin of 0).
@@ -96,7 +96,7 @@ def joint_limit(problem, selected, ratio):
         return JointLimit(head, unit(att_svm(at_selected, selected).theta), threshold)
 
     def shortest(margin):
-        """Shortest prompt with this margin where an input has no buffer, less where it has; rounding asks for none."""
+        """Shortest prompt with this margin where an input has no buffer, less where it has, and none for rounding."""
         required = margin - ratio * buffer
         return hard_margin(rows, required=torch.where(required > TIGHT * margin, required, 0.0))
 
@@ -105,14 +105,14 @@ def joint_limit(problem, selected, ratio):
     low, high = min(ratio * buffer[buffer > 0].min(), 1 / length), 1 / length
     margin = high
     for _ in range(BISECTIONS):
-        found = shortest(margin)
-        size = geometry.norm(found.theta)
-        low, high = (margin, high) if found.feasible and size <= 1 else (low, margin)
-        if found.feasible and (size - 1).abs() < 1e-14:
+        separator = shortest(margin)
+        size = geometry.norm(separator.theta)
+        low, high = (margin, high) if separator.feasible and size <= 1 else (low, margin)
+        if separator.feasible and (size - 1).abs() < 1e-14:
             break
-        onward = margin - size * (size - 1) / found.duals.sum()
-        margin = onward if found.feasible and low < onward < high else (low + high) / 2
-    return JointLimit(head, unit(found.theta if found.feasible else shortest(low).theta), threshold)
+        onward = margin - size * (size - 1) / separator.duals.sum()
+        margin = onward if separator.feasible and low < onward < high else (low + high) / 2
+    return JointLimit(head, unit(separator.theta if separator.feasible else shortest(low).theta), threshold)
 
 
 class JointPath(NamedTuple):
@@ -162,7 +162,7 @@ def joint_path(problem, head_radii, radii, angles=360, norm=2.0, within=None):
         labels.
     """
     checks.joint_problem(problem)
-    angles = checks.whole("angles", angles, FEWEST)
+    angles = checks.integer("angles", angles, FEWEST)
     head_radii, radii = _plane_radii(problem, head_radii, radii)
     from .kernels import profile  # imports numba
 
@@ -172,10 +172,10 @@ def joint_path(problem, head_radii, radii, angles=360, norm=2.0, within=None):
     places = (first + (last - first) * parts).expand(-1, len(radii), *problem.batch_shape)
     _, slope, value = profile(problem, *pairs, places, norm)
     if within is None:
-        slope, value = (torch.cat([one[:-1], one[:1]]) for one in (slope, value))  # one place, whatever rounding says
-    else:  # the ends once more, as if it went uphill beyond them
+        slope, value = (torch.cat([x[:-1], x[:1]]) for x in (slope, value))  # both ends are one place
+    else:  # repeat the ends, as if the risk rose beyond them
         wall = torch.ones_like(slope[:1])
-        places, value = (torch.cat([one[:1], one, one[-1:]]) for one in (places, value))
+        places, value = (torch.cat([x[:1], x, x[-1:]]) for x in (places, value))
         slope = torch.cat([-wall, slope, wall])
     if value.isinf().all(0).any():
         raise ValueError("no prompt lets a head separate the labels: take other tokens")
@@ -200,7 +200,7 @@ def _plane_radii(problem, head_radii, radii):
             " plane: above it, use run"
         )
     head_radii, radii = (
-        checks.positive(name, one).double() for name, one in (("head_radii", head_radii), ("radii", radii))
+        checks.positive(name, radii).double() for name, radii in (("head_radii", head_radii), ("radii", radii))
     )
     if head_radii.ndim != 1 or head_radii.shape != radii.shape:
         raise ValueError(

@@ -24,17 +24,17 @@ from ._verdicts import (
 )
 
 __all__ = [
-    "HELD", "MIME", "RELATIONS", "VERDICTS", "Row", "Source", "Verdict", "between", "bound", "formulas", "number",
-    "plain", "show", "signed", "source", "tell", "typeset", "verdict", "widest",
+    "HELD", "MIME", "RELATIONS", "VERDICTS", "Row", "Source", "Verdict", "between", "bound", "formulas",
+    "max_tolerance", "number",
+    "plain", "show", "signed", "source", "tell", "typeset", "verdict",
 ]  # fmt: skip
-# The verdicts of a claim by what it was run on (None: a claim of the book), and of other rows by their kind: inside the
-# bound, outside, and where the interval crosses it.
+# The verdicts of a claim by what it was run on (None: a claim of the book), and of an ablation.
 OUTCOMES = {
-    "exact": ("reproduced", "not reproduced", "undecided"),
-    "same data, smaller": ("reproduced", "not seen in miniature", "undecided"),
-    "stand-in": ("seen in miniature", "not seen in miniature", "undecided"),
-    None: ("confirmed", "refuted", "undecided"),
-    "ablation": ("does not break the claim", "breaks the claim", "undecided"),
+    "exact": {"inside": "reproduced", "outside": "not reproduced"},
+    "same data, smaller": {"inside": "reproduced", "outside": "not seen in miniature"},
+    "stand-in": {"inside": "seen in miniature", "outside": "not seen in miniature"},
+    None: {"inside": "confirmed", "outside": "refuted"},
+    "ablation": {"inside": "does not break the claim", "outside": "breaks the claim"},
 }
 WORDS = {  # of a paper's statement; those of the book have neither source nor scale
     "of": ("paper", "book"),
@@ -43,7 +43,7 @@ WORDS = {  # of a paper's statement; those of the book have neither source nor s
     "set": ("before", "after"),
     "relation": tuple(RELATIONS),
 }
-OMISSION = "[…]"  # all that a quotation may have in brackets
+OMISSION = "[…]"  # the only brackets that a quotation may have
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Source:
         interval : pair of float, optional
             Its lower and upper end, with ``measured`` between them.
         tolerance : float, optional
-            Absolute; by default a hundredth of the bound, 0 for "==". More than :func:`widest` allows counts as that.
+            Absolute; by default a hundredth of the bound, 0 for "==". More than :func:`max_tolerance` counts as that.
             The workflow widens it where another rounding was measured to move the number farther.
         note : str
             What a reader must know to read the row.
@@ -160,7 +160,7 @@ class Source:
         certified = about.pop("certified", None)
         row = self._row("claim", name, statement, measured, relation=relation, bound=bound, **about)
         _check_correction(row, corrects, explicit, certified)
-        verdict = OUTCOMES[row.scale][_place(row)]
+        verdict = OUTCOMES[row.scale].get(_side_of_bound(row), "undecided")
         if verdict in HELD:
             verdict = "corrected" if corrects else "made explicit" if explicit else verdict
             verdict = "undecided" if certified is False else verdict
@@ -181,10 +181,10 @@ class Source:
             raise ValueError(f"what the ablation {name!r} drops is {breaks!r}: write it in words")
         about |= {"relation": relation, "bound": bound, "breaks": breaks}
         row = self._row("ablation", name, statement, measured, **about)
-        return replace(row, verdict=OUTCOMES["ablation"][_place(row)])
+        return replace(row, verdict=OUTCOMES["ablation"].get(_side_of_bound(row), "undecided"))
 
     def baseline(self, name, statement, measured, relation=None, bound=None, **about):
-        """Show what a null or a rival prediction gives: a number without bound and verdict, which nothing counts.
+        """Show what a null or a rival prediction gives: a number without bound and verdict.
 
         Arguments as in :meth:`claim`: ``interval``, ``tolerance`` and ``note``.
 
@@ -208,7 +208,7 @@ class Source:
 
 
 def source(paper, item, text=None, *, set=None, scale="exact"):
-    """Return a statement with the methods ``claim``, ``ablation`` and ``baseline``.
+    """A statement with the methods ``claim``, ``ablation`` and ``baseline``.
 
     Parameters
     ----------
@@ -243,8 +243,8 @@ def source(paper, item, text=None, *, set=None, scale="exact"):
     return Source(paper, item, text, set, scale)
 
 
-def widest(measured, bound=None):
-    """Return the widest tolerance of a row that no other rounding was measured to move farther.
+def max_tolerance(measured, bound=None):
+    """Largest tolerance of a row that no other rounding was measured to move farther.
 
     The smaller of a tenth of its distance to the bound and its own size; rounding noise counts as 1e-12 of the scale,
     which is 1 or the bound if that is larger.
@@ -253,8 +253,8 @@ def widest(measured, bound=None):
     return size if bound is None else min(abs(measured - bound) / 10, size)
 
 
-def _place(row):
-    """Return 0 where the interval, or the number, lies wholly inside the bound, 1 where wholly outside, else 2."""
+def _side_of_bound(row):
+    """Where the interval, or the number, lies: "inside" the bound, "outside" it, or "across"."""
     (low, high), bound = row.interval or (row.measured, row.measured), row.bound
     if row.relation == "==":
         inside, outside = low == high == bound, bound < low or bound > high
@@ -262,7 +262,7 @@ def _place(row):
         inside, outside = high <= bound, low > bound
     else:
         inside, outside = low >= bound, high < bound
-    return 0 if inside else 1 if outside else 2
+    return "inside" if inside else "outside" if outside else "across"
 
 
 def _check_texts(row):
@@ -318,7 +318,7 @@ def _interval(name, measured, interval):
     except (TypeError, ValueError):
         raise ValueError(f"the interval of {name!r} is {interval!r}: give its lower and its upper end") from None
     low, high = (_finite(end, "interval", name) for end in (low, high))
-    slack = 1e-9 * max(abs(low), abs(high), abs(measured))  # the three are rounded apart
+    slack = 1e-9 * max(abs(low), abs(high), abs(measured))  # each of the three has its own rounding
     if not low - slack <= measured <= high + slack:
         raise ValueError(
             f"the interval of {name!r} goes from {low:g} to {high:g}: its measured value {measured:g} must lie in it"
@@ -333,7 +333,7 @@ def _tolerance(row, measured, bound):
         tolerance = 0.0 if row.relation == "==" else usual
     if (tolerance := _finite(tolerance, "tolerance", row.name)) < 0:
         raise ValueError(f"the tolerance of {row.name!r} is {tolerance:g}: it must not be below 0")
-    return min(tolerance, widest(measured, bound))
+    return min(tolerance, max_tolerance(measured, bound))
 
 
 def _is_text(text):
@@ -341,7 +341,7 @@ def _is_text(text):
 
 
 def _finite(value, what, name):
-    """Return ``value`` as a Python float (also from a 0-d tensor or array), or say whose value it is not."""
+    """``value`` as a Python float (also from a 0-d tensor or array); ValueError says which value is none."""
     value = scalar(value)
     if not is_finite(value):
         raise ValueError(f"the {what} of {name!r} is {value}: a row of the ledger needs one finite number")

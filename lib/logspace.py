@@ -24,7 +24,7 @@ class LogScaled(NamedTuple):
 
 @torch.no_grad()
 def gradient(problem, loss, theta):
-    """Return the gradient of the risk in theta, exact to rounding at any norm of theta.
+    """The gradient of the risk in theta, exact to rounding at any norm of theta.
 
     Equations (13) and (18) of arXiv:2306.13596, (1/n) sum_i loss'(u_i) A_i^T (diag(a_i) - a_i a_i^T) gamma_i,
     with every factor that can underflow kept as a logarithm. Tokens on one spot count as one with their mean score.
@@ -57,7 +57,7 @@ def gradient(problem, loss, theta):
     odds = log_odds.exp()
     total = odds.sum(-1, keepdim=True)
     margins, scores = problem.margins(odds / total)
-    scores = problem.scores_merged(scores)  # two scores at the top token's key would drown all else in rounding
+    scores = problem.scores_merged(scores)  # two scores at the top token's key would lose the rest to rounding
     if problem.head is None:  # the margin as the top token's, less a drop that may be far below its rounding
         top_scores = scores.expand(logits.shape).gather(-1, top)
         drop = (odds / total * (top_scores - scores)).sum(-1)
@@ -89,7 +89,7 @@ def _logit_gradient(top, log_attention, scores, log_slope):
 
 
 def _signed_log_sum(log_weights, values):
-    """Return sign and logarithm of sum_t exp(log_weights_t) values_t, shapes (..., 1); -inf when nothing adds."""
+    """Sign and logarithm of sum_t exp(log_weights_t) values_t, shapes (..., 1); -inf when nothing adds."""
     counted = torch.where(values == 0, -torch.inf, log_weights)
     shift = counted.amax(-1, keepdim=True)
     total = ((counted - _finite_or_zero(shift)).exp() * values).sum(-1, keepdim=True)
@@ -154,13 +154,13 @@ def _head_drop(problem, log_attention, selected):
     share = log_share.exp()[..., None]
     half_way = value_and_slope(problem.head, start + share / 2 * mean)[1]
     apart = problem.head(start) - problem.head(start + share * mean)
-    tiny = torch.finfo(share.dtype).eps ** (1 / 3)  # where rounding of the quotient is what the slope leaves out
+    tiny = torch.finfo(share.dtype).eps ** (1 / 3)  # where the quotient's rounding equals the slope's error
     rate = torch.where(share[..., 0] > tiny, apart / share[..., 0], -(half_way * mean).sum(-1)) * problem.labels
     return rate.sign()[..., None], (log_share + rate.abs().log())[..., None]
 
 
 def ordered(excess):
-    """Numbers in the order of the excesses, none of which is as small as e^-1e8: logarithms where positive."""
+    """Key that sorts excess risks of any size, none of which is as small as e^-1e8: logarithms where positive."""
     sign, log = excess
     return torch.where(sign > 0, log, torch.where(sign < 0, -2e8 - log, -1e8))
 

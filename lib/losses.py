@@ -119,7 +119,7 @@ LOSSES = {loss.name: loss for loss in (logistic, exponential, correlation)}
 
 
 def cubic(centre):
-    """Return the loss -(u - centre)^3: strictly decreasing, but with slope zero at ``centre``.
+    """The loss -(u - centre)^3: strictly decreasing, but with slope zero at ``centre``.
 
     The counterexample to Assumption A as printed (arXiv:2306.13596): "strictly decreasing" admits it, and the
     theorems need loss' < 0.
@@ -136,7 +136,7 @@ def cubic(centre):
 
 
 def by_name(name):
-    """Return the loss called ``name``; ValueError lists those there are.
+    """The loss called ``name``; ValueError lists those there are.
 
     Examples
     --------
@@ -167,8 +167,8 @@ def smoothness(loss, tokens, head, key_matrix):
     checks.loss(loss)
     given = checks.tensors(tokens=(tokens, "n", "T", "d"), head=(head, "d"), key_matrix=(key_matrix, "k", "d"))
     tokens, head, key_matrix = given.values()
-    checks.fitting("head", head, tokens)
-    checks.fitting("key_matrix", key_matrix, tokens)
+    checks.match_width("head", head, tokens)
+    checks.match_width("key_matrix", key_matrix, tokens)
     reach = torch.einsum("...ntd,...d->...nt", tokens, head).abs().amax((-2, -1))
     m0, m1 = loss.constants(reach)
     token_norm = torch.linalg.matrix_norm(tokens, ord=2)

@@ -21,15 +21,15 @@ from .logspace import LogScaled, excess_risk, gradient, ordered
 from .problem import check_selected, difference_rows
 
 FEWEST = 4  # angles of a grid
-MOST = 10**8  # logits on one circle: more than a gigabyte for each of several arrays
+MAX_LOGITS = 10**8  # on one circle, in several arrays of almost a gigabyte
 TIES = 4096  # of two tokens in the plane: arcs between them are searched, unless there are more
 NARROW = 1e-9  # part of a cone below which two angles are one
 GOLDEN = (5**0.5 - 1) / 2
 REFINED = 6  # lowest local minima of a grid of angles that are refined
 HALVINGS = 5  # of the spacing of the radii around a minimiser inside the disc
 CORRECTIONS = 10_000  # of a perceptron: enough for cosines of 0.01 to the rows
-LIMITS = 4  # that one descent on a sphere may measure the risk from
-CROSSED = 1e6  # more than a logarithm falls where the risk crosses the limit that it is measured from
+LIMITS = 4  # that one descent on a sphere may take as the reference of the risk
+CROSSED = 1e6  # by which the logarithm falls where the risk crosses its reference: more than it falls otherwise
 
 
 class Path(NamedTuple):
@@ -92,11 +92,13 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440, norm=2.0):
     """
     checks.problem(problem)
     checks.loss(loss)
-    angles = checks.whole("angles", angles, FEWEST)
+    angles = checks.integer("angles", angles, FEWEST)
     if problem.parameter_size != 2:
         raise ValueError(f"the parameter has {problem.parameter_size} entries: use multistart_path above the plane")
-    if (logits := angles * problem.scores.shape[-2:].numel() * problem.batch_shape.numel()) > MOST:
-        raise ValueError(f"angles is {angles}, which makes {logits:.1g} logits on a circle: {MOST:.0e} fit; give fewer")
+    if (logits := angles * problem.scores.shape[-2:].numel() * problem.batch_shape.numel()) > MAX_LOGITS:
+        raise ValueError(
+            f"angles is {angles}, which makes {logits:.1g} logits on a circle: {MAX_LOGITS:.0e} fit; give fewer"
+        )
     radii = _increasing(radii)
     middle, half = _arc(cone)
     fractions = torch.linspace(-1, 1, angles + 1, dtype=torch.float64).reshape(-1, *[1] * len(problem.batch_shape))
@@ -210,12 +212,12 @@ def _with_ties(fractions, problem, middle, half):
     across = torch.atan2(rows[..., 0], -rows[..., 1]) - torch.as_tensor(middle)[..., None]
     ties = (across + math.pi).remainder(2 * math.pi) - math.pi
     ties = ties.movedim(-1, 0).flatten(0, 1).div(half).expand(-1, *problem.batch_shape)
-    ties = _apart(torch.cat([fractions[:1], torch.where(ties.abs() < 1, ties, -1.0), fractions[-1:]]))
-    return _apart(torch.cat([fractions, ties, (ties[:-1] + ties[1:]) / 2]))
+    ties = _replace_repeats(torch.cat([fractions[:1], torch.where(ties.abs() < 1, ties, -1.0), fractions[-1:]]))
+    return _replace_repeats(torch.cat([fractions, ties, (ties[:-1] + ties[1:]) / 2]))
 
 
-def _apart(fractions):
-    """Fractions in order, those that are one with the one before replaced by any others of the arc."""
+def _replace_repeats(fractions):
+    """Fractions in order; one that repeats the one before it is replaced by any other of the arc."""
     fractions = fractions.sort(0).values
     others = (GOLDEN * torch.arange(1, len(fractions), dtype=torch.float64)).remainder(1.0).mul(2).sub(1)
     others = others.reshape(-1, *[1] * (fractions.ndim - 1))
@@ -243,15 +245,15 @@ def _circle_minima(problem, loss, radii, places, selected, norm):
     value = torch.stack([ordered(excess_near(problem, loss, theta, selected)(theta)) for theta in circles], dim=1)
     before, after = (torch.cat(side) for side in ((value[:1], value[:-1]), (value[1:], value[-1:])))
     lowest = torch.where((value <= before) & (value <= after), value, torch.inf).sort(0)
-    rank, which, *own = torch.nonzero(lowest.values[:REFINED].isfinite(), as_tuple=True)
-    own, middle = tuple(own), lowest.indices[rank, which, *own]
-    around = [places[(middle + step).clamp(0, len(places) - 1), *own] for step in (-1, 0, 1)]
-    minima = problem[own] if batch else problem
+    rank, which, *trial = torch.nonzero(lowest.values[:REFINED].isfinite(), as_tuple=True)
+    trial, middle = tuple(trial), lowest.indices[rank, which, *trial]
+    around = [places[(middle + step).clamp(0, len(places) - 1), *trial] for step in (-1, 0, 1)]
+    minima = problem[trial] if batch else problem
     theta = on_circle(_turn(minima, loss, radii[which], around, norm), radii[which], norm)
     excess = torch.full((REFINED, len(radii), *batch), torch.inf, dtype=torch.float64)
-    excess[rank, which, *own] = ordered(excess_risk(minima, loss, theta, selected[own] if batch else selected))
+    excess[rank, which, *trial] = ordered(excess_risk(minima, loss, theta, selected[trial] if batch else selected))
     best = theta.new_zeros(*excess.shape, 2)
-    best[rank, which, *own] = theta
+    best[rank, which, *trial] = theta
     return torch.take_along_dim(best, excess.argmin(0)[None, ..., None], 0)[0]
 
 
@@ -263,9 +265,9 @@ def _turn(problem, loss, radii, around, norm):
     from scipy.optimize.elementwise import find_root  # slow to import
 
     def slope(angles, line):
-        own, angles = problem[line] if problem.batch_shape else problem, torch.as_tensor(angles)
+        line_problem, angles = problem[line] if problem.batch_shape else problem, torch.as_tensor(angles)
         theta = on_circle(angles, radii[line], norm)
-        steepest = gradient_near(own, loss, theta)(theta).direction
+        steepest = gradient_near(line_problem, loss, theta)(theta).direction
         length = geometry.norm(steepest).clamp(min=torch.finfo(theta.dtype).tiny)
         return ((steepest * along_circle(angles, norm)).sum(-1) / length).numpy()
 
@@ -273,8 +275,8 @@ def _turn(problem, loss, radii, around, norm):
     lines = np.arange(len(middle))
     rising = torch.as_tensor(slope(middle, lines)) > 0
     ends = torch.where(rising, before, middle).numpy(), torch.where(rising, middle, after).numpy()
-    found = find_root(slope, ends, args=(lines,))
-    return torch.where(torch.as_tensor(found.success), torch.as_tensor(found.x), middle)
+    roots = find_root(slope, ends, args=(lines,))
+    return torch.where(torch.as_tensor(roots.success), torch.as_tensor(roots.x), middle)
 
 
 def _around_inner_minima(radii, value):
@@ -309,7 +311,7 @@ def _turned_to_select(problem, start, selected):
 
 
 def _log_excess(problem, loss, radius, like, reference, norm):
-    """Return a function of a NumPy vector: sign and logarithm of the excess in its direction, and the gradient.
+    """A function of a NumPy vector: sign and logarithm of the excess in its direction, and the gradient.
 
     The excess is that over the limit of the reference tokens; its gradient in the vector is divided by its size.
     """
@@ -353,7 +355,7 @@ def _descend_sphere(problem, loss, radius, start, selected, norm):
 
 
 def _make_stationary(problem, loss, radius, direction, norm):
-    """The zero of the tangential gradient near a direction: values of the risk alone cannot tell it so closely."""
+    """The zero of the tangential gradient near a direction, which values of the risk cannot locate so closely."""
     reference = problem.logits(direction).argmax(-1)
     excess = _log_excess(problem, loss, radius, direction, reference, norm)
 

@@ -19,7 +19,7 @@ __all__ = [
     "Batch", "Problem", "applied", "check_selected", "difference_rows", "from_tokens", "other_tokens", "pad_tokens",
     "same_problem", "stack", "value_and_slope",
 ]  # fmt: skip
-OWN = {  # dimensions of each array behind the leading ones
+DIMS = {  # dimensions of each array behind the leading ones
     "keys": ("n", "T", "d"),
     "scores": ("n", "T"),
     "queries": ("n", "e"),
@@ -37,16 +37,18 @@ class Batch:
     @property
     def batch_shape(self):
         """Leading dimensions of the risk, those of all fields together."""
-        return checks.broadcastable(**{name: value.shape[: -len(OWN[name])] for name, value in self._tensors().items()})
+        return checks.broadcastable(
+            **{name: value.shape[: -len(DIMS[name])] for name, value in self._tensors().items()}
+        )
 
     def _tensors(self):
         """Arrays that are set, by name."""
-        return {name: getattr(self, name) for name in OWN if getattr(self, name, None) is not None}
+        return {name: getattr(self, name) for name in DIMS if getattr(self, name, None) is not None}
 
     def _expanded(self):
         """Arrays that are set, by name, all with the same leading dimensions."""
         batch = self.batch_shape
-        return {name: value.expand(*batch, *value.shape[-len(OWN[name]) :]) for name, value in self._tensors().items()}
+        return {name: value.expand(*batch, *value.shape[-len(DIMS[name]) :]) for name, value in self._tensors().items()}
 
     @cached_property
     def duplicate_keys(self):
@@ -71,7 +73,7 @@ class Batch:
         return bool((_same(seen) | ~self.duplicate_keys).all())
 
     def __getitem__(self, index):
-        """Return the problem at ``index`` of the leading batch dimensions."""
+        """The problem at ``index`` of the leading batch dimensions."""
         return replace(self, **{name: value[index] for name, value in self._expanded().items()})
 
 
@@ -130,7 +132,7 @@ class Problem(Batch):
     mask: Tensor | None = None
 
     def __post_init__(self):
-        given = {name: (getattr(self, name), *own) for name, own in OWN.items() if name != "mask"}
+        given = {name: (getattr(self, name), *dimensions) for name, dimensions in DIMS.items() if name != "mask"}
         for name, value in checks.tensors("queries", "tokens", "labels", **given).items():
             object.__setattr__(self, name, value)
         keys, scores, queries = self.keys, self.scores, self.queries
@@ -150,11 +152,11 @@ class Problem(Batch):
 
     def _hide(self):
         """Check the mask, and set what it hides to 0, so that rows and spans are those of the other tokens."""
-        own = tuple(self.keys.shape[-3:-1])
-        mask = checks.mask(self.mask, own).to(self.keys.device)
+        shape = tuple(self.keys.shape[-3:-1])
+        mask = checks.mask(self.mask, shape).to(self.keys.device)
         if (mask.sum(-1) < 2).any():
             raise ValueError(
-                f"mask leaves an input {mask.sum(-1).min()} of {own[1]} tokens: attention chooses among at least 2"
+                f"mask leaves an input {mask.sum(-1).min()} of {shape[1]} tokens: attention chooses among at least 2"
             )
         checks.broadcastable(keys=self.keys.shape[:-3], mask=mask.shape[:-2])
         object.__setattr__(self, "mask", mask)
@@ -169,10 +171,10 @@ class Problem(Batch):
         if any(given) != all(given) or callable(self.head) != (self.head is not None):
             raise ValueError(f"head is {checks.shown(self.head)}: give tokens, labels and a callable head together")
         if all(given):
-            own, found = tuple(self.keys.shape[-3:-1]), tuple(self.tokens.shape[-3:-1])
-            checks.labels(self.labels, own[0])
-            if found != own:
-                raise ValueError(f"tokens have (n, T) = {found}, keys {own}: give each key one token")
+            key_shape, token_shape = tuple(self.keys.shape[-3:-1]), tuple(self.tokens.shape[-3:-1])
+            checks.labels(self.labels, key_shape[0])
+            if token_shape != key_shape:
+                raise ValueError(f"tokens have (n, T) = {token_shape}, keys {key_shape}: give each key one token")
 
     @property
     def parameter_size(self):
@@ -180,14 +182,14 @@ class Problem(Batch):
         return self.keys.shape[-1] * (1 if self.queries is None else self.queries.shape[-1])
 
     def to(self, dtype=None, device=None):
-        """Return the problem in another dtype or on another device; a nonlinear head goes on seeing what it did."""
-        own, head = self.keys, self.head
-        dtype, device = dtype or own.dtype, device or own.device
+        """The problem in another dtype or on another device; a nonlinear head still gets its own."""
+        keys, head = self.keys, self.head
+        dtype, device = dtype or keys.dtype, device or keys.device
 
         def moved_head(features):
-            return self.head(features.to(own.device, own.dtype)).to(features)
+            return self.head(features.to(keys.device, keys.dtype)).to(features)
 
-        if head is not None and (dtype != own.dtype or torch.device(device) != own.device):
+        if head is not None and (dtype != keys.dtype or torch.device(device) != keys.device):
             head = moved_head
         return Problem(
             **{name: checks.moved(value, dtype, device) for name, value in self._tensors().items()}, head=head
@@ -228,7 +230,7 @@ class Problem(Batch):
     def pull_back(self, weights):
         """A^T weights: the combination of the rows of A with weights of shape (..., n, T); (..., parameter_size)."""
         problem, weights = self._promoted("weights", weights)
-        checks.last("weights", weights, *self.scores.shape[-2:])
+        checks.trailing_shape("weights", weights, *self.scores.shape[-2:])
         if problem.queries is None:
             if weights.shape == problem.keys.shape[:-1]:
                 return (weights.flatten(-2)[..., None, :] @ problem.keys.flatten(-3, -2)).squeeze(-2)
@@ -241,12 +243,12 @@ class Problem(Batch):
         return self.logits(theta).softmax(-1)
 
     def margins(self, attention):
-        """Return margins u (..., n) and their derivative in the attention, the scores there (..., n, T).
+        """Margins u (..., n) and their derivative in the attention, the scores there (..., n, T).
 
         A nonlinear head's scores are relative to the token with the most attention: attention sums to 1, so nothing
         depends on a constant, and tokens that look alike must tie exactly, not to rounding.
         """
-        checks.last("attention", attention, *self.scores.shape[-2:])
+        checks.trailing_shape("attention", attention, *self.scores.shape[-2:])
         if self.head is None:
             return (attention * self.scores).sum(-1), self.scores
         problem, attention = self._promoted("attention", attention)
@@ -294,17 +296,17 @@ def stack(problems):
     """
     if not len(problems):
         raise ValueError(f"problems is {problems!r}: give at least one")
-    for one in problems:
-        checks.either_problem(one)
-    first, *others = parts = [one._expanded() for one in problems]
+    for problem in problems:
+        checks.either_problem(problem)
+    first, *others = parts = [problem._expanded() for problem in problems]
     sizes = {name: tuple(value.shape) for name, value in first.items()}
     for other in others:
-        found = {name: tuple(value.shape) for name, value in other.items()}
-        if found != sizes:
-            raise ValueError(f"problems have arrays of shapes {sizes} and {found}: give problems of the same shapes")
-    if len({getattr(one, "head", None) for one in problems}) > 1:
+        shapes = {name: tuple(value.shape) for name, value in other.items()}
+        if shapes != sizes:
+            raise ValueError(f"problems have arrays of shapes {sizes} and {shapes}: give problems of the same shapes")
+    if len({getattr(problem, "head", None) for problem in problems}) > 1:
         raise ValueError("problems have different nonlinear heads: give problems with the same one")
-    return replace(problems[0], **{name: torch.stack([one[name] for one in parts]) for name in first})
+    return replace(problems[0], **{name: torch.stack([problem[name] for problem in parts]) for name in first})
 
 
 def pad_tokens(inputs):
@@ -333,9 +335,9 @@ def pad_tokens(inputs):
     """
     if not len(inputs):
         raise ValueError(f"inputs is {checks.shown(inputs)}: give at least one")
-    given = {f"input {i}": (one, "T", "d") for i, one in enumerate(inputs)}
+    given = {f"input {i}": (array, "T", "d") for i, array in enumerate(inputs)}
     inputs = checks.tensors(**given)
-    sizes = {name: tuple(one.shape) for name, one in inputs.items()}
+    sizes = {name: tuple(array.shape) for name, array in inputs.items()}
     for name, shape in sizes.items():
         if len(shape) != 2 or shape[-1] != sizes["input 0"][-1]:
             raise ValueError(f"{name} has shape {shape}, input 0 {sizes['input 0']}: give (T, d), d the same for all")
@@ -345,7 +347,7 @@ def pad_tokens(inputs):
 
 
 def from_tokens(tokens, labels, head, key_matrix=None, queries=None, mask=None):
-    """Build the problem of the papers from what a data set has.
+    """Build the papers' problem from a data set.
 
     Parameters
     ----------
@@ -388,15 +390,16 @@ def from_tokens(tokens, labels, head, key_matrix=None, queries=None, mask=None):
     checks.broadcastable(tokens=tokens.shape[:-3], labels=labels.shape[:-1])
     keys = tokens
     if key_matrix is not None:
-        keys = torch.einsum("...kd,...ntd->...ntk", checks.fitting("key_matrix", data["key_matrix"], tokens), tokens)
+        key_matrix = checks.match_width("key_matrix", data["key_matrix"], tokens)
+        keys = torch.einsum("...kd,...ntd->...ntk", key_matrix, tokens)
     if callable(head):
         return Problem(keys, labels[..., None] * applied(head, tokens), queries, tokens, labels, head, mask)
-    vector = checks.fitting("head", data["head"], tokens)
+    vector = checks.match_width("head", data["head"], tokens)
     return Problem(keys, labels[..., None] * torch.einsum("...ntd,...d->...nt", tokens, vector), queries, mask=mask)
 
 
 def applied(head, features):
-    """Return psi at features of shape (..., c), shape (...); ValueError if the head does not make numbers of them."""
+    """Psi at features of shape (..., c), shape (...); ValueError if the head does not make numbers of them."""
     given = f"features of shape {tuple(features.shape)} in {features.dtype}"
     try:
         values = head(features)
@@ -407,9 +410,9 @@ def applied(head, features):
             " returns one number for each token"
         ) from error
     if not isinstance(values, Tensor) or values.shape != features.shape[:-1]:
-        found = tuple(values.shape) if isinstance(values, Tensor) else checks.shown(values)
+        returned = tuple(values.shape) if isinstance(values, Tensor) else checks.shown(values)
         raise ValueError(
-            f"the head maps shape {tuple(features.shape)} to {found}: it must return one number for each token, shape"
+            f"the head maps shape {tuple(features.shape)} to {returned}: it must return a number for each token, shape"
             f" {tuple(features.shape[:-1])}"
         )
     return values
@@ -431,5 +434,5 @@ def same_problem(first, second):
     return first is second or (
         mine.keys() == theirs.keys()
         and getattr(first, "head", None) is getattr(second, "head", None)
-        and all(one.dtype == theirs[name].dtype and torch.equal(one, theirs[name]) for name, one in mine.items())
+        and all(array.dtype == theirs[name].dtype and torch.equal(array, theirs[name]) for name, array in mine.items())
     )

@@ -68,7 +68,7 @@ def descend(data, loss, start, step_size, iterations, epsilon, dtype=torch.float
     torch.Size([101, 1, 3])
     """
     path, epsilon = [start.to(dtype)], torch.as_tensor(epsilon, dtype=dtype, device=start.device)
-    for _ in range(checks.whole("iterations", iterations)):
+    for _ in range(checks.integer("iterations", iterations)):
         of_head, of_p = gradients(data, loss, path[-1], dtype)
         path.append(path[-1] - step_size * of_p / (norm(of_p)[..., None] + epsilon))
         if head_epsilon is not None:

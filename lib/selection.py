@@ -71,7 +71,7 @@ def _at(values, selected):
 
 
 _check_separator = partial(
-    checks.able, "separator", part="theta", remedy="the Separator of the selected tokens, as att_svm makes it"
+    checks.has_attribute, "separator", part="theta", remedy="the Separator of the selected tokens, as att_svm makes it"
 )
 
 
@@ -133,7 +133,7 @@ def log_pulls(problem, loss, selected):
 
 
 class LimitOffset(NamedTuple):
-    """Offset of the limit: what descent, or a path, ends on is the ray of the ATT-SVM's theta_mm moved by it.
+    """Offset of the limit: descent, or a path, ends on the ray of the ATT-SVM's theta_mm moved by it.
 
     across : shape (..., parameter_size), its part orthogonal to the ray. A regularisation path tends to R u + across.
     along : shape (...), its part along the ray in lengths of theta_mm. The gradient flow tends to
@@ -241,7 +241,7 @@ def set_att_svm(problem, optimal):
 
 
 def _check_sets(optimal, problem):
-    """Return ``optimal`` as a mask of shape (n, T); ValueError unless it splits the tokens into few enough choices."""
+    """``optimal`` as a mask of shape (n, T); ValueError unless it splits the tokens into few enough choices."""
     shape = problem.scores.shape
     optimal = checks.as_tensor("optimal", optimal, f"True or False for each token, shape {tuple(shape)}")
     if optimal.dtype != torch.bool or optimal.shape != shape:
@@ -311,5 +311,5 @@ def locally_optimal_selections(problem, norm=2.0):
     checks.single(problem)
     selected = every_selection(*problem.scores.shape) if problem.mask is None else _choices(problem.mask)
     separator = hard_margin(difference_rows(problem, selected), norm)
-    found = separator.feasible & locally_optimal(problem, selected, separator)
-    return _subset(selected, separator, found)
+    optimal = separator.feasible & locally_optimal(problem, selected, separator)
+    return _subset(selected, separator, optimal)

@@ -15,12 +15,12 @@ from torch import Tensor
 from . import checks, geometry, svm
 from .problem import Problem, difference_rows
 
-LONGEST = 1e9  # length of theta, times (longest row) / (largest required margin), above which it may be none
+LONGEST = 1e9  # length of theta, times (longest row) / (largest required margin), above which there may be no theta
 MODERATE = 64  # powers of 2 between which the largest entry of rows leaves room for squares and products
 TOP = 2048  # power of 2 above all of the floats
 WIDE = 20  # powers of 2 between the largest and smallest row above which each is scaled by its own
 CERTAIN = 1e-10  # part of |row| |theta| that a margin is raised to where it is less: rounding would hide it
-SURE = 2.0**-50  # and to be known as one above zero
+SURE = 2.0**-50  # the same part, above which a margin is surely positive
 TINIEST = 1e-300  # size of rows below which they are not made larger: the power of 2 would leave the floats
 ROUNDING = 1e-15  # a gap below which nothing is known
 LARGEST_GAP = 1e-6  # that is let pass; ten decades above what is common
@@ -195,7 +195,7 @@ def label_svm(features, labels, norm=2.0):
 
 
 def _all_feasible(separator, failure, remedy):
-    """Return the separator, or raise with the certificate of the first of the batch that has none."""
+    """The separator; InfeasibleError with the certificate of the first of the batch that has none."""
     if not separator.feasible.all():
         which = torch.nonzero(~separator.feasible)[0].tolist()
         place = f" at index {tuple(which)} of the batch" if which else ""

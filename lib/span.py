@@ -8,7 +8,7 @@ from . import checks
 
 
 def in_span(problem):
-    """Return the problem in coordinates of an orthonormal basis of the span of its rows A_it, and without queries.
+    """The problem in coordinates of an orthonormal basis of the span of its rows A_it, and without queries.
 
     Gradients are combinations of the rows, so descent never leaves theta_0 + their span. The coordinates keep all inner
     products: within the span, Euclidean norms, cosines, SVMs and the iterates of every rule of :mod:`lib.descent` are
@@ -65,18 +65,18 @@ def span_coordinates(spanned, logits):
     logits : Tensor, shape (..., n, T)
         ``problem.logits(theta)`` of the problem that it was made from.
     """
-    checks.last("logits", logits, *spanned.keys.shape[-3:-1])
+    checks.trailing_shape("logits", logits, *spanned.keys.shape[-3:-1])
     if spanned.mask is not None:
         logits = torch.where(spanned.mask, logits, 0.0)
     return torch.einsum("...ntm,...nt->...m", _pseudo_inverse(spanned.keys), logits)
 
 
 def from_span(problem, spanned, coordinates):
-    """Return the theta in the span of the rows of ``problem``, (..., parameter_size), from its coordinates (..., m).
+    """The theta in the span of the rows of ``problem``, (..., parameter_size), from its coordinates (..., m).
 
     The inverse of :func:`span_coordinates`; with queries it forms W.
     """
-    checks.last("coordinates", coordinates, spanned.keys.shape[-1])
+    checks.trailing_shape("coordinates", coordinates, spanned.keys.shape[-1])
     return problem.pull_back(torch.einsum("...ntm,...m->...nt", _pseudo_inverse(spanned.keys), coordinates))
 
 

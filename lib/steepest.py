@@ -10,14 +10,14 @@ from functools import partial
 import torch
 
 from . import checks, geometry
-from .descent import Trajectory, check_own, fresh, iterate, taken
+from .descent import Trajectory, apply_rule, check_polyak_problem, fresh, iterate
 from .logspace import LogScaled, gradient
 
 QUINTIC = (3.4445, -4.7750, 2.0315)  # coefficients of Muon's Newton-Schulz steps, as published (K. Jordan, 2024)
 
 
 def steepest_direction(vectors, norm=2.0, shape=None):
-    """Return the s with norm 1 that has the largest <vectors, s>, shape (..., D); zero for a zero vector.
+    """The s with norm 1 that has the largest <vectors, s>, shape (..., D); zero for a zero vector.
 
     Where there are several: for l_1 the first of the largest entries, for l_inf zero where the entry is zero, for the
     spectral norm the one of least rank, for the nuclear norm the first singular vectors that the decomposition gives.
@@ -43,7 +43,7 @@ def steepest_direction(vectors, norm=2.0, shape=None):
         if sum(sizes) != vectors.shape[-1]:
             raise ValueError(f"blocks have {sum(sizes)} entries, vectors {vectors.shape[-1]}: give every entry a block")
         blocks = zip(vectors.split(sizes, -1), norm, strict=True)
-        return torch.cat([steepest_direction(part, *one) for part, one in blocks], -1)
+        return torch.cat([steepest_direction(part, *block_norm) for part, block_norm in blocks], -1)
     checks.any_norm(norm, shape, vectors.shape[-1])
     largest = vectors.abs().amax(-1, keepdim=True)
     vectors = vectors / torch.where(largest == 0, 1.0, largest)
@@ -75,7 +75,7 @@ def newton_schulz(matrices, steps=5):
     steps : int
     """
     matrices = checks.tensor("matrices", matrices, "d", "e")
-    checks.whole("steps", steps)
+    checks.integer("steps", steps)
     tall = matrices.shape[-2] > matrices.shape[-1]
     size = torch.linalg.matrix_norm(matrices, keepdim=True)
     x = (matrices.mT if tall else matrices) / torch.where(size == 0, 1.0, size)
@@ -93,8 +93,8 @@ def steepest(step_size, norm=2.0, shape=None):
     :func:`steepest_direction`. Stays put where the gradient is zero.
     """
     step_size = checks.positive("step_size", step_size)
-    for one in norm if isinstance(norm, list | tuple) else [(norm, shape)]:
-        checks.any_norm(*one)
+    for block_norm in norm if isinstance(norm, list | tuple) else [(norm, shape)]:
+        checks.any_norm(*block_norm)
 
     def rule(grad, theta, k):
         return -step_size.to(theta)[..., None] * steepest_direction(grad.direction, norm, shape)
@@ -113,16 +113,16 @@ def momentum(rule, beta, nesterov=False):
         Unless 0 <= beta < 1.
     """
     checks.rule(rule)
-    checks.flag("nesterov", nesterov)
+    checks.boolean("nesterov", nesterov)
     log_beta = _log(_check_beta("beta", beta))
 
-    def averaged(memory, own, grad, theta, k):
+    def averaged(memory, inner_rule, grad, theta, k):
         now = _entries(grad)
         memory["m"] = _add(_shifted(_remembered(memory, "m", k, now), log_beta), now)
         used = _add(_shifted(memory["m"], log_beta), now) if nesterov else memory["m"]
         scale = used[1].amax(-1)
         scale = torch.where(torch.isneginf(scale), 0.0, scale)
-        return own(LogScaled(used[0] * (used[1] - scale[..., None]).exp(), scale), theta, k)
+        return inner_rule(LogScaled(used[0] * (used[1] - scale[..., None]).exp(), scale), theta, k)
 
     return _remembering(lambda: partial(averaged, {}, fresh(rule)))
 
@@ -136,7 +136,7 @@ def muon(step_size, shape, beta=0.95, steps=5):
     checks.any_norm("spectral", shape)
     if steps is None:
         return momentum(steepest(step_size, "spectral", shape), beta, nesterov=True)
-    checks.whole("steps", steps)
+    checks.integer("steps", steps)
 
     def rule(grad, theta, k):
         factor = newton_schulz(grad.direction.unflatten(-1, tuple(shape)), steps)
@@ -160,8 +160,8 @@ def adam(step_size, betas=(0.9, 0.999), epsilon=1e-8, corrected=True):
         raise ValueError(f"betas is {checks.shown(betas)}: give two, of the mean and of the squares")
     betas = [_check_beta("beta", beta) for beta in betas]
     remedy = "it is added to a length, so it must be a finite number from 0 on"
-    log_epsilon = _log(checks.number("epsilon", epsilon, lambda one: 0 <= one < math.inf, remedy))
-    checks.flag("corrected", corrected)
+    log_epsilon = _log(checks.number("epsilon", epsilon, lambda epsilon: 0 <= epsilon < math.inf, remedy))
+    checks.boolean("corrected", corrected)
 
     def rule(memory, grad, theta, k):
         now = _entries(grad)
@@ -194,10 +194,10 @@ def weight_decay(rule, amount):
     """
     checks.rule(rule)
     amount = checks.positive("amount", amount)
-    own = fresh(rule)
+    fresh_rule = fresh(rule)
 
     def decayed(grad, theta, k):
-        return own(grad, theta, k) - amount.to(theta)[..., None] * theta
+        return fresh_rule(grad, theta, k) - amount.to(theta)[..., None] * theta
 
     decayed.fresh = partial(weight_decay, rule, amount)
     return decayed
@@ -223,7 +223,7 @@ def factored_run(problem, loss, keys, queries, rule, iterations, record=None):
     """
     checks.problem(problem)
     checks.rule(rule)
-    check_own(rule)
+    check_polyak_problem(rule)
     factors = checks.tensors(keys=(keys, "d", "r"), queries=(queries, "e", "r"))
     keys, queries = factors["keys"], factors["queries"]
     if problem.queries is None:
@@ -246,7 +246,7 @@ def factored_run(problem, loss, keys, queries, rule, iterations, record=None):
         slope, log_scale = gradient(problem, loss, (first @ second.mT).flatten(-2))
         slope = slope.unflatten(-1, wanted)
         both = torch.cat([(slope @ second).flatten(-2), (slope.mT @ first).flatten(-2)], -1)
-        return taken(rule, LogScaled(both, log_scale), theta, k)
+        return apply_rule(rule, LogScaled(both, log_scale), theta, k)
 
     start = torch.cat([keys.flatten(-2), queries.flatten(-2)], -1)
     path = iterate(step, start.expand(*batch, -1), iterations, record)
@@ -255,14 +255,14 @@ def factored_run(problem, loss, keys, queries, rule, iterations, record=None):
 
 
 def _remembering(make):
-    """Return the rule that ``make`` makes, with an empty memory; so does its method ``fresh``, again and again."""
+    """A rule with memory, as ``make`` makes it; its method ``fresh`` makes another one, with an empty memory."""
     rule = make()
     rule.fresh = partial(_remembering, make)
     return rule
 
 
 def _check_beta(name, beta):
-    return checks.number(name, beta, lambda one: 0 <= one < 1, "momentum is from 0 on and below 1")
+    return checks.number(name, beta, lambda beta: 0 <= beta < 1, "momentum is from 0 on and below 1")
 
 
 def _log(number):
@@ -287,7 +287,7 @@ def _add(first, second):
 
 
 def _remembered(memory, name, k, like):
-    """What a rule remembers; nothing before step 0. ValueError if a step is left out or taken twice."""
+    """Memory of a rule; empty before step 0. ValueError if a step is left out or taken twice."""
     steps = memory.setdefault("steps", {})
     if k != 0 and steps.get(name) != k - 1:
         raise ValueError(

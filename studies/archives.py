@@ -125,7 +125,7 @@ def images(name, folder=FOLDER, fetch=False):
     """
     if name not in ("digits", "mnist", "cifar10"):
         raise ValueError(f"name {name!r} is unknown: use digits, mnist or cifar10")
-    folder, fetch = Path(folder), checks.flag("fetch", fetch)
+    folder, fetch = Path(folder), checks.boolean("fetch", fetch)
     if name == "digits":
         return digits()
     if PACKAGES[name].file in files(name, folder):
@@ -157,7 +157,7 @@ def digits():
     >>> images.train_images.shape, images.test_images.shape
     (torch.Size([1442, 1, 8, 8]), torch.Size([355, 1, 8, 8]))
     """
-    from sklearn.datasets import load_digits  # here: it takes a second, and most who import this module need none
+    from sklearn.datasets import load_digits  # slow to import, and most callers need no digits
 
     data = load_digits()
     values = torch.tensor(data.images / 16, dtype=torch.float32)[:, None]
@@ -216,13 +216,13 @@ def _mnist(folder, fetch):
 
 def _cifar10(folder, fetch):
     with tarfile.open(_local(CIFAR10, folder, fetch), "r|gz") as tar:
-        found = {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}
+        members = {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}
     parts = []
     for batches in ([f"data_batch_{k}" for k in range(1, 6)], ["test_batch"]):
-        content = b"".join(found[f"cifar-10-batches-bin/{batch}.bin"] for batch in batches)
+        content = b"".join(members[f"cifar-10-batches-bin/{batch}.bin"] for batch in batches)
         records = _bytes(content).view(-1, RECORD)
         parts += [_scaled(records[:, 1:].reshape(-1, 3, 32, 32)), records[:, 0].long()]
-    return LabelledImages(*parts, tuple(found["cifar-10-batches-bin/batches.meta.txt"].decode().split()))
+    return LabelledImages(*parts, tuple(members["cifar-10-batches-bin/batches.meta.txt"].decode().split()))
 
 
 def _bytes(content):
@@ -234,11 +234,11 @@ def _scaled(values):
 
 
 def recorded(study, folder=RECORDED):
-    """Runs of a study on published data that no build makes, by their names, as `make record` left them."""
-    found = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(Path(folder, study).glob("*.json"))}
-    if not found:
+    """Load the runs of a study on published data, by their names, as `make record` left them."""
+    runs = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(Path(folder, study).glob("*.json"))}
+    if not runs:
         raise FileNotFoundError(f"no runs of {study} are in {folder}: run this in a clone of the book's sources")
-    return found
+    return runs
 
 
 def local_package(name, folder=FOLDER):
@@ -255,9 +255,9 @@ def local_package(name, folder=FOLDER):
 def checked(path, known, kind="SHA-256", remedy="delete it"):
     """Path of a file whose hash is the known one; ValueError for any other."""
     with path.open("rb") as archive:
-        found = hashlib.file_digest(archive, kind.replace("-", "")).hexdigest()
-    if found != known:
-        raise ValueError(f"{path} is not the published file, its {kind} is {found} instead of {known}: {remedy}")
+        file_hash = hashlib.file_digest(archive, kind.replace("-", "")).hexdigest()
+    if file_hash != known:
+        raise ValueError(f"{path} is not the published file, its {kind} is {file_hash} instead of {known}: {remedy}")
     return path
 
 

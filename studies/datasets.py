@@ -65,7 +65,7 @@ def planted_sentiment(sentences, generator):
     -------
     Corpus
     """
-    labels = coin_labels(1, checks.whole("sentences", sentences), generator)[0]
+    labels = coin_labels(1, checks.integer("sentences", sentences), generator)[0]
     words, deciding = [], []
     for label in labels:
         slots = _choice(TEMPLATES, generator).split()
@@ -135,8 +135,8 @@ def marked_sentiment(sentences, generator, marks=12):
     >>> good == (corpus.labels > 0).tolist()
     True
     """
-    checks.whole("sentences", sentences)
-    if not 0 < checks.whole("marks", marks) < len(MARKS):
+    checks.integer("sentences", sentences)
+    if not 0 < checks.integer("marks", marks) < len(MARKS):
         raise ValueError(f"marks is {marks}: of {len(MARKS)} words some must be left for hearsay")
     options_of = WORDS | {"own": MARKS[:marks], "hearsay": MARKS[marks:]}
     words, labels, places = [], coin_labels(1, sentences, generator)[0], []

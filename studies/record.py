@@ -28,23 +28,23 @@ def make_runs(name, only="*"):
     folder, runs = FOLDER / name, recorded.STUDIES[name]()
     noted = fresh_seeds.commit()
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = [run for run in runs if any(fnmatch.fnmatchcase(run, one) for one in only.split())]
+    wanted = [run for run in runs if any(fnmatch.fnmatchcase(run, pattern) for pattern in only.split())]
     for k, run in enumerate(wanted, 1):
         path = folder / f"{run}.json"
         if path.exists():
             continue
         print(f"{name}, {run}, {k} of {len(wanted)}", flush=True)
         began, clock = time.monotonic(), time.process_time()
-        known = {one.stem: json_of(one) for one in folder.glob("*.json")}
+        known = {file.stem: json_of(file) for file in folder.glob("*.json")}
         try:
-            settings, found = recorded.make(name, runs[run], known)
+            settings, results = recorded.make(name, runs[run], known)
         except (OSError, ValueError, KeyError) as error:
             raise BookError(f"{name}, {run}: {error}") from None
         entry = {"study": name, "run": run, "settings": settings, "commit": noted, "cpu": cpu()}
         entry |= {"date": datetime.now(UTC).date().isoformat(), "seconds": round(time.monotonic() - began)}
         entry |= {"processor_seconds": round(time.process_time() - clock), "data": recorded.data_of(runs[run])}
-        entry |= {"found": {what: save_arrays(folder / what, one) if what.endswith(".npz") else one
-                            for what, one in found.items()}}  # fmt: skip
+        arrays = {name: save_arrays(folder / name, value) for name, value in results.items() if name.endswith(".npz")}
+        entry["found"] = results | arrays  # of arrays the hash alone
         write_atomic(path, json.dumps(entry, allow_nan=False).replace(', "', ',\n"') + "\n")
         print(f"{path}, {entry['seconds']} s: commit it", flush=True)
 

@@ -55,27 +55,27 @@ class Run(NamedTuple):
 
 def _methods(lowest, seeds, sizes):
     """Every method, and the run that chooses its step size."""
-    found = {}
+    runs = {}
     for rule, low in lowest.items():
         steps = [low * 2**k for k in range(TRIALS)]
-        found[f"tuning-{rule}"] = Run({"rule": rule, "step_size": steps, "seeds": [0] * TRIALS} | sizes)
-        found[rule] = Run({"rule": rule, "seeds": [*seeds]} | sizes, f"tuning-{rule}")
-    return found
+        runs[f"tuning-{rule}"] = Run({"rule": rule, "step_size": steps, "seeds": [0] * TRIALS} | sizes)
+        runs[rule] = Run({"rule": rule, "seeds": [*seeds]} | sizes, f"tuning-{rule}")
+    return runs
 
 
 def _film_reviews():
-    found = _methods(LOWEST, SEEDS, SMALL)
+    runs = _methods(LOWEST, SEEDS, SMALL)
     for change in ({"permuted": True}, {"attention": "alike"}):
         for rule in list(LOWEST)[:3]:
             name = f"{rule}-{'permuted' if 'permuted' in change else 'alike'}"
-            found[name] = Run(found[rule].settings | change, f"tuning-{rule}")
-    return found
+            runs[name] = Run(runs[rule].settings | change, f"tuning-{rule}")
+    return runs
 
 
 def _images():
-    own = SEEDS[:5]
-    linear = {"rule": "linear", "seeds": [*own], "patch": IMAGES["patch"], "examples": IMAGES["examples"]}
-    return _methods(LOWEST_IMAGES, own, IMAGES) | {"linear": Run(linear | {"epochs": 0, "batch": 0})}
+    seeds = SEEDS[:5]
+    linear = {"rule": "linear", "seeds": [*seeds], "patch": IMAGES["patch"], "examples": IMAGES["examples"]}
+    return _methods(LOWEST_IMAGES, seeds, IMAGES) | {"linear": Run(linear | {"epochs": 0, "batch": 0})}
 
 
 def _speed():
@@ -85,16 +85,16 @@ def _speed():
     }
     changes = {"": {}, "-coins": {"coins": True}, "-never": {"attention": "never"}}
     kinds = {"sgd": ["", "-coins"], "normalised": [*changes], "adam": [""]}
-    found = {}
+    runs = {}
     for task, rule in [(task, rule) for task in lowest for rule in kinds]:
         steps = [lowest[task][rule] * 2**k for k in range(TRIALS)]
         common = {"task": task, "rule": rule, "limit": 30_000}
         tuning = f"tuning-{task}-{rule}"
-        found[tuning] = Run(common | {"step_size": steps, "seeds": [0] * TRIALS, "until": TUNED})
+        runs[tuning] = Run(common | {"step_size": steps, "seeds": [0] * TRIALS, "until": TUNED})
         for kind in kinds[rule]:
-            own = common | {"seeds": [*SPEED_SEEDS], "until": 1e-4} | changes[kind]
-            found[f"{task}-{rule}{kind}"] = Run(own, tuning)
-    return found
+            settings = common | {"seeds": [*SPEED_SEEDS], "until": 1e-4} | changes[kind]
+            runs[f"{task}-{rule}{kind}"] = Run(settings, tuning)
+    return runs
 
 
 def _maps():
@@ -120,31 +120,36 @@ STUDIES = {
 
 
 def make(study, run, record):
-    """Make a run, whose tuning is in ``record``; return its settings, with the step size, and what it found."""
+    """Make a run, whose tuning is in ``record``; return its settings, with the step size, and its results."""
     settings = dict(run.settings)
     if run.tuned_by:
         settings["step_size"] = chosen(record, run.tuned_by)
     torch.set_num_threads(1)
-    makers = {"speed": _race, "maps": _look, "images": _see, "film-reader": _keep_reader}
+    makers = {
+        "speed": train_to_loss,
+        "maps": train_maps,
+        "images": _train_on_cifar10,
+        "film-reader": export_film_reader,
+    }
     return settings, makers.get(study, _read_reviews)(**settings)
 
 
 def data_of(run):
-    """Return the files that a run reads, each with its published hash."""
+    """Files that a run reads, each with its published hash."""
     cifar10, digits = "patch" in run.settings, run.settings.get("task") == "images"
     return archives.files("cifar10" if cifar10 else "mnist" if digits else "film-reviews")
 
 
 def chosen(record, name):
-    """Return the best step size of a list; ValueError if it is at an end of it.
+    """The best step size of a list; ValueError if it is at an end of it.
 
     It has the most right answers on held-out data or, for speed, came soonest to its loss.
     """
-    found, steps = record[name]["found"], record[name]["settings"]["step_size"]
-    if "steps" in found:
-        merits = [-math.inf if count is None else -count for count in found["steps"]]
+    results, steps = record[name]["found"], record[name]["settings"]["step_size"]
+    if "steps" in results:
+        merits = [-math.inf if count is None else -count for count in results["steps"]]
     else:
-        merits = [max(row[k] for row in found["held"]) for k in range(len(steps))]
+        merits = [max(row[k] for row in results["held"]) for k in range(len(steps))]
     best = merits.index(max(merits))
     if best in (0, len(steps) - 1):
         raise ValueError(f"{name}: the best step size, {steps[best]:g}, is at an end of its list: move the list")
@@ -152,7 +157,7 @@ def chosen(record, name):
 
 
 def reviews():
-    """Return all film reviews as numbers of words, in one order drawn once, and the rows of their three parts."""
+    """All film reviews as numbers of words, in an order drawn once, and the rows of their three parts."""
     known = archives.film_reviews()
     order = torch.randperm(sum(SPLIT), generator=torch.Generator().manual_seed(0))
     texts, labels = [known.texts[k] for k in order], (known.ratings[order] > 0).long()
@@ -162,34 +167,34 @@ def reviews():
 
 def _read_reviews(seeds, **settings):
     (data, parts), tuning = reviews(), isinstance(settings["step_size"], list)
-    found = networks.train_texts(data, parts[: 2 if tuning else 3], seeds=seeds, **settings)
-    kept = ("losses", "held", "epoch") if tuning else found.keys() - {"weights"}
-    return {name: _short(found[name], 4) for name in found if name in kept}
+    results = networks.train_texts(data, parts[: 2 if tuning else 3], seeds=seeds, **settings)
+    names = ("losses", "held", "epoch") if tuning else results.keys() - {"weights"}
+    return {name: _short(results[name], 4) for name in results if name in names}
 
 
-def _keep_reader(inputs, **settings):
-    """The first network that reads film reviews, whole, and what its layer receives on the first unseen ones.
+def export_film_reader(inputs, **settings):
+    """Export the first network that reads film reviews, and what its layer receives on the first unseen ones.
 
     Arrays come under the names of the files that they go to.
     """
     data, parts = reviews()
-    found = networks.train_texts(data, parts, **settings)
-    weights = {name: weight[0] for name, weight in found["weights"].items()}
+    results = networks.train_texts(data, parts, **settings)
+    weights = {name: weight[0] for name, weight in results["weights"].items()}
     sizes = {name: settings[name] for name in ("width", "depth", "heads", "hidden")}
-    own = networks.Transformer(data.ids.shape[1], 2, len(data.vocabulary) + 2, words=True, **sizes).float().eval()
-    own.load_state_dict(weights)
+    network = networks.Transformer(data.ids.shape[1], 2, len(data.vocabulary) + 2, words=True, **sizes).float().eval()
+    network.load_state_dict(weights)
     rows = parts[2][:inputs]
     ids, seen = data.ids[rows], torch.nn.functional.pad(data.ids[rows] > 0, (1, 0), value=True)
 
     def answer():
-        x = torch.cat([own.cls.expand(len(ids), 1, -1), own.embed(ids)], 1) + own.places
-        for block in own.blocks:
+        x = torch.cat([network.cls.expand(len(ids), 1, -1), network.embed(ids)], 1) + network.places
+        for block in network.blocks:
             x = block(x, src_key_padding_mask=~seen)
-        logits = own.head(own.norm(x[:, 0]))
+        logits = network.head(network.norm(x[:, 0]))
         return logits[:, 1] - logits[:, 0]
 
-    tokens, slopes = heads.record(own.blocks[-1].self_attn, answer)
-    _, maps = networks.apply(own, found["weights"], ids)
+    tokens, slopes = heads.record(network.blocks[-1].self_attn, answer)
+    _, maps = networks.apply(network, results["weights"], ids)
     texts = np.array([["[CLS]", *(["", "?", *data.vocabulary][k] for k in row)] for row in ids])
     layer = {
         "tokens": tokens,
@@ -198,12 +203,12 @@ def _keep_reader(inputs, **settings):
         "labels": 2 * data.labels[rows] - 1,
     }
     arrays = {name: value.detach().numpy() for name, value in (layer | {"mask": seen}).items()} | {"texts": texts}
-    kept = {"model.npz": {name: weight.numpy() for name, weight in weights.items()}, "reviews.npz": arrays}
-    return {"right": _short(found["right"][0], 4), "matrices": _short(found["matrices"], 4)} | kept
+    files = {"model.npz": {name: weight.numpy() for name, weight in weights.items()}, "reviews.npz": arrays}
+    return {"right": _short(results["right"][0], 4), "matrices": _short(results["matrices"], 4)} | files
 
 
-def _race(task, rule, step_size, seeds, limit, until, coins=False, attention="trained"):
-    """Readers learn a thousand film reviews, or a thousand threes and eights of MNIST, until they know them."""
+def train_to_loss(task, rule, step_size, seeds, limit, until, coins=False, attention="trained"):
+    """Train readers on a thousand film reviews, or threes and eights of MNIST, to a training loss."""
     places, values, labels, new = {"text": _rated, "images": _digits}[task]()
     right = labels
     if coins:
@@ -218,10 +223,10 @@ def _race(task, rule, step_size, seeds, limit, until, coins=False, attention="tr
     steps, _ = networks.reached(record, until)
     if isinstance(step_size, list):
         return {"at": record.at[-1], "steps": _short(steps, 4)}
-    answers, _ = networks.read(record.weights, places[known:], values[known:])
-    found = {"right": (answers * right[known:] > 0).double().mean(1), "steps": steps}
-    found |= {name: getattr(record, name) for name in ("losses", "paths", "tokens")}
-    return {"at": record.at} | {name: _short(value, 4) for name, value in found.items()}
+    answers, _ = networks.apply_readers(record.weights, places[known:], values[known:])
+    results = {"right": (answers * right[known:] > 0).double().mean(1), "steps": steps}
+    results |= {name: getattr(record, name) for name in ("losses", "paths", "tokens")}
+    return {"at": record.at} | {name: _short(value, 4) for name, value in results.items()}
 
 
 def _rated():
@@ -230,47 +235,47 @@ def _rated():
     Without those of fewer than six words of the vocabulary: two of them may have the same ones and contradict.
     """
     data, parts = reviews()
-    kept = (data.ids > 1).sum(1) >= 6
-    places = data.ids[kept][..., None]
-    return places, (places > 0).double(), 2.0 * data.labels[kept] - 1, int(kept[parts[2]].sum())
+    long_enough = (data.ids > 1).sum(1) >= 6
+    places = data.ids[long_enough][..., None]
+    return places, (places > 0).double(), 2.0 * data.labels[long_enough] - 1, int(long_enough[parts[2]].sum())
 
 
 def _digits():
     data = archives.images("mnist")
     pixels = torch.cat([data.train_images, data.test_images]).double()
     labels = torch.cat([data.train_labels, data.test_labels])
-    kept = torch.isin(labels, torch.tensor([3, 8]))
-    pixels, new = pixels[kept], int(torch.isin(data.test_labels, torch.tensor([3, 8])).sum())
+    wanted = torch.isin(labels, torch.tensor([3, 8]))
+    pixels, new = pixels[wanted], int(torch.isin(data.test_labels, torch.tensor([3, 8])).sum())
     places, values = networks.patch_places((pixels - pixels.mean()) / pixels.std(), 7)
-    return places, values, 2.0 * (labels[kept] == 8) - 1, new
+    return places, values, 2.0 * (labels[wanted] == 8) - 1, new
 
 
-def _see(**settings):
-    return {name: _short(value, 4) for name, value in photographs.see(**settings).items()}
+def _train_on_cifar10(**settings):
+    return {name: _short(value, 4) for name, value in photographs.train_on_cifar10(**settings).items()}
 
 
-def _look(seeds, patch, examples, tests, **settings):
-    """Transformers and their twins learn images of CIFAR-10, each its own."""
+def train_maps(seeds, patch, examples, tests, **settings):
+    """Train transformers and their twins on images of CIFAR-10, and measure their attention maps."""
     data = archives.images("cifar10")
     orders = [torch.randperm(50_000, generator=torch.Generator().manual_seed(seed))[:examples] for seed in seeds]
     seen, rows = torch.cat(orders).unique(return_inverse=True)
-    told, new = data.train_images[seen].double(), data.test_images[:tests].double()
-    middle, deviation = told.mean((0, 2, 3), keepdim=True), told.std((0, 2, 3), keepdim=True)
+    train_images, test_images = data.train_images[seen].double(), data.test_images[:tests].double()
+    middle, deviation = train_images.mean((0, 2, 3), keepdim=True), train_images.std((0, 2, 3), keepdim=True)
     pairs = [
         (networks.patches((images - middle) / deviation, patch), labels)
-        for images, labels in ((told, data.train_labels[seen]), (new, data.test_labels[:tests]))
+        for images, labels in ((train_images, data.train_labels[seen]), (test_images, data.test_labels[:tests]))
     ]
     each = examples // settings["batch"]
     early = [round(2 ** (k / 2)) for k in range(60) if 2 ** (k / 2) < each]
     at = [0, *early, *(each * k for k in range(1, settings["epochs"] + 1))]
-    found = networks.train_twins(*pairs, rows.view(len(seeds), -1), seeds, at=at, **settings)
-    kept = ("losses", "sparse", "spread", "norm", "right", "linear")
-    hiding = {f"hiding-{name}": _short(value, 4) for name, value in found["hiding"].items()}
-    return {"at": found["at"]} | {name: _short(found[name], 5) for name in kept} | hiding
+    results = networks.train_twins(*pairs, rows.view(len(seeds), -1), seeds, at=at, **settings)
+    names = ("losses", "sparse", "spread", "norm", "right", "linear")
+    hiding = {f"hiding-{name}": _short(value, 4) for name, value in results["hiding"].items()}
+    return {"at": results["at"]} | {name: _short(results[name], 5) for name in names} | hiding
 
 
 def _short(values, digits):
-    """Return a tensor as lists of numbers of so many digits, None where one is not finite."""
+    """A tensor as lists of numbers of so many digits, None where one is not finite."""
     if values.ndim:
         return [_short(value, digits) for value in values]
     value = values.item()

@@ -96,7 +96,7 @@ def histogram(samples, edges, xlabel, ylabel):
 
 
 def agreement(predicted, measured, xlabel, ylabel):
-    """By how much measured numbers miss predicted ones, over the predicted ones; a diagonal would not show it."""
+    """Measured minus predicted numbers, over the predicted ones; next to a diagonal they would not show."""
     predicted = shaped("predicted", predicted, "points")
     measured = shaped("measured", measured, len(predicted))
     _, ax = plt.subplots(figsize=(WIDTH, 2.6))
@@ -163,10 +163,10 @@ def dots(names, series, xlabel):
 def _draw_many(ax, x, y, colour):
     """Median and band over the second dimension, at no more records than the width can show."""
     places = np.log(x) if ax.get_xscale() == "log" and (x > 0).all() else x
-    kept = np.unique(np.searchsorted(places, np.linspace(places[0], places[-1], RECORDS)).clip(0, len(x) - 1))
-    low, middle, high = np.percentile(y[kept], (10, 50, 90), axis=1)
-    ax.fill_between(x[kept], low, high, color=colour, alpha=0.2, lw=0)
-    ax.plot(x[kept], middle, color=colour)
+    recorded = np.unique(np.searchsorted(places, np.linspace(places[0], places[-1], RECORDS)).clip(0, len(x) - 1))
+    low, middle, high = np.percentile(y[recorded], (10, 50, 90), axis=1)
+    ax.fill_between(x[recorded], low, high, color=colour, alpha=0.2, lw=0)
+    ax.plot(x[recorded], middle, color=colour)
 
 
 def _widen_covered(ax, lines, count):

@@ -39,7 +39,7 @@ def label_ends(ax, ends, heading=""):
     inside = [k for k, tip in enumerate(tips) if tip[0] < EARLY]
     early = [(ends[k][0], to_data.transform(tips[k][None]), ends[k][3]) for k in inside]
     tracks = [np.stack([x, y], axis=1) for _, x, y, _ in ends]
-    ends, tips = ([one for k, one in enumerate(each) if k not in inside] for each in (ends, tips))
+    ends, tips = ([item for k, item in enumerate(each) if k not in inside] for each in (ends, tips))
     heights = _spread(
         [top * tip[1] for tip in tips],
         [LINE * (1 + end[0].count("\n")) for end in ends],
@@ -65,7 +65,7 @@ def label_ends(ax, ends, heading=""):
 
 
 def _tip(ax, x, y):
-    """Return where a curve ends, or leaves the frame for good, as parts of the frame's width and height."""
+    """Where a curve ends, or leaves the frame for good, as parts of the frame's width and height."""
     with np.errstate(all="ignore"):  # what a logarithmic axis cannot show
         places = (ax.transData - ax.transAxes).transform(np.stack([x, y], axis=1).astype(float))
     inside = places[np.isfinite(places).all(1) & (np.abs(places - 0.5) <= 0.51).all(1)]
@@ -73,7 +73,7 @@ def _tip(ax, x, y):
 
 
 def _spread(wanted, sizes, ceiling):
-    """Return heights near the wanted ones, in their order, at which texts of these sizes do not overlap."""
+    """Heights near the wanted ones, in their order, at which texts of these sizes do not overlap."""
     heights, order = np.array(wanted, float), np.argsort(wanted, kind="stable")
     floor = -np.inf
     for k in order:

@@ -113,7 +113,7 @@ def _cells(values, centres):
 
 
 def _count_cells(axis, centres):
-    """Bear round numbers on an axis that counts cells."""
+    """Put round numbers on an axis that counts cells."""
     ticks = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(centres[0], centres[-1])
     ticks = ticks[(ticks >= centres[0]) & (ticks <= centres[-1])]
     axis.set_ticks(_cells(ticks, centres), [f"{tick:g}".replace("-", "\N{MINUS SIGN}") for tick in ticks], rotation=0)

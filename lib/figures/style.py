@@ -12,12 +12,12 @@ from matplotlib.ticker import LogLocator
 
 from .. import checks
 
-WIDTH, SIZE = 4.75, 11  # inches, that is 342 points, what a phone of 390 pixels leaves for a figure; points
+WIDTH, SIZE = 4.75, 11  # inches (342 points, the room on a phone of 390 pixels); points
 INK, MUTED, FAINT, PAPER = "#1c1c1c", "#595959", "#e0e0e0", "#ffffff"
-EDGE = [withStroke(linewidth=2.5, foreground=PAPER)]  # of dashes, which else are lost on a curve that they agree with
+EDGE = [withStroke(linewidth=2.5, foreground=PAPER)]  # white halo: a dashed line stays visible on top of a curve
 LIGHT = "#fefefe"  # on images, whose colours stay the same in the dark
-# Each stands out from white by 4.5 : 1, so that a curve's own colour can write its name, and so do their shades for the
-# dark; neighbours here differ for eyes without one kind of cones, too.
+# Their contrast with white is at least 4.5 : 1, so that a name can have its curve's colour, and so is that of their
+# shades for the dark; neighbours differ for colour-blind readers, too.
 BLUE, VERMILION, GREEN, VIOLET = "#215fd7", "#c64a18", "#00593f", "#43239b"
 PINK, BROWN, TEAL = "#b93592", "#614000", "#04637d"
 PALETTE = (BLUE, VERMILION, GREEN, VIOLET, PINK, BROWN, TEAL)
@@ -47,7 +47,7 @@ TICKS = {
 )}  # fmt: skip
 TIME = ListedColormap(FLARE)
 HEAT = "cividis"
-ATTENTION = LinearSegmentedColormap.from_list("attention", [f"{BLUE}00", BLUE])  # the page's ground shines through
+ATTENTION = LinearSegmentedColormap.from_list("attention", [f"{BLUE}00", BLUE])  # 0: the page's ground
 
 
 def theme():
@@ -90,19 +90,19 @@ def colour_of(name, otherwise=INK):
 def colours_of(names, ax):
     """A colour for each name: its own, that of another panel, or the first of the palette that no other name has."""
     elsewhere = {text.get_text(): text.get_color() for panel in ax.figure.axes for text in panel.texts}
-    own = [colour_of(name, elsewhere.get(name)) for name in names]
-    taken = [*own, *elsewhere.values()]
-    free = [colour for colour in PALETTE if colour not in taken] or [each for each in PALETTE if each not in own]
+    colours = [colour_of(name, elsewhere.get(name)) for name in names]
+    taken = [*colours, *elsewhere.values()]
+    free = [colour for colour in PALETTE if colour not in taken] or [each for each in PALETTE if each not in colours]
     others = cycle(free or PALETTE)
-    return [colour or next(others) for colour in own]
+    return [colour or next(others) for colour in colours]
 
 
 def panels(count, height=2.3):
     """``count`` axes stacked in one figure of the house width, ``height`` inches each."""
-    checks.whole("count", count)
+    checks.integer("count", count)
     axes = plt.subplots(count, 1, figsize=(WIDTH, height * count), squeeze=False)[1][:, 0]
     for ax in axes:
-        ax.set(xlabel=" ", ylabel=" ")  # their room, so that a later panel does not move names in an earlier one
+        ax.set(xlabel=" ", ylabel=" ")  # space for labels: constrained layout would move those of earlier panels
     return axes
 
 

@@ -18,9 +18,9 @@ def lines(array):
 
 def rows_of(batch, *arrays):
     """Arrays, each with how many dimensions are its own, with one leading dimension; for each trial their indices."""
-    flat, places = [], []
-    for array, own in zip(arrays[::2], arrays[1::2], strict=True):
-        lead = array.shape[: array.ndim - own]
-        flat.append(np.ascontiguousarray(array.numpy()).reshape(math.prod(lead), *array.shape[array.ndim - own :]))
-        places.append(torch.arange(math.prod(lead)).reshape(lead).expand(batch).reshape(-1))
-    return flat, torch.stack(places).numpy()
+    flat, index = [], []
+    for array, trailing in zip(arrays[::2], arrays[1::2], strict=True):
+        lead = array.shape[: array.ndim - trailing]
+        flat.append(np.ascontiguousarray(array.numpy()).reshape(math.prod(lead), *array.shape[array.ndim - trailing :]))
+        index.append(torch.arange(math.prod(lead)).reshape(lead).expand(batch).reshape(-1))
+    return flat, torch.stack(index).numpy()

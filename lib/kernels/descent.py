@@ -1,7 +1,7 @@
 """Descent of many trials, eight at a time, and gradients and excess risks for descent that is not compiled.
 
 Keys are (problems, n, T, d), queries (problems, n, e), or (problems, n, 0) with a prompt, scores (problems, n, T), and
-theta is (d) or (d e). ``places`` has, for each trial, the indices of its keys, queries and scores.
+theta is (d) or (d e). ``problem_index`` has, for each trial, the indices of its keys, queries and scores.
 """
 
 import math
@@ -44,7 +44,7 @@ class Problems(NamedTuple):
     keys: f8[:, :, :, ::1]
     queries: f8[:, :, ::1]
     scores: f8[:, :, ::1]
-    places: i8[:, ::1]
+    problem_index: i8[:, ::1]
     loss: LOSS
 
 
@@ -76,7 +76,7 @@ State = namedtuple("State", "theta mirrored direction raised log_scales sizes st
 
 @compiled()
 def empty_state(size):
-    """Return arrays for thetas of this size."""
+    """Arrays for thetas of this size."""
     wide = size, LANES
     vectors = np.empty(wide), np.empty(wide), np.empty(wide), np.empty(wide)
     return State(*vectors, np.empty(LANES), np.empty(LANES), np.empty(LANES))
@@ -169,11 +169,11 @@ def descend(problems, thetas, rule, norm, record, first, last):
     """Run the trials from first to before last."""
     lanes, space, state = empty_lanes(problems), empty_space(problems), empty_state(thetas.shape[1])
     keys, queries, scores, loss = lanes  # here, because a field in the loop has its references counted
-    logits, weights, moved, tops, sums = space
+    logits, weights, Wz, tops, sums = space
     excess = zero_excess(len(keys))
     for start in range(first, last, LANES):
         gather_inputs(problems, start, last, lanes)
-        gather(problems.scores, problems.places[2], start, last, scores)
+        gather(problems.scores, problems.problem_index[2], start, last, scores)
         if rule.kind == POLYAK:
             gather_bests(scores, rule.selected, start, last, excess.bests)
         begin(thetas, rule.sizes, norm, start, last, state)
@@ -182,10 +182,10 @@ def descend(problems, thetas, rule, norm, record, first, last):
             row = keep(record, k, row, start, last, state.theta)
             if k == record.kept[-1]:
                 break
-            logits_lanes(keys, queries, state.theta, moved, logits)
+            logits_lanes(keys, queries, state.theta, Wz, logits)
             odds_lanes(logits, scores, tops, sums, weights)
             scales = logit_gradient_lanes(logits, scores, loss, tops, sums, weights)
-            gradient_lanes(keys, queries, weights, scales, moved, state.direction, state.log_scales)
+            gradient_lanes(keys, queries, weights, scales, Wz, state.direction, state.log_scales)
             if rule.kind == POLYAK:
                 excess_lanes(logits, scores, loss, weights, excess)
             lost = take_step(state, rule, norm, k, excess)
@@ -205,19 +205,19 @@ class Blocks(NamedTuple):
 @compiled(Problems, Blocks, b1, f8[:, ::1], f8[:, ::1], f8[::1])
 def fill_gradients(problems, blocks, fresh, thetas, directions, log_scales):
     """Fill in gradients; the problems are put into the blocks if ``fresh``, and are there otherwise."""
-    logits, weights, moved, tops, sums = empty_space(problems)
+    logits, weights, Wz, tops, sums = empty_space(problems)
     state, every, loss = empty_state(thetas.shape[1]), np.arange(len(thetas)), problems.loss
     for start in range(0, len(thetas), LANES):
         block = start // LANES % len(blocks.keys)
         keys, queries, scores = blocks.keys[block], blocks.queries[block], blocks.scores[block]
         if fresh:
             gather_inputs(problems, start, len(thetas), Lanes(keys, queries, scores, loss))
-            gather(problems.scores, problems.places[2], start, len(thetas), scores)
+            gather(problems.scores, problems.problem_index[2], start, len(thetas), scores)
         gather(thetas, every, start, len(thetas), state.theta)
-        logits_lanes(keys, queries, state.theta, moved, logits)
+        logits_lanes(keys, queries, state.theta, Wz, logits)
         odds_lanes(logits, scores, tops, sums, weights)
         scales = logit_gradient_lanes(logits, scores, loss, tops, sums, weights)
-        gradient_lanes(keys, queries, weights, scales, moved, state.direction, state.log_scales)
+        gradient_lanes(keys, queries, weights, scales, Wz, state.direction, state.log_scales)
         for lane in range(min(LANES, len(thetas) - start)):
             directions[start + lane], log_scales[start + lane] = state.direction[:, lane], state.log_scales[lane]
 
@@ -229,21 +229,21 @@ def fill_excesses(problems, selected, thetas, signs, logarithms):
     excess, every, count = zero_excess(len(lanes.keys)), np.arange(len(thetas)), len(thetas)
     for start in range(0, count, LANES):
         gather_inputs(problems, start, count, lanes)
-        gather(problems.scores, problems.places[2], start, count, lanes.scores)
+        gather(problems.scores, problems.problem_index[2], start, count, lanes.scores)
         gather_bests(lanes.scores, selected, start, count, excess.bests)
         gather(thetas, every, start, count, theta)
-        logits_lanes(lanes.keys, lanes.queries, theta, space.moved, space.logits)
+        logits_lanes(lanes.keys, lanes.queries, theta, space.Wz, space.logits)
         excess_lanes(space.logits, lanes.scores, lanes.loss, space.weights, excess)
         for lane in range(min(LANES, count - start)):
             signs[start + lane], logarithms[start + lane] = excess.signs[0, lane], excess.logarithms[0, lane]
 
 
-def trajectories(problem, loss, start, rule, kept, norm=2.0):
-    """Descend as `lib.descent.run` does, from ``start`` of shape (..., D), keeping the iterations ``kept``, in order.
+def trajectories(problem, loss, start, rule, times, norm=2.0):
+    """Descend as `lib.descent.run` does, from ``start`` of shape (..., D), and record the iterations ``times``.
 
     Returns
     -------
-    Tensor, shape (len(kept), ..., D)
+    Tensor, shape (len(times), ..., D)
 
     Raises
     ------
@@ -251,22 +251,22 @@ def trajectories(problem, loss, start, rule, kept, norm=2.0):
         If an iterate is no longer finite.
     """
     batch = start.shape[:-1]
-    return recorded(descend, start, kept, norm, problems_of(problem, loss, batch), rule_of(rule, batch))
+    return recorded(descend, start, times, norm, problems_of(problem, loss, batch), rule_of(rule, batch))
 
 
 def gradients(problem, loss, batch):
-    """Return `lib.logspace.gradient` as a function of theta, ``(*batch, D)``, into which the problem's fits."""
+    """`lib.logspace.gradient` as a function of theta, ``(*batch, D)``, into which the problem's fits."""
     problems = problems_of(problem, loss, batch)
-    arrays, blocks = problems[:3], -(-problems.places.shape[1] // LANES)
-    fit = blocks * LANES * sum(one[0].size for one in arrays) <= KEPT
-    own = Blocks(*(np.empty((blocks if fit else 1, *one.shape[1:], LANES)) for one in arrays))
+    arrays, blocks = problems[:3], -(-problems.problem_index.shape[1] // LANES)
+    fit = blocks * LANES * sum(array[0].size for array in arrays) <= KEPT
+    blocks_of_problems = Blocks(*(np.empty((blocks if fit else 1, *array.shape[1:], LANES)) for array in arrays))
     fresh = True
 
     def at(theta):
         nonlocal fresh
         thetas = lines(theta)
         directions, log_scales = np.empty_like(thetas), np.empty(len(thetas))
-        fill_gradients(problems, own, fresh, thetas, directions, log_scales)
+        fill_gradients(problems, blocks_of_problems, fresh, thetas, directions, log_scales)
         fresh = not fit
         return LogScaled(torch.from_numpy(directions).view(theta.shape), torch.from_numpy(log_scales).view(batch))
 
@@ -274,7 +274,7 @@ def gradients(problem, loss, batch):
 
 
 def excesses(problem, loss, batch, selected):
-    """Return `lib.logspace.excess_risk` as a function of theta, ``(*batch, D)``; ``selected`` has to fit, too."""
+    """`lib.logspace.excess_risk` as a function of theta, ``(*batch, D)``; ``selected`` has to fit, too."""
     problems, selected = problems_of(problem, loss, batch), lines(selected.expand(*batch, -1))
 
     def at(theta):
@@ -287,13 +287,13 @@ def excesses(problem, loss, batch, selected):
 
 
 def problems_of(problem, loss, batch):
-    """Return the arrays of a problem for trials of this batch."""
-    arrays, places = rows_of(batch, problem.keys, 3, queries_of(problem), 2, problem.scores, 2)
-    return Problems(*arrays, places, loss.code)
+    """The arrays of a problem for trials of this batch."""
+    arrays, index = rows_of(batch, problem.keys, 3, queries_of(problem), 2, problem.scores, 2)
+    return Problems(*arrays, index, loss.code)
 
 
 def rule_of(rule, batch):
-    """Return a step rule for trials of this batch, with zeros for one without a step size."""
+    """A step rule for trials of this batch, with zeros for one without a step size."""
     sizes = np.zeros(()) if rule.step_size is None else rule.step_size.numpy()
     sizes = np.broadcast_to(sizes, batch).astype(float).ravel()
     selected = np.zeros((len(sizes), 0), dtype=np.int64)
@@ -302,14 +302,14 @@ def rule_of(rule, batch):
     return Rule(RULES.index(rule.kind), sizes, float(rule.dual), float(rule.power), selected)
 
 
-def recorded(kernel, start, kept, norm, problems, rule):
+def recorded(kernel, start, times, norm, problems, rule):
     """Run a kernel over the trials, in parts on torch's number of threads; a trial is the same on any of them."""
     thetas, trials = lines(start), math.prod(start.shape[:-1])
-    out, failed = np.empty((len(kept), trials, start.shape[-1])), np.zeros(trials, dtype=np.int64)
-    record = Record(np.array(kept, dtype=np.int64), out, failed)
+    out, failed = np.empty((len(times), trials, start.shape[-1])), np.zeros(trials, dtype=np.int64)
+    record = Record(np.array(times, dtype=np.int64), out, failed)
     in_threads(trials, lambda *part: kernel(problems, thetas, rule, float(norm), record, *part), LANES)
     if failed.any():
         raise FloatingPointError(
             f"the iterate is no longer finite at iteration {failed[failed > 0].min()}: take a smaller step"
         )
-    return torch.from_numpy(out).reshape(len(kept), *start.shape)
+    return torch.from_numpy(out).reshape(len(times), *start.shape)

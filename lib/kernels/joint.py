@@ -36,7 +36,7 @@ class JointProblems(NamedTuple):
     queries: f8[:, :, ::1]
     tokens: f8[:, :, :, ::1]
     labels: f8[:, ::1]
-    places: i8[:, ::1]
+    problem_index: i8[:, ::1]
     loss: LOSS
 
 
@@ -49,15 +49,15 @@ class JointRules(NamedTuple):
 
 
 # Tokens (n, T, c), labels (n), features Y_i r_i (n, c), which attention passes on; then (n); the lane last.
-HeadSpace = namedtuple("HeadSpace", "tokens labels features margins zeros slopes log_slopes")
+HeadWorkspace = namedtuple("HeadWorkspace", "tokens labels features margins zeros slopes log_slopes")
 
 
 @compiled()
 def empty_head(problems):
-    """Return arrays for the heads of a block of these problems."""
+    """Arrays for the heads of a block of these problems."""
     _, inputs, count, size = problems.tokens.shape
     own = inputs, LANES
-    return HeadSpace(
+    return HeadWorkspace(
         np.empty((inputs, count, size, LANES)), np.empty(own), np.empty((inputs, size, LANES)),
         np.empty(own), np.zeros(own), np.empty(own), np.empty(own),
     )  # fmt: skip
@@ -103,7 +103,7 @@ def head_gradient(head, loss, vector, direction, log_scales):
 
 @compiled()
 def part_of(both, first, last):
-    """Return the state of a part of the vectors, with its own scales and steps."""
+    """The state of a part of the vectors, with its own scales and steps."""
     return State(
         both.theta[first:last], both.mirrored[first:last], both.direction[first:last], both.raised[first:last],
         np.empty(LANES), np.empty(LANES), np.empty(LANES),
@@ -127,13 +127,13 @@ def descend_jointly(problems, thetas, rules, norm, record, first, last):
     lanes, space, head_space = empty_lanes(problems), empty_space(problems), empty_head(problems)
     cut, size, nothing = problems.tokens.shape[3], thetas.shape[1], zero_excess(1)
     keys, queries, scores, loss = lanes  # here, because a field in the loop has its references counted
-    logits, weights, moved, tops, sums = space
+    logits, weights, Wz, tops, sums = space
     both = empty_state(size)
     head, theta = part_of(both, 0, cut), part_of(both, cut, size)
     for start in range(first, last, LANES):
         gather_inputs(problems, start, last, lanes)
-        gather(problems.tokens, problems.places[2], start, last, head_space.tokens)
-        gather(problems.labels, problems.places[3], start, last, head_space.labels)
+        gather(problems.tokens, problems.problem_index[2], start, last, head_space.tokens)
+        gather(problems.labels, problems.problem_index[3], start, last, head_space.labels)
         begin(thetas, rules.theta.sizes, norm, start, last, both)
         theta.sizes[:] = both.sizes
         for lane in range(LANES):
@@ -143,13 +143,13 @@ def descend_jointly(problems, thetas, rules, norm, record, first, last):
             row = keep(record, k, row, start, last, both.theta)
             if k == record.kept[-1]:
                 break
-            logits_lanes(keys, queries, theta.theta, moved, logits)
+            logits_lanes(keys, queries, theta.theta, Wz, logits)
             fill_scores(head_space, head.theta, scores)
             odds_lanes(logits, scores, tops, sums, weights)
             fill_features(head_space, weights, sums[1])
             head_gradient(head_space, loss, head.theta, head.direction, head.log_scales)
             scales = logit_gradient_lanes(logits, scores, loss, tops, sums, weights)
-            gradient_lanes(keys, queries, weights, scales, moved, theta.direction, theta.log_scales)
+            gradient_lanes(keys, queries, weights, scales, Wz, theta.direction, theta.log_scales)
             if rules.together:
                 scale_together(both, head, theta)
                 lost = take_step(both, rules.theta, norm, k, nothing)
@@ -161,15 +161,15 @@ def descend_jointly(problems, thetas, rules, norm, record, first, last):
                 break
 
 
-def joint_trajectories(problem, loss, start, head_rule, rule, kept, norm=2.0):
+def joint_trajectories(problem, loss, start, head_rule, rule, times, norm=2.0):
     """Descend as `lib.joint.run` does, head and theta one behind the other; by one rule if the head has none."""
     batch = start.shape[:-1]
     rules = JointRules(rule_of(head_rule or rule, batch), rule_of(rule, batch), head_rule is None)
-    return recorded(descend_jointly, start, kept, norm, joint_problems_of(problem, loss.code, batch), rules)
+    return recorded(descend_jointly, start, times, norm, joint_problems_of(problem, loss.code, batch), rules)
 
 
 def joint_problems_of(problem, loss, batch):
-    """Return the arrays of a joint problem for trials of this batch."""
+    """The arrays of a joint problem for trials of this batch."""
     keys, queries, tokens, labels = problem.keys, queries_of(problem), problem.tokens, problem.labels
-    arrays, places = rows_of(batch, keys, 3, queries, 2, tokens, 3, labels, 1)
-    return JointProblems(*arrays, places, loss)
+    arrays, index = rows_of(batch, keys, 3, queries, 2, tokens, 3, labels, 1)
+    return JointProblems(*arrays, index, loss)

@@ -17,16 +17,16 @@ from .losses import LOGISTIC, STEEP, log_change, slope_at
 from .trial import logit_gradient_underflow
 
 Lanes = namedtuple("Lanes", "keys queries scores loss")  # (n, T, d), (n, e), (n, T); the lane last, here and below
-# Logits and weights (n, T), moved (n, d) for W z_i, tops (n): tokens with the largest logits. Sums (5, n): scores of
-# these, totals of odds, drifts, which are totals of odds times gaps, slopes, and the logarithms taken out of weights.
-Space = namedtuple("Space", "logits weights moved tops sums")
+# Logits and weights (n, T), Wz (n, d), tops (n): tokens with the largest logits. Sums (5, n): their scores, totals of
+# odds, drifts, which are totals of odds times gaps, slopes, and the logarithms taken out of weights.
+Workspace = namedtuple("Workspace", "logits weights Wz tops sums")
 # Scores of selected tokens, signs and logarithms of what margins lack of them, all (n); those of the risk come first.
 Excess = namedtuple("Excess", "bests signs logarithms")
 
 
 @compiled()
 def empty_lanes(problems):
-    """Return arrays for a block of these problems."""
+    """Arrays for a block of these problems."""
     _, inputs, tokens, size = problems.keys.shape
     keys, queries = np.empty((inputs, tokens, size, LANES)), np.empty((*problems.queries.shape[1:], LANES))
     return Lanes(keys, queries, np.empty((inputs, tokens, LANES)), problems.loss)
@@ -34,31 +34,31 @@ def empty_lanes(problems):
 
 @compiled()
 def empty_space(problems):
-    """Return arrays for the gradient of a block of these problems."""
+    """Arrays for the gradient of a block of these problems."""
     _, inputs, tokens, size = problems.keys.shape
     logits, weights = np.empty((inputs, tokens, LANES)), np.empty((inputs, tokens, LANES))
     tops, sums = np.empty((inputs, LANES), np.int64), np.empty((5, inputs, LANES))
-    return Space(logits, weights, np.empty((inputs, size, LANES)), tops, sums)
+    return Workspace(logits, weights, np.empty((inputs, size, LANES)), tops, sums)
 
 
 @compiled()
 def zero_excess(inputs):
-    """Return arrays for excess risks of so many inputs."""
+    """Arrays for excess risks of so many inputs."""
     return Excess(np.zeros((inputs, LANES)), np.zeros((inputs, LANES)), np.zeros((inputs, LANES)))
 
 
 @compiled()
-def gather(rows, places, start, last, out):
-    """Put rows[places[start:last]] into the lanes, the last of them into lanes that are left."""
+def gather(rows, index, start, last, out):
+    """Put rows[index[start:last]] into the lanes, and the last of them into the lanes that are left."""
     for lane in range(LANES):
-        out[..., lane] = rows[places[min(start + lane, last - 1)]]
+        out[..., lane] = rows[index[min(start + lane, last - 1)]]
 
 
 @compiled()
 def gather_inputs(problems, start, last, lanes):
     """Put the keys and queries of these trials into the lanes."""
-    gather(problems.keys, problems.places[0], start, last, lanes.keys)
-    gather(problems.queries, problems.places[1], start, last, lanes.queries)
+    gather(problems.keys, problems.problem_index[0], start, last, lanes.keys)
+    gather(problems.queries, problems.problem_index[1], start, last, lanes.queries)
 
 
 @compiled()
@@ -92,33 +92,33 @@ def multiples(factors, rows, out):
 
 
 @compiled()
-def logits_lanes(keys, queries, theta, moved, logits):
+def logits_lanes(keys, queries, theta, Wz, logits):
     """A theta."""
     inputs, _, size, _ = keys.shape
     width = queries.shape[1]
     if width == 0:
         dots(keys, theta.reshape(1, size, LANES), logits)
         return
-    moved[:] = 0.0
+    Wz[:] = 0.0
     for i in range(inputs):
         for k in range(size):
-            add_dot(moved, i * size + k, theta, k * width, 1, queries, i * width, 1, width)
-    dots(keys, moved, logits)
+            add_dot(Wz, i * size + k, theta, k * width, 1, queries, i * width, 1, width)
+    dots(keys, Wz, logits)
 
 
 @compiled()
-def pull_back_lanes(keys, queries, weights, moved, direction):
+def pull_back_lanes(keys, queries, weights, Wz, direction):
     """A^T weights."""
     inputs, _, size, _ = keys.shape
     width = queries.shape[1]
     if width == 0:
         multiples(weights, keys, direction.reshape(1, size, LANES))
         return
-    multiples(weights, keys, moved)
+    multiples(weights, keys, Wz)
     direction[:] = 0.0
     for k in range(size):
         for j in range(width):
-            add_dot(direction, k * width + j, moved, k, size, queries, j, width, inputs)
+            add_dot(direction, k * width + j, Wz, k, size, queries, j, width, inputs)
 
 
 @compiled()
@@ -222,10 +222,10 @@ def to_one_scale(weights, scales, log_scales):
 
 
 @compiled()
-def gradient_lanes(keys, queries, weights, scales, moved, direction, log_scales):
+def gradient_lanes(keys, queries, weights, scales, Wz, direction, log_scales):
     """Fill in direction (D, LANES) and log_scales (LANES) of the gradient."""
     inverse = to_one_scale(weights, scales, log_scales)
-    pull_back_lanes(keys, queries, weights, moved, direction)
+    pull_back_lanes(keys, queries, weights, Wz, direction)
     for k in range(len(direction)):
         for lane in range(LANES):
             direction[k, lane] *= inverse[lane]

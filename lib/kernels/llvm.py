@@ -31,7 +31,7 @@ def fused(_, factor, other, term):
 
 
 def vectors(context, builder, signature, arguments, k):
-    """Return a pointer to the numbers of argument k, an array, by LANES."""
+    """A pointer to the numbers of argument k, an array, by LANES."""
     array = context.make_array(signature.args[k])(context, builder, arguments[k])
     return builder.bitcast(array.data, ir.VectorType(ir.DoubleType(), LANES).as_pointer())
 

@@ -154,13 +154,13 @@ def log_risk(features, head):
 @compiled(JointProblems, Circles, f8, Profile, i8, i8)
 def fill_profile(problems, circles, norm, profile, first, last):
     """Fill in the profile of the trials from first to before last."""
-    keys, queries, tokens, labels, places, loss = problems
+    keys, queries, tokens, labels, problem_index, loss = problems
     heads, slopes, values = profile
     space, scores = space_of(keys[0]), np.empty(keys.shape[1:3])
     features, prompt, direction, across = np.empty((keys.shape[1], 2)), np.empty(2), np.empty(2), np.empty(2)
     for b in range(first, last):
-        trial = Trial(keys[places[0, b]], queries[places[1, b]], scores, loss)
-        own_tokens, own_labels = tokens[places[2, b]], labels[places[3, b]]
+        trial = Trial(keys[problem_index[0, b]], queries[problem_index[1, b]], scores, loss)
+        own_tokens, own_labels = tokens[problem_index[2, b]], labels[problem_index[3, b]]
         on_circle(circles.angles[b], circles.radii[b], 1.0, norm, prompt)
         fill_logits(trial.keys, trial.queries, prompt, space)
         fill_features(own_tokens, own_labels, space.logits, features)
@@ -188,7 +188,7 @@ def profile(problem, head_radii, radii, angles, norm):
     problems = joint_problems_of(problem, (LOGISTIC, 0.0), angles.shape)
     heads, slopes, values = np.empty((*angles.shape, 2)), np.empty(angles.shape), np.empty(angles.shape)
     out = Profile(heads.reshape(-1, 2), slopes.reshape(-1), values.reshape(-1))
-    circles = (one.expand(angles.shape).contiguous().numpy().reshape(-1) for one in (head_radii, radii, angles))
+    circles = (array.expand(angles.shape).contiguous().numpy().reshape(-1) for array in (head_radii, radii, angles))
     whole = problems, Circles(*circles), float(norm), out
     in_threads(angles.numel(), lambda *part: fill_profile(*whole, *part), LANES)
-    return tuple(torch.from_numpy(one) for one in (heads, slopes, values))
+    return tuple(torch.from_numpy(array) for array in (heads, slopes, values))

@@ -19,38 +19,38 @@ LOSS = types.Tuple([i8, f8])
 TRIAL = f8[:, :, ::1], f8[:, ::1], f8[:, ::1], i8, f8
 
 Trial = namedtuple("Trial", "keys queries scores loss")
-Space = namedtuple("Space", "logits weights scales moved")  # (n, T), (n, T), (n), and (d) for W z_i
+Workspace = namedtuple("Workspace", "logits weights scales Wz")  # (n, T), (n, T), (n), (d)
 
 
 @compiled()
 def space_of(keys):
-    """Return arrays for the gradient of a trial with these keys."""
+    """Arrays for the gradient of a trial with these keys."""
     inputs, tokens, size = keys.shape
-    return Space(np.empty((inputs, tokens)), np.empty((inputs, tokens)), np.empty(inputs), np.empty(size))
+    return Workspace(np.empty((inputs, tokens)), np.empty((inputs, tokens)), np.empty(inputs), np.empty(size))
 
 
 @compiled()
 def fill_logits(keys, queries, theta, space):
     """A theta: keys times theta with a prompt, times W z_i with queries."""
     inputs, tokens, size = keys.shape
-    logits, moved, width = space.logits, space.moved, queries.shape[1]
+    logits, Wz, width = space.logits, space.Wz, queries.shape[1]
     for i in range(inputs):
         for k in range(size):
             entry = 0.0 if width else theta[k]
             for j in range(width):
                 entry += theta[k * width + j] * queries[i, j]
-            moved[k] = entry
+            Wz[k] = entry
         for t in range(tokens):
             logit = 0.0
             for k in range(size):
-                logit += keys[i, t, k] * moved[k]
+                logit += keys[i, t, k] * Wz[k]
             logits[i, t] = logit
 
 
 @compiled()
 def pull_back(trial, space, direction):
     """A^T weights."""
-    keys, queries, weights, moved = trial.keys, trial.queries, space.weights, space.moved
+    keys, queries, weights, Wz = trial.keys, trial.queries, space.weights, space.Wz
     inputs, tokens, size = keys.shape
     direction[:] = 0.0
     for i in range(inputs):
@@ -59,13 +59,13 @@ def pull_back(trial, space, direction):
                 for k in range(size):
                     direction[k] += weights[i, t] * keys[i, t, k]
         else:
-            moved[:] = 0.0
+            Wz[:] = 0.0
             for t in range(tokens):
                 for k in range(size):
-                    moved[k] += weights[i, t] * keys[i, t, k]
+                    Wz[k] += weights[i, t] * keys[i, t, k]
             for k in range(size):
                 for j in range(queries.shape[1]):
-                    direction[k * queries.shape[1] + j] += moved[k] * queries[i, j]
+                    direction[k * queries.shape[1] + j] += Wz[k] * queries[i, j]
 
 
 @compiled()
@@ -87,9 +87,9 @@ def logit_gradient(i, logits, scores, loss, weights):
         drift += odds * (scores[i, t] - top_score)
         weights[i, t] = odds
     if abs(drift) < SMALLEST:
-        lone = (*logits.shape, 1)
+        one_lane = (*logits.shape, 1)
         return logit_gradient_underflow(
-            i, 0, top, logits.reshape(lone), scores.reshape(lone), loss, weights.reshape(lone)
+            i, 0, top, logits.reshape(one_lane), scores.reshape(one_lane), loss, weights.reshape(one_lane)
         )
     drift /= total
     slope, log_slope = slope_at(loss, top_score, drift, 0.0, 1.0)
@@ -198,9 +198,9 @@ def velocity_slopes_at(keys, queries, scores, kind, centre, state, norm, out):
 
 
 def velocity(problem, loss, norm=2.0):
-    """Return the right-hand side of `lib.flow.log_time_flow`, for a problem without batch, and its derivatives."""
+    """The right-hand side of `lib.flow.log_time_flow`, for a problem without batch, and its derivatives."""
     arrays = problem.keys, queries_of(problem), problem.scores
-    trial = *(np.ascontiguousarray(one.numpy()) for one in arrays), *loss.code
+    trial = *(np.ascontiguousarray(array.numpy()) for array in arrays), *loss.code
 
     def speed(_, state):
         out = np.empty_like(state)

@@ -28,7 +28,7 @@ def shortest_in_norm(rows, required, start, duals, norm, shape=None):
         from .matrix import least_matrix, least_signs
 
         solve = least_signs if norm == "signs" else partial(least_matrix, norm=norm)
-        solved = [solve(*one, shape=shape) for one in zip(rows, required, start, strict=True)]
+        solved = [solve(*svm, shape=shape) for svm in zip(rows, required, start, strict=True)]
         theta, duals = (torch.stack(part) for part in zip(*solved, strict=True))
         combined = torch.einsum("bmd,bm->bd", rows, duals)
     else:

@@ -48,7 +48,7 @@ def least_distance(rows, required, longest):
         What is left of that combination is at most 1e-12 of the lengths of rows in it that must have a margin.
     """
     answer = rows.new_zeros(rows[:, 0].shape), torch.zeros_like(required), torch.zeros_like(required)
-    arrays = [one.numpy() for one in (rows, required, *answer)]
+    arrays = [array.numpy() for array in (rows, required, *answer)]
     in_threads(len(rows), lambda *part: _solve_each(*arrays, longest, *part))
     return answer
 
@@ -108,7 +108,7 @@ def _outside(Q, k, row, part, rest, along):
 
 @compiled()
 def _rotate(first, second, cos, sin):
-    """A pair of numbers, turned."""
+    """Rotate a pair of numbers."""
     return cos * first + sin * second, cos * second - sin * first
 
 

@@ -23,9 +23,9 @@ BLOCK = 64  # columns of a matrix that are factorised at once, so that they stay
 
 
 def interior_point(rows, required, start, duals, norm):
-    """Return theta and duals as :func:`lib.svm.lp.least_norm`, which takes the same arguments."""
+    """Theta and duals as :func:`lib.svm.lp.least_norm`, which takes the same arguments."""
     answer = start.clone(), duals.clone()
-    arrays = [one.numpy() for one in (rows, required, *answer)]
+    arrays = [array.numpy() for array in (rows, required, *answer)]
     in_threads(len(rows), lambda *part: _solve_each(*arrays, float(norm), *part))
     return answer
 

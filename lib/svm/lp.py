@@ -43,7 +43,7 @@ def least_norm(rows, required, start, duals, norm):
     """
     if rows.shape[1] <= LARGE:
         return _few(rows, required, start, duals, norm)
-    solved = [_growing(*one, norm) for one in zip(rows, required, start, duals, strict=True)]
+    solved = [_growing(*svm, norm) for svm in zip(rows, required, start, duals, strict=True)]
     return tuple(torch.stack(part) for part in zip(*solved, strict=True))
 
 

@@ -10,7 +10,7 @@ TOLERANCE = 1e-11  # asked of Clarabel, which may say that it was not reached: t
 
 
 def least_matrix(rows, required, start, norm, shape):
-    """Return theta (D,) and multipliers (m,), these up to a factor, for one set of rows (m, D) that can be separated.
+    """Theta (D,) and multipliers (m,), these up to a factor, for one set of rows (m, D) that can be separated.
 
     ``start`` is the Euclidean solution, whose length is the scale of theta.
     """
@@ -31,7 +31,7 @@ def least_matrix(rows, required, start, norm, shape):
 
 
 def least_signs(rows, required, start, shape):
-    """Return the same for the norm "signs"."""
+    """The same for the norm "signs"."""
     length = torch.linalg.vector_norm(start)
     theta, duals = _signs.shortest((length * rows).numpy(), required.numpy(), shape)
     return length * torch.as_tensor(theta), torch.as_tensor(duals).clamp(min=0)

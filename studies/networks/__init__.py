@@ -10,17 +10,17 @@ be alone. On the CPU all is float64, so that another machine can repeat small ru
 A training logs every epoch to ``studies.networks`` at level INFO; ``logging.basicConfig(level=logging.INFO)`` shows it.
 """
 
-from .measures import accuracy, attend, cls_map, cross_entropy, key_query_norm, linear_answers, soft_sparsity
-from .one_layer import Readers, patch_places, reached, read, train_readers
+from .measures import accuracy, attend, cls_map, cross_entropy, key_query_norm, linear_answers, shares, soft_sparsity
+from .one_layer import Readers, apply_readers, patch_places, reached, train_readers
 from .optimisers import Adam, MirrorDescent, flat, optimiser
-from .texts import Texts, as_texts, selected, shares, train_texts
-from .training import Training, train
-from .transformer import Transformer, apply, ensemble, patches, precision
+from .texts import Texts, as_texts, selected, train_texts
+from .training import Training, train, train_best
+from .transformer import Transformer, apply, apply_in_parts, ensemble, patches, precision
 from .twins import train_twins
 
 __all__ = [
-    "Adam", "MirrorDescent", "Readers", "Texts", "Training", "Transformer", "accuracy", "apply", "as_texts",
-    "attend", "cls_map", "cross_entropy", "ensemble", "flat", "key_query_norm", "linear_answers", "optimiser",
-    "patch_places", "patches", "precision", "reached", "read", "selected", "shares", "soft_sparsity", "train",
-    "train_readers", "train_texts", "train_twins",
+    "Adam", "MirrorDescent", "Readers", "Texts", "Training", "Transformer", "accuracy", "apply", "apply_in_parts",
+    "apply_readers", "as_texts", "attend", "cls_map", "cross_entropy", "ensemble", "flat", "key_query_norm",
+    "linear_answers", "optimiser", "patch_places", "patches", "precision", "reached", "selected", "shares",
+    "soft_sparsity", "train", "train_best", "train_readers", "train_texts", "train_twins",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Training of a reader, a layer of attention whose tokens are sums of trained rows of a table; see `read`.
+"""Train a reader, a layer of attention whose tokens are sums of trained rows of a table; see `apply_readers`.
 
 A row has `LANES` numbers. A reader's weights are the rows of its table, then a query and a part of the head for each
 attention head.
@@ -21,7 +21,7 @@ from lib.kernels.losses import STEEP
 
 LOG = logging.getLogger(__name__)
 CHUNK = 2**16  # examples that a reader is trained on from one call to the next
-PAUSE = 10.0  # seconds at least from one line of the log to the next
+LOG_INTERVAL_S = 10.0  # at least, from one line of the log to the next
 
 
 class Inputs(NamedTuple):
@@ -52,14 +52,14 @@ Reading = namedtuple("Reading", "tokens attention read of_tokens")
 
 @compiled()
 def parts_of(weights, heads):
-    """Return table, queries and head."""
+    """Table, queries and head."""
     cut = len(weights) - 2 * heads
     return Weights(weights[:cut], weights[cut : cut + heads], weights[cut + heads :])
 
 
 @compiled()
 def empty_reading(count, heads):
-    """Return arrays for one input of so many tokens."""
+    """Arrays for one input of so many tokens."""
     tokens = np.empty((count, LANES)), np.empty((count, LANES))
     return Reading(tokens[0], np.empty((heads, count)), np.empty((heads, LANES)), tokens[1])
 
@@ -152,8 +152,8 @@ def move_rows(weights, slopes, used, training):
 
 
 @compiled(Inputs, i8[::1], f8[:, ::1], i8)
-def look_at_reader(inputs, rows, weights, heads):
-    """Return a reader's mean loss on its rows, and the mean number of tokens that it attends to."""
+def evaluate(inputs, rows, weights, heads):
+    """Evaluate a reader on its rows: its mean loss, and the mean number of tokens that it attends to."""
     parts, reading = parts_of(weights, heads), empty_reading(inputs.places.shape[1], heads)
     loss, attended = 0.0, 0.0
     for i in rows:
@@ -187,7 +187,9 @@ def train_reader(inputs, orders, training, first, last, weights, path):
     return path
 
 
-def readers(places, values, labels, rows, seeds, weights, steps, *, heads, batch, normalised, norm, still, until, at):
+def readers(
+    places, values, labels, rows, seeds, weights, steps, *, heads, batch, normalised, norm, freeze_queries, until, at
+):
     """Train readers as `studies.networks.train_readers` does: their weights (members, rows, `LANES`) change.
 
     Returns
@@ -196,23 +198,23 @@ def readers(places, values, labels, rows, seeds, weights, steps, *, heads, batch
         Loss, path and tokens attended to; NaN after a member has stopped.
     """
     out, since = np.full((len(seeds), len(at), 3), np.nan), monotonic()
-    inputs = Inputs(*(np.ascontiguousarray(one.numpy()) for one in (places, values, labels)))
+    inputs = Inputs(*(np.ascontiguousarray(array.numpy()) for array in (places, values, labels)))
     each, most = rows.shape[1] // batch, max(1, CHUNK // rows.shape[1])  # steps of an epoch, epochs of a call
     for k, seed in enumerate(seeds):
-        own, own_weights, step, path = np.ascontiguousarray(rows[k].numpy()), weights[k].numpy(), 0, 0.0
-        training = Training(heads, batch, normalised, float(steps[k]), float(norm), still)
-        epochs, orders = epochs_of(own, seed), []
+        member_rows, member_weights, step, path = np.ascontiguousarray(rows[k].numpy()), weights[k].numpy(), 0, 0.0
+        training = Training(heads, batch, normalised, float(steps[k]), float(norm), freeze_queries)
+        epochs, orders = epochs_of(member_rows, seed), []
         for look, goal in enumerate(at):
             while step < goal:
                 last = min(goal, (step // each + most) * each)
                 count = (last - 1) // each - (step - 1) // each
                 orders = np.stack([*(orders[-1:] if step % each else []), *islice(epochs, count)])
-                path = train_reader(inputs, orders, training, step, last, own_weights, path)
+                path = train_reader(inputs, orders, training, step, last, member_weights, path)
                 step = last
-                if monotonic() - since > PAUSE:
+                if monotonic() - since > LOG_INTERVAL_S:
                     LOG.info("reader %d of %d, step %d of %d", k + 1, len(seeds), step, at[-1])
                     since = monotonic()
-            loss, attended = look_at_reader(inputs, own, own_weights, heads)
+            loss, attended = evaluate(inputs, member_rows, member_weights, heads)
             out[k, look] = loss, path, attended
             if not until < loss < np.inf:
                 break
@@ -221,7 +223,7 @@ def readers(places, values, labels, rows, seeds, weights, steps, *, heads, batch
 
 def epochs_of(rows, seed):
     """Yield the rows in the order of each epoch, one array for each."""
-    generator, order = np.random.RandomState(seed % 2**32), rows.copy()  # numbers of the lock are of its stream
+    generator, order = np.random.RandomState(seed % 2**32), rows.copy()  # the accepted numbers come from this stream
     while True:
         generator.shuffle(order)
         yield order.copy()

@@ -81,6 +81,24 @@ def key_query_norm(parameters, network, layer=-1):
     return torch.linalg.vector_norm(queries.mT @ keys, dim=(1, 2, 3))
 
 
+def shares(weights, network):
+    """Share of entries that count, ``(|w|_1 / |w|_2)^2`` by their number, in each member's matrices of the last block.
+
+    It is 1 where all entries have one size, 2/pi where they are normal. Of the query, key and value matrix, and of the
+    key-query matrices ``W_Q^T W_K`` of the heads, mean over heads.
+    """
+    packed = weights[f"blocks.{len(network.blocks) - 1}.self_attn.in_proj_weight"].detach().double()
+    matrices = dict(zip(("query", "key", "value"), packed.chunk(3, dim=1), strict=True))
+    query, key = (matrices[name].unflatten(1, (network.heads, -1)) for name in ("query", "key"))
+    shares_by_name = {name: _share(matrix.flatten(1)) for name, matrix in matrices.items()}
+    return shares_by_name | {"product": _share((query.mT @ key).flatten(2)).mean(1)}
+
+
+def _share(entries):
+    lengths = entries.norm(p=1, dim=-1) / entries.norm(dim=-1)
+    return (lengths.square() / entries.shape[-1]).nan_to_num(1.0)
+
+
 def attend(tokens, queries):
     """Attention ``softmax(x_t . q)``, shape (..., T), of tokens (..., T, width) to queries (..., width)."""
     return (tokens @ queries[..., None])[..., 0].softmax(-1)

@@ -16,7 +16,7 @@ from .transformer import patches
 
 
 class Readers(NamedTuple):
-    """Record trained readers and their training; all but the weights have the shape (len(at), members).
+    """Trained readers and the record of their training; all but the weights have the shape (len(at), members).
 
     at : list of int, numbers of steps.
     losses : mean logistic loss on all rows of a member; NaN, as all else, at looks after a member has stopped.
@@ -39,8 +39,8 @@ def train_readers(
     """Train the papers' model with tokens that are trained too, on the mean logistic loss: a fast network of one layer.
 
     A token is a sum of rows of a table, ``x_t = sum_k value_tk table[place_tk]``, 8 numbers wide; a head attends by a
-    query and reads by a vector, ``f = sum_h v_h . sum_t softmax_t(q_h . x_t / sqrt(8)) x_t``. :func:`read` is the same
-    by tensors.
+    query and reads by a vector, ``f = sum_h v_h . sum_t softmax_t(q_h . x_t / sqrt(8)) x_t``. :func:`apply_readers` is
+    the same by tensors.
 
     Parameters
     ----------
@@ -81,56 +81,56 @@ def train_readers(
         raise ValueError(f"attention is {attention!r}: use trained, never or alike")
     places = checks.indices("places", places, None, "N", "T", "k")
     values, labels = checks.tensor("values", values), checks.labels(labels)
-    checks.last("values", values, *places.shape)
-    checks.last("labels", labels, len(places))
+    checks.trailing_shape("values", values, *places.shape)
+    checks.trailing_shape("labels", labels, len(places))
     rows, seeds = checks.indices("rows", rows, len(places), "members", "examples"), checks.seeds(seeds)
-    checks.last("rows", rows, len(seeds), rows.shape[1])
-    checks.whole("heads", heads)
+    checks.trailing_shape("rows", rows, len(seeds), rows.shape[1])
+    checks.integer("heads", heads)
     checks.number("until", until, lambda loss: loss >= 0, "give a loss at which to stop, from 0 on")
-    if not 0 < checks.whole("batch", batch) <= rows.shape[1]:
+    if not 0 < checks.integer("batch", batch) <= rows.shape[1]:
         raise ValueError(f"batch is {batch}, each member has {rows.shape[1]} examples: choose at most so many")
     from .kernel import LANES, readers  # imports numba
 
     shapes = {"table": (int(places.max()) + 1, LANES), "queries": (heads, LANES), "head": (heads, LANES)}
-    looks = sorted({checks.whole("at", k, 0) for k in at}) if hasattr(at, "__iter__") else []
+    looks = sorted({checks.integer("at", k, 0) for k in at}) if hasattr(at, "__iter__") else []
     if not looks:
         raise ValueError(f"at is {checks.shown(at)}: give the numbers of steps after which to look")
     weights = torch.stack([_drawn(shapes, seed, attention) for seed in seeds])
     sizes = step_sizes(step_size, len(seeds)).expand(len(seeds)).tolist()
 
     parts = dict(zip(shapes, weights.split([count for count, _ in shapes.values()], dim=1), strict=True))
-    about = {"batch": batch, "still": attention != "trained", "until": until, "at": looks}
+    about = {"batch": batch, "freeze_queries": attention != "trained", "until": until, "at": looks}
     inputs = places, values.double(), labels.double()
     if rule == "adam":
-        found = _train_by_adam(inputs, rows, seeds, parts, sizes, **about)
+        records = _train_by_adam(inputs, rows, seeds, parts, sizes, **about)
     else:
-        found = readers(*inputs, rows, seeds, weights, sizes, heads=heads, normalised=normalised, norm=norm, **about)
-    return Readers(looks, *found.unbind(-1), parts)
+        records = readers(*inputs, rows, seeds, weights, sizes, heads=heads, normalised=normalised, norm=norm, **about)
+    return Readers(looks, *records.unbind(-1), parts)
 
 
-def _train_by_adam(inputs, rows, seeds, weights, sizes, *, batch, still, until, at):
-    """Train all members side by side by Adam; change their weights, return what is seen, (len(at), members, 3)."""
+def _train_by_adam(inputs, rows, seeds, weights, sizes, *, batch, freeze_queries, until, at):
+    """Train all members side by side by Adam; change their weights, return their records (len(at), members, 3)."""
     moving = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
     rule, runs = optimiser("adam", moving, sizes), set(range(len(seeds)))
-    path, found = torch.zeros(len(seeds)).double(), torch.full((len(at), len(seeds), 3), torch.nan).double()
+    path, records = torch.zeros(len(seeds)).double(), torch.full((len(at), len(seeds), 3), torch.nan).double()
     for step, now in enumerate(_batches(rows, seeds, batch)):
         if step in at:
-            seen = found[at.index(step)]
+            record = records[at.index(step)]
             for k in sorted(runs):
-                own = {name: weight[k : k + 1].detach() for name, weight in moving.items()}
-                places, values, labels = (one[rows[k]] for one in inputs)
-                outputs, attention = read(own, places, values)
+                member = {name: weight[k : k + 1].detach() for name, weight in moving.items()}
+                places, values, labels = (array[rows[k]] for array in inputs)
+                outputs, attention = apply_readers(member, places, values)
                 loss = softplus(-labels * outputs).mean()
-                seen[k] = torch.stack([loss, path[k], soft_sparsity(attention).mean()])
+                record[k] = torch.stack([loss, path[k], soft_sparsity(attention).mean()])
                 for name, weight in weights.items():
-                    weight[k] = own[name][0]
-            runs = {k for k in runs if until < seen[k, 0] < math.inf}
+                    weight[k] = member[name][0]
+            runs = {k for k in runs if until < record[k, 0] < math.inf}
         if step == at[-1] or not runs:
-            return found
-        places, values, labels = (one[now] for one in inputs)
-        outputs, _ = read(moving, places, values)
+            return records
+        places, values, labels = (array[now] for array in inputs)
+        outputs, _ = apply_readers(moving, places, values)
         softplus(-labels * outputs).mean(1).sum().backward()
-        if still:
+        if freeze_queries:
             moving["queries"].grad.zero_()
         path += flat([weight.grad for weight in moving.values()]).norm(dim=1)
         rule.step()
@@ -142,7 +142,8 @@ def _batches(rows, seeds, batch):
     from .kernel import epochs_of
 
     each = rows.shape[1] // batch * batch
-    for epoch in zip(*(epochs_of(own.numpy(), seed) for own, seed in zip(rows, seeds, strict=True)), strict=True):
+    epochs = [epochs_of(member_rows.numpy(), seed) for member_rows, seed in zip(rows, seeds, strict=True)]
+    for epoch in zip(*epochs, strict=True):
         yield from torch.from_numpy(np.stack(epoch))[:, :each].split(batch, dim=1)
 
 
@@ -180,7 +181,7 @@ def _drawn(shapes, seed, attention):
     return torch.cat([*drawn.values()])
 
 
-def read(weights, places, values):
+def apply_readers(weights, places, values):
     """Outputs (members, N) of readers and their attention (members, N, heads, T); weights as of :class:`Readers`.
 
     Places and values (N, T, k) are those of all members, or each has its own, with the members first.
@@ -189,7 +190,7 @@ def read(weights, places, values):
     if places.ndim == 3:
         tokens = torch.einsum("ntk,mntkw->mntw", values.to(table), table[:, places])
     else:
-        own = table[torch.arange(len(table))[:, None, None, None], places]
-        tokens = torch.einsum("mntk,mntkw->mntw", values.to(table), own)
+        entries = table[torch.arange(len(table))[:, None, None, None], places]
+        tokens = torch.einsum("mntk,mntkw->mntw", values.to(table), entries)
     attention = attend(tokens[:, :, None], queries[:, None] / table.shape[-1] ** 0.5)
     return torch.einsum("mnht,mntw,mhw->mn", attention, tokens, head), attention

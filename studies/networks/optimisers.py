@@ -107,5 +107,5 @@ def step_sizes(step_size, members):
     for size in sizes.tolist() if sizes.ndim else [step_size]:
         checks.number("step_size", size, lambda size: 0 <= size < math.inf, "give a finite number, not below 0")
     if sizes.ndim:
-        checks.last("step_size", sizes, members)
+        checks.trailing_shape("step_size", sizes, members)
     return sizes

@@ -11,7 +11,7 @@ from lib import checks
 
 from .measures import accuracy, cls_map
 from .optimisers import optimiser
-from .training import train
+from .training import train_best
 from .transformer import apply, ensemble
 
 WORD = re.compile("[a-z]+(?:'[a-z]+)?")
@@ -50,7 +50,7 @@ def as_texts(texts, labels, lexicon, *, learned, length=32, often=5):
     >>> found.vocabulary, found.ids[1, :5].tolist(), found.marked[0, :3].tolist()
     (['a', 'film'], [2, 3, 1, 1, 0], [False, True, False])
     """
-    checks.whole("learned", learned)
+    checks.integer("learned", learned)
     words = [WORD.findall(text.lower())[:length] for text in texts]
     counts = Counter(word for text in words[:learned] for word in dict.fromkeys(text))
     vocabulary = [word for word, count in counts.most_common() if count >= often]
@@ -94,11 +94,13 @@ def train_texts(
     """
     if attention not in ("trained", "alike"):
         raise ValueError(f"attention is {attention!r}: use trained or alike")
-    told, held, *tests = parts
+    train_rows, validation_rows, *tests = parts
     labels = data.labels.expand(len(seeds), -1).clone()
     if permuted:
         for row, seed in zip(labels, seeds, strict=True):
-            row[told] = row[told][torch.randperm(len(told), generator=torch.Generator().manual_seed(seed))]
+            row[train_rows] = row[train_rows][
+                torch.randperm(len(train_rows), generator=torch.Generator().manual_seed(seed))
+            ]
     sizes = {"length": data.ids.shape[1], "features": len(data.vocabulary) + 2, "classes": int(data.labels.max()) + 1}
     network, weights = ensemble(seeds, words=True, **sizes, **settings)
     for name in ("embed.weight", "places", "cls"):
@@ -108,49 +110,20 @@ def train_texts(
             if "in_proj" in name:  # 0 is where these gradients vanish
                 weight.data[:, : 2 * weights["cls"].shape[1]] = 0
     weights = {name: weight.detach().float().requires_grad_() for name, weight in weights.items()}
-    best = torch.full((len(seeds),), -1.0, dtype=torch.float64)
-    kept = {name: weight.detach().clone() for name, weight in weights.items()}
-    start = shares(kept, network)
 
-    def look(now):
-        right = accuracy(apply(network, now, data.ids[held])[0], data.labels[held])
-        better = right > best
-        best[better] = right[better]
-        for name, weight in now.items():
-            kept[name][better] = weight[better]
-        return {"held": right}
+    def right(now):
+        return accuracy(apply(network, now, data.ids[validation_rows])[0], data.labels[validation_rows])
 
-    record = train(
-        network, weights, optimiser(rule, weights, step_size), data.ids, labels, told.expand(len(seeds), -1), seeds,
-        epochs=epochs, batch=batch, measure=look, name=rule,
+    measured, best_weights = train_best(
+        network, weights, optimiser(rule, weights, step_size), data.ids, labels, train_rows.expand(len(seeds), -1),
+        seeds, right, epochs=epochs, batch=batch, name=rule,
     )  # fmt: skip
-    found = {"losses": record.losses.unflatten(0, (epochs, -1)).mean(1), "held": record.measured["held"]}
-    found |= {"epoch": found["held"].argmax(0), **shares(kept, network)}
-    found |= {f"start-{name}": value for name, value in start.items()}
     for rows in tests:
         with torch.no_grad():
-            logits, maps = apply(network, kept, data.ids[rows])
-        found |= {"right": accuracy(logits, data.labels[rows])} | selected(cls_map(maps), data, rows)
-    matrices = kept[f"blocks.{len(network.blocks) - 1}.self_attn.in_proj_weight"][0]
-    return found | {"matrices": matrices, "weights": kept}
-
-
-def shares(weights, network):
-    """Share of entries that count, ``(|w|_1 / |w|_2)^2`` by their number, in each member's matrices of the last block.
-
-    It is 1 where all entries have one size, 2/pi where they are normal. Of the query, key and value matrix, and of the
-    key-query matrices ``W_Q^T W_K`` of the heads, mean over heads.
-    """
-    packed = weights[f"blocks.{len(network.blocks) - 1}.self_attn.in_proj_weight"].detach().double()
-    matrices = dict(zip(("query", "key", "value"), packed.chunk(3, dim=1), strict=True))
-    query, key = (matrices[name].unflatten(1, (network.heads, -1)) for name in ("query", "key"))
-    found = {name: _share(matrix.flatten(1)) for name, matrix in matrices.items()}
-    return found | {"product": _share((query.mT @ key).flatten(2)).mean(1)}
-
-
-def _share(entries):
-    lengths = entries.norm(p=1, dim=-1) / entries.norm(dim=-1)
-    return (lengths.square() / entries.shape[-1]).nan_to_num(1.0)
+            logits, maps = apply(network, best_weights, data.ids[rows])
+        measured |= {"right": accuracy(logits, data.labels[rows])} | selected(cls_map(maps), data, rows)
+    matrices = best_weights[f"blocks.{len(network.blocks) - 1}.self_attn.in_proj_weight"][0]
+    return measured | {"matrices": matrices, "weights": best_weights}
 
 
 def selected(maps, data, rows):

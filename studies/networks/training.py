@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lib import checks
 
-from .measures import cross_entropy
+from .measures import cross_entropy, shares
 from .transformer import apply
 
 LOG = logging.getLogger(__package__)
@@ -80,11 +80,11 @@ def train(
     rows, seeds = checks.indices("rows", rows, len(inputs), "members", "examples"), checks.seeds(seeds)
     labels = checks.indices("labels", labels, network.head.out_features, *["members", "N"][-labels.ndim :])
     examples = rows.shape[1]
-    checks.whole("epochs", epochs)
-    checks.last("rows", rows, len(seeds), examples)
-    checks.last("labels", labels, len(inputs))
+    checks.integer("epochs", epochs)
+    checks.trailing_shape("rows", rows, len(seeds), examples)
+    checks.trailing_shape("labels", labels, len(inputs))
     checks.finite("inputs", inputs)
-    if checks.whole("batch", batch) > examples:
+    if checks.integer("batch", batch) > examples:
         raise ValueError(f"batch is {batch}, each member has {examples} examples: choose a batch from 1 to {examples}")
     each = examples // batch
     at = sorted(set(at)) or [epoch * each for epoch in range(epochs + 1)]
@@ -113,6 +113,32 @@ def train(
         at,
         {key: torch.stack([entry[key] for entry in measured]) for key in (measured[0] if measured else {})},
     )
+
+
+def train_best(network, weights, step_rule, inputs, labels, rows, seeds, right, **settings):
+    """Train as :func:`train`, and keep of each member the epoch with the most right answers on held-out inputs.
+
+    ``right(weights)`` is the share of these, (members,). Two dicts of tensors: ``losses`` (epochs, members), ``held``,
+    the right answers (epochs + 1, members), ``epoch``, the one that is kept, :func:`shares` of its weights and, as
+    ``start-...``, of the first ones; and the weights themselves.
+    """
+    best = torch.full((len(seeds),), -1.0, dtype=torch.float64)
+    best_weights = {name: weight.detach().clone() for name, weight in weights.items()}
+    start = {f"start-{name}": share for name, share in shares(weights, network).items()}
+
+    def measure(now):
+        held = right(now)
+        better = held > best
+        best[better] = held[better]
+        for name, weight in now.items():
+            best_weights[name][better] = weight[better]
+        return {"held": held}
+
+    record = train(network, weights, step_rule, inputs, labels, rows, seeds, measure=measure, **settings)
+    held = record.measured["held"]
+    losses = record.losses.unflatten(0, (len(held) - 1, -1)).mean(1)
+    measured = {"losses": losses, "held": held, "epoch": held.argmax(0)}
+    return measured | shares(best_weights, network) | start, best_weights
 
 
 def _batches(rows, seeds, epochs, batch):

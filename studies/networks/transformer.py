@@ -31,7 +31,7 @@ class Transformer(nn.Module):
         like = {"dtype": torch.float64}
         sizes = {"length": length, "classes": classes, "features": features, "width": width, "depth": depth}
         for name, size in (sizes | {"heads": heads, "hidden": hidden}).items():
-            checks.whole(name, size)
+            checks.integer(name, size)
         if width % heads:
             raise ValueError(f"width is {width}, heads is {heads}: choose a width that the heads divide")
         self.heads = heads
@@ -48,7 +48,7 @@ class Transformer(nn.Module):
 
 def patches(images, size):
     """Square patches of images (N, channels, height, width), in reading order: (N, T, channels size^2)."""
-    checks.whole("size", size)
+    checks.integer("size", size)
     if images.ndim != 4:
         raise ValueError(f"images has shape {tuple(images.shape)}: give an array of shape (N, channels, height, width)")
     height, width = images.shape[2:]
@@ -59,7 +59,7 @@ def patches(images, size):
 
 
 def precision(device):
-    """Return float64 for the CPU and float32 for a GPU, "cuda"; ValueError where there is none, or for another name."""
+    """Float64 for the CPU and float32 for a GPU, "cuda"; ValueError where there is none, or for another name."""
     if device not in ("cpu", "cuda"):
         raise ValueError(f"device is {device!r}: use cpu or cuda")
     if device == "cuda" and not torch.cuda.is_available():
@@ -128,44 +128,51 @@ def apply(network, parameters, inputs):
     x = x + parameters["places"][:, None]
     maps = []
     for k in range(len(network.blocks)):
-        own = {
+        block = {
             name.removeprefix(f"blocks.{k}."): w for name, w in parameters.items() if name.startswith(f"blocks.{k}.")
         }
         last = k == len(network.blocks) - 1  # of which only [CLS] is read
-        x, attention = _block(own, x, network.heads, away, last)
+        x, attention = _block(block, x, network.heads, away, last)
         maps.append(attention[..., 0, :])
     x = _layer_norm(x[:, :, 0], parameters, "norm")
     return _linear(x, parameters, "head"), torch.stack(maps, dim=2)
 
 
-def _block(own, x, heads, away, last):
+def apply_in_parts(network, parameters, x):
+    """Logits and attention as :func:`apply`, of 250 inputs at a time."""
+    outputs = [apply(network, parameters, part) for part in x.split(250, -3)]
+    logits, attention = (torch.cat(parts, 1) for parts in zip(*outputs, strict=True))
+    return logits, attention
+
+
+def _block(block, x, heads, away, last):
     """One block, of which the last is for [CLS] alone: tokens and attention (members, N, heads, asking, T + 1)."""
-    read, attention = (_attend_once if last else _attend)(own, _layer_norm(x, own, "norm1"), heads, away)
+    read, attention = (_attend_once if last else _attend)(block, _layer_norm(x, block, "norm1"), heads, away)
     x = x[:, :, : read.shape[2]] + read
-    inner = nn.functional.gelu(_linear(_layer_norm(x, own, "norm2"), own, "linear1"))
-    return x + _linear(inner, own, "linear2"), attention
+    inner = nn.functional.gelu(_linear(_layer_norm(x, block, "norm2"), block, "linear1"))
+    return x + _linear(inner, block, "linear2"), attention
 
 
-def _attend(own, x, heads, away):
+def _attend(block, x, heads, away):
     """What all tokens x (members, N, T + 1, width) read from each other, and their attention."""
-    q, k, v = _affine(x, own["self_attn.in_proj_weight"], own["self_attn.in_proj_bias"]).chunk(3, dim=-1)
+    q, k, v = _affine(x, block["self_attn.in_proj_weight"], block["self_attn.in_proj_bias"]).chunk(3, dim=-1)
     q, k, v = (part.unflatten(-1, (heads, -1)).transpose(2, 3) for part in (q, k, v))
     attention = _softmax(q @ k.mT / q.shape[-1] ** 0.5, away)
-    return _linear((attention @ v).transpose(2, 3).flatten(3), own, "self_attn.out_proj"), attention
+    return _linear((attention @ v).transpose(2, 3).flatten(3), block, "self_attn.out_proj"), attention
 
 
-def _attend_once(own, x, heads, away):
+def _attend_once(block, x, heads, away):
     """The same of [CLS]: its query goes through the keys' matrix, the mean token through the values', not all tokens.
 
     The bias of the keys adds the same to the logits of all tokens, which changes nothing.
     """
-    queries, keys, values = (w.unflatten(1, (heads, -1)) for w in own["self_attn.in_proj_weight"].chunk(3, dim=1))
-    bias_q, _, bias_v = (b.unflatten(1, (heads, -1))[:, None] for b in own["self_attn.in_proj_bias"].chunk(3, dim=1))
+    queries, keys, values = (w.unflatten(1, (heads, -1)) for w in block["self_attn.in_proj_weight"].chunk(3, dim=1))
+    bias_q, _, bias_v = (b.unflatten(1, (heads, -1))[:, None] for b in block["self_attn.in_proj_bias"].chunk(3, dim=1))
     q = torch.einsum("mnw,mhew->mnhe", x[:, :, 0], queries) + bias_q
     towards = torch.einsum("mnhe,mhew->mnhw", q, keys) / q.shape[-1] ** 0.5
     attention = _softmax((towards @ x.mT)[:, :, :, None], away)
     read = torch.einsum("mnhw,mhew->mnhe", attention[..., 0, :] @ x, values) + bias_v
-    return _linear(read.flatten(2)[:, :, None], own, "self_attn.out_proj"), attention
+    return _linear(read.flatten(2)[:, :, None], block, "self_attn.out_proj"), attention
 
 
 def _softmax(logits, away):

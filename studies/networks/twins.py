@@ -1,16 +1,18 @@
-"""Train transformers on images with twins that tell what makes an attention map sparse: the norm, or something else."""
+"""Train transformers on images, with twins that show whether the norm makes an attention map sparse."""
 
 import torch
 
 from .measures import accuracy, cls_map, cross_entropy, key_query_norm, linear_answers, soft_sparsity
 from .optimisers import optimiser
 from .training import train
-from .transformer import apply, ensemble
+from .transformer import apply, apply_in_parts, ensemble
 
 TWINS = ("trained", "frozen", "only", "alike")
 
 
-def train_twins(told, new, rows, seeds, step_size, *, rule="sgd", faster=5.0, probes=60, device="cpu", **settings):
+def train_twins(
+    train_set, test_set, rows, seeds, step_size, *, rule="sgd", faster=5.0, probes=60, device="cpu", **settings
+):
     """Train networks and, from the same weights on the same images in the same order, three twins of each.
 
     The *frozen* twin leaves keys, queries and the layer norms before them as they were; the twin *only* trains nothing
@@ -19,7 +21,7 @@ def train_twins(told, new, rows, seeds, step_size, *, rule="sgd", faster=5.0, pr
 
     Parameters
     ----------
-    told, new : pair of Tensor
+    train_set, test_set : pair of Tensor
         Patches (N, T, features) and labels (N,) of the images to train on, and of those to test on.
     rows : Tensor of int, shape (members, examples)
     seeds : sequence of int
@@ -43,7 +45,7 @@ def train_twins(told, new, rows, seeds, step_size, *, rule="sgd", faster=5.0, pr
         and ``hiding``, by how much more the loss rises by hiding the "most" or the "least" attended quarter of the
         patches, or that of most "contrast", than by hiding random ones (members,).
     """
-    (inputs, labels), (tests, answers) = told, new
+    (inputs, labels), (tests, answers) = train_set, test_set
     sizes = {name: settings.pop(name) for name in ("width", "depth", "heads", "hidden")}
     count, width = len(seeds), sizes["width"]
     like = {"length": inputs.shape[1], "features": inputs.shape[2], "classes": int(labels.max()) + 1}
@@ -53,10 +55,10 @@ def train_twins(told, new, rows, seeds, step_size, *, rule="sgd", faster=5.0, pr
     every = rows.repeat(4, 1)
 
     def measure(now):
-        maps = _look(network, now, inputs[every[:, :probes]])[1]
+        maps = apply_in_parts(network, now, inputs[every[:, :probes]])[1]
         logits = maps[:, :, -1, :, 1:].clamp_min(1e-37).log()
-        found = {"sparse": soft_sparsity(cls_map(maps)).mean(1), "spread": logits.std(-1).log().mean((1, 2))}
-        return found | {"norm": key_query_norm(now, network)}
+        sparsity = {"sparse": soft_sparsity(cls_map(maps)).mean(1), "spread": logits.std(-1).log().mean((1, 2))}
+        return sparsity | {"norm": key_query_norm(now, network)}
 
     longer = torch.tensor([1.0, 1.0, faster, 1.0]).repeat_interleave(count)
     record = train(
@@ -67,14 +69,16 @@ def train_twins(told, new, rows, seeds, step_size, *, rule="sgd", faster=5.0, pr
         raise ValueError(f"step_size is {step_size}: take a smaller one")
 
     with torch.no_grad():
-        logits, end = _look(network, weights, tests)
-        maps = [cls_map(_look(network, initial, tests)[1]), cls_map(end)]
+        logits, end = apply_in_parts(network, weights, tests)
+        maps = [cls_map(apply_in_parts(network, initial, tests)[1]), cls_map(end)]
         maps = torch.stack(maps).unflatten(1, (4, count))
         trained = {name: weight[:count] for name, weight in weights.items()}
         hiding = _hiding(network, trained, tests, answers, maps[1, 0], seeds[0])
     straight = [
-        (linear_answers(inputs[own].flatten(1), labels[own], tests.flatten(1)) == answers).double().mean()
-        for own in rows
+        (linear_answers(inputs[member_rows].flatten(1), labels[member_rows], tests.flatten(1)) == answers)
+        .double()
+        .mean()
+        for member_rows in rows
     ]
     measured = {name: value.cpu().double().unflatten(1, (4, count)) for name, value in record.measured.items()}
     losses = record.losses.unflatten(0, (settings["epochs"], -1)).mean(1).unflatten(1, (4, count)).cpu()
@@ -84,20 +88,13 @@ def train_twins(told, new, rows, seeds, step_size, *, rule="sgd", faster=5.0, pr
     }  # fmt: skip
 
 
-def _look(network, weights, images):
-    """Return the logits and the attention of all images, some at a time."""
-    found = [apply(network, weights, part) for part in images.split(250, -3)]
-    logits, attention = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
-    return logits, attention
-
-
 def _hiding(network, weights, images, answers, attended, seed):
-    """Return how much more the loss rises by hiding a quarter of the patches in each of three orders than at random."""
+    """Rise of the loss by hiding a quarter of the patches in each of three orders, over that at random."""
 
     def loss_without(rank):
         away = rank.argsort(-1, descending=True)[..., : rank.shape[-1] // 4]
-        kept = torch.ones_like(rank).scatter(-1, away, 0.0)[..., None]
-        parts = zip(images.split(250), kept.split(250, 1), strict=True)
+        visible = torch.ones_like(rank).scatter(-1, away, 0.0)[..., None]
+        parts = zip(images.split(250), visible.split(250, 1), strict=True)
         logits = torch.cat([apply(network, weights, part * seen)[0] for part, seen in parts], 1)
         return cross_entropy(logits, answers)
 
@@ -109,13 +106,13 @@ def _hiding(network, weights, images, answers, attended, seed):
 
 
 def _hold(weights, count, width, last):
-    """Keep what a twin does not train at its place, its gradients 0; and begin the last twin with zero keys, queries.
+    """Freeze what a twin does not train, by gradients of 0; start the last twin with keys and queries of zero.
 
     The members are all of one kind, then all of the next, as in ``TWINS``; 0 is where the last one's gradients vanish.
     """
     frozen, only, alike = (slice(k * count, (k + 1) * count) for k in (1, 2, 3))
 
-    def still(name):
+    def freeze(name):
         packed = "self_attn.in_proj" in name
         free = 2 * width if packed and name.startswith(f"blocks.{last}.") else 0
 
@@ -131,4 +128,4 @@ def _hold(weights, count, width, last):
     for name, weight in weights.items():
         if "self_attn.in_proj" in name:
             weight.data[alike, : 2 * width] = 0
-        weight.register_hook(still(name))
+        weight.register_hook(freeze(name))

@@ -9,7 +9,7 @@ from problems import random_problem, random_theta, refuses, seeded
 
 from heads import examination, examine, flip_distances, least_change
 from heads.conflict import irreducible
-from heads.swaps import settled
+from heads.swaps import swap_until_stable
 from lib.geometry import norm, one_minus_cosine
 from lib.problem import Problem, difference_rows
 from lib.selection import locally_optimal, locally_optimal_selections, optimal_tokens, selected_tokens
@@ -37,7 +37,7 @@ def test_a_separable_choice_is_told_by_its_definitions(seed, queries):
     apart = norm(difference_rows(problem, selected)).unflatten(-1, (2, 2))
     torch.testing.assert_close(found.distances, (rows / apart).amin(-1))
     assert (found.takers != selected).all()
-    assert found.away == pytest.approx(one_minus_cosine(theta, separator.theta).item())
+    assert found.cosine_distance == pytest.approx(one_minus_cosine(theta, separator.theta).item())
     assert found.locally_optimal is bool(locally_optimal(problem, selected, separator))
     assert found.outscored.any() == (not found.locally_optimal)
     torch.testing.assert_close(found.separator.theta, separator.theta, rtol=1e-7, atol=1e-9)
@@ -53,10 +53,9 @@ def test_the_nearest_of_all_choices_is_predicted_where_the_choice_is_not_optimal
         found = examine(problem, theta, all_choices=True)
         away = one_minus_cosine(theta, separators.theta)
         assert sorted(found.choices.tolist()) == sorted(selections.tolist())
-        assert found.choices_away[0].item() == pytest.approx(away.min().item())
+        assert found.choices_cosine_distance[0].item() == pytest.approx(away.min().item())
         best = found.selected if found.locally_optimal else selections[away.argmin()]
-        assert torch.equal(found.foretold, best)
-        assert torch.equal(found.predicted, best)
+        assert torch.equal(found.forecast, best)
         seen.add(found.locally_optimal)
     assert seen == {True, False}
 
@@ -66,9 +65,9 @@ def test_descent_ends_on_a_choice_that_lasts():
     ended = [examine(problem, random_theta(seed, problem), iterations=4000) for seed in range(4)]
     selections = locally_optimal_selections(problem)[0].tolist()
     for found in ended:
-        assert found.end["selected"].tolist() in selections
-        assert found.end["away"] < 1e-2
-        assert torch.equal(found.foretold, found.end["selected"])
+        assert found.after_descent["selected"].tolist() in selections
+        assert found.after_descent["cosine_distance"] < 1e-2
+        assert torch.equal(found.forecast, found.after_descent["selected"])
         if found.locally_optimal:
             assert "predicted for" in str(found)
         else:
@@ -83,11 +82,11 @@ def test_in_the_span_all_is_as_in_the_full_space(monkeypatch):
     full = examine(problem, theta, iterations=100, all_choices=True)
     assert problem.parameter_size > problem.scores.numel()
     torch.testing.assert_close(small.separator.theta, full.separator.theta, rtol=1e-7, atol=1e-9)
-    assert small.away == pytest.approx(full.away)
+    assert small.cosine_distance == pytest.approx(full.cosine_distance)
     torch.testing.assert_close(small.distances, full.distances)
-    assert small.end["away"] == pytest.approx(full.end["away"])
+    assert small.after_descent["cosine_distance"] == pytest.approx(full.after_descent["cosine_distance"])
     assert torch.equal(small.choices, full.choices)
-    torch.testing.assert_close(small.choices_away, full.choices_away)
+    torch.testing.assert_close(small.choices_cosine_distance, full.choices_cosine_distance)
 
 
 @pytest.mark.parametrize("options", [{}, {"queries": 2, "inputs": 20}], ids=str)
@@ -108,7 +107,7 @@ def test_a_conflict_cannot_be_had_and_without_any_one_of_it_can(seed, options):
     assert not hard_margin(rows[places]).feasible
     for one in range(len(places)):
         assert hard_margin(rows[[place for k, place in enumerate(places) if k != one]]).feasible
-    assert found.away != found.away
+    assert found.cosine_distance != found.cosine_distance
     assert not found.locally_optimal
     assert "No direction separates this choice" in str(found)
     assert f"token {found.conflict[0][1]} of input {found.conflict[0][0]}" in str(found)
@@ -140,15 +139,16 @@ def test_json_has_numbers_and_none():
         read = json.loads(found.to_json())
         assert read == found.as_dict() | {"conflict": [list(pair) for pair in found.conflict]}
         assert read["selected"] == found.selected.tolist()
-        assert (read["away"] is None) == (not found.feasible)
+        assert (read["cosine_distance"] is None) == (not found.feasible)
 
 
 def test_the_figure_has_a_point_for_each_input_and_says_what_it_is():
     problem = crowded(0)
     found = examine(problem, random_theta(0, problem), optimal_tokens(problem))
     ax = found.figure().axes[0]
-    drawn = [place for marks in ax.collections for place in marks.get_offsets()[:, 0].tolist()]
-    assert sorted(drawn) == pytest.approx(sorted(found.distances.tolist()))
+    points = sorted(tuple(point) for kind in ax.collections for point in kind.get_offsets().tolist())
+    assert [x for x, _ in points] == pytest.approx(sorted(found.distances.tolist()))
+    assert [rank for _, rank in points] == list(range(len(points)))
     named = {text.get_text() for text in ax.get_legend().get_texts()}
     assert "in conflict" in named
     plt.close("all")
@@ -262,8 +262,8 @@ def test_without_rows_descent_is_run_and_padding_is_not_seen(monkeypatch):
     exact = examine(problem, theta, iterations=3000)
     monkeypatch.setattr(examination, "MOST_WORK", 0)
     large = examine(problem, theta, iterations=3000)
-    assert torch.equal(large.end["selected"], exact.end["selected"])
-    assert large.end["away"] == pytest.approx(exact.end["away"], abs=0.02)
+    assert torch.equal(large.after_descent["selected"], exact.after_descent["selected"])
+    assert large.after_descent["cosine_distance"] == pytest.approx(exact.after_descent["cosine_distance"], abs=0.02)
     assert not large.outscored[1, 2]
 
 
@@ -280,14 +280,14 @@ def test_more_rows_than_memory_are_not_formed(monkeypatch):
             examine(problem, theta, **{option: True})
 
 
-def test_swaps_foretell_where_the_choice_is_not_optimal():
+def test_swaps_forecast_where_the_choice_is_not_optimal():
     asked = 0
     for seed in range(10):
         problem = random_problem(seed, n=2, T=3, d=6)
         theta = torch.randn(6, generator=seeded(seed), dtype=torch.float64)
-        found = examine(problem, theta, settle=True, iterations=10)
-        assert torch.equal(found.settled, settled(problem, found.today))
-        assert torch.equal(found.predicted, found.settled)
+        found = examine(problem, theta, settle=True)
+        assert torch.equal(found.settled, swap_until_stable(problem, found.today))
+        assert torch.equal(found.forecast, found.settled)
         assert f"Swaps lead from today's choice to {found.settled[0]}, {found.settled[1]}." in str(found)
         assert found.as_dict()["settled"] == found.settled.tolist()
         asked += not torch.equal(found.settled, found.today)

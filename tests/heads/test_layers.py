@@ -5,7 +5,7 @@ import torch
 from problems import refuses, seeded
 from torch import nn
 
-from heads import head_problem, layer_problem, layer_weights, record, recorded_problem, state_weights
+from heads import fit_problem, head_problem, layer_problem, layer_weights, record, state_weights
 from lib.logspace import gradient
 from lib.losses import logistic
 from lib.problem import pad_tokens
@@ -215,7 +215,7 @@ def test_a_black_box_by_its_logits():
     mask = torch.ones(N, T, dtype=torch.bool)
     mask[1, 4:] = False
     shifted = (logits + tokens(N, 1)).masked_fill(~mask, -torch.inf)  # what all tokens share does not count
-    problem, theta, misfit = recorded_problem(x, shifted, tokens(N, T), asking, mask)
+    problem, theta, misfit = fit_problem(x, shifted, tokens(N, T), asking, mask)
     assert misfit < 1e-10
     same(problem.attention(theta), logits.masked_fill(~mask, -torch.inf).softmax(-1), 1e-10)
     assert theta.norm() <= matrix.norm() * (1 + 1e-12)
@@ -223,7 +223,7 @@ def test_a_black_box_by_its_logits():
 
 def test_a_black_box_that_no_parameter_has_says_how_far_it_is():
     # Two equal keys, and logits that tell them apart: attention is 0.9 on one, a parameter can do 0.5 at best.
-    problem, theta, misfit = recorded_problem([[[1.0], [1.0]]], [[2.1972245773362196, 0.0]], [[1.0, 0.0]])
+    problem, theta, misfit = fit_problem([[[1.0], [1.0]]], [[2.1972245773362196, 0.0]], [[1.0, 0.0]])
     assert misfit == pytest.approx(0.4)
     assert theta.tolist() == [0.0]
     assert problem.mask is None
@@ -270,8 +270,8 @@ def test_attention_that_the_model_gives_shows_what_was_mistaken(case):
 
 def test_attention_of_recorded_logits():
     x, seen = tokens(), attended(tokens(), turned)
-    assert recorded_problem(x, seen.log(), tokens(N, T), attention=seen).problem.mask is None
-    refuses(lambda: recorded_problem(x, seen.log() / 2, tokens(N, T), attention=seen), "differs from what is computed")
+    assert fit_problem(x, seen.log(), tokens(N, T), attention=seen).problem.mask is None
+    refuses(lambda: fit_problem(x, seen.log() / 2, tokens(N, T), attention=seen), "differs from what is computed")
 
 
 def test_slopes_of_frozen_layers_are_those_of_others():
@@ -308,7 +308,7 @@ REFUSED = {
     ),
     "tokens of the layer's own": (
         lambda: layer_weights(attention_layer(add_bias_kv=True)),
-        "tokens of its own: use recorded_problem",
+        "tokens of its own: use fit_problem",
     ),
     "a prefix without a layer": (
         lambda: state_weights(STATE, 2, "l.4."),
@@ -352,10 +352,10 @@ REFUSED = {
     "classes 0 and 1": (head(labels=[0.0, 1.0, 1.0, 0.0, 1.0]), "labels contain 0: every label must be +1 or -1"),
     "a mask for all that ask": (
         head(mask=torch.ones(2, N, T, dtype=torch.bool)),
-        "mask has shape (2, 5, 6): give one for the token that asks, shape (5, 6)",
+        "mask has shape (2, 5, 6): give one for the query token, shape (5, 6)",
     ),
     "logits that are masked": (
-        lambda: recorded_problem(tokens(), torch.full((N, T), -torch.inf), tokens(N, T)),
+        lambda: fit_problem(tokens(), torch.full((N, T), -torch.inf), tokens(N, T)),
         "logits has -inf, as of hidden tokens: give mask, True where a token may be seen",
     ),
     "a model in train mode": (

@@ -13,7 +13,7 @@ from problems import seeded
 from torch import nn
 
 from heads import capture, command, layer_weights
-from heads.capture import Layer, watched
+from heads.capture import Layer, capture_attention
 from heads.facts import layer_facts
 from heads.weights import PARTS
 
@@ -36,7 +36,7 @@ def inputs(n=N):
 
 def seen(model, given, **options):
     layers = []
-    with torch.no_grad(), watched(model, layers.append, **options):
+    with torch.no_grad(), capture_attention(model, layers.append, **options):
         model(given)
     return layers
 
@@ -76,10 +76,10 @@ def test_distances_are_those_of_the_whole_matrix():
             assert tied[one["taker"]].item() == pytest.approx(tied.max().item())
 
 
-def changed(attention, otherwise=""):
+def changed(attention, modifiers=""):
     """The first layer with other attention than its own."""
     layer = seen(encoder(), inputs())[0]
-    return layer._replace(attention=attention(layer.attention), otherwise=otherwise)
+    return layer._replace(attention=attention(layer.attention), modifiers=modifiers)
 
 
 def biased(attention):
@@ -96,8 +96,8 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_attention_that_is_not_the_models_is_named(case):
-    attention, otherwise, check, why = WRONG[case]
-    for one in layer_facts(changed(attention, otherwise)):
+    attention, modifiers, check, why = WRONG[case]
+    for one in layer_facts(changed(attention, modifiers)):
         assert one["check"] == check
         assert why in one["why"]
         assert ("top" in one) == (check != "differs")  # of a head that differs nothing else is said
@@ -321,9 +321,9 @@ def test_one_token_is_no_choice():
         layer_facts(layer)
 
 
-def test_asking_places_heed_padding():
+def test_query_positions_heed_padding():
     present = torch.tensor([[1, 1, 0], [0, 1, 1]])
     even = torch.full((2, 1, 3, 3), 1 / 3)
-    assert capture.asking_places(even, None, present, False, 2, 3).tolist() == [0, 1]
-    assert capture.asking_places(even.tril(), None, present, False, 2, 3).tolist() == [1, 2]
-    assert capture.asking_places(even, -1, present, False, 2, 3).tolist() == [2, 2]
+    assert capture.query_positions(even, None, present, False, 2, 3).tolist() == [0, 1]
+    assert capture.query_positions(even.tril(), None, present, False, 2, 3).tolist() == [1, 2]
+    assert capture.query_positions(even, -1, present, False, 2, 3).tolist() == [2, 2]

@@ -172,7 +172,7 @@ def test_several_starts_of_one_flow():
 
 
 def test_a_flow_that_does_not_end_is_given_up(monkeypatch):
-    monkeypatch.setattr(lib.flow, "MOST", 5)
+    monkeypatch.setattr(lib.flow, "MAX_STEPS", 5)
     with pytest.raises(RuntimeError, match=r"5 steps were not enough.*end earlier"):
         log_time_flow(TWO_TOKENS, losses.logistic, [-5.0], [0.0, 1000.0])
 

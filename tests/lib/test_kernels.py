@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.lib.problems import random_problem, random_theta, seeded, seeds, with_fields
 
 from lib import flow, joint, kernels, losses
 from lib.descent import compiled, constant, decaying, excess_near, gradient_near, normalised, polyak, run
@@ -19,6 +18,7 @@ from lib.kernels.elementary import exponentials, powers
 from lib.logspace import LogScaled, excess_risk, gradient
 from lib.problem import Problem
 from lib.selection import optimal_tokens
+from tests.problems import random_problem, random_theta, seeded, seeds, with_fields
 
 LOSSES = [losses.logistic, losses.exponential, losses.correlation, losses.cubic(0.5), losses.sigmoid]
 every_loss = st.sampled_from(LOSSES)

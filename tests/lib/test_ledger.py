@@ -18,13 +18,13 @@ from lib.ledger import (
     VERDICTS,
     Row,
     bound,
+    max_tolerance,
     number,
     plain,
     show,
     source,
     tell,
     verdict,
-    widest,
 )  # fmt: skip
 
 HOLDS = {"<=": (1.0, 2.0), ">=": (2.0, 1.0), "==": (3.0, 3.0)}
@@ -87,8 +87,8 @@ def test_verdict_of_an_interval(make, extra, outcomes, relation, bound, place):
 
 
 def test_every_verdict_has_a_sign():
-    outcomes = {word for outcomes in OUTCOMES.values() for word in outcomes}
-    assert set(VERDICTS) == {"corrected", "made explicit"} | outcomes
+    outcomes = {word for outcomes in OUTCOMES.values() for word in outcomes.values()}
+    assert set(VERDICTS) == {"corrected", "made explicit", "undecided"} | outcomes
     assert {verdict for verdict, sign in VERDICTS.items() if sign == "✗"}.isdisjoint(HELD)
 
 
@@ -149,8 +149,8 @@ def test_correction_stands_before_the_note():
         (0.0, None, 1e-12),
     ],
 )
-def test_widest_tolerance(measured, bound, expected):
-    assert widest(measured, bound) == pytest.approx(expected, rel=1e-9, abs=0)
+def test_largest_tolerance(measured, bound, expected):
+    assert max_tolerance(measured, bound) == pytest.approx(expected, rel=1e-9, abs=0)
 
 
 @pytest.mark.parametrize(

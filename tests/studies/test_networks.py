@@ -203,7 +203,7 @@ def test_a_step_of_readers_is_that_along_the_gradient_of_what_they_read(marked, 
     about = {"rule": rule, "attention": attention, "heads": 2, "batch": 12}
     start, end = (networks.train_readers(*marked, [4, 5, 6], 0.1, at=at, **about) for at in ([0], [0, 1]))
     weights = {name: weight.clone().requires_grad_() for name, weight in start.weights.items()}
-    outputs, attended = networks.read(weights, places, values)
+    outputs, attended = networks.apply_readers(weights, places, values)
     loss = torch.nn.functional.softplus(-(outputs * labels).gather(1, rows)).mean(1)
     slopes = torch.autograd.grad(loss.sum(), list(weights.values()))
     if attention == "never":
@@ -242,7 +242,7 @@ def test_readers_by_adam_see_the_batches_of_compiled_steps_and_follow_torch(mark
     ]
     rule = torch.optim.Adam(weights.values(), 0.02)
     for batch in torch.from_numpy(np.stack(orders)).split(5, dim=1)[:3]:
-        outputs, _ = networks.read(weights, places, values)
+        outputs, _ = networks.apply_readers(weights, places, values)
         torch.nn.functional.softplus(-(outputs * labels).gather(1, batch)).mean(1).sum().backward()
         rule.step()
         rule.zero_grad()
@@ -289,7 +289,7 @@ def test_a_long_training_of_readers_tells_how_far_it_is_and_is_the_same_in_piece
     about = {"batch": 5, "at": [0, 3, 40], "heads": 2}
     whole = networks.train_readers(*marked, [4, 5, 6], 1.0, **about)
     monkeypatch.setattr(networks.kernel, "CHUNK", 1)
-    monkeypatch.setattr(networks.kernel, "PAUSE", 0.0)
+    monkeypatch.setattr(networks.kernel, "LOG_INTERVAL_S", 0.0)
     with caplog.at_level("INFO", "studies"):
         pieces = networks.train_readers(*marked, [4, 5, 6], 1.0, **about)
     assert "reader 3 of 3, step 40 of 40" in caplog.text
