@@ -31,7 +31,7 @@ class Training(NamedTuple):
 
 @contextmanager
 def _one_thread():
-    """Sums by several threads round otherwise, which training amplifies: with one, results are the same everywhere."""
+    """Sums by several threads round otherwise, which training amplifies; so do those of other kinds of processor."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
