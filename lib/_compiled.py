@@ -36,8 +36,9 @@ class Locator:
         kinds = UserProvidedCacheLocator, InTreeCacheLocator, UserWideCacheLocator
         locator = next(filter(None, (kind.from_function(function, file) for kind in kinds)), None)
         if locator:
-            source_hash = hashlib.sha256(Path(file).read_bytes()).hexdigest()
-            locator.get_source_stamp = lambda: (STAMP, source_hash)
+            stamp = hashlib.sha256(STAMP.encode() + Path(file).read_bytes()).hexdigest()
+            locator.get_source_stamp = lambda: stamp
+            locator.get_disambiguator = lambda: stamp[:16]  # numba cannot read an index whose classes are gone
         return locator
 
 

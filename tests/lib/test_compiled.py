@@ -83,6 +83,25 @@ def test_what_is_compiled_is_loaded_until_a_compiled_file_changes(folder):
         assert cache_of(folder, expected) == (0, 1, place), name
 
 
+def test_code_whose_argument_was_a_class_of_another_name_is_compiled_anew(folder):
+    kernels = """
+from typing import NamedTuple
+from numba import float64
+from ._compiled import compiled
+
+class Pair(NamedTuple):
+    left: float64
+    right: float64
+
+@compiled(Pair)
+def total(pair):
+    return pair.left + pair.right
+"""
+    for name in ("Pair", "Couple"):
+        (folder / "lib/kernels.py").write_text(kernels.replace("Pair", name))
+        assert run(folder, f"from lib.kernels import *; print(total({name}(1.0, 2.0)))") == "3.0\n"
+
+
 @pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "HOME"])
 def test_where_the_folder_cannot_be_written_another_keeps_it(folder, variable):
     lock(folder)
