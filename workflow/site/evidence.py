@@ -34,7 +34,7 @@ def seeds_of(rows):
     """Fresh seeds of an item: those of the row that held on the smallest share of them."""
     swept = [seeds(row) for row in rows]
     if counted := [(held / of, text) for held, of, text in swept if held is not None]:
-        return min(counted)[1]
+        return min(counted, key=lambda pair: pair[0])[1]
     older = [text for *_, text in swept if text.endswith(OLDER)]
     return min(older, key=lambda text: Fraction(text.removesuffix(OLDER)), default="not yet run" if swept else "–")
 
