@@ -35,7 +35,7 @@ def swap_until_stable(problem, selected):
     --------
     >>> from lib.problem import Problem
     >>> problem = Problem([[[0.0, 1.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]]], scores=[[1.0, 0.0], [0.0, 1.0]])
-
+    >>> swap_until_stable(problem, [1, 0]).tolist()
     [0, 1]
     """
     checks.problem(problem)
