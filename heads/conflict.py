@@ -9,7 +9,7 @@ DEPENDENT = 1e-10  # part of the largest singular value below which unit rows co
 
 
 def irreducible(rows, certificate):
-    """The indices of rows that no theta has positive products with, of which none can be left out.
+    """Indices of a smallest set of rows with which no theta has positive products.
 
     A certificate's weights prove that no theta has D theta > 0. Where the rows that it weighs have more than one linear
     dependence, another one is added to it until a weight is zero; rows with a single dependence, all of whose weights

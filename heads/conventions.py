@@ -8,7 +8,7 @@ FUSED = ("blocks", "per head")  # orders of the rows of a fused matrix: all quer
 
 
 class Layout(NamedTuple):
-    """Where the weights of one layer, or of all layers of a convention, stand.
+    """Names and order of the weights of an attention layer, for one layer or for every layer of a convention.
 
     names : dict by part, "query", "key", "value" and "out", or "qkv" and "out"; "qkv_bias" and so on for biases.
     fused : order of the rows of "qkv", one of `FUSED`, "" where it is not known.

@@ -22,12 +22,12 @@ from .weights import layer_layouts, layer_pattern, state_weights
 
 NEEDED, OPTIONAL = ("tokens", "labels", "readout"), ("query", "mask", "queries", "attention", "texts")
 ARRAYS = (".npz", ".safetensors")
-SMALL, RATIO = 2**28, 100  # bytes that an npz may unpack to in any case, and beyond them how many times its size
+SMALL, RATIO = 2**28, 100  # an npz may unpack to so many bytes, or to so many times its size if that is more
 RECORD = "give a report the model's attention too; or record logits, and use fit_problem"
 
 
 def read_arrays(path):
-    """Arrays of an npz or safetensors by name, words as lists of text; ValueError where it is no such."""
+    """Arrays of an npz or safetensors by name, words as lists of text; ValueError if the file is of neither kind."""
     path = _there(path)
     return _safetensors(path) if path.suffix == ".safetensors" else _npz(path)
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from ._lib import Problem, checks, from_span, in_span, span_coordinates
 from .weights import layer_weights
 
-ATTENTION_TOLERANCE = 1e-3  # share of attention that may lie on other tokens than the model says
+ATTENTION_TOLERANCE = 1e-3  # largest total variation distance from the model's own attention
 
 
 class Head(NamedTuple):

@@ -1,4 +1,4 @@
-"""Find a separator to a given gap without forming its rows, for problems too large for :mod:`lib.separators`.
+"""Find a separator, to a given duality gap, without forming its rows, for problems too large for :mod:`lib.separators`.
 
 The dual of ``min |W|^2 / 2`` subject to D vec(W) >= 1 is to maximise ``sum lambda - |D^T lambda|^2 / 2`` over
 lambda >= 0. Ascent by Nesterov's method needs only products with D and its transpose, and those are the logits of a

@@ -27,7 +27,7 @@ SCALES = {
     "stand-in": "Other data than the paper's.",
 }
 POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-# Formulas as a terminal can show them; what is not here keeps its name.
+# Commands of TeX as a terminal can show them; any other is shown by its name.
 LETTERS = {
     "ell": "ℓ", "eta": "η", "gamma": "γ", "lambda": "λ", "epsilon": "ε", "varepsilon": "ε", "beta": "β", "rho": "ρ",
     "theta": "θ", "infty": "∞", "cdot": "·", "times": "×", "le": "≤", "ge": "≥", "to": "→", "sqrt": "√", "sum": "Σ",

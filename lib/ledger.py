@@ -36,7 +36,7 @@ OUTCOMES = {
     None: {"inside": "confirmed", "outside": "refuted"},
     "ablation": {"inside": "does not break the claim", "outside": "breaks the claim"},
 }
-WORDS = {  # of a paper's statement; those of the book have neither source nor scale
+WORDS = {  # that a statement of a paper needs; a statement of the book has no source and no scale
     "of": ("paper", "book"),
     "source": ("printed", "restored", "recalled"),
     "scale": ("exact", "same data, smaller", "stand-in"),

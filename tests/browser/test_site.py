@@ -13,6 +13,8 @@ import pytest
 import yaml
 from bs4 import BeautifulSoup
 
+from lib.ledger import VERDICTS
+
 ROOT = Path(__file__).parents[2]
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 PAGES = [TOC["root"], *(entry["file"] for part in TOC["parts"] for entry in part["chapters"])]
@@ -155,7 +157,7 @@ def test_verdicts_of_the_ledger_are_on_the_page(site, built, page):
     expected = sorted(row["verdict"] or row["kind"] for row in ledger if f"book/{row['chapter']}" == page)
     soup = read(site / f"{page}.html")
     cells = [cell.get_text() for cell in soup.select("table.verdicts tbody td:first-child")]  # of folded ones, too
-    assert sorted(cell.lstrip("✓✎◐?○✗ ") for cell in cells) == expected
+    assert sorted(cell.lstrip("".join(VERDICTS.values()) + " ") for cell in cells) == expected
 
 
 def test_scoreboard_has_each_item_once_with_what_its_rows_say(site, built):

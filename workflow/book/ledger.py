@@ -24,7 +24,7 @@ PLURALS = {  # plurals of verdicts that are verbs
 }
 STATEMENTS = "book/statements.yml"
 LEDGER = Path("build/ledger.json")
-FACTOR = 5  # a number may move by so many times its measured spread on another machine
+FACTOR = 5  # the tolerance of a number is this multiple of its measured spread
 
 
 def rows_of(notebook):

@@ -28,7 +28,7 @@ def values_of(chapter, asked):
 
 
 def fit(known, asked):
-    """The same from the parameters that a chapter declares."""
+    """All values in force, and those that differ, from the parameters that a chapter declares."""
     defaults = {name: default for name, (_, default, _) in known.items()}
     values = defaults | parameters.check(asked, known)
     return values, {name: value for name, value in values.items() if value != defaults[name]}

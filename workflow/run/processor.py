@@ -19,7 +19,7 @@ def kind(variables):
 
 
 def main():
-    """Print the kind: LLVM's name of the processor, and what each library takes for it in these surroundings."""
+    """Print the kind: LLVM's name of the processor, and the instructions that each library chooses in this environment."""
     import llvmlite.binding
     import numpy as np
     from threadpoolctl import threadpool_info
