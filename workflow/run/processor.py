@@ -19,7 +19,7 @@ def kind(variables):
 
 
 def main():
-    """Print the kind: LLVM's name of the processor, and the instructions that each library chooses in this environment."""
+    """Print the kind: LLVM's name of the processor, and the instructions that each library chooses here."""
     import llvmlite.binding
     import numpy as np
     from threadpoolctl import threadpool_info
