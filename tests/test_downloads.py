@@ -141,7 +141,7 @@ def test_first_cell_takes_no_other_library_and_says_what_to_do(archive, tmp_path
         assert done.stderr.splitlines()[-1].startswith("FileNotFoundError: put lib.zip beside this notebook")
 
 
-@pytest.mark.parametrize("own", [{}, {"model": "mine.pt", "data": "mine.npz", "head": "1", "prefix": "layers.1."}])
+@pytest.mark.parametrize("values", [{}, {"model": "mine.pt", "data": "mine.npz", "head": "1", "prefix": "layers.1."}])
 def test_notebook_for_a_model_of_ones_own_runs_on_that_of_the_book_and_on_another(archive, tmp_path, values):
     site, digest = archive
     labels = {downloads.OWN_MODEL: (downloads.OWN_MODEL, "", "Use it")}
