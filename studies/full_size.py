@@ -1,0 +1,392 @@
+"""The vision transformers of the papers at their own size, on CIFAR-10 in full, for ten minutes of one GPU.
+
+Each run is limited by time: it prints images per second in its first seconds and gives up if its epochs do not fit. It
+saves after every epoch and goes on from there. On a machine that has nothing but PyTorch,
+``python -m studies.full_size figure-6 figure-6-frozen`` makes runs, and ``make record NAME=full-size`` puts what they
+left in ``build/full-size`` into the book's records.
+
+What the rows will say was fixed before the first run. Figures 6 and 7 (arXiv:2306.13596), one network: the soft
+sparsity of the attention map of the last layer is smaller at the end than at the start; on the way down it rises by at
+most a tenth of its fall; the norm of the key-query matrix of the last layer grows by at least 1 %; and hiding the
+quarter of the patches that is attended to most costs more than hiding a random quarter. The paper names neither
+optimiser nor step size: Adam with the step size that the authors of arXiv:2410.14581 took on the same photographs. The
+twin has the same start, photographs and order, and its keys, queries and the layer norms before them never move; of its
+epochs nothing is asked. Mirror descent (arXiv:2410.14581), one network for each method, in the authors' setting but for
+the number of epochs: right answers on the test photographs after the last epoch, p = 1.1 against Adam and against
+p = 2, are at most 1.5 points apart; and the share of the entries that counts in the query, key and value matrices of
+all layers, mean over the matrices, is smaller with p = 1.1 than with Adam, and than with p = 2.
+"""
+
+import argparse
+import json
+import math
+import os
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from studies import networks, pieces
+from studies.networks.twins import _hiding
+
+FOLDER = Path("build/full-size")
+TESTS = 10_000  # photographs that no network is trained on, the last of all
+MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)  # of the colours, as the authors have them
+PROBES = 250  # photographs on which maps are measured, the first to train on
+SHOWN = 12  # test photographs whose maps are kept
+
+
+class Plan(NamedTuple):
+    """Settings of a run.
+
+    rule, step_size : of :func:`studies.networks.optimiser`; "adam" is the one of torch.
+    epochs : int or None, of the cosine schedule; None is a fixed step size for as long as there is time.
+    seconds : float, after which no epoch begins; a plan that does not fit is given up.
+    pixels : int, along a side; photographs of 32 are made larger.
+    augment : bool, crop and flip.
+    authors : bool, initial weights and missing biases of the authors of arXiv:2410.14581.
+    frozen : bool, keys, queries and the layer norms before them stay.
+    """
+
+    rule: str
+    step_size: float
+    epochs: int | None
+    seconds: float
+    batch: int
+    patch: int
+    width: int
+    depth: int
+    heads: int
+    hidden: int
+    pixels: int = 32
+    dropout: float = 0.0
+    augment: bool = False
+    authors: bool = False
+    frozen: bool = False
+    seed: int = 6000
+    examples: int = 50_000
+
+
+FIGURE_6 = Plan("adam", 1e-4, None, 330, 128, 2, 768, 12, 12, 3072)
+MIRROR = Plan("l1.1", 0.1, 50, 120, 100, 4, 512, 6, 8, 512, 48, 0.1, augment=True, authors=True)
+RUNS = {
+    "mirror-l1.1": MIRROR,
+    "mirror-adam": MIRROR._replace(rule="adam", step_size=1e-4),
+    "mirror-l2": MIRROR._replace(rule="l2"),
+    "figure-6": FIGURE_6,
+    "figure-6-frozen": FIGURE_6._replace(frozen=True, seconds=110),
+}
+
+
+def make(name, plan, device="cpu", folder=FOLDER):
+    """Train the network of a plan, from where an earlier call ended; return its results.
+
+    Curves are lists over the looks or the epochs; ``maps.npz`` holds photographs and their maps.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    saved = folder / f"{name}.pt"
+    torch.manual_seed(plan.seed)
+    images, labels = (part.to(device) for part in pieces.photographs())
+    network = start(plan).to(device)
+    state = torch.load(saved, map_location=device, weights_only=False) if saved.exists() else None
+    return _train(name, plan, network, images, labels, state, saved)
+
+
+def start(plan):
+    """The network of a plan before training, in float32."""
+    tokens, features = (plan.pixels // plan.patch) ** 2, 3 * plan.patch**2
+    sizes = {"width": plan.width, "depth": plan.depth, "heads": plan.heads, "hidden": plan.hidden}
+    network = networks.Transformer(tokens, 10, features, **sizes).float()
+    if plan.authors:
+        with torch.no_grad():
+            for block in network.blocks:  # uniform up to 1 / sqrt(width), where torch's own attention has sqrt(3 / 2)
+                block.self_attn.in_proj_weight.mul_((2 / 3) ** 0.5)
+            network.cls.mul_(plan.width**0.5)
+            network.places.mul_(plan.width**0.5)
+    return network
+
+
+def logits(network, x, dropout=0.0):
+    """Logits (N, classes) of patches (N, T, features): :func:`studies.networks.apply` of one network, made fast."""
+    x = torch.cat([network.cls.expand(len(x), 1, -1), network.embed(x)], 1) + network.places
+    x = functional.dropout(x, dropout)
+    for k, block in enumerate(network.blocks):
+        x = _block(block, x, network.heads, dropout, k == len(network.blocks) - 1)
+    return network.head(network.norm(x[:, 0]))
+
+
+def _block(block, x, heads, dropout, last):
+    """One block; of the last only [CLS] is read."""
+    normed, attention, width = block.norm1(x), block.self_attn, x.shape[-1]
+    weight, bias = attention.in_proj_weight, attention.in_proj_bias
+    asking = normed[:, :1] if last else normed
+    q = functional.linear(asking, weight[:width], bias[:width])
+    k, v = functional.linear(normed, weight[width:], bias[width:]).chunk(2, -1)
+    q, k, v = (part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in (q, k, v))
+    read = functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+    x = x[:, : q.shape[2]] + functional.dropout(attention.out_proj(read), dropout)
+    inner = functional.dropout(functional.gelu(block.linear1(block.norm2(x))), dropout)
+    return x + functional.dropout(block.linear2(inner), dropout)
+
+
+def _train(name, plan, network, images, labels, state, saved):
+    views = {key: weight.detach()[None] for key, weight in network.named_parameters()}
+    rule, size = _rule(plan, views)
+    record = {"looks": [], "loss": [], "right": [], "seconds": 0.0}
+    first = 0
+    if state:
+        network.load_state_dict(state["network"])
+        rule.load_state_dict(state["rule"])
+        record, first = state["record"], state["epoch"]
+    step = _step(plan, network, views, rule)
+    epochs, began, spent = plan.epochs, time.monotonic(), record["seconds"]
+    probes = patches(plan, images[:PROBES])
+    first_maps = state["maps"] if state else []
+    epoch = first
+    while epoch != epochs and not record.get("ended"):
+        rule.param_groups[0][size] = plan.step_size * _schedule(epoch, epochs)
+        inputs, order = _shuffled(plan, images, epoch)
+        losses = torch.empty(len(order) // plan.batch, device=images.device)
+        clock = time.monotonic()
+        for k in range(len(losses)):
+            if _is_early(plan, epoch, k):
+                record["looks"].append(_look(plan, network, views, probes, k))
+            rows = slice(k * plan.batch, (k + 1) * plan.batch)
+            losses[k] = step(inputs[rows], labels[order[rows]])
+            if epoch == first and k in (20, 70):
+                clock = _pace(name, plan, record, clock, k, spent + time.monotonic() - began, epoch)
+        epoch += 1
+        record["loss"].append(losses.mean().item())
+        record["right"].append(right(plan, network, images, labels))
+        if not plan.epochs:
+            record["looks"].append(_look(plan, network, views, probes, epoch * len(losses)))
+            first_maps.append(_maps(plan, network, views, images))
+        took = time.monotonic() - clock
+        record["seconds"] = spent + time.monotonic() - began
+        record["ended"] = epoch == epochs or (epochs is None and record["seconds"] + took > plan.seconds)
+        print(f"{name} epoch {epoch}: loss {record['loss'][-1]:.4f}, right {record['right'][-1]:.4f}, "
+              f"{record['seconds']:.0f} s", flush=True)  # fmt: skip
+        _save(saved, network=network.state_dict(), rule=rule.state_dict(), record=record, epoch=epoch, maps=first_maps)
+    return _results(plan, network, views, images, labels, record, first_maps)
+
+
+def _rule(plan, views):
+    """The step rule over the weights, and the name of its step size."""
+    if plan.rule == "adam":
+        return torch.optim.Adam(views.values(), plan.step_size, fused=views["cls"].is_cuda), "lr"
+    return networks.optimiser(plan.rule, views, plan.step_size), "step_size"
+
+
+def _schedule(epoch, epochs):
+    return 1.0 if epochs is None else (1 + math.cos(math.pi * epoch / epochs)) / 2
+
+
+def _step(plan, network, views, rule):
+    """A function that takes one step on a batch and returns its loss, before the step."""
+    on_gpu, weights = views["cls"].is_cuda, [*network.parameters()]
+
+    def loss_of(x, y):
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=_half(x)):
+            answers = logits(network, x, plan.dropout)
+        return functional.cross_entropy(answers.float(), y)
+
+    compiled = torch.compile(loss_of, mode=os.environ.get("COMPILE") or "reduce-overhead") if on_gpu else loss_of
+
+    def step(x, y):
+        if on_gpu:
+            torch.compiler.cudagraph_mark_step_begin()
+        loss = compiled(x, y)
+        for (key, view), slope in zip(views.items(), torch.autograd.grad(loss, weights), strict=True):
+            _hold(plan, key, slope)
+            view.grad = slope[None]
+        rule.step()
+        return loss.detach()
+
+    return step
+
+
+def _half(x):
+    """Whether matrix products are in bfloat16, with weights, steps and what is measured in float32: on a GPU."""
+    return x.is_cuda
+
+
+def _hold(plan, name, slope):
+    """Set the gradient of what a plan does not train to zero."""
+    if plan.authors and name.endswith("in_proj_bias"):
+        slope.zero_()
+    if plan.frozen and "in_proj" in name:
+        slope[: 2 * plan.width] = 0
+    if plan.frozen and "norm1" in name:
+        slope.zero_()
+
+
+def patches(plan, images):
+    """Patches of bytes of photographs, standardised and of the plan's size."""
+    like = {"device": images.device}
+    x = (images.float() / 255 - torch.tensor(MEAN, **like).view(3, 1, 1)) / torch.tensor(DEVIATION, **like).view(3, 1, 1)
+    if plan.pixels != 32:
+        x = functional.interpolate(x, size=plan.pixels, mode="bilinear", align_corners=False)
+    return networks.patches(x, plan.patch)
+
+
+def _shuffled(plan, images, epoch):
+    """Patches of all photographs to train on, in the order of an epoch, cropped and flipped if the plan says so."""
+    generator = torch.Generator().manual_seed(plan.seed * 10_000 + epoch)
+    order = torch.randperm(plan.examples, generator=generator)
+    corners = torch.randint(9, (2, plan.examples), generator=generator).to(images.device)
+    flips = torch.randint(2, (plan.examples,), generator=generator).bool().to(images.device)
+    order = order.to(images.device)
+    dtype = torch.bfloat16 if _half(images) else torch.float32
+    parts = []
+    for rows in torch.arange(plan.examples, device=images.device).split(5000):
+        part = images[order[rows]]
+        if plan.augment:
+            part = _cropped(part, corners[:, rows], flips[rows])
+        parts.append(patches(plan, part).to(dtype))
+    return torch.cat(parts), order
+
+
+def _cropped(images, corners, flips):
+    """Photographs within a black border of four pixels, cut at corners (2, N) to their old size; some are mirrored."""
+    n, side = images.shape[0], images.shape[-1]
+    wide = functional.pad(images, (4, 4, 4, 4))
+    span = torch.arange(side, device=images.device)
+    rows, columns = (corner[:, None] + span for corner in corners)
+    columns = torch.where(flips[:, None], columns.flip(1), columns)
+    each = torch.arange(n, device=images.device)[:, None, None, None]
+    colours = torch.arange(3, device=images.device)[None, :, None, None]
+    return wide[each, colours, rows[:, None, :, None], columns[:, None, None, :]]
+
+
+def _is_early(plan, epoch, k):
+    """Tell the steps of the first epoch after which maps are measured: 0, 1, 2, 4, ..."""
+    return not plan.epochs and epoch == 0 and k & (k - 1) == 0
+
+
+def _pace(name, plan, record, clock, k, spent, epoch):
+    """Start the clock after the first steps; then print the pace, and give up a plan that does not fit."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    now = time.monotonic()
+    if k == 70:
+        pace = 50 * plan.batch / (now - clock)
+        ahead = ((plan.epochs or epoch + 1) - epoch) * plan.examples / pace
+        print(f"{name}: {pace:.0f} images a second, {plan.examples / pace:.1f} s an epoch", flush=True)
+        if spent + ahead > plan.seconds:
+            raise ValueError(f"{name} needs {spent + ahead:.0f} s and has {plan.seconds}: plan fewer epochs")
+    return now
+
+
+@torch.no_grad()
+def right(plan, network, images, labels, rows=slice(-TESTS, None)):
+    """Share of right answers, on the test photographs if no rows are given."""
+    network.eval()
+    total, photographs, answers = 0, images[rows], labels[rows]
+    for x, y in zip(photographs.split(500), answers.split(500), strict=True):
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=_half(x)):
+            total += (logits(network, patches(plan, x)).argmax(-1) == y).sum()
+    network.train()
+    return total.item() / len(answers)
+
+
+@torch.no_grad()
+def _look(plan, network, views, probes, step):
+    """Soft sparsity of the maps of each layer, spread of the last layer's logits, norms of the key-query matrices."""
+    attention = networks.apply_in_parts(network, views, probes)[1][0]  # photographs, layers, heads, tokens
+    maps = attention[..., 1:].mean(2)
+    maps = maps / maps.sum(-1, keepdim=True)
+    spread = attention[:, -1, :, 1:].clamp_min(1e-37).log().std(-1).log().mean()
+    norms = [networks.key_query_norm(views, network, layer).item() for layer in range(plan.depth)]
+    return {"step": step, "sparse": networks.soft_sparsity(maps).mean(0).tolist(), "norm": norms,
+            "spread": spread.item()}  # fmt: skip
+
+
+@torch.no_grad()
+def _maps(plan, network, views, images):
+    attention = networks.apply_in_parts(network, views, patches(plan, images[-TESTS:][:SHOWN]))[1]
+    return networks.cls_map(attention)[0].half().cpu().numpy()
+
+
+def _save(path, **state):
+    torch.save(state, path.with_suffix(".part"))
+    path.with_suffix(".part").replace(path)
+
+
+@torch.no_grad()
+def _results(plan, network, views, images, labels, record, maps):
+    device = torch.cuda.get_device_name() if images.is_cuda else "cpu"
+    results = {
+        "epochs": len(record["loss"]), "seconds": round(record["seconds"]), "device": device,
+        "torch": torch.__version__, "loss": record["loss"], "right": record["right"],
+        "right-known": right(plan, network, images, labels, slice(0, min(TESTS, plan.examples))),
+        "shares": _shares(network), "start-shares": _shares(start_again(plan)),
+    }  # fmt: skip
+    if plan.epochs:
+        return results | {"histogram": _histogram(network)}
+    looks = record["looks"]
+    tests, answers = images[-TESTS:][:1000], labels[-TESTS:][:1000]
+    costs = []
+    for k, (x, y) in enumerate(zip(patches(plan, tests).split(100), answers.split(100), strict=True)):
+        attended = networks.cls_map(networks.apply_in_parts(network, views, x)[1])
+        costs.append({what: cost.item() for what, cost in _hiding(network, views, x, y, attended, k).items()})
+    results |= {"at": [look["step"] for look in looks]}
+    results |= {what: [look[what] for look in looks] for what in ("sparse", "norm", "spread")}
+    results |= {f"hiding-{what}": [cost[what] for cost in costs] for what in costs[0]}
+    shown = images[-TESTS:][:SHOWN].cpu().numpy()
+    return results | {"maps.npz": {"images": shown, "maps": np.stack(maps)}}
+
+
+def start_again(plan):
+    """The network before training once more."""
+    torch.manual_seed(plan.seed)
+    return start(plan)
+
+
+def _matrices(network):
+    """Weight matrices by kind, those of all layers together."""
+    blocks = network.blocks
+    packed = [block.self_attn.in_proj_weight.detach().chunk(3) for block in blocks]
+    kinds = dict(zip(("query", "key", "value"), zip(*packed, strict=True), strict=True))
+    kinds["output"] = [block.self_attn.out_proj.weight.detach() for block in blocks]
+    kinds["inner"] = [block.linear1.weight.detach() for block in blocks]
+    kinds["outer"] = [block.linear2.weight.detach() for block in blocks]
+    return kinds
+
+
+def _shares(network):
+    """Share of the entries that counts, ``(|w|_1 / |w|_2)^2`` by their number, of each kind in each layer."""
+    return {
+        kind: [(w.double().norm(p=1).square() / w.double().square().sum() / w.numel()).item() for w in layers]
+        for kind, layers in _matrices(network).items()
+    }
+
+
+def _histogram(network):
+    """Counts of the query, key and value weights of all layers by their size, in 60 equal pieces of log10 from -6 to 0."""
+    kinds = _matrices(network)
+    sizes = torch.cat([w.flatten() for kind in ("query", "key", "value") for w in kinds[kind]]).abs().clamp(1e-6, 1)
+    return torch.histc(sizes.log10().float(), 60, -6, 0).long().tolist()
+
+
+def main():
+    """Make the runs that the command names, and leave their results as JSON and npz."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("runs", nargs="+", choices=RUNS)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--out", type=Path, default=FOLDER)
+    parser.add_argument("--seconds", type=float)
+    asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    for name in asked.runs:
+        plan = RUNS[name]._replace(**({"seconds": asked.seconds} if asked.seconds else {}))
+        results = make(name, plan, asked.device)
+        for file in [what for what in results if what.endswith(".npz")]:
+            np.savez_compressed(asked.out / f"{name}-{file}", **results.pop(file))
+        (asked.out / f"{name}.json").write_text(json.dumps({"settings": plan._asdict(), "found": results}))
+
+
+if __name__ == "__main__":
+    main()
