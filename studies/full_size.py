@@ -225,8 +225,8 @@ def _hold(plan, name, slope):
 
 def patches(plan, images):
     """Patches of bytes of photographs, standardised and of the plan's size."""
-    like = {"device": images.device}
-    x = (images.float() / 255 - torch.tensor(MEAN, **like).view(3, 1, 1)) / torch.tensor(DEVIATION, **like).view(3, 1, 1)
+    mean, deviation = (torch.tensor(colours, device=images.device).view(3, 1, 1) for colours in (MEAN, DEVIATION))
+    x = (images.float() / 255 - mean) / deviation
     if plan.pixels != 32:
         x = functional.interpolate(x, size=plan.pixels, mode="bilinear", align_corners=False)
     return networks.patches(x, plan.patch)
@@ -365,7 +365,7 @@ def _shares(network):
 
 
 def _histogram(network):
-    """Counts of the query, key and value weights of all layers by their size, in 60 equal pieces of log10 from -6 to 0."""
+    """Counts of the query, key and value weights of all layers, by log10 of their size in 60 equal pieces from -6 to 0."""
     kinds = _matrices(network)
     sizes = torch.cat([w.flatten() for kind in ("query", "key", "value") for w in kinds[kind]]).abs().clamp(1e-6, 1)
     return torch.histc(sizes.log10().float(), 60, -6, 0).long().tolist()
