@@ -365,7 +365,7 @@ def _shares(network):
 
 
 def _histogram(network):
-    """Counts of the query, key and value weights of all layers, by log10 of their size in 60 equal pieces from -6 to 0."""
+    """Counts of the query, key and value weights of all layers, in 60 equal pieces of log10 |w| from -6 to 0."""
     kinds = _matrices(network)
     sizes = torch.cat([w.flatten() for kind in ("query", "key", "value") for w in kinds[kind]]).abs().clamp(1e-6, 1)
     return torch.histc(sizes.log10().float(), 60, -6, 0).long().tolist()
