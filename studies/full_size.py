@@ -161,7 +161,7 @@ def _train(name, plan, network, images, labels, state, saved):
                 clock = _pace(name, plan, record, clock, k, spent + time.monotonic() - began, epoch)
         epoch += 1
         record["loss"].append(losses.mean().item())
-        record["right"].append(right(plan, network, images, labels, slice(-TESTS, 2000 - TESTS)))
+        record["right"].append(right(plan, network, images[-TESTS:][:2000], labels[-TESTS:][:2000]))
         if not plan.epochs:
             record["looks"].append(_look(plan, network, views, probes, epoch * len(losses)))
             maps.append(_maps(plan, network, views, images))
@@ -284,13 +284,13 @@ def _pace(name, plan, record, clock, k, spent, epoch):
 
 
 @torch.no_grad()
-def right(plan, network, images, labels, rows):
-    """Share of right answers on some of the photographs."""
-    total, photographs, answers = 0, images[rows], labels[rows]
-    for x, y in zip(photographs.split(500), answers.split(500), strict=True):
+def right(plan, network, images, labels):
+    """Share of right answers."""
+    total = 0
+    for x, y in zip(images.split(500), labels.split(500), strict=True):
         with torch.autocast(x.device.type, torch.bfloat16, enabled=_half(x)):
             total += (logits(network, patches(plan, x)).argmax(-1) == y).sum()
-    return total.item() / len(answers)
+    return total.item() / len(labels)
 
 
 @torch.no_grad()
@@ -322,8 +322,8 @@ def _results(plan, network, views, images, labels, record, maps):
     results = {
         "epochs": len(record["loss"]), "seconds": round(record["seconds"]), "device": device,
         "torch": torch.__version__, "loss": record["loss"], "right": record["right"],
-        "right-unseen": right(plan, network, images, labels, slice(-TESTS, None)),
-        "right-known": right(plan, network, images, labels, slice(0, min(TESTS, plan.examples))),
+        "right-unseen": right(plan, network, images[-TESTS:], labels[-TESTS:]),
+        "right-known": right(plan, network, images[: plan.examples][:TESTS], labels[: plan.examples][:TESTS]),
         "shares": _shares(network), "start-shares": _shares(start_again(plan)),
     }  # fmt: skip
     if plan.epochs:
