@@ -24,6 +24,7 @@ run yet; of film reviews, larger, which had no run yet, three of eight seeds.
 """
 
 import math
+import os
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ import torch
 
 import heads
 from lib.descent import log_spaced
-from studies import archives, networks, photographs
+from studies import archives, full_size, networks, photographs
 
 LOWEST = {"l1.1": 0.01, "adam": 0.0004, "l2": 0.0125, "l1.5": 0.02, "l3": 0.0005}
 LOWEST_LARGER = {"l1.1": 0.01, "adam": 0.0001, "l2": 0.005}
@@ -116,6 +117,7 @@ STUDIES = {
     "speed": _speed,
     "maps": _maps,
     "film-reader": _film_reader,
+    "full-size": lambda: {name: Run(plan._asdict() | {"name": name}) for name, plan in full_size.RUNS.items()},
 }
 
 
@@ -130,6 +132,7 @@ def make(study, run, record):
         "maps": train_maps,
         "images": _train_on_cifar10,
         "film-reader": export_film_reader,
+        "full-size": _train_full_size,
     }
     return settings, makers.get(study, _read_reviews)(**settings)
 
@@ -248,6 +251,12 @@ def _digits():
     pixels, new = pixels[wanted], int(torch.isin(data.test_labels, torch.tensor([3, 8])).sum())
     places, values = networks.patch_places((pixels - pixels.mean()) / pixels.std(), 7)
     return places, values, 2.0 * (labels[wanted] == 8) - 1, new
+
+
+def _train_full_size(name, **settings):
+    device = os.environ.get("DEVICE") or "cpu"
+    networks.precision(device)
+    return full_size.made(name, full_size.Plan(**settings), device)
 
 
 def _train_on_cifar10(**settings):
