@@ -5,6 +5,8 @@ PORT ?= 8000
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# What tests, the browser and reports on models need besides: transformers, playwright, pytest, ruff.
+TESTS := $(VENV)/.installed-for-tests
 # Beside what numba keeps of it; where that folder cannot be written, every call looks whether all is there.
 COMPILED := lib/__pycache__/compiled
 
@@ -29,13 +31,13 @@ book: $(COMPILED) ## run every chapter, build the site (QUICK=1: a part; JOBS=4 
 	@$(BUILD) $(if $(QUICK),quick,all)
 	@$(if $(QUICK),,echo "The book is build/html/index.html, its verdicts are build/ledger.json")
 
-check: $(COMPILED) ## check style and the anatomy of chapters, test the library alone
+check: $(COMPILED) $(TESTS) ## check style and the anatomy of chapters, test the library alone
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/python -m workflow.commands.anatomy
 	@$(TEST) tests/lib tests/heads tests/studies tests/test_examples.py
 
-test: $(COMPILED) ## check style, bring the book up to date, run the tests
+test: $(COMPILED) $(TESTS) ## check style, bring the book up to date, run the tests
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BUILD) all
@@ -82,14 +84,14 @@ serve: $(STAMP) ## show the built site on this machine (PORT=8000)
 		{ echo "port $(PORT) is in use: name another one, make serve PORT=8001" >&2; exit 1; }
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/html "$(PORT)"
 
-pdf: $(STAMP) ## print the whole built site into one PDF, build/book.pdf; needs Chromium or Chrome
+pdf: $(TESTS) ## print the whole built site into one PDF, build/book.pdf; needs Chromium or Chrome
 	@$(BIN)/python -m workflow.commands.pdf
 
-bench: $(COMPILED) ## time the library beside the published style and the floor, ten minutes (QUICK=1 one; RECORD=1 for the page)
+bench: $(COMPILED) $(TESTS) ## time the library beside the published style and the floor, ten minutes (QUICK=1 one; RECORD=1 for the page)
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.examination
 
-report: $(COMPILED) ## write one page on every head of your model: MODEL=mine/ DATA=texts.txt OUT=report.html
+report: $(COMPILED) $(TESTS) ## write one page on every head of your model: MODEL=mine/ DATA=texts.txt OUT=report.html
 	@$(BIN)/python -m heads.command report "$$MODEL" "$$DATA" --out "$${OUT:-report.html}"
 
 publish-chapter: $(COMPILED) ## say what a new or changed chapter lacks, then confirm, measure and accept it: NAME=theorem-2
@@ -102,7 +104,7 @@ accept: $(COMPILED) ## accept the measured values of this build: book/ledger.loc
 	@$(BUILD) build/ledger.json
 	@$(BIN)/python -m workflow.commands.ledger accept
 
-wheel: $(STAMP) ## build the library and the report on heads, attention_selects and attention_heads, into build/wheel
+wheel: $(TESTS) ## build the library and the report on heads, attention_selects and attention_heads, into build/wheel
 	@rm -rf build/wheel && mkdir -p build/wheel/source
 	@cp -R lib heads pyproject.toml README.md LICENSE LICENSE-TEXT build/wheel/source
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel build/wheel/source
@@ -123,6 +125,9 @@ clean: ## remove what was built; the environment stays
 $(STAMP): requirements.lock pyproject.toml
 	@$(if $(filter book,$(MAKECMDGOALS)),echo "$(FIRST)")
 	@$(PYTHON) -m workflow.setup.install $(VENV) $@
+
+$(TESTS): $(STAMP)
+	@$(BIN)/python -m workflow.setup.install --tests $@
 
 $(COMPILED): $(STAMP) $(shell grep -rls '^@compiled' lib studies --include=*.py)
 	@$(BIN)/python -m workflow.setup.compile $@

@@ -115,6 +115,7 @@ def environment(runs):
         "date": datetime.now(UTC).date().isoformat(),
         "cpu": ", ".join(sorted({run["cpu"] for run in runs})),
         "kinds": {run["chapter"]: run["kind"] for run in runs},
+        "seconds": {run["chapter"]: run["seconds"] for run in runs},
         "threads": max((run["threads"] for run in runs), default=1),
         "python": python_version(),
     } | {name: version(name) for name in direct_dependencies()}

@@ -22,12 +22,12 @@ If you changed nothing, build a fresh clone; if it comes again, please report it
 
 
 def read_lock():
-    """Read the lock: rows by id; of each kind of processor the rows not measured there; each chapter's code hash."""
+    """Read the lock: rows by id; of each kind of processor the rows not measured there; code, seconds of chapters."""
     try:
         contents = json.loads(LOCK.read_text("utf-8")) if LOCK.exists() else {}
     except ValueError as error:
         raise BookError(f"{LOCK} is not JSON ({error}): mend it by hand, or take that of git") from None
-    return {"kinds": {}, "code": {}, "rows": {}} | contents
+    return {"kinds": {}, "code": {}, "seconds": {}, "rows": {}} | contents
 
 
 def _measured_on(lock, name):
@@ -185,4 +185,12 @@ def _renewed(differing):
     lacking = {
         kind: [name for name in sorted(on) if kind not in on[name]] for kind in sorted(set().union(*on.values()))
     }
-    return {"kinds": lacking, "code": dict(sorted(code.items())), "rows": dict(sorted(accepted.items()))}
+    known, took = lock["seconds"], json_of(LEDGER)["environment"]["seconds"]
+    seconds = {name: _steady(known.get(name), took.get(name)) for name in code}
+    parts = {"kinds": lacking, "code": code, "seconds": seconds, "rows": accepted}
+    return {name: dict(sorted(part.items())) for name, part in parts.items()}
+
+
+def _steady(old, new):
+    """Seconds of a chapter: those accepted before, unless it took three times or a third as long, or is short."""
+    return old if new is None or (old and (max(old, new) < 30 or old / 3 <= new <= 3 * old)) else max(1, round(new))

@@ -6,18 +6,21 @@ import os
 import signal
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from lib.ledger import bound, number, plain, signed
 from workflow.book import parameters
 from workflow.book.catalogue import BookError, find, source, title, write_atomic
 from workflow.book.ledger import tally
+from workflow.book.lock import read_lock
 from workflow.commands import call
 from workflow.run.chapter import attempt, label, places_of, values_of
 from workflow.run.notebook import CutOff, surroundings
 from workflow.run.processor import kind
 
 RUNNING = Path("build/running")
+TYPICAL = 20  # seconds of a chapter of which none are accepted
 
 
 def show(chapter, notebook, summary):
@@ -30,13 +33,22 @@ def show(chapter, notebook, summary):
     print(f"notebook: {notebook}\n")
 
 
-def counted():
-    """Count the chapters that have run, ``" (7 of 34)"``, where the build has said how many it runs."""
-    if not (count := os.environ.get("CHAPTERS_TO_RUN")):
+def progress(chapter):
+    """Chapters that have run and the time left, ``" (7 of 34, 5 min left)"``, where the build has said which it runs.
+
+    The time is that of this build so far, times the accepted seconds of what is left by those of what has run.
+    """
+    if not (planned := os.environ.get("CHAPTERS_TO_RUN", "").split()):
         return ""
-    with open(os.environ["CHAPTERS_FINISHED"], "a+b") as file:  # a byte for each chapter: appending is atomic
-        file.write(b".")
-        return f" ({file.tell()} of {count})"
+    with open(os.environ["CHAPTERS_FINISHED"], "a+", encoding="utf-8") as file:  # appending a line is atomic
+        file.write(chapter + "\n")
+        file.seek(0)
+        finished = file.read().split()
+    seconds = read_lock()["seconds"]
+    work, done = (sum(seconds.get(name, TYPICAL) for name in names) for names in (planned, finished))
+    left = (time.time() - float(os.environ["BUILD_STARTED"])) * (work - done) / done / 60
+    said = f"{left:.0f} min" if left > 1 else "less than a minute"
+    return f" ({len(finished)} of {len(planned)}" + f", {said} left" * (work > done) + ")"
 
 
 def main():
@@ -68,7 +80,7 @@ def main():
             summary = attempt(chapter, asked, Path(folder), places, stderr, noted)
         if not quiet:
             show(chapter, places["notebook"], summary)
-        print(f"{name}: {summary['seconds']:.1f} s, {tally(summary['rows'])}{counted()}", flush=True)
+        print(f"{name}: {summary['seconds']:.1f} s, {tally(summary['rows'])}{progress(chapter)}", flush=True)
     except BookError as error:
         if "failure" in places:  # beside the results of the other runs of a sweep
             failure = {"sentence": str(error), "cut_off": isinstance(error, CutOff)}

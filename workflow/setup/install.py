@@ -1,6 +1,7 @@
 """Make the virtual environment from the lock file, called by make before anything is installed.
 
-With ``--here``: do the same in the Python that runs this, of conda or Binder. Without arguments: let it find ``lib``.
+With ``--here``: do the same in the Python that runs this, of conda or Binder; with ``--tests``: add what tests need.
+Without arguments: let it find ``lib``.
 
 Newer syntax than Python 3.6 would hide the one clear line that refuses an old Python.
 """
@@ -14,7 +15,7 @@ import sys
 import sysconfig
 
 OLDEST, NEWEST = (3, 11), (3, 14)  # for other Pythons some locked packages have no wheels
-GROUPS = ("figures", "data", "check", "book", "test")  # extras that are installed at once
+GROUPS = ("figures", "data", "check", "book")  # extras that the book needs
 CPU = ("--torch-backend", "cpu", "--no-deps")  # uv knows the index of CPU builds
 # Stand-ins for packages without a wheel for the newest Python: nobody should need a compiler.
 STAND_INS = ["./workflow/stand-ins/immutables"] * (sys.version_info >= (3, 14))
@@ -47,6 +48,13 @@ def make(folder, stamp):
     print("environment: ready", flush=True)
 
 
+def add_tests(stamp):
+    """Install what tests, browser and report on models need, besides, into the Python that runs this."""
+    install(sys.executable, os.path.join(sys.prefix, "install-tests.log"), ("test",))
+    with open(stamp, "w", encoding="utf-8"):
+        pass
+
+
 def works(python):
     """Tell whether an earlier call left an environment with pip in it, and its Python is still on the machine."""
     command = [python, "-c", f"import pip, sys; sys.exit(not {OLDEST} <= sys.version_info[:2] <= {NEWEST})"]
@@ -55,13 +63,13 @@ def works(python):
 
 def here():
     """Install into the Python that runs this, JupyterLab too."""
-    install(sys.executable, os.path.join(sys.prefix, "install.log"), (*GROUPS, "lab"))
+    install(sys.executable, os.path.join(sys.prefix, "install.log"), (*GROUPS, "test", "lab"))
     link()
 
 
 def install(python, log, groups):
     """Install what pyproject.toml asks for, in the versions of the lock."""
-    print("environment: installing, which takes some minutes the first time", flush=True)
+    print(f"environment: installing {', '.join(groups)}, which takes some minutes the first time", flush=True)
     pip = [python, "-m", "pip", "install", "--no-compile", "--progress-bar", "off"]  # most modules are never imported
     pip += ["-c", "requirements.lock"]
     with open(log, "w", encoding="utf-8") as file:
@@ -127,5 +135,7 @@ def link():
 if __name__ == "__main__":
     if sys.argv[1:] == ["--here"]:
         here()
+    elif sys.argv[1:2] == ["--tests"]:
+        add_tests(sys.argv[2])
     else:
         main(*sys.argv[1:]) if sys.argv[1:] else link()
