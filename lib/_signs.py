@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 
 LARGEST = 2**13  # entries of all c
+VALUED = 1e-10  # how far above its weight a sign matrix has to be valued to join
 OPTIONS = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}  # of HiGHS: 1e-7 is too coarse
 
 
@@ -47,18 +48,39 @@ def shortest(rows, required, shape):
 
 
 def _least_weights(rows, required, shape, equal=False):
-    """The norm of the shortest theta whose margins are as required, or larger, theta, and the multipliers."""
+    """The norm of the shortest theta whose margins are as required, or larger, theta, and the multipliers.
+
+    Few of the vectors s are needed. Those join whose sign matrices the multipliers value above their weight, until
+    there are none.
+    """
+    matrices = _upright(rows, shape)
+    signs = sign_vectors(matrices.shape[1:])
+    entries = signs @ matrices  # one c, (m, s, e)
+    chosen = (signs < 0).sum(1) < 2  # they span all matrices
+    while True:
+        theta, duals = _weighed(signs[chosen], entries[:, chosen], required, equal)
+        value = np.abs(np.tensordot(duals, entries, 1)).sum(1)
+        value[chosen] = 0
+        joining = np.argsort(-value)[: 2 * len(signs[0])]
+        joining = joining[value[joining] > 1 + VALUED]
+        if not len(joining):
+            break
+        chosen[joining] = True
+    theta, weight = theta
+    return weight, (theta if shape[0] <= shape[1] else theta.T).ravel(), duals
+
+
+def _weighed(signs, entries, required, equal):
+    """The shortest sum s c^T of some vectors s, its weight, and the multipliers of the rows."""
     from scipy import sparse
     from scipy.optimize import linprog  # slow to import
 
-    matrices = _upright(rows, shape)
-    signs, width = sign_vectors(matrices.shape[1:]), matrices.shape[2]
-    count = len(signs)
+    _, count, width = entries.shape
     # the variables are y = c + w and w, a bound on |c| for each s: 0 <= y <= 2 w
     bounds = sparse.kron(sparse.eye(count), np.ones((width, 1)))
     within = sparse.hstack([sparse.eye(count * width), -2 * bounds])
-    entries = (signs @ matrices).reshape(len(rows), -1)
-    margins = np.hstack([entries, -entries @ bounds])
+    flat = entries.reshape(len(entries), -1)
+    margins = np.hstack([flat, -flat @ bounds])
     cost, none = np.append(np.zeros(count * width), np.ones(count)), np.zeros(count * width)
     sides = {"A_ub": within, "b_ub": none, "A_eq": margins, "b_eq": required}
     if not equal:
@@ -67,6 +89,5 @@ def _least_weights(rows, required, shape, equal=False):
     if solution.status != 0:
         raise RuntimeError(f"HiGHS ended with status {solution.status} ({solution.message}): rescale the rows")
     y, w = np.split(solution.x, [count * width])
-    theta = signs.T @ (y.reshape(count, width) - w[:, None])
-    theta = theta.ravel() if shape[0] <= shape[1] else theta.T.ravel()
-    return w.sum(), theta, -(solution.eqlin.marginals if equal else solution.ineqlin.marginals[len(none) :])
+    duals = solution.eqlin.marginals if equal else -solution.ineqlin.marginals[len(none) :]
+    return (signs.T @ (y.reshape(count, width) - w[:, None]), w.sum()), duals
