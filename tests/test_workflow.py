@@ -519,8 +519,10 @@ def swept(held=19, of=20, code=None, name="half", block=(1000, 1019), **more):
         ({"held": 18, "errors": 1, "undecided": 1}, "18/20 (0.70 to 0.97, 1 undecided, 1 errors)"),
         ({"code": "b2"}, "19/20, before a code change"),
         ({"name": "other"}, "not yet run"),
-        ({"held": 1, "of": 1, "block": None}, "1/1, nothing random"),
-        ({"held": 0, "of": 1, "block": None}, "0/1, nothing random"),
+        ({"held": 1, "of": 1, "block": None}, "nothing random"),
+        ({"held": 20, "median": 0.3, "low": 0.3, "high": 0.3}, "nothing random"),
+        ({"held": 20, "median": 1.0, "low": 1.0, "high": 1.0}, "20/20"),
+        ({"held": 19, "errors": 1, "median": 0.3, "low": 0.3, "high": 0.3}, "19/20 (0.76 to 0.99, 1 errors)"),
     ],
 )
 def test_fresh_seeds_are_shown_where_the_code_is_the_same(inside, given, text):
@@ -530,6 +532,19 @@ def test_fresh_seeds_are_shown_where_the_code_is_the_same(inside, given, text):
     assert f"| {text} |" in rows.rows()
     assert text in line_of("Theorem 1", scoreboard.scoreboard())
     assert "{download}`robustness.json <robustness.json>` (fresh seeds)" in scoreboard.scoreboard()
+
+
+def test_a_row_that_no_seed_changes_says_so_and_counts_nowhere(inside):
+    collected(row(), row("read", recorded=True), row("given"))
+    swept(held=20)
+    Path("book/nothing-random.yml").write_text("- part/good/given\n")
+    shown = rows.rows()
+    assert [shown.count(f"| {text} |") for text in ("20/20", "recorded", "nothing random")] == [1, 1, 1]
+    basis = scoreboard.basis(scoreboard.ledger())
+    assert (basis["repeated"], basis["steady"]) == (1, 1)
+    means = noted(row(), row("read", recorded=True), row("given"))["chips"][0]["means"]
+    assert means.endswith("Every row that depends on a seed held at all fresh seeds.")
+    assert "seed" not in noted(row("read", recorded=True))["chips"][0]["means"]
 
 
 def noted(*rows, code="computed = 1\n\nmore = 2"):

@@ -185,6 +185,13 @@ class TestMeasures:
         given = networks.linear_answers(features[:200], labels[:200], features[200:])
         assert (given == labels[200:]).double().mean() > 0.9
 
+    def test_least_squares_do_not_depend_on_where_zero_is(self):
+        generator = torch.Generator().manual_seed(0)
+        features = torch.randn(60, 5, generator=generator, dtype=torch.float64)
+        labels = (features[:, 2] + features[:, 3] > 0.5).long()
+        given, moved = (networks.linear_answers(x[:30], labels[:30], x[30:]) for x in (features, features + 8))
+        assert torch.equal(given, moved)
+
 
 @pytest.fixture
 def marked():
@@ -329,12 +336,34 @@ class TestTexts:
         assert found["query"].item() == pytest.approx(1)
         assert found["key"].item() == pytest.approx(2 / math.pi, abs=0.02)
 
+    def test_shares_are_those_of_the_last_block(self):
+        network, parameters = networks.ensemble([0], **WORDS | {"width": 8}, depth=2, heads=2)
+        before = networks.shares(parameters, network)
+        parameters["blocks.0.self_attn.in_proj_weight"].data[:] = 1.0
+        assert networks.shares(parameters, network) == before
+        parameters["blocks.1.self_attn.in_proj_weight"].data[:] = 1.0
+        assert networks.shares(parameters, network)["key"].item() == pytest.approx(1)
+
+    def test_the_vocabulary_has_no_word_of_texts_that_are_not_learned(self):
+        texts = ["a fine film", "a fine day", *["a strange film"] * 5]
+        data = networks.as_texts(texts, torch.zeros(7, dtype=torch.int64), {}, learned=2, often=2)
+        assert data.vocabulary == ["a", "fine"]
+        assert (data.ids[2:, 1:3] == 1).all()
+
+    def test_texts_to_test_on_choose_nothing(self):
+        found, turned = self.learned(), self.learned(turned=True)
+        for name in ("losses", "held", "epoch", "matrices"):
+            assert torch.equal(found[name], turned[name])
+        torch.testing.assert_close(found["right"], 1 - turned["right"])
+
     @staticmethod
-    def learned(rule="adam", step=0.01, **more):
+    def learned(rule="adam", step=0.01, turned=False, **more):
+        """Two networks that read sentences; ``turned`` gives those to test on the other label."""
         corpus = datasets.planted_sentiment(240, torch.Generator().manual_seed(0))
         known = {*datasets.WORDS["good"], *datasets.WORDS["bad"]}
         texts = [" ".join(words) for words in corpus.words]
         data = networks.as_texts(texts, (corpus.labels > 0).long(), known, learned=160, length=12, often=1)
+        data.labels[200:] = (data.labels[200:] + turned) % 2
         sizes = {"width": 8, "depth": 1, "heads": 2, "hidden": 8, "epochs": 6, "batch": 16}
         return networks.train_texts(data, torch.arange(240).split([160, 40, 40]), rule, step, [0, 1], **sizes | more)
 

@@ -7,7 +7,7 @@ from lib.ledger import HELD, VERDICTS
 from workflow.book.catalogue import count_lines, json_of
 from workflow.book.ledger import claims_of, register, rows_of, tally
 from workflow.book.verdicts import standing
-from workflow.site.evidence import seeds
+from workflow.site.evidence import FIXED, RECORDED, seeds
 from workflow.site.scoreboard import is_check
 
 
@@ -76,12 +76,13 @@ def early(rows):
 def repeated(rows):
     """Sentence on the rows that held here: whether they held at fresh seeds as well, and which did not."""
     swept = [(row, *seeds(row)) for row in rows if row["verdict"] in HELD]
+    swept = [entry for entry in swept if entry[-1] not in (RECORDED, FIXED)]
     if any(held is None for _, held, *_ in swept):
         return " Not all of this has been repeated with fresh seeds yet."
     missed = [f"“{row['statement']}” on {held} of {of}" for row, held, of, _ in swept if held < of]
     if missed:
         return f" With fresh seeds {len(missed)} of {len(swept)} rows did not hold every time: {'; '.join(missed)}."
-    return " With fresh seeds all of it held every time." if any(of > 1 for _, _, of, _ in swept) else ""
+    return " Every row that depends on a seed held at all fresh seeds." if swept else ""
 
 
 def worst(rows):

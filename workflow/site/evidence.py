@@ -1,17 +1,26 @@
 """Say on how many fresh seeds rows held, and how many mutants of the library turn them, as recorded."""
 
+import math
 from fractions import Fraction
+from pathlib import Path
 
 from lib.ledger import HELD
 from workflow.book import records
+from workflow.book.catalogue import yaml_of
 from workflow.book.fresh_seeds import wilson
 
 OLDER = ", before a code change"
+RECORDED, FIXED = "recorded", "nothing random"  # what is said of a row that no seed changes
+LISTED = Path("book/nothing-random.yml")  # of the rows that are a whole number, those that no seed changes
 
 
 def seeds(row):
-    """On how many fresh seeds a row held: held, of how many, what to say of it."""
+    """On how many fresh seeds a row held: held, of how many, what to say of it; None twice where no seed changes it."""
     chapter, _, name = row["id"].rpartition("/")
+    if row["recorded"]:
+        return None, None, RECORDED
+    if LISTED.exists() and row["id"] in yaml_of(LISTED):
+        return None, None, FIXED
     swept = records.entries(records.SEEDS).get(chapter)
     if not swept or name not in swept["rows"]:
         return None, None, "not yet run"
@@ -19,8 +28,8 @@ def seeds(row):
     held, of = counts["held"], counts["of"]
     if not records.is_current(chapter, swept):
         return None, None, f"{held}/{of}{OLDER}"
-    if not swept["block"]:
-        return held, of, f"{held}/{of}, nothing random"
+    if not swept["block"] or _same_at_every_seed(counts):
+        return None, None, FIXED
     alike = {"undecided": counts["undecided"], "fails": of - held - counts["undecided"] - counts["errors"]}
     word = "undecided" if row["verdict"] == "undecided" else "fails"
     if row["verdict"] not in HELD and alike[word] == of:
@@ -30,13 +39,25 @@ def seeds(row):
     return held, of, f"{held}/{of}" + f" ({', '.join(details)})" * bool(details)
 
 
+def _same_at_every_seed(counts):
+    """Whether a number was the same on all seeds; one that is whole, or nearly, may be a share or a count, and may not.
+
+    Of many runs all may arrive, at every seed.
+    """
+    value = counts["median"]
+    alike = counts["low"] == value == counts["high"] and counts["of"] > 1 and not counts["errors"]
+    return alike and not math.isclose(value, round(value), rel_tol=1e-6)
+
+
 def seeds_of(rows):
     """Fresh seeds of an item: those of the row that held on the smallest share of them."""
     swept = [seeds(row) for row in rows]
     if counted := [(held / of, text) for held, of, text in swept if held is not None]:
         return min(counted, key=lambda pair: pair[0])[1]
-    older = [text for *_, text in swept if text.endswith(OLDER)]
-    return min(older, key=lambda text: Fraction(text.removesuffix(OLDER)), default="not yet run" if swept else "–")
+    said = [text for *_, text in swept]
+    older = [text for text in said if text.endswith(OLDER)]
+    rest = next((text for text in ("not yet run", FIXED, RECORDED) if text in said), "–")
+    return min(older, key=lambda text: Fraction(text.removesuffix(OLDER)), default=rest)
 
 
 def mutants(row):

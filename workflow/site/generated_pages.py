@@ -8,7 +8,7 @@ import nbformat
 
 from workflow.book.catalogue import BookError, json_of, pages, text_of, yaml_of
 from workflow.book.ledger import LEDGER, ledger
-from workflow.site import landing_page, rows, runs, scoreboard, speed
+from workflow.site import compare, landing_page, rows, runs, scoreboard, speed
 from workflow.site.markup import filled
 
 SCENE = "book/story.yml"
@@ -16,6 +16,8 @@ MADE = {
     "totals": scoreboard.totals,
     "scoreboard": scoreboard.scoreboard,
     "rows": rows.rows,
+    "compare": compare.statements,
+    "texts": compare.basis,
     "rounded": rows.rounded,
     "runs": runs.runs,
     "cost": runs.cost,
