@@ -24,7 +24,7 @@ HELD = ("reproduced", "corrected", "made explicit", "confirmed", "seen in miniat
 OPEN_CLAIMS, OPEN_ABLATIONS = 6, 4  # in a table; a reader sees no more at once
 SCALES = {
     "same data, smaller": "The paper's data set, a smaller network.",
-    "stand-in": "Other data than the paper's.",
+    "stand-in": "Other data, sizes or thresholds than the paper's.",
 }
 POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # Commands of TeX as a terminal can show them; any other is shown by its name.

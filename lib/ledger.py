@@ -28,11 +28,13 @@ __all__ = [
     "max_tolerance", "number",
     "plain", "show", "signed", "source", "tell", "typeset", "verdict",
 ]  # fmt: skip
-# The verdicts of a claim by what it was run on (None: a claim of the book), and of an ablation.
+MINIATURE = {"inside": "seen in miniature", "outside": "not seen in miniature"}
+# The verdicts of a claim by what it was run on (None: a claim of the book), and of an ablation. On other data, sizes or
+# thresholds than the paper's a claim is a miniature, whichever way it comes out.
 OUTCOMES = {
     "exact": {"inside": "reproduced", "outside": "not reproduced"},
-    "same data, smaller": {"inside": "reproduced", "outside": "not seen in miniature"},
-    "stand-in": {"inside": "seen in miniature", "outside": "not seen in miniature"},
+    "same data, smaller": MINIATURE,
+    "stand-in": MINIATURE,
     None: {"inside": "confirmed", "outside": "refuted"},
     "ablation": {"inside": "does not break the claim", "outside": "breaks the claim"},
 }
@@ -99,7 +101,7 @@ class Source:
 
     Rows take what it holds unless they say otherwise: ``theorem_2.claim(..., of="book")`` is what the book finds about
     Theorem 2, ``set="before"`` a bound that follows from a formula on the page, ``scale="stand-in"`` that the row was
-    run on other data than the paper's.
+    run on other data, sizes or thresholds than the paper's.
     """
 
     paper: str | None
@@ -137,7 +139,7 @@ class Source:
             Where a paper's statement comes from.
         scale : {"exact", "same data, smaller", "stand-in"}
             What a paper's experiment was run on: what the paper says (theorems and synthetic data too), its data with
-            a smaller network, or other data, of which nothing is ever called reproduced.
+            a smaller network, or other data, sizes or thresholds. Only the first is ever (not) reproduced.
         set : {"before", "after"}
             "before" only if the bound follows from a formula on the page or stood in a commit before the first run.
         interval : pair of float, optional

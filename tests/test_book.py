@@ -35,6 +35,16 @@ def test_chapters_cover_the_items_that_the_register_gives_them(built):
             assert ("chapter" in entry) == ((paper["arxiv"], entry["item"]) in covered), entry
 
 
+def test_a_claim_on_other_data_is_a_miniature_and_no_other_is(built):
+    other = {(paper["arxiv"], entry["item"]) for paper in REGISTER for entry in paper["items"] if "data" in entry}
+    rows = json.loads((built / "build/ledger.json").read_text())["claims"]
+    for row in (row for row in rows if row["of"] == "paper" and row["kind"] != "baseline"):
+        if (row["paper"], row["item"]) in other and not row["quote"]:  # a sentence is false wherever it is refuted
+            assert row["scale"] != "exact", row["id"]
+        if row["kind"] == "claim" and row["verdict"] != "undecided":
+            assert (row["scale"] != "exact") == row["verdict"].endswith("in miniature"), row["id"]
+
+
 @pytest.mark.again
 def test_second_build_with_four_threads_agrees_within_the_tolerances(built, tmp_path):
     for name in (

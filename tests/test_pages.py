@@ -36,7 +36,7 @@ def rows():
     """Rows as the ledger has them, with the accepted values."""
     lock = json.loads((ROOT / "book/ledger.lock.json").read_text())["rows"]
     about = {"paper": "2306.13596", "item": "Theorem 1", "kind": "claim", "scale": "exact", "quote": None} | DRAWN
-    of = dict.fromkeys((*verdicts.STANDINGS, *verdicts.MINIATURE), "paper")
+    of = dict.fromkeys((*verdicts.STANDINGS, "seen in miniature", "not seen in miniature"), "paper")
     return [
         about | {"id": name, "chapter": name.rpartition("/")[0], "of": of.get(row["verdict"], "book")} | row
         for name, row in lock.items()

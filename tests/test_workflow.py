@@ -431,7 +431,7 @@ def line_of(item, text):
 
 QUOTED = {"source": "printed", "corrects": "Needs B.", "quote": "It *always* holds.", "certified": True}
 STANDING = {
-    "reproduced": [row(), row("more")],
+    "reproduced": [row(), row("more"), row("small", measured=1, scale="stand-in")],
     "corrected": [row(), row("changed", **QUOTED)],
     "in part": [row(), row("changed", **QUOTED), row("worse", measured=1)],
     "not reproduced": [row(measured=1), row("open", interval=(0, 1))],

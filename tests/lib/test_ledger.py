@@ -54,7 +54,7 @@ KINDS = {
     "correction": ("claim", CORRECTED, ("corrected", "not reproduced", "undecided")),
     "explicit": ("claim", {"explicit": "Feasible."}, ("made explicit", "not reproduced", "undecided")),
     "smaller": (
-        "claim", {"scale": "same data, smaller"}, ("reproduced", "not seen in miniature", "undecided"),
+        "claim", {"scale": "same data, smaller"}, ("seen in miniature", "not seen in miniature", "undecided"),
     ),
     "stand-in": ("claim", {"scale": "stand-in"}, ("seen in miniature", "not seen in miniature", "undecided")),
     "ablation": ("ablation", {}, ("does not break the claim", "breaks the claim", "undecided")),

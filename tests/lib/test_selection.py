@@ -57,6 +57,12 @@ def test_local_optimality_compares_with_neighbours_only(score, lasts):
     assert selection.locally_optimal(problem, selected, att_svm(problem, selected)).item() is lasts
 
 
+@pytest.mark.parametrize(("behind", "lasts"), [(0.0, False), (1e-3, True), (2e-2, True)])
+def test_a_token_just_behind_the_margin_is_no_neighbour(behind, lasts):
+    problem, selected = Problem([[[1.0], [0.0], [-behind]]], [[0.5, 0.4, 9.0]]), torch.tensor([0])
+    assert selection.locally_optimal(problem, selected, att_svm(problem, selected)).item() is lasts
+
+
 def test_one_failing_input_is_enough():
     keys, scores = [[[1.0], [0.0]], [[1.0], [0.0]]], [[1.0, 0.0], [0.0, 1.0]]
     problem, selected = Problem(keys, scores), torch.tensor([0, 0])

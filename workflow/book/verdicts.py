@@ -3,7 +3,6 @@
 from lib.ledger import HELD, VERDICTS
 from workflow.book.ledger import claims_of
 
-MINIATURE = ("seen in miniature", "not seen in miniature")
 SIGNS = VERDICTS | {"in part": "◑", "in miniature": VERDICTS["seen in miniature"], "not tested": "–"}
 STANDINGS = (
     "reproduced", "corrected", "made explicit", "in part", "not reproduced", "undecided", "in miniature", "not tested",
@@ -11,13 +10,17 @@ STANDINGS = (
 
 
 def standing(rows):
-    """Standing of the claims of papers among some rows: a word of ``STANDINGS``."""
+    """Standing of the claims of papers among some rows: a word of ``STANDINGS``.
+
+    Where at least half of the claims are miniatures they stand in miniature; otherwise the others decide.
+    """
     claims = claims_of(rows, "paper")
-    verdicts = {row["verdict"] for row in claims}
-    if not verdicts:
+    exact = [row for row in claims if row["scale"] == "exact"]
+    if not claims:
         return "not tested"
-    if verdicts & set(MINIATURE) or any(row["scale"] == "stand-in" for row in claims):
+    if 2 * len(exact) <= len(claims):
         return "in miniature"
+    verdicts = {row["verdict"] for row in exact}
     if verdicts <= set(HELD):
         return next(word for word in ("corrected", "made explicit", "reproduced") if word in verdicts)
     if verdicts & set(HELD):
