@@ -15,7 +15,7 @@ from .layers import disable_fastpath
 from .weights import Weights, layer_layouts, possible_layouts, state_weights
 
 HIDDEN = -1000  # at and below this what a mask adds to a logit hides the token
-ATTENTION = re.compile("attention|attn", re.IGNORECASE)
+ATTENTION = re.compile("(attention|attn)(?!.*(output|input|norm|embed|bias))", re.IGNORECASE)  # names of classes
 CONTENT = re.compile("(decoder_)?input_ids|pixel|input_values|input_features|audio|image|visual")
 
 
@@ -72,12 +72,11 @@ def capture_attention(model, receive, leave_out=None, query=None, own_names=None
     The query token is that at ``query``; when left out the last of a causal layer and of cross-attention, else the
     first, of those that are no padding. Names are of a known convention, or the user's ``own_names``, as
     :func:`heads.weights.layer_layouts` takes them; ``spell`` turns a row of ``input_ids`` into words. A layer that
-    fails does so alone: ``leave_out`` gets its name and the error. The block gets a list, which is filled with the
-    attention (n, heads, T, S) that modules were seen to compute.
+    fails does so alone: ``leave_out`` gets its name and the error.
     """
     layers, places = attention_layers(model, own_names), {module: name for name, module in model.named_modules()}
-    state, calls, counts, hooks, received = model.state_dict(), {}, Counter(), [], []
-    around = {places[module][:end] for module in layers for end in _ends(places[module])}
+    state, calls, counts, hooks = model.state_dict(), {}, Counter(), []
+    around = {module: [places[module][:end] for end in _ends(places[module])] for module in layers}
 
     def note(module, given, kwargs):
         calls[places[module]] = _arguments(module, given, kwargs)
@@ -91,44 +90,38 @@ def capture_attention(model, receive, leave_out=None, query=None, own_names=None
         counts[name] += 1
         name += f", call {counts[name]}" if counts[name] > 1 else ""  # ALBERT has one layer for all
         try:
-            attention = find_attention(output)
-            received.append(attention)
-            called = _arguments(module, given, kwargs)
-            layer = _layer(module, called, attention, _Around(places[module], calls, spell), query)
-            why = logit_modifiers(model, module, called)
-            if layer.attention.sum(-1).max() < 0.99:
-                why = "a part of the attention that goes to no token"
-            if layout is None:
-                layer = layer._replace(tokens=None)
-                why = why or "its weights are under names that are not known: --names tells them"
-            else:
+            attention, called = find_attention(output), _arguments(module, given, kwargs)
+            outside = [calls[place] for place in around[module] if place in calls]
+            layer = _layer(attention, called, outside, getattr(module, "batch_first", None), query, spell)
+            layer = layer._replace(name=name, why=_why(model, module, called, layer, layout))
+            if layout is not None:
                 orders, heads = possible_layouts(layout, True), attention.shape[1]
                 layer = layer._replace(weights=lambda: _weights(model, module, orders, state, heads))
-            receive(layer._replace(name=name, why=why))
+            receive(layer)
         except Exception as error:  # of this layer alone; the model itself runs on
             if leave_out is None:
                 raise
             leave_out(name, error)
 
     for module in layers:
-        if isinstance(module, nn.MultiheadAttention):
+        if type(module) is nn.MultiheadAttention:
             hooks.append(module.register_forward_pre_hook(ask, with_kwargs=True))
         hooks.append(module.register_forward_hook(seen, with_kwargs=True))
-    hooks += [model.get_submodule(name).register_forward_pre_hook(note, with_kwargs=True) for name in around]
+    for place in {place for names in around.values() for place in names}:
+        hooks.append(model.get_submodule(place).register_forward_pre_hook(note, with_kwargs=True))
     try:
         with disable_fastpath():
-            yield received
-        for name, _ in layers.values() if leave_out is not None else ():
-            if not counts[name]:
-                leave_out(name, ValueError("it did not run"))
+            yield
+        for name in {name for name, _ in layers.values() if not counts[name]} if leave_out is not None else ():
+            leave_out(name, ValueError("it did not run"))
     finally:
         for hook in hooks:
             hook.remove()
 
 
 def _ends(name):
-    """Lengths of the names of the modules around a module."""
-    return [0, *(match.start() for match in re.finditer(r"\.", name))]
+    """Lengths of the names of the modules around a module, the innermost first."""
+    return [*(match.start() for match in reversed([*re.finditer(r"\.", name)])), 0]
 
 
 def _arguments(module, given, kwargs):
@@ -136,36 +129,30 @@ def _arguments(module, given, kwargs):
     return dict(zip(inspect.signature(module.forward).parameters, given, strict=False)) | kwargs
 
 
-class _Around(NamedTuple):
-    """The calls of the modules around a layer, which have its sequence: its padding and its words."""
+def _content(called):
+    """Names of the sequences that a module was given, such as input_ids and pixel_values."""
+    return [name for name, array in called.items() if CONTENT.match(name) and isinstance(array, Tensor)]
 
-    name: str
-    calls: dict
-    spell: Callable | None
 
-    def inward_out(self):
-        return [self.calls[self.name[:end]] for end in reversed(_ends(self.name)) if self.name[:end] in self.calls]
+def _present(outside, name, *shape):
+    """Padding mask (n, T) of that name in the innermost call around a layer that has it, None where all is seen."""
+    for called in outside:
+        mask, other = called.get(name), called.get("decoder_input_ids")
+        if name in called and other is None and (mask is None or tuple(getattr(mask, "shape", ())) == shape):
+            return mask if mask is None else mask.cpu().bool()
+        if _content(called):  # masks further out are of other sequences
+            return None
+    return None
 
-    def present(self, name, *shape):
-        """Padding mask (n, T) of that name in the innermost call that has one, None where nothing is padding."""
-        for called in self.inward_out():
-            mask, other = called.get(name), called.get("decoder_input_ids")
-            if name in called and other is None and (mask is None or tuple(mask.shape) == shape):
-                return mask if mask is None else mask.cpu().bool()
+
+def _words(outside, cross, shape, spell):
+    """Words (n, T) of the keys: of the innermost call that was given a sequence, if it is one of words alone."""
+    if cross:  # over what an encoder has read
+        outside = [called | {"decoder_input_ids": None} for called in outside if "decoder_input_ids" in called]
+    called = next(filter(_content, outside), {})
+    if spell is None or _content(called) != ["input_ids"] or tuple(called["input_ids"].shape) != shape:
         return None
-
-    def words(self, cross, *shape):
-        """Words (n, T) of the keys: of the innermost call that was given a sequence, if it is one of words alone."""
-        calls = self.inward_out()
-        if cross:  # over what an encoder has read
-            calls = [called | {"decoder_input_ids": None} for called in calls if "decoder_input_ids" in called]
-        for called in calls:
-            content = [name for name, array in called.items() if CONTENT.match(name) and isinstance(array, Tensor)]
-            if content:
-                ids = called.get("input_ids")
-                fits = content == ["input_ids"] and tuple(ids.shape) == shape and self.spell is not None
-                return [self.spell(row) for row in ids.tolist()] if fits else None
-        return None
+    return [spell(row) for row in called["input_ids"].tolist()]
 
 
 def find_attention(output):
@@ -178,26 +165,36 @@ def find_attention(output):
     raise ValueError("it gives no attention (inputs, heads, tokens, tokens), so nothing of it can be checked")
 
 
-def _layer(module, called, attention, around, query):
-    """The layer of a module that was called with these arguments, without its name and weights."""
+def _layer(attention, called, outside, batch_first, query, spell):
+    """The layer that was called with these arguments, and the modules around it with theirs."""
     inputs, _, length, size = attention.shape
     arrays = [x.detach() for x in called.values() if isinstance(x, Tensor) and x.ndim == 3 and x.is_floating_point()]
     queries = arrays[0] if arrays else None
-    keys = next((called[name].detach() for name in CROSS_KEYS if isinstance(called.get(name), Tensor)), queries)
-    if isinstance(module, nn.MultiheadAttention) and not module.batch_first:
+    others = [called[name].detach() for name in CROSS_KEYS if isinstance(called.get(name), Tensor)]
+    keys = next((x for x in others + arrays if size in x.shape[:2]), queries)
+    turned = arrays and queries.shape[:2] == (length, inputs) != (inputs, length)
+    if batch_first is False or (batch_first is None and turned):
         queries, keys = queries.transpose(0, 1), keys.transpose(0, 1)
     if arrays and (queries.shape[:2] != (inputs, length) or keys.shape[:2] != (inputs, size)):
         shape = tuple(attention.shape)
         raise ValueError(f"its attention has shape {shape}, which is not over the tokens that it receives")
     cross = length != size or (keys is not queries and keys.data_ptr() != queries.data_ptr())
-    present = around.present("attention_mask", inputs, length)
-    seen = around.present("encoder_attention_mask", inputs, size) if cross else present
+    present = _present(outside, "attention_mask", inputs, length)
+    seen = _present(outside, "encoder_attention_mask", inputs, size) if cross else present
     masks = [x for name, x in called.items() if "mask" in name and "head" not in name and isinstance(x, Tensor)]
     layer = queried(attention, query, present, seen, masks, cross)
-    layer = layer._replace(words=around.words(cross, inputs, size))
+    layer = layer._replace(words=_words(outside, cross, (inputs, size), spell))
     if arrays:
         layer = layer._replace(tokens=keys.cpu(), queries=queries[torch.arange(inputs), layer.positions].cpu())
     return layer
+
+
+def _why(model, module, called, layer, layout):
+    """Why the weights alone may not give the attention; "" where nothing tells."""
+    if layer.attention.sum(-1).max() < 0.99:
+        return "a part of the attention that goes to no token"
+    unknown = "its weights are under names that are not known: --names tells them" if layout is None else ""
+    return logit_modifiers(model, module, called) or unknown
 
 
 def queried(attention, query, present, seen, masks=(), cross=False):

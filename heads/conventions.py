@@ -44,7 +44,7 @@ LAYOUTS = (
 )
 INNER = ("", "self_attn.", "attn.", "attention.", "self_attention.")  # modules that a prefix may leave out
 CROSS = re.compile(r"encoder_attn|multihead_attn|cross_?att")
-CROSS_KEYS = ("key_value_states", "encoder_hidden_states", "key")  # arguments of cross-attention
+CROSS_KEYS = ("key_value_states", "encoder_hidden_states", "key", "context")  # arguments of cross-attention
 UNSCALED = ("t5", "mt5", "umt5", "longt5", "pop2piano", "switch_transformers", "gpt_neo")
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads")
 # Tensors that change logits wherever they occur: rotary and relative positions, norms of queries and keys.
@@ -69,7 +69,10 @@ SETTINGS = [
 ]
 # Families of transformers whose logits are plain products under their default settings, as far as tests have seen them.
 PLAIN = (
-    "albert", "bart", "bert", "clip", "distilbert", "electra", "gpt2", "gpt_neo", "opt", "roberta", "vit", "whisper",
+    "albert", "bart", "bert", "bert-generation", "biogpt", "blenderbot", "blenderbot-small", "camembert", "clip",
+    "clip_text_model", "clip_vision_model", "data2vec-text", "deit", "distilbert", "electra", "ernie", "gpt2",
+    "gpt_neo", "layoutlm", "m2m_100", "marian", "mbart", "megatron-bert", "opt", "pegasus", "roberta", "vit", "whisper",
+    "xlm-roberta",
 )  # fmt: skip
 WINDOWS = ("sliding_window", "attention_window", "window_size")
 

@@ -5,10 +5,9 @@ import re
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from ._lib import checks
-from .capture import capture_attention, find_attention, logit_modifiers, queried
+from .capture import capture_attention
 
 IMAGES = (".png", ".jpg", ".jpeg")
 # Parts behind all attention, which a checkpoint often lacks.
@@ -20,8 +19,8 @@ def run_model(options, arrays, add_layer):
     """Run a model and hand on every layer: a sentence on the data, and the layers that were left out, with reasons."""
     model, transformers = _loaded(options)
     inputs, spell, note = _inputs(options, arrays, transformers)
-    run = model
-    if model.config.is_encoder_decoder and not any(name.startswith("decoder_") for name in inputs):
+    run, takes = model, inspect.signature(model.forward).parameters
+    if "decoder_input_ids" in takes and not any(name.startswith("decoder_") for name in inputs):
         run, note = model.get_encoder(), f"{note} Only the encoder was run: DATA has no decoder_input_ids."
     count = len(next(iter(inputs.values())))
     left_out = report_layers(run, inputs, add_layer, options, spell)
@@ -48,62 +47,25 @@ def report_layers(model, inputs, add_layer, options, spell=None):
 
     count = len(next(iter(inputs.values())))
     own = {"query": options.query, "own_names": options.names, "spell": spell}
-    with torch.inference_mode(), capture_attention(model, receive, leave_out, **own) as received:
-        outputs = _run(model, inputs, options)
-    for name, attention in _returned(outputs):
-        if not any(attention.data_ptr() == other.data_ptr() for other in received):
-            try:
-                receive(_unplaced(model, inputs, outputs, name, attention, options, spell))
-            except Exception as error:
-                leave_out(name, error)
+    with torch.inference_mode(), capture_attention(model, receive, leave_out, **own):
+        _run(model, inputs, options)
     return left_out
 
 
 def _run(model, inputs, options):
-    """Outputs of the model; ValueError with its own message where the data do not fit it."""
+    """Run the model; ValueError with its own message where the data do not fit it."""
     parameters = inspect.signature(model.forward).parameters
     asked = {"output_attentions": True}
     if "output_attentions" not in parameters and not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         asked, model.config.output_attentions = {}, True
     try:
-        return model(**inputs, **asked)
+        model(**inputs, **asked)
     except Exception as error:  # of the model's own code: hooks keep theirs
         takes = [name for name in parameters if name.endswith(("ids", "mask", "s"))]
         raise ValueError(
             f"{options.model} does not run on {', '.join(inputs)} of {options.data} ({type(error).__name__}:"
             f" {str(error)[:200]}): it takes {', '.join(takes[:8])}"
         ) from None
-
-
-def _returned(outputs, prefix=""):
-    """Attention tensors that a model returns, by names such as encoder_attentions.0."""
-    for kind, value in outputs.items() if isinstance(outputs, dict) else ():
-        if isinstance(value, dict):
-            yield from _returned(value, f"{prefix}{kind}.")
-        elif kind.endswith("attentions") and isinstance(value, tuple | list):
-            yield from ((f"{prefix}{kind}.{k}", x) for k, x in enumerate(value) if isinstance(x, Tensor))
-
-
-def _unplaced(model, inputs, outputs, name, attention, options, spell):
-    """The layer of attention that the model returns, and that none of its modules was seen to compute."""
-    attention, cross, read = find_attention(attention), "cross" in name, outputs.get("encoder_last_hidden_state")
-    keys = (read.shape[1] if read is not None else None) if cross else attention.shape[2]
-    if attention.shape[3] != keys:
-        raise ValueError(f"its attention has shape {tuple(attention.shape)}, whose last places are no tokens")
-    decoder = "decoder_" if "decoder" in name or cross else ""
-    many, _, length, size = attention.shape
-
-    def fitting(wanted, shape):
-        array = inputs.get(wanted)
-        return array if array is not None and tuple(array.shape) == shape else None
-
-    present, seen = fitting(f"{decoder}attention_mask", (many, length)), fitting("attention_mask", (many, size))
-    present, seen = (None if mask is None else mask.bool() for mask in (present, seen if cross else present))
-    ids = fitting(("" if cross else decoder) + "input_ids", (many, size))
-    words = None if ids is None or spell is None else [spell(row) for row in ids.tolist()]
-    why = logit_modifiers(model, torch.nn.Identity(), {}) or "no module was seen to compute it"
-    layer = queried(attention, options.query, present, seen, cross=cross)
-    return layer._replace(name=name, why=why, words=words)
 
 
 def _loaded(options):

@@ -235,12 +235,17 @@ def test_encoder_and_decoder_of_one_length_keep_their_masks_words_and_places(tmp
         assert not cross or set(head["places"]) <= {"the first token"}
 
 
-def test_words_are_not_given_to_patches(tmp_path):
-    arrays = {"input_ids": words_of(4, 5), "pixel_values": np.random.default_rng(0).normal(size=(4, 3, 8, 8))}
+def test_patches_have_no_words_and_no_padding(tmp_path):
+    mask = np.ones((4, 5), int)
+    mask[:, 0] = 0
+    arrays = {"input_ids": words_of(4, 5), "attention_mask": mask}
+    arrays["pixel_values"] = np.random.default_rng(0).normal(size=(4, 3, 8, 8))
     layers, _ = reported(tmp_path, random_model("CLIP"), **arrays)
     for name, (head, *_) in layers.items():
-        assert len(head["shown"][0]["attention"]) <= 5
-        assert ("selects_word" in head["inputs"][0]) == name.startswith("text_model")
+        in_text = name.startswith("text_model")
+        assert head["check"] == "agrees"
+        assert {one["asks"] for one in head["inputs"]} == {4 if in_text else 0}
+        assert ("selects_word" in head["inputs"][0]) == in_text
 
 
 def test_cross_attention_under_names_that_are_not_known_is_recorded(tmp_path):
@@ -283,8 +288,27 @@ def test_a_fault_of_ours_is_not_blamed_on_the_data(tmp_path, monkeypatch):
 
     monkeypatch.setattr(command, "layer_facts", faulty)
     layers, told = reported(tmp_path, random_model("BERT"), input_ids=words_of(4, LENGTH))
-    assert list(layers) == ["encoder.layer.0", "encoder.layer.2"]
+    assert list(layers) == ["encoder.layer.0", "encoder.layer.2"]  # and not by another way into the report
     assert told["left_out"] == ["encoder.layer.*: a fault of this library, KeyError('ours')"]
+
+
+def test_windows_of_an_image_are_called_so(tmp_path):
+    pixels = np.random.default_rng(0).normal(size=(5, 3, 16, 16))
+    model = transformers.SwinModel(transformers.SwinConfig(**OTHERWISE["Swin"][2], window_size=4))
+    layers, _ = reported(tmp_path, model, pixel_values=pixels)
+    assert [name.partition(", ")[2] for name in layers] == ["20 windows of 5 inputs", ""]
+
+
+def test_a_tokenizer_that_needs_another_package_is_asked_for_by_texts_alone(tmp_path, monkeypatch, capsys):
+    def needs(*_, **__):
+        raise ImportError("needs sacremoses: pip install sacremoses")
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", needs)
+    reported(tmp_path, random_model("BERT"), input_ids=words_of(4, LENGTH))
+    (tmp_path / "x.txt").write_text("a text\n")
+    called = ["report", str(tmp_path / "model"), str(tmp_path / "x.txt"), "--out", str(tmp_path / "x.html")]
+    assert command.main(called) == 1
+    assert "has no tokenizer (needs sacremoses: pip install sacremoses)" in capsys.readouterr().err
 
 
 SPOILT = {  # what is done to a folder, arrays, and what is said
