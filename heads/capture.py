@@ -157,7 +157,10 @@ def _words(outside, cross, shape, spell):
 
 def find_attention(output):
     """Attention (n, heads, T, S) among a module's outputs: not negative, in rows that sum to 1 or, by a sink, less."""
-    for array in output if isinstance(output, tuple | list) else (output,):
+    outputs = [output]
+    while outputs:
+        array = outputs.pop(0)
+        outputs += array if isinstance(array, tuple | list) else ()
         if isinstance(array, Tensor) and array.ndim == 4 and array.is_floating_point() and array.numel():
             sums = array.detach().float().sum(-1)
             if (array >= 0).all() and sums.max() < 1.01 and sums.amax((0, 2)).min() > 0.01:

@@ -39,8 +39,8 @@ book of this library, measures how often such forecasts are right.</p><h2>Head b
 HEAD = """<details><summary><b>Layer {number}, head {head}</b> {short}</summary><span id="l{number}h{head}"></span>
 {body}</details>
 """  # the anchor is inside, so that a link to it opens the head
-ASSUMED = """<p class="no">Nothing on this page was compared with the model, whose attention was not at hand.</p>
-<p>It is assumed of each head marked – below: logits are products of queries and keys, over the root of a head's size or
+ASSUMED = """<p class="no">{count} of {all} heads were compared with nothing: the model's attention was not at hand.</p>
+<p>It is assumed of them, marked – below: logits are products of queries and keys, over the root of a head's size or
 times the scale of the family in config.json; no rotary or relative positions, norms or caps; rows of a fused matrix are
 in the order of the library whose names they have; a matrix without a tensor for its bias has none. Where one of these
 is wrong, so is every number. Record the model's attention, and each head is checked.</p>"""
@@ -85,10 +85,11 @@ def page(name, facts, about, left_out=()):
     """
     numbers = {layer: k for k, layer in enumerate(dict.fromkeys(head["layer"] for head in facts))}
     rows = "".join(f"<li>{_text(sentence)}</li>" for sentence in left_out)
+    assumed = sum(head["check"] == "assumed" for head in facts)
     return PAGE.format(
         name=_text(name),
         style=STYLE,
-        assumed=ASSUMED if any(head["check"] == "assumed" for head in facts) else "",
+        assumed=ASSUMED.format(count=assumed, all=len(facts)) if assumed else "",
         summary=_summary(facts),
         maps="".join(_map(facts, numbers, *columns) for columns in MAPS),
         about="".join(f"<p>{_text(sentence)}</p>" for sentence in about) + (rows and LEFT_OUT.format(rows=rows)),
@@ -100,11 +101,14 @@ def _summary(facts):
     """How many heads are computed as the model computes them, in a sentence or two."""
     good = [head["off"] for head in facts if head["check"] in AGREE]
     recorded = [head["why"] for head in facts if head["check"] == "recorded"]
+    reasons = sorted(set(recorded))
     sentences = f"{len(facts)} heads."
     if good:
         sentences += f" In {len(good)} of them attention from the weights is the model's own, to {max(good):.1g}."
     if recorded:
-        sentences += RECORDED.format(count=len(recorded), why=_text("; ".join(sorted(set(recorded)))))
+        sentences += RECORDED.format(
+            count=len(recorded), why=_text("; ".join(reasons[:3] + ["..."] * (len(reasons) > 3)))
+        )
     return sentences
 
 

@@ -19,17 +19,9 @@ def run_model(options, arrays, add_layer):
     """Run a model and hand on every layer: a sentence on the data, and the layers that were left out, with reasons."""
     model, transformers = _loaded(options)
     inputs, spell, note = _inputs(options, arrays, transformers)
-    run, takes = model, inspect.signature(model.forward).parameters
+    count, left_out, takes = len(next(iter(inputs.values()))), {}, inspect.signature(model.forward).parameters
     if "decoder_input_ids" in takes and not any(name.startswith("decoder_") for name in inputs):
-        run, note = model.get_encoder(), f"{note} Only the encoder was run: DATA has no decoder_input_ids."
-    count = len(next(iter(inputs.values())))
-    left_out = report_layers(run, inputs, add_layer, options, spell)
-    return f"{count} inputs. {note}", left_out
-
-
-def report_layers(model, inputs, add_layer, options, spell=None):
-    """Run a model on its inputs by name, and hand on every layer; reasons of those that are left out, by name."""
-    left_out = {}
+        model, note = model.get_encoder(), f"{note} Only the encoder was run: DATA has no decoder_input_ids."
 
     def leave_out(name, error):
         left_out[name] = str(error) if isinstance(error, ValueError) else f"a fault of this library, {error!r}"
@@ -45,11 +37,10 @@ def report_layers(model, inputs, add_layer, options, spell=None):
             leave_out(layer.name, error)
             add_layer(layer._replace(weights=None, why=f"its weights do not serve: {left_out.pop(layer.name)}"))
 
-    count = len(next(iter(inputs.values())))
     own = {"query": options.query, "own_names": options.names, "spell": spell}
     with torch.inference_mode(), capture_attention(model, receive, leave_out, **own):
         _run(model, inputs, options)
-    return left_out
+    return f"{count} inputs. {note}", left_out
 
 
 def _run(model, inputs, options):
@@ -62,8 +53,9 @@ def _run(model, inputs, options):
         model(**inputs, **asked)
     except Exception as error:  # of the model's own code: hooks keep theirs
         takes = [name for name in parameters if name.endswith(("ids", "mask", "s"))]
+        asked = " with output_attentions=True" if asked else ""
         raise ValueError(
-            f"{options.model} does not run on {', '.join(inputs)} of {options.data} ({type(error).__name__}:"
+            f"{options.model} does not run on {', '.join(inputs)} of {options.data}{asked} ({type(error).__name__}:"
             f" {str(error)[:200]}): it takes {', '.join(takes[:8])}"
         ) from None
 

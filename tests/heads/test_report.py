@@ -344,7 +344,7 @@ def test_weights_alone_say_at_the_top_what_is_assumed(tmp_path):
     saved(tmp_path, **{"attention.0": None, "attention.1": None})
     assert report(tmp_path, "--heads", "2") == 0
     page = (tmp_path / "mine.html").read_text()
-    assert page.index("Nothing on this page was compared with the model") < page.index("4 heads.")
+    assert page.index("4 of 4 heads were compared with nothing") < page.index("Spread of attention")
     saved(tmp_path)
     assert report(tmp_path) == 0
-    assert "Nothing on this page" not in (tmp_path / "mine.html").read_text()
+    assert "compared with nothing" not in (tmp_path / "mine.html").read_text()
