@@ -90,7 +90,7 @@ def capture_attention(model, receive, leave_out=None, query=None, own_names=None
         counts[name] += 1
         name += f", call {counts[name]}" if counts[name] > 1 else ""  # ALBERT has one layer for all
         try:
-            attention, called = find_attention(output), _arguments(module, given, kwargs)
+            attention, called = find_attention(module, output), _arguments(module, given, kwargs)
             outside = [calls[place] for place in around[module] if place in calls]
             layer = _layer(attention, called, outside, getattr(module, "batch_first", None), query, spell)
             layer = layer._replace(name=name, why=_why(model, module, called, layer, layout))
@@ -155,15 +155,19 @@ def _words(outside, cross, shape, spell):
     return [spell(row) for row in called["input_ids"].tolist()]
 
 
-def find_attention(output):
-    """Attention (n, heads, T, S) among a module's outputs: not negative, in rows that sum to 1 or, by a sink, less."""
-    outputs = [output]
+def find_attention(module, output):
+    """Attention (n, heads, T, S) among a module's outputs, in rows that sum to 1, or 0 where nothing is seen.
+
+    With sinks they sum to less. Other sums are of other arrays, such as XLNet's attention, whose heads come last.
+    """
+    sinks, outputs = any("sink" in name for name, _ in module.named_parameters()), [output]
     while outputs:
         array = outputs.pop(0)
         outputs += array if isinstance(array, tuple | list) else ()
         if isinstance(array, Tensor) and array.ndim == 4 and array.is_floating_point() and array.numel():
             sums = array.detach().float().sum(-1)
-            if (array >= 0).all() and sums.max() < 1.01 and sums.amax((0, 2)).min() > 0.01:
+            whole = sums.max() < 1.01 if sinks else (((sums - 1).abs() < 0.01) | (sums == 0)).all()
+            if (array >= 0).all() and whole and sums.any():
                 return array.detach()
     raise ValueError("it gives no attention (inputs, heads, tokens, tokens), so nothing of it can be checked")
 

@@ -270,6 +270,13 @@ def test_attention_over_a_window_is_left_out_and_listed(tmp_path, capsys):
     assert "no head can be reported: " in refused(tmp_path, model, capsys, input_ids=words_of(4, 8))
 
 
+def test_attention_with_its_dimensions_in_another_order_is_not_shown(tmp_path, capsys):
+    """XLNet's modules give (tokens, tokens, inputs, heads), here as many of the last two."""
+    sizes = {"d_model": WIDTH, "n_layer": 1, "n_head": 4, "d_inner": 32, "vocab_size": 50}
+    model = transformers.XLNetModel(transformers.XLNetConfig(**sizes))
+    assert "it gives no attention" in refused(tmp_path, model, capsys, input_ids=words_of(4, LENGTH))
+
+
 def test_a_layer_whose_weights_do_not_serve_is_recorded_with_the_reason(tmp_path):
     model = transformers.GPTBigCodeModel(transformers.GPTBigCodeConfig(**MODELS["GPT-2"][2]))
     layers, _ = reported(tmp_path, model, input_ids=words_of(4, LENGTH))
