@@ -1,4 +1,4 @@
-"""Time the examination of a head: ``python -m benchmarks.examination 2000x128x768``, inputs x tokens x width."""
+"""Time the examination of a head: ``python -m benchmarks.examination 100x32x64``, inputs x tokens x width."""
 
 import sys
 import timeit
@@ -10,7 +10,7 @@ from lib.problem import Problem
 
 from .measure import peak_memory
 
-for size in sys.argv[1:] or ("40x16x64", "200x32x192"):  # examined exactly, and without forming a row
+for size in sys.argv[1:] or ("40x16x64", "100x32x64"):
     inputs, tokens, width = map(int, size.split("x"))
     draw, shapes = torch.Generator().manual_seed(0), ((inputs, tokens, width), (inputs, tokens), (inputs, width))
     problem = Problem(*(torch.randn(*shape, generator=draw, dtype=torch.float32) for shape in shapes))

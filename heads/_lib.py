@@ -1,3 +1,4 @@
+# ruff: noqa: F401
 """The library, by the name that it has here: ``attention_selects`` where a wheel is installed, else ``lib``."""
 
 if __package__ == "attention_heads":
@@ -27,11 +28,3 @@ def figures():
     else:
         from lib import figures as module
     return module
-
-
-__all__ = [
-    "Problem", "Separator", "check_selected", "checks", "difference_rows", "figures", "from_span",
-    "hard_margin", "in_span",
-    "locally_optimal", "locally_optimal_selections", "logistic", "norm", "normalised", "one_minus_cosine",
-    "other_tokens", "run", "selected_tokens", "span_coordinates", "svm_neighbours",
-]  # fmt: skip

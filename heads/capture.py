@@ -14,6 +14,10 @@ from .conventions import CROSS_KEYS, OTHERWISE, changed_by, scale_of
 from .layers import disable_fastpath
 from .weights import Weights, layer_layouts, possible_layouts, state_weights
 
+HIDDEN = -1000  # at and below this what a mask adds to a logit hides the token
+ATTENTION = re.compile("(attention|attn)(?!.*(output|input|norm|embed|bias))", re.IGNORECASE)  # names of classes
+CONTENT = re.compile("(decoder_)?input_ids|pixel|input_values|input_features|audio|image|visual")
+
 
 class Layer(NamedTuple):
     """One run of an attention layer, at the query token of each input.
@@ -25,7 +29,9 @@ class Layer(NamedTuple):
     tokens, queries : Tensor, shapes (n, T, d) and (n, e), or None where weights are not known either.
     weights : callable without arguments that returns :class:`heads.Weights`, a list of them, one for each order that
         the rows of a fused matrix may have; or None.
-    modifiers : str, what makes the logits others than those of one matrix, as far as settings and names tell.
+    why : str, why the weights alone may not give the attention, as far as settings and names tell.
+    words : list of list of str, the tokens of each input, or None.
+    cross : whether the query tokens are of another sequence.
     """
 
     name: str
@@ -35,99 +41,227 @@ class Layer(NamedTuple):
     tokens: Tensor | None = None
     queries: Tensor | None = None
     weights: Callable[[], list[Weights]] | None = None
-    modifiers: str = ""
+    why: str = ""
+    words: list | None = None
+    cross: bool = False
 
 
 def attention_layers(model, own_names=None):
-    """Attention modules of a model and their layouts, by the prefix of their weights; {} where none is known."""
+    """Name and layout of each attention layer of a model, by its module; None for a layout that is not known."""
     try:
         layouts = layer_layouts(model.state_dict(), own_names)
     except ValueError:
         if own_names:
             raise
-        return {}
-    # The module that has the matrices of queries, keys and values, or their modules.
-    place = {before: next(iter(layout.names.values())).removesuffix(".weight") for before, layout in layouts.items()}
-    return {before: (model.get_submodule(place[before].rpartition(".")[0]), layouts[before]) for before in layouts}
+        layouts = {}
+    layers = {}
+    for before, layout in layouts.items():  # the module that has the matrices of queries, keys and values
+        weight = next(iter(layout.names.values())).removesuffix(".weight")
+        layers[model.get_submodule(weight.rpartition(".")[0])] = before.rstrip("."), layout
+    for name, module in reversed(list(model.named_modules())):  # the innermost first
+        inner = any(part in layers for part in module.modules())
+        if not inner and ATTENTION.search(type(module).__name__) and next(module.parameters(), None) is not None:
+            layers[module] = name, None
+    return layers
 
 
 @contextmanager
-def capture_attention(model, receive, query=None, present=None, own_names=None):
+def capture_attention(model, receive, leave_out=None, query=None, own_names=None, spell=None):
     """Capture each attention layer of a model when it has run in the block: ``receive`` gets it as a :class:`Layer`.
 
     The query token is that at ``query``; when left out the last of a causal layer and of cross-attention, else the
-    first, of those that are ``present`` (n, T). Names are of a known convention, or the user's ``own_names``, as
-    :func:`heads.weights.layer_layouts` takes them.
+    first, of those that are no padding. Names are of a known convention, or the user's ``own_names``, as
+    :func:`heads.weights.layer_layouts` takes them; ``spell`` turns a row of ``input_ids`` into words. A layer that
+    fails does so alone: ``leave_out`` gets its name and the error.
     """
-    hooks, state, calls = [], model.state_dict(), Counter()
+    layers, places = attention_layers(model, own_names), {module: name for name, module in model.named_modules()}
+    state, calls, counts, hooks = model.state_dict(), {}, Counter(), []
+    around = {module: [places[module][:end] for end in _ends(places[module])] for module in layers}
+
+    def note(module, given, kwargs):
+        calls[places[module]] = _arguments(module, given, kwargs)
 
     def ask(module, given, kwargs):
-        return (given, kwargs | {"need_weights": True, "average_attn_weights": False})
+        asked = {"need_weights": True, "average_attn_weights": False}
+        return (), _arguments(module, given, kwargs) | asked
 
-    for before, (module, layout) in attention_layers(model, own_names).items():
+    def seen(module, given, kwargs, output):
+        name, layout = layers[module]
+        counts[name] += 1
+        name += f", call {counts[name]}" if counts[name] > 1 else ""  # ALBERT has one layer for all
+        try:
+            attention, called = find_attention(module, output), _arguments(module, given, kwargs)
+            outside = [calls[place] for place in around[module] if place in calls]
+            layer = _layer(attention, called, outside, getattr(module, "batch_first", None), query, spell)
+            layer = layer._replace(name=name, why=_why(model, module, called, layer, layout))
+            if layout is not None:
+                orders, heads = possible_layouts(layout, True), attention.shape[1]
+                layer = layer._replace(weights=lambda: _weights(model, module, orders, state, heads))
+            receive(layer)
+        except Exception as error:  # of this layer alone; the model itself runs on
+            if leave_out is None:
+                raise
+            leave_out(name, error)
 
-        def seen(module, given, kwargs, output, before=before, layout=layout):
-            called = dict(zip(inspect.signature(module.forward).parameters, given, strict=False)) | kwargs
-            called["tokens"] = given[0] if given else next(iter(kwargs.values()))
-            calls[before] += 1  # ALBERT has one layer for all
-            layer = _layer(module, called, output, query, present)._replace(
-                name=before.rstrip(".") + (f", call {calls[before]}" if calls[before] > 1 else ""),
-                modifiers=logit_modifiers(model, module, called),
-            )
-            heads = module.num_heads if layer.attention is None else layer.attention.shape[1]
-            orders = possible_layouts(layout, layer.attention is not None)
-            receive(layer._replace(weights=lambda: _weights(model, module, orders, state, heads)))
-
-        if isinstance(module, nn.MultiheadAttention):
+    for module in layers:
+        if type(module) is nn.MultiheadAttention:
             hooks.append(module.register_forward_pre_hook(ask, with_kwargs=True))
         hooks.append(module.register_forward_hook(seen, with_kwargs=True))
+    for place in {place for names in around.values() for place in names}:
+        hooks.append(model.get_submodule(place).register_forward_pre_hook(note, with_kwargs=True))
     try:
         with disable_fastpath():
             yield
+        for name in {name for name, _ in layers.values() if not counts[name]} if leave_out is not None else ():
+            leave_out(name, ValueError("it did not run"))
     finally:
         for hook in hooks:
             hook.remove()
 
 
-def _layer(module, called, output, query, present):
-    """The layer of a module that was called with these arguments, its tokens among them."""
-    queries = called["tokens"].detach()
-    keys = next((called[name].detach() for name in CROSS_KEYS if isinstance(called.get(name), Tensor)), queries)
-    if isinstance(module, nn.MultiheadAttention) and not module.batch_first:
-        queries, keys = queries.transpose(0, 1), keys.transpose(0, 1)
-    cross = keys is not queries and keys.data_ptr() != queries.data_ptr()
-    attention = _attention(output, queries.shape[:2], keys.shape[1])
-    positions = query_positions(attention, query, present, cross, *queries.shape[:2])
-    rows = torch.arange(len(queries))
-    seen = None if attention is None else attention[rows, :, positions].double().cpu()
-    if seen is not None:
-        mask = (seen > 0).any(1)
-    else:
-        mask = torch.ones(keys.shape[:2], dtype=torch.bool) if present is None else torch.as_tensor(present).bool()
-    return Layer("", positions, seen, mask, keys.cpu(), queries[rows, positions].cpu())
+def _ends(name):
+    """Lengths of the names of the modules around a module, the innermost first."""
+    return [*(match.start() for match in reversed([*re.finditer(r"\.", name)])), 0]
 
 
-def _attention(output, shape, keys):
-    """Attention (n, heads, T, S) among a module's outputs, by its shape and because its rows sum to 1; or None."""
-    for array in output if isinstance(output, tuple | list) else ():
-        if isinstance(array, Tensor) and array.ndim == 4 and array.shape[::2] == shape and array.shape[-1] >= keys:
-            array = array.detach()[..., :keys]
-            if (array >= 0).all() and (array.sum(-1) - 1).abs().max() < 1e-2:
-                return array
+def _arguments(module, given, kwargs):
+    """Arguments of a call by name."""
+    return dict(zip(inspect.signature(module.forward).parameters, given, strict=False)) | kwargs
+
+
+def _content(called):
+    """Names of the sequences that a module was given, such as input_ids and pixel_values."""
+    return [name for name, array in called.items() if CONTENT.match(name) and isinstance(array, Tensor)]
+
+
+def _present(outside, name, *shape):
+    """Padding mask (n, T) of that name in the innermost call around a layer that has it, None where all is seen."""
+    for called in outside:
+        mask, other = called.get(name), called.get("decoder_input_ids")
+        if name in called and other is None and (mask is None or tuple(getattr(mask, "shape", ())) == shape):
+            return mask if mask is None else mask.cpu().bool()
+        if _content(called):  # masks further out are of other sequences
+            return None
     return None
 
 
-def query_positions(attention, query, present, cross, inputs, length):
-    """Positions (n,) of the query tokens."""
-    here = torch.arange(length).expand(inputs, -1)
-    fits = present is not None and tuple(present.shape) == (inputs, length)
-    seen = torch.as_tensor(present).cpu().bool() if fits else torch.ones(inputs, length, dtype=torch.bool)
-    if not seen.any(-1).all():
-        empty = seen.any(-1).tolist().index(False)
+def _words(outside, cross, shape, spell):
+    """Words (n, T) of the keys: of the innermost call that was given a sequence, if it is one of words alone."""
+    if cross:  # over what an encoder has read
+        outside = [called | {"decoder_input_ids": None} for called in outside if "decoder_input_ids" in called]
+    called = next(filter(_content, outside), {})
+    if spell is None or _content(called) != ["input_ids"] or tuple(called["input_ids"].shape) != shape:
+        return None
+    return [spell(row) for row in called["input_ids"].tolist()]
+
+
+def find_attention(module, output):
+    """Attention (n, heads, T, S) among a module's outputs, in rows that sum to 1, or 0 where nothing is seen.
+
+    With sinks they sum to less. Other sums are of other arrays, such as XLNet's attention, whose heads come last.
+    """
+    sinks, outputs = any("sink" in name for name, _ in module.named_parameters()), [output]
+    while outputs:
+        array = outputs.pop(0)
+        outputs += array if isinstance(array, tuple | list) else ()
+        if isinstance(array, Tensor) and array.ndim == 4 and array.is_floating_point() and array.numel():
+            sums = array.detach().float().sum(-1)
+            whole = sums.max() < 1.01 if sinks else (((sums - 1).abs() < 0.01) | (sums == 0)).all()
+            if (array >= 0).all() and whole and sums.any():
+                return array.detach()
+    raise ValueError("it gives no attention (inputs, heads, tokens, tokens), so nothing of it can be checked")
+
+
+def _layer(attention, called, outside, batch_first, query, spell):
+    """The layer that was called with these arguments, and the modules around it with theirs."""
+    inputs, _, length, size = attention.shape
+    arrays = [x.detach() for x in called.values() if isinstance(x, Tensor) and x.ndim == 3 and x.is_floating_point()]
+    queries = arrays[0] if arrays else None
+    others = [called[name].detach() for name in CROSS_KEYS if isinstance(called.get(name), Tensor)]
+    keys = next((x for x in others + arrays if size in x.shape[:2]), queries)
+    turned = arrays and queries.shape[:2] == (length, inputs) != (inputs, length)
+    if batch_first is False or (batch_first is None and turned):
+        queries, keys = queries.transpose(0, 1), keys.transpose(0, 1)
+    if arrays and (queries.shape[:2] != (inputs, length) or keys.shape[:2] != (inputs, size)):
+        shape = tuple(attention.shape)
+        raise ValueError(f"its attention has shape {shape}, which is not over the tokens that it receives")
+    cross = length != size or (keys is not queries and keys.data_ptr() != queries.data_ptr())
+    present = _present(outside, "attention_mask", inputs, length)
+    seen = _present(outside, "encoder_attention_mask", inputs, size) if cross else present
+    masks = [x for name, x in called.items() if "mask" in name and "head" not in name and isinstance(x, Tensor)]
+    layer = queried(attention, query, present, seen, masks, cross)
+    layer = layer._replace(words=_words(outside, cross, (inputs, size), spell))
+    if arrays:
+        layer = layer._replace(tokens=keys.cpu(), queries=queries[torch.arange(inputs), layer.positions].cpu())
+    return layer
+
+
+def _why(model, module, called, layer, layout):
+    """Why the weights alone may not give the attention; "" where nothing tells."""
+    if layer.attention.sum(-1).max() < 0.99:
+        return "a part of the attention that goes to no token"
+    unknown = "its weights are under names that are not known: --names tells them" if layout is None else ""
+    return logit_modifiers(model, module, called) or unknown
+
+
+def queried(attention, query, present, seen, masks=(), cross=False):
+    """The query tokens of attention (n, heads, T, S), and what they see.
+
+    ``present`` (n, T) and ``seen`` (n, S) are masks of padding, of the queries and of the keys, or None; ``masks`` are
+    what the layer was called with. What is hidden is read from masks, since far tokens may have no attention by
+    underflow; only that a layer is causal, which many do not say, is read from the attention of all its tokens. A token
+    that has attention is seen, whatever a mask says.
+    """
+    inputs, _, length, size = attention.shape
+    rows, attention = torch.arange(inputs), attention.cpu()
+    present = torch.ones(inputs, length, dtype=torch.bool) if present is None else present
+    causal = not cross and is_causal(attention, present)
+    positions = query_positions(causal or cross, query, present)
+    at = attention[rows, :, positions].double()
+    mask = torch.ones(inputs, size, dtype=torch.bool) if seen is None else seen.clone()
+    if causal:
+        mask &= torch.arange(size) <= positions[:, None]
+    for array in masks:
+        read = _read_mask(array.detach().cpu(), attention, rows, positions)
+        mask &= True if read is None else read
+    return Layer("", positions, at, mask | (at > 0).any(1), cross=cross)
+
+
+def _read_mask(mask, attention, rows, positions):
+    """Where a mask lets the query tokens look (n, S); None where it fits neither way round."""
+    inputs, heads, length, size = attention.shape
+    if mask.ndim == 3:
+        mask = mask.unflatten(0, (inputs, -1)) if len(mask) == inputs * heads > inputs else mask[:, None]
+    mask = mask[:, None, None] if mask.ndim == 2 and tuple(mask.shape) == (inputs, size) != (length, size) else mask
+    try:
+        mask = mask[..., :size].expand(inputs, -1 if mask.ndim == 4 else 1, length, size)[rows, :, positions]
+    except (RuntimeError, IndexError):
+        return None
+    at = attention[rows, :, positions]
+    shown = mask > HIDDEN if mask.is_floating_point() and not (mask == 1).any() else mask != 0
+    for read in (shown, ~shown):  # of True some say that a token is seen, and some that it is hidden
+        if not at.masked_select(~read.expand_as(at)).any():
+            return read.any(1)
+    return None
+
+
+def is_causal(attention, present):
+    """Whether no token that is no padding attends to one behind it; present is (n, T)."""
+    if not 1 < attention.shape[2] == attention.shape[3]:
+        return False
+    real = present[:, None, :, None] & present[:, None, None, :]
+    return not attention.masked_fill(~real, 0).triu(1).any()
+
+
+def query_positions(last, query, present):
+    """Positions (n,) of the query tokens: the last or the first that is ``present`` (n, T), or that at ``query``."""
+    inputs, length = present.shape
+    if not present.any(-1).all():
+        empty = present.any(-1).tolist().index(False)
         raise ValueError(f"input {empty} is padding from end to end: its mask must be 1 where it has tokens")
-    causal = cross or (attention is not None and length > 1 and not attention.triu(1).any())
+    here = torch.arange(length).expand(inputs, -1)
     if query is None:
-        return torch.where(seen, here, -1).amax(-1) if causal else torch.where(seen, here, length).amin(-1)
+        return torch.where(present, here, -1).amax(-1) if last else torch.where(present, here, length).amin(-1)
     if not -length <= query < length:
         raise ValueError(f"query is {query}: there are {length} tokens, 0 to {length - 1}")
     return torch.full((inputs,), query % length)

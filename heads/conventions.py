@@ -44,9 +44,9 @@ LAYOUTS = (
 )
 INNER = ("", "self_attn.", "attn.", "attention.", "self_attention.")  # modules that a prefix may leave out
 CROSS = re.compile(r"encoder_attn|multihead_attn|cross_?att")
-CROSS_KEYS = ("key_value_states", "encoder_hidden_states", "key")  # arguments of cross-attention
+CROSS_KEYS = ("key_value_states", "encoder_hidden_states", "key", "context")  # arguments of cross-attention
 UNSCALED = ("t5", "mt5", "umt5", "longt5", "pop2piano", "switch_transformers", "gpt_neo")
-HEADS = ("num_attention_heads", "n_head", "num_heads", "attention_heads")
+HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads")
 # Tensors that change logits wherever they occur: rotary and relative positions, norms of queries and keys.
 OTHERWISE = re.compile(
     r"rotary|(?<![a-z])rope|inv_freq|rel_pos|relative_(pos|att)|distance_emb|bias_table|alibi"
@@ -66,9 +66,14 @@ SETTINGS = [
     ("another scale", re.compile("query_pre_attn|scale_attn_by|attention_multiplier"), (False, None)),
     ("another scale", re.compile("scale_attn_weights"), (True,)),
     ("a pattern of tokens that are seen", re.compile("attention_type$"), ("original_full", None)),
-    ("other logits than BERT's, under its names", re.compile("model_type$"), ()),
 ]
-MODEL_TYPES = ("roformer", "nystromformer", "yoso", "mra", "canine")  # for the last row
+# Families of transformers whose logits are plain products under their default settings, as far as tests have seen them.
+PLAIN = (
+    "albert", "bart", "bert", "bert-generation", "biogpt", "blenderbot", "blenderbot-small", "camembert", "clip",
+    "clip_text_model", "clip_vision_model", "data2vec-text", "deit", "distilbert", "electra", "ernie", "gpt2",
+    "gpt_neo", "layoutlm", "m2m_100", "marian", "mbart", "megatron-bert", "opt", "pegasus", "roberta", "vit", "whisper",
+    "xlm-roberta",
+)  # fmt: skip
 WINDOWS = ("sliding_window", "attention_window", "window_size")
 
 
@@ -91,8 +96,7 @@ def changed_by(settings, length=0):
     idle = values.get("position_embedding_type") == "absolute" or bool(values.get("alibi"))
     for name, value in pairs:
         for words, pattern, plain in SETTINGS:
-            changes = value in MODEL_TYPES if name == "model_type" else value not in plain
-            if pattern.search(name) and changes and not (idle and words == "rotary positions"):
+            if pattern.search(name) and value not in plain and not (idle and words == "rotary positions"):
                 yield name, value, words
         window = value if isinstance(value, list) else [value]
         if name in WINDOWS and any(isinstance(size, int) and 0 < size < length for size in window):

@@ -1,7 +1,6 @@
 """Examine the choice that attention makes today: how far it is from its separator, and whether it can last.
 
 The theory is that of one trained parameter: all else in the model stays as it is. Lengths and angles are Euclid's.
-Where rows are too many to be formed all is told from a separator to a gap of 2 %, and in float32.
 """
 
 import json
@@ -13,7 +12,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ._lib import (
-    Problem,
     Separator,
     check_selected,
     checks,
@@ -36,14 +34,11 @@ from ._lib import (
 )
 from .conflict import irreducible
 from .flips import flip_distances
-from .separate import factored_separator
 from .swaps import swap_until_stable
 
 STEPS_A_LENGTH = 50  # of descent, together as long as theta
-MOST_WORK = 2**36  # (rows) x (their size)^2 up to which rows are formed, and separators are exact: half a minute
+MOST_WORK = 2**36  # (rows) x (their size)^2 of the largest examination: half a minute
 COPIES = 4  # of the rows that a solver holds at a time
-GAP = 2e-2  # of a separator whose rows are too many to form
-SEEN = 1e-6  # the smallest gap that a report mentions
 LISTED = 8  # entries of a list that a report shows
 
 
@@ -64,12 +59,9 @@ class Examination:
     cosine_distance : float
         1 - cos from theta to the separator; nan without one.
     outscored : Tensor of bool, shape (n, T)
-        SVM-neighbours whose score is not below the selected token's. With a gap these are support vectors of the
-        separator that was found, or if none of those scores as high what may be neighbours.
-    locally_optimal : bool or None
-        Whether the choice is separated, and no neighbour outscores it (Definition 2, arXiv:2306.13596). With a gap it
-        is True where no token that outscores can be a neighbour, False where without those tokens a shorter separator
-        is known than any with them, and None where neither is so.
+        SVM-neighbours whose score is not below the selected token's.
+    locally_optimal : bool
+        Whether the choice is separated, and no neighbour outscores it (Definition 2, arXiv:2306.13596).
     separator : Separator
         With its theta in the coordinates of the problem, and its gap.
     conflict : list of (int, int)
@@ -92,7 +84,7 @@ class Examination:
     feasible: bool
     cosine_distance: float
     outscored: Tensor
-    locally_optimal: bool | None
+    locally_optimal: bool
     separator: Separator
     conflict: list
     choices: Tensor | None = None
@@ -129,8 +121,7 @@ class Examination:
 
     def figure(self):
         """Draw how far each input is from another token, and which choices a neighbour outscores or a conflict bars."""
-        worse = "undecided" if self.locally_optimal is None else "outscored"
-        kinds = [worse if any(row) else "lasting" for row in self.outscored.tolist()]
+        kinds = ["outscored" if any(row) else "lasting" for row in self.outscored.tolist()]
         kinds = kinds if self.feasible else ["free"] * len(kinds)
         for i, _ in self.conflict:
             kinds[i] = "in conflict"
@@ -161,14 +152,12 @@ class Examination:
                 f" together, {_join_tokens(self.conflict)}."
             )
             return
-        gap, outscored = self.separator.gap.item(), _join_tokens(torch.nonzero(self.outscored).tolist())
-        known = f", which is known to a gap of {gap:.2g}" if gap > SEEN else ""
-        yield f"1 - cos to the separator {self.cosine_distance:.3g}{known}."
-        yield {
-            True: "Locally optimal: no neighbour scores as high.",
-            False: f"Not locally optimal, outscored by {outscored}.",
-            None: f"The gap does not tell whether it is locally optimal; what may outscore it is {outscored}.",
-        }[self.locally_optimal]
+        outscored = _join_tokens(torch.nonzero(self.outscored).tolist())
+        yield f"1 - cos to the separator {self.cosine_distance:.3g}."
+        if self.locally_optimal:
+            yield "Locally optimal: no neighbour scores as high."
+        else:
+            yield f"Not locally optimal, outscored by {outscored}."
 
     def _forecast_lines(self):
         """Lines on all choices, swaps and descent, where they were asked for."""
@@ -196,9 +185,8 @@ class Examination:
 def examine(problem, theta, selected=None, iterations=0, all_choices=False, settle=False):
     """Examine the choice that attention makes at theta, or another one: :class:`Examination`.
 
-    Some dozens of inputs are examined exactly. Where rows are too many to be formed the separator is that of
-    :func:`heads.separate.factored_separator`, to a gap that is certified; 2,000 inputs of 128 tokens, 768 wide, with a
-    matrix, take about a minute of one core and 4 GB.
+    Some dozens of inputs at a time: more are refused where the rows of their tokens are too many for a solver. Their
+    distances alone are those of :func:`flip_distances`, for any number of inputs.
 
     Parameters
     ----------
@@ -207,7 +195,7 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     theta : array_like, shape (parameter_size,)
     selected : array_like of int, shape (n,), optional
         Another choice, such as ``optimal_tokens(problem)``. Today's has a separator, since theta separates it; another
-        may have none, and then there is a conflict, which is found where rows are formed.
+        may have none, and then there is a conflict.
     iterations : int
         Of normalised descent from theta on the logistic loss, each a fiftieth of its length; none when 0.
     all_choices : bool
@@ -218,9 +206,7 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     Raises
     ------
     ValueError
-        If theta does not fit or is zero, or there are too many choices, or too many rows for swaps or all choices.
-    RuntimeError
-        If rows are not formed, and another choice than today's seems to have no separator.
+        If theta does not fit or is zero, or there are too many choices or inputs.
 
     Examples
     --------
@@ -243,17 +229,16 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     problem.check_parameter(theta)
     if theta.ndim > 1 or not theta.any():
         raise ValueError(f"theta is {checks.shown(theta.tolist())}: give one that is not zero, which selects no token")
-    formed = _formed(problem, "settle" if settle else "all_choices" if all_choices else "")
-    dtype = torch.float64 if formed else torch.float32
-    small, here, back = _compact(problem.to(dtype, "cpu"), theta.to("cpu", dtype), formed)
+    _check_size(problem)
+    small, here, back = _compact(problem.to(torch.float64, "cpu"), theta.to("cpu", torch.float64))
     today = selected_tokens(small, here)
     selected = today if selected is None else check_selected(small, selected)
     if selected.ndim > 1:
         raise ValueError(f"selected has shape {tuple(selected.shape)}: give one choice, a token of each input")
-    separator = _separator(small, selected, formed)
+    separator = hard_margin(difference_rows(small, selected))
     feasible = bool(separator.feasible)
     flips = flip_distances(small, here, selected)
-    outscored, lasting = (_outscored if formed else _outscored_to_gap)(small, selected, separator)
+    outscored, lasting = _outscored(small, selected, separator)
     choices, choices_cosine_distance = _every_choice(small, here) if all_choices else (None, None)
     return Examination(
         today=today,
@@ -270,17 +255,16 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
         choices=choices,
         choices_cosine_distance=choices_cosine_distance,
         settled=swap_until_stable(small, today) if settle else None,
-        after_descent=_descend(small, here, iterations, formed) if iterations else None,
+        after_descent=_descend(small, here, iterations) if iterations else None,
     )
 
 
-def _compact(problem, theta, formed):
+def _compact(problem, theta):
     """Problem and theta in few coordinates, and the way back for a vector of the span.
 
-    In the span of the rows, where these are formed and it is smaller, with one coordinate more for the length of
-    theta's part outside.
+    In the span of the rows, where it is smaller, with one coordinate more for the length of theta's part outside.
     """
-    if not formed or problem.parameter_size <= problem.scores.numel():
+    if problem.parameter_size <= problem.scores.numel():
         return problem, theta, lambda vector: vector
     spanned = in_span(problem)
     inside = span_coordinates(spanned, problem.logits(theta))
@@ -289,30 +273,21 @@ def _compact(problem, theta, formed):
     return small, torch.cat([inside, outside[None]]), lambda vector: from_span(problem, spanned, vector[..., :-1])
 
 
-def _formed(problem, option):
-    """Whether rows are few enough to be formed, for a solver's work and memory; ValueError if an option needs them."""
+def _check_size(problem):
+    """Raise ValueError if the rows are too many for a solver's work and memory."""
     (inputs, tokens), every = problem.scores.shape, problem.scores.numel()
     rows, size = inputs * (tokens - 1), min(problem.parameter_size, every + 1)
     held = 8 * COPIES * (rows * size + (every**2 if problem.parameter_size > every else 0))
-    formed = rows * size**2 <= MOST_WORK and held <= _memory()
-    if option and not formed:
+    if rows * size**2 > MOST_WORK or held > _memory():
         raise ValueError(
-            f"{option} needs the rows of {inputs} inputs x {tokens} tokens, {held / 2**30:.3g} GiB and too much work:"
-            " leave it out, or examine fewer inputs at a time"
+            f"{inputs} inputs x {tokens} tokens need {held / 2**30:.3g} GiB and much work: examine fewer inputs at a"
+            " time, or take flip_distances, which has no limit"
         )
-    return formed
 
 
 def _memory():
     """Bytes of memory that the machine has."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _separator(problem, selected, formed):
-    """Separator of a choice, exact where rows are formed."""
-    if formed:
-        return hard_margin(difference_rows(problem, selected))
-    return factored_separator(problem, selected, GAP)
 
 
 def _outscored(problem, selected, separator):
@@ -322,31 +297,6 @@ def _outscored(problem, selected, separator):
     higher = problem.scores >= problem.scores.gather(-1, selected[:, None])
     outscored = svm_neighbours(problem, selected, separator) & higher
     return outscored, bool(locally_optimal(problem, selected, separator))
-
-
-def _outscored_to_gap(problem, selected, separator):
-    """Support vectors (n, T) that score as high as the selected tokens; whether any neighbour does, None if unknown.
-
-    Hide all tokens that do. If what is left has a shorter separator than the whole can have, they held it back: one of
-    them at least is on the margin.
-    """
-    seen = torch.ones_like(problem.scores, dtype=torch.bool) if problem.mask is None else problem.mask
-    others = other_tokens(selected, problem.scores.shape[-1])
-    weights = torch.zeros_like(problem.scores).scatter(-1, others, separator.duals.view(others.shape))
-    higher = seen & (problem.scores >= problem.scores.gather(-1, selected[:, None]))
-    higher = higher.scatter(-1, selected[:, None], value=False)
-    possible = higher & svm_neighbours(problem, selected, separator)
-    if not possible.any():
-        return possible, True
-    left = seen & ~higher
-    choosing = left.sum(-1) > 1
-    if choosing.any():
-        queries = None if problem.queries is None else problem.queries[choosing]
-        fewer = Problem(problem.keys[choosing], problem.scores[choosing], queries, mask=left[choosing])
-        without = factored_separator(fewer, selected[choosing], GAP)
-        held = norm(without.theta) < (1 - separator.gap) * norm(separator.theta)
-    outscored = higher & (weights > 0)
-    return outscored if outscored.any() else possible, False if not choosing.any() or held else None
 
 
 def _cosine_distance(theta, separator):
@@ -369,12 +319,12 @@ def _every_choice(problem, theta):
     return chosen[order], distances
 
 
-def _descend(problem, theta, iterations, formed):
+def _descend(problem, theta, iterations):
     """Iterations, selected tokens and 1 - cos to their separator, at the end of descent from theta."""
     rule = normalised((norm(theta) / STEPS_A_LENGTH).item())
     last = run(problem, logistic, theta, rule, iterations, [iterations]).theta[-1]
     selected = selected_tokens(problem, last)
-    distance = _cosine_distance(last, _separator(problem, selected, formed))
+    distance = _cosine_distance(last, hard_margin(difference_rows(problem, selected)))
     return {"iterations": iterations, "selected": selected, "cosine_distance": distance}
 
 

@@ -12,45 +12,44 @@ INPUTS_SHOWN = 4  # of each head, with their tokens: the nearest to a flip, the 
 MIN_INPUTS_FOR_BIAS = 3  # below which a bias of each distance is not estimated
 AGREE = ("agrees", "biased")  # checks of heads that the weights give
 SCALE_CORRELATION = 0.999  # above which logits differ by a factor alone
+UNDERFLOW = 1e-6  # computed attention above which none at all in the model is no underflow, in 16 bits either
 
 
-def layer_facts(layer, texts=None):
-    """Facts of each head of a :class:`heads.capture.Layer`, a list of dicts for JSON; texts are of the tokens."""
+def layer_facts(layer):
+    """Facts of each head of a :class:`heads.capture.Layer`, a list of dicts for JSON."""
     candidates = layer.weights() if layer.weights is not None and layer.tokens is not None else []
     choosing = layer.mask.sum(-1) > 1  # an input with one token has no choice
     if not choosing.any():
-        raise ValueError(f"{layer.name}: every input sees one token alone, so nothing is chosen: give longer inputs")
+        raise ValueError("every input sees one token alone, so nothing is chosen: give longer inputs")
     if candidates:
         layer = layer._replace(tokens=layer.tokens.double(), queries=layer.queries.double())
         check_width(f"tokens of {layer.name}", layer.tokens, candidates[0].key)
         check_width(f"queries of {layer.name}", layer.queries, candidates[0].query)
     candidate_facts = [
-        [_head_facts(layer, weights, head, choosing, texts) for head in range(len(weights.query))]
-        for weights in candidates
-    ] or [[_head_facts(layer, None, head, choosing, texts) for head in range(layer.attention.shape[1])]]
+        [_head_facts(layer, weights, head, choosing) for head in range(len(weights.query))] for weights in candidates
+    ] or [[_head_facts(layer, None, head, choosing) for head in range(layer.attention.shape[1])]]
     # Of the orders that the rows of a fused matrix may have, the one in which most heads agree.
     return min(candidate_facts, key=lambda heads: sum(facts["check"] not in AGREE for facts in heads))
 
 
-def _head_facts(layer, weights, head, choosing, texts):
-    facts = {"layer": layer.name, "head": head, "check": "recorded", "off": None, "why": layer.modifiers}
+def _head_facts(layer, weights, head, choosing):
+    facts = {"layer": layer.name, "head": head, "check": "recorded", "off": None, "why": layer.why}
+    facts["cross"] = layer.cross
     seen = None if layer.attention is None else layer.attention[choosing, head]
-    mask, positions = layer.mask[choosing], layer.positions[choosing]
+    mask = layer.mask[choosing]
     if weights is None:
-        return facts | _today(seen.log(), None, None, choosing, positions, texts)
+        return facts | _today(layer, seen, choosing)
     tokens, queries = layer.tokens[choosing], layer.queries[choosing]
     asked = queries @ weights.query[head].mT + weights.query_bias[head]
     computed = weights.scale * torch.einsum("ntd,nd->nt", tokens, asked @ weights.key[head])
     computed = computed.masked_fill(~mask, -torch.inf)
-    facts |= _checked(computed, seen, positions, layer.modifiers)
-    if facts["check"] == "differs":
-        return facts
-    if facts["check"] == "recorded":
-        return facts | _today(seen.log(), None, None, choosing, positions, texts)
-    logits = seen.log() if facts["check"] == "biased" else computed
+    logits, checked = _checked(computed, seen, None if layer.cross else layer.positions[choosing], layer.why)
+    facts |= checked
+    if logits is None:
+        return facts | _today(layer, seen, choosing)
     lengths = queries.square().sum(-1).add(float(weights.query_bias[head].any())).sqrt()
     flips, facts["norms"] = nearest_flips(tokens, logits, logits.argmax(-1), lengths), _norms(weights, head)
-    return facts | _today(logits, flips, facts["norms"], choosing, positions, texts)
+    return facts | _today(layer, logits.softmax(-1), choosing, flips, facts["norms"])
 
 
 def _norms(weights, head):
@@ -61,37 +60,43 @@ def _norms(weights, head):
     return [values.square().sum().sqrt().item(), values.max().item()]
 
 
-def _checked(computed, seen, positions, modifiers):
-    """Compare attention with the model's: ``check``, ``off`` and ``why``."""
+def _checked(computed, seen, positions, why):
+    """Compare logits with the model's attention: logits that give it, or None; ``check``, ``off`` and ``why``."""
     if seen is None:
-        return {"check": "unchecked", "off": None, "why": "the model's attention was not at hand"}
-    off = total_variation(computed.softmax(-1), seen).max().item()
+        return computed, {"check": "assumed", "off": None, "why": ""}
+    off = _distance(computed, seen)
     if off <= ATTENTION_TOLERANCE:
-        return {"check": "agrees", "off": off, "why": ""}
-    fixed = _with_biases(computed, seen, positions)
-    if fixed is not None:
-        return {"check": "biased", "off": fixed, "why": "a bias for each distance in places, the same in all inputs"}
-    if modifiers:
-        return {"check": "recorded", "off": off, "why": modifiers}
-    return {"check": "differs", "off": off, "why": _reason(computed, seen)}
+        return computed, {"check": "agrees", "off": off, "why": ""}
+    biased = None if positions is None else _with_biases(computed, seen, positions)
+    if biased is not None and _distance(biased, seen) <= ATTENTION_TOLERANCE:
+        about = {"off": _distance(biased, seen), "why": "a bias for each distance in places, the same in all inputs"}
+        return biased, {"check": "biased"} | about
+    return None, {"check": "recorded", "off": off, "why": why or _reason(computed, seen)}
+
+
+def _distance(logits, seen):
+    """How far attention is from the model's; 1 where the model sees nothing of a token that has attention."""
+    attention = logits.softmax(-1)
+    hidden = (seen == 0) & (attention > UNDERFLOW)
+    return 1.0 if hidden.any() else total_variation(attention, seen).max().item()
 
 
 def _with_biases(computed, seen, positions):
-    """How far attention is off with one bias for each distance in places, in all inputs alike; None if that fails."""
+    """Logits with one bias for each distance in places, in all inputs alike; None where a bias is not determined."""
     inputs, length = seen.shape
-    rest = (seen.log() - computed).where(seen > 0, torch.nan)
+    rest = (seen.log() - computed).where((seen > 0) & computed.isfinite(), torch.nan)
     rest = rest - rest.gather(1, positions.clamp(max=length - 1)[:, None])
     ahead = torch.arange(length) - positions[:, None] + length  # distances, from 0 on
     spread = rest.new_full((inputs, 2 * length), torch.nan).scatter(1, ahead, rest)
     if inputs < MIN_INPUTS_FOR_BIAS or (spread.isfinite().sum(0) == 1).any():
         return None
-    biased = computed + spread.nanmedian(0).values[ahead].nan_to_num(0)
-    off = total_variation(biased.softmax(-1), seen).max().item()
-    return off if off <= ATTENTION_TOLERANCE else None
+    return computed + spread.nanmedian(0).values[ahead].nan_to_num(0)
 
 
 def _reason(computed, seen):
     """The likely reason why attention is not the model's."""
+    if ((seen == 0) & (computed.softmax(-1) > UNDERFLOW)).any():
+        return "the model hides tokens, and no mask says which"
     both = (seen > 1e-12) & computed.isfinite()
     if both.sum() < 3:
         return "a mask: the model sees other tokens than these"
@@ -103,19 +108,18 @@ def _reason(computed, seen):
     slope = ((first * second).sum() / first.square().sum()).item()
     alike = torch.cosine_similarity(first.flatten(), second.flatten(), dim=0).item()
     if alike > SCALE_CORRELATION:
-        return f"the scale: the model's logits are {slope:.4g} times these"
+        return f"the scale: the model's logits are {slope:.4g} times those of the weights"
     return (
         "rotary or relative positions, a norm of queries or keys, tokens from before a layer norm, or tokens or weights"
         f" of another layer: the correlation of logits is {alike:.2f}"
     )
 
 
-def _today(logits, flips, norms, choosing, positions, texts):
+def _today(layer, attention, choosing, flips=None, norms=None):
     """What a head selects, how firmly, and what would change it."""
-    attention, rows = logits.softmax(-1), torch.nonzero(choosing).flatten()
+    rows, positions, words = torch.nonzero(choosing).flatten(), layer.positions[choosing], layer.words
     share, selected = attention.max(-1)
-    seen = logits.isfinite().sum(-1).double()
-    entropy = -(attention * attention.clamp(min=1e-300).log()).sum(-1) / seen.log()
+    entropy = -(attention * attention.clamp(min=1e-300).log()).sum(-1) / layer.mask[choosing].sum(-1).double().log()
     inputs = [
         {"input": int(row), "asks": int(place), "selects": int(token), "share": _short(top), "entropy": _short(spread)}
         for row, place, token, top, spread in zip(rows, positions, selected, share, entropy, strict=True)
@@ -131,21 +135,31 @@ def _today(logits, flips, norms, choosing, positions, texts):
         facts["flip"], facts["flip_least"] = (
             (relative.median().item(), relative.min().item()) if len(relative) else (None, None)
         )
-        facts["takers"] = _common([_text(texts, row, entry["taker"]) for row, entry in zip(rows, inputs, strict=True)])
+        facts["takers"] = _common(_text(words, entry, "taker") for entry in inputs)
+    if words is not None:
+        for entry in inputs:
+            entry |= {f"{key}_word": _text(words, entry, key) for key in ("selects", "taker") if key in entry}
     picks = torch.linspace(0, len(order) - 1, min(INPUTS_SHOWN, len(order))).round().long().unique()
-    kinds = {
-        "the query token": selected == positions,
-        "the token before the query": selected == positions - 1,
-        "the token after the query": selected == positions + 1,
-        "the first token": selected == 0,
-    }
+    kinds = {"the first token": selected == 0}
+    if not layer.cross:  # whose query token has its place in another sequence
+        kinds |= {
+            "the query token": selected == positions,
+            "the token before the query": selected == positions - 1,
+            "the token after the query": selected == positions + 1,
+        }
     return facts | {
         "places": {kind: int(hits.sum()) for kind, hits in kinds.items() if hits.any()},
-        "texts": _common([_text(texts, row, token) for row, token in zip(rows, selected, strict=True)]),
+        "texts": _common(_text(words, entry, "selects") for entry in inputs),
         "nearest": [inputs[k] for k in order[:8]],
-        "shown": [{**inputs[k], "attention": [_short(a) for a in attention[k]]} for k in order[picks]],
+        "shown": [_shown(inputs[k], attention[k], words) for k in order[picks]],
         "inputs": inputs,
     }
+
+
+def _shown(entry, attention, words):
+    """An input with the attention of its tokens, and their words where these are known."""
+    spelt = {} if words is None else {"words": words[entry["input"]]}
+    return entry | spelt | {"attention": [_short(share) for share in attention]}
 
 
 def _short(number):
@@ -153,8 +167,8 @@ def _short(number):
     return float(f"{float(number):.4g}") if math.isfinite(float(number)) else None
 
 
-def _text(texts, row, token):
-    return f"token {int(token)}" if texts is None else texts[int(row)][int(token)]
+def _text(words, entry, key):
+    return f"token {entry[key]}" if words is None else words[entry["input"]][entry[key]]
 
 
 def _common(names):

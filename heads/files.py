@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from ._lib import checks
-from .conventions import CROSS, HEADS, changed_by, scale_of
+from .conventions import CROSS, HEADS, PLAIN, changed_by, scale_of
 from .layers import head_problem
 from .weights import layer_layouts, layer_pattern, state_weights
 
@@ -197,7 +197,8 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
     if CROSS.search(start) and "queries" not in data:
         raise ValueError(f"{start} is cross-attention, whose queries are no tokens of {tokens}: give queries there")
     layout = layer_layouts(state)[start]
-    check_logits(state, start, path, length, layout.rotary and "attention" not in data)
+    if "attention" not in data:  # any other change of the logits would show in the attention
+        check_logits(state, start, path, length, layout)
     weights = file_weights(state, start, path, heads)
     data.pop("texts", None)
     if "attention" in data and data["attention"].ndim == 3 and head < data["attention"].shape[1]:
@@ -205,26 +206,35 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
     return head_problem(weights, head=head, causal=causal, **data)
 
 
-def check_logits(state, start, path, length, rotary):
-    """Raise ValueError if settings or names show that the logits are not plain products of queries and keys."""
-    for name, value, _ in changed_by(_settings(path, start), length):
+def check_logits(state, start, path, length, layout):
+    """Raise ValueError unless names and settings say that the logits are plain products of queries and keys."""
+    settings = _settings(path, start)
+    for name, value, _ in changed_by(settings, length):
         raise ValueError(
             f"config.json has {name}: {checks.shown(value)}, which changes logits or what is seen: {RECORD}"
         )
-    if rotary and not any("pos" in name for name in state):
-        raise ValueError(f"{path} has layers named as those of Llama, and no positions, as if rotary: {RECORD}")
+    family = settings.get("model_type")
+    if family is not None and family not in PLAIN:
+        raise ValueError(f"config.json has model_type: {family!r}, whose logits are not known here: {RECORD}")
+    if layout.rotary and family is None:
+        raise ValueError(f"{path} has layers named as those of Llama, likely rotary, and no config.json says: {RECORD}")
+
+
+def count_heads(path, start):
+    """Heads of a layer as ``config.json`` beside a file says, 0 where it does not."""
+    settings = _settings(path, start)
+    of_part = "decoder_attention_heads" if "decoder" in start else "encoder_attention_heads"
+    return next((settings[name] for name in (*HEADS, of_part) if name in settings), 0)
 
 
 def file_weights(state, start, path, heads=0, names=None):
     """Weights of a layer in a file, with heads and scale as ``config.json`` beside it says."""
-    settings = _settings(path, start)
-    of_part = "decoder_attention_heads" if "decoder" in start else "encoder_attention_heads"
-    count = next((settings[name] for name in (*HEADS, of_part) if name in settings), checks.integer("heads", heads, 0))
+    count = count_heads(path, start) or checks.integer("heads", heads, 0)
     if not count:
         raise ValueError(f"heads is 0, and no config.json beside {path} says how many: give heads, to a report --heads")
     if heads not in (0, count):
         raise ValueError(f"heads is {heads}, config.json beside {path} says {count}: leave heads out, or mend it")
-    return state_weights(state, count, start, names, scale=scale_of(settings.get("model_type")))
+    return state_weights(state, count, start, names, scale=scale_of(_settings(path, start).get("model_type")))
 
 
 def config_modifiers(path, start):

@@ -31,15 +31,20 @@ table.t{border-collapse:collapse;font-size:.9rem}.t td,.t th{text-align:left;pad
 """
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width,initial-scale=1"><title>{name}: what its heads select</title>
-<style>{style}</style><h1>What the heads of {name} select</h1><p>{summary}</p><div class="maps">{maps}</div>{about}
+<style>{style}</style><h1>What the heads of {name} select</h1>{assumed}<p>{summary}</p><div class="maps">{maps}</div>
+{about}
 <p>Which tokens a head will select after more training is a forecast, no theorem: <i>A head that trains on</i>, in the
 book of this library, measures how often such forecasts are right.</p><h2>Head by head</h2>{heads}</html>
 """
 HEAD = """<details><summary><b>Layer {number}, head {head}</b> {short}</summary><span id="l{number}h{head}"></span>
 {body}</details>
 """  # the anchor is inside, so that a link to it opens the head
-DIFFERS = """<p class="no">Attention from the weights and the model's differ: up to {off:.2g} of an input's attention is
-elsewhere.</p><p>Likely: {why}.</p>"""
+ASSUMED = """<p class="no">{count} of {all} heads were compared with nothing: the model's attention was not at hand.</p>
+<p>It is assumed of them, marked – below: logits are products of queries and keys, over the root of a head's size or
+times the scale of the family in config.json; no rotary or relative positions, norms or caps; rows of a fused matrix are
+in the order of the library whose names they have; a matrix without a tensor for its bias has none. Where one of these
+is wrong, so is every number. Record the model's attention, and each head is checked.</p>"""
+LEFT_OUT = """<p><b>Layers that are not shown</b></p><ul>{rows}</ul>"""
 TOLD = """<p class="note">{layer}. Attention: {checked}.</p><p><b>What it selects.</b> Of {many} inputs: {places}. Most
 often: {often}.</p><p><b>How firmly.</b> The token has {top:.0%} of the attention on average.{firmly}</p>
 <p><b>What would change it.</b> {change}</p>{shown}"""
@@ -58,14 +63,13 @@ MAPS = (  # title, caption, and which of the facts
 CHECKS = {
     "agrees": "computed from the weights, and the model's own",
     "biased": "computed from the weights and a fixed bias for each distance in places, and the model's own",
-    "unchecked": "computed from the weights; the model's own was not at hand",
+    "assumed": "computed from the weights, as assumed above, and compared with nothing",
     "recorded": "as the model recorded it; the weights alone do not give it",
-    "differs": "the weights do not give the model's attention",
 }
 DARK = 0.55  # from which a cell has light text
 
 
-def page(name, facts, about, texts=None):
+def page(name, facts, about, left_out=()):
     """The page, as text.
 
     Parameters
@@ -75,35 +79,36 @@ def page(name, facts, about, texts=None):
     facts : list of dict
         Of all heads, as :func:`heads.facts.layer_facts` has them.
     about : list of str
-        Sentences on data and forecasts, below the maps.
-    texts : list of list of str, optional
-        The tokens of each input.
+        Sentences on data and time, below the maps.
+    left_out : list of str
+        Layers that are not shown, and why.
     """
     numbers = {layer: k for k, layer in enumerate(dict.fromkeys(head["layer"] for head in facts))}
+    rows = "".join(f"<li>{_text(sentence)}</li>" for sentence in left_out)
+    assumed = sum(head["check"] == "assumed" for head in facts)
     return PAGE.format(
         name=_text(name),
         style=STYLE,
+        assumed=ASSUMED.format(count=assumed, all=len(facts)) if assumed else "",
         summary=_summary(facts),
         maps="".join(_map(facts, numbers, *columns) for columns in MAPS),
-        about="".join(f"<p>{_text(sentence)}</p>" for sentence in about),
-        heads="".join(_head(head, numbers[head["layer"]], texts) for head in facts),
+        about="".join(f"<p>{_text(sentence)}</p>" for sentence in about) + (rows and LEFT_OUT.format(rows=rows)),
+        heads="".join(_head(head, numbers[head["layer"]]) for head in facts),
     )
 
 
 def _summary(facts):
-    """How many heads are computed as the model computes them, in a sentence or three."""
-    count = {kind: sum(head["check"] == kind for head in facts) for kind in CHECKS}
+    """How many heads are computed as the model computes them, in a sentence or two."""
     good = [head["off"] for head in facts if head["check"] in AGREE]
+    recorded = [head["why"] for head in facts if head["check"] == "recorded"]
+    reasons = sorted(set(recorded))
     sentences = f"{len(facts)} heads."
     if good:
         sentences += f" In {len(good)} of them attention from the weights is the model's own, to {max(good):.1g}."
-    if count["unchecked"]:
-        sentences += f" For {count['unchecked']} the model's attention was not at hand: they are not checked."
-    if count["recorded"]:
-        why = "; ".join(sorted({head["why"] for head in facts if head["check"] == "recorded"}))
-        sentences += RECORDED.format(count=count["recorded"], why=_text(why))
-    if count["differs"]:
-        sentences += f' <span class="no">{count["differs"]} do not agree</span>, and nothing else is said of them.'
+    if recorded:
+        sentences += RECORDED.format(
+            count=len(recorded), why=_text("; ".join(reasons[:3] + ["..."] * (len(reasons) > 3)))
+        )
     return sentences
 
 
@@ -124,8 +129,6 @@ def _map(facts, numbers, title, caption, key):
 def _cell(head, number, key, nearest, farthest):
     """A cell that links to its head; those of flips are shaded between the logarithms of the least and the largest."""
     link, value = f'href="#l{number}h{head["head"]}"', head.get(key)
-    if head["check"] == "differs":
-        return f'<td class="no"><a {link} title="{_text(head["why"])}">×</a></td>'
     if value is None or (key == "off" and head["check"] not in AGREE):
         mark = "r" if head["check"] == "recorded" else "–"
         return f'<td class="re"><a {link} title="{_text(head["why"])}">{mark}</a></td>'
@@ -142,11 +145,9 @@ def _percent(x):
     return f"{100 * x:.2g}".lstrip("0") if x < 0.995 else f"{100 * x:.0f}"
 
 
-def _head(facts, number, texts):
+def _head(facts, number):
     """The facts of a head, folded."""
     fields = facts | {"number": number, "layer": _text(facts["layer"]), "why": _text(facts["why"])}
-    if facts["check"] == "differs":
-        return HEAD.format(short='<span class="no">does not agree</span>', body=DIFFERS.format(**fields), **fields)
     flip = facts.get("flip")
     # The place that is selected most often, or the text where that is rarer.
     often = [*facts["places"].items(), *((f"“{_text(name)}”", count) for name, count in facts["texts"])]
@@ -160,8 +161,8 @@ def _head(facts, number, texts):
         or "none of the near places",
         "often": _counted(facts["texts"]),
         "firmly": "" if flip is None else FIRMLY.format(**facts),
-        "change": _change(facts, texts),
-        "shown": "".join(_shown(shown, texts) for shown in facts["shown"]),
+        "change": _change(facts),
+        "shown": "".join(_shown(shown, facts["cross"]) for shown in facts["shown"]),
     }
     short = f"{name} in {count} of {fields['many']}; top token {facts['top']:.0%}"
     short += "" if flip is None else f", flip {_percent(flip)} %"
@@ -172,31 +173,32 @@ def _counted(names):
     return ", ".join(f"“{_text(name)}” in {count}" for name, count in names)
 
 
-def _change(facts, texts):
+def _change(facts):
     if "takers" not in facts:
         return "No distance follows: the logits are not those of one matrix that is known."
     rows = ""
     for k in facts["nearest"]:
         flips = ("–" if k[key] is None else f"{k[key]:.2%}" for key in ("flip", "flip_spectral"))
-        cells = (k["input"], _token(texts, k, "selects"), f"{k['share']:.0%}", _token(texts, k, "taker"), *flips)
+        cells = (k["input"], _token(k, "selects"), f"{k['share']:.0%}", _token(k, "taker"), *flips)
         rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
     return CHANGE.format(takers=_counted(facts["takers"]), rows=rows)
 
 
-def _token(texts, k, key):
-    place = k[key]
-    return f"token {place}" if texts is None else f"“{_text(texts[k['input']][place])}” ({place})"
+def _token(k, key):
+    word = k.get(f"{key}_word")
+    return f"token {k[key]}" if word is None else f"“{_text(word)}” ({k[key]})"
 
 
-def _shown(shown, texts):
-    """The tokens of an input, shaded by attention."""
+def _shown(shown, cross):
+    """The tokens of an input, shaded by attention; the query token is underlined where it is one of them."""
     words = []
     for place, share in enumerate(shown["attention"]):
-        word = str(place) if texts is None else _text(texts[shown["input"]][place])
+        word = _text(shown["words"][place]) if "words" in shown else str(place)
         kind = ' class="top"' if place == shown["selects"] else ""
-        word = f"<u>{word}</u>" if place == shown["asks"] else word
+        word = f"<u>{word}</u>" if place == shown["asks"] and not cross else word
         words.append(f'<i{kind} style="--a:{share:.2f}" title="{share:.1%}">{word}</i>' if share >= 0.02 else word)
-    return f'<div class="tokens"><span class="note">input {shown["input"]}: </span>{" ".join(words)}</div>'
+    asks = f", token {shown['asks']} of the other sequence" if cross else ""
+    return f'<div class="tokens"><span class="note">input {shown["input"]}{asks}: </span>{" ".join(words)}</div>'
 
 
 def _text(value):

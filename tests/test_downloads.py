@@ -160,7 +160,7 @@ def test_notebook_for_a_model_of_ones_own_runs_on_that_of_the_book_and_on_anothe
     inputs = "4 inputs of up to 5 tokens." if values else "64 inputs of up to 33 tokens."
     assert inputs in "".join(line for output in shown for line in output.get("text", ()))  # after what is logged
     heads = json.loads((tmp_path / "mine/report.json").read_text())["heads"]
-    assert [head["check"] for head in heads] == ["unchecked" if values else "agrees"] * 2
+    assert [head["check"] for head in heads] == ["assumed" if values else "agrees"] * 2
 
 
 def test_downloaded_notebooks_show_nothing_raw(built):

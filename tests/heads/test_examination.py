@@ -78,7 +78,7 @@ def test_in_the_span_all_is_as_in_the_full_space(monkeypatch):
     problem = random_problem(1, n=2, T=3, d=4, queries=5)
     theta = random_theta(1, problem)
     small = examine(problem, theta, iterations=100, all_choices=True)
-    monkeypatch.setattr(examination, "_compact", lambda problem, theta, formed: (problem, theta, lambda vector: vector))
+    monkeypatch.setattr(examination, "_compact", lambda problem, theta: (problem, theta, lambda vector: vector))
     full = examine(problem, theta, iterations=100, all_choices=True)
     assert problem.parameter_size > problem.scores.numel()
     torch.testing.assert_close(small.separator.theta, full.separator.theta, rtol=1e-7, atol=1e-9)
@@ -212,72 +212,17 @@ def test_what_cannot_be_examined_is_refused(case):
     refuses(*REFUSED[case])
 
 
-def test_without_rows_all_is_as_with_them_to_the_gap(monkeypatch):
-    found = []
-    for seed in range(8):
-        problem = random_problem(seed, n=6, T=4, d=7, queries=5)
-        theta = random_theta(seed, problem)
-        for selected in (None, optimal_tokens(problem)):
-            if selected is None or att_svm(problem, selected, infeasible="mark").feasible:
-                found.append((problem, theta, selected, examine(problem, theta, selected)))
-    monkeypatch.setattr(examination, "MOST_WORK", 0)
-    verdicts = set()
-    for problem, theta, selected, exact in found:
-        large = examine(problem, theta, selected)
-        gap = large.separator.gap.item()
-        assert exact.separator.gap < 1e-9 < gap <= 2e-2
-        assert torch.equal(large.today, exact.today)
-        assert torch.equal(large.selected, exact.selected)
-        for name in ("attention", "distances"):
-            torch.testing.assert_close(getattr(large, name).double(), getattr(exact, name), rtol=1e-4, atol=1e-5)
-        assert one_minus_cosine(large.separator.theta.double(), exact.separator.theta) <= gap
-        assert large.locally_optimal in (exact.locally_optimal, None)
-        assert large.outscored.any() == (large.locally_optimal is not True)
-        leads = problem.scores - problem.scores.gather(-1, large.selected[:, None])
-        assert (leads[large.outscored] >= 0).all()
-        assert large.as_dict()["gap"] == pytest.approx(gap)
-        assert f"known to a gap of {gap:.2g}" in str(large)
-        verdicts.add(large.locally_optimal)
-    assert verdicts >= {True, False}
-
-
-def test_a_gap_may_leave_open_whether_a_choice_lasts(monkeypatch):
-    # The last token scores higher, and its margin is 1.005 where the other two have 1.
-    keys = [[[0.0, 0.0], [-1.0, 0.5], [-1.0, -0.3], [-1.005, 0.0]]]
-    problem = Problem(keys, [[1.0, 0.0, 0.0, 2.0]])
-    exact = examine(problem, [1.0, 0.0])
-    assert exact.locally_optimal is True
-    monkeypatch.setattr(examination, "MOST_WORK", 0)
-    monkeypatch.setattr(examination, "GAP", 0.1)
-    large = examine(problem, [1.0, 0.0])
-    assert large.locally_optimal is None
-    assert "The gap does not tell whether it is locally optimal" in str(large)
-
-
-def test_without_rows_descent_is_run_and_padding_is_not_seen(monkeypatch):
-    problem = random_problem(3, n=2, T=3, d=6)
-    mask = torch.tensor([[True, True, True], [True, True, False]])
-    problem = Problem(problem.keys, problem.scores, mask=mask)
-    theta = random_theta(0, problem)
-    exact = examine(problem, theta, iterations=3000)
-    monkeypatch.setattr(examination, "MOST_WORK", 0)
-    large = examine(problem, theta, iterations=3000)
-    assert torch.equal(large.after_descent["selected"], exact.after_descent["selected"])
-    assert large.after_descent["cosine_distance"] == pytest.approx(exact.after_descent["cosine_distance"], abs=0.02)
-    assert not large.outscored[1, 2]
-
-
-def test_more_rows_than_memory_are_not_formed(monkeypatch):
+@pytest.mark.parametrize("limit", ["memory", "work"])
+def test_more_rows_than_a_solver_can_hold_are_refused(monkeypatch, limit):
     problem = random_problem(0, n=100, T=4, d=5, queries=20)
     theta = random_theta(0, problem)
     assert examine(problem, theta).separator.gap < 1e-9
-    monkeypatch.setattr(examination, "_memory", lambda: 4 * 8 * 100 * 3 * 100 - 1)
-    assert 1e-9 < examine(problem, theta).separator.gap <= 2e-2
-    for option in ("settle", "all_choices"):
-        with pytest.raises(
-            ValueError, match=rf"{option} needs the rows of 100 inputs x 4 tokens, .* GiB and .*: leave it out, or"
-        ):
-            examine(problem, theta, **{option: True})
+    if limit == "memory":
+        monkeypatch.setattr(examination, "_memory", lambda: 4 * 8 * 100 * 3 * 100 - 1)
+    else:
+        monkeypatch.setattr(examination, "MOST_WORK", 300 * 100**2 - 1)
+    refuses(lambda: examine(problem, theta), "100 inputs x 4 tokens need")
+    assert flip_distances(problem, theta).distance.shape == (100,)
 
 
 def test_swaps_forecast_where_the_choice_is_not_optimal():

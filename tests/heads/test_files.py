@@ -188,8 +188,10 @@ SMALL = torch.ones(2)
 OTHERWISE = {  # tensors, settings, and what of them the refusal names
     "rotary": (projections(), {"rope_theta": 1e4}, "rope_theta: 10000.0"),
     "rotary in the text's settings": (projections(), {"text_config": {"rope_scaling": None}}, "rope_scaling: None"),
-    "rotary, by its kind": (bert(), {"model_type": "roformer"}, "model_type: 'roformer'"),
-    "rotary, by its names": (projections(out="o"), {}, "named as those of Llama, and no positions"),
+    "a family that is not known": (bert(), {"model_type": "roformer"}, "model_type: 'roformer', whose logits are not"),
+    "rotary, by its names": (
+        projections(out="o", **{"l.0.post_attention_layernorm.weight": SMALL}), {}, "named as those of Llama, likely",
+    ),
     "rotary, by a tensor": (projections(**{"l.0.self_attn.rotary_emb.inv_freq": SMALL}), {}, "rotary_emb.inv_freq"),
     "rotary, one for all": (projections(**{"rotary_emb.inv_freq": SMALL}), {}, "the layer has rotary_emb.inv_freq"),
     "relative": (bert(), {"position_embedding_type": "relative_key"}, "position_embedding_type: 'relative_key'"),

@@ -96,7 +96,7 @@ def test_an_attention_written_by_hand_is_reported_by_its_names(tmp_path, monkeyp
     assert command.main(shlex.split(section["bash"].replace("\\\n", ""))[1:]) == 0
     heads = json.loads(Path("report.json").read_text())["heads"]
     assert [one["layer"] for one in heads] == [f"blocks.{k}.attention" for k in (0, 1) for _ in range(4)]
-    assert all(one["check"] == "unchecked" and one["flip"] > 0 for one in heads)
+    assert all(one["check"] == "assumed" and one["flip"] > 0 for one in heads)
 
 
 def test_lines_of_hugging_face_save_what_is_then_examined(tmp_path):

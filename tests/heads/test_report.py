@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ import transformers
 from problems import seeded
 from torch import nn
 
-from heads import capture, command, layer_weights
+from heads import capture, command, layer_weights, running
 from heads.capture import Layer, capture_attention
 from heads.facts import layer_facts
 from heads.weights import PARTS
@@ -76,10 +75,10 @@ def test_distances_are_those_of_the_whole_matrix():
             assert tied[one["taker"]].item() == pytest.approx(tied.max().item())
 
 
-def changed(attention, modifiers=""):
+def changed(attention, why=""):
     """The first layer with other attention than its own."""
     layer = seen(encoder(), inputs())[0]
-    return layer._replace(attention=attention(layer.attention), modifiers=modifiers)
+    return layer._replace(attention=attention(layer.attention), why=why)
 
 
 def biased(attention):
@@ -87,8 +86,8 @@ def biased(attention):
 
 
 WRONG = {
-    "scale": (lambda one: (1.5 * one.log()).softmax(-1), "", "differs", "the scale: the model's logits are 1.5 times"),
-    "other tokens": (lambda one: one.flip(-1), "", "differs", "rotary or relative positions, a norm of queries"),
+    "scale": (lambda one: (1.5 * one.log()).softmax(-1), "", "recorded", "the scale: the model's logits are 1.5 times"),
+    "other tokens": (lambda one: one.flip(-1), "", "recorded", "rotary or relative positions, a norm of queries"),
     "known": (lambda one: one.flip(-1), "rotary positions", "recorded", "rotary positions"),
     "biases": (biased, "", "biased", "a bias for each distance in places"),
 }
@@ -96,11 +95,10 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_attention_that_is_not_the_models_is_named(case):
-    attention, modifiers, check, why = WRONG[case]
-    for one in layer_facts(changed(attention, modifiers)):
+    attention, known, check, why = WRONG[case]
+    for one in layer_facts(changed(attention, known)):
         assert one["check"] == check
         assert why in one["why"]
-        assert ("top" in one) == (check != "differs")  # of a head that differs nothing else is said
         assert ("flip" in one) == (check == "biased")
 
 
@@ -148,42 +146,17 @@ def test_attention_of_all_tokens_is_read_where_one_asks(tmp_path):
 def test_a_text_that_is_none_is_refused(tmp_path):
     (tmp_path / "x.npy").write_bytes(b"\x93NUMPY")
     with pytest.raises(ValueError, match="has no line of text in UTF-8: give a text, a folder of images, an npz"):
-        command._lines(tmp_path / "x.npy")
+        running._lines(tmp_path / "x.npy")
 
 
-def test_an_interrupted_report_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    saved(tmp_path)
-    done, facts = [], command.layer_facts
-
-    def stop(layer, texts):
-        done.append(layer.name)
-        if len(done) == 2:
-            raise KeyboardInterrupt
-        return facts(layer, texts)
-
-    monkeypatch.setattr(command, "layer_facts", stop)
-    with pytest.raises(KeyboardInterrupt):
-        report(tmp_path)
-    assert report(tmp_path) == 0
-    assert done == ["layers.0.self_attn", "layers.1.self_attn", "layers.1.self_attn"]
-
-
-def test_a_model_that_is_not_known_is_told_by_its_attention():
-    attention = torch.rand(N, 2, T, T, generator=seeded(1)).softmax(-1).tril()
-    attention, kept = attention / attention.sum(-1, keepdim=True), []
-    options = SimpleNamespace(query=None)
-    command._by_attention(
-        encoder(), {"attentions": [attention]}, options, lambda layer, texts: kept.append(layer), None, None
-    )
-    (facts, other) = layer_facts(kept[0])
-    assert facts["check"] == other["check"] == "recorded"
-    assert {one["asks"] for one in facts["inputs"]} == {T - 1}  # a causal layer asks last
-    assert "flip" not in facts
+def test_lines_are_what_an_editor_calls_lines(tmp_path):
+    (tmp_path / "x.txt").write_bytes("\ufeffone\u2028line\r\n\n two\n".encode())
+    assert running._lines(tmp_path / "x.txt") == ["one\u2028line", " two"]
 
 
 def test_a_name_from_a_file_is_text_on_the_page():
-    facts = layer_facts(seen(encoder(), inputs())[0], [["<b>"] * T] * N)
-    assert "<b>&lt;b&gt;" not in (text := command.page("<i>", facts, ["<i>:"], [["<b>"] * T] * N))
+    facts = layer_facts(seen(encoder(), inputs())[0]._replace(words=[["<b>"] * T] * N))
+    assert "<b>&lt;b&gt;" not in (text := command.page("<i>", facts, ["<i>:"]))
     assert "&lt;b&gt;" in text
     assert "<i>:" not in text
 
@@ -201,6 +174,9 @@ REFUSED = {
     ),
     "no data": ({}, ("--inputs", "0"), "inputs is 0"),
     "a query that is not there": ({"query": None}, ("--query", "7"), "query is 7: there are 5 tokens, 0 to 4"),
+    "a place behind the last": ({"query": np.full(N, 9)}, (), "9.0]: there are 5 tokens, 0 to 4"),
+    "half a place": ({"query": np.full(N, 0.5)}, (), "there are 5 tokens, 0 to 4"),
+    "the mean over heads": ({"attention.0": np.full((N, T, T), 1 / T)}, (), "in the mean over heads: record it by"),
     "a flat array": ({"tokens.0": np.ones((N, T))}, (), "tokens.0 has shape (6, 5): give an array of shape"),
     "another width": ({"tokens.1": np.ones((N, T, 3))}, (), "tokens of layers.1.self_attn have 3 entries, the layer"),
     "one place for all": ({"query": np.array(0)}, (), "query has shape (): give an array of shape (..., inputs)"),
@@ -260,11 +236,6 @@ def test_files_that_do_not_fit_are_refused_with_the_remedy(case, tmp_path, capsy
     assert sentence in told
 
 
-def test_a_model_that_says_nothing_of_attention_is_refused():
-    with pytest.raises(ValueError, match="the model gives no attention: if it has any, tell the names"):
-        command._by_attention(encoder(), {}, SimpleNamespace(query=None), None, None, None)
-
-
 def own(folder):
     """A layer under names that nobody knows, as two files of a stranger."""
     state = {f"block.{k}.{name}.weight": torch.randn(D, D, generator=seeded(k)) for k in (0, 1) for name in "abcd"}
@@ -281,7 +252,7 @@ def test_names_of_ones_own_are_asked_for_and_taken(tmp_path, capsys):
     assert "heads is 0, and no config.json" in capsys.readouterr().err
     assert report(tmp_path, "--names", names, "--heads", "2") == 0
     told = json.loads((tmp_path / "mine.json").read_text())["heads"]
-    assert [(one["layer"], one["check"]) for one in told] == [(f"block.{k}", "unchecked") for k in (0, 0, 1, 1)]
+    assert [(one["layer"], one["check"]) for one in told] == [(f"block.{k}", "assumed") for k in (0, 0, 1, 1)]
     assert report(tmp_path, "--names", names.replace("d.weight", "e.weight")) == 1
     assert "has no 'block.0.e.weight': the nearest names are block.0" in capsys.readouterr().err
 
@@ -305,7 +276,7 @@ def test_attention_tells_the_order_of_a_fused_matrix_and_without_it_the_order_is
             assert "the order of the rows of block.0.qkv.weight is not known" in capsys.readouterr().err
         else:
             told = json.loads((tmp_path / "mine.json").read_text())["heads"]
-            assert [one["check"] for one in told] == ["agrees" if given else "unchecked"] * 2
+            assert [one["check"] for one in told] == ["agrees" if given else "assumed"] * 2
 
 
 def test_without_transformers_the_remedy_is_named(tmp_path, monkeypatch, capsys):
@@ -321,9 +292,59 @@ def test_one_token_is_no_choice():
         layer_facts(layer)
 
 
-def test_query_positions_heed_padding():
-    present = torch.tensor([[1, 1, 0], [0, 1, 1]])
+@pytest.mark.parametrize("padded", [[1, 1, 0], [0, 1, 1]])
+def test_attention_is_causal_where_no_real_token_attends_to_one_behind_it(padded):
+    present = torch.tensor([padded, [1, 1, 1]]).bool()
     even = torch.full((2, 1, 3, 3), 1 / 3)
-    assert capture.query_positions(even, None, present, False, 2, 3).tolist() == [0, 1]
-    assert capture.query_positions(even.tril(), None, present, False, 2, 3).tolist() == [1, 2]
-    assert capture.query_positions(even, -1, present, False, 2, 3).tolist() == [2, 2]
+    causal = (even * present[:, None, None]).tril()
+    causal = torch.where(present[:, None, :, None], causal / causal.sum(-1, keepdim=True), even)  # rows of padding
+    for attention, places in ((even, [padded.index(1), 0]), (causal, [2 if padded[2] else 1, 2])):
+        layer = capture.queried(attention, None, present, present)
+        assert layer.positions.tolist() == places
+
+
+def test_a_far_token_without_attention_is_hidden_only_where_a_mask_says_so():
+    attention = torch.tensor([0.7, 0.3, 0.0]).expand(2, 4, 3, 3)
+    assert capture.queried(attention, 0, None, None).mask.all()
+    hidden = torch.tensor([1, 1, 0]).bool().expand(2, 3)
+    for mask in (hidden[:, None, None], ~hidden[:, None, None], torch.where(hidden, 0.0, -1e4)[:, None, None], ~hidden):
+        assert capture.queried(attention, 0, None, None, [mask]).mask.equal(hidden)
+    wrong = hidden.flip(-1)[:, None, None]  # would hide a token that has attention
+    assert capture.queried(attention, 0, None, None, [wrong]).mask.all()
+
+
+def test_attention_in_half_precision_changes_no_distance(tmp_path):
+    flips = []
+    for dtype in (np.float32, np.float16):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            hidden = 20 * inputs()
+        layer = encoder().layers[0].self_attn
+        attention = layer(hidden, hidden, hidden, average_attn_weights=False)[1][:, :, 0].detach().numpy().astype(dtype)
+        saved(tmp_path, **{"tokens.0": hidden.numpy(), "attention.0": attention, "mask": np.ones((N, T), bool)})
+        assert report(tmp_path) == 0
+        told = json.loads((tmp_path / "mine.json").read_text())["heads"][:2]
+        assert [one["check"] for one in told] == ["agrees"] * 2
+        flips.append([entry["flip"] for one in told for entry in one["inputs"]])
+    assert (attention == 0).any()
+    assert flips[0] == flips[1]
+
+
+def test_a_token_that_the_model_hides_in_silence_is_not_taken_for_far():
+    """Attention of a window that no mask names."""
+    (layer, _) = seen(encoder(), inputs())
+    attention = layer.attention.clone()
+    attention[..., 3:] = 0
+    layer = layer._replace(attention=attention / attention.sum(-1, keepdim=True), why="")
+    for facts in layer_facts(layer):
+        assert (facts["check"], facts["why"]) == ("recorded", "the model hides tokens, and no mask says which")
+
+
+def test_weights_alone_say_at_the_top_what_is_assumed(tmp_path):
+    saved(tmp_path, **{"attention.0": None, "attention.1": None})
+    assert report(tmp_path, "--heads", "2") == 0
+    page = (tmp_path / "mine.html").read_text()
+    assert page.index("4 of 4 heads were compared with nothing") < page.index("Spread of attention")
+    saved(tmp_path)
+    assert report(tmp_path) == 0
+    assert "compared with nothing" not in (tmp_path / "mine.html").read_text()

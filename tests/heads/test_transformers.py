@@ -4,6 +4,7 @@ A head's attention must be what the model says it attends, and its margins must 
 """
 
 import json
+import os
 import re
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 import transformers
 from PIL import Image
 from problems import refuses
+from safetensors.torch import load_file, save_file
 
 from heads import command, file_problem, head_problem, layer_prefixes, record, state_weights
 
@@ -141,6 +143,199 @@ def test_every_head_of_a_model_is_reported(style, tmp_path):
     assert len(told) == count
     assert all(one["off"] < 1e-5 for one in heads if one["check"] in ("agrees", "biased"))
     assert all(("flip" in one) == (one["check"] != "recorded") for one in heads)
+
+
+def random_model(style):
+    name, config, settings, *_ = {**MODELS, **REPORTED, **OTHERWISE}[style]
+    torch.manual_seed(0)
+    model = getattr(transformers, name)(getattr(transformers, config)(**settings)).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def reported(folder, model, *more, **arrays):
+    """Heads and the rest of the report on a model, by layer."""
+    model.save_pretrained(folder / "model")
+    np.savez(folder / "data.npz", **arrays)
+    out = folder / "report.html"
+    called = ["report", str(folder / "model"), str(folder / "data.npz"), "--out", str(out), *more]
+    assert command.main(called) == 0
+    told = json.loads(out.with_suffix(".json").read_text())
+    layers = {}
+    for head in told["heads"]:
+        layers.setdefault(head["layer"], []).append(head)
+    return layers, told
+
+
+def refused(folder, model, capsys, **arrays):
+    """What the report says when it is refused."""
+    if model is not None:
+        model.save_pretrained(folder / "model")
+    np.savez(folder / "data.npz", **arrays)
+    assert (
+        command.main(["report", str(folder / "model"), str(folder / "data.npz"), "--out", str(folder / "x.html")]) == 1
+    )
+    said = capsys.readouterr().err.splitlines()
+    assert not any(line.startswith("Traceback") for line in said)
+    return said[-1]
+
+
+def words_of(*shape, seed=0):
+    return np.random.default_rng(seed).integers(5, 50, shape)
+
+
+def test_weights_that_are_drawn_at_random_are_refused_by_name(tmp_path, capsys):
+    model = random_model("BERT")
+    model.save_pretrained(tmp_path / "model")
+    state = {f"_orig_mod.{name}": one for name, one in load_file(tmp_path / "model/model.safetensors").items()}
+    save_file(state, tmp_path / "model/model.safetensors", {"format": "pt"})
+    said = refused(tmp_path, None, capsys, input_ids=words_of(4, LENGTH))
+    assert "which transformers would draw at random" in said
+    assert "embeddings.LayerNorm.bias" in said.split("draw at random")[0]
+    assert "_orig_mod.embeddings" in said.split("draw at random")[1]
+
+
+def test_parts_behind_all_attention_may_be_missing(tmp_path):
+    model = random_model("BERT")
+    model.pooler = None
+    layers, _ = reported(tmp_path, model, input_ids=words_of(4, LENGTH))
+    assert {head["check"] for heads in layers.values() for head in heads} == {"agrees"}
+
+
+@pytest.mark.parametrize("style", ["GPT-2", "OPT", "Llama"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_on_either_side_of_a_causal_model(style, side, tmp_path):
+    ids, mask = words_of(4, LENGTH), np.ones((4, LENGTH), int)
+    mask[1, :2] = mask[2, :3] = 0
+    mask = mask if side == "left" else mask[:, ::-1].copy()
+    layers, _ = reported(tmp_path, random_model(style), input_ids=ids, attention_mask=mask)
+    last = [int(np.flatnonzero(row).max()) for row in mask]
+    for head in (head for heads in layers.values() for head in heads):
+        assert head["check"] == ("recorded" if style == "Llama" else "agrees")
+        assert [one["asks"] for one in head["inputs"]] == last
+        assert all(mask[one["input"], one["selects"]] for one in head["inputs"])
+
+
+def test_encoder_and_decoder_of_one_length_keep_their_masks_words_and_places(tmp_path):
+    ids, other, mask = words_of(4, LENGTH), words_of(4, LENGTH, seed=1), np.ones((4, LENGTH), int)
+    mask[1, 3:] = 0
+    arrays = {"input_ids": ids, "decoder_input_ids": other, "attention_mask": mask}
+    layers, _ = reported(tmp_path, random_model("BART, encoder"), **arrays)
+    assert len(layers) == 9
+    for name, (head, *_) in layers.items():
+        assert head["check"] == "agrees"
+        in_decoder, cross = name.startswith("decoder"), "encoder_attn" in name
+        assert head["cross"] == cross
+        assert {one["asks"] for one in head["inputs"]} == {LENGTH - 1 if in_decoder else 0}
+        read = other if in_decoder and not cross else ids
+        for one in head["inputs"]:
+            assert one["selects_word"] == f"#{read[one['input'], one['selects']]}"
+            assert read is other or mask[one["input"], one["selects"]]
+        assert not cross or set(head["places"]) <= {"the first token"}
+
+
+def test_patches_have_no_words_and_no_padding(tmp_path):
+    mask = np.ones((4, 5), int)
+    mask[:, 0] = 0
+    arrays = {"input_ids": words_of(4, 5), "attention_mask": mask}
+    arrays["pixel_values"] = np.random.default_rng(0).normal(size=(4, 3, 8, 8))
+    layers, _ = reported(tmp_path, random_model("CLIP"), **arrays)
+    for name, (head, *_) in layers.items():
+        in_text = name.startswith("text_model")
+        assert head["check"] == "agrees"
+        assert {one["asks"] for one in head["inputs"]} == {4 if in_text else 0}
+        assert ("selects_word" in head["inputs"][0]) == in_text
+
+
+def test_cross_attention_under_names_that_are_not_known_is_recorded(tmp_path):
+    settings = MODELS["GPT-2"][2] | {"add_cross_attention": True}
+    model = transformers.GPT2Model(transformers.GPT2Config(**settings))
+    read = np.random.default_rng(0).normal(size=(4, 3, WIDTH))
+    layers, _ = reported(tmp_path, model, input_ids=words_of(4, LENGTH), encoder_hidden_states=read)
+    assert {heads[0]["check"] for name, heads in layers.items() if "cross" not in name} == {"agrees"}
+    assert {heads[0]["check"] for name, heads in layers.items() if "cross" in name} == {"recorded"}
+    assert all(one["selects"] < 3 for one in layers["h.0.crossattention"][0]["inputs"])
+
+
+def test_attention_over_a_window_is_left_out_and_listed(tmp_path, capsys):
+    sizes = {"attention_window": 4, "encoder_layers": 1, "decoder_layers": 1, "max_encoder_position_embeddings": 32}
+    model = transformers.LEDModel(transformers.LEDConfig(**TOWERS | SPECIAL | sizes))
+    layers, told = reported(tmp_path, model, input_ids=words_of(4, 8), decoder_input_ids=words_of(4, 8, seed=1))
+    assert {name.split(".")[0] for name in layers} == {"decoder"}
+    assert any("encoder.layers.*.self_attn" in sentence for sentence in told["left_out"])
+    assert "Layers that are not shown" in (tmp_path / "report.html").read_text()
+    plain = {**TEXT, "attention_window": 4, "max_position_embeddings": 40}
+    model = transformers.LongformerModel(transformers.LongformerConfig(**plain))
+    assert "no head can be reported: " in refused(tmp_path, model, capsys, input_ids=words_of(4, 8))
+
+
+def test_attention_with_its_dimensions_in_another_order_is_not_shown(tmp_path, capsys):
+    """XLNet's modules give (tokens, tokens, inputs, heads), here as many of the last two."""
+    sizes = {"d_model": WIDTH, "n_layer": 1, "n_head": 4, "d_inner": 32, "vocab_size": 50}
+    model = transformers.XLNetModel(transformers.XLNetConfig(**sizes))
+    assert "it gives no attention" in refused(tmp_path, model, capsys, input_ids=words_of(4, LENGTH))
+
+
+def test_a_layer_whose_weights_do_not_serve_is_recorded_with_the_reason(tmp_path):
+    model = transformers.GPTBigCodeModel(transformers.GPTBigCodeConfig(**MODELS["GPT-2"][2]))
+    layers, _ = reported(tmp_path, model, input_ids=words_of(4, LENGTH))
+    for head in (head for heads in layers.values() for head in heads):
+        assert head["check"] == "recorded"
+        assert head["why"].startswith("its weights do not serve: h.")
+
+
+def test_a_fault_of_ours_is_not_blamed_on_the_data(tmp_path, monkeypatch):
+    facts = command.layer_facts
+
+    def faulty(layer):
+        if layer.name == "encoder.layer.1":
+            raise KeyError("ours")
+        return facts(layer)
+
+    monkeypatch.setattr(command, "layer_facts", faulty)
+    layers, told = reported(tmp_path, random_model("BERT"), input_ids=words_of(4, LENGTH))
+    assert list(layers) == ["encoder.layer.0", "encoder.layer.2"]  # and not by another way into the report
+    assert told["left_out"] == ["encoder.layer.*: a fault of this library, KeyError('ours')"]
+
+
+def test_windows_of_an_image_are_called_so(tmp_path):
+    pixels = np.random.default_rng(0).normal(size=(5, 3, 16, 16))
+    model = transformers.SwinModel(transformers.SwinConfig(**OTHERWISE["Swin"][2], window_size=4))
+    layers, _ = reported(tmp_path, model, pixel_values=pixels)
+    assert [name.partition(", ")[2] for name in layers] == ["20 windows of 5 inputs", ""]
+
+
+def test_a_tokenizer_that_needs_another_package_is_asked_for_by_texts_alone(tmp_path, monkeypatch, capsys):
+    def needs(*_, **__):
+        raise ImportError("needs sacremoses: pip install sacremoses")
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", needs)
+    reported(tmp_path, random_model("BERT"), input_ids=words_of(4, LENGTH))
+    (tmp_path / "x.txt").write_text("a text\n")
+    called = ["report", str(tmp_path / "model"), str(tmp_path / "x.txt"), "--out", str(tmp_path / "x.html")]
+    assert command.main(called) == 1
+    assert "has no tokenizer (needs sacremoses: pip install sacremoses)" in capsys.readouterr().err
+
+
+SPOILT = {  # what is done to a folder, arrays, and what is said
+    "weights that are cut": (lambda f: os.truncate(f / "model.safetensors", 900), {}, "transformers cannot load"),
+    "another width": (
+        lambda f: (f / "config.json").write_text((f / "config.json").read_text().replace(": 16", ": 20")),
+        {}, "transformers cannot load",
+    ),
+    "ids of one input": (lambda f: None, {"input_ids": np.arange(5)}, "has input_ids (5,): give arrays (inputs, ...)"),
+    "inputs of another number": (lambda f: None, {"attention_mask": np.ones((3, 6), int)}, "of equally many inputs"),
+    "padding alone": (lambda f: None, {"attention_mask": np.zeros((4, 6), int)}, "input 0 is padding from end to end"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SPOILT)
+def test_what_transformers_or_we_cannot_read_is_refused_in_a_line(case, tmp_path, capsys):
+    spoil, arrays, sentence = SPOILT[case]
+    random_model("BERT").save_pretrained(tmp_path / "model")
+    spoil(tmp_path / "model")
+    assert sentence in refused(tmp_path, None, capsys, **{"input_ids": words_of(4, LENGTH)} | arrays)
 
 
 def test_a_folder_of_images_is_given_as_the_model_is_used_to(tmp_path):
