@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from docutils import nodes
-from docutils.parsers.rst.directives import unchanged
+from docutils.parsers.rst.directives import flag, unchanged
 from docutils.statemachine import StringList
 from sphinx import addnodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
@@ -126,11 +126,12 @@ class Believed(RowsDirective):
     """Sentences that rows support: withdrawn where one of these does not hold, or has not the ``verdict`` asked for.
 
     The first paragraph is the sentence that is withdrawn, in sight of the reader; the others go. With a ``standing`` it
-    is one of the numbered sentences of its page, which says on how many fresh seeds it held and where to ``read`` it.
+    is one of the numbered sentences of its page, which says on how many fresh seeds it held and where to ``read`` it;
+    those of the ``front`` are shown by ``{sentences}``, too.
     """
 
     has_content = True
-    option_spec: ClassVar = {"verdict": unchanged, "standing": unchanged, "read": unchanged}
+    option_spec: ClassVar = {"verdict": unchanged, "standing": unchanged, "read": unchanged, "front": flag}
 
     def run(self):
         """Make the sentences, or what contradicts them."""
@@ -154,7 +155,8 @@ class Believed(RowsDirective):
         page, said = self.options["read"], STANDINGS.get(kind, kind)
         place = self.env.new_serialno("believed") + 1
         block["ids"].append(f"belief-{place}")
-        block["said"], block["read"] = said.lower(), f"/{docname_join(self.env.docname, page)}"
+        if "front" in self.options:
+            block["said"], block["read"] = said.lower(), f"/{docname_join(self.env.docname, page)}"
         sentence = nodes.strong("", "", *block[0].children)
         block[0][:] = [nodes.strong("", f"{place}."), nodes.Text(" "), sentence]
         where = link(page) if page in chapters() else f"{{doc}}`{page}`"
@@ -179,7 +181,7 @@ class Sentences(nodes.General, nodes.Element):
 
 
 class ListSentences(SphinxDirective):
-    """The numbered sentences of another page, each with a link to what supports it."""
+    """The sentences of another page that are for the front page, each with a link to what supports it."""
 
     required_arguments = 1
 
