@@ -35,7 +35,8 @@ def _stand_in_the_project(monkeypatch):
 def rows():
     """Rows as the ledger has them, with the accepted values."""
     lock = json.loads((ROOT / "book/ledger.lock.json").read_text())["rows"]
-    about = {"paper": "2306.13596", "item": "Theorem 1", "kind": "claim", "scale": "exact", "quote": None} | DRAWN
+    about = {"paper": "2306.13596", "item": "Theorem 1", "kind": "claim", "scale": "exact", "quote": None}
+    about |= DRAWN | {"recorded": False}
     of = dict.fromkeys((*verdicts.STANDINGS, "seen in miniature", "not seen in miniature"), "paper")
     return [
         about | {"id": name, "chapter": name.rpartition("/")[0], "of": of.get(row["verdict"], "book")} | row
