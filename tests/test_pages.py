@@ -165,8 +165,8 @@ class TestBeliefs:
         for name in sources:
             assert "Withdrawn" not in before[name]
             assert after[name].count("Withdrawn") == 1
-            assert "✗ Withdrawn: With a constant step size gradient descent" in after[name]
-        assert "theory predicts c to" not in after["beliefs"].replace("\\(c\\)", "c")
+            assert "✗ Withdrawn: Normalised gradient descent divides each gradient" in after[name]
+        assert "Our formula for c has" not in after["beliefs"].replace("\\(c\\)", "c")
 
     def test_the_first_page_has_its_sentences_with_their_standing(self, made, rows):
         source = Path("book/beliefs.md").read_text("utf-8")
