@@ -46,7 +46,7 @@ def paper_chip(rows):
     verdicts = Counter(row["verdict"] for row in claims)
     signs = " ".join(f"{verdicts[verdict]} {sign}" for verdict, sign in VERDICTS.items() if verdicts[verdict])
     means = f"What the paper claims, on this page: {tally(claims)}."
-    if any(row["scale"] not in ("exact", None) for row in claims):
+    if standing(claims) == "in miniature":
         means += " In miniature: other data or a smaller network, which proves nothing about the paper's experiment."
     means += early(claims) + repeated(claims)
     return {"text": f"paper {signs}", "verdict": standing(claims), "means": means, "place": "evidence"}
