@@ -39,6 +39,13 @@ def head_logits(weights, head, tokens, queries):
     return weights.scale * torch.einsum("ntd,nd->nt", tokens, asked @ weights.key[head])
 
 
+def check_bits(bits):
+    """The number of bits; ValueError unless it is one from 2 to 16."""
+    if not FEWEST_BITS <= checks.integer("bits", bits) <= MOST_BITS:
+        raise ValueError(f"bits is {bits}: give {FEWEST_BITS} to {MOST_BITS}")
+    return bits
+
+
 def step_sizes(matrices, bits, by_row=True):
     """Distance between neighbouring values of round-to-nearest, shape (heads, h, 1).
 
@@ -50,10 +57,8 @@ def step_sizes(matrices, bits, by_row=True):
     >>> step_sizes(torch.tensor([[[3.0, -7.0], [14.0, 1.0]]]), bits=4).flatten().tolist()
     [1.0, 2.0]
     """
-    if not FEWEST_BITS <= checks.integer("bits", bits) <= MOST_BITS:
-        raise ValueError(f"bits is {bits}: give {FEWEST_BITS} to {MOST_BITS}")
     largest = matrices.abs().amax(-1, keepdim=True)
-    return (largest if by_row else largest.amax().expand_as(largest)) / (2 ** (bits - 1) - 1)
+    return (largest if by_row else largest.amax().expand_as(largest)) / (2 ** (check_bits(bits) - 1) - 1)
 
 
 def rounded(matrices, steps):

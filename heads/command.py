@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from ._lib import checks
+from .bits import check_bits
 from .capture import Layer, attention_layers, capture_attention, logit_modifiers, query_positions
 from .facts import layer_facts
 from .files import ARRAYS, check_logits, config_modifiers, file_weights, read_arrays, read_state
@@ -43,6 +44,7 @@ def main(arguments=None):
     report.add_argument("--inputs", type=int, default=MOST_INPUTS, help=f"inputs at most ({MOST_INPUTS})")
     report.add_argument("--tokens", type=int, default=MOST_TOKENS, help=f"tokens of a text at most ({MOST_TOKENS})")
     report.add_argument("--query", type=int, help="place of the query token (causal: the last, else the first)")
+    report.add_argument("--bits", type=int, help="forecast which choices flip with keys and queries of so many bits")
     report.add_argument("--prefix", default="", help="only layers whose names begin so, such as encoder.")
     report.add_argument("--heads", type=int, default=0, help="heads of a layer, where no config.json says it")
     named = (
@@ -71,6 +73,8 @@ def write(options):
     out, started, done = Path(options.out), time.perf_counter(), {}
     checks.integer("inputs", options.inputs)
     checks.integer("tokens", options.tokens)
+    if options.bits is not None:
+        check_bits(options.bits)
     parts = _parts(out, options)
 
     def add_layer(layer, texts):
@@ -78,7 +82,7 @@ def write(options):
             return
         file, start = parts / f"{len(done):03}.json", time.perf_counter()
         if not file.is_file():
-            facts = json.dumps(layer_facts(layer, texts), allow_nan=False)
+            facts = json.dumps(layer_facts(layer, texts, options.bits), allow_nan=False)
             file.with_suffix(".new").write_text(facts, "utf-8")
             file.with_suffix(".new").replace(file)
         done[layer.name] = json.loads(file.read_text("utf-8"))

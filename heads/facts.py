@@ -5,6 +5,7 @@ from collections import Counter
 
 import torch
 
+from .bits import Choices, rounding_facts
 from .flips import nearest_flips
 from .layers import ATTENTION_TOLERANCE, check_width, total_variation
 
@@ -14,8 +15,11 @@ AGREE = ("agrees", "biased")  # checks of heads that the weights give
 SCALE_CORRELATION = 0.999  # above which logits differ by a factor alone
 
 
-def layer_facts(layer, texts=None):
-    """Facts of each head of a :class:`heads.capture.Layer`, a list of dicts for JSON; texts are of the tokens."""
+def layer_facts(layer, texts=None, bits=None):
+    """Facts of each head of a :class:`heads.capture.Layer`, a list of dicts for JSON; texts are of the tokens.
+
+    With ``bits`` also those of :func:`heads.bits.rounding_facts`, of heads that the weights give.
+    """
     candidates = layer.weights() if layer.weights is not None and layer.tokens is not None else []
     choosing = layer.mask.sum(-1) > 1  # an input with one token has no choice
     if not choosing.any():
@@ -25,14 +29,14 @@ def layer_facts(layer, texts=None):
         check_width(f"tokens of {layer.name}", layer.tokens, candidates[0].key)
         check_width(f"queries of {layer.name}", layer.queries, candidates[0].query)
     candidate_facts = [
-        [_head_facts(layer, weights, head, choosing, texts) for head in range(len(weights.query))]
+        [_head_facts(layer, weights, head, choosing, texts, bits) for head in range(len(weights.query))]
         for weights in candidates
     ] or [[_head_facts(layer, None, head, choosing, texts) for head in range(layer.attention.shape[1])]]
     # Of the orders that the rows of a fused matrix may have, the one in which most heads agree.
     return min(candidate_facts, key=lambda heads: sum(facts["check"] not in AGREE for facts in heads))
 
 
-def _head_facts(layer, weights, head, choosing, texts):
+def _head_facts(layer, weights, head, choosing, texts, bits=None):
     facts = {"layer": layer.name, "head": head, "check": "recorded", "off": None, "why": layer.modifiers}
     seen = None if layer.attention is None else layer.attention[choosing, head]
     mask, positions = layer.mask[choosing], layer.positions[choosing]
@@ -50,6 +54,8 @@ def _head_facts(layer, weights, head, choosing, texts):
     logits = seen.log() if facts["check"] == "biased" else computed
     lengths = queries.square().sum(-1).add(float(weights.query_bias[head].any())).sqrt()
     flips, facts["norms"] = nearest_flips(tokens, logits, logits.argmax(-1), lengths), _norms(weights, head)
+    if bits is not None:
+        facts |= rounding_facts(weights, head, Choices(tokens, queries, logits), bits)
     return facts | _today(logits, flips, facts["norms"], choosing, positions, texts)
 
 
