@@ -2,7 +2,7 @@
 
 Independent noise in the entries of a head's matrices, of standard deviation s in row k of the keys K and r in row k of
 the queries Q, changes the lead of the selected token a over token t, (x_a - x_t) . K^T (Q z + b), by noise of mean 0
-and variance
+and variance::
 
     |x_a - x_t|^2 sum_k s_k^2 (Q z + b)_k^2  +  |z|^2 sum_k r_k^2 (K (x_a - x_t))_k^2  +  |x_a - x_t|^2 |z|^2 sum_k s_k^2 r_k^2 .
 

@@ -132,6 +132,8 @@ def _today(logits, flips, norms, choosing, positions, texts):
         for entry, taker, distance in zip(inputs, *flips, strict=True):
             relative = {"flip": _short(distance / norms[0]), "flip_spectral": _short(distance / norms[1])}
             entry |= {"taker": int(taker)} | relative
+        for entry, row, token, taker in zip(inputs, logits, selected, flips.taker, strict=True):
+            entry["lead"] = _short(row[token] - row[taker])
         order = flips.distance.argsort()
         relative = flips.distance[flips.distance.isfinite()] / norms[0]
         facts["flip"], facts["flip_least"] = (

@@ -49,7 +49,9 @@ BITS = """ Rounded row by row to {bits} bits, its keys and queries flip {bits_fo
 from the distances, and {bits_counted:.1%} as counted, with the tokens as they are. By the forecast 95 % of the choices
 stay with {needed} bits."""
 CHANGE = """First to overtake: {takers}. The inputs nearest to a flip:</p><table class="t"><tr><th>input</th><th>selects
-</th><th>share</th><th>is overtaken by</th><th>change, of |W|</th><th>of its spectral norm</th></tr>{rows}</table><p>"""
+</th><th>share</th><th>is overtaken by</th><th>lead</th><th>change, of |W|</th><th>of its spectral norm</th></tr>
+{rows}</table><p>"""
+NUMBERS = {"lead": ".3g", "flip": ".2%", "flip_spectral": ".2%"}  # of that table, with their digits
 RECORDED = """ <span class="re">{count} are shown as recorded ({why})</span>: what they select today is exact, but no
 distance to a flip and no forecast of training follows: the logits are not those of one matrix that is known."""
 MAPS = (  # title, caption, and which of the facts
@@ -194,8 +196,8 @@ def _change(facts, texts):
         return "No distance follows: the logits are not those of one matrix that is known."
     rows = ""
     for k in facts["nearest"]:
-        flips = ("–" if k[key] is None else f"{k[key]:.2%}" for key in ("flip", "flip_spectral"))
-        cells = (k["input"], _token(texts, k, "selects"), f"{k['share']:.0%}", _token(texts, k, "taker"), *flips)
+        numbers = ("–" if k[key] is None else f"{k[key]:{digits}}" for key, digits in NUMBERS.items())
+        cells = (k["input"], _token(texts, k, "selects"), f"{k['share']:.0%}", _token(texts, k, "taker"), *numbers)
         rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
     return CHANGE.format(takers=_counted(facts["takers"]), rows=rows)
 

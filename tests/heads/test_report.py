@@ -75,6 +75,7 @@ def test_distances_are_those_of_the_whole_matrix():
             assert one["flip"] == pytest.approx((change.norm() / W.norm()).item(), rel=1e-3)
             tied = x @ (W + change) @ z
             assert tied[one["taker"]].item() == pytest.approx(tied.max().item())
+            assert one["lead"] == pytest.approx((row * W).sum().item(), rel=1e-3)
 
 
 def changed(attention, modifiers=""):
