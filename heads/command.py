@@ -10,6 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from ._lib import checks
+from .bits import check_bits
 from .facts import layer_facts
 from .files import ARRAYS, read_arrays
 from .page import page
@@ -37,6 +38,7 @@ def main(arguments=None):
     report.add_argument("--inputs", type=int, default=MOST_INPUTS, help=f"inputs at most ({MOST_INPUTS})")
     report.add_argument("--tokens", type=int, default=MOST_TOKENS, help=f"tokens of a text at most ({MOST_TOKENS})")
     report.add_argument("--query", type=int, help="place of the query token (causal: the last, else the first)")
+    report.add_argument("--bits", type=int, help="forecast which choices flip with keys and queries of so many bits")
     report.add_argument("--prefix", default="", help="only layers whose names begin so, such as encoder.")
     report.add_argument("--heads", type=int, default=0, help="heads of a layer, where no config.json says it")
     named = (
@@ -65,12 +67,14 @@ def write(options):
     out, started, facts, left_out = Path(options.out), time.perf_counter(), [], {}
     checks.integer("inputs", options.inputs)
     checks.integer("tokens", options.tokens)
+    if options.bits is not None:
+        check_bits(options.bits)
     if not out.parent.is_dir():
         raise ValueError(f"{out.parent} is no folder here: make it, or give another --out")
 
     def add_layer(layer):
         if layer.name.startswith(options.prefix):
-            heads = layer_facts(layer)
+            heads = layer_facts(layer, options.bits)
             facts.extend(heads)
             kinds = [head["check"] for head in heads]
             said = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))

@@ -5,6 +5,7 @@ from collections import Counter
 
 import torch
 
+from .bits import Choices, rounding_facts
 from .flips import nearest_flips
 from .layers import ATTENTION_TOLERANCE, check_width, total_variation
 
@@ -15,8 +16,11 @@ SCALE_CORRELATION = 0.999  # above which logits differ by a factor alone
 UNDERFLOW = 1e-6  # computed attention above which none at all in the model is no underflow, in 16 bits either
 
 
-def layer_facts(layer):
-    """Facts of each head of a :class:`heads.capture.Layer`, a list of dicts for JSON."""
+def layer_facts(layer, bits=None):
+    """Facts of each head of a :class:`heads.capture.Layer`, a list of dicts for JSON.
+
+    With ``bits`` also those of :func:`heads.bits.rounding_facts`, of heads that the weights give.
+    """
     candidates = layer.weights() if layer.weights is not None and layer.tokens is not None else []
     choosing = layer.mask.sum(-1) > 1  # an input with one token has no choice
     if not choosing.any():
@@ -26,13 +30,14 @@ def layer_facts(layer):
         check_width(f"tokens of {layer.name}", layer.tokens, candidates[0].key)
         check_width(f"queries of {layer.name}", layer.queries, candidates[0].query)
     candidate_facts = [
-        [_head_facts(layer, weights, head, choosing) for head in range(len(weights.query))] for weights in candidates
+        [_head_facts(layer, weights, head, choosing, bits) for head in range(len(weights.query))]
+        for weights in candidates
     ] or [[_head_facts(layer, None, head, choosing) for head in range(layer.attention.shape[1])]]
     # Of the orders that the rows of a fused matrix may have, the one in which most heads agree.
     return min(candidate_facts, key=lambda heads: sum(facts["check"] not in AGREE for facts in heads))
 
 
-def _head_facts(layer, weights, head, choosing):
+def _head_facts(layer, weights, head, choosing, bits=None):
     facts = {"layer": layer.name, "head": head, "check": "recorded", "off": None, "why": layer.why}
     facts["cross"] = layer.cross
     seen = None if layer.attention is None else layer.attention[choosing, head]
@@ -49,7 +54,10 @@ def _head_facts(layer, weights, head, choosing):
         return facts | _today(layer, seen, choosing)
     lengths = queries.square().sum(-1).add(float(weights.query_bias[head].any())).sqrt()
     flips, facts["norms"] = nearest_flips(tokens, logits, logits.argmax(-1), lengths), _norms(weights, head)
-    return facts | _today(layer, logits.softmax(-1), choosing, flips, facts["norms"])
+    if bits is not None:
+        facts |= rounding_facts(weights, head, Choices(tokens, queries, logits), bits)
+    leads = logits.amax(-1) - logits.gather(1, flips.taker[:, None])[:, 0]
+    return facts | _today(layer, logits.softmax(-1), choosing, flips, facts["norms"], leads)
 
 
 def _norms(weights, head):
@@ -115,7 +123,7 @@ def _reason(computed, seen):
     )
 
 
-def _today(layer, attention, choosing, flips=None, norms=None):
+def _today(layer, attention, choosing, flips=None, norms=None, leads=None):
     """What a head selects, how firmly, and what would change it."""
     rows, positions, words = torch.nonzero(choosing).flatten(), layer.positions[choosing], layer.words
     share, selected = attention.max(-1)
@@ -127,9 +135,9 @@ def _today(layer, attention, choosing, flips=None, norms=None):
     facts = {"entropy": entropy.mean().item(), "top": share.mean().item()}
     order = share.argsort()
     if flips is not None:
-        for entry, taker, distance in zip(inputs, *flips, strict=True):
+        for entry, taker, distance, lead in zip(inputs, *flips, leads, strict=True):
             relative = {"flip": _short(distance / norms[0]), "flip_spectral": _short(distance / norms[1])}
-            entry |= {"taker": int(taker)} | relative
+            entry |= {"taker": int(taker), "lead": _short(lead)} | relative
         order = flips.distance.argsort()
         relative = flips.distance[flips.distance.isfinite()] / norms[0]
         facts["flip"], facts["flip_least"] = (

@@ -50,8 +50,13 @@ often: {often}.</p><p><b>How firmly.</b> The token has {top:.0%} of the attentio
 <p><b>What would change it.</b> {change}</p>{shown}"""
 FIRMLY = """ A change of W by {flip_least:.2%} of its length turns the nearest input to another token, half of the
 inputs need {flip:.2%} or more. No smaller change does it, and this one does: it has rank one."""
+BITS = """ Rounded row by row to {bits} bits, its keys and queries flip {bits_forecast:.1%} of the choices as forecast
+from the distances, and {bits_counted:.1%} as counted, with the tokens as they are. By the forecast 95 % of the choices
+stay with {needed} bits."""
 CHANGE = """First to overtake: {takers}. The inputs nearest to a flip:</p><table class="t"><tr><th>input</th><th>selects
-</th><th>share</th><th>is overtaken by</th><th>change, of |W|</th><th>of its spectral norm</th></tr>{rows}</table><p>"""
+</th><th>share</th><th>is overtaken by</th><th>lead</th><th>change, of |W|</th><th>of its spectral norm</th></tr>
+{rows}</table><p>"""
+NUMBERS = {"lead": ".3g", "flip": ".2%", "flip_spectral": ".2%"}  # of that table, with their digits
 RECORDED = """ <span class="re">{count} are shown as recorded ({why})</span>: what they select today is exact, but no
 distance to a flip and no forecast of training follows: the logits are not those of one matrix that is known."""
 MAPS = (  # title, caption, and which of the facts
@@ -59,6 +64,11 @@ MAPS = (  # title, caption, and which of the facts
     ("Share of the top token", "mean over inputs", "top"),
     ("Distance to a flip", "median change of W, in %, that turns an input to another token: dark is near", "flip"),
     ("Attention check", "share of attention elsewhere than the model says, as a power of ten", "off"),
+)
+BITS_MAP = (
+    "Flips at {bits} bits",
+    "share of choices that change when keys and queries are rounded row by row, forecast from the distances",
+    "bits_forecast",
 )
 CHECKS = {
     "agrees": "computed from the weights, and the model's own",
@@ -83,6 +93,8 @@ def page(name, facts, about, left_out=()):
     left_out : list of str
         Layers that are not shown, and why.
     """
+    bits = next((head["bits"] for head in facts if "bits" in head), None)
+    maps = MAPS if bits is None else (*MAPS, [text.format(bits=bits) for text in BITS_MAP])
     numbers = {layer: k for k, layer in enumerate(dict.fromkeys(head["layer"] for head in facts))}
     rows = "".join(f"<li>{_text(sentence)}</li>" for sentence in left_out)
     assumed = sum(head["check"] == "assumed" for head in facts)
@@ -91,7 +103,7 @@ def page(name, facts, about, left_out=()):
         style=STYLE,
         assumed=ASSUMED.format(count=assumed, all=len(facts)) if assumed else "",
         summary=_summary(facts),
-        maps="".join(_map(facts, numbers, *columns) for columns in MAPS),
+        maps="".join(_map(facts, numbers, *columns) for columns in maps),
         about="".join(f"<p>{_text(sentence)}</p>" for sentence in about) + (rows and LEFT_OUT.format(rows=rows)),
         heads="".join(_head(head, numbers[head["layer"]]) for head in facts),
     )
@@ -160,13 +172,20 @@ def _head(facts, number):
         "places": ", ".join(f"{name} in {count}" for name, count in facts["places"].items())
         or "none of the near places",
         "often": _counted(facts["texts"]),
-        "firmly": "" if flip is None else FIRMLY.format(**facts),
+        "firmly": ("" if flip is None else FIRMLY.format(**facts)) + _bits(facts),
         "change": _change(facts),
         "shown": "".join(_shown(shown, facts["cross"]) for shown in facts["shown"]),
     }
     short = f"{name} in {count} of {fields['many']}; top token {facts['top']:.0%}"
     short += "" if flip is None else f", flip {_percent(flip)} %"
     return HEAD.format(short=short, body=TOLD.format(**fields), **fields)
+
+
+def _bits(facts):
+    """How many choices rounding flips, in two sentences; nothing where that was not asked for."""
+    if "bits" not in facts:
+        return ""
+    return BITS.format(needed=facts["bits_needed"] or "more than 16", **facts)
 
 
 def _counted(names):
@@ -178,8 +197,8 @@ def _change(facts):
         return "No distance follows: the logits are not those of one matrix that is known."
     rows = ""
     for k in facts["nearest"]:
-        flips = ("–" if k[key] is None else f"{k[key]:.2%}" for key in ("flip", "flip_spectral"))
-        cells = (k["input"], _token(k, "selects"), f"{k['share']:.0%}", _token(k, "taker"), *flips)
+        numbers = ("–" if k[key] is None else f"{k[key]:{digits}}" for key, digits in NUMBERS.items())
+        cells = (k["input"], _token(k, "selects"), f"{k['share']:.0%}", _token(k, "taker"), *numbers)
         rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
     return CHANGE.format(takers=_counted(facts["takers"]), rows=rows)
 

@@ -12,6 +12,7 @@ from problems import seeded
 from torch import nn
 
 from heads import capture, command, layer_weights, running
+from heads.bits import Choices, count_flips, forecast, head_logits
 from heads.capture import Layer, capture_attention
 from heads.facts import layer_facts
 from heads.weights import PARTS
@@ -73,6 +74,7 @@ def test_distances_are_those_of_the_whole_matrix():
             assert one["flip"] == pytest.approx((change.norm() / W.norm()).item(), rel=1e-3)
             tied = x @ (W + change) @ z
             assert tied[one["taker"]].item() == pytest.approx(tied.max().item())
+            assert one["lead"] == pytest.approx((row * W).sum().item(), rel=1e-3)
 
 
 def changed(attention, why=""):
@@ -348,3 +350,29 @@ def test_weights_alone_say_at_the_top_what_is_assumed(tmp_path):
     saved(tmp_path)
     assert report(tmp_path) == 0
     assert "compared with nothing" not in (tmp_path / "mine.html").read_text()
+
+
+def test_bits_are_forecast_and_counted_where_they_are_asked_for(tmp_path, capsys):
+    saved(tmp_path)
+    assert report(tmp_path) == 0
+    without = json.loads((tmp_path / "mine.json").read_text())["heads"]
+    assert not any(key.startswith("bits") for head in without for key in head)
+    assert report(tmp_path, "--bits", "4") == 0
+    page, told = (tmp_path / "mine.html").read_text(), json.loads((tmp_path / "mine.json").read_text())["heads"]
+    for layer, facts in zip(seen(encoder(), inputs()), (told[:2], told[2:]), strict=True):
+        weights = layer.weights()[0]
+        for head, one in enumerate(facts):
+            tokens, queries = layer.tokens.double(), layer.queries.double()
+            choices = Choices(tokens, queries, head_logits(weights, head, tokens, queries))
+            assert one["bits_forecast"] == pytest.approx(forecast(weights, head, choices, 4).mean().item())
+            assert one["bits_counted"] == count_flips(weights, head, choices, 4).double().mean().item()
+            assert f"flip {one['bits_forecast']:.1%} of the choices as forecast" in " ".join(page.split())
+    assert "Flips at 4 bits" in page
+    assert report(tmp_path, "--bits", "1") == 1
+    assert "bits is 1: give 2 to 16" in capsys.readouterr().err
+
+
+def test_no_bits_of_a_head_that_the_weights_do_not_give():
+    facts = layer_facts(changed(lambda one: one.flip(-1), "rotary positions"), bits=4)
+    assert not any(key.startswith("bits") for head in facts for key in head)
+    assert "Flips at" not in command.page("m", facts, [])
