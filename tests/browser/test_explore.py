@@ -147,7 +147,7 @@ def test_figure_takes_the_place_of_its_fallback(figure, name, width):
 @pytest.mark.parametrize("name", NAMES)
 def test_figure_stands_alone_where_two_files_are(from_disk, folder, name, width):
     (folder / "embed.html").write_text((ROOT / "book/_static/embed.html").read_text("utf-8"), "utf-8")
-    address = f"{(folder / 'embed.html').as_uri()}?figure={name}"
+    address = f"{(folder / 'embed.html').as_uri()}?preset=1(b)&figure={name}"
     shown = Figure(from_disk(address, width=width))
     assert len(shown.said) > 40
     assert shown.page.locator(".explore-quiz").count() == 1
