@@ -257,6 +257,36 @@ class TestMap:
         assert names.index("max-margin/lemma-2") == sum(name.startswith("max-margin/") for name in names) - 1
 
 
+class TestNeeds:
+    """What a chapter needs, and its exercises."""
+
+    def test_a_chapter_rests_on_all_that_lies_below_it_each_once(self):
+        direct = {entry["chapter"]: set(entry.get("from", ())) for entry in landing_page.entries()}
+
+        def below(chapter):
+            return direct[chapter].union(*map(below, direct[chapter]))
+
+        lines = [line for line in landing_page.needs().splitlines() if line.startswith("| {doc}")]
+        assert len(lines) == len(direct)
+        for line in lines:
+            chapter, *needed = re.findall(r"{doc}`[^`]+ <([\w/-]+)>`", line)
+            assert sorted(needed) == sorted(below(chapter))
+
+    def test_each_exercise_has_a_solution_and_a_place_in_the_table(self):
+        source = landing_page.EXERCISES.read_text("utf-8")
+        labels = re.findall(r"^\((exercise-[\w-]+)\)=$", source, re.MULTILINE)
+        assert len(set(labels)) == len(labels) == source.count(":::{dropdown} Solution")
+        named = re.findall(r"{ref}`[^`]+ <(exercise-[\w-]+)>`", landing_page.needs())
+        assert sorted(named) == sorted(labels)
+        of = [chapter for _, _, chapter in landing_page.EXERCISE.findall(source)]
+        assert len(set(of)) == 16
+        assert all(2 <= of.count(chapter) <= 4 for chapter in of)
+
+    def test_a_book_without_exercises_has_the_tables(self, monkeypatch, tmp_path):
+        monkeypatch.setattr(landing_page, "EXERCISES", tmp_path / "exercises.md")
+        assert "exercise-" not in landing_page.needs()
+
+
 class TestCorrections:
     """The page of corrections."""
 

@@ -143,6 +143,30 @@ def test_figure_takes_the_place_of_its_fallback(figure, name, width):
     assert not shown.page.locator(".explore-box").is_visible()
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", NAMES)
+def test_figure_stands_alone_where_two_files_are(from_disk, folder, name, width):
+    (folder / "embed.html").write_text((ROOT / "book/_static/embed.html").read_text("utf-8"), "utf-8")
+    address = f"{(folder / 'embed.html').as_uri()}?preset=1(b)&figure={name}"
+    shown = Figure(from_disk(address, width=width))
+    assert len(shown.said) > 40
+    assert shown.page.locator(".explore-quiz").count() == 1
+    assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert from_disk(f"{address}&ask=").locator(".explore-quiz").count() == 0
+    page = from_disk(address.replace(name, "another"))
+    assert all(known in page.locator(".explore").inner_text() for known in NAMES)
+
+
+def test_figure_alone_begins_with_its_preset_and_with_what_a_copied_link_holds(from_disk, folder):
+    (folder / "embed.html").write_text((ROOT / "book/_static/embed.html").read_text("utf-8"), "utf-8")
+    address = f"{(folder / 'embed.html').as_uri()}?figure=playground&preset=5"
+    shown = Figure(from_disk(address))
+    assert shown.page.get_by_text("C, score of the upper token", exact=True).is_visible()
+    shown.slide("C, score of the upper token", 7)
+    again = Figure(from_disk(address + shown.spot))
+    assert again.said == shown.said
+
+
 def test_page_without_scripts_has_the_static_figure(from_disk, folder):
     page = from_disk((folder / "playground.html").as_uri(), java_script_enabled=False)
     assert page.locator("#fallback").is_visible()

@@ -24,6 +24,7 @@ MADE = {
     "clone": runs.clone,
     "edition": runs.edition,
     "book_map": lambda: landing_page.book_map(ledger()),
+    "needs": landing_page.needs,
     "cite": landing_page.cite,
     "scene": lambda: filled("scene", shown=shown(ledger())),
     "film_reader": lambda: filled("film_reader", **_drawn("film_reader")[1]),

@@ -1,14 +1,16 @@
-"""Write the map of the book, and how to cite it."""
+"""Write the map of the book, what a chapter needs, and how to cite the book."""
 
 import re
 from pathlib import Path
 
-from workflow.book.catalogue import chapters, source, title, yaml_of
+from workflow.book.catalogue import chapters, source, text_of, title, yaml_of
 from workflow.book.ledger import commit, register
 from workflow.book.verdicts import SIGNS, standing
 from workflow.site.markup import filled, link, styled
 
-FRONT = Path("book/front.yml")
+FRONT, EXERCISES = Path("book/front.yml"), Path("book/exercises.md")
+# The label of an exercise, and in the line under it its title and its chapter.
+EXERCISE = re.compile(r"^\((exercise-[\w-]+)\)=\n\*\*(.+?)\*\*.*?<([\w/-]+)>`", re.MULTILINE)
 PARTS = {
     "max-margin": "Max-margin token selection",
     "rates": "Convergence rates",
@@ -51,6 +53,25 @@ def book_map(rows):
             }
         )
     return filled("book_map", parts=parts)
+
+
+def needs():
+    """Tables of each part's chapters: what they build on, what that rests on in turn, and their exercises."""
+    listed, below, parts = entries(), {}, {}
+    called = {entry["chapter"]: link(entry["chapter"], entry["name"]) for entry in listed}
+    exercises = EXERCISE.findall(text_of(EXERCISES)) if EXERCISES.exists() else []
+    for chapter, direct in {entry["chapter"]: entry.get("from", ()) for entry in listed}.items():
+        below[chapter] = set(direct).union(*(below.get(earlier, ()) for earlier in direct))
+        part = chapter.partition("/")[0]
+        parts.setdefault(PARTS.get(part, part.replace("-", " ").capitalize()), []).append(
+            {
+                "link": called[chapter],
+                "from": [called[earlier] for earlier in direct if earlier in called],
+                "below": [called[earlier] for earlier in called if earlier in below[chapter] - set(direct)],
+                "exercises": [f"{{ref}}`{name} <{label}>`" for label, name, of in exercises if of == chapter],
+            }
+        )
+    return filled("needs", parts=parts)
 
 
 def cite():
