@@ -116,7 +116,7 @@ class TestRegister:
     @pytest.mark.parametrize(
         ("has", "item", "fails"),
         [
-            ({"inputs": "several", "step": "gd"}, "Theorem 2", {"one-input"}),
+            ({"inputs": "several", "step": "gd"}, "Theorem 2", {"one-input-direction"}),
             ({"loss": "exponential", "step": "path", "scores": "distinct"}, "Theorem 1", set()),
             ({"loss": "flat", "step": "path"}, "Theorem 1", {"slope"}),
             ({"train": "factors", "step": "gd"}, "Factored keys and queries", set()),
