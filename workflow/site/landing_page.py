@@ -66,5 +66,6 @@ def cited():
 
 def cite():
     """How to cite the book, and the papers; nothing without ``CITATION.cff``."""
-    fields, keys = cited(), [paper["key"] for paper in register() if "key" in paper]
-    return filled("cite", fields=fields, keys=keys) if fields else ""
+    if not (fields := cited()):
+        return ""
+    return filled("cite", fields=fields, keys=[paper["key"] for paper in register() if "key" in paper])
