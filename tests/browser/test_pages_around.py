@@ -12,7 +12,7 @@ CUT = """() => [...document.querySelectorAll("article :is(td, th, figure, figcap
 }).map(e => e.tagName + ": " + e.textContent.trim().slice(0, 40))"""
 
 
-AROUND = ("intro", "in-ten-minutes", "beliefs", "scoreboard", "corrections", "sources", "library")
+AROUND = ("intro", "in-ten-minutes", "beliefs", "which-theorem", "scoreboard", "corrections", "sources", "library")
 
 
 @pytest.mark.parametrize("name", AROUND)
@@ -63,6 +63,55 @@ class TestScoreboard:
             assert row.locator("td:nth-child(2) .made-explicit").count() == 1
         page.get_by_label("Standing").select_option("any")
         assert len(self.shown(page)) == everything
+
+
+class TestWhichTheorem:
+    """What one has, and which statements apply."""
+
+    def statement(self, page, name):
+        return page.locator("table.which tbody tr", has=page.get_by_role("link", name=name, exact=True)).first
+
+    def test_the_page_has_no_verdict_on_a_case_before_one_chooses(self, visit):
+        page = visit("book/which-theorem").page
+        assert page.locator(".which-said").count() == 0
+        assert page.locator("table.which tbody tr").count() > 30
+
+    def test_a_hypothesis_that_fails_is_told_with_what_then_happens(self, visit):
+        page = visit("book/which-theorem").page
+        for question, option in {"inputs": "several", "step": "gd", "train": "p"}.items():
+            page.locator(f"select[name={question}]").select_option(option)
+        said = self.statement(page, "Theorem 2").locator(".which-said")
+        assert "There is one input" in said.inner_text()
+        assert "breaks the claim" in said.inner_text()
+        assert said.get_by_role("link", name="theorem-2/two-inputs").get_attribute("href").startswith("rows.html#")
+        assert "May apply" in self.statement(page, "Theorem 3").inner_text()
+        page.get_by_label("hide statements").check()
+        assert not self.statement(page, "Theorem 2").is_visible()
+        page.get_by_role("button", name="Begin again").click()
+        page.wait_for_function("!document.querySelector('.which-said')")
+        assert self.statement(page, "Theorem 2").is_visible()
+
+    def test_a_statement_applies_once_all_its_hypotheses_are_chosen(self, visit):
+        page = visit("book/which-theorem").page
+        chosen = {"train": "w", "head": "linear", "step": "ngd", "batch": "full"}
+        chosen |= {"scores": "distinct", "tokens": "orthogonal"}
+        for question, option in chosen.items():
+            page.locator(f"select[name={question}]").select_option(option)
+        assert "Applies." in self.statement(page, "Global convergence").inner_text()
+        assert "1 of" not in self.statement(page, "Global convergence").inner_text()
+
+
+def test_a_row_has_a_line_and_bibtex_to_cite(visit):
+    page = visit("book/rows").page
+    address = page.locator('[id="theorem-2/unequal-scores"]')
+    address.click()
+    line, entry = (shown.inner_text() for shown in page.locator("tr.row-cited pre").all())
+    assert "$1 - \\cos$" in line
+    assert line.endswith("/book/rows.html#theorem-2/unequal-scores")
+    assert entry.startswith("@misc{theorem_2_unequal_scores,")
+    assert entry.count("{") == entry.count("}")
+    address.click()
+    assert page.locator("tr.row-cited").count() == 0
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ PLURALS = {  # plurals of verdicts that are verbs
     "does not break the claim": "do not break the claim",
 }
 STATEMENTS = "book/statements.yml"
+GONE = Path("book/gone.yml")  # rows that are gone: old id -> what became of it
 LEDGER = Path("build/ledger.json")
 FACTOR = 5  # the tolerance of a number is this multiple of its measured spread
 
@@ -90,6 +91,11 @@ def ledger():
     return json_of(LEDGER)["claims"]
 
 
+def address(name):
+    """Address of a row on the page of all rows: without the part of the book, so that a chapter may move."""
+    return "/".join(name.split("/")[-2:])
+
+
 def claims_of(rows, whose):
     """Claims among some rows that are of a paper, or of the book."""
     return [row for row in rows if (row["of"], row["kind"]) == (whose, "claim")]
@@ -129,7 +135,7 @@ def commit():
 
 def collect(sources=""):
     """Write the ledger, which carries the hash of its sources, or say which rows cannot stand in it."""
-    runs, claims, faults, moved = reports(), {}, [], spreads()
+    runs, claims, faults, moved, places = reports(), {}, [], spreads(), {}
     known = {(paper["arxiv"], item["item"]) for paper in register() for item in paper["items"]}
     for run in runs:
         claimed = {(row["paper"], row["item"]) for row in run["rows"] if row["kind"] == "claim"}
@@ -137,6 +143,8 @@ def collect(sources=""):
             name, about = f"{run['chapter']}/{row['name']}", (row["paper"], row["item"])
             if name in claims:
                 faults.append(f"{name}: two rows of this chapter have the name {row['name']!r}")
+            if (taken := places.setdefault(address(name), name)) != name:
+                faults.append(f"{name}: has the address of {taken}: rename one of the chapters")
             if row["paper"] and about not in known:
                 faults.append(f"{name}: {row['item']!r} of {row['paper']} is not in {STATEMENTS}")
             if row["kind"] == "ablation" and about not in claimed:

@@ -10,9 +10,9 @@ import os
 from pathlib import Path
 
 from lib.ledger import bound, plain
-from workflow.book.catalogue import BookError, json_of, write_record
+from workflow.book.catalogue import BookError, json_of, text_of, write_atomic, write_record, yaml_of
 from workflow.book.dependencies import recorded_hash
-from workflow.book.ledger import LEDGER, spreads
+from workflow.book.ledger import GONE, LEDGER, address, commit, spreads
 
 LOCK, DIFFERENCES = Path("book/ledger.lock.json"), Path("build/differences.json")
 FIELDS, ABOUT = ("verdict", "measured", "tolerance"), ("item", "statement", "relation", "bound")
@@ -160,11 +160,25 @@ def accept():
     entries, known = differences(), read_lock()["kinds"].keys()
     lock = _renewed({entry["id"] for entry in entries})
     write_record(LOCK, lock)
+    note_gone([entry for entry in entries if entry["change"] == "vanished"])
     print("\n".join(map(line, entries)) or "nothing left its accepted value")
     for kind in lock["kinds"].keys() - known:
         print(f"{LOCK} now knows this kind of processor: {kind}")
     if unmeasured := sorted({row["chapter"] for row in rows.values() if row["spread"] is None}):
         print(f'of some rows no spread is measured: make roundings RECORD=1 NAME="{" ".join(unmeasured)}"')
+
+
+def note_gone(vanished):
+    """Note rows that vanished, for readers of their addresses; a chapter that moved keeps its addresses."""
+    text = text_of(GONE) if GONE.exists() else ""
+    noted, taken = (yaml_of(GONE) or {}) if text else {}, {address(row["id"]) for row in json_of(LEDGER)["claims"]}
+    new = [entry for entry in vanished if entry["id"] not in noted and address(entry["id"]) not in taken]
+    for entry in new:
+        became = f"was {_words(entry['accepted'])}; not in the build of {commit()} any more"
+        text += f"{entry['id']}: {json.dumps(became)}\n"
+    if new:
+        write_atomic(GONE, text)
+        print(f"{GONE} has their last values; say there what became of them: {', '.join(e['id'] for e in new)}")
 
 
 def _renewed(differing):

@@ -8,7 +8,7 @@ import nbformat
 
 from workflow.book.catalogue import BookError, json_of, pages, text_of, yaml_of
 from workflow.book.ledger import LEDGER, ledger
-from workflow.site import compare, landing_page, rows, runs, scoreboard, speed
+from workflow.site import compare, landing_page, rows, runs, scoreboard, speed, which_theorem
 from workflow.site.markup import filled
 
 SCENE = "book/story.yml"
@@ -16,6 +16,7 @@ MADE = {
     "totals": scoreboard.totals,
     "scoreboard": scoreboard.scoreboard,
     "rows": rows.rows,
+    "which_theorem": which_theorem.which_theorem,
     "compare": compare.statements,
     "texts": compare.basis,
     "rounded": rows.rounded,

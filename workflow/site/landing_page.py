@@ -74,13 +74,19 @@ def needs():
     return filled("needs", parts=parts)
 
 
-def cite():
-    """How to cite the book: authors, title, version as ``CITATION.cff`` has them, and the papers."""
+def cited():
+    """Fields of a citation of the book: authors, title, version as ``CITATION.cff`` has them; none without the file."""
     path = Path("CITATION.cff")
     if not path.exists():
-        return ""
+        return {}
     about, year = yaml_of(path), re.search(r"\d{4}(?=-\d\d-\d\d)", commit())
     names = [author.get("name") or f"{author['family-names']}, {author['given-names']}" for author in about["authors"]]
     fields = {"title": "{" + about["title"] + "}", "author": "{" + " and ".join(names) + "}"}
-    fields |= {"version": about["version"]} | ({"year": year[0]} if year else {})
+    return fields | {"version": about["version"]} | ({"year": year[0]} if year else {})
+
+
+def cite():
+    """How to cite the book, and the papers; nothing without ``CITATION.cff``."""
+    if not (fields := cited()):
+        return ""
     return filled("cite", fields=fields, keys=[paper["key"] for paper in register() if "key" in paper])

@@ -1,10 +1,12 @@
-"""Write the page of every row, and the list of the numbers that rounding moves."""
+"""Write the page of every row, each with its address, and the list of the numbers that rounding moves."""
 
+import json
 from pathlib import Path
 
 from lib.ledger import between, bound, number
 from workflow.book.catalogue import BookError, chapters, source, yaml_of
-from workflow.book.ledger import is_noise, ledger
+from workflow.book.ledger import GONE, address, commit, is_noise, ledger
+from workflow.site import landing_page
 from workflow.site.evidence import mutants, seeds
 from workflow.site.markup import called, escaped, link, marked, table
 
@@ -13,15 +15,31 @@ SMALLER = {"stand-in": "other data", "same data, smaller": "smaller"}
 
 
 def rows():
-    """A table for each chapter with all its rows."""
+    """A table for each chapter with all its rows, those that are gone, and what a script needs to cite a row."""
     head = ("verdict", "what was measured", "number", "bound", "seeds", "mutants")
     every = ledger()
     here = {chapter: [row for row in every if row["chapter"] == chapter] for chapter in chapters()}
     titled = "({})=\n## {}\n\n{}"
-    return "\n".join(
+    tables = [
         titled.format(f"rows-{source(chapter).stem}", link(chapter), table(head, map(_row, rows_here), "ledger"))
         for chapter, rows_here in here.items()
-    )
+    ]
+    cited = json.dumps({"fields": landing_page.cited(), "commit": commit()}).replace("<", "\\u003c")
+    script = f'```{{raw}} html\n<script type="application/json" class="cited">{cited}</script>\n```\n'
+    return "\n".join([*tables, *gone(every), script])
+
+
+def gone(every):
+    """Section of the rows that are gone, each at its old address; nothing where there are none."""
+    taken = {address(row["id"]) for row in every}
+    noted = (yaml_of(GONE) or {}) if GONE.exists() else {}
+    lines = [f"- {addressed(name)}: {escaped(became)}" for name, became in noted.items() if address(name) not in taken]
+    return ["## Rows that are gone\n", *lines, ""] if lines else []
+
+
+def addressed(name):
+    """Address of a row, at the row itself: a link that shows it."""
+    return f'<a class="row-address" id="{address(name)}" href="#{address(name)}">{address(name)}</a>'
 
 
 def _row(row):
@@ -32,7 +50,7 @@ def _row(row):
     asked = bound(row["relation"], row["bound"]) or "–"
     return (
         marked(row["verdict"]),
-        text,
+        f"{text} {addressed(row['id'])}",
         number(row["measured"]) + interval,
         asked + " ●" * (row["set"] == "before"),
         *counted,
