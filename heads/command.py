@@ -1,4 +1,4 @@
-"""The command ``attention-selects report MODEL DATA --out report.html``: every head of a model on one page."""
+"""The command ``attention-selects``: ``report`` writes every head of a model on one page, ``optimizer`` tries one."""
 
 import argparse
 import hashlib
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from . import optimiser_command
 from ._lib import checks
 from .capture import Layer, attention_layers, capture_attention, logit_modifiers, query_positions
 from .facts import layer_facts
@@ -33,10 +34,9 @@ width), query (inputs), mask (inputs, tokens)."""
 
 def main(arguments=None):
     """Run the command; 1 and one sentence where it cannot."""
-    parser = argparse.ArgumentParser("attention-selects", description=__doc__.split(":")[1].strip())
-    report = parser.add_subparsers(required=True, metavar="report").add_parser(
-        "report", help="write a page on every head of a model", description=HELP
-    )
+    parser = argparse.ArgumentParser("attention-selects", description="What attention selects, in models of your own.")
+    commands = parser.add_subparsers(required=True, metavar="report|optimizer")
+    report = commands.add_parser("report", help="write a page on every head of a model", description=HELP)
     report.add_argument("model", metavar="MODEL")
     report.add_argument("data", metavar="DATA")
     report.add_argument("--out", default="report.html", help="the page; JSON goes beside it (report.html)")
@@ -50,8 +50,11 @@ def main(arguments=None):
     )
     named += " fused=blocks or fused=per head, the order of its rows, which recorded attention tells as well"
     report.add_argument("--names", type=_parse_names, help=named)
+    report.set_defaults(write=write)
+    optimiser_command.add_parser(commands)
+    options = parser.parse_args(arguments)
     try:
-        write(parser.parse_args(arguments))
+        vars(options).pop("write")(options)
     except (ValueError, OSError, ImportError) as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         return 1

@@ -5,8 +5,6 @@ start that selects the best tokens already, and its margin is compared with the 
 separator with a certificate gives.
 """
 
-import importlib
-import inspect
 import math
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,6 +33,7 @@ LONGEST = (
 )
 CLEAR = 20.0  # length of the separators of a problem, in units of its longest row, above which it is left out
 NOISE = 0.1  # of the entries of K and Q at the start, times the mean root of the singular values of W
+HUGE = 1e100  # entry of W from which on it diverges
 LEAD = 6.0  # smallest margin at the start
 GAP = 1e-6  # relative, of a separator
 SETTLED = 0.01  # by which no median share may have moved since half of the steps
@@ -116,7 +115,7 @@ def optimiser_margins(
         If ``make`` gives no optimiser, which needs no closure and has real states, a best token cannot be separated, or
         the problem does not fit.
     FloatingPointError
-        If the weights are no longer finite, or select no tokens.
+        If the weights diverge, stand still, or select no tokens.
     """
     checks.integer("steps", steps, least=8)
     problem, norms = clear_problems(6) if problem is None else _checked(problem), norms or NORMS
@@ -142,12 +141,13 @@ def clear_problems(count, seed=0, inputs=3, tokens=4, dimension=4):
     keys, queries = draw(20 * count, inputs, tokens, dimension), draw(20 * count, inputs, dimension)
     scores = torch.rand(20 * count, inputs, tokens, generator=generator, dtype=torch.float64)
     rows = difference_rows(Problem(keys, scores, queries), scores.argmax(-1))
-    clear = torch.ones(len(keys), dtype=torch.bool)
+    clear = torch.arange(len(keys))
     for order in (2.0, 1, math.inf):  # Euclid's says at once what cannot be separated
-        separator = hard_margin(rows[clear], order)
-        length = norm(separator.theta, order) * norm(rows[clear], dual(order)).amax(-1)
-        clear[clear.clone()] = separator.feasible & (length <= CLEAR)
-    kept = clear.nonzero()[:count, 0]
+        if len(clear):
+            separator = hard_margin(rows[clear], order)
+            length = norm(separator.theta, order) * norm(rows[clear], dual(order)).amax(-1)
+            clear = clear[separator.feasible & (length <= CLEAR)]
+    kept = clear[:count]
     if len(kept) < count:
         raise ValueError(
             f"{len(kept)} of {20 * count} problems with {inputs} inputs of {tokens} tokens in {dimension} dimensions"
@@ -155,34 +155,6 @@ def clear_problems(count, seed=0, inputs=3, tokens=4, dimension=4):
         )
     size = LONGEST / norm(rows[kept], 1).amax(-1)
     return Problem(keys[kept] * size[:, None, None, None], scores[kept], queries[kept])
-
-
-def optimiser_class(name):
-    """Class of an optimiser by its full name, such as torch.optim.AdamW, and its parameters by name.
-
-    Raises
-    ------
-    ValueError
-        If there is none of this name.
-    """
-    package, _, last = name.rpartition(".")
-    try:
-        kind = getattr(importlib.import_module(package or "torch.optim"), last)
-    except (ImportError, AttributeError):
-        raise ValueError(f"{name} cannot be imported: give a full name, such as torch.optim.AdamW") from None
-    if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)):
-        raise ValueError(f"{name} is no class of optimisers: give one, such as torch.optim.AdamW")
-    return kind, inspect.signature(kind).parameters
-
-
-def optimiser_maker(name, options):
-    """Function from parameters to an optimiser of this name with these options; ValueError if it does not take one."""
-    kind, parameters = optimiser_class(name)
-    known = [one for one in parameters if one not in ("params", "kwargs")]
-    for option in options:
-        if option not in known:
-            raise ValueError(f"{name} has no parameter {option!r}: it has {', '.join(known)}")
-    return partial(kind, **options)
 
 
 def _checked(problem):
@@ -209,12 +181,17 @@ def _trained(make, problem, steps, factored, one_input, log_risk, norms, until_s
     for k in range(1, steps + 1):
         _step(optimisers, weights, gradient(theta, k - 1), k)
         theta, before = _products(weights), theta
-        if not torch.isfinite(theta).all():
-            raise FloatingPointError(f"the weights are no longer finite after step {k}: take a smaller learning rate")
+        if not (theta.abs() < HUGE).all():
+            raise FloatingPointError(f"the weights diverge at step {k}: take a smaller learning rate")
         changes.append(torch.einsum("bmd,bd->bm", rows, theta - before).abs().amax())
         if k in kept:
             thetas[k] = _evaluated(optimisers, weights)
         if k in (steps // 4, steps // 2, steps):
+            if torch.equal(thetas[k // 2], thetas[k]):
+                raise FloatingPointError(
+                    f"the weights stand still from step {k // 2} on, their gradient is 0: take a smaller learning rate,"
+                    " or the log of the risk"
+                )
             moved = _measured(problem, separators, norms, torch.stack([thetas[k // 2], thetas[k]]))[0]
             settled = bool(moved.quantile(0.5, -1).diff(dim=0).abs().max() <= SETTLED)
             if settled and until_settled:
