@@ -1,4 +1,4 @@
-"""The command ``attention-selects report MODEL DATA --out report.html``: every head of a model on one page."""
+"""The command ``attention-selects``: ``report`` writes every head of a model on one page, ``optimizer`` tries one."""
 
 import argparse
 import json
@@ -9,6 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
+from . import optimiser_command
 from ._lib import checks
 from .bits import check_bits
 from .facts import layer_facts
@@ -28,10 +29,9 @@ width), query (inputs), mask (inputs, tokens)."""
 
 def main(arguments=None):
     """Run the command; 1 and one sentence where it cannot."""
-    parser = argparse.ArgumentParser("attention-selects", description=__doc__.split(":")[1].strip())
-    report = parser.add_subparsers(required=True, metavar="report").add_parser(
-        "report", help="write a page on every head of a model", description=HELP
-    )
+    parser = argparse.ArgumentParser("attention-selects", description="What attention selects, in models of your own.")
+    commands = parser.add_subparsers(required=True, metavar="report|optimizer")
+    report = commands.add_parser("report", help="write a page on every head of a model", description=HELP)
     report.add_argument("model", metavar="MODEL")
     report.add_argument("data", metavar="DATA")
     report.add_argument("--out", default="report.html", help="the page; JSON goes beside it (report.html)")
@@ -46,8 +46,11 @@ def main(arguments=None):
     )
     named += " fused=blocks or fused=per head, the order of its rows, which recorded attention tells as well"
     report.add_argument("--names", type=_parse_names, help=named)
+    report.set_defaults(write=write)
+    optimiser_command.add_parser(commands)
+    options = parser.parse_args(arguments)
     try:
-        write(parser.parse_args(arguments))
+        vars(options).pop("write")(options)
     except (ValueError, OSError, ImportError) as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""Make the runs of a study, on published data, that no build makes.
+"""Make the runs of a study, on published data or with other packages, that no build makes.
 
 They go to ``book/recorded/<study>/``, one file each with what it came from: settings, data, commit, day, processor and
 seconds; arrays go to an npz beside it. Runs that are there are not made again.
@@ -14,18 +14,20 @@ from pathlib import Path
 
 import numpy as np
 
-from studies import recorded
+from studies import optimisers, recorded
 from workflow.book import fresh_seeds
 from workflow.book.catalogue import BookError, json_of, write_atomic
 from workflow.commands import call
 from workflow.run.chapter import cpu
 
 FOLDER = Path("book/recorded")
+MODULES = (recorded, optimisers)  # each with its studies, and how a run of them is made
 
 
 def make_runs(name, only="*"):
     """Make the runs of a study whose names fit ``only`` and that are not there yet."""
-    folder, runs = FOLDER / name, recorded.STUDIES[name]()
+    module = next(module for module in MODULES if name in module.STUDIES)
+    folder, runs = FOLDER / name, module.STUDIES[name]()
     noted = fresh_seeds.commit()
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [run for run in runs if any(fnmatch.fnmatchcase(run, pattern) for pattern in only.split())]
@@ -37,12 +39,12 @@ def make_runs(name, only="*"):
         began, clock = time.monotonic(), time.process_time()
         known = {file.stem: json_of(file) for file in folder.glob("*.json")}
         try:
-            settings, results = recorded.make(name, runs[run], known)
+            settings, results = module.make(name, runs[run], known)
         except (OSError, ValueError, KeyError) as error:
             raise BookError(f"{name}, {run}: {error}") from None
         entry = {"study": name, "run": run, "settings": settings, "commit": noted, "cpu": cpu()}
         entry |= {"date": datetime.now(UTC).date().isoformat(), "seconds": round(time.monotonic() - began)}
-        entry |= {"processor_seconds": round(time.process_time() - clock), "data": recorded.data_of(runs[run])}
+        entry |= {"processor_seconds": round(time.process_time() - clock), "data": module.data_of(runs[run])}
         arrays = {name: save_arrays(folder / name, value) for name, value in results.items() if name.endswith(".npz")}
         entry["found"] = results | arrays  # of arrays the hash alone
         write_atomic(path, json.dumps(entry, allow_nan=False).replace(', "', ',\n"') + "\n")
@@ -58,8 +60,9 @@ def save_arrays(path, arrays):
 def main():
     """Make the runs that the variables of make name."""
     name = os.environ.get("NAME", "")
-    if name not in recorded.STUDIES:
-        raise BookError(f"NAME is {name!r}: use one of {', '.join(recorded.STUDIES)}")
+    studies = [study for module in MODULES for study in module.STUDIES]
+    if name not in studies:
+        raise BookError(f"NAME is {name!r}: use one of {', '.join(studies)}")
     make_runs(name, os.environ.get("ONLY") or "*")
 
 

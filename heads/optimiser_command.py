@@ -1,0 +1,161 @@
+"""The command ``attention-selects optimizer NAME``: which norm of the margin an optimiser of PyTorch maximises."""
+
+import ast
+import importlib
+import inspect
+import json
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from . import optimisers
+from ._lib import figures
+from .optimisers import NORMS, clear_problems, optimiser_margins
+
+SHORT = 0.5  # change of a margin in a step, beyond which steps are long
+HELP = """NAME is the full name of a class that can be imported here; its parameters follow it, as in attention-selects
+optimizer torch.optim.AdamW lr=1e-3 betas=.9,.95. It trains W on small attention problems whose best tokens can be
+separated, scaled so that a step of .001 in each entry changes no margin by more than .1."""
+
+
+def add_parser(commands):
+    """Add the command to the parsers of all commands."""
+    parser = commands.add_parser("optimizer", help="find the norm that an optimizer maximises", description=HELP)
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("parameters", metavar="PARAMETER=VALUE", nargs="*")
+    parser.add_argument("--steps", type=int, default=8000, help="at most; fewer where shares settle (8000)")
+    parser.add_argument("--problems", type=int, default=6, help="how many (6)")
+    parser.add_argument("--inputs", type=int, default=3, help="of each problem (3)")
+    parser.add_argument("--seed", type=int, default=0, help="of the problems (0)")
+    parser.add_argument("--factors", action="store_true", help="train keys and queries, not W; lr falls like 1/sqrt(k)")
+    parser.add_argument("--one-input", action="store_true", help="take the gradient of one input a step, not of all")
+    parser.add_argument("--plain-risk", action="store_true", help="descend on the risk, not on the log of its excess")
+    parser.add_argument("--out", default="optimizer.png", help="the figure; JSON goes beside it (optimizer.png)")
+    parser.set_defaults(write=write)
+
+
+def write(options):
+    """Train, print the shares and what they mean, and write figure and JSON."""
+    out = Path(options.out)
+    if not out.parent.is_dir():
+        raise ValueError(f"{out.parent} is no folder here: make it, or give another --out")
+    parameters = _parsed(options.parameters)
+    make = optimiser_maker(options.name, parameters)
+    problem = clear_problems(options.problems, options.seed, options.inputs)
+    how = {"factored": options.factors, "one_input": options.one_input, "log_risk": not options.plain_risk}
+    try:
+        margins = optimiser_margins(make, problem, options.steps, **how)
+    except (FloatingPointError, RuntimeError) as error:
+        raise ValueError(f"{options.name}: {error}") from error
+    print("\n".join([_heading(options, parameters, margins), "", *table(margins), "", *conclusions(margins)]))
+    _draw(out, margins)
+    beside, about = (
+        out.with_suffix(".json"),
+        {"optimizer": options.name, "parameters": parameters, "seed": options.seed},
+    )
+    beside.write_text(json.dumps(about | how | facts(margins), allow_nan=False), "utf-8")
+    print(f"{out} and {beside} are written")
+
+
+def optimiser_class(name):
+    """Class of an optimiser by its full name, such as torch.optim.AdamW, and its parameters by name.
+
+    Raises
+    ------
+    ValueError
+        If there is none of this name.
+    """
+    package, _, last = name.rpartition(".")
+    try:
+        kind = getattr(importlib.import_module(package or "torch.optim"), last)
+    except (ImportError, AttributeError):
+        raise ValueError(f"{name} cannot be imported: give a full name, such as torch.optim.AdamW") from None
+    if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)):
+        raise ValueError(f"{name} is no class of optimisers: give one, such as torch.optim.AdamW")
+    return kind, inspect.signature(kind).parameters
+
+
+def optimiser_maker(name, options):
+    """Function from parameters to an optimiser of this name with these options; ValueError if it does not take one."""
+    kind, parameters = optimiser_class(name)
+    known = [one for one in parameters if one not in ("params", "kwargs")]
+    for option in options:
+        if option not in known:
+            raise ValueError(f"{name} has no parameter {option!r}: it has {', '.join(known)}")
+    return partial(kind, **options)
+
+
+def _parsed(pairs):
+    """Parameters by name: what Python reads as a value, else the text itself."""
+    parameters = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not (equals and name.isidentifier()):
+            raise ValueError(f"{pair!r} is no parameter: write lr=1e-3 or betas=.9,.95")
+        try:
+            parameters[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            parameters[name] = text
+    return parameters
+
+
+def _heading(options, parameters, margins):
+    given = "".join(f", {name}={value}" for name, value in parameters.items())
+    trained = "keys and queries" if options.factors else "W"
+    gradient = f"the gradient of {'one input' if options.one_input else 'all inputs'} a step"
+    objective = "the risk" if options.plain_risk else "the log of the excess risk"
+    return (
+        f"{options.name}{given} trains {trained} on {margins.shares.shape[-1]} problems, with {gradient}, on"
+        f" {objective}, for {margins.times[-1]:,} steps."
+    )
+
+
+def table(margins):
+    """Lines: for each norm the median and least share, and the largest gap of a separator."""
+    last = margins.shares[-1]
+    rows = [("norm", "share of the best margin", "least", "gap of the separators")]
+    for name, shares, gap in zip(NORMS, last, margins.gaps, strict=True):
+        rows.append((name, f"{shares.quantile(0.5):.3f}", f"{shares.min():.3f}", f"{gap.abs().max():.0e}"))
+    return ["{:<10}{:>24}{:>9}{:>24}".format(*row) for row in rows]
+
+
+def conclusions(margins):
+    """Sentences: what is maximised, whether shares have settled, whether steps were short."""
+    best = margins.shares[-1].quantile(0.5, -1).max()
+    if margins.norm:
+        verb = "maximises" if margins.maximised else "leans to"
+        said = [f"It {verb} the {margins.norm} margin: {best:.1%} of the best one, in the median."]
+    else:
+        need = f"{optimisers.LEANT:.0%} in the median and the largest on {optimisers.FIRST:.0%} of the problems"
+        said = [f"It maximises none of these norms: no share is {need}."]
+    if margins.settled:
+        said += [f"The shares have settled: since half of the steps none moved by more than {optimisers.SETTLED:g}."]
+    else:
+        said += ["The shares have not settled: take more --steps, or a larger lr if steps are short."]
+    long = "; shorter ones may come closer, take a smaller lr" if margins.change > SHORT else ""
+    return [*said, f"A step changes a margin by {margins.change:.2g} at most, in 95 % of the steps{long}."]
+
+
+def facts(margins):
+    """What the JSON holds of the result."""
+    lists = {name: getattr(margins, name).tolist() for name in ("shares", "gaps", "leads", "selected")}
+    names = ("times", "change", "settled", "norm", "maximised")
+    return {"norms": list(NORMS)} | lists | {name: getattr(margins, name) for name in names}
+
+
+def _draw(out, margins):
+    try:
+        drawing = figures()
+    except ImportError:
+        raise ValueError("the figure needs matplotlib: pip install 'what-attention-selects[figures]'") from None
+    drawing.theme()
+    shares = dict(zip(NORMS, margins.shares.transpose(0, 1), strict=True))
+    figure = drawing.curves(margins.times, shares, "steps", "share of the best margin", yscale="linear", heading="norm")
+    figure.axes[0].set_ylim(0, 1.02)
+    try:
+        figure.savefig(out)
+    except ValueError as error:  # of a suffix that matplotlib does not know
+        raise ValueError(f"{out} cannot be written ({str(error)[:80]}): end it in .png, .svg or .pdf") from None
+    finally:
+        drawing.plt.close(figure)
