@@ -21,7 +21,7 @@ from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
 from heads import command
 
-SECONDS, PARAMETERS, LENGTH, INPUTS = 30, 40_000_000, 8, 6
+SECONDS, PARAMETERS, LENGTH, INPUTS = 60, 40_000_000, 8, 6
 LIST = Path(__file__).with_suffix(".json")
 SIZES = [  # pattern of the name of a setting, and its small value; None where it stays
     (".*feat_extract_layers|.*conv.*|.*kernel.*|.*buckets?", None),

@@ -37,7 +37,10 @@ def test_a_report_is_as_listed(family):
     assert told(architectures.timed(family)) == told(LISTED[family])
 
 
+OTHERS = [family for family in LISTED if family not in SAMPLE and "longer than" not in json.dumps(LISTED[family])]
+
+
 @pytest.mark.again
-@pytest.mark.parametrize("family", [family for family in LISTED if family not in SAMPLE])
+@pytest.mark.parametrize("family", OTHERS)
 def test_every_report_is_as_listed(family):
     assert told(architectures.timed(family)) == told(LISTED[family])
