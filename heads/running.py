@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from ._lib import checks
-from .capture import capture_attention
+from .capture import capture_attention, query_positions
 
 IMAGES = (".png", ".jpg", ".jpeg")
 # Parts behind all attention, which a checkpoint often lacks.
@@ -22,6 +22,9 @@ def run_model(options, arrays, add_layer):
     count, left_out, takes = len(next(iter(inputs.values()))), {}, inspect.signature(model.forward).parameters
     if "decoder_input_ids" in takes and not any(name.startswith("decoder_") for name in inputs):
         model, note = model.get_encoder(), f"{note} Only the encoder was run: DATA has no decoder_input_ids."
+    for name in ("attention_mask", "decoder_attention_mask"):
+        if name in inputs and inputs[name].ndim == 2:
+            query_positions(False, None, inputs[name].bool())  # refuses what is padding from end to end
 
     def leave_out(name, error):
         left_out[name] = str(error) if isinstance(error, ValueError) else f"a fault of this library, {error!r}"
@@ -117,11 +120,8 @@ def _inputs(options, arrays, transformers):
         cut = {"padding": True, "truncation": True, "max_length": options.tokens, "return_tensors": "pt"}
         inputs = dict(tokenizer(lines[: options.inputs], **cut))
         note = f"The first of {len(lines)} lines of {data.name}, cut to {options.tokens} tokens."
-    return inputs, tokenizer.convert_ids_to_tokens if tokenizer else _numbered, note
-
-
-def _numbered(row):
-    return [f"#{token}" for token in row]
+    spell = tokenizer.convert_ids_to_tokens if tokenizer else lambda row: [f"#{token}" for token in row]
+    return inputs, spell, note
 
 
 def _lines(data):
