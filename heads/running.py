@@ -19,7 +19,7 @@ def run_model(options, arrays, add_layer):
     """Run a model and hand on every layer: a sentence on the data, and the layers that were left out, with reasons."""
     model, transformers = _loaded(options)
     inputs, spell, note = _inputs(options, arrays, transformers)
-    count, left_out, takes = len(next(iter(inputs.values()))), {}, inspect.signature(model.forward).parameters
+    count, left_out, ran, takes = len(next(iter(inputs.values()))), {}, [], inspect.signature(model.forward).parameters
     if "decoder_input_ids" in takes and not any(name.startswith("decoder_") for name in inputs):
         model, note = model.get_encoder(), f"{note} Only the encoder was run: DATA has no decoder_input_ids."
     for name in ("attention_mask", "decoder_attention_mask"):
@@ -27,9 +27,10 @@ def run_model(options, arrays, add_layer):
             query_positions(False, None, inputs[name].bool())  # refuses what is padding from end to end
 
     def leave_out(name, error):
-        left_out[name] = str(error) if isinstance(error, ValueError) else f"a fault of this library, {error!r}"
+        left_out[name] = _reason(error)
 
     def receive(layer):
+        ran.append(layer.name)
         if len(layer.mask) != count:
             layer = layer._replace(name=f"{layer.name}, {len(layer.mask)} windows of {count} inputs")
         try:
@@ -37,13 +38,20 @@ def run_model(options, arrays, add_layer):
         except Exception as error:  # of its weights: the model's own attention is there
             if layer.weights is None:
                 raise
-            leave_out(layer.name, error)
-            add_layer(layer._replace(weights=None, why=f"its weights do not serve: {left_out.pop(layer.name)}"))
+            add_layer(layer._replace(weights=None, why=f"its weights do not serve: {_reason(error)}"))
 
     own = {"query": options.query, "own_names": options.names, "spell": spell}
-    with torch.inference_mode(), capture_attention(model, receive, leave_out, **own):
-        _run(model, inputs, options)
+    for _ in range(2):  # BigBird exchanges its modules when it has seen how short its inputs are
+        with torch.inference_mode(), capture_attention(model, receive, leave_out, **own):
+            _run(model, inputs, options)
+        if ran or set(left_out.values()) != {"it did not run"}:
+            break
+        left_out.clear()
     return f"{count} inputs. {note}", left_out
+
+
+def _reason(error):
+    return str(error) if isinstance(error, ValueError) else f"a fault of this library, {error!r}"
 
 
 def _run(model, inputs, options):
