@@ -11,7 +11,7 @@ from .capture import capture_attention, query_positions
 
 IMAGES = (".png", ".jpg", ".jpeg")
 # Parts behind all attention, which a checkpoint often lacks.
-BEHIND = re.compile(r"(^|\.)(\w*pooler|\w*classifier|lm_head|qa_outputs|score|cls|masked_spec_embed)(\.|$)")
+BEHIND = re.compile(r"(^|\.)(\w*pooler|masked_spec_embed)(\.|$)|^(\w*classifier|lm_head|qa_outputs|score|cls)\.")
 RECORDED = "recorded tokens, tokens.0, tokens.1, ..., see attention-selects report --help"
 
 

@@ -15,7 +15,7 @@ from PIL import Image
 from problems import refuses
 from safetensors.torch import load_file, save_file
 
-from heads import command, file_problem, head_problem, layer_prefixes, record, state_weights
+from heads import command, file_problem, head_problem, layer_prefixes, record, running, state_weights
 
 WIDTH, HEADS, LAYERS, LENGTH = 16, 4, 3, 6
 COMMON = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": 32}
@@ -201,6 +201,13 @@ def test_parts_behind_all_attention_may_be_missing(tmp_path):
     model.pooler = None
     layers, _ = reported(tmp_path, model, input_ids=words_of(4, LENGTH))
     assert {head["check"] for heads in layers.values() for head in heads} == {"agrees"}
+
+
+@pytest.mark.parametrize("name", ["encoder.block.1.layer.1.mlp.router.classifier.weight", "vision_model.cls"])
+def test_a_part_that_attention_depends_on_is_none_of_them(name):
+    assert not running.BEHIND.search(name)
+    assert running.BEHIND.search("bert.pooler.dense.weight")
+    assert running.BEHIND.search("cls.predictions.bias")
 
 
 @pytest.mark.parametrize("style", ["GPT-2", "OPT", "Llama"])
