@@ -138,8 +138,8 @@ def _present(outside, name, *shape):
     """Padding mask (n, T) of that name in the innermost call around a layer that has it, None where all is seen."""
     for called in outside:
         mask, other = called.get(name), called.get("decoder_input_ids")
-        if name in called and other is None and (mask is None or tuple(getattr(mask, "shape", ())) == shape):
-            return mask if mask is None else mask.cpu().bool()
+        if other is None and tuple(getattr(mask, "shape", ())) == shape:
+            return mask.cpu().bool()
         if _content(called):  # masks further out are of other sequences
             return None
     return None

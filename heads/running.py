@@ -109,8 +109,9 @@ def _inputs(options, arrays, transformers):
     if data.is_dir():
         return _images(options, transformers), None, f"Images of {data.name}/."
     tokenizer, failed = _part(options, transformers.AutoTokenizer)
-    if tokenizer is not None and len(tokenizer) <= len(set(tokenizer.all_special_ids)):
-        tokenizer = None  # made by transformers, of special tokens alone, where the model has none
+    files = [file.name for file in Path(options.model).glob("*")]
+    if files and not any(re.search(r"token|vocab|merges|spiece|sentencepiece|\.model$", name) for name in files):
+        tokenizer = None  # one that transformers makes of special tokens alone
     if arrays:
         inputs = {name: array[: options.inputs] for name, array in arrays.items() if name != "texts"}
         inputs = {name: x.float() if x.is_floating_point() else x for name, x in inputs.items()}

@@ -242,6 +242,22 @@ def test_encoder_and_decoder_of_one_length_keep_their_masks_words_and_places(tmp
         assert not cross or set(head["places"]) <= {"the first token"}
 
 
+def test_two_models_in_one_keep_their_padding_and_numbers_for_words(tmp_path):
+    settings = {**COMMON, "vocab_size": 50}
+    decoder = transformers.BertConfig(**settings, is_decoder=True, add_cross_attention=True)
+    both = transformers.EncoderDecoderConfig.from_encoder_decoder_configs(transformers.BertConfig(**settings), decoder)
+    arrays = {"input_ids": words_of(4, LENGTH), "decoder_input_ids": words_of(4, LENGTH, seed=1)}
+    arrays |= {name: np.ones((4, LENGTH), int) for name in ("attention_mask", "decoder_attention_mask")}
+    arrays["attention_mask"][1, :2] = arrays["decoder_attention_mask"][2, 4:] = 0
+    layers, _ = reported(tmp_path, transformers.EncoderDecoderModel(both), **arrays)
+    assert sum("crossattention" in name for name in layers) == LAYERS
+    for name, (head, *_) in layers.items():
+        asks = [0, 2, 0, 0] if name.startswith("encoder") else [LENGTH - 1, LENGTH - 1, 3, LENGTH - 1]
+        assert [one["asks"] for one in head["inputs"]] == asks
+        ids = arrays["decoder_input_ids" if name.startswith("decoder") and not head["cross"] else "input_ids"]
+        assert all(one["selects_word"] == f"#{ids[one['input'], one['selects']]}" for one in head["inputs"])
+
+
 def test_patches_have_no_words_and_no_padding(tmp_path):
     mask = np.ones((4, 5), int)
     mask[:, 0] = 0
