@@ -138,8 +138,8 @@ def _present(outside, name, *shape):
     """Padding mask (n, T) of that name in the innermost call around a layer that has it, None where all is seen."""
     for called in outside:
         mask, other = called.get(name), called.get("decoder_input_ids")
-        if name in called and other is None and (mask is None or tuple(getattr(mask, "shape", ())) == shape):
-            return mask if mask is None else mask.cpu().bool()
+        if other is None and tuple(getattr(mask, "shape", ())) == shape:
+            return mask.cpu().bool()
         if _content(called):  # masks further out are of other sequences
             return None
     return None
@@ -168,6 +168,8 @@ def find_attention(module, output):
             sums = array.detach().float().sum(-1)
             whole = sums.max() < 1.01 if sinks else (((sums - 1).abs() < 0.01) | (sums == 0)).all()
             if (array >= 0).all() and whole and sums.any():
+                if array.shape[1] > 1 and (array == array[:, :1]).all():
+                    raise ValueError("its heads have one attention, as the mean over them, so nothing is known of each")
                 return array.detach()
     raise ValueError("it gives no attention (inputs, heads, tokens, tokens), so nothing of it can be checked")
 

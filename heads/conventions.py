@@ -13,13 +13,13 @@ class Layout(NamedTuple):
     names : dict by part, "query", "key", "value" and "out", or "qkv" and "out"; "qkv_bias" and so on for biases.
     fused : order of the rows of "qkv", one of `FUSED`, "" where it is not known.
     transposed : whether matrices are (in, out).
-    rotary : whether positions are likely rotary where no tensor holds any.
+    config : whether families of other logits share these names, so that only a config.json tells.
     """
 
     names: dict
     fused: str = ""
     transposed: bool = False
-    rotary: bool = False
+    config: bool = True
 
 
 def _layout(name, out, bias="", **about):
@@ -29,16 +29,16 @@ def _layout(name, out, bias="", **about):
 
 
 LAYOUTS = (
-    _layout("in_proj_weight", "out_proj.weight", fused="blocks"),  # PyTorch
-    _layout("%.1s_proj_weight", "out_proj.weight", "in_proj_bias"),  # PyTorch, separate sizes
+    _layout("in_proj_weight", "out_proj.weight", fused="blocks", config=False),  # PyTorch
+    _layout("%.1s_proj_weight", "out_proj.weight", "in_proj_bias", config=False),  # PyTorch, separate sizes
     _layout("attention.self.%s.weight", "attention.output.dense.weight"),  # BERT
     _layout("attention.%s.weight", "attention.dense.weight"),  # ALBERT
     _layout("attention.attention.%s.weight", "attention.output.dense.weight"),  # ViT
     _layout("attn.c_attn.weight", "attn.c_proj.weight", fused="blocks", transposed=True),  # GPT-2
-    _layout("attn.qkv.weight", "attn.proj.weight", fused="blocks"),  # timm
-    _layout("qkv_proj.weight", "o_proj.weight", fused="blocks", rotary=True),  # Phi-3
+    _layout("attn.qkv.weight", "attn.proj.weight", fused="blocks", config=False),  # timm
+    _layout("qkv_proj.weight", "o_proj.weight", fused="blocks"),  # Phi-3
     _layout("%.1s_proj.weight", "out_proj.weight"),  # BART, CLIP, OPT
-    _layout("%.1s_proj.weight", "o_proj.weight", rotary=True),  # Llama
+    _layout("%.1s_proj.weight", "o_proj.weight"),  # Llama
     _layout("%.1s_lin.weight", "out_lin.weight"),  # DistilBERT
     _layout("%.1s.weight", "o.weight"),  # T5
 )

@@ -216,8 +216,11 @@ def check_logits(state, start, path, length, layout):
     family = settings.get("model_type")
     if family is not None and family not in PLAIN:
         raise ValueError(f"config.json has model_type: {family!r}, whose logits are not known here: {RECORD}")
-    if layout.rotary and family is None:
-        raise ValueError(f"{path} has layers named as those of Llama, likely rotary, and no config.json says: {RECORD}")
+    if layout.config and family is None:
+        raise ValueError(
+            f"{path} has names that families with rotary or relative positions have too, and no config.json with"
+            f" model_type beside it: give that; or {RECORD}"
+        )
 
 
 def count_heads(path, start):

@@ -36,13 +36,10 @@ def read_layers(options, data, add_layer):
         else:  # any other change of the logits would show in the attention
             heads, known = layer.attention.shape[1], possible_layouts(layout, checked=True)
             _check_heads(before, layer, data[f"attention{end}"], options.heads or count_heads(model, before))
-        weights = partial(_file_weights, state, before, model, heads, known)
-        add_layer(layer._replace(weights=weights, why=config_modifiers(model, before), words=data.get("texts")))
+        weights = [file_weights(state, before, model, heads, layout) for layout in known]
+        why, words = config_modifiers(model, before), data.get("texts")
+        add_layer(layer._replace(weights=lambda weights=weights: weights, why=why, words=words))
     return "" if layer is None else f"{len(layer.tokens)} inputs, recorded in {path.name}."
-
-
-def _file_weights(state, before, model, heads, layouts):
-    return [file_weights(state, before, model, heads, layout) for layout in layouts]
 
 
 def _check_heads(before, layer, attention, heads):
@@ -74,6 +71,9 @@ def _file_layer(before, data, end, options):
         positions = query.long() % length
     if attention is not None:
         attention = attention[rows, :, positions] if every else attention
+        sums = attention.sum(-1)
+        if (attention < 0).any() or sums.max() > 1.01 or sums.min() < 0.01:
+            raise ValueError(f"attention{end} is below 0, or its rows do not sum to 1: record it after the softmax")
         behind = torch.arange(length) > positions[:, None]
         causal = causal or (not every and not attention.masked_select(behind[:, None]).any())
         seen = (seen & ~behind if causal else seen) | (attention > 0).any(1)

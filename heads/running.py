@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 
 from ._lib import checks
-from .capture import capture_attention
+from .capture import capture_attention, query_positions
 
 IMAGES = (".png", ".jpg", ".jpeg")
 # Parts behind all attention, which a checkpoint often lacks.
-BEHIND = re.compile(r"(^|\.)(\w*pooler|\w*classifier|lm_head|qa_outputs|score|cls|masked_spec_embed)(\.|$)")
+BEHIND = re.compile(r"(^|\.)(\w*pooler|masked_spec_embed)(\.|$)|^(\w*classifier|lm_head|qa_outputs|score|cls)\.")
 RECORDED = "recorded tokens, tokens.0, tokens.1, ..., see attention-selects report --help"
 
 
@@ -19,14 +19,18 @@ def run_model(options, arrays, add_layer):
     """Run a model and hand on every layer: a sentence on the data, and the layers that were left out, with reasons."""
     model, transformers = _loaded(options)
     inputs, spell, note = _inputs(options, arrays, transformers)
-    count, left_out, takes = len(next(iter(inputs.values()))), {}, inspect.signature(model.forward).parameters
+    count, left_out, ran, takes = len(next(iter(inputs.values()))), {}, [], inspect.signature(model.forward).parameters
     if "decoder_input_ids" in takes and not any(name.startswith("decoder_") for name in inputs):
         model, note = model.get_encoder(), f"{note} Only the encoder was run: DATA has no decoder_input_ids."
+    for name in ("attention_mask", "decoder_attention_mask"):
+        if name in inputs and inputs[name].ndim == 2:
+            query_positions(False, None, inputs[name].bool())  # refuses what is padding from end to end
 
     def leave_out(name, error):
-        left_out[name] = str(error) if isinstance(error, ValueError) else f"a fault of this library, {error!r}"
+        left_out[name] = _reason(error)
 
     def receive(layer):
+        ran.append(layer.name)
         if len(layer.mask) != count:
             layer = layer._replace(name=f"{layer.name}, {len(layer.mask)} windows of {count} inputs")
         try:
@@ -34,13 +38,20 @@ def run_model(options, arrays, add_layer):
         except Exception as error:  # of its weights: the model's own attention is there
             if layer.weights is None:
                 raise
-            leave_out(layer.name, error)
-            add_layer(layer._replace(weights=None, why=f"its weights do not serve: {left_out.pop(layer.name)}"))
+            add_layer(layer._replace(weights=None, why=f"its weights do not serve: {_reason(error)}"))
 
     own = {"query": options.query, "own_names": options.names, "spell": spell}
-    with torch.inference_mode(), capture_attention(model, receive, leave_out, **own):
-        _run(model, inputs, options)
+    for _ in range(2):  # BigBird exchanges its modules when it has seen how short its inputs are
+        with torch.inference_mode(), capture_attention(model, receive, leave_out, **own):
+            _run(model, inputs, options)
+        if ran or set(left_out.values()) != {"it did not run"}:
+            break
+        left_out.clear()
     return f"{count} inputs. {note}", left_out
+
+
+def _reason(error):
+    return str(error) if isinstance(error, ValueError) else f"a fault of this library, {error!r}"
 
 
 def _run(model, inputs, options):
@@ -98,8 +109,9 @@ def _inputs(options, arrays, transformers):
     if data.is_dir():
         return _images(options, transformers), None, f"Images of {data.name}/."
     tokenizer, failed = _part(options, transformers.AutoTokenizer)
-    if tokenizer is not None and len(tokenizer) <= len(set(tokenizer.all_special_ids)):
-        tokenizer = None  # made by transformers, of special tokens alone, where the model has none
+    files = [file.name for file in Path(options.model).glob("*")]
+    if files and not any(re.search(r"token|vocab|merges|spiece|sentencepiece|\.model$", name) for name in files):
+        tokenizer = None  # one that transformers makes of special tokens alone
     if arrays:
         inputs = {name: array[: options.inputs] for name, array in arrays.items() if name != "texts"}
         inputs = {name: x.float() if x.is_floating_point() else x for name, x in inputs.items()}
@@ -117,11 +129,8 @@ def _inputs(options, arrays, transformers):
         cut = {"padding": True, "truncation": True, "max_length": options.tokens, "return_tensors": "pt"}
         inputs = dict(tokenizer(lines[: options.inputs], **cut))
         note = f"The first of {len(lines)} lines of {data.name}, cut to {options.tokens} tokens."
-    return inputs, tokenizer.convert_ids_to_tokens if tokenizer else _numbered, note
-
-
-def _numbered(row):
-    return [f"#{token}" for token in row]
+    spell = tokenizer.convert_ids_to_tokens if tokenizer else lambda row: [f"#{token}" for token in row]
+    return inputs, spell, note
 
 
 def _lines(data):

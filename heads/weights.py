@@ -176,7 +176,7 @@ def own_layout(state, names):
     for name in names.values():
         if name and name not in state:
             raise ValueError(f"the state dict has no {name!r}: the nearest names are {_near_names(state, [name])}")
-    return Layout(names, fused)
+    return Layout(names, fused, config=False)
 
 
 def possible_layouts(layout, checked):

@@ -21,7 +21,7 @@ from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
 from heads import command
 
-SECONDS, PARAMETERS, LENGTH, INPUTS = 30, 40_000_000, 8, 6
+SECONDS, PARAMETERS, LENGTH, INPUTS = 60, 40_000_000, 8, 6
 LIST = Path(__file__).with_suffix(".json")
 SIZES = [  # pattern of the name of a setting, and its small value; None where it stays
     (".*feat_extract_layers|.*conv.*|.*kernel.*|.*buckets?", None),
@@ -158,9 +158,6 @@ def small_inputs(model):
 
 def report(family, folder):
     """What becomes of a report on a family: ``result``, and ``why`` or how many heads are in each state."""
-    warnings.simplefilter("ignore")
-    transformers.utils.logging.set_verbosity_error()
-    torch.set_num_threads(1)
     failed = None
     for sizes in (SIZES, COUNTS):
         try:
@@ -190,8 +187,8 @@ def report(family, folder):
     return {
         "result": "reported",
         "heads": {check: checks.count(check) for check in sorted(set(checks))},
-        **({"why": why} if why else {}),
-        **({"left_out": told["left_out"]} if told["left_out"] else {}),
+        **({"why": [sentence[:100] for sentence in why[:3]]} if why else {}),
+        **({"left_out": [sentence[:250] for sentence in told["left_out"]]} if told["left_out"] else {}),
     }
 
 
@@ -201,7 +198,8 @@ def timed(family):
     def stop(*_):
         raise SystemExit  # which no model catches
 
-    before = signal.signal(signal.SIGALRM, stop)
+    before, dtype = signal.signal(signal.SIGALRM, stop), torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
     signal.alarm(SECONDS)
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -211,14 +209,20 @@ def timed(family):
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+        torch.set_default_dtype(dtype)
 
 
 def main(families):
+    """Make the list, or some families of it again."""
+    warnings.simplefilter("ignore")
+    transformers.utils.logging.set_verbosity_error()
+    torch.set_num_threads(1)
     results = json.loads(LIST.read_text()) if LIST.exists() else {}
     for family in families or FAMILIES:
         results[family] = timed(family)
         print(family, json.dumps(results[family]), flush=True)
-        LIST.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
+        lines = (f"{json.dumps(name)}: {json.dumps(result)}" for name, result in sorted(results.items()))
+        LIST.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 if __name__ == "__main__":

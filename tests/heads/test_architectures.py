@@ -11,7 +11,7 @@ LISTED = json.loads(architectures.LIST.read_text())
 SAMPLE = (
     "albert", "bart", "bert", "big_bird", "bloom", "clip", "convbert", "ctrl", "deberta", "fsmt", "gemma3", "git",
     "gpt2", "gpt_bigcode", "gpt_oss", "led", "llama", "longformer", "longt5", "lxmert", "mamba", "mpt", "segformer",
-    "t5", "vit",
+    "t5", "vit", "wavlm", "xlnet",
 )  # fmt: skip
 
 
@@ -37,7 +37,10 @@ def test_a_report_is_as_listed(family):
     assert told(architectures.timed(family)) == told(LISTED[family])
 
 
+OTHERS = [family for family in LISTED if family not in SAMPLE and "longer than" not in json.dumps(LISTED[family])]
+
+
 @pytest.mark.again
-@pytest.mark.parametrize("family", [family for family in LISTED if family not in SAMPLE])
+@pytest.mark.parametrize("family", OTHERS)
 def test_every_report_is_as_listed(family):
     assert told(architectures.timed(family)) == told(LISTED[family])

@@ -190,8 +190,13 @@ OTHERWISE = {  # tensors, settings, and what of them the refusal names
     "rotary in the text's settings": (projections(), {"text_config": {"rope_scaling": None}}, "rope_scaling: None"),
     "a family that is not known": (bert(), {"model_type": "roformer"}, "model_type: 'roformer', whose logits are not"),
     "rotary, by its names": (
-        projections(out="o", **{"l.0.post_attention_layernorm.weight": SMALL}), {}, "named as those of Llama, likely",
+        projections(out="o", **{"l.0.post_attention_layernorm.weight": SMALL}), None,
+        "and no config.json with model_type",
     ),
+    "no scale, by its names": (
+        {f"l.0.SelfAttention.{name}.weight": torch.ones(D, D) for name in "qkvo"}, None, "and no config.json with",
+    ),
+    "settings without a family": (bert(), {"model_type": None}, "and no config.json with model_type"),
     "rotary, by a tensor": (projections(**{"l.0.self_attn.rotary_emb.inv_freq": SMALL}), {}, "rotary_emb.inv_freq"),
     "rotary, one for all": (projections(**{"rotary_emb.inv_freq": SMALL}), {}, "the layer has rotary_emb.inv_freq"),
     "relative": (bert(), {"position_embedding_type": "relative_key"}, "position_embedding_type: 'relative_key'"),
@@ -218,8 +223,9 @@ OTHERWISE = {  # tensors, settings, and what of them the refusal names
 def test_logits_that_are_not_computed_are_refused(tmp_path, tokens, case):
     state, settings, sentence = OTHERWISE[case]
     torch.save(state, tmp_path / "x.pt")
-    if settings:
-        (tmp_path / "config.json").write_text(settings if isinstance(settings, str) else json.dumps(settings))
+    if settings is not None:
+        settings = settings if isinstance(settings, str) else json.dumps({"model_type": "bert"} | settings)
+        (tmp_path / "config.json").write_text(settings)
     refuses(lambda: file_problem(tmp_path / "x.pt", tokens, heads=2), sentence)
 
 
@@ -236,13 +242,16 @@ HARMLESS = {
 def test_what_changes_no_logit_is_let_pass(tmp_path, tokens, case):
     state, settings = HARMLESS[case]
     torch.save(state, tmp_path / "x.pt")
-    (tmp_path / "config.json").write_text(json.dumps(settings))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"} | settings))
     assert file_problem(tmp_path / "x.pt", tokens, heads=2).scores == "exact"
 
 
 def test_one_of_several_stacks(tmp_path, tokens):
     torch.save(projections("text.1.self_attn") | projections("image.1.self_attn"), tmp_path / "x.pt")
-    parts = {"text_config": {"num_attention_heads": 2}, "image_config": {"num_attention_heads": 4}}
+    parts = {
+        f"{part}_config": {"model_type": "clip_text_model", name: heads}
+        for part, name, heads in (("text", "n_heads", 2), ("image", "num_attention_heads", 4))
+    }
     (tmp_path / "config.json").write_text(json.dumps(parts))
     for prefix in ("image.", "image.*.self_attn.", "image.1."):
         assert file_problem(tmp_path / "x.pt", tokens, head=3, prefix=prefix).scores == "exact"

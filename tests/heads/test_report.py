@@ -179,6 +179,7 @@ REFUSED = {
     "a place behind the last": ({"query": np.full(N, 9)}, (), "9.0]: there are 5 tokens, 0 to 4"),
     "half a place": ({"query": np.full(N, 0.5)}, (), "there are 5 tokens, 0 to 4"),
     "the mean over heads": ({"attention.0": np.full((N, T, T), 1 / T)}, (), "in the mean over heads: record it by"),
+    "logits": ({"attention.1": np.full((N, 2, T), -1.0)}, (), "attention.1 is below 0, or its rows do not sum to 1"),
     "a flat array": ({"tokens.0": np.ones((N, T))}, (), "tokens.0 has shape (6, 5): give an array of shape"),
     "another width": ({"tokens.1": np.ones((N, T, 3))}, (), "tokens of layers.1.self_attn have 3 entries, the layer"),
     "one place for all": ({"query": np.array(0)}, (), "query has shape (): give an array of shape (..., inputs)"),

@@ -15,7 +15,7 @@ from PIL import Image
 from problems import refuses
 from safetensors.torch import load_file, save_file
 
-from heads import command, file_problem, head_problem, layer_prefixes, record, state_weights
+from heads import command, file_problem, head_problem, layer_prefixes, record, running, state_weights
 
 WIDTH, HEADS, LAYERS, LENGTH = 16, 4, 3, 6
 COMMON = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": 32}
@@ -203,6 +203,13 @@ def test_parts_behind_all_attention_may_be_missing(tmp_path):
     assert {head["check"] for heads in layers.values() for head in heads} == {"agrees"}
 
 
+@pytest.mark.parametrize("name", ["encoder.block.1.layer.1.mlp.router.classifier.weight", "vision_model.cls"])
+def test_a_part_that_attention_depends_on_is_none_of_them(name):
+    assert not running.BEHIND.search(name)
+    assert running.BEHIND.search("bert.pooler.dense.weight")
+    assert running.BEHIND.search("cls.predictions.bias")
+
+
 @pytest.mark.parametrize("style", ["GPT-2", "OPT", "Llama"])
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_padding_on_either_side_of_a_causal_model(style, side, tmp_path):
@@ -233,6 +240,22 @@ def test_encoder_and_decoder_of_one_length_keep_their_masks_words_and_places(tmp
             assert one["selects_word"] == f"#{read[one['input'], one['selects']]}"
             assert read is other or mask[one["input"], one["selects"]]
         assert not cross or set(head["places"]) <= {"the first token"}
+
+
+def test_two_models_in_one_keep_their_padding_and_numbers_for_words(tmp_path):
+    settings = {**COMMON, "vocab_size": 50}
+    decoder = transformers.BertConfig(**settings, is_decoder=True, add_cross_attention=True)
+    both = transformers.EncoderDecoderConfig.from_encoder_decoder_configs(transformers.BertConfig(**settings), decoder)
+    arrays = {"input_ids": words_of(4, LENGTH), "decoder_input_ids": words_of(4, LENGTH, seed=1)}
+    arrays |= {name: np.ones((4, LENGTH), int) for name in ("attention_mask", "decoder_attention_mask")}
+    arrays["attention_mask"][1, :2] = arrays["decoder_attention_mask"][2, 4:] = 0
+    layers, _ = reported(tmp_path, transformers.EncoderDecoderModel(both), **arrays)
+    assert sum("crossattention" in name for name in layers) == LAYERS
+    for name, (head, *_) in layers.items():
+        asks = [0, 2, 0, 0] if name.startswith("encoder") else [LENGTH - 1, LENGTH - 1, 3, LENGTH - 1]
+        assert [one["asks"] for one in head["inputs"]] == asks
+        ids = arrays["decoder_input_ids" if name.startswith("decoder") and not head["cross"] else "input_ids"]
+        assert all(one["selects_word"] == f"#{ids[one['input'], one['selects']]}" for one in head["inputs"])
 
 
 def test_patches_have_no_words_and_no_padding(tmp_path):
