@@ -112,12 +112,13 @@ def _heading(options, parameters, margins):
 
 
 def table(margins):
-    """Lines: for each norm the median and least share, and the largest gap of a separator."""
-    last = margins.shares[-1]
-    rows = [("norm", "share of the best margin", "least", "gap of the separators")]
-    for name, shares, gap in zip(NORMS, last, margins.gaps, strict=True):
-        rows.append((name, f"{shares.quantile(0.5):.3f}", f"{shares.min():.3f}", f"{gap.abs().max():.0e}"))
-    return ["{:<10}{:>24}{:>9}{:>24}".format(*row) for row in rows]
+    """Lines: for each norm the median and least share, the median after a step, and the largest gap of a separator."""
+    rows = [("norm", "share of the best margin", "least", "at first", "gap of the separators")]
+    medians, least = margins.shares.quantile(0.5, -1), margins.shares[-1].amin(-1)
+    for k, (name, gap) in enumerate(zip(NORMS, margins.gaps, strict=True)):
+        shown = [f"{share:.3f}" for share in (medians[-1, k], least[k], medians[0, k])]
+        rows.append((name, *shown, f"{gap.abs().max():.0e}"))
+    return ["{:<10}{:>24}{:>9}{:>10}{:>24}".format(*row) for row in rows]
 
 
 def conclusions(margins):
