@@ -25,7 +25,7 @@
   const happened = (address) => {
     const row = document.querySelector(`table.dropped a[href="rows.html#${address}"]`)?.closest("tr"), item = document.createElement("li");
     if (!row) return item;
-    const [, dropped, measured, verdict, place] = [...row.cells].map((cell) => [...cell.cloneNode(true).childNodes]);
+    const [, dropped, measured, verdict, place] = [...row.cells].map((cell) => [...(cell.querySelector("p") ?? cell).cloneNode(true).childNodes]);
     item.append(...dropped, ": ", ...measured, "; ", ...verdict, " (", ...place, ")");
     return item;
   };
@@ -36,13 +36,13 @@
     const open = needs.filter(({ about }) => !chosen[about]);
     const said = document.createElement("div"), verdict = document.createElement("p");
     said.className = "which-said";
-    verdict.textContent = fails.length ? "Does not apply: " : open.length ? `May apply; ${open.length} of ${needs.length} hypotheses are not settled.` : "Applies.";
+    verdict.textContent = fails.length ? "Does not apply." : open.length ? `May apply; ${open.length} of ${needs.length} hypotheses are not settled.` : "Applies.";
     said.append(verdict);
     for (const { place, dropped } of fails) {
       const list = document.createElement("ul"), link = Object.assign(document.createElement("a"), { href: `#${place}`, textContent: words(place) });
       list.append(...dropped.map(happened));
       const line = document.createElement("p");
-      line.append("this hypothesis fails: ", link, dropped.length ? ". Without it:" : ". No row here drops it.");
+      line.append("This hypothesis fails: ", link, dropped.length ? ". Where it was dropped:" : ". No row here drops it.");
       said.append(line, ...(dropped.length ? [list] : []));
     }
     row.querySelector(".which-said")?.remove();
@@ -57,7 +57,7 @@
     const chosen = Object.fromEntries(Object.keys(questions).map((name) => [name, form.elements[name].value]));
     const came = rows.map((row, k) => judge(row, statements[k], chosen));
     const count = (word) => came.filter((one) => one === word).length;
-    status.textContent = `${count("applies")} statements apply, ${count("open")} may apply, ${count("fails")} do not apply`;
+    status.textContent = `of ${rows.length} statements: apply ${count("applies")}, may apply ${count("open")}, do not apply ${count("fails")}`;
   };
   form.addEventListener("input", show);
   form.addEventListener("reset", () => setTimeout(show));
