@@ -82,7 +82,7 @@ def repeated(rows):
     missed = [f"“{row['statement']}” on {held} of {of}" for row, held, of, _ in swept if held < of]
     if missed:
         return f" With fresh seeds {len(missed)} of {len(swept)} rows did not hold every time: {'; '.join(missed)}."
-    return " Every row that depends on a seed held at all fresh seeds." if swept else ""
+    return " Every row that held here and depends on a seed held at all fresh seeds." if swept else ""
 
 
 def worst(rows):

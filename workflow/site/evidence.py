@@ -26,10 +26,10 @@ def seeds(row):
         return None, None, "not yet run"
     counts = swept["rows"][name]
     held, of = counts["held"], counts["of"]
-    if not records.is_current(chapter, swept):
-        return None, None, f"{held}/{of}{OLDER}"
     if not swept["block"] or _same_at_every_seed(counts):
         return None, None, FIXED
+    if not records.is_current(chapter, swept):
+        return None, None, f"{held}/{of}{OLDER}"
     alike = {"undecided": counts["undecided"], "fails": of - held - counts["undecided"] - counts["errors"]}
     word = "undecided" if row["verdict"] == "undecided" else "fails"
     if row["verdict"] not in HELD and alike[word] == of:
