@@ -543,7 +543,7 @@ def test_a_row_that_no_seed_changes_says_so_and_counts_nowhere(inside):
     basis = scoreboard.basis(scoreboard.ledger())
     assert (basis["repeated"], basis["steady"]) == (1, 1)
     means = noted(row(), row("read", recorded=True), row("given"))["chips"][0]["means"]
-    assert means.endswith("Every row that depends on a seed held at all fresh seeds.")
+    assert means.endswith("Every row that held here and depends on a seed held at all fresh seeds.")
     assert "seed" not in noted(row("read", recorded=True))["chips"][0]["means"]
 
 

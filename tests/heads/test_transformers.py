@@ -311,10 +311,10 @@ def test_a_layer_whose_weights_do_not_serve_is_recorded_with_the_reason(tmp_path
 def test_a_fault_of_ours_is_not_blamed_on_the_data(tmp_path, monkeypatch):
     facts = command.layer_facts
 
-    def faulty(layer):
+    def faulty(layer, bits):
         if layer.name == "encoder.layer.1":
             raise KeyError("ours")
-        return facts(layer)
+        return facts(layer, bits)
 
     monkeypatch.setattr(command, "layer_facts", faulty)
     layers, told = reported(tmp_path, random_model("BERT"), input_ids=words_of(4, LENGTH))
