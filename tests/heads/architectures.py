@@ -168,7 +168,8 @@ def report(family, folder):
             model.save_pretrained(folder / "model")
             break
         except Exception as error:
-            why = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+            said = " ".join(str(error).partition(" from '")[0].split())  # not where the package lies
+            why = f"{type(error).__name__}: {said[:120]}"
             failed = failed or {"result": result, "why": why}
     else:
         return failed
