@@ -27,7 +27,6 @@ all layers, mean over the matrices, is smaller with p = 1.1 than with Adam, and 
 import argparse
 import json
 import math
-import os
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -37,7 +36,8 @@ import torch
 from torch.nn import functional
 
 from studies import networks, pieces
-from studies.networks.twins import _hiding
+from studies.networks.measures import share_that_counts
+from studies.networks.twins import hiding_costs
 
 FOLDER = Path("build/full-size")
 TESTS = 10_000  # photographs that no network is trained on, the last of all
@@ -97,7 +97,6 @@ def make(name, plan, device="cpu", folder=FOLDER):
     """
     folder.mkdir(parents=True, exist_ok=True)
     saved = folder / f"{name}.pt"
-    torch.manual_seed(plan.seed)
     images, labels = (part.to(device) for part in pieces.photographs())
     network = start(plan).to(device)
     state = torch.load(saved, map_location=device, weights_only=False) if saved.exists() else None
@@ -105,7 +104,8 @@ def make(name, plan, device="cpu", folder=FOLDER):
 
 
 def start(plan):
-    """The network of a plan before training, in float32."""
+    """The network of a plan before training, in float32; its seed is also that of dropout."""
+    torch.manual_seed(plan.seed)
     tokens, features = (plan.pixels // plan.patch) ** 2, 3 * plan.patch**2
     sizes = {"width": plan.width, "depth": plan.depth, "heads": plan.heads, "hidden": plan.hidden}
     network = networks.Transformer(tokens, 10, features, **sizes).float()
@@ -167,7 +167,7 @@ def _train(name, plan, network, images, labels, state, saved):
             rows = slice(k * plan.batch, (k + 1) * plan.batch)
             losses[k] = step(inputs[rows], labels[order[rows]])
             if epoch == first and k in (20, 70):
-                clock = _pace(name, plan, record, clock, k, spent + time.monotonic() - began, epoch)
+                clock = _pace(name, plan, clock, k, spent + time.monotonic() - began, epoch)
         epoch += 1
         record["loss"].append(losses.mean().item())
         record["right"].append(right(plan, network, images[-TESTS:][:2000], labels[-TESTS:][:2000]))
@@ -205,7 +205,7 @@ def _step(plan, network, views, rule):
             answers = logits(network, x, plan.dropout)
         return functional.cross_entropy(answers.float(), y)
 
-    compiled = torch.compile(loss_of, mode=os.environ.get("COMPILE") or "reduce-overhead") if on_gpu else loss_of
+    compiled = torch.compile(loss_of, mode="reduce-overhead") if on_gpu else loss_of
 
     def step(x, y):
         if on_gpu:
@@ -278,7 +278,7 @@ def _is_early(plan, epoch, k):
     return not plan.epochs and epoch == 0 and k & (k - 1) == 0
 
 
-def _pace(name, plan, record, clock, k, spent, epoch):
+def _pace(name, plan, clock, k, spent, epoch):
     """Start the clock after the first steps; then print the pace, and give up a plan that does not fit."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
@@ -333,7 +333,7 @@ def _results(plan, network, views, images, labels, record, maps):
         "torch": torch.__version__, "loss": record["loss"], "right": record["right"],
         "right-unseen": right(plan, network, images[-TESTS:], labels[-TESTS:]),
         "right-known": right(plan, network, images[: plan.examples][:TESTS], labels[: plan.examples][:TESTS]),
-        "shares": _shares(network), "start-shares": _shares(start_again(plan)),
+        "shares": _shares(network), "start-shares": _shares(start(plan)),
     }  # fmt: skip
     if plan.epochs:
         return results | {"histogram": _histogram(network)}
@@ -342,18 +342,12 @@ def _results(plan, network, views, images, labels, record, maps):
     costs = []
     for k, (x, y) in enumerate(zip(patches(plan, tests).split(100), answers.split(100), strict=True)):
         attended = networks.cls_map(networks.apply_in_parts(network, views, x)[1])
-        costs.append({what: cost.item() for what, cost in _hiding(network, views, x, y, attended, k).items()})
+        costs.append({what: cost.item() for what, cost in hiding_costs(network, views, x, y, attended, k).items()})
     results |= {"at": [look["step"] for look in looks]}
     results |= {what: [look[what] for look in looks] for what in ("sparse", "norm", "spread")}
     results |= {f"hiding-{what}": [cost[what] for cost in costs] for what in costs[0]}
     shown = images[-TESTS:][:SHOWN].cpu().numpy()
     return results | {"maps.npz": {"images": shown, "maps": np.stack(maps)}}
-
-
-def start_again(plan):
-    """The network before training once more."""
-    torch.manual_seed(plan.seed)
-    return start(plan)
 
 
 def _matrices(network):
@@ -368,9 +362,9 @@ def _matrices(network):
 
 
 def _shares(network):
-    """Share of the entries that counts, ``(|w|_1 / |w|_2)^2`` by their number, of each kind in each layer."""
+    """Share of the entries that count, of each kind of matrix in each layer."""
     return {
-        kind: [(w.double().norm(p=1).square() / w.double().square().sum() / w.numel()).item() for w in layers]
+        kind: [share_that_counts(w.double().flatten()).item() for w in layers]
         for kind, layers in _matrices(network).items()
     }
 

@@ -90,11 +90,12 @@ def shares(weights, network):
     packed = weights[f"blocks.{len(network.blocks) - 1}.self_attn.in_proj_weight"].detach().double()
     matrices = dict(zip(("query", "key", "value"), packed.chunk(3, dim=1), strict=True))
     query, key = (matrices[name].unflatten(1, (network.heads, -1)) for name in ("query", "key"))
-    shares_by_name = {name: _share(matrix.flatten(1)) for name, matrix in matrices.items()}
-    return shares_by_name | {"product": _share((query.mT @ key).flatten(2)).mean(1)}
+    shares_by_name = {name: share_that_counts(matrix.flatten(1)) for name, matrix in matrices.items()}
+    return shares_by_name | {"product": share_that_counts((query.mT @ key).flatten(2)).mean(1)}
 
 
-def _share(entries):
+def share_that_counts(entries):
+    """Share of entries (..., n) that count, ``(|w|_1 / |w|_2)^2 / n``, shape (...); 1 where all are zero."""
     lengths = entries.norm(p=1, dim=-1) / entries.norm(dim=-1)
     return (lengths.square() / entries.shape[-1]).nan_to_num(1.0)
 

@@ -73,7 +73,7 @@ def train_twins(
         maps = [cls_map(apply_in_parts(network, initial, tests)[1]), cls_map(end)]
         maps = torch.stack(maps).unflatten(1, (4, count))
         trained = {name: weight[:count] for name, weight in weights.items()}
-        hiding = _hiding(network, trained, tests, answers, maps[1, 0], seeds[0])
+        hiding = hiding_costs(network, trained, tests, answers, maps[1, 0], seeds[0])
     straight = [
         (linear_answers(inputs[member_rows].flatten(1), labels[member_rows], tests.flatten(1)) == answers)
         .double()
@@ -88,7 +88,7 @@ def train_twins(
     }  # fmt: skip
 
 
-def _hiding(network, weights, images, answers, attended, seed):
+def hiding_costs(network, weights, images, answers, attended, seed):
     """Rise of the loss by hiding a quarter of the patches in each of three orders, over that at random."""
 
     def loss_without(rank):
