@@ -1,5 +1,6 @@
 """The list of statements for somebody who has the printed papers."""
 
+import re
 from pathlib import Path
 
 from small_book import collected, row
@@ -31,12 +32,19 @@ def test_statements_of_a_paper_are_listed_with_what_rests_on_them(inside):
     chapter = Path("book/part/good.md")
     chapter.write_text(chapter.read_text().replace("```{code-cell}", BOXES.format() + "\n```{code-cell}", 1))
     Path("book/sources.md").write_text("| chapter | we lacked |\n| --- | --- |\n| {doc}`part/good` | its formula |\n")
-    collected(row(), row("more"), row("printed", source="printed"), row("ours", of="book"))
+    collected(
+        row(),
+        row("more"),
+        row("printed", source="printed"),
+        row("ours", of="book"),
+        row("heard", source="recalled"),
+    )
     listed = compare.statements()
     assert "### Theorem 1" in listed
     assert "*restored*; 2 claims of this chapter rest on such text" in listed
     assert "where our version comes from: its formula." in listed
     assert "```{math}\nx \\to 1 .\n```" in listed
+    assert re.search(r"- Theorem 1, .*, \*recalled\*: It is so\. ☐ as printed", listed)
     assert "label:" not in listed
     assert "Not of the paper" not in listed
-    assert compare.basis().startswith("We test 3 claims of the papers: 1 rest on printed text, 2 rest on")
+    assert compare.basis().startswith("We test 4 claims of the papers: 1 rest on printed text, 2 rest on")

@@ -22,7 +22,7 @@ def statements():
         about = {row["chapter"] for row in rows if row["paper"] == paper["arxiv"]}
         here = [chapter for chapter in chapters() if chapter in about]
         listed = [box | {"lacked": lacked.get(chapter, "")} for chapter in here for box in boxes(chapter, rows)]
-        papers.append((paper["title"], listed))
+        papers.append((paper["title"], listed, [claim for chapter in here for claim in unboxed(chapter, rows)]))
     return filled("compare", papers=papers)
 
 
@@ -35,6 +35,14 @@ def boxes(chapter, rows):
         text = re.sub(r"^:label: .*\n", "", box["text"], flags=re.MULTILINE).strip()
         about = {"name": box["name"], "text": text, "kind": kind, "claims": claims[kind]}
         yield about | {"chapter": link(chapter)}
+
+
+def unboxed(chapter, rows):
+    """Restored and recalled claims of a chapter whose statements all come from elsewhere: item, text, kind, chapter."""
+    kinds = {"printed"} | {box["kind"] for box in boxes(chapter, rows)}
+    for row in claims_of(rows, "paper"):
+        if row["chapter"] == chapter and row["source"] not in kinds:
+            yield {"item": row["item"], "text": row["statement"], "kind": row["source"], "chapter": link(chapter)}
 
 
 def lacking():
