@@ -1,7 +1,8 @@
 """Make the runs of a study, on published data or with other packages, that no build makes.
 
-They go to ``book/recorded/<study>/``, one file each with what it came from: settings, data, commit, day, processor and
-seconds; arrays go to an npz beside it. Runs that are there are not made again.
+They go to ``book/recorded/<study>/``, one file each with what it came from: settings, data, commit, a hash of the
+code, day, processor and seconds; arrays go to an npz beside it. Runs that are there are not made again. Those from
+before 27 November 2026 have no hash; their commit says which code made them.
 """
 
 import fnmatch
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from studies import optimisers, recorded
-from workflow.book import fresh_seeds
+from workflow.book import dependencies, fresh_seeds
 from workflow.book.catalogue import BookError, json_of, write_atomic
 from workflow.commands import call
 from workflow.run.chapter import cpu
@@ -28,7 +29,7 @@ def make_runs(name, only="*"):
     """Make the runs of a study whose names fit ``only`` and that are not there yet."""
     module = next(module for module in MODULES if name in module.STUDIES)
     folder, runs = FOLDER / name, module.STUDIES[name]()
-    noted = fresh_seeds.commit()
+    noted, code = fresh_seeds.commit(), dependencies.module_hash(module.__name__)
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [run for run in runs if any(fnmatch.fnmatchcase(run, pattern) for pattern in only.split())]
     for k, run in enumerate(wanted, 1):
@@ -43,6 +44,7 @@ def make_runs(name, only="*"):
         except (OSError, ValueError, KeyError) as error:
             raise BookError(f"{name}, {run}: {error}") from None
         entry = {"study": name, "run": run, "settings": settings, "commit": noted, "cpu": cpu()}
+        entry["code"] = code
         entry |= {"date": datetime.now(UTC).date().isoformat(), "seconds": round(time.monotonic() - began)}
         entry |= {"processor_seconds": round(time.process_time() - clock), "data": module.data_of(runs[run])}
         arrays = {name: save_arrays(folder / name, value) for name, value in results.items() if name.endswith(".npz")}

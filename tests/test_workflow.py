@@ -498,6 +498,14 @@ def test_scoreboard_says_what_did_not_hold_and_what_was_corrected(inside):
     assert "{doc}`Chapter good <part/good>` | Theorem 1 | 1.0 s |" in runs.runs()
 
 
+def test_recorded_runs_are_listed_by_study_with_the_commits_that_made_them(inside):
+    folder = Path("book/recorded/speed")
+    folder.mkdir(parents=True)
+    for name, commit in {"sgd": "b1", "adam": "a1", "again": "b1"}.items():
+        (folder / f"{name}.json").write_text(json.dumps({"commit": commit, "cpu": "Z80"}))
+    assert "| `speed` | 3 | a1, b1 | Z80 |" in runs.recorded()
+
+
 def test_a_bound_that_was_set_before_the_first_look_carries_the_mark(inside):
     collected(row(set="before"), row("after"))
     assert [line.count("●") for line in rows.rows().splitlines() if "It is so" in line] == [1, 0]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from studies import record, recorded
+from workflow.book import dependencies
 from workflow.book.catalogue import BookError, json_of
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +39,21 @@ def test_a_study_resumes_and_takes_the_tuned_step(study):
     found = json_of(record.FOLDER / "film-reviews" / "l2.json")
     assert found["settings"] == {"seeds": [6000], "step_size": 0.2}
     assert found["found"] == {"right": [0.75]}
-    assert {"commit", "cpu", "date", "seconds", "data"} <= found.keys()
+    assert {"commit", "code", "cpu", "date", "seconds", "data"} <= found.keys()
+
+
+def test_a_record_carries_the_hash_of_the_code_that_a_change_of_it_alters(study):
+    for path in ("lib/a.py", "lib/b.py", "studies/recorded.py"):
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text("x = 1\n")
+    Path("studies/recorded.py").write_text("from lib.a import x\n")
+    before = dependencies.module_hash("studies.recorded")
+    record.make_runs("film-reviews")
+    assert json_of(record.FOLDER / "film-reviews" / "l2.json")["code"] == before
+    Path("lib/b.py").write_text("x = 2\n")  # not imported
+    assert dependencies.module_hash("studies.recorded") == before
+    Path("lib/a.py").write_text("x = 2\n")
+    assert dependencies.module_hash("studies.recorded") != before
 
 
 def test_a_best_step_at_an_end_of_its_list_is_refused(study, monkeypatch):

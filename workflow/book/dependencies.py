@@ -198,6 +198,13 @@ def library_of(chapter, changed=None):
     return sorted([modules[name][0] for name in needed if modules[name][0]] + records)
 
 
+def module_hash(name):
+    """Hash of a module of `PACKAGES` and of all that it imports from them: of the code that makes a recorded run."""
+    modules = _modules(library())
+    reached = _reached({tuple(name.split("."))} & modules.keys(), modules)
+    return hash_together(sorted(modules[part][0] for part in reached if modules[part][0]))
+
+
 def workflow_of(command):
     """Files of the workflow that a command consists of: its module, and all that it imports."""
     modules = _modules(Path(path) for path in workflow_files() if path.endswith(".py"))

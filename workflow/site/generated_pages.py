@@ -20,6 +20,7 @@ MADE = {
     "compare": compare.statements,
     "texts": compare.basis,
     "rounded": rows.rounded,
+    "recorded": runs.recorded,
     "runs": runs.runs,
     "cost": runs.cost,
     "clone": runs.clone,

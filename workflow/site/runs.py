@@ -5,6 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
 
+from workflow.book.catalogue import json_of
 from workflow.book.dependencies import PROJECT
 from workflow.book.ledger import commit, direct_dependencies, reports
 from workflow.site import settings
@@ -44,6 +45,17 @@ def clone():
     url = settings.settings(Path("_config.yml").read_text("utf-8")).get("repository", {}).get("url")
     name = url and url.rstrip("/").rpartition("/")[2].removesuffix(".git")
     return f"```bash\ngit clone {url}\ncd {name}\n```\n\nThere," if url else "In a clone of the repository,"
+
+
+def recorded():
+    """Runs in the book's records: of each study how many, and which commits made them, when and on what."""
+    rows = []
+    for folder in sorted(Path("book/recorded").glob("*/")):
+        made = [json_of(path) for path in sorted(folder.glob("*.json"))]
+        listed = [dict.fromkeys(run[field] for run in made) for field in ("commit", "cpu")]
+        commits, processors = (", ".join(sorted(map(str, values))) for values in listed)
+        rows.append((f"`{folder.name}`", str(len(made)), commits, processors))
+    return table(("study", "runs", "commit and day", "processor"), rows, "runs")
 
 
 def edition():
