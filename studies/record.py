@@ -1,8 +1,8 @@
 """Make the runs of a study, on published data or with other packages, that no build makes.
 
 They go to ``book/recorded/<study>/``, one file each with what it came from: settings, data, commit, a hash of the
-code, day, processor and seconds; arrays go to an npz beside it. Runs that are there are not made again. Those from
-before 27 November 2026 have no hash; their commit says which code made them.
+code, day, processor and seconds; arrays go to an npz beside it. Runs that are there are not made again. Older
+ones have no hash of the code; their commit says which code made them.
 """
 
 import fnmatch
