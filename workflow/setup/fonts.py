@@ -7,6 +7,7 @@ the second with pydata-sphinx-theme. Needs what tests need.
 import sys
 
 from fontTools import subset
+from fontTools.ttLib import TTFont
 
 # Latin, Greek, the signs and letters that formulas of TeX use; no sans serif and no Fraktur.
 FORMULAS = (
@@ -28,6 +29,23 @@ def main(formulas, icons):
     for whole, codes, name in ((formulas, FORMULAS, "stix-two-math"), (icons, ICONS, "icons")):
         options = ["--flavor=woff2", "--no-hinting", "--layout-features=ssty,ccmp,dtls,flac", "--name-IDs=*"]
         subset.main([whole, f"--unicodes={codes}", f"--output-file=book/_static/{name}.woff2", *options])
+    narrow_roots("book/_static/stix-two-math.woff2")
+
+
+def narrow_roots(path):
+    """Make signs of tall roots as wide as that of a small one: Chromium leaves room for the widest at every root."""
+    font = TTFont(path)
+    sign, variants = font.getBestCmap()[ord("√")], font["MATH"].table.MathVariants
+    tall = variants.VertGlyphConstruction[variants.VertGlyphCoverage.glyphs.index(sign)]
+    tall.GlyphAssembly = None  # for roots above three times the size of the text
+    width = font["hmtx"][sign][0]
+    for name in [variant.VariantGlyph for variant in tall.MathGlyphVariantRecord[1:]]:
+        shape, (own, _) = font["glyf"][name], font["hmtx"][name]
+        shape.coordinates.scale((width / own, 1))
+        shape.coordinates.toInt()
+        shape.recalcBounds(font["glyf"])
+        font["hmtx"][name] = width, shape.xMin
+    font.save(path)
 
 
 if __name__ == "__main__":
