@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from sphinx.application import Sphinx
+from sphinx.testing.util import SphinxTestApp
 
 from lib import figures
 from workflow.sphinx_ext import inline_svg
@@ -105,8 +105,10 @@ def test_only_drawings_of_matplotlib_are_put_into_the_page(tmp_path):
     (source / "index.md").write_text(
         "# Page\n\n![A blue line](ours.svg)\n\n![A blue line](ours.svg)\n\n![Nothing](other.svg)\n"
     )
-    out = tmp_path / "out"
-    Sphinx(source, source, out, tmp_path / "doctrees", "html", status=None, warningiserror=True).build()
+    out = source / "_build/html"
+    app = SphinxTestApp("html", source, warningiserror=True)
+    app.build()
+    app.cleanup()
     page = (out / "index.html").read_text()
     assert page.count('class="drawing"') == 2
     assert page.count('aria-label="A blue line"') == 2

@@ -1,7 +1,7 @@
 // What pages do by themselves; without it everything on them can still be read.
 
 // What is wider than its place scrolls in its own box: one sees that there is more, and reaches it by keyboard.
-const boxes = "article :is(mjx-container[display], .pst-scrollable-table-container, .text_html, .highlight > pre)";
+const boxes = "article :is(div.formula, .pst-scrollable-table-container, .text_html, .highlight > pre)";
 
 function mark(box) {
   const hidden = box.scrollWidth - box.clientWidth;
@@ -26,7 +26,7 @@ function watch() {
 // The theme's folds of the list of pages have a sign and no name.
 for (const fold of document.querySelectorAll("summary:has(> .toctree-toggle)")) fold.setAttribute("aria-label", "More pages");
 
-addEventListener("load", () => Promise.resolve(window.MathJax?.startup?.promise).then(watch));
+addEventListener("load", () => document.fonts.ready.then(watch));
 
 // On paper there is no night, and nobody opens a fold: for as long as a page is printed it is day, and all is open.
 let before = null;
@@ -59,7 +59,7 @@ function sentences(page, keywords, anchor) {
   while (place.localName !== "article" && place.textContent.length < 80) place = place.parentElement;
   place.querySelectorAll("script, style, .headerlink, h1, nav").forEach((part) => part.remove());
   place.querySelectorAll("div.math").forEach((formula) => formula.replaceWith(" … "));
-  place.querySelectorAll("span.math").forEach((formula) => formula.replaceWith(words(formula.textContent)));
+  place.querySelectorAll("span.math").forEach((formula) => formula.replaceWith(words(formula.querySelector("annotation").textContent)));
   place.querySelectorAll(".cell_input, pre, summary, table").forEach((part) => part.remove());
   const text = place.textContent.replace(/\s+/g, " ").trim();
   const where = Math.min(...[...keywords].map((word) => text.toLowerCase().indexOf(word) + 1 || Infinity)) - 1;

@@ -5,15 +5,12 @@
   const { fields, commit } = JSON.parse(about.textContent);
   const page = location.protocol.startsWith("http") ? location.href.split("#")[0] : "";
 
-  // Text of a cell, its formulas as TeX: MathJax keeps the source of those that it has set, the others still have their delimiters.
+  // Text of a cell, its formulas as TeX.
   const text = (cell) => {
-    const copy = cell.cloneNode(true), shown = [...cell.querySelectorAll("mjx-container")];
-    const items = window.MathJax?.startup?.document?.getMathItemsWithin?.(cell) ?? [];
-    [...copy.querySelectorAll("mjx-container")].forEach((formula, k) => {
-      formula.replaceWith(`$${items.find((item) => item.typesetRoot === shown[k])?.math ?? "…"}$`);
-    });
+    const copy = cell.cloneNode(true);
+    for (const formula of copy.querySelectorAll("math")) formula.replaceWith(`$${formula.querySelector("annotation").textContent}$`);
     copy.querySelectorAll(".row-address").forEach((part) => part.remove());
-    return copy.textContent.replace(/\\\((.*?)\\\)/g, (_, formula) => `$${formula}$`).replace(/\s+/g, " ").trim();
+    return copy.textContent.replace(/\s+/g, " ").trim();
   };
   const escaped = (words) => words.split("$").map((part, k) => (k % 2 ? part : part.replace(/[%&#_]/g, "\\$&"))).join("$");
 

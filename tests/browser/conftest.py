@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import gzip
 import os
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -79,7 +78,7 @@ def from_disk(browser):
 
 
 class Visit:
-    """A page as loaded, with what it asked for, what that weighs as servers send it, and what went wrong."""
+    """A page as loaded, with what it asked for, what that weighs, and what went wrong."""
 
     def __init__(self, browser, width=1280, scheme="light"):
         self.size = {"width": width, "height": 900}
@@ -126,17 +125,13 @@ def seen(site, address, browser):
         page["dark"] = visit.at(1280, MEASURE, "dark")
         page["foreign"] = [url for url in visit.requests if not url.startswith((address, "data:", "blob:"))]
         paths = {urlsplit(url).path for url in visit.requests if url.startswith(address)}
-        page |= {"errors": [*visit.errors], "weight": sum(weight(site / unquote(path).lstrip("/")) for path in paths)}
+        page |= {
+            "errors": [*visit.errors],
+            "weight": sum((site / unquote(path).lstrip("/")).stat().st_size for path in paths),
+        }
         return page
 
     return look
-
-
-@functools.cache
-def weight(path):
-    """Bytes that a file has on its way: what can be compressed is."""
-    content = path.read_bytes()
-    return len(gzip.compress(content, 6)) if path.suffix in (".html", ".js", ".css", ".svg", ".json") else len(content)
 
 
 @pytest.fixture

@@ -36,16 +36,16 @@
         .map((one) => ({ one, size: unit * parseFloat(getComputedStyle(one).fontSize), index: one.localName === "tspan" })),
     ];
   });
-  const texts = all("*").filter((one) => !one.closest("mjx-container, svg, .highlight, [aria-hidden=true]") &&
+  const texts = all("*").filter((one) => !one.closest("math, svg, .highlight, [aria-hidden=true]") &&
     [...one.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim()));
 
   return {
     width: document.documentElement.scrollWidth,
-    formulas: all("mjx-container[display]").filter(over).map(said),
-    inline: all("mjx-container:not([display])").filter((one) => outside(one, one.parentElement.closest("p, li, td, dd, div, section"))).map(said),
+    formulas: all("div.formula").filter(over).map(said),
+    inline: all("span.math").filter((one) => outside(one, one.parentElement.closest("p, li, td, dd, div, section"))).map(said),
     tables: all(":is(.pst-scrollable-table-container, .text_html):has(table)").filter(over).map(said),
     code: all("div.cell div.highlight pre").filter(over).map(said),
-    unmarked: all("mjx-container[display], .pst-scrollable-table-container, .text_html").filter((one) => over(one) && !one.matches(".wide")).map(said),
+    unmarked: all("div.formula, .pst-scrollable-table-container, .text_html").filter((one) => over(one) && !one.matches(".wide")).map(said),
     pictures: figures.map((one) => ({
       x: one.getBoundingClientRect().x, width: one.getBoundingClientRect().width, right: one.getBoundingClientRect().right,
       alt: one.alt ?? one.getAttribute("aria-label") ?? "", drawn: one.localName !== "img" || one.naturalWidth > 600, ground: ground(one),
@@ -57,7 +57,7 @@
       ...texts.filter((one) => contrast(one, getComputedStyle(one).color) < 4.45),
       ...letters.map(({ one }) => one).filter((one) => contrast(one, getComputedStyle(one).fill) < 4.45),
     ].map((one) => one.localName + " " + said(one)),
-    formulas_set: [article.querySelectorAll("mjx-container").length, article.querySelectorAll(".math").length, article.querySelectorAll("mjx-merror").length],
+    formulas_set: [article.querySelectorAll("math").length, article.querySelectorAll(".math").length],
     nameless: [...document.querySelectorAll("button, a[href], input, select, summary")].filter((one) => one.checkVisibility() &&
       !(one.textContent.trim() || one.getAttribute("aria-label") || one.title || one.dataset.bsTitle || one.labels?.length)).map((one) => one.outerHTML.slice(0, 120)),
     jumps: document.querySelectorAll("[tabindex]:not([tabindex='0'], [tabindex='-1'])").length,

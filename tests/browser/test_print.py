@@ -7,7 +7,7 @@ import pytest
 WIDTH = 703  # of A4, 210 mm at 96 pixels an inch, between margins of 12 mm
 PAPER = """() => {
   const cut = [...document.querySelectorAll("article *")].filter(one => {
-    const formula = one.closest("mjx-container") ?? one;
+    const formula = one.closest("math") ?? one;
     if (formula !== one || one.ownerSVGElement || one.closest("thead") || !one.checkVisibility()) return false;
     const box = one.getBoundingClientRect(), style = getComputedStyle(one);
     const hides = style.overflowX !== "visible" && one.scrollWidth > one.clientWidth + 2;

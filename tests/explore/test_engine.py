@@ -1,4 +1,4 @@
-"""The engine of the interactive figures against the library, on a thousand problems."""
+"""The engine of the interactive figures against the library, on hundreds of problems."""
 
 import math
 from functools import cache
@@ -58,10 +58,10 @@ def numbers(values):
 
 @cache
 def inputs():
-    """Problems, and what is done to each: a thousand of them."""
+    """Problems, and what is done to each."""
     generator = torch.Generator().manual_seed(16)
     problems = [*cases.hand_made().values()]
-    problems += cases.random(1000 - len(problems), generator)
+    problems += cases.random(300 - len(problems), generator)
     made = []
     for k, problem in enumerate(problems):
         thetas = torch.nn.functional.normalize(torch.randn(len(LENGTHS), 2, generator=generator), dim=-1)
@@ -191,7 +191,7 @@ def test_offset_of_the_limit_is_the_library_s():
         torch.testing.assert_close(numbers(answer["across"]), expected.across, rtol=1e-8, atol=1e-8)
         assert answer["along"] == pytest.approx(expected.along.item(), rel=1e-8, abs=1e-8)
         compared += 1
-    assert compared > 300
+    assert compared > 90
 
 
 RATIOS = [0.0, 0.1, 0.5, 0.9, 1.0, 1.1, 3.0, 100.0]
@@ -201,7 +201,7 @@ DIALS = "given => given.map(({features, rows, ratios}) => ratios.map(c => engine
 def joint_problems():
     generator = torch.Generator().manual_seed(6)
     yield JointProblem(*figure_3("b"))
-    for _ in range(300):
+    for _ in range(100):
         labels = 2.0 * torch.randint(0, 2, (3,), generator=generator) - 1
         shape = 3, 2, 2
         tokens, keys = torch.randn(shape, generator=generator), torch.randn(shape, generator=generator)
@@ -230,7 +230,7 @@ def test_limit_of_head_and_prompt_is_the_library_s():
             assert limit["threshold"] == pytest.approx(expected.threshold, rel=1e-9, abs=1e-9)
             assert one_minus_cosine(numbers(limit["head"]), expected.head) <= 1e-18
             assert one_minus_cosine(numbers(limit["prompt"]), expected.prompt) <= 1e-9
-    assert solved > 100
+    assert solved > 33
 
 
 RECIPES = """given => given.map(({problem, loss, start}) => [x => x, Math.fround].map(round => ({
@@ -240,7 +240,7 @@ RECIPES = """given => given.map(({problem, loss, start}) => [x => x, Math.fround
 
 
 def test_published_recipe_is_the_library_s():
-    few = [case for case in inputs()[1] if case["loss"] in published.LOSSES][:100]
+    few = [case for case in inputs()[1] if case["loss"] in published.LOSSES][:40]
     for case, both in zip(few, javascript.call(PROGRAM, RECIPES, few), strict=True):
         problem, loss = case["problem"], losses.by_name(case["loss"])
         data, start = scored_tokens(problem["keys"], problem["scores"]), torch.tensor([*case["start"], 0.0])
@@ -355,6 +355,6 @@ def test_divergence_is_the_library_s():
 
 @pytest.mark.parametrize("engine", [*javascript.engines()][1:])
 def test_engine_computes_the_same_in_the_browser(engine):
-    answers = javascript.call(PROGRAM, ALL, inputs()[1][:150], engine)
+    answers = javascript.call(PROGRAM, ALL, inputs()[1][:60], engine)
     for check in CHECKS.values():
         check(pairs(answers))

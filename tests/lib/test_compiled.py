@@ -102,10 +102,9 @@ def total(pair):
         assert run(folder, f"from lib.kernels import *; print(total({name}(1.0, 2.0)))") == "3.0\n"
 
 
-@pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "HOME"])
-def test_where_the_folder_cannot_be_written_another_keeps_it(folder, variable):
+def test_where_the_folder_cannot_be_written_another_keeps_it(folder):
     lock(folder)
-    other = {variable: str(folder / "other")}
+    other = {"NUMBA_CACHE_DIR": str(folder / "other")}  # and the home folder: tests/test_compiling.py
     assert cache_of(folder, **other)[:2] == (0, 1)
     hits, _, place = cache_of(folder, **other)
     assert hits == 1

@@ -11,7 +11,7 @@ BROWSERS = (
     "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge",
     *(f"/Applications/{name}.app/Contents/MacOS/{name}" for name in ("Google Chrome", "Chromium", "Microsoft Edge")),
 )  # fmt: skip
-SET = "() => window.MathJax?.startup?.promise.then(() => true) ?? true"
+SET = "() => document.fonts.ready.then(() => true)"
 SEEN = """() => Promise.all([...document.images].map((image) => {
     image.loading = "eager";
     return image.complete || new Promise((done) => { image.onload = image.onerror = done; });

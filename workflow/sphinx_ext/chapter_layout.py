@@ -171,10 +171,11 @@ class NameReferences(SphinxPostTransform):
                 reference.children = [nodes.inline(title, title)]
 
 
-def drop_live_code(app, page, template, context, doctree):
-    """Drop the scripts of sphinx-thebe, which Jupyter Book always adds: our pages run no code."""
+def drop_unused(app, page, template, context, doctree):
+    """Drop scripts that Jupyter Book always adds: our pages run no code and have no tabs."""
     for kind in ("script_files", "css_files"):
-        context[kind] = [file for file in context.get(kind, ()) if "thebe" not in str(file)]
+        files = context.get(kind, ())
+        context[kind] = [file for file in files if not any(name in str(file) for name in ("thebe", "design-tabs"))]
 
 
 def number_by_page(numbers):
@@ -206,5 +207,5 @@ def setup(app):
     app.connect("doctree-read", lay_out)
     app.connect("env-get-updated", put_back_numbers, priority=100)
     app.connect("env-get-updated", renumber, priority=900)
-    app.connect("html-page-context", drop_live_code, priority=900)
+    app.connect("html-page-context", drop_unused, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -17,6 +17,7 @@ SVG, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 # Colours of lib/figures that follow the page (ink, paper), and the light colour on images, which stays as it is.
 PAGE = {"#1c1c1c": "currentColor", "#ffffff": "var(--pst-color-background, #fff)", "#fefefe": "#fefefe"}
 COLOUR, NUMBER = re.compile(r"#[0-9a-f]{6}\b"), re.compile(r"-?\d+\.\d{3,}")
+MOVE = re.compile(r"(?<=translate\()[^)]*")
 REFERENCE = re.compile(r"url\(#([^)]+)\)")
 # Björn Ottosson's OKLab: from linear RGB to the cones, and from their cube roots to lightness and two hues
 CONES = [[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566],
@@ -71,6 +72,8 @@ def inlined(text, alt, name):
     for element in root.iter():
         element.tag = element.tag.removeprefix(SVG)
         element.tail = None
+        if element.text and not element.text.strip():
+            element.text = None
     return ET.tostring(root, "unicode")
 
 
@@ -106,8 +109,26 @@ def _slim(element):
     """Round coordinates and sizes of an element to hundredths of a point."""
     for key in ("d", "x", "y", "width", "height", "points"):
         if key in element.attrib and not element.attrib[key].startswith("data:"):
-            rounded = NUMBER.sub(lambda match: f"{float(match[0]):.2f}".rstrip("0").rstrip("."), element.attrib[key])
-            element.set(key, " ".join(rounded.split()))
+            rounded = _round(element.attrib[key])
+            element.set(key, shortened(rounded) if key == "d" else " ".join(rounded.split()))
+    if "transform" in element.attrib:
+        element.set("transform", MOVE.sub(lambda match: _round(match[0]), element.get("transform")))
+
+
+def _round(numbers):
+    return NUMBER.sub(lambda match: f"{float(match[0]):.2f}".rstrip("0").rstrip("."), numbers)
+
+
+def shortened(path):
+    """A path of SVG without the spaces around its commands, and without a command that repeats the one before it."""
+    text, command = "", ""
+    for token in path.split():
+        if not token.isalpha():
+            text += token if text[-1:].isalpha() else f" {token}"
+        elif token != command or token in "Mm":
+            text += token
+            command = token
+    return text
 
 
 class Inline(SphinxPostTransform):

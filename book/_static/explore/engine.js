@@ -1,6 +1,6 @@
 // Attention in the plane: the arithmetic of the interactive figures, and nothing of a page.
 //
-// The same numbers as the library's, which tests/explore/test_engine.py compares on a thousand problems:
+// The same numbers as the library's, which tests/explore/test_engine.py compares on hundreds of problems:
 // lib.kernels (gradient, step rules), lib.separators, lib.selection, lib.joint_paths and lib.published. A problem
 // is {keys, scores}: keys[i][t] = [x, y], scores[i][t] a number.
 
