@@ -159,8 +159,8 @@ const entries = (scene, p) =>
     0.5,
   );
 
-/** A share as so many filled squares of a hundred, the k-th of four such fields, two above two, with its name. */
-function hundred(view, k, name, share, look) {
+/** A share as so many filled squares of a hundred, the k-th of four such fields, two above two, below a text. */
+function hundred(view, k, share, look, text) {
   const step = Math.min(view.width / 26, (view.height - 60) / 23),
     left = ((k % 2) + 0.5) * (view.width / 2) - 5 * step,
     top = ((k >> 1) + 0.5) * (view.height / 2) - 5 * step + 8;
@@ -172,8 +172,7 @@ function hundred(view, k, name, share, look) {
   const filled = Math.round(100 * share) || 0;
   view.put("front", `filled ${k}`, "path", { d: squares(0, filled) || "M0 0", class: `dot ${look}` });
   view.put("front", `empty ${k}`, "path", { d: squares(filled, 100) || "M0 0", class: "thin none" });
-  const text = `${name}, ${share >= 0 ? percent(share) : "?"}`;
-  view.label(`share ${k}`, Math.max(left + 5 * step - 3.4 * text.length, 2), top - 8, text, look);
+  if (text) view.label(`share ${k}`, Math.max(left + 5 * step - 3.4 * text.length, 2), top - 8, text, look);
 }
 
 const TIME = { time: "Steps" };
@@ -197,7 +196,7 @@ export const STEPS = {
         draw: circle(6),
         move: (query) => ({ query }),
       });
-      attend(scene, state, "Attention", [weights]);
+      attend(scene, state, "Attention in the plane", [weights]);
       const most = Math.max(...weights),
         name = NAMES[weights.indexOf(most)];
       return most < 0.9
@@ -214,7 +213,7 @@ export const STEPS = {
       tokens(scene, state);
       const at = pathTo(scene, "path", scene.kept("path", [], () => descent(state, [0, 0])), state, LOOKS.path),
         weights = shares(state, at);
-      attend(scene, state, "Attention", [weights]);
+      attend(scene, state, "Attention in the plane", [weights]);
       return `After ${plural(state.shown, "step")} “${NAMES[0]}” has ${percent(weights[0])} of the attention.`;
     },
   },
@@ -228,7 +227,7 @@ export const STEPS = {
       tokens(scene, state);
       const path = scene.kept("pick", state.best, () => descent(state, [0, 0])),
         weights = shares(state, pathTo(scene, "path", path, state, LOOKS.path));
-      attend(scene, state, "Attention", [weights]);
+      attend(scene, state, "Attention in the plane", [weights]);
       const rest = weights.reduce((sum, a, t) => (t === bestOf(state) ? sum : sum + a), 0);
       const kept = rest < 1e-4 ? "practically nothing" : percent(rest);
       return `“${state.best}” scores best: of the attention the other two words together keep ${kept}.`;
@@ -254,7 +253,7 @@ export const STEPS = {
         at = pathTo(scene, "path", path, state, LOOKS.path);
       tokens(scene, state, { drag: [0, 1] });
       afar(scene, state, feasible && theta, path);
-      attend(scene, state, "Attention", [shares(state, at)]);
+      attend(scene, state, "Attention in the plane", [shares(state, at)]);
       return feasible
         ? `After ${plural(state.shown, "step")} the query is ${small(degrees(at, theta))}° from max-margin.`
         : `No direction puts “${NAMES[0]}” ahead of both others: the query has nowhere to go.`;
@@ -399,7 +398,7 @@ export const STEPS = {
         scene.view.beside(`${name} name`, ends[k], -20, k ? -10 : 32, name, k ? OWN.rough : LOOKS.path),
       );
       const weights = ends.map((at) => shares(state, at));
-      attend(scene, state, "Attention, exact and in 32 bits", weights, (i) => (i ? OWN.rough : LOOKS.path));
+      attend(scene, state, "Exact and in 32 bits", weights, (i) => (i ? OWN.rough : LOOKS.path));
       const chosen = weights.map((row) => NAMES[row.indexOf(Math.max(...row))]);
       return chosen[0] === chosen[1]
         ? `After ${plural(state.shown, "step")} both runs select “${chosen[0]}”.`
@@ -412,14 +411,17 @@ export const STEPS = {
     bare: true,
     first: { guess: "" },
     controls: { options: ["guess", "Your guess", ["most", "about half", "few"]] },
-    draw({ view, data }, state) {
+    draw({ view, data, counts }, state) {
       const rows = [
         ["alone: locally optimal", LOOKS.global, data.optimal],
         ["alone: simulated", LOOKS.path, data.predicted],
         ["alone: by best score", "c3", data.naive],
         ["all train: simulated", "i1", state.guess ? data.freed : NaN],
       ];
-      rows.forEach(([name, look, share], k) => hundred(view, k, name, Number(share), look));
+      const shown = (share) => (share >= 0 ? percent(share) : "?"),
+        wide = view.width > 400; // where the squares have room for their names
+      rows.forEach(([name, look, share], k) => hundred(view, k, Number(share), look, wide ? `${name}, ${shown(share)}` : ""));
+      if (!wide) counts(rows.map(([name, look, share]) => [name, look, Number(share) || 0, shown(share)]));
       if (!state.guess) return "A filled square is one case in a hundred.";
       const few = data.freed < 0.4 ? "few" : data.freed < 0.6 ? "about half" : "most";
       return `${state.guess === few ? "Right." : "No."} Where everything trains, it predicts ${percent(data.freed)}.`;
@@ -431,7 +433,7 @@ const FIRST = {
   ...{ best: NAMES[0], norm: 3, rule: "gradient", guess: "" },
 };
 
-const TIMES = { before: "before training", after: "after training", alone: "head trained alone" };
+const TIMES = { before: "before training", after: "after training", alone: "trained alone" };
 /** The words of the real review, and what a head of the film reader attends to at each time: cells as dark as that. */
 function sentence({ words, ...shares }) {
   const rows = Object.entries(TIMES).map(([time, name]) => {
@@ -441,7 +443,7 @@ function sentence({ words, ...shares }) {
       );
     return make("tr", { "data-time": time }, make("th", { scope: "row" }, name), ...cells);
   });
-  const head = make("tr", {}, make("td", {}, "the film reader"), ...words.map((w) => make("th", { scope: "col" }, w)));
+  const head = make("tr", {}, make("td", {}, "film reader’s head"), ...words.map((w) => make("th", { scope: "col" }, w)));
   return make("table", { class: "story-words", "aria-label": "Attention of the film reader on a real review" }, make("thead", {}, head), make("tbody", {}, ...rows)); // prettier-ignore
 }
 
