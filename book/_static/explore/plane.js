@@ -222,11 +222,12 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
   /**
    * A point to drag, by pointer, touch or arrow keys: move([x, y]) while it moves, done() when it rests.
    *
-   * press(key) gets the other keys; chosen() is called when it gets the focus; of those on one spot, the pointer takes
-   * the one that has the focus, or else the one that is first.
+   * press(key) gets the other keys; chosen() is called when it gets the focus. Of those that are near, the pointer takes
+   * the one that is armed, or else the nearest; of those on one spot the one with the focus, or else the first.
    */
   self.handle = (key, at, shape) => {
-    const { name, value, look, draw, move, done, press = () => false, chosen = () => {}, first = false } = shape;
+    const { name, value, look, draw, move, done, press = () => false, chosen = () => {} } = shape,
+      { first = false, armed = false } = shape;
     const fresh = !kept.has(key),
       [cx, cy] = placed(at),
       node = self.put("handles", key, "g", {
@@ -239,7 +240,7 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
         "aria-roledescription": "point in the plane",
         "data-key": key,
       });
-    node.act = { at, move, done, press, chosen, first };
+    node.act = { at, move, done, press, chosen, first, armed };
     if (fresh) {
       node.append(make("circle", { r: 22, class: "explore-hit" }), make("path", {}));
       node.addEventListener("focus", () => node.act.chosen());
@@ -270,8 +271,8 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
     const rank = (node) => (document.activeElement === node ? 2 : Number(node.act.first));
     return [...layers.handles.children]
       .reverse()
-      .filter((node) => node.act && away(node) <= 22)
-      .sort((a, b) => away(a) - away(b) || rank(b) - rank(a));
+      .filter((node) => node.act && away(node) <= (node.act.armed ? 44 : 22))
+      .sort((a, b) => b.act.armed - a.act.armed || away(a) - away(b) || rank(b) - rank(a));
   };
   svg.addEventListener("pointerdown", (event) => {
     const [node, ...under] = event.button ? [] : met(event);
