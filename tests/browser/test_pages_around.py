@@ -105,6 +105,17 @@ class TestWhichTheorem:
         assert "1 of" not in self.statement(page, "Global convergence").inner_text()
 
 
+def test_the_list_of_pages_shows_where_one_is_after_next(visit):
+    page = visit("book/known-since").page
+    page.set_viewport_size({"width": 1280, "height": 720})
+    for _ in range(12):
+        with page.expect_navigation(wait_until="load"):
+            page.locator("a.right-next").click()
+        here = page.locator(".bd-sidebar-primary li.current > a").last
+        page.wait_for_function("node => node.getBoundingClientRect().bottom <= innerHeight", arg=here.element_handle())
+        assert here.bounding_box()["y"] >= 0
+
+
 def test_a_row_has_a_line_and_bibtex_to_cite(visit):
     page = visit("book/rows").page
     address = page.locator('[id="theorem-2/unequal-scores"]')
