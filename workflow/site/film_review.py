@@ -19,13 +19,14 @@ def attention():
 
 
 def numbers():
-    """Numbers that the page says; BookError where its words are not the review's, or the first does not decide."""
+    """Numbers that the page says; BookError where its words are not the review's, or the first is not the one that decides."""
     story, arrays, shown = yaml_of(STORY), recorded(), attention()
     review, words = story["review"], story["scene"]["words"]
     texts = np.load(RECORDED / "film-reader/reviews.npz")["texts"]
     read = [str(word) for word in texts[review] if word][1:]
     blame = 1 - arrays["without"][review, : len(words)]
-    if read != words or blame.argmin() or np.argmax(shown["alone"]):
+    scores = arrays["scores"][review, story["head"], 1 : 1 + len(words)]
+    if read != words or blame.argmin() or scores.argmax() or np.argmax(shown["alone"]):
         raise BookError(f"{STORY}: review {review} is {' '.join(read)}; give its words, of which the first must decide")
     certain = 1 - arrays["praise"][review].item()
     settings = json_of(RECORDED / "film-reader-attention/l2.json")["settings"]
