@@ -19,7 +19,7 @@ def attention():
 
 
 def numbers():
-    """Numbers that the page says; BookError where its words are not the review's, or the first is not the one that decides."""
+    """Numbers that the page says; BookError where its words are not the review's, or another than the first decides."""
     story, arrays, shown = yaml_of(STORY), recorded(), attention()
     review, words = story["review"], story["scene"]["words"]
     texts = np.load(RECORDED / "film-reader/reviews.npz")["texts"]
