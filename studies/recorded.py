@@ -32,12 +32,10 @@ import math
 import os
 from typing import NamedTuple
 
-import numpy as np
 import torch
 
-import heads
 from lib.descent import log_spaced
-from studies import archives, full_size, networks, photographs, polyak
+from studies import archives, film_reader, full_size, networks, photographs, polyak
 from studies.word_counts import naive_bayes
 
 LOWEST = {"l1.1": 0.01, "adam": 0.0004, "l2": 0.0125, "l1.5": 0.02, "l3": 0.0005}
@@ -118,6 +116,13 @@ def _film_reader():
     return {"l2": Run({"rule": "l2", "seeds": [*SEEDS], "step_size": 0.4, "inputs": 64} | SMALL)}
 
 
+def _film_reader_attention():
+    """One run: what that network attends to at the start of its training and after it, and if a head trains alone."""
+    alone = {"iterations": 3000, "steps_a_length": 50}
+    one = {"rule": "l2", "seeds": [SEEDS[0]], "inputs": 64} | SMALL
+    return {"l2": Run(one | {"epochs": 1} | alone)}
+
+
 STUDIES = {
     "film-reviews": _film_reviews,
     "film-reviews-larger": lambda: _methods(LOWEST_LARGER, SEEDS[:5], LARGER),
@@ -125,6 +130,7 @@ STUDIES = {
     "speed": _speed,
     "maps": _maps,
     "film-reader": _film_reader,
+    "film-reader-attention": _film_reader_attention,
     "full-size": lambda: {name: Run(plan._asdict() | {"name": name}) for name, plan in full_size.RUNS.items()},
 }
 
@@ -139,7 +145,8 @@ def make(study, run, record):
         "speed": train_to_loss,
         "maps": train_maps,
         "images": _train_on_cifar10,
-        "film-reader": export_film_reader,
+        "film-reader": _keep_film_reader,
+        "film-reader-attention": lambda **settings: film_reader.follow(*reviews(), **settings),
         "full-size": _train_full_size,
     }
     return settings, makers.get(study, _read_reviews)(**settings)
@@ -187,39 +194,9 @@ def _read_reviews(rule, **settings):
     return {name: _short(results[name], 4) for name in results if name in names}
 
 
-def export_film_reader(inputs, **settings):
-    """Export the first network that reads film reviews, and what its layer receives on the first unseen ones.
-
-    Arrays come under the names of the files that they go to.
-    """
-    data, parts = reviews()
-    results = networks.train_texts(data, parts, **settings)
-    weights = {name: weight[0] for name, weight in results["weights"].items()}
-    sizes = {name: settings[name] for name in ("width", "depth", "heads", "hidden")}
-    network = networks.Transformer(data.ids.shape[1], 2, len(data.vocabulary) + 2, words=True, **sizes).float().eval()
-    network.load_state_dict(weights)
-    rows = parts[2][:inputs]
-    ids, seen = data.ids[rows], torch.nn.functional.pad(data.ids[rows] > 0, (1, 0), value=True)
-
-    def answer():
-        x = torch.cat([network.cls.expand(len(ids), 1, -1), network.embed(ids)], 1) + network.places
-        for block in network.blocks:
-            x = block(x, src_key_padding_mask=~seen)
-        logits = network.head(network.norm(x[:, 0]))
-        return logits[:, 1] - logits[:, 0]
-
-    tokens, slopes = heads.record(network.blocks[-1].self_attn, answer)
-    _, maps = networks.apply(network, results["weights"], ids)
-    texts = np.array([["[CLS]", *(["", "?", *data.vocabulary][k] for k in row)] for row in ids])
-    layer = {
-        "tokens": tokens,
-        "readout": slopes[:, 0],
-        "attention": maps[0, :, -1],
-        "labels": 2 * data.labels[rows] - 1,
-    }
-    arrays = {name: value.detach().numpy() for name, value in (layer | {"mask": seen}).items()} | {"texts": texts}
-    files = {"model.npz": {name: weight.numpy() for name, weight in weights.items()}, "reviews.npz": arrays}
-    return {"right": _short(results["right"][0], 4), "matrices": _short(results["matrices"], 4)} | files
+def _keep_film_reader(**settings):
+    results = film_reader.export(*reviews(), **settings)
+    return results | {name: _short(results[name], 4) for name in ("right", "matrices")}
 
 
 def train_to_loss(task, rule, step_size, seeds, limit, until, coins=False, attention="trained"):

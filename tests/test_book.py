@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,18 @@ def test_a_claim_on_other_data_is_a_miniature_and_no_other_is(built):
             assert row["scale"] != "exact", row["id"]
         if row["kind"] == "claim" and row["verdict"] != "undecided":
             assert (row["scale"] != "exact") == row["verdict"].endswith("in miniature"), row["id"]
+
+
+AROUND = ("intro", "in-ten-minutes", "beliefs", "corrections", "compare", "which-theorem", "known-since", "how-to-read")
+THRESHOLDS = ("99.99%",)  # which the code of a chapter has, not its rows
+
+
+@pytest.mark.parametrize("page", AROUND)
+def test_a_page_around_the_chapters_takes_each_share_and_angle_from_the_ledger(page):
+    source = (ROOT / f"book/{page}.md").read_text("utf-8")
+    prose = re.sub(r"^```.*?^```|\{[a-z:]+\}`[^`]*`|`[^`]*`", "", source, flags=re.MULTILINE | re.DOTALL)
+    typed = re.findall(r"\d[\d.,]*\s?(?:\\?%|°)", prose)
+    assert [number for number in typed if number not in THRESHOLDS] == []
 
 
 @pytest.mark.again

@@ -452,7 +452,7 @@ def test_map_and_chip_give_the_answer_of_the_scoreboard(inside, standing):
     sign = f"- [{verdicts.SIGNS[standing]}]{{.verdict .{standing.replace(' ', '-')}}} "
     assert sign in landing_page.book_map(ledger.ledger())
     chip, *_ = noted(*STANDING[standing])["chips"]
-    assert chip["text"].startswith("checks") if standing == "not tested" else chip["verdict"] == standing
+    assert chip["text"].startswith("our checks") if standing == "not tested" else chip["verdict"] == standing
 
 
 def test_no_two_standings_that_differ_for_a_reader_have_one_sign():
@@ -563,16 +563,16 @@ def test_a_page_is_told_its_claims_and_checks_and_what_the_run_costs(inside):
     about = noted(*rows)
     assert (about["of"], about["runs"], about["lines"]) == ("Theorem 1 · Paper", "runs in 1 s", 2)
     paper, checks = about["chips"]
-    assert (paper["text"], paper["verdict"]) == ("paper 2 ✓ 1 ✗", "in part")
+    assert (paper["text"], paper["verdict"]) == ("the paper's claims: 2 of 3 hold", "in part")
     assert "2 reproduced, 1 not reproduced" in paper["means"]
-    assert (checks["text"], checks["verdict"]) == ("checks 2/3", "does not break the claim")
+    assert (checks["text"], checks["verdict"]) == ("our checks: 2 of 3 as expected", "does not break the claim")
     assert "1 of 1 of our own findings are confirmed; 1 of 2 ablations break the claim" in checks["means"]
 
 
 def test_a_chapter_without_claims_of_a_paper_has_one_chip(inside):
     collected(row(of="book"))
-    assert [chip["text"] for chip in noted(row(of="book"))["chips"]] == ["checks 1/1"]
-    assert noted(row(of="book"), row("small", scale="stand-in"))["chips"][0]["text"] == "paper 1 ◐"
+    assert [chip["text"] for chip in noted(row(of="book"))["chips"]] == ["our checks: 1 of 1 as expected"]
+    assert noted(row(of="book"), row("small", scale="stand-in"))["chips"][0]["text"] == "in miniature: 1 of 1 hold"
 
 
 def test_a_page_without_a_run_is_told_so(inside):

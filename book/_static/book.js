@@ -82,3 +82,11 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("click", (event) => {
   for (const chip of document.querySelectorAll("details.chip[open]")) if (!chip.contains(event.target)) chip.open = false;
 });
+
+// The list of pages shows where one is, also where the theme has put it back to where it was on the page before.
+addEventListener("load", () => {
+  const list = document.querySelector(".bd-sidebar-primary"), here = [...(list?.querySelectorAll("a.current, li.current > a") ?? [])].pop();
+  if (!here) return;
+  const [frame, link] = [list, here].map((part) => part.getBoundingClientRect());
+  if (link.top < frame.top || link.bottom > Math.min(frame.bottom, innerHeight)) list.scrollTop += link.top - frame.top - frame.height / 2;
+});

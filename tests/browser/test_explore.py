@@ -24,6 +24,15 @@ PAGE = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8
 <p style="height: 2000px">More of the page.</p><script src="explore.js" defer></script></body></html>"""
 
 
+OVERPRINTED = """() => [...document.querySelectorAll(".explore-plane")].flatMap(plane => {
+  const texts = [...plane.querySelectorAll("text")].map(node => [node.textContent, node.getBoundingClientRect()]);
+  const shared = (a, b, from, to) => Math.min(a[to], b[to]) - Math.max(a[from], b[from]);
+  return texts.flatMap(([one, a], k) => texts.slice(0, k).filter(([, b]) =>
+    shared(a, b, "left", "right") > 2 && shared(a, b, "top", "bottom") > 4
+  ).map(([other]) => `${one} over ${other}`));
+})"""
+
+
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     """A page from disk for each figure, and nothing but the script beside them."""
@@ -357,6 +366,45 @@ def test_marks_say_what_to_do_first_and_next_and_go_away(figure):
     assert not mark.is_visible(), "those who have done them see them no more"
 
 
+def test_marks_speak_of_no_limit_and_no_token_that_is_gone(figure):
+    shown = figure("playground")
+    mark = shown.page.locator(".explore-coach")
+    shown.slide("Score of token 3", 0.9)  # which takes the second limit away
+    assert mark.inner_text().splitlines()[-2].endswith("its path turns to the limit that is left.")
+    shown.slide("Score of token 3", 0)
+    assert "its path turns to one of the limits." in mark.inner_text()
+    shown.press("Reset")
+    shown.press("1(a)")
+    shown.more()
+    shown.press("− token")
+    assert not mark.is_visible()
+
+
+def test_of_starts_that_lie_close_together_a_finger_takes_the_chosen_one(figure):
+    shown = figure("playground", width=390)
+    shown.press("Next start")
+    before = [coordinates(shown, f"start {k}") for k in range(6)]
+    shown.page.locator(".explore-plane").first.scroll_into_view_if_needed()
+    assert shown.place("start 0")[1] - shown.place("start 1")[1] > -44  # narrower than a finger
+    for place, moved in (("start 0", "start 1"), ("start 4", "start 4")):  # it is chosen for one drag
+        shown.swipe(shown.place(place), (60, 0))
+        now = [coordinates(shown, f"start {k}") for k in range(6)]
+        assert [f"start {k}" for k in range(6) if now[k] != before[k]] == [moved]
+        before = now
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", NAMES)
+def test_labels_never_overprint_after_a_drag(figure, name, width):
+    shown = figure(name, width=width, reduced_motion="reduce")
+    keys = shown.page.locator(".explore-handle").evaluate_all("all => all.map(node => node.dataset.key)")
+    for key in keys[:4]:
+        for press in ["Shift+ArrowRight"] * 4 + ["Shift+ArrowDown"] * 5 + ["Shift+ArrowLeft"] * 3:
+            if shown.handle(key).count():
+                shown.handle(key).press(press)
+                assert shown.page.evaluate(OVERPRINTED) == [], (key, press)
+
+
 def test_marks_can_be_sent_away(figure):
     shown = figure("playground")
     for _ in range(2):
@@ -658,6 +706,16 @@ def test_colours_follow_the_theme(figure, scheme):
 def test_built_pages_start_their_figure(visit, chapter):
     seen = visit(f"book/{chapter}")
     assert len(seen.page.locator(".explore-said").first.inner_text()) > 40
+
+
+@pytest.mark.parametrize("chapter", ["figure-1", "theorem-2", "figure-5"])
+def test_plane_and_controls_of_the_playground_fit_a_laptop(visit, chapter):
+    page = visit(f"book/max-margin/{chapter}").page
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.reload()
+    top = page.locator(".explore-plane").first.bounding_box()["y"]
+    last = page.locator(".explore-controls").first.bounding_box()
+    assert last["y"] + last["height"] - top < 720 - 60  # of the theme's header
 
 
 def test_a_built_page_without_a_figure_does_not_load_the_script(visit):

@@ -1,9 +1,13 @@
 """The pages around the chapters as a reader has them: picture, map, scoreboard at every width, search."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+from workflow.book.catalogue import yaml_of
+
+ROOT = Path(__file__).parents[2]
 WIDTHS = [320, 768]  # the other ones are in test_site
 CUT = """() => [...document.querySelectorAll("article :is(td, th, figure, figcaption, svg)")].filter(e => {
   const box = e.getBoundingClientRect();
@@ -101,6 +105,17 @@ class TestWhichTheorem:
         assert "1 of" not in self.statement(page, "Global convergence").inner_text()
 
 
+def test_the_list_of_pages_shows_where_one_is_after_next(visit):
+    page = visit("book/known-since").page
+    page.set_viewport_size({"width": 1280, "height": 720})
+    for _ in range(12):
+        with page.expect_navigation(wait_until="load"):
+            page.locator("a.right-next").click()
+        here = page.locator(".bd-sidebar-primary li.current > a").last
+        page.wait_for_function("node => node.getBoundingClientRect().bottom <= innerHeight", arg=here.element_handle())
+        assert here.bounding_box()["y"] >= 0
+
+
 def test_a_row_has_a_line_and_bibtex_to_cite(visit):
     page = visit("book/rows").page
     address = page.locator('[id="theorem-2/unequal-scores"]')
@@ -114,10 +129,12 @@ def test_a_row_has_a_line_and_bibtex_to_cite(visit):
     assert page.locator("tr.row-cited").count() == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "chapter"), [("Theorem 2", "theorem-2"), ("Lemma 11", "lemma-2"), ("Assumption A", "notation")]
-)
-def test_a_search_for_a_statement_lists_it_first(visit, address, words, chapter):
+STATEMENTS = {"Theorem 2": "theorem-2", "Lemma 11": "lemma-2", "Assumption A": "notation"}
+WORDS = {word: page.split("/")[-1] for page, words in yaml_of(ROOT / "book/search.yml").items() for word in words}
+
+
+@pytest.mark.parametrize(("words", "chapter"), (STATEMENTS | WORDS).items())
+def test_a_search_for_a_statement_or_a_word_lists_its_page_first(visit, address, words, chapter):
     page = visit("search").page
     page.goto(f"{address}/search.html?q={words.replace(' ', '+')}")
     page.locator("#search-results p.search-summary").wait_for()

@@ -1,6 +1,8 @@
 """The scene of *In ten minutes*: it follows the text by scrolling, by buttons and keys, and is not needed to read."""
 
 import functools
+import html
+import json
 import re
 from pathlib import Path
 
@@ -13,8 +15,14 @@ SOURCE = (ROOT / "book/_static/explore/story.js").read_text("utf-8")
 STEPS = re.findall(r"^  (\w+): {$", re.search(r"export const STEPS = {\n(.*?)\n};", SOURCE, re.DOTALL)[1], re.MULTILINE)
 SECTION = """<section><span id="story-{name}"></span><h2>{name}</h2><p>Words.</p>
 <figure class="story-still"><p>A picture.</p></figure><p class="story-try">Try it.</p></section>"""
-DATA = 'data-freed="0.2" data-optimal="1" data-foretold="1" data-naive="1"'
-SCENE = f'<div class="explore story" data-explore="story" {DATA}></div>'
+DATA = 'data-freed="0.2" data-optimal="1" data-predicted="1" data-naive="1"'
+REVIEW = {
+    "words": ["thin", "period", "piece", "[CLS]"],
+    "before": [0.1, 0.3, 0.4, 0.2],
+    "after": [0.3, 0.35, 0.15, 0.2],
+}
+REVIEW |= {"alone": [1, 0, 0, 0]}
+SCENE = f'<div class="explore story" data-explore="story" data-review="{html.escape(json.dumps(REVIEW))}" {DATA}></div>'
 PAGE = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><title>story</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><link rel="stylesheet" href="pages.css"><body>
 <article><section><h1>Story</h1>{scene}{sections}</section></article><script src="explore.js" defer></script></html>"""
@@ -102,7 +110,7 @@ def test_on_paper_each_step_has_its_picture_and_the_scene_is_gone(opened):
 def test_nothing_moves_for_those_who_ask(opened):
     page = opened(reduced_motion="reduce")
     page.get_by_role("button", name="Next ›").click()
-    assert said(page) == "After 1000 steps token A has 100 % of the attention."
+    assert said(page) == "After 1000 steps “thin” has 100 % of the attention."
 
 
 def test_time_runs_by_itself_until_the_reader_takes_it(opened):
@@ -112,17 +120,17 @@ def test_time_runs_by_itself_until_the_reader_takes_it(opened):
     page.wait_for_timeout(1500)
     slider = page.locator(".explore-row:not([hidden]) input[type=range]")
     slider.press("Home")
-    assert said(page) == "After 0 steps token A has 33 % of the attention."
+    assert said(page) == "After 0 steps “thin” has 33 % of the attention."
     page.wait_for_timeout(500)
-    assert said(page) == "After 0 steps token A has 33 % of the attention."
+    assert said(page) == "After 0 steps “thin” has 33 % of the attention."
 
 
 @pytest.mark.parametrize(
     ("name", "key", "presses", "words"),
     [
-        ("averages", "tip", ["Shift+ArrowRight"] * 16, "Token B has 9"),
+        ("averages", "tip", ["Shift+ArrowUp"] * 15, "“thin” has 9"),
         ("direction", "key 0", ["Shift+ArrowRight"] * 4, "from max-margin"),
-        ("starts", "start 2", ["Shift+ArrowDown"] * 4, "3 of 6 starts turn to the best token"),
+        ("starts", "start 2", ["Shift+ArrowDown"] * 4, "From 3 of 6 starts “thin”, the best word, wins"),
     ],
 )
 def test_what_is_dragged_changes_what_is_said(opened, name, key, presses, words):
@@ -140,11 +148,11 @@ def test_what_is_dragged_changes_what_is_said(opened, name, key, presses, words)
 def test_choices_answer_and_the_guess_is_judged_by_the_number_of_the_page(opened):
     page = opened(reduced_motion="reduce")
     page.evaluate("document.getElementById('story-picks').closest('section').scrollIntoView()")
-    page.get_by_role("button", name="C", exact=True).click()
-    assert said(page).startswith("Token C scores best")
+    page.get_by_role("button", name="piece", exact=True).click()
+    assert said(page).startswith("“piece” scores best")
     page.evaluate("document.getElementById('story-networks').closest('section').scrollIntoView()")
-    assert page.locator(".explore-count").inner_text().endswith("?")
+    assert page.locator(".explore-plane text", has_text="?").count() == 1
     page.get_by_role("button", name="most").click()
-    assert said(page) == "No. Where everything trains, it foretells 20 %."
+    assert said(page) == "No. Where everything trains, it predicts 20 %."
     page.get_by_role("button", name="few").click()
     assert said(page).startswith("Right.")

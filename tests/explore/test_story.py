@@ -1,5 +1,7 @@
 """The arithmetic of the scene of *In ten minutes*, against the library."""
 
+import re
+
 import javascript
 import pytest
 import torch
@@ -12,13 +14,22 @@ from lib.problem import Problem
 from lib.separators import hard_margin
 from workflow.book.catalogue import yaml_of
 
+PAGE = (javascript.SOURCES.parents[1] / "in-ten-minutes.md").read_text("utf-8")
+STEP = re.compile(r"^\(story-(\w+)\)=\n## .*\n\n([\s\S]+?)\n\{\.story-try\}", re.MULTILINE)
 STATE = yaml_of(javascript.SOURCES.parents[1] / "story.yml")["scene"]
 PROBLEM = Problem(torch.tensor([STATE["keys"]]).double(), torch.tensor([STATE["scores"]]).double())
 NORMS = {"gradient": 2.0, "signs": float("inf"), "products": 1.0}
 
-pytestmark = pytest.mark.skipif(not javascript.engines(), reason="no node and no chromium on this machine")
+needs_script = pytest.mark.skipif(not javascript.engines(), reason="no node and no chromium on this machine")
 
 
+@pytest.mark.parametrize(("name", "prose"), STEP.findall(PAGE))
+def test_a_step_is_read_in_a_quarter_of_a_minute(name, prose):
+    read = re.sub(r"^:::.*$|`[^`]*`", "", prose, flags=re.MULTILINE)
+    assert 20 < len(read.split()) <= 60, name
+
+
+@needs_script
 def test_polyak_s_steps_are_the_library_s_for_as_long_as_the_scene_runs():
     steps = javascript.call(PROGRAM, "state => storyModule.polyak(state, 1000)", STATE)
     loss = by_name("logistic")
@@ -26,6 +37,7 @@ def test_polyak_s_steps_are_the_library_s_for_as_long_as_the_scene_runs():
     torch.testing.assert_close(torch.tensor(steps).double().reshape(-1, 2), path, rtol=1e-6, atol=1e-9)
 
 
+@needs_script
 @pytest.mark.parametrize("rule", NORMS)
 def test_the_limit_of_each_optimiser_is_the_separator_of_its_norm(rule):
     generator = torch.Generator().manual_seed(2)
@@ -38,6 +50,7 @@ def test_the_limit_of_each_optimiser_is_the_separator_of_its_norm(rule):
     torch.testing.assert_close(norm(limits, NORMS[rule]), norm(theta, NORMS[rule]), rtol=1e-8, atol=0)
 
 
+@needs_script
 @pytest.mark.parametrize("rule", NORMS)
 def test_each_run_ends_beside_its_limit(rule):
     call = """([state, rule]) => {

@@ -10,6 +10,8 @@ from workflow.book.verdicts import standing
 from workflow.site.evidence import FIXED, RECORDED, seeds
 from workflow.site.scoreboard import is_check
 
+APART = ("corrected", "made explicit", "undecided")  # verdicts that a chip counts beside those that hold
+
 
 def about(chapter, notebook):
     """What a chapter's page says of its run: subject, two chips, run time, lines of code."""
@@ -44,12 +46,19 @@ def paper_chip(rows):
     if not claims:
         return None
     verdicts = Counter(row["verdict"] for row in claims)
-    signs = " ".join(f"{verdicts[verdict]} {sign}" for verdict, sign in VERDICTS.items() if verdicts[verdict])
+    hold = sum(row["verdict"] in HELD for row in claims)
+    apart = [f", {verdicts[word]} {word}" for word in APART if verdicts[word]]
+    where = "in miniature" if standing(claims) == "in miniature" else "the paper's claims"
     means = f"What the paper claims, on this page: {tally(claims)}."
     if standing(claims) == "in miniature":
         means += " In miniature: other data or a smaller network, which proves nothing about the paper's experiment."
     means += early(claims) + repeated(claims)
-    return {"text": f"paper {signs}", "verdict": standing(claims), "means": means, "place": "evidence"}
+    return {
+        "text": f"{where}: {hold} of {len(claims)} hold{''.join(apart)}",
+        "verdict": standing(claims),
+        "means": means,
+        "place": "evidence",
+    }
 
 
 def checks_chip(rows):
@@ -65,7 +74,12 @@ def checks_chip(rows):
     means = "; ".join(f"{held[words]} of {len(group)} {words}" for words, group in kinds.items() if group)
     good, of = sum(held.values()), len(checks)
     means = f"Our own checks, {good} of {of} as expected: {means}.{early(checks)}{repeated(checks)}"
-    return {"text": f"checks {good}/{of}", "verdict": worst(checks), "means": means, "place": "what-breaks-it"}
+    return {
+        "text": f"our checks: {good} of {of} as expected",
+        "verdict": worst(checks),
+        "means": means,
+        "place": "what-breaks-it",
+    }
 
 
 def early(rows):

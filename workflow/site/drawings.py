@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
 
 from heads import read_tokens
@@ -22,7 +23,7 @@ from lib.problem import from_tokens
 from lib.selection import optimal_tokens, selected_tokens
 from lib.separators import att_svm, hard_margin
 from workflow.book.catalogue import yaml_of
-from workflow.site import speed
+from workflow.site import film_review, speed
 
 ARROW = {"arrowstyle": "-|>", "lw": 2, "shrinkA": 0, "shrinkB": 0}
 BEST, LOCAL = KINDS["global"], KINDS["local"]
@@ -112,7 +113,7 @@ def draw_balls():
 
 
 def draw_feasible(place, norms):
-    """Draw the feasible queries of the tokens of *In ten minutes*, token A at a place of the scene, and balls."""
+    """Draw the feasible queries of the tokens of *In ten minutes*, the first at a place of the scene, and balls."""
     scene = yaml_of("book/story.yml")["scene"]
     keys, (left, right, bottom, top) = [scene[place], *scene["keys"][1:]], scene["near"]
     figure, ax = plt.subplots(figsize=(WIDTH, WIDTH * (top - bottom) / (right - left)))
@@ -128,9 +129,12 @@ def draw_feasible(place, norms):
         ax.plot(*(size * rim).T, color=colour)
         ax.plot(*torch.outer(torch.tensor([0.0, 9.0]).double(), theta).T, "--", color=colour, lw=1.4)
         ax.plot(*theta, "o", color=colour, zorder=5)
-    for name, key, colour, aside in zip("ABC", keys, (BEST, LOCAL, MUTED), ((-16, -4), (9, 5), (9, -12)), strict=True):
-        ax.plot(*key, "*" if name == "A" else "s", ms=14 if name == "A" else 8, color=colour, zorder=4)
-        ax.annotate(name, key, aside, textcoords="offset points", color=colour)
+    looks = zip(keys, scene["words"], (BEST, LOCAL, MUTED), ((-10, -4), (9, 5), (9, -12)), strict=True)
+    for key, word, colour, aside in looks:
+        best = colour == BEST
+        ax.plot(*key, "*" if best else "s", ms=14 if best else 8, color=colour, zorder=4)
+        ha = "right" if best else "left"
+        ax.annotate(word, key, aside, textcoords="offset points", color=colour, ha=ha)
     return figure
 
 
@@ -229,6 +233,13 @@ def draw_film_reader():
     return sentences([words[k] for k in shown], maps, rows, most), numbers
 
 
+def draw_film_review():
+    """Draw what a head of that network attends to in one review, before its training, after it, and trained alone."""
+    review, numbers = film_review.attention(), film_review.numbers()
+    maps, rows = zip(*((review[time], name) for time, name in film_review.TIMES.items()), strict=True)
+    return sentences([review["words"]], [maps], rows, [int(np.argmax(review["alone"]))]), numbers
+
+
 PIPELINE = (  # product, place, and how it is made from the product above
     ("a chapter: prose, code, parameters", "book/<paper>/<name>.md", ""),
     ("a notebook with cells that keep their names", "build/running/", "jupytext"),
@@ -266,5 +277,6 @@ DRAWINGS = {  # by the names that pages use
     "ratio_turns": draw_ratio_turns,
     "times": draw_times,
     "film_reader": draw_film_reader,
+    "film_review": draw_film_review,
     "way": draw_pipeline,
 }

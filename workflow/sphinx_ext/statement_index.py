@@ -1,11 +1,15 @@
-"""Index the statements in boxes: an entry each in the index, which search finds first."""
+"""Index the statements in boxes and the words of ``book/search.yml``: entries of the index that search lists first."""
 
 import re
+from pathlib import Path
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 
+from workflow.book.catalogue import yaml_of
+
+WORDS = "book/search.yml"
 KINDS = r"(Theorem|Lemma|Figure|Definition|Assumption|Proposition)"
 
 
@@ -28,10 +32,17 @@ class IndexEntries(SphinxTransform):
     default_priority = 300
 
     def apply(self, **_):
-        """Insert the entries."""
+        """Insert the entries, of boxes and of the page."""
         for box in list(self.document.findall(lambda node: isinstance(node, nodes.Element) and "realtype" in node)):
             entries = [("single", name, box["ids"][0], "main", None) for name in names(box["title"])]
             box.parent.insert(box.parent.index(box), addnodes.index(entries=entries))
+        env = self.document.settings.env
+        page, listed = env.docname.removeprefix("book/"), Path(env.srcdir, WORDS)
+        env.note_dependency(str(listed))
+        if words := (yaml_of(listed) if listed.exists() else {}).get(page):
+            section = next(self.document.findall(nodes.section))
+            entries = [("single", word, section["ids"][0], "main", None) for word in words]
+            section.insert(1, addnodes.index(entries=entries))
 
 
 def setup(app):

@@ -5,8 +5,8 @@ import { button, make, still, write } from "./view.js";
  * Marks above a figure, one at a time: the next one comes when one is done, and after the last they are gone.
  *
  * marksOf(state) gives those of a configuration, {words, at, done(state, from)}: at is the selector of what to take
- * hold of, from the state in which the mark appeared. Where name(state) changes they begin anew, unless the reader
- * has sent them away or done them all.
+ * hold of, from the state in which the mark appeared; while that is not there, nothing is said. Where name(state)
+ * changes they begin anew, unless the reader has sent them away or done them all.
  */
 export function coach(ui, marksOf, name) {
   const number = make("b", { "aria-hidden": "true" });
@@ -24,13 +24,14 @@ export function coach(ui, marksOf, name) {
     show();
   }
   function show() {
-    const mark = over ? null : marksOf(ui.state())[place];
+    const due = over ? null : marksOf(ui.state())[place],
+      at = due ? ui.box.querySelector(due.at) : null,
+      mark = at && !at.hidden ? due : null;
     node.classList.toggle("over", !mark); // its room stays: nothing jumps under a finger that drags
     if (mark) {
       write(number, String(place + 1));
       write(words, mark.words);
     }
-    const at = mark ? ui.box.querySelector(mark.at) : null;
     if (at !== pointed) pointed?.classList.remove("explore-pointed");
     if (at?.classList.contains("explore-pointed") === false) at.classList.add("explore-pointed");
     pointed = at;

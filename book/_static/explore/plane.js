@@ -37,6 +37,7 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
   stage.append(svg);
   const self = { svg, width: 0, height: 0, window: [-1, 1, -1, 1] };
   let used = new Set(),
+    written = [], // boxes of the labels of this frame
     held = null;
 
   new ResizeObserver(() => {
@@ -88,6 +89,7 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
       kept.delete(key);
     }
     used = new Set();
+    written = [];
   };
 
   self.segment = (key, a, b, look) => {
@@ -119,8 +121,16 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
     self.put("front", "legend", "rect", { x: x - 5, y: y - 14, width, height: 17 * names.length + 4, class: "plate" });
     names.forEach(([text, look], k) => self.label(`legend ${k}`, x, y + 17 * k, text, look));
   };
-  self.label = (key, x, y, text, look = "") =>
-    self.put("front", key, "text", { x: x.toFixed(1), y: y.toFixed(1), class: look }, text);
+  /** A text whose first line begins here, or above or below where another one has been written. */
+  self.label = (key, x, y, text, look = "") => {
+    const wide = 7.2 * text.length,
+      free = (down) =>
+        y + down > 12 && y + down < self.height - 2 &&
+        written.every(([u, v, w]) => x > u + w || u > x + wide || Math.abs(v - y - down) >= 15); // prettier-ignore
+    const down = [0, 16, -16, 32, -32, 48, -48].find(free) ?? 0;
+    written.push([x, y + down, wide]);
+    self.put("front", key, "text", { x: x.toFixed(1), y: (y + down).toFixed(1), class: look }, text);
+  };
   /** A text beside a point of the plane, whole. */
   self.beside = (key, at, dx, dy, text, look) =>
     self.label(key, clamp(self.to(at)[0] + dx, 4, self.width - text.length * 7.5), self.to(at)[1] + dy, text, look);
@@ -212,11 +222,12 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
   /**
    * A point to drag, by pointer, touch or arrow keys: move([x, y]) while it moves, done() when it rests.
    *
-   * press(key) gets the other keys; chosen() is called when it gets the focus; of those on one spot, the pointer takes
-   * the one that has the focus, or else the one that is first.
+   * press(key) gets the other keys; chosen() is called when it gets the focus. Of those that are near, the pointer takes
+   * the one that is armed, or else the nearest; of those on one spot the one with the focus, or else the first.
    */
   self.handle = (key, at, shape) => {
-    const { name, value, look, draw, move, done, press = () => false, chosen = () => {}, first = false } = shape;
+    const { name, value, look, draw, move, done, press = () => false, chosen = () => {} } = shape,
+      { first = false, armed = false } = shape;
     const fresh = !kept.has(key),
       [cx, cy] = placed(at),
       node = self.put("handles", key, "g", {
@@ -229,7 +240,7 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
         "aria-roledescription": "point in the plane",
         "data-key": key,
       });
-    node.act = { at, move, done, press, chosen, first };
+    node.act = { at, move, done, press, chosen, first, armed };
     if (fresh) {
       node.append(make("circle", { r: 22, class: "explore-hit" }), make("path", {}));
       node.addEventListener("focus", () => node.act.chosen());
@@ -260,8 +271,8 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
     const rank = (node) => (document.activeElement === node ? 2 : Number(node.act.first));
     return [...layers.handles.children]
       .reverse()
-      .filter((node) => node.act && away(node) <= 22)
-      .sort((a, b) => away(a) - away(b) || rank(b) - rank(a));
+      .filter((node) => node.act && away(node) <= (node.act.armed ? 44 : 22))
+      .sort((a, b) => b.act.armed - a.act.armed || away(a) - away(b) || rank(b) - rank(a));
   };
   svg.addEventListener("pointerdown", (event) => {
     const [node, ...under] = event.button ? [] : met(event);

@@ -352,20 +352,26 @@ const look = (choices, place) =>
 
 const locals = (state) => engine.locallyOptimal(state).filter(({ best }) => !best).length;
 /** What to do first with a preset, and what next. */
-export function marksOf({ preset: name }) {
+export function marksOf(now) {
+  const several = locals(now) > 0, // limits
+    third = now.keys[0].length > 2;
   const limits = (words, at) => ({ words, at, done: (state, from) => locals(state) !== locals(from) });
   const drag = (words, part, at) => ({
     words,
     at: `[data-key="${at}"]`,
     done: (state, from) => JSON.stringify(state[part]) !== JSON.stringify(from[part]),
   });
-  const score = '[data-mark="score"]',
-    start = "Now drag a circle: its path turns to one of the two limits.";
+  const score = third ? '[data-mark="score"]' : "[none]",
+    start = several
+      ? "Now drag a circle: its path turns to one of the limits."
+      : "Now drag a circle: its path turns to the limit that is left.";
   return {
     "1(a)": [
       limits("Lower the score of token 3 until a second limit appears.", score),
       {
-        words: "Lower it to 0: some starts turn to the new " + "limit.",
+        words: several
+          ? "Lower it to 0: some starts turn to the new limit."
+          : "Lower the score of token 3 to 0: some starts turn to a second limit.",
         at: score,
         done: ({ scores }) => scores[0][2] <= 0,
       },
@@ -388,9 +394,13 @@ export function marksOf({ preset: name }) {
     ],
     8: [
       limits("Lower the shared direction until one limit is left.", '[data-mark="shared"]'),
-      drag("Raise it again, and drag a circle across the border.", "starts", "start 1"),
+      drag(
+        several ? "Now drag a circle across the border." : "Raise it again, and drag a circle across the border.",
+        "starts",
+        "start 1",
+      ),
     ],
-  }[name];
+  }[now.preset];
 }
 
 export function playground(root, tag, name) {
@@ -398,6 +408,7 @@ export function playground(root, tag, name) {
     key = "",
     chosen = [0, 2], // the third token, whose score makes the second limit
     followed = 0,
+    armed = -1, // the start that the next drag near it takes
     share = null,
     brief = false;
   const first = preset(name in PRESETS ? name : "1(b)");
@@ -412,10 +423,12 @@ export function playground(root, tag, name) {
       "Points are keys; a star scores best. Curves are the prompt p as it trains, from each circle to a limit. " +
       "Fine dots: half way between a limit's key and its closest rivals.",
   });
-  const view = plane(ui.stage, { name: "The plane of keys and queries", ui });
+  // on a laptop the plane and its controls are on one screen
+  const tall = (width) => (width < 500 ? 0.85 * width : Math.min(0.7 * width, Math.max(innerHeight - 425, 240)));
+  const view = plane(ui.stage, { name: "The plane of keys and queries", tall, ui });
   const chart = plane(ui.below(), {
     name: "Angle of each run to the direction that the theorem predicts, over time",
-    ratio: 0.2,
+    tall: (width) => clamp(0.2 * width, 84, innerHeight / 8),
     ui,
   });
   const map = basinMap(ui.stage, (part) => {
@@ -472,7 +485,14 @@ export function playground(root, tag, name) {
     show: () => when(ui.state(), ui.state().shown),
   });
   const attended = make("div", { class: "explore-bars" });
-  ui.add(attended);
+  // for a finger, to which starts that lie close together are one
+  const following = button("Next start", () => {
+    armed = followed = (followed + 1) % ui.state().starts.length;
+    ui.ask();
+  });
+  ui.add(make("div", { class: "explore-row" }, attended, following), () =>
+    turn(following, "hidden", ui.state().starts.length < 2),
+  );
   ui.more();
   const numbers = make("div", { class: "explore-row" });
   for (const [word, low, high, count, act] of [
@@ -596,9 +616,10 @@ export function playground(root, tag, name) {
         value: `at ${at[0]}, ${at[1]}`,
         look: `start${k === followed ? " chosen" : ""}`,
         draw: circle(5),
-        done: ui.done,
+        done: () => (armed = -1) && ui.done(),
         move: (to) => ui.change({ starts: starts.with(k, to) }),
         chosen: () => (followed = k) + ui.ask(),
+        armed: k === armed,
         press: (pressed) => {
           if (pressed !== "Delete" && pressed !== "Backspace") return false;
           ui.change({ starts: starts.toSpliced(k, 1) });

@@ -11,8 +11,8 @@ const { keys: KEYS, scores: SCORES, starts: STARTS, published: PUBLISHED, steps:
 const { near: NEAR, middle: MIDDLE } = SCENE;
 const RAISED = KEYS.with(0, SCENE.raised);
 const BESIDE = KEYS.with(0, SCENE.beside);
-const NAMES = "ABC";
-const BEST = { A: [1, 0.5, 0.5], B: [0.5, 1, 0.5], C: [0.5, 0.5, 1] };
+const NAMES = SCENE.words ?? ["A", "B", "C"];
+const BEST = Object.fromEntries(NAMES.map((name, best) => [name, NAMES.map((_, t) => (t === best ? 1 : 0.5))]));
 const NORMALISED = { kind: "normalised", size: SCENE.step_size };
 /** What has no colour of its own in the book, and may not look like a token here. */
 const OWN = { ball: "i1", mean: "c3", rough: "c3", GD: "i0", NGD: LOOKS.path, Polyak: "i2" };
@@ -101,11 +101,11 @@ export function shortest(rows, rule) {
 // ---- the steps --------------------------------------------------------------------------------------
 
 /** Draw the three tokens; those that may be dragged are handles. */
-function tokens(scene, state, { drag = "", right = false, scored = true } = {}) {
+function tokens(scene, state, { drag = [], right = false, scored = true } = {}) {
   state.keys.forEach((at, t) => {
     const best = t === bestOf(state),
       look = best ? LOOKS.global : t === 1 ? LOOKS.local : "none";
-    if (drag.includes(NAMES[t]))
+    if (drag.includes(t))
       scene.handle(`key ${t}`, at, {
         name: `key of token ${NAMES[t]}`,
         look: `token explore-pointed ${look}`,
@@ -115,7 +115,7 @@ function tokens(scene, state, { drag = "", right = false, scored = true } = {}) 
     else scene.view.mark(`token ${t}`, at, best ? star(8.6) : square(8), `dot ${look}`);
     const score = `${scene.view.width < 400 ? ":" : ", score"} ${state.scores[t]}`,
       name = NAMES[t] + (scored ? score : ""),
-      away = drag.includes(NAMES[t]) ? 25 : 13,
+      away = drag.includes(t) ? 25 : 13,
       [dx, dy] = t || right ? [away, t === 1 ? -8 : 18] : [-away - 6.5 * name.length, 4];
     scene.view.beside(`name ${t}`, at, dx, dy, name, look === "none" ? "" : look);
   });
@@ -159,11 +159,11 @@ const entries = (scene, p) =>
     0.5,
   );
 
-/** A share as so many filled squares of a hundred, the k-th of four such fields. */
-function hundred(view, k, share, look) {
-  const step = view.width / 48,
-    left = (k + 0.5) * (view.width / 4) - 5 * step,
-    top = (view.height - 10 * step) / 2;
+/** A share as so many filled squares of a hundred, the k-th of four such fields, two above two, below a text. */
+function hundred(view, k, share, look, text) {
+  const step = Math.min(view.width / 26, (view.height - 60) / 23),
+    left = ((k % 2) + 0.5) * (view.width / 2) - 5 * step,
+    top = ((k >> 1) + 0.5) * (view.height / 2) - 5 * step + 8;
   const squares = (from, to) =>
     Array.from({ length: to - from }, (_, n) => {
       const [x, y] = [left + ((from + n) % 10) * step, top + Math.floor((from + n) / 10) * step];
@@ -172,13 +172,14 @@ function hundred(view, k, share, look) {
   const filled = Math.round(100 * share) || 0;
   view.put("front", `filled ${k}`, "path", { d: squares(0, filled) || "M0 0", class: `dot ${look}` });
   view.put("front", `empty ${k}`, "path", { d: squares(filled, 100) || "M0 0", class: "thin none" });
-  view.label(`share ${k}`, left, top - 8, share >= 0 ? percent(share) : "?", look);
+  if (text) view.label(`share ${k}`, Math.max(left + 5 * step - 3.4 * text.length, 2), top - 8, text, look);
 }
 
 const TIME = { time: "Steps" };
 export const STEPS = {
   averages: {
-    window: NEAR,
+    real: "before",
+    window: MIDDLE,
     first: { query: [-0.4, -0.3] },
     controls: { press: { "Set the query to zero": { query: [0, 0] } } },
     draw(scene, state) {
@@ -195,15 +196,16 @@ export const STEPS = {
         draw: circle(6),
         move: (query) => ({ query }),
       });
-      attend(scene, state, "Attention", [weights]);
+      attend(scene, state, "Attention in the plane", [weights]);
       const most = Math.max(...weights),
         name = NAMES[weights.indexOf(most)];
       return most < 0.9
-        ? `The largest share is ${percent(most)}: attention reads a mixture of all three tokens.`
-        : `Token ${name} has ${percent(most)}: attention reads little else.`;
+        ? `The largest share is ${percent(most)}: attention reads a mixture of all three words.`
+        : `“${name}” has ${percent(most)} of the attention, which reads little else.`;
     },
   },
   sharpens: {
+    real: "after",
     window: MIDDLE,
     plays: true,
     controls: TIME,
@@ -211,26 +213,28 @@ export const STEPS = {
       tokens(scene, state);
       const at = pathTo(scene, "path", scene.kept("path", [], () => descent(state, [0, 0])), state, LOOKS.path),
         weights = shares(state, at);
-      attend(scene, state, "Attention", [weights]);
-      return `After ${plural(state.shown, "step")} token A has ${percent(weights[0])} of the attention.`;
+      attend(scene, state, "Attention in the plane", [weights]);
+      return `After ${plural(state.shown, "step")} “${NAMES[0]}” has ${percent(weights[0])} of the attention.`;
     },
   },
   picks: {
+    real: "alone",
     window: MIDDLE,
-    first: { shown: LAST, best: "A" },
-    controls: { options: ["best", "Best token", Object.keys(BEST)] },
+    first: { shown: LAST, best: NAMES[0] },
+    controls: { options: ["best", "Best score", NAMES] },
     draw(scene, given) {
       const state = { ...given, scores: BEST[given.best] };
       tokens(scene, state);
       const path = scene.kept("pick", state.best, () => descent(state, [0, 0])),
         weights = shares(state, pathTo(scene, "path", path, state, LOOKS.path));
-      attend(scene, state, "Attention", [weights]);
+      attend(scene, state, "Attention in the plane", [weights]);
       const rest = weights.reduce((sum, a, t) => (t === bestOf(state) ? sum : sum + a), 0);
       const kept = rest < 1e-4 ? "practically nothing" : percent(rest);
-      return `Token ${state.best} scores best: of the attention the other two together keep ${kept}.`;
+      return `“${state.best}” scores best: of the attention the other two words together keep ${kept}.`;
     },
   },
   direction: {
+    real: "alone",
     window: NEAR,
     far: true,
     plays: true,
@@ -247,15 +251,16 @@ export const STEPS = {
       }
       const path = scene.kept("turned", state.keys, () => descent(state, [0, 0])),
         at = pathTo(scene, "path", path, state, LOOKS.path);
-      tokens(scene, state, { drag: "AB" });
+      tokens(scene, state, { drag: [0, 1] });
       afar(scene, state, feasible && theta, path);
-      attend(scene, state, "Attention", [shares(state, at)]);
+      attend(scene, state, "Attention in the plane", [shares(state, at)]);
       return feasible
         ? `After ${plural(state.shown, "step")} the query is ${small(degrees(at, theta))}° from max-margin.`
-        : "No direction puts token A ahead of both others: the query has nowhere to go.";
+        : `No direction puts “${NAMES[0]}” ahead of both others: the query has nowhere to go.`;
     },
   },
   starts: {
+    real: "alone",
     window: MIDDLE,
     plays: true,
     controls: TIME,
@@ -264,7 +269,7 @@ export const STEPS = {
         choices = engine.locallyOptimal(problem),
         look = (place) => (place < 0 ? "none" : choices[place].best ? LOOKS.global : LOOKS.local);
       choices.forEach(({ separator, best }, k) =>
-        scene.view.ray(`ray ${k}`, separator.theta, `dashed ${look(k)}`, best ? "limit A" : "limit B"),
+        scene.view.ray(`ray ${k}`, separator.theta, `dashed ${look(k)}`, `limit ${NAMES[best ? 0 : 1]}`),
       );
       const runs = state.starts.map((start, k) => scene.kept(`run ${k}`, start, () => descent(state, start))),
         places = runs.map((path) => engine.outcome(problem, engine.endOf(path), choices).place);
@@ -283,10 +288,11 @@ export const STEPS = {
       scene.counts(
         ends.map((n, k) => [`to ${NAMES[k]}`, k ? LOOKS.local : LOOKS.global, n / places.length, `${n} of 6 starts`]),
       );
-      return `${ends[0]} of 6 starts turn to the best token, A, and ${ends[1]} to B.`;
+      return `From ${ends[0]} of 6 starts “${NAMES[0]}”, the best word, wins, and from ${ends[1]} “${NAMES[1]}”.`;
     },
   },
   speed: {
+    real: "after",
     window: [-14, 18, -3, 21],
     first: { shown: LAST },
     controls: TIME,
@@ -320,6 +326,7 @@ export const STEPS = {
     },
   },
   norm: {
+    real: "alone",
     window: NEAR,
     far: true,
     first: { keys: RAISED, shown: LAST, norm: 3 },
@@ -342,6 +349,7 @@ export const STEPS = {
     },
   },
   optimiser: {
+    real: "alone",
     window: [-2.2, 3.8, -1.2, 3.1],
     far: true,
     first: { keys: RAISED, shown: LAST, rule: "signs" },
@@ -367,6 +375,7 @@ export const STEPS = {
     },
   },
   rounding: {
+    real: "alone",
     window: [-13, 27, -4, 23],
     first: { shown: LAST },
     controls: TIME,
@@ -389,37 +398,54 @@ export const STEPS = {
         scene.view.beside(`${name} name`, ends[k], -20, k ? -10 : 32, name, k ? OWN.rough : LOOKS.path),
       );
       const weights = ends.map((at) => shares(state, at));
-      attend(scene, state, "Attention, exact and in 32 bits", weights, (i) => (i ? OWN.rough : LOOKS.path));
+      attend(scene, state, "Exact and in 32 bits", weights, (i) => (i ? OWN.rough : LOOKS.path));
       const chosen = weights.map((row) => NAMES[row.indexOf(Math.max(...row))]);
       return chosen[0] === chosen[1]
-        ? `After ${plural(state.shown, "step")} both runs select token ${chosen[0]}.`
-        : `After ${state.shown} steps the exact run selects token ${chosen[0]}, the one in 32 bits token ${chosen[1]}.`;
+        ? `After ${plural(state.shown, "step")} both runs select “${chosen[0]}”.`
+        : `After ${state.shown} steps the exact run selects “${chosen[0]}”, the one in 32 bits “${chosen[1]}”.`;
     },
   },
   networks: {
+    real: "alone",
     window: MIDDLE,
     bare: true,
     first: { guess: "" },
     controls: { options: ["guess", "Your guess", ["most", "about half", "few"]] },
-    draw({ view, data, counts: list }, state) {
+    draw({ view, data, counts }, state) {
       const rows = [
         ["alone: locally optimal", LOOKS.global, data.optimal],
-        ["alone: simulated", LOOKS.path, data.foretold],
+        ["alone: simulated", LOOKS.path, data.predicted],
         ["alone: by best score", "c3", data.naive],
         ["all train: simulated", "i1", state.guess ? data.freed : NaN],
       ];
-      rows.forEach(([, look, share], k) => hundred(view, k, Number(share), look));
-      list(rows.map(([name, look, share]) => [name, look, Number(share) || 0, share >= 0 ? percent(share) : "?"]));
+      const shown = (share) => (share >= 0 ? percent(share) : "?"),
+        wide = view.width > 400; // where the squares have room for their names
+      rows.forEach(([name, look, share], k) => hundred(view, k, Number(share), look, wide ? `${name}, ${shown(share)}` : ""));
+      if (!wide) counts(rows.map(([name, look, share]) => [name, look, Number(share) || 0, shown(share)]));
       if (!state.guess) return "A filled square is one case in a hundred.";
       const few = data.freed < 0.4 ? "few" : data.freed < 0.6 ? "about half" : "most";
-      return `${state.guess === few ? "Right." : "No."} Where everything trains, it foretells ${percent(data.freed)}.`;
+      return `${state.guess === few ? "Right." : "No."} Where everything trains, it predicts ${percent(data.freed)}.`;
     },
   },
 };
 const FIRST = {
   ...{ keys: KEYS, scores: SCORES, starts: STARTS, query: SCENE.query, shown: 0 },
-  ...{ best: "A", norm: 3, rule: "gradient", guess: "" },
+  ...{ best: NAMES[0], norm: 3, rule: "gradient", guess: "" },
 };
+
+const TIMES = { before: "before training", after: "after training", alone: "trained alone" };
+/** The words of the real review, and what a head of the film reader attends to at each time: cells as dark as that. */
+function sentence({ words, ...shares }) {
+  const rows = Object.entries(TIMES).map(([time, name]) => {
+    const most = Math.max(...shares[time]),
+      cells = shares[time].map((share) =>
+        make("td", { style: `--share:${share}`, class: share === most && "most" }, percent(share)),
+      );
+    return make("tr", { "data-time": time }, make("th", { scope: "row" }, name), ...cells);
+  });
+  const head = make("tr", {}, make("td", {}, "film reader’s head"), ...words.map((w) => make("th", { scope: "col" }, w)));
+  return make("table", { class: "story-words", "aria-label": "Attention of the film reader on a real review" }, make("thead", {}, head), make("tbody", {}, ...rows)); // prettier-ignore
+}
 
 // ---- the page ---------------------------------------------------------------------------------------
 
@@ -436,13 +462,14 @@ export function story(root) {
   const stage = make("div", { class: "explore-stage" }),
     corner = make("div", { class: "story-far" }),
     panel = make("div", { class: "story-panel" }),
+    review = sentence(JSON.parse(root.dataset.review)),
     controls = make("div", { class: "explore-controls" });
   const said = make("p", { class: "explore-said" }),
     live = make("p", { class: "explore-live", role: "status", "aria-live": "polite" }),
     count = make("span", { class: "story-count" });
   const [back, next] = [button("‹ Back", () => go(-1)), button("Next ›", () => go(1))];
   const foot = make("div", { class: "explore-row story-foot" }, back, count, next);
-  const parts = [make("div", { class: "story-view" }, stage, corner, panel), controls, said, live, foot];
+  const parts = [make("div", { class: "story-view" }, stage, corner, panel, review), controls, said, live, foot];
   root.append(make("section", { class: "explore-box", "aria-label": "The scene" }, ...parts));
   document.documentElement.classList.add("story-on");
 
@@ -475,7 +502,7 @@ export function story(root) {
     },
     handle: (key, at, { move, ...more }) =>
       view.handle(key, at, { value: `at ${at}`, done: ask, move: (to) => change(move(to)), ...more }),
-    bars: (words, rows, look, best) => bars(room("explore-bars"), words, rows, look, (_, t) => t === best),
+    bars: (words, rows, look, best) => bars(room("explore-bars"), words, rows, look, (_, t) => t === best, NAMES),
     counts: (rows, zero) => counts(room("explore-count"), rows, zero),
   };
 
@@ -529,6 +556,7 @@ export function story(root) {
     state = { ...FIRST, ...(step.plays && { shown: still() ? LAST : 0 }), ...step.first };
     root.dataset.step = to;
     sections.forEach(([each, section]) => section.classList.toggle("story-now", each === to));
+    for (const row of review.tBodies[0].rows) row.classList.toggle("now", step.real === row.dataset.time);
     looked = still() ? step.window : from;
     if (!still()) run(from, 600, step.plays);
     const place = names.indexOf(to);

@@ -55,9 +55,10 @@ export function play(tick) {
   return () => cancelAnimationFrame(asked);
 }
 
-/** Fill a node with bars that stand, a group for each row of shares, and the words that say what they are. */
-export function bars(node, words, rows, look, best = () => false) {
-  const text = `${words}: ${rows.map((row) => row.map((part) => `${Math.round(100 * part)} %`).join(", ")).join("; ")}`,
+/** Fill a node with bars that stand, a group for each row of shares, the words that say what they are, and names. */
+export function bars(node, words, rows, look, best = () => false, names = []) {
+  const named = (row) => row.map((part, t) => `${names[t] ? `${names[t]} ` : ""}${Math.round(100 * part)} %`).join(", "),
+    text = `${words}: ${rows.map(named).join("; ")}`,
     have = (parent, k, name) => parent.children[k] || parent.appendChild(make(name));
   write(have(node, 0, "span"), words);
   rows.forEach((row, i) => {
@@ -68,6 +69,7 @@ export function bars(node, words, rows, look, best = () => false) {
     row.forEach((part, t) => {
       give(have(group, t, "i"), "style", `height:${Math.max(100 * part, 1)}%`);
       give(group.children[t], "class", best(i, t) && "best");
+      if (names[t]) give(group.children[t], "data-name", names[t]);
     });
     while (group.children[row.length]) group.lastChild.remove();
   });
