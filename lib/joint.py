@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from . import checks, geometry
-from .descent import Trajectory, apply_rule, check_polyak_problem, compiled, fresh, iterate, kept_iterations
+from .descent import Trajectory, compiled, iterate, kept_iterations
 from .logspace import LogScaled, gradient
 from .problem import Batch, Problem, check_selected
+from .rules import apply_rule, check_polyak_problem, fresh
 from .selection import every_selection
 from .separators import Separator, hard_margin
 
