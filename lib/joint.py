@@ -186,13 +186,7 @@ def _can_have_multipliers(features, separator):
 
 @torch.no_grad()
 def head_gradient(problem, loss, head, theta):
-    """Gradient of the joint risk in the head, (1/n) sum_i loss'(u_i) Y_i r_i, its size as a logarithm.
-
-    Returns
-    -------
-    lib.logspace.LogScaled
-        ``direction`` of shape (..., c).
-    """
+    """Gradient of the joint risk in the head, (1/n) sum_i loss'(u_i) Y_i r_i, its size as a logarithm."""
     checks.joint_problem(problem)
     return _features_gradient(problem.features(problem.attention(theta)), loss, head)
 
@@ -210,13 +204,7 @@ def _features_gradient(features, loss, head):
 
 @torch.no_grad()
 def _joint_gradient(problem, loss, head, theta):
-    """Gradient of the joint risk in the head and theta as one vector, its size as a logarithm.
-
-    Returns
-    -------
-    lib.logspace.LogScaled
-        ``direction`` of shape (..., c + size of theta), the head first.
-    """
+    """Gradient of the joint risk in the head and theta as one vector, the head first, its size as a logarithm."""
     checks.joint_problem(problem)
     parts = _both_gradients(problem, loss, head, theta)
     log_scale = torch.maximum(*(part.log_scale for part in parts))

@@ -228,17 +228,7 @@ def fill_excesses(problems, selected, thetas, signs, logarithms):
 
 
 def trajectories(problem, loss, start, rule, times, norm=2.0):
-    """Descend as `lib.descent.run` does, from ``start`` of shape (..., D), and record the iterations ``times``.
-
-    Returns
-    -------
-    Tensor, shape (len(times), ..., D)
-
-    Raises
-    ------
-    FloatingPointError
-        If an iterate is no longer finite.
-    """
+    """Descend as `lib.descent.run` does, from ``start`` (..., D); the iterates ``times``, (len(times), ..., D)."""
     batch = start.shape[:-1]
     return recorded(descend, start, times, norm, problems_of(problem, loss, batch), rule_of(rule, batch))
 
