@@ -32,7 +32,7 @@ def step_length(kind, factor, size, direction_length, log_scale, excess_sign, ex
     Parameters
     ----------
     kind : int
-        Place in `KINDS`.
+        Place in ``KINDS``.
     factor, size : float
         The decay (k + 1)^-power, and the step size.
     direction_length, log_scale : float
