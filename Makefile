@@ -16,7 +16,7 @@ export PYTHONNOUSERSITE := 1
 export PYTHONUTF8 := 1
 # Where Python may keep no bytecode, every process compiles torch and matplotlib anew, which takes longer than running them.
 unexport PYTHONDONTWRITEBYTECODE
-export MODEL DATA OUT NAME PARAMS PARAMETERS SEEDS JOBS THREADS TIMEOUT QUICK ONLY RECORD STRICT
+export MODEL DATA OUT NAME PARAMS PARAMETERS SEEDS JOBS THREADS TIMEOUT QUICK ONLY RECORD
 BUILD := $(BIN)/python -m workflow.commands.build
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
@@ -27,7 +27,7 @@ FIRST := The first time takes, in minutes: environment 2 to 5, compiling 1, $(RU
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
 
-book: $(COMPILED) ## run every chapter, build the site (QUICK=1: a part; JOBS=4 THREADS=1 TIMEOUT=600 PARAMETERS=file.yml)
+book: $(COMPILED) ## run every chapter, build the site (QUICK=1: a part; JOBS=4 THREADS=1 TIMEOUT=600)
 	@$(BUILD) $(if $(QUICK),quick,all)
 	@$(if $(QUICK),,echo "The book is build/html/index.html, its verdicts are build/ledger.json")
 
@@ -129,7 +129,7 @@ $(STAMP): requirements.lock pyproject.toml
 $(TESTS): $(STAMP)
 	@$(BIN)/python -m workflow.setup.install --tests $@
 
-$(COMPILED): $(STAMP) $(shell grep -rls '^@compiled' lib studies --include=*.py)
+$(COMPILED): $(STAMP) $(shell grep -rlsE '^@compiled|^def step_length' lib studies --include=*.py)
 	@$(BIN)/python -m workflow.setup.compile $@
 
 .PHONY: help book check test test-all test-roundings chapter mutants sweep roundings record page lab list data serve pdf bench report publish-chapter ledger accept wheel lock clean

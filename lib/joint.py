@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from . import checks, geometry
-from .descent import Trajectory, apply_rule, check_polyak_problem, compiled, fresh, iterate, kept_iterations
+from .descent import Trajectory, compiled, iterate, kept_iterations
 from .logspace import LogScaled, gradient
 from .problem import Batch, Problem, check_selected
+from .rules import apply_rule, check_polyak_problem, fresh
 from .selection import every_selection
 from .separators import Separator, hard_margin
 
@@ -185,13 +186,7 @@ def _can_have_multipliers(features, separator):
 
 @torch.no_grad()
 def head_gradient(problem, loss, head, theta):
-    """Gradient of the joint risk in the head, (1/n) sum_i loss'(u_i) Y_i r_i, its size as a logarithm.
-
-    Returns
-    -------
-    lib.logspace.LogScaled
-        ``direction`` of shape (..., c).
-    """
+    """Gradient of the joint risk in the head, (1/n) sum_i loss'(u_i) Y_i r_i, its size as a logarithm."""
     checks.joint_problem(problem)
     return _features_gradient(problem.features(problem.attention(theta)), loss, head)
 
@@ -209,13 +204,7 @@ def _features_gradient(features, loss, head):
 
 @torch.no_grad()
 def _joint_gradient(problem, loss, head, theta):
-    """Gradient of the joint risk in the head and theta as one vector, its size as a logarithm.
-
-    Returns
-    -------
-    lib.logspace.LogScaled
-        ``direction`` of shape (..., c + size of theta), the head first.
-    """
+    """Gradient of the joint risk in the head and theta as one vector, the head first, its size as a logarithm."""
     checks.joint_problem(problem)
     parts = _both_gradients(problem, loss, head, theta)
     log_scale = torch.maximum(*(part.log_scale for part in parts))

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from . import checks, geometry
+from ._circles import REFINED
 from .geometry import on_circle, unit
 from .joint import TIGHT, selected_features
 from .logspace import excess_risk, ordered
 from .losses import logistic
-from .paths import FEWEST, REFINED
+from .paths import FEWEST
 from .problem import difference_rows
 from .selection import selected_tokens
 from .separators import att_svm, hard_margin, label_svm, relaxed_att_svm

@@ -7,7 +7,17 @@ them. Numbers for the prose go through :func:`tell`. Importing this module loads
 
 from dataclasses import dataclass, replace
 
-from ._glue import is_finite, scalar, show, tell
+from ._glue import show, tell
+from ._row_checks import (
+    check_correction,
+    check_statement,
+    check_texts,
+    checked_interval,
+    checked_tolerance,
+    finite,
+    is_text,
+    max_tolerance,
+)
 from ._verdicts import (
     HELD,
     MIME,
@@ -38,14 +48,6 @@ OUTCOMES = {
     None: {"inside": "confirmed", "outside": "refuted"},
     "ablation": {"inside": "does not break the claim", "outside": "breaks the claim"},
 }
-WORDS = {  # that a statement of a paper needs; a statement of the book has no source and no scale
-    "of": ("paper", "book"),
-    "source": ("printed", "restored", "recalled"),
-    "scale": ("exact", "same data, smaller", "stand-in"),
-    "set": ("before", "after"),
-    "relation": tuple(RELATIONS),
-}
-OMISSION = "[…]"  # the only brackets that a quotation may have
 
 
 @dataclass(frozen=True)
@@ -83,14 +85,14 @@ class Row:
     note: str = ""
 
     def __post_init__(self):
-        _check_texts(self)
-        measured, bound = _finite(self.measured, "measured value", self.name), None
+        check_texts(self)
+        measured, bound = finite(self.measured, "measured value", self.name), None
         if self.kind != "baseline":
-            _check_statement(self)
-            bound = _finite(self.bound, "bound", self.name)
-        interval = _interval(self.name, measured, self.interval)
+            check_statement(self)
+            bound = finite(self.bound, "bound", self.name)
+        interval = checked_interval(self.name, measured, self.interval)
         numbers = {"measured": measured, "bound": bound, "interval": interval}
-        numbers["tolerance"] = _tolerance(self, measured, bound)
+        numbers["tolerance"] = checked_tolerance(self, measured, bound)
         for field, value in numbers.items():
             object.__setattr__(self, field, value)
 
@@ -161,7 +163,7 @@ class Source:
         """
         certified = about.pop("certified", None)
         row = self._row("claim", name, statement, measured, relation=relation, bound=bound, **about)
-        _check_correction(row, corrects, explicit, certified)
+        check_correction(row, corrects, explicit, certified)
         verdict = OUTCOMES[row.scale].get(_side_of_bound(row), "undecided")
         if verdict in HELD:
             verdict = "corrected" if corrects else "made explicit" if explicit else verdict
@@ -179,7 +181,7 @@ class Source:
         **about
             The other arguments, the result and the errors are those of :meth:`claim`, without those of a correction.
         """
-        if not _is_text(breaks):
+        if not is_text(breaks):
             raise ValueError(f"what the ablation {name!r} drops is {breaks!r}: write it in words")
         about |= {"relation": relation, "bound": bound, "breaks": breaks}
         row = self._row("ablation", name, statement, measured, **about)
@@ -245,16 +247,6 @@ def source(paper, item, text=None, *, set=None, scale="exact"):
     return Source(paper, item, text, set, scale)
 
 
-def max_tolerance(measured, bound=None):
-    """Largest tolerance of a row that no other rounding was measured to move farther.
-
-    The smaller of a tenth of its distance to the bound and its own size; rounding noise counts as 1e-12 of the scale,
-    which is 1 or the bound if that is larger.
-    """
-    size = max(abs(measured), 1e-12 * max(1.0, abs(bound or 0.0)))
-    return size if bound is None else min(abs(measured - bound) / 10, size)
-
-
 def _side_of_bound(row):
     """Where the interval, or the number, lies: "inside" the bound, "outside" it, or "across"."""
     (low, high), bound = row.interval or (row.measured, row.measured), row.bound
@@ -265,89 +257,6 @@ def _side_of_bound(row):
     else:
         inside, outside = low >= bound, high < bound
     return "inside" if inside else "outside" if outside else "across"
-
-
-def _check_texts(row):
-    for what in ("name", "statement", "item"):
-        if not _is_text(text := getattr(row, what)):
-            raise ValueError(
-                f"the {what} of {row.name!r} is {text!r}: write it in words, a row of the ledger is read alone"
-            )
-    if row.paper is not None and not _is_text(row.paper):
-        raise ValueError(
-            f"the paper of {row.name!r} is {row.paper!r}: give its arXiv number, or None for what no paper has"
-        )
-
-
-def _check_statement(row):
-    """Raise ValueError unless a row says whose statement it is, from where, on what data, and when it was bounded."""
-    for field, words in WORDS.items():
-        ours, word = row.of == "book" and field in ("source", "scale"), getattr(row, field)
-        if word not in ((None,) if ours else words):
-            remedy = "leave it out of a row of the book" if ours else f"say one of {', '.join(map(repr, words))}"
-            raise ValueError(f"{row.name!r} has {field}={word!r}: {remedy}")
-    if row.of == "paper" and not row.paper:
-        raise ValueError(f"{row.name!r} is of a paper that it does not name: give its arXiv number, or of='book'")
-
-
-def _check_correction(row, corrects, explicit, certified):
-    name = row.name
-    for what, text in {"corrects": corrects, "explicit": explicit, "quote": row.quote}.items():
-        if text and not _is_text(text):
-            raise ValueError(f"the {what} of {name!r} is {text!r}: write it in words")
-    if (corrects and explicit) or ((corrects or explicit) and row.of != "paper"):
-        raise ValueError(f"{name!r} corrects or makes explicit: one of the two, and of a paper's statement alone")
-    if not corrects and (row.quote or certified is not None):
-        raise ValueError(f"{name!r} has a quote or a certificate, and corrects nothing: say corrects='...'")
-    if corrects and row.source != "printed":
-        raise ValueError(f"{name!r} corrects a sentence that no paper printed: say explicit='...', or in its note")
-    if corrects and not row.quote:
-        raise ValueError(f"{name!r} corrects a sentence that it does not quote: give quote='...', as it was printed")
-    if corrects and "[" in row.quote.replace(OMISSION, ""):
-        raise ValueError(f"the quote of {name!r} has words in brackets: give what was printed, and {OMISSION} between")
-    if corrects and not isinstance(certified, bool):
-        raise ValueError(
-            f"{name!r} corrects without a certificate: give certified=True where exact arithmetic confirmed the "
-            "counterexample"
-        )
-
-
-def _interval(name, measured, interval):
-    if interval is None:
-        return None
-    try:
-        low, high = interval
-    except (TypeError, ValueError):
-        raise ValueError(f"the interval of {name!r} is {interval!r}: give its lower and its upper end") from None
-    low, high = (_finite(end, "interval", name) for end in (low, high))
-    slack = 1e-9 * max(abs(low), abs(high), abs(measured))  # each of the three has its own rounding
-    if not low - slack <= measured <= high + slack:
-        raise ValueError(
-            f"the interval of {name!r} goes from {low:g} to {high:g}: its measured value {measured:g} must lie in it"
-        )
-    return low, high
-
-
-def _tolerance(row, measured, bound):
-    tolerance = row.tolerance
-    if tolerance is None:
-        usual = 1e-2 * abs(measured if bound is None else bound) + 1e-6 * abs(measured)
-        tolerance = 0.0 if row.relation == "==" else usual
-    if (tolerance := _finite(tolerance, "tolerance", row.name)) < 0:
-        raise ValueError(f"the tolerance of {row.name!r} is {tolerance:g}: it must not be below 0")
-    return min(tolerance, max_tolerance(measured, bound))
-
-
-def _is_text(text):
-    return isinstance(text, str) and bool(text.strip())
-
-
-def _finite(value, what, name):
-    """``value`` as a Python float (also from a 0-d tensor or array); ValueError says which value is none."""
-    value = scalar(value)
-    if not is_finite(value):
-        raise ValueError(f"the {what} of {name!r} is {value}: a row of the ledger needs one finite number")
-    return float(value)
 
 
 def verdict(*rows):

@@ -6,85 +6,19 @@ vec(W), row by row, and the rows of A_i are k_it (outer) z_i, which are never fo
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from . import checks
+from ._batch import DIMS, Batch, same_problem, stack
 from ._rows import check_selected, difference_rows, other_tokens
 
 __all__ = [
-    "Batch", "Problem", "applied", "check_selected", "difference_rows", "from_tokens", "other_tokens", "pad_tokens",
-    "same_problem", "stack", "value_and_slope",
+    "Batch", "Problem", "applied", "check_selected", "difference_rows", "from_tokens", "other_tokens", "same_problem",
+    "stack", "value_and_slope",
 ]  # fmt: skip
-DIMS = {  # dimensions of each array behind the leading ones
-    "keys": ("n", "T", "d"),
-    "scores": ("n", "T"),
-    "queries": ("n", "e"),
-    "tokens": ("n", "T", "c"),
-    "labels": ("n",),
-    "mask": ("n", "T"),
-}
-
-
-class Batch:
-    """Hold arrays whose leading dimensions broadcast: the base of problems in theta, and in head and theta."""
-
-    mask = None  # no token is hidden
-
-    @property
-    def batch_shape(self):
-        """Leading dimensions of the risk, those of all fields together."""
-        return checks.broadcastable(
-            **{name: value.shape[: -len(DIMS[name])] for name, value in self._tensors().items()}
-        )
-
-    def _tensors(self):
-        """Arrays that are set, by name."""
-        return {name: getattr(self, name) for name in DIMS if getattr(self, name, None) is not None}
-
-    def _expanded(self):
-        """Arrays that are set, by name, all with the same leading dimensions."""
-        batch = self.batch_shape
-        return {name: value.expand(*batch, *value.shape[-len(DIMS[name]) :]) for name, value in self._tensors().items()}
-
-    @cached_property
-    def duplicate_keys(self):
-        """Which tokens of an input have the same key, bool (..., n, T, T); None where no two have.
-
-        They have one logit at every theta, and so one share of the attention.
-        """
-        if not (self.keys[..., 0].sort(dim=-1).values.diff(dim=-1) == 0).any():
-            return None
-        same = _same(self.keys)
-        if self.mask is not None:
-            same = same & self.mask[..., :, None] & self.mask[..., None, :]
-        return same if same.sum() > same.diagonal(dim1=-2, dim2=-1).sum() else None
-
-    @cached_property
-    def duplicates_agree(self):
-        """Whether tokens of an input with the same key are the same to the head, too."""
-        if self.duplicate_keys is None:
-            return True
-        arrays = self._expanded()
-        seen = arrays["scores"][..., None] if "scores" in arrays else arrays["tokens"]
-        return bool((_same(seen) | ~self.duplicate_keys).all())
-
-    def __getitem__(self, index):
-        """The problem at ``index`` of the leading batch dimensions."""
-        return replace(self, **{name: value[index] for name, value in self._expanded().items()})
-
-
-def _same(vectors):
-    """Which of the vectors (..., T, d) are equal, bool (..., T, T)."""
-    same = torch.ones((), dtype=torch.bool, device=vectors.device)
-    for column in vectors.unbind(-1):
-        same = same & (column[..., :, None] == column[..., None, :])
-        if same.sum() == column.numel():  # no two are left
-            break
-    return same
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +39,8 @@ class Problem(Batch):
     tokens, labels, head : optional
         For a nonlinear head psi: x_it of shape (..., n, T, c), y_i of shape (..., n), and psi from (..., c) to (...).
     mask : Tensor of bool, shape (..., n, T), optional
-        True where a token may be seen, False for padding and for what a causal mask hides; :func:`pad_tokens` makes it
-        from inputs of different length. A hidden token has the logit -inf, no row, and is never selected; its key,
-        score and token are set to 0.
+        True where a token may be seen, False for padding and for what a causal mask hides. A hidden token has the logit
+        -inf, no row, and is never selected; its key, score and token are set to 0.
 
     Raises
     ------
@@ -275,77 +208,6 @@ class Problem(Batch):
         return loss.value(self.margins(self.attention(theta))[0]).mean(-1)
 
 
-def stack(problems):
-    """One problem of several, with one leading dimension more: ``stack(problems)[k]`` is ``problems[k]``.
-
-    Parameters
-    ----------
-    problems : sequence of Problem, or of lib.joint.JointProblem
-        At least one, all of the same sizes and, where it is not linear, with the same head.
-
-    Raises
-    ------
-    ValueError
-        If they differ in a size, in which arrays they have, or in the head.
-
-    Examples
-    --------
-    >>> one = Problem(keys=[[[0, 2], [0, 0]]], scores=[[1, 0]])
-    >>> stack([one, one, one]).batch_shape
-    torch.Size([3])
-    """
-    if not len(problems):
-        raise ValueError(f"problems is {problems!r}: give at least one")
-    for problem in problems:
-        checks.either_problem(problem)
-    first, *others = parts = [problem._expanded() for problem in problems]
-    sizes = {name: tuple(value.shape) for name, value in first.items()}
-    for other in others:
-        shapes = {name: tuple(value.shape) for name, value in other.items()}
-        if shapes != sizes:
-            raise ValueError(f"problems have arrays of shapes {sizes} and {shapes}: give problems of the same shapes")
-    if len({getattr(problem, "head", None) for problem in problems}) > 1:
-        raise ValueError("problems have different nonlinear heads: give problems with the same one")
-    return replace(problems[0], **{name: torch.stack([problem[name] for problem in parts]) for name in first})
-
-
-def pad_tokens(inputs):
-    """Inputs of different length as one array and the mask that tells tokens from padding.
-
-    Parameters
-    ----------
-    inputs : sequence of array_like, each of shape (T_i, d)
-
-    Returns
-    -------
-    tokens : Tensor, shape (n, T, d)
-        T is the largest length; padding is 0.
-    mask : Tensor of bool, shape (n, T)
-
-    Raises
-    ------
-    ValueError
-        If there is no input, an array has other dimensions, or tokens differ in length.
-
-    Examples
-    --------
-    >>> tokens, mask = pad_tokens([[[1], [2]], [[3], [4], [5]]])
-    >>> tokens[..., 0].tolist(), mask[0].tolist()
-    ([[1.0, 2.0, 0.0], [3.0, 4.0, 5.0]], [True, True, False])
-    """
-    if not len(inputs):
-        raise ValueError(f"inputs is {checks.shown(inputs)}: give at least one")
-    given = {f"input {i}": (array, "T", "d") for i, array in enumerate(inputs)}
-    inputs = checks.tensors(**given)
-    sizes = {name: tuple(array.shape) for name, array in inputs.items()}
-    for name, shape in sizes.items():
-        if len(shape) != 2 or shape[-1] != sizes["input 0"][-1]:
-            raise ValueError(f"{name} has shape {shape}, input 0 {sizes['input 0']}: give (T, d), d the same for all")
-    tokens = torch.nn.utils.rnn.pad_sequence([*inputs.values()], batch_first=True)
-    lengths = torch.tensor([shape[0] for shape in sizes.values()], device=tokens.device)
-    return tokens, torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
-
-
 def from_tokens(tokens, labels, head, key_matrix=None, queries=None, mask=None):
     """Build the papers' problem from a data set.
 
@@ -426,13 +288,3 @@ def value_and_slope(head, features):
         if not values.requires_grad:
             raise ValueError("the head has no gradient: write it in torch, without detach or NumPy")
         return values.detach(), torch.autograd.grad(values.sum(), features)[0]
-
-
-def same_problem(first, second):
-    """Whether two problems have the same arrays and the same head."""
-    mine, theirs = first._tensors(), second._tensors()
-    return first is second or (
-        mine.keys() == theirs.keys()
-        and getattr(first, "head", None) is getattr(second, "head", None)
-        and all(array.dtype == theirs[name].dtype and torch.equal(array, theirs[name]) for name, array in mine.items())
-    )

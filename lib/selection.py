@@ -17,30 +17,13 @@ MOST_SELECTIONS = 100_000
 
 
 def optimal_tokens(problem):
-    """opt_i, the index of the highest score, shape (..., n); the first of those that tie.
-
-    Examples
-    --------
-    >>> from lib.problem import Problem
-    >>> keys = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], dtype=torch.float64)
-    >>> optimal_tokens(Problem(keys, scores=torch.tensor([[1, 0], [0, 1]], dtype=torch.float64))).tolist()
-    [0, 1]
-    """
+    """opt_i, the index of the highest score, shape (..., n); the first of those that tie."""
     checks.problem(problem)
     return problem.seen(problem.scores).argmax(-1)
 
 
 def selected_tokens(problem, theta):
-    """Index of the largest logit at theta (the token that attention turns to as theta grows), shape (..., n).
-
-    Examples
-    --------
-    >>> from lib.problem import Problem
-    >>> keys = torch.tensor([[[0, 2], [0, 0]], [[1, 0], [0, 0]]], dtype=torch.float64)
-    >>> problem = Problem(keys, scores=torch.tensor([[1, 0], [1, 0]], dtype=torch.float64))
-    >>> selected_tokens(problem, torch.tensor([-1, 1], dtype=torch.float64)).tolist()
-    [0, 1]
-    """
+    """Index of the largest logit at theta (the token that attention turns to as theta grows), shape (..., n)."""
     checks.problem(problem)
     return problem.logits(theta).argmax(-1)
 

@@ -10,8 +10,9 @@ from functools import partial
 import torch
 
 from . import checks, geometry
-from .descent import Trajectory, apply_rule, check_polyak_problem, fresh, iterate
+from .descent import Trajectory, iterate
 from .logspace import LogScaled, gradient
+from .rules import apply_rule, check_polyak_problem, fresh
 
 QUINTIC = (3.4445, -4.7750, 2.0315)  # coefficients of Muon's Newton-Schulz steps, as published (K. Jordan, 2024)
 

@@ -36,12 +36,11 @@ import torch
 from torch.nn import functional
 
 from studies import networks, pieces
-from studies.networks.measures import share_that_counts
+from studies.full_size_network import half, histogram, logits, patches, shares, shuffled, start
 from studies.networks.twins import hiding_costs
 
 FOLDER = Path("build/full-size")
 TESTS = 10_000  # photographs that no network is trained on, the last of all
-MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)  # of the colours, as the authors have them
 PROBES = 250  # photographs on which maps are measured, the first to train on
 SHOWN = 12  # test photographs whose maps are kept
 PAUSE = 60  # seconds from one saving to the next
@@ -103,45 +102,6 @@ def make(name, plan, device="cpu", folder=FOLDER):
     return _train(name, plan, network, images, labels, state, saved)
 
 
-def start(plan):
-    """The network of a plan before training, in float32; its seed is also that of dropout."""
-    torch.manual_seed(plan.seed)
-    tokens, features = (plan.pixels // plan.patch) ** 2, 3 * plan.patch**2
-    sizes = {"width": plan.width, "depth": plan.depth, "heads": plan.heads, "hidden": plan.hidden}
-    network = networks.Transformer(tokens, 10, features, **sizes).float()
-    if plan.authors:
-        with torch.no_grad():
-            for block in network.blocks:  # uniform up to 1 / sqrt(width), where torch's own attention has sqrt(3 / 2)
-                block.self_attn.in_proj_weight.mul_((2 / 3) ** 0.5)
-            network.cls.mul_(plan.width**0.5)
-            network.places.mul_(plan.width**0.5)
-    return network
-
-
-def logits(network, x, dropout=0.0):
-    """Logits (N, classes) of patches (N, T, features): :func:`studies.networks.apply` of one network, made fast."""
-    x = network.embed(x)
-    x = torch.cat([network.cls.to(x.dtype).expand(len(x), 1, -1), x], 1) + network.places.to(x.dtype)
-    x = functional.dropout(x, dropout)
-    for k, block in enumerate(network.blocks):
-        x = _block(block, x, network.heads, dropout, k == len(network.blocks) - 1)
-    return network.head(network.norm(x[:, 0]))
-
-
-def _block(block, x, heads, dropout, last):
-    """One block; of the last only [CLS] is read."""
-    normed, attention, width = block.norm1(x), block.self_attn, x.shape[-1]
-    weight, bias = attention.in_proj_weight, attention.in_proj_bias
-    asking = normed[:, :1] if last else normed
-    q = functional.linear(asking, weight[:width], bias[:width])
-    k, v = functional.linear(normed, weight[width:], bias[width:]).chunk(2, -1)
-    q, k, v = (part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in (q, k, v))
-    read = functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
-    x = x[:, : q.shape[2]] + functional.dropout(attention.out_proj(read), dropout)
-    inner = functional.dropout(functional.gelu(block.linear1(block.norm2(x))), dropout)
-    return x + functional.dropout(block.linear2(inner), dropout)
-
-
 def _train(name, plan, network, images, labels, state, saved):
     views = {key: weight.detach()[None] for key, weight in network.named_parameters()}
     rule, size = _rule(plan, views)
@@ -157,8 +117,9 @@ def _train(name, plan, network, images, labels, state, saved):
     maps = state["maps"] if state else []
     epoch, kept = first, spent
     while epoch != epochs and not record.get("ended"):
-        rule.param_groups[0][size] = plan.step_size * _schedule(epoch, epochs)
-        inputs, order = _shuffled(plan, images, epoch)
+        factor = 1.0 if epochs is None else (1 + math.cos(math.pi * epoch / epochs)) / 2
+        rule.param_groups[0][size] = plan.step_size * factor
+        inputs, order = shuffled(plan, images, epoch)
         losses = torch.empty(len(order) // plan.batch, device=images.device)
         clock = time.monotonic()
         for k in range(len(losses)):
@@ -192,16 +153,12 @@ def _rule(plan, views):
     return networks.optimiser(plan.rule, views, plan.step_size), "step_size"
 
 
-def _schedule(epoch, epochs):
-    return 1.0 if epochs is None else (1 + math.cos(math.pi * epoch / epochs)) / 2
-
-
 def _step(plan, network, views, rule):
     """A function that takes one step on a batch and returns its loss, before the step."""
     on_gpu, weights = views["cls"].is_cuda, [*network.parameters()]
 
     def loss_of(x, y):
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=_half(x)):
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=half(x)):
             answers = logits(network, x, plan.dropout)
         return functional.cross_entropy(answers.float(), y)
 
@@ -220,11 +177,6 @@ def _step(plan, network, views, rule):
     return step
 
 
-def _half(x):
-    """Whether matrix products are in bfloat16, with weights, steps and what is measured in float32: on a GPU."""
-    return x.is_cuda
-
-
 def _hold(plan, name, slope):
     """Set the gradient of what a plan does not train to zero."""
     if plan.authors and name.endswith("in_proj_bias"):
@@ -233,44 +185,6 @@ def _hold(plan, name, slope):
         slope[: 2 * plan.width] = 0
     if plan.frozen and "norm1" in name:
         slope.zero_()
-
-
-def patches(plan, images):
-    """Patches of bytes of photographs, standardised and of the plan's size."""
-    mean, deviation = (images.new_tensor(c, dtype=torch.float32).view(3, 1, 1) for c in (MEAN, DEVIATION))
-    x = (images.float() / 255 - mean) / deviation
-    if plan.pixels != 32:
-        x = functional.interpolate(x, size=plan.pixels, mode="bilinear", align_corners=False)
-    return networks.patches(x, plan.patch)
-
-
-def _shuffled(plan, images, epoch):
-    """Patches of all photographs to train on, in the order of an epoch, cropped and flipped if the plan says so."""
-    generator = torch.Generator().manual_seed(plan.seed * 10_000 + epoch)
-    order = torch.randperm(plan.examples, generator=generator)
-    corners = torch.randint(9, (2, plan.examples), generator=generator).to(images.device)
-    flips = torch.randint(2, (plan.examples,), generator=generator).bool().to(images.device)
-    order = order.to(images.device)
-    dtype = torch.bfloat16 if _half(images) else torch.float32
-    parts = []
-    for rows in torch.arange(plan.examples, device=images.device).split(5000):
-        part = images[order[rows]]
-        if plan.augment:
-            part = _cropped(part, corners[:, rows], flips[rows])
-        parts.append(patches(plan, part).to(dtype))
-    return torch.cat(parts), order
-
-
-def _cropped(images, corners, flips):
-    """Photographs within a black border of four pixels, cut at corners (2, N) to their old size; some are mirrored."""
-    n, side = images.shape[0], images.shape[-1]
-    wide = functional.pad(images, (4, 4, 4, 4))
-    span = torch.arange(side, device=images.device)
-    rows, columns = (corner[:, None] + span for corner in corners)
-    columns = torch.where(flips[:, None], columns.flip(1), columns)
-    each = torch.arange(n, device=images.device)[:, None, None, None]
-    colours = torch.arange(3, device=images.device)[None, :, None, None]
-    return wide[each, colours, rows[:, None, :, None], columns[:, None, None, :]]
 
 
 def _is_early(plan, epoch, k):
@@ -297,7 +211,7 @@ def right(plan, network, images, labels):
     """Share of right answers."""
     total = 0
     for x, y in zip(images.split(500), labels.split(500), strict=True):
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=_half(x)):
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=half(x)):
             total += (logits(network, patches(plan, x)).argmax(-1) == y).sum()
     return total.item() / len(labels)
 
@@ -333,10 +247,10 @@ def _results(plan, network, views, images, labels, record, maps):
         "torch": torch.__version__, "loss": record["loss"], "right": record["right"],
         "right-unseen": right(plan, network, images[-TESTS:], labels[-TESTS:]),
         "right-known": right(plan, network, images[: plan.examples][:TESTS], labels[: plan.examples][:TESTS]),
-        "shares": _shares(network), "start-shares": _shares(start(plan)),
+        "shares": shares(network), "start-shares": shares(start(plan)),
     }  # fmt: skip
     if plan.epochs:
-        return results | {"histogram": _histogram(network)}
+        return results | {"histogram": histogram(network)}
     looks = record["looks"]
     tests, answers = images[-TESTS:][:1000], labels[-TESTS:][:1000]
     costs = []
@@ -348,32 +262,6 @@ def _results(plan, network, views, images, labels, record, maps):
     results |= {f"hiding-{what}": [cost[what] for cost in costs] for what in costs[0]}
     shown = images[-TESTS:][:SHOWN].cpu().numpy()
     return results | {"maps.npz": {"images": shown, "maps": np.stack(maps)}}
-
-
-def _matrices(network):
-    """Weight matrices by kind, those of all layers together."""
-    blocks = network.blocks
-    packed = [block.self_attn.in_proj_weight.detach().chunk(3) for block in blocks]
-    kinds = dict(zip(("query", "key", "value"), zip(*packed, strict=True), strict=True))
-    kinds["output"] = [block.self_attn.out_proj.weight.detach() for block in blocks]
-    kinds["inner"] = [block.linear1.weight.detach() for block in blocks]
-    kinds["outer"] = [block.linear2.weight.detach() for block in blocks]
-    return kinds
-
-
-def _shares(network):
-    """Share of the entries that count, of each kind of matrix in each layer."""
-    return {
-        kind: [share_that_counts(w.double().flatten()).item() for w in layers]
-        for kind, layers in _matrices(network).items()
-    }
-
-
-def _histogram(network):
-    """Counts of the query, key and value weights of all layers, in 60 equal pieces of log10 |w| from -6 to 0."""
-    kinds = _matrices(network)
-    sizes = torch.cat([w.flatten() for kind in ("query", "key", "value") for w in kinds[kind]]).abs().clamp(1e-6, 1)
-    return torch.histc(sizes.log10().float(), 60, -6, 0).long().tolist()
 
 
 def main():

@@ -1,4 +1,4 @@
-"""The recorded runs on photographs: transformers learn CIFAR-10 by one step rule."""
+"""The recorded runs on photographs: transformers learn CIFAR-10, by each step rule, or beside a frozen twin."""
 
 import torch
 
@@ -30,6 +30,26 @@ def train_on_cifar10(seeds, patch, examples, rule, epochs, batch, step_size=None
     logits, tokens = _answers(network, best_weights, new)
     measured |= {"right": networks.accuracy(logits, unseen), "tokens": tokens.mean(1)}
     return measured | {"matrices": best_weights[f"blocks.{sizes['depth'] - 1}.self_attn.in_proj_weight"][0]}
+
+
+def train_maps(seeds, patch, examples, tests, **settings):
+    """Train transformers and their twins on images of CIFAR-10, and measure their attention maps."""
+    data = archives.images("cifar10")
+    orders = [torch.randperm(50_000, generator=torch.Generator().manual_seed(seed))[:examples] for seed in seeds]
+    seen, rows = torch.cat(orders).unique(return_inverse=True)
+    train_images, test_images = data.train_images[seen].double(), data.test_images[:tests].double()
+    middle, deviation = train_images.mean((0, 2, 3), keepdim=True), train_images.std((0, 2, 3), keepdim=True)
+    pairs = [
+        (networks.patches((images - middle) / deviation, patch), labels)
+        for images, labels in ((train_images, data.train_labels[seen]), (test_images, data.test_labels[:tests]))
+    ]
+    each = examples // settings["batch"]
+    early = [round(2 ** (k / 2)) for k in range(60) if 2 ** (k / 2) < each]
+    at = [0, *early, *(each * k for k in range(1, settings["epochs"] + 1))]
+    results = networks.train_twins(*pairs, rows.view(len(seeds), -1), seeds, at=at, **settings)
+    names = ("losses", "sparse", "spread", "norm", "right", "linear")
+    hiding = {f"hiding-{name}": value for name, value in results["hiding"].items()}
+    return {"at": results["at"]} | {name: results[name] for name in names} | hiding
 
 
 def _photographs(seeds, patch, examples):

@@ -4,7 +4,7 @@ import torch
 from torch.nn.functional import softplus
 
 from studies import networks
-from studies.networks.kernel import epochs_of
+from studies.networks.one_layer import batches
 
 
 def train_readers(places, values, labels, rows, seeds, longest, *, heads, batch, until, at):
@@ -18,7 +18,7 @@ def train_readers(places, values, labels, rows, seeds, longest, *, heads, batch,
     longest, looks = torch.as_tensor(longest).double().expand(len(seeds)), sorted(set(at))
     path, records = torch.zeros(len(seeds)).double(), torch.full((len(looks), len(seeds), 3), torch.nan).double()
     runs = torch.ones(len(seeds), dtype=torch.bool)
-    for step, now in enumerate(_batches(rows, seeds, batch)):
+    for step, now in enumerate(batches(rows, seeds, batch)):
         if step in looks:
             with torch.no_grad():
                 outputs, attention = networks.apply_readers(weights, places[rows], values[rows])
@@ -37,11 +37,3 @@ def train_readers(places, values, labels, rows, seeds, longest, *, heads, batch,
         with torch.no_grad():
             for weight, slope in zip(weights.values(), slopes, strict=True):
                 weight -= size[:, None, None] * slope
-
-
-def _batches(rows, seeds, batch):
-    """Yield the rows (members, batch) of each step, in the order that compiled steps take them."""
-    each = rows.shape[1] // batch * batch
-    epochs = [epochs_of(member_rows.numpy(), seed) for member_rows, seed in zip(rows, seeds, strict=True)]
-    for epoch in zip(*epochs, strict=True):
-        yield from torch.stack([torch.from_numpy(order) for order in epoch])[:, :each].split(batch, dim=1)

@@ -143,7 +143,7 @@ def make(study, run, record):
     torch.set_num_threads(1)
     makers = {
         "speed": train_to_loss,
-        "maps": train_maps,
+        "maps": _train_maps,
         "images": _train_on_cifar10,
         "film-reader": _keep_film_reader,
         "film-reader-attention": lambda **settings: film_reader.follow(*reviews(), **settings),
@@ -257,24 +257,10 @@ def _train_on_cifar10(**settings):
     return {name: _short(value, 4) for name, value in photographs.train_on_cifar10(**settings).items()}
 
 
-def train_maps(seeds, patch, examples, tests, **settings):
-    """Train transformers and their twins on images of CIFAR-10, and measure their attention maps."""
-    data = archives.images("cifar10")
-    orders = [torch.randperm(50_000, generator=torch.Generator().manual_seed(seed))[:examples] for seed in seeds]
-    seen, rows = torch.cat(orders).unique(return_inverse=True)
-    train_images, test_images = data.train_images[seen].double(), data.test_images[:tests].double()
-    middle, deviation = train_images.mean((0, 2, 3), keepdim=True), train_images.std((0, 2, 3), keepdim=True)
-    pairs = [
-        (networks.patches((images - middle) / deviation, patch), labels)
-        for images, labels in ((train_images, data.train_labels[seen]), (test_images, data.test_labels[:tests]))
-    ]
-    each = examples // settings["batch"]
-    early = [round(2 ** (k / 2)) for k in range(60) if 2 ** (k / 2) < each]
-    at = [0, *early, *(each * k for k in range(1, settings["epochs"] + 1))]
-    results = networks.train_twins(*pairs, rows.view(len(seeds), -1), seeds, at=at, **settings)
-    names = ("losses", "sparse", "spread", "norm", "right", "linear")
-    hiding = {f"hiding-{name}": _short(value, 4) for name, value in results["hiding"].items()}
-    return {"at": results["at"]} | {name: _short(results[name], 5) for name in names} | hiding
+def _train_maps(**settings):
+    measured = photographs.train_maps(**settings)
+    at, digits = measured.pop("at"), {name: 4 if name.startswith("hiding-") else 5 for name in measured}
+    return {"at": at} | {name: _short(value, digits[name]) for name, value in measured.items()}
 
 
 def _short(values, digits):

@@ -68,7 +68,7 @@ class Book:
         (folder / "lib").mkdir()
         for name in ("__init__", "alpha", "beta", "gamma", "unused"):
             (folder / f"lib/{name}.py").write_text("from . import beta\n" if name == "alpha" else "")
-        for name in ("ledger", "_glue", "_verdicts"):
+        for name in ("ledger", "_glue", "_row_checks", "_verdicts"):
             shutil.copy(ROOT / f"lib/{name}.py", folder / "lib")
         (folder / "requirements.lock").write_text("nothing==1\n")
         (folder / "book/statements.yml").write_text(STATEMENTS)
@@ -88,9 +88,9 @@ class Book:
         """Call that `make book` makes."""
         return [sys.executable, "-m", "workflow.commands.build", *targets]
 
-    def build(self, target="build/ledger.json", parameters="", **env):
+    def build(self, target="build/ledger.json", **env):
         """Run the workflow; return the finished process."""
-        return self._run(self.command(target), {"JOBS": "4", "PARAMETERS": parameters} | env)
+        return self._run(self.command(target), {"JOBS": "4"} | env)
 
     def script(self, name, *arguments, **env):
         """Run one script of the workflow, as make does."""
@@ -125,9 +125,9 @@ class Book:
         return (self.folder / path).exists()
 
 
-def left(*rows, chapter="part/good", kind="kind A", changed=None):
+def left(*rows, chapter="part/good", kind="kind A"):
     """Write what a run of a chapter leaves."""
-    report = {"chapter": chapter, "seconds": 1.0, "parameters": {}, "changed": changed or {}, "rows": rows}
+    report = {"chapter": chapter, "seconds": 1.0, "parameters": {}, "rows": rows}
     report |= {"threads": 1, "cpu": "Some CPU", "kind": kind}
     path = Path(f"build/claims/{chapter}.json")
     path.parent.mkdir(parents=True, exist_ok=True)

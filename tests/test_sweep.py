@@ -121,9 +121,8 @@ def test_killed_run_leaves_nothing_half_and_stops_no_other(book):
 
 def test_sweeps_and_a_build_leave_each_other_alone_and_what_one_did_the_next_does_not(book):
     book.add("good", 'while not os.path.exists("go") and seed in (1, 3): time.sleep(0.05)')
-    (book.folder / "values.yml").write_text("good: {step: 0.5, loss: other}\n")
     two = {"JOBS": "2", "THREADS": "1"}
-    build = book.begin(book.command("build/ledger.json"), PARAMETERS="values.yml", **two)
+    build = book.begin(book.command("build/ledger.json"), **two)
     until(lambda: len(book.running()) == 1)
     command = [sys.executable, "-m", "workflow.commands.sweep"]
     sweeps = [book.begin(command, NAME="good", SEEDS=seeds, **two) for seeds in ("1", "2")]
@@ -135,9 +134,8 @@ def test_sweeps_and_a_build_leave_each_other_alone_and_what_one_did_the_next_doe
     assert len(book.ran()) == 3
     assert "0 of 2 runs are to be done" in swept(book, seeds="1:2").stdout
     assert table(book)["sets"][0]["rows"]["half"]["held"] == 2
-    assert book.build(parameters="values.yml").returncode == 0
+    assert book.build().returncode == 0
     assert book.ran() == []
-    assert json.loads((book.folder / "build/claims/part/good.json").read_text())["parameters"]["loss"] == "other"
 
 
 def test_values_of_a_file_are_combined_with_the_seeds_and_told_apart(book):

@@ -132,7 +132,7 @@ def test_bad_file_is_named(book, command, files, named):
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("RECORD", "yes"), ("STRICT", "yes"),
+    [("RECORD", "yes"),
      *(("THREADS", text) for text in ("two", "0", "-2", "٣", "100000", "9" * 5000)),
      *(("TIMEOUT", text) for text in ("soon", "-1", "0", "nan", "inf"))],
 )  # fmt: skip
@@ -144,7 +144,6 @@ def test_a_variable_of_make_without_sense_is_named_with_a_remedy(monkeypatch, na
 
 VARIABLES = {
     "PARAMS of a chapter": ("chapter", {"NAME": "good", "PARAMS": "sed=7"}, "part/good: unknown parameter sed"),
-    "PARAMETERS of no chapter": ("book", {"PARAMETERS": "unknown.yml"}, "unknown.yml: there is no chapter 'bad'"),
     "QUICK": ("book", {"QUICK": "yes"}, "QUICK is 'yes'"),
     "PORT": ("serve", {"PORT": "70000"}, "PORT is '70000'"),
 }  # fmt: skip
@@ -159,12 +158,11 @@ def test_parameters_of_chapters_are_blocks_of_values(book, text):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """The small book with the Makefile, scripts and environment of the project, and files of parameters."""
+    """The small book with the Makefile, scripts and environment of the project."""
     folder = tmp_path_factory.mktemp("made")
     Book(folder).add("good")
     for name in ("workflow", ".venv"):
         (folder / name).symlink_to(ROOT / name)
-    (folder / "unknown.yml").write_text("bad: {step: 1}")
     return folder
 
 

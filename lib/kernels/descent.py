@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from numba import b1, f8, i8
 
+from .. import rules
 from .._compiled import compiled, in_threads
 from ..logspace import LogScaled
+from ..rules import CONSTANT, KINDS, POLYAK
 from .arrays import lines, queries_of, rows_of
 from .elementary import SMALLEST, length, powers
 from .lanes import (
@@ -33,8 +35,6 @@ from .lanes import (
 from .llvm import LANES, add_dot
 from .trial import LOSS
 
-RULES = ("constant", "normalised", "polyak")  # a step rule is known to compiled code by its place here
-CONSTANT, NORMALISED, POLYAK = range(3)
 KEPT = 2**23  # numbers of problems that stay in the lanes from one gradient to the next
 
 
@@ -49,7 +49,7 @@ class Problems(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A step rule: its place in `RULES`, a step size for each trial, the norm that measures gradients, the decay.
+    """A step rule: its place in `KINDS`, a step size for each trial, the norm that measures gradients, the decay.
 
     ``selected`` has the tokens of each trial for Polyak's rule, and none for others.
     """
@@ -107,18 +107,7 @@ def decay(k, power):
     return 1.0 if power == 0.0 else (k + 1.0) ** -power
 
 
-@compiled()
-def step_length(kind, factor, size, direction_length, log_scale, excess_sign, excess_log):
-    """What a direction of this length is multiplied by, with the sign that goes downhill turned."""
-    if kind == CONSTANT:
-        return factor * size * math.exp(log_scale)
-    if direction_length == 0.0:
-        return 0.0
-    if kind == NORMALISED:
-        return factor * size / direction_length
-    if excess_sign <= 0.0:
-        return 0.0
-    return factor * math.exp(excess_log - math.log(2.0) - log_scale - 2.0 * math.log(direction_length))
+step_length = compiled()(rules.step_length)
 
 
 @compiled()
@@ -239,17 +228,7 @@ def fill_excesses(problems, selected, thetas, signs, logarithms):
 
 
 def trajectories(problem, loss, start, rule, times, norm=2.0):
-    """Descend as `lib.descent.run` does, from ``start`` of shape (..., D), and record the iterations ``times``.
-
-    Returns
-    -------
-    Tensor, shape (len(times), ..., D)
-
-    Raises
-    ------
-    FloatingPointError
-        If an iterate is no longer finite.
-    """
+    """Descend as `lib.descent.run` does, from ``start`` (..., D); the iterates ``times``, (len(times), ..., D)."""
     batch = start.shape[:-1]
     return recorded(descend, start, times, norm, problems_of(problem, loss, batch), rule_of(rule, batch))
 
@@ -299,7 +278,7 @@ def rule_of(rule, batch):
     selected = np.zeros((len(sizes), 0), dtype=np.int64)
     if rule.selected is not None:
         selected = lines(rule.selected.expand(*batch, -1))
-    return Rule(RULES.index(rule.kind), sizes, float(rule.dual), float(rule.power), selected)
+    return Rule(KINDS.index(rule.kind), sizes, float(rule.dual), float(rule.power), selected)
 
 
 def recorded(kernel, start, times, norm, problems, rule):

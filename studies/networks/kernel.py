@@ -16,8 +16,10 @@ import torch
 from numba import b1, f8, i8
 
 from lib._compiled import compiled
+from lib.kernels.descent import step_length
 from lib.kernels.llvm import LANES, add_multiple
 from lib.kernels.losses import STEEP
+from lib.rules import CONSTANT, NORMALISED
 
 LOG = logging.getLogger(__name__)
 CHUNK = 2**16  # examples that a reader is trained on from one call to the next
@@ -140,7 +142,7 @@ def move_rows(weights, slopes, used, training):
             for j in range(LANES):
                 squares += slopes[row, j] * slopes[row, j]
     length = math.sqrt(squares)
-    moved = size / length if training.normalised and length > 0.0 else size
+    moved = step_length(NORMALISED if training.normalised else CONSTANT, 1.0, size, length, 0.0, 0.0, 0.0)
     for row in range(len(used)):
         if used[row]:
             for j in range(LANES):

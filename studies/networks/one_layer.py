@@ -113,7 +113,7 @@ def _train_by_adam(inputs, rows, seeds, weights, sizes, *, batch, freeze_queries
     moving = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
     rule, runs = optimiser("adam", moving, sizes), set(range(len(seeds)))
     path, records = torch.zeros(len(seeds)).double(), torch.full((len(at), len(seeds), 3), torch.nan).double()
-    for step, now in enumerate(_batches(rows, seeds, batch)):
+    for step, now in enumerate(batches(rows, seeds, batch)):
         if step in at:
             record = records[at.index(step)]
             for k in sorted(runs):
@@ -137,7 +137,7 @@ def _train_by_adam(inputs, rows, seeds, weights, sizes, *, batch, freeze_queries
         rule.zero_grad()
 
 
-def _batches(rows, seeds, batch):
+def batches(rows, seeds, batch):
     """Yield the rows (members, batch) of each step; the last of an epoch that do not fill a batch are left out."""
     from .kernel import epochs_of
 

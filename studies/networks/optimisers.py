@@ -1,10 +1,10 @@
-"""Step rules for the stacked parameters of an ensemble: mirror descent, and Adam with a step size for each member."""
-
-import math
+"""Train the stacked parameters of an ensemble by the step rules of the library, or by torch's Adam."""
 
 import torch
 
 from lib import checks, geometry
+from lib.logspace import LogScaled
+from lib.rules import apply_rule, constant, normalised
 
 
 class MirrorDescent(torch.optim.Optimizer):
@@ -29,12 +29,10 @@ class MirrorDescent(torch.optim.Optimizer):
         """Take one step along the gradients that ``backward`` left."""
         for group in self.param_groups:
             weights, order = group["params"], group["norm"]
-            gradient = flat([weight.grad for weight in weights])
-            scale = torch.ones_like(gradient[:, 0]) * group["step_size"]
-            if group["normalised"]:
-                length = geometry.norm(gradient, geometry.dual(order))
-                scale = torch.where(length > 0, scale / length, 0.0)
-            mirrored = geometry.mirror_map(flat(weights), order) - scale[:, None] * gradient
+            gradient, before = flat([weight.grad for weight in weights]), flat(weights)
+            rule = normalised(group["step_size"], order) if group["normalised"] else constant(group["step_size"])
+            step = apply_rule(rule, LogScaled(gradient, torch.zeros_like(gradient[:, 0])), before, 0)
+            mirrored = geometry.mirror_map(before, order) + step
             moved = geometry.inverse_mirror_map(mirrored, order).split([w[0].numel() for w in weights], dim=1)
             torch._foreach_copy_(weights, [part.view_as(w) for part, w in zip(moved, weights, strict=True)])
 
@@ -76,7 +74,7 @@ def optimiser(name, parameters, step_size):
     Raises
     ------
     ValueError
-        If the name is none of these, a p is not above 1, or a step size is below 0 or not finite.
+        If the name is none of these, a p is not above 1, or a step size is not above 0 or not finite.
     """
     parameters = list(parameters.values())
     sizes = step_sizes(step_size, len(parameters[0]))
@@ -102,10 +100,9 @@ def order_of(rule):
 
 
 def step_sizes(step_size, members):
-    """Step sizes as a tensor, of shape () or (members,); ValueError if one is below 0 or not finite."""
-    sizes = checks.as_tensor("step_size", step_size, "a finite number, not below 0, or one for each member").double()
-    for size in sizes.tolist() if sizes.ndim else [step_size]:
-        checks.number("step_size", size, lambda size: 0 <= size < math.inf, "give a finite number, not below 0")
+    """Step sizes as a tensor, of shape () or (members,); ValueError if one is not above 0 or not finite."""
+    what = "a finite number above 0, or one for each member"
+    sizes = checks.positive("step_size", checks.as_tensor("step_size", step_size, what).double())
     if sizes.ndim:
         checks.trailing_shape("step_size", sizes, members)
     return sizes

@@ -8,7 +8,6 @@ from torch import nn
 from heads import fit_problem, head_problem, layer_problem, layer_weights, record, state_weights
 from lib.logspace import gradient
 from lib.losses import logistic
-from lib.problem import pad_tokens
 
 N, T, D = 5, 6, 8
 LABELS = torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0], dtype=torch.float64)
@@ -99,7 +98,8 @@ def test_an_encoder_layer_answers_behind_its_feed_forward_part(options, called):
 
 def test_padding_and_a_causal_mask():
     layer, lengths = attention_layer(), [6, 4, 5, 6, 3]
-    x, mask = pad_tokens([tokens()[i, :length] for i, length in enumerate(lengths)])
+    mask = torch.arange(T) < torch.tensor(lengths)[:, None]
+    x = torch.where(mask[..., None], tokens(), 0.0)
     causal = nn.Transformer.generate_square_subsequent_mask(T, dtype=torch.float64)
     hidden = torch.zeros(N, T, dtype=torch.float64).masked_fill(~mask, -torch.inf)
     out, attention = layer(x, x, x, key_padding_mask=hidden, attn_mask=causal, average_attn_weights=False)

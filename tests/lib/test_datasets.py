@@ -4,7 +4,6 @@ import pytest
 import torch
 from problems import seeded
 
-from lib import datasets
 from lib.datasets import (
     accepted,
     figure_1,
@@ -167,20 +166,3 @@ def test_signals_are_uniform():
 def test_the_generator_decides_everything(make):
     assert torch.equal(make(seeded(3)), make(seeded(3)))
     assert not torch.equal(make(seeded(3)), make(seeded(4)))
-
-
-class TestTeachers:
-    def test_entries(self):
-        found = datasets.sparse_entries(3, 50, 16, torch.Generator().manual_seed(0))
-        assert (found != 0).sum(-1).unique().tolist() == [3]
-        assert found.unique().tolist() == [-1, 0, 1]
-        assert (found != 0).any(0).all()
-
-    @pytest.mark.parametrize("noise", [0.0, 0.3])
-    def test_choices_are_the_teachers_but_for_the_noise(self, noise):
-        generator = torch.Generator().manual_seed(0)
-        teachers = torch.randn(3, 16, generator=generator, dtype=torch.float64)
-        data = datasets.taught_choices(teachers, 500, 5, generator, noise)
-        logits = torch.einsum("bntd,bde,bne->bnt", data.tokens, teachers.view(3, 4, 4), data.queries)
-        wrong = (logits.argmax(-1) != data.chosen).double().mean().item()
-        assert wrong == 0 if noise == 0 else abs(wrong - noise) < 0.05

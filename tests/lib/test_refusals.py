@@ -180,8 +180,6 @@ REFUSED = [
     (lambda: datasets.accepted(lambda: 1, 3, math.inf), "tries is inf"),
     (lambda: datasets.orthogonal_tokens(2, 3, 5, 1, GENERATOR), "d is 5"),
     (lambda: datasets.head_with_scores(TOKENS[:, [0, 0, 1]], LABELS, SCORES), "no head has these scores, the nearest"),
-    (lambda: datasets.sparse_entries(17, 1, 16, GENERATOR), "entries is 17"),
-    (lambda: datasets.taught_choices(torch.ones(1, 15), 5, 5, GENERATOR), "teachers have 15 entries"),
     # intervals
     (lambda: intervals.wilson([0.5, 1.0]), "hits contain 0.5"),
     (lambda: intervals.mean_interval([1.0]), "1 values give no interval of the mean"),

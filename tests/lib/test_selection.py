@@ -7,12 +7,13 @@ import torch
 from problems import random_problem, seeded
 
 from lib import losses, selection
+from lib._hard_margin import _certified
 from lib.datasets import figure_1, one_best
 from lib.geometry import mirror_map, norm, one_minus_cosine, unit
 from lib.logspace import gradient
 from lib.paths import regularization_path
 from lib.problem import Problem, difference_rows, from_tokens
-from lib.separators import _certified, att_svm, hard_margin
+from lib.separators import att_svm, hard_margin
 
 
 def test_optimal_and_selected_tokens():

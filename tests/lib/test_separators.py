@@ -14,7 +14,7 @@ from problems import random_problem, seeded, seeds, verify
 from scipy.optimize import linprog
 from test_least_distance import drawn, duplicated
 
-from lib import separators, svm
+from lib import _hard_margin, svm
 from lib.datasets import figure_1, figure_3
 from lib.geometry import norm, unit
 from lib.problem import Problem, difference_rows, from_tokens
@@ -95,7 +95,7 @@ def test_a_wrong_answer_has_the_gap_that_tells(order, wrong, monkeypatch):
     monkeypatch.setattr(lp, "least_norm", lambda *_: (theta[None], duals[None]))
     with pytest.raises(RuntimeError, match="solved to a relative gap of"):
         att_svm(rows, norm=order)
-    monkeypatch.setattr(separators, "LARGEST_GAP", 1.0)
+    monkeypatch.setattr(_hard_margin, "LARGEST_GAP", 1.0)
     answer = att_svm(rows, norm=order)
     assert answer.gap.item() == pytest.approx(gap_by_hand(rows, answer.theta, answer.duals, order), rel=1e-9)
     assert answer.gap > 1e-3

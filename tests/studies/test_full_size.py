@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from studies import archives, full_size, networks, pieces
+from studies import archives, full_size, full_size_network, networks, pieces
 
 SMALL = {"width": 16, "depth": 2, "heads": 2, "hidden": 24, "patch": 8, "batch": 10, "examples": 200}
 FIGURE_6 = full_size.FIGURE_6._replace(**SMALL, epochs=None, seconds=1e9)
@@ -34,10 +34,10 @@ def stop_after(monkeypatch, epochs):
 
 
 def test_the_fast_network_is_the_one_whose_attention_is_measured():
-    network = full_size.start(FIGURE_6).double()
+    network = full_size_network.start(FIGURE_6).double()
     x = torch.randn(4, 16, 192, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     views = {name: weight.detach()[None] for name, weight in network.named_parameters()}
-    torch.testing.assert_close(full_size.logits(network, x), networks.apply(network, views, x)[0][0])
+    torch.testing.assert_close(full_size_network.logits(network, x), networks.apply(network, views, x)[0][0])
 
 
 @pytest.mark.parametrize("rule", ["l1.1", "adam"])
@@ -82,7 +82,7 @@ def test_the_twin_keeps_its_keys_and_queries_and_the_other_does_not(tmp_path, mo
 
 
 def test_authors_weights_are_drawn_as_theirs_and_their_missing_biases_stay_zero(tmp_path):
-    network = full_size.start(MIRROR)
+    network = full_size_network.start(MIRROR)
     weights = network.blocks[0].self_attn.in_proj_weight
     assert weights.abs().max() <= MIRROR.width**-0.5
     assert weights.abs().max() > 0.9 * MIRROR.width**-0.5
@@ -95,7 +95,7 @@ def test_authors_weights_are_drawn_as_theirs_and_their_missing_biases_stay_zero(
 def test_cropping_moves_and_mirrors_a_photograph():
     image = torch.arange(2 * 3 * 32 * 32).view(2, 3, 32, 32)
     corners = torch.tensor([[4, 0], [4, 4]])
-    same, moved = full_size._cropped(image, corners, torch.tensor([False, True]))
+    same, moved = full_size_network.cropped(image, corners, torch.tensor([False, True]))
     assert torch.equal(same, image[0])
     assert torch.equal(moved[:, 4:], image[1, :, :-4].flip(-1))
     assert not moved[:, :4].any()

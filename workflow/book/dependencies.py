@@ -8,26 +8,26 @@ file times decide nothing.
 import ast
 import functools
 import hashlib
-import itertools
 import json
 import os
 import subprocess
 from pathlib import Path
 
 from workflow.book.catalogue import BookError, chapters, code_of, source
+from workflow.book.imports import imported, imports, is_text, modules_of, reached
 
 PROJECT = Path(__file__).parents[2]
 PACKAGES = ("lib", "heads", "studies")  # packages that a chapter may import from; a small book lacks some
 FOLDERS = ("book", *PACKAGES, "workflow")  # a new file in these is a part of the book; one elsewhere is the user's
 
 
-def hash_of(chapter, values, words=True):
-    """Hash of a chapter's code, with the words that its page shows, and of values that differ from its own."""
+def hash_of(chapter, words=True):
+    """Hash of a chapter's code, with the words that its page shows."""
     try:
         code = [(text if words else without_words(text), marked) for text, marked in code_of(chapter)]
     except BookError:  # the run will report it
         code = source(chapter).read_text("utf-8", errors="replace")
-    return hashlib.sha256(json.dumps([code, values], sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([code, {}]).encode()).hexdigest()
 
 
 def recorded_hash(chapter):
@@ -35,7 +35,7 @@ def recorded_hash(chapter):
 
     Nor does the module that a name is imported from: a record stays valid when the module moves.
     """
-    return hash_of(chapter, {}, words=False)
+    return hash_of(chapter, words=False)
 
 
 def without_words(code):
@@ -75,13 +75,13 @@ def _names_bound(statement):
     return []
 
 
-def sources_hash(chapter, values=(), changed=None):
-    """Hash of all that a run depends on: code and values, library, recorded runs, lock and runner.
+def sources_hash(chapter, changed=None):
+    """Hash of all that a run depends on beside its values: code, library, recorded runs, lock and runner.
 
     ``changed`` maps paths of library files to the text that a mutant gives them.
     """
     files = [*library_of(chapter, changed), "requirements.lock", *workflow_of("chapter")]
-    return hash_together(files, hash_of(chapter, dict(values)), changed=changed)
+    return hash_together(files, hash_of(chapter), changed=changed)
 
 
 def hash_together(files, *more, changed=None):
@@ -108,28 +108,23 @@ def code_hash(code):
         return hashlib.sha256(code.encode()).hexdigest()
     for node in ast.walk(tree) if "__doc__" not in code else ():
         if isinstance(statements := getattr(node, "body", None), list):
-            node.body = [statement for statement in statements if not _is_text(statement)]
+            node.body = [statement for statement in statements if not is_text(statement)]
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
 
 
-def _is_text(statement):
-    value = getattr(statement, "value", None)
-    return isinstance(statement, ast.Expr) and isinstance(value, ast.Constant) and isinstance(value.value, str)
-
-
-def results(values):
-    """Results of a build with these values of chapters: path -> hash of all that it is made of and shows.
+def results():
+    """Results of a build: path -> hash of all that it is made of and shows.
 
     The ledger and the site depend on every file of the folders book and workflow, so that nothing is left out.
     """
-    runs = {f"build/claims/{chapter}.json": sources_hash(chapter, values.get(chapter, {})) for chapter in chapters()}
+    runs = {f"build/claims/{chapter}.json": sources_hash(chapter) for chapter in chapters()}
     commit = mark_commit().read_text("utf-8")
     tools = ["book/statements.yml", "book/roundings.json", "pyproject.toml", *workflow_files()]
     ledger = hash_together(tools, commit, list(runs.items()))
     prose = [path for path in sorted(Path("book").rglob("*")) if path.is_file() and path.name != "ledger.lock.json"]
     shown = [path.read_text("utf-8", errors="replace") for path in library()]  # with docstrings: readers download it
     site = hash_together(["_config.yml", "_toc.yml", "requirements.lock", "CITATION.cff", *prose], shown, ledger)
-    accepted = hash_together(["book/ledger.lock.json"], site, os.environ.get("STRICT", ""))
+    accepted = hash_together(["book/ledger.lock.json"], site)
     return runs | {"build/ledger.json": ledger, "build/html/.sources": site, "build/accepted": accepted}
 
 
@@ -186,11 +181,11 @@ def library_of(chapter, changed=None):
     These are the modules of `PACKAGES` that it imports, those that they import, and the recorded runs of studies that
     it names. Code that cannot be parsed depends on everything: better one run too many than an old number published.
     """
-    modules = _modules(library(), changed)
+    modules = modules_of({path: _text(path, changed) for path in library()})
     try:
         lines = (line for code, _ in code_of(chapter) for line in code.splitlines())
         code = "\n".join(line for line in lines if not line.startswith(("%", "!")))
-        needed = _reached(_imported(_imports(code, ()), modules), modules)
+        needed = reached(imported(imports(code, ()), modules), modules)
         studies = [path for path in Path("book/recorded").glob("*/") if f'"{path.name}"' in code]
     except (BookError, SyntaxError, ValueError):
         needed, studies = modules, Path("book/recorded").glob("*/")
@@ -207,8 +202,8 @@ def module_hash(name):
 
 def workflow_of(command):
     """Files of the workflow that a command consists of: its module, and all that it imports."""
-    modules = _modules(Path(path) for path in workflow_files() if path.endswith(".py"))
-    return sorted(modules[name][0] for name in _reached({("workflow", "commands", command)}, modules))
+    modules = modules_of({Path(path): _text(path) for path in workflow_files() if path.endswith(".py")})
+    return sorted(modules[name][0] for name in reached({("workflow", "commands", command)}, modules))
 
 
 def workflow_files():
@@ -224,89 +219,3 @@ def _locate(path):
 
 def _text(path, changed=None):
     return (changed or {}).get(str(path)) or _locate(path).read_text("utf-8", errors="replace")
-
-
-def _modules(paths, changed=None):
-    """Path and text of modules, by their dotted names as tuples; a package has that of its ``__init__``."""
-    named = ((path.parent if path.stem == "__init__" else path.with_suffix(""), path) for path in paths)
-    modules = {name.parts: (str(path), _text(path, changed)) for name, path in named}
-    # a folder without an ``__init__`` is a package, too
-    return {name[:end]: ("", "") for name in modules for end in range(1, len(name))} | modules
-
-
-def _imports_of(name, modules):
-    path, text = modules[name]
-    return _imports(text, name if path.endswith("__init__.py") else name[:-1])
-
-
-def _reached(queue, modules):
-    """Modules in ``queue`` and those among ``modules`` that they import, directly or through others."""
-    needed = set()
-    while queue:
-        needed.add(name := queue.pop())
-        queue |= _imported(_imports_of(name, modules), modules) - needed
-    return needed
-
-
-def _imported(imports, modules):
-    """Modules that some imports refer to."""
-    targets = itertools.chain.from_iterable(imports.values())
-    return set().union(*(_meant(name, used, modules) for name, used in targets if name[:1] in modules))
-
-
-def _meant(name, used, modules):
-    """Modules that a dotted name refers to, of which code uses the names ``used``; all of them for None.
-
-    Importing a.b.c also runs a and a.b. A package that only passes on names counts as the modules that they are from.
-    """
-    end = 1
-    while name[: end + 1] in modules and end < len(name):
-        end += 1
-    passing = [part for k in range(1, end + 1) if _only_passes_on(*modules[part := name[:k]])]
-    meant = {name[:k] for k in range(1, end + 1)}.difference(passing)
-    last, rest = name[:end], name[end:]
-    exports = _imports_of(last, modules)
-    inner = {part: [((*last, part), None)] for part in rest[:1] or used or () if (*last, part) in modules}
-    wanted = set(rest[:1] or used or exports)
-    if last in passing and not wanted <= exports.keys() | inner.keys():
-        wanted = exports.keys()
-    for passed, _ in itertools.chain.from_iterable((exports | inner).get(part, ()) for part in wanted):
-        if passed != name and passed[:1] in modules:
-            meant |= _meant(passed, used if rest else None, modules)
-    return meant
-
-
-@functools.cache
-def _only_passes_on(path, code):
-    """Tell a package that only imports names and lists them in ``__all__``."""
-    return path.endswith("__init__.py") and all(
-        isinstance(statement, ast.Import | ast.ImportFrom)
-        or _is_text(statement)
-        or (isinstance(statement, ast.Assign) and ast.unparse(statement.targets) == "__all__")
-        for statement in ast.parse(code).body
-    )
-
-
-@functools.cache
-def _imports(code, package):
-    """Imports of code by the name in the code: dotted name, and which names of it are used, None for all."""
-    nodes, bound = list(ast.walk(ast.parse(code))), {}
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                path = tuple(alias.name.split("."))
-                bound.setdefault(alias.asname or alias.name, []).append(path)
-                bound.setdefault(alias.asname or path[0], []).append(path if alias.asname else path[:1])
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else ()
-            base += tuple(node.module.split(".")) if node.module else ()
-            for alias in node.names:
-                bound.setdefault(alias.asname or alias.name, []).append((*base, alias.name))
-    attributes = [node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)]
-    owners, used = {id(node.value) for node in attributes}, {}
-    for node in attributes:
-        used.setdefault(node.value.id, set()).add(node.attr)
-    whole = {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in owners}
-    return {
-        name: [(path, None if name in whole else used.get(name)) for path in paths] for name, paths in bound.items()
-    }

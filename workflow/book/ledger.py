@@ -156,6 +156,4 @@ def collect(sources=""):
     if faults:
         raise BookError("\n".join(faults))
     ledger = {"environment": environment(runs), "claims": list(claims.values())}
-    if changed := [run["chapter"] for run in runs if run["changed"]]:
-        ledger["changed_parameters"] = changed  # not to be compared: the accepted values are of the defaults
     write_record(LEDGER, ledger | ({"sources": sources} if sources else {}))

@@ -6,7 +6,6 @@ the kind of processor (``workflow/run/processor.py``): how far it moves was meas
 
 import json
 import math
-import os
 from pathlib import Path
 
 from lib.ledger import bound, plain
@@ -36,16 +35,14 @@ def _measured_on(lock, name):
 
 
 def _compared():
-    """Rows of the ledger by id, the kind of each chapter, and whether a row's chapter had changed parameters."""
+    """Rows of the ledger by id, and the kind of each chapter."""
     ledger = json_of(LEDGER)
-    changed = set(ledger.get("changed_parameters", ()))
-    rows = {row["id"]: row for row in ledger["claims"] if row["chapter"] not in changed}
-    return rows, ledger["environment"]["kinds"], lambda name: name.rpartition("/")[0] in changed
+    return {row["id"]: row for row in ledger["claims"]}, ledger["environment"]["kinds"]
 
 
 def _unknown():
     """Kind of processor of each accepted row that was not measured on it before, by the row's id."""
-    rows, kinds, _ = _compared()
+    rows, kinds = _compared()
     lock = read_lock()
     here = {name: kinds[row["chapter"]] for name, row in rows.items() if name in lock["rows"]}
     return {name: kind for name, kind in here.items() if kind not in _measured_on(lock, name)}
@@ -53,12 +50,12 @@ def _unknown():
 
 def differences():
     """Rows that are new, vanished, have another verdict, or left their tolerance, an entry each."""
-    rows, _, skipped = _compared()
+    rows, _ = _compared()
     accepted, unknown, entries = read_lock()["rows"], _unknown(), []
     may_turn = {name for name, (_, turned) in spreads().items() if turned}
     for name in sorted(rows.keys() | accepted.keys()):
         new, old = rows.get(name), accepted.get(name)
-        if not skipped(name) and (change := _change(new, old, name in may_turn)):
+        if change := _change(new, old, name in may_turn):
             entry = {"id": name, "change": change, "known": name not in unknown}
             entry |= {field: new[field] for field in ABOUT} if new else {}
             entry |= {"accepted": old, "built": new and {field: new[field] for field in FIELDS}}
@@ -102,18 +99,17 @@ def _words(row):
 
 def compare():
     """Print the numbers that left their tolerance on an unknown kind of processor; fail on any other difference."""
-    entries, strict = differences(), bool(os.environ.get("STRICT"))
+    entries = differences()
     write_record(DIFFERENCES, entries)
     digits = [entry for entry in entries if entry["change"] in ("moved", "too wide")]
-    reported = [] if strict else [entry for entry in digits if not entry["known"]]
+    reported = [entry for entry in digits if not entry["known"]]
     failing = [entry for entry in entries if entry not in reported]
-    if not strict:
-        _report(reported, failing)
+    _report(reported, failing)
     heads = {
         "turned": "Rows whose verdict is not the accepted one",
         "new": "Rows without an accepted verdict",
         "vanished": "Accepted rows that no chapter made",
-        "moved": "Numbers that left their tolerance" + " where their kind of processor is known" * (not strict),
+        "moved": "Numbers that left their tolerance where their kind of processor is known",
         "too wide": "Rows whose accepted tolerance does not fit their bound",
     }
     lines = []
@@ -156,7 +152,7 @@ def accept():
     A number within its tolerance stays as it was and gains this kind of processor. A row that left it, whose tolerance
     was measured anew, or whose chapter has other code, is replaced, and only this kind of processor has measured it.
     """
-    rows, _, _ = _compared()
+    rows, _ = _compared()
     entries, known = differences(), read_lock()["kinds"].keys()
     lock = _renewed({entry["id"] for entry in entries})
     write_record(LOCK, lock)
@@ -183,12 +179,10 @@ def note_gone(vanished):
 
 def _renewed(differing):
     """Lock with the rows of this build, of which those in ``differing`` are not the accepted ones."""
-    rows, kinds, skipped = _compared()
+    rows, kinds = _compared()
     lock = read_lock()
-    code = {chapter: value for chapter, value in lock["code"].items() if skipped(f"{chapter}/")}
-    code |= {chapter: recorded_hash(chapter) for chapter in {row["chapter"] for row in rows.values()}}
-    accepted = {name: row for name, row in lock["rows"].items() if skipped(name)}
-    on = {name: _measured_on(lock, name) for name in accepted}
+    code = {chapter: recorded_hash(chapter) for chapter in {row["chapter"] for row in rows.values()}}
+    accepted, on = {}, {}
     for name, row in rows.items():
         chapter, old = row["chapter"], lock["rows"].get(name)
         same = name not in differing and lock["code"].get(chapter) == code[chapter]

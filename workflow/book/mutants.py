@@ -1,6 +1,6 @@
 """Read the mutants of the library: a fault each, put into one function, and the chapters whose verdicts it should turn.
 
-A fault stands in the list as ``lib/descent.py::polyak: math.log(2) -> math.log(3)``: the text before the arrow stands
+A fault stands in the list as ``lib/rules.py::polyak: math.log(2) -> math.log(3)``: the text before the arrow stands
 once in that function, method (``Class.method``) or assignment at the top of the module. A function that has moved to
 another module is found there.
 """

@@ -10,18 +10,7 @@ from workflow.book.catalogue import BookError
 
 THREADS = max(256, 4 * os.cpu_count())  # with many more libgomp crashes
 MAXIMA = {"JOBS": 10_000, "THREADS": THREADS, "OMP_NUM_THREADS": THREADS}
-# Remedies for errors of the system.
-REMEDIES = {
-    errno.EROFS: "copy the folder to where you may write",
-    errno.EACCES: "copy the folder to where you may write",
-    errno.EPERM: "copy the folder to where you may write",
-    errno.ENOSPC: "make room on the disk, then run the same command again",
-    errno.EDQUOT: "make room in your quota, then run the same command again",
-    errno.ENAMETOOLONG: "move the folder to a shorter path",
-    errno.EMFILE: "allow more open files (ulimit -n)",
-    errno.ENOMEM: "free some memory, or run fewer at a time (JOBS=1)",
-    errno.EAGAIN: "allow more processes (ulimit -u), or run fewer at a time (JOBS=1)",
-}
+REFUSALS = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT)  # of a disk, which say all themselves
 
 
 def call(main, *arguments):
@@ -34,17 +23,11 @@ def call(main, *arguments):
     except BookError as error:
         sys.exit(str(error))
     except OSError as error:
-        if error.errno not in REMEDIES:
+        if error.errno not in REFUSALS:
             raise
-        sys.exit(refusal(error))
+        sys.exit(f"{Path(sys.argv[0]).stem}: {error}")
     except KeyboardInterrupt:
         sys.exit(f"{Path(sys.argv[0]).stem}: interrupted")
-
-
-def refusal(error):
-    """What a system refused, and what to do, in one line."""
-    named = f"{error.filename}: " if error.filename else ""
-    return f"{Path(sys.argv[0]).stem}: {named}{error.strerror}: {REMEDIES[error.errno]}"
 
 
 def check_variables():
@@ -54,7 +37,7 @@ def check_variables():
         numbers = given.get(name, "1").split(",") if name.startswith("OMP") else [given.get(name, "1")]  # one a level
         if not all(is_whole(number) and 1 <= int(number) <= most for number in numbers):
             sys.exit(f"{name} is {given[name]!r}: give a whole number from 1 to {most}")
-    for name in ("QUICK", "RECORD", "STRICT"):
+    for name in ("QUICK", "RECORD"):
         if given.get(name, "1") != "1":
             sys.exit(f"{name} is {given[name]!r}: give 1, or leave it out")
     seconds = given.get("TIMEOUT", "1")

@@ -1,6 +1,5 @@
 """Build the book, or with QUICK=1 a part of it in a separate folder."""
 
-import os
 import shutil
 import sys
 import time
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from workflow.book import catalogue, parameters
+from workflow.book import catalogue
 from workflow.book.dependencies import PACKAGES
 from workflow.commands import call
 from workflow.run.snakemake import hold_lock, run_snakemake
@@ -28,8 +27,6 @@ all chapters and builds the whole site. Links to pages that are not in this part
 
 def quick():
     """Build the site of the chapters of `QUICK`, apart from the whole book; return the exit status."""
-    if os.environ.get("PARAMETERS"):
-        os.environ["PARAMETERS"] = os.path.abspath(os.environ["PARAMETERS"])
     started = time.monotonic()
     lay_out_part()
     with chdir(PART):
@@ -59,12 +56,9 @@ def lay_out_part():
 
 def main(targets):
     """Build; return the exit status."""
-    asked = os.environ.get("PARAMETERS")
     catalogue.chapters()  # refuse here in one line what cannot be read; Snakemake reads it again
-    if asked:
-        parameters.read(asked)
     with hold_lock() as lock:
-        return run_snakemake(lock, targets, **({"parameters": asked} if asked else {}))
+        return run_snakemake(lock, targets)
 
 
 if __name__ == "__main__":

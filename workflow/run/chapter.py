@@ -59,7 +59,6 @@ def run(chapter, asked, folder, stderr=None):
         "threads": int(os.environ["OMP_NUM_THREADS"]),
         "cpu": cpu(),
         "parameters": values,
-        "changed": changed,
         "rows": rows,
     }
 
@@ -80,9 +79,9 @@ def move(path, to):
     os.replace(path, to)
 
 
-def check_sources(chapter, values, sources):
+def check_sources(chapter, sources):
     """Refuse a run whose sources have another hash than ``sources``, in which variables may follow the hash."""
-    if sources and sources.split()[0] != sources_hash(chapter, values):
+    if sources and sources.split()[0] != sources_hash(chapter):
         raise CutOff(CHANGED)
 
 
@@ -92,13 +91,12 @@ def attempt(chapter, asked, folder, places, stderr, noted=None):
     A failed run leaves its notebook as evidence, and so does one whose sources are no longer those that are noted.
     """
     places["evidence"].unlink(missing_ok=True)  # of an earlier run
-    values = asked if "notebook" in places else {}  # the hash of one of many runs does not include its values
     noted = noted or {}
     sources = noted.get("sources")
     try:
-        check_sources(chapter, values, sources)
+        check_sources(chapter, sources)
         summary = run(chapter, asked, folder, stderr) | noted
-        check_sources(chapter, values, sources)
+        check_sources(chapter, sources)
     except BookError as error:
         if not (folder / "executed.ipynb").exists():
             raise

@@ -16,11 +16,10 @@ LOCK = Path(".snakemake/one-at-a-time")
 RULES = Path(__file__).parents[1] / "Snakefile"
 
 
-def snakemake(targets, *flags, rules=RULES, **config):
+def snakemake(targets, *flags, rules=RULES):
     """Command that calls Snakemake, from the variables of make."""
     command = [Path(sys.executable).with_name("snakemake"), "--snakefile", rules]
     command += ["--keep-going", "--nolock", "--rerun-incomplete", "--cores", os.environ.get("JOBS") or "all", *flags]
-    command += ["--config", *(f"{name}={value}" for name, value in config.items())] if config else []
     return [*command, "--", *targets]
 
 
@@ -39,10 +38,10 @@ def hold_lock():
         yield lock
 
 
-def run_snakemake(lock, targets, **config):
+def run_snakemake(lock, targets):
     """Run Snakemake and return its status; the scripts that it starts print for themselves."""
     # Snakemake holds the lock, too, and keeps it should this process be killed alone.
-    with subprocess.Popen(snakemake(targets, "--quiet", "all", **config), pass_fds=[lock.fileno()]) as build:
+    with subprocess.Popen(snakemake(targets, "--quiet", "all"), pass_fds=[lock.fileno()]) as build:
         try:
             status = build.wait()
         except KeyboardInterrupt:
@@ -51,7 +50,7 @@ def run_snakemake(lock, targets, **config):
     if not status:
         return status
     # A dry run says why Snakemake stopped before it started any script, if it did.
-    dry = snakemake(targets, "--dry-run", "--quiet", "rules", "progress", "host", "reason", **config)
+    dry = snakemake(targets, "--dry-run", "--quiet", "rules", "progress", "host", "reason")
     why = subprocess.run(dry, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if why.returncode:
         print(why.stdout.rstrip(), file=sys.stderr)

@@ -65,16 +65,11 @@ def merged(chapter, run):
     """A chapter's source with the outputs of its run; BookError if they are not of this code."""
     notebook = read(chapter)
     ran = {cell["id"]: cell for cell in run.cells if cell.cell_type == "code"}
-    injected = ran.pop(f"{Path(chapter).name}-parameters", None)
-    cells = []
     for cell in notebook.cells:
-        cells.append(cell)
         if cell.cell_type == "code":
             outcome = ran.pop(cell["id"], {"source": None})
             if outcome["source"] != cell.source:
                 raise BookError(f"{chapter}: its code is not the code that ran; run it again: make book")
             cell.execution_count, cell.outputs = outcome.execution_count, outcome.outputs
-            if injected and "parameters" in cell.metadata.get("tags", []):
-                cells.append(injected)
-    notebook.cells, notebook.metadata = cells, run.metadata
+    notebook.metadata = run.metadata
     return notebook

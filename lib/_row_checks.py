@@ -1,0 +1,106 @@
+"""Refuse what cannot stand in the ledger: numbers, words and corrections of a row, for :mod:`lib.ledger`."""
+
+from ._glue import is_finite, scalar
+from ._verdicts import RELATIONS
+
+WORDS = {  # that a statement of a paper needs; a statement of the book has no source and no scale
+    "of": ("paper", "book"),
+    "source": ("printed", "restored", "recalled"),
+    "scale": ("exact", "same data, smaller", "stand-in"),
+    "set": ("before", "after"),
+    "relation": tuple(RELATIONS),
+}
+OMISSION = "[…]"  # the only brackets that a quotation may have
+
+
+def max_tolerance(measured, bound=None):
+    """Largest tolerance of a row that no other rounding was measured to move farther.
+
+    The smaller of a tenth of its distance to the bound and its own size; rounding noise counts as 1e-12 of the scale,
+    which is 1 or the bound if that is larger.
+    """
+    size = max(abs(measured), 1e-12 * max(1.0, abs(bound or 0.0)))
+    return size if bound is None else min(abs(measured - bound) / 10, size)
+
+
+def check_texts(row):
+    for what in ("name", "statement", "item"):
+        if not is_text(text := getattr(row, what)):
+            raise ValueError(
+                f"the {what} of {row.name!r} is {text!r}: write it in words, a row of the ledger is read alone"
+            )
+    if row.paper is not None and not is_text(row.paper):
+        raise ValueError(
+            f"the paper of {row.name!r} is {row.paper!r}: give its arXiv number, or None for what no paper has"
+        )
+
+
+def check_statement(row):
+    """Raise ValueError unless a row says whose statement it is, from where, on what data, and when it was bounded."""
+    for field, words in WORDS.items():
+        ours, word = row.of == "book" and field in ("source", "scale"), getattr(row, field)
+        if word not in ((None,) if ours else words):
+            remedy = "leave it out of a row of the book" if ours else f"say one of {', '.join(map(repr, words))}"
+            raise ValueError(f"{row.name!r} has {field}={word!r}: {remedy}")
+    if row.of == "paper" and not row.paper:
+        raise ValueError(f"{row.name!r} is of a paper that it does not name: give its arXiv number, or of='book'")
+
+
+def check_correction(row, corrects, explicit, certified):
+    name = row.name
+    for what, text in {"corrects": corrects, "explicit": explicit, "quote": row.quote}.items():
+        if text and not is_text(text):
+            raise ValueError(f"the {what} of {name!r} is {text!r}: write it in words")
+    if (corrects and explicit) or ((corrects or explicit) and row.of != "paper"):
+        raise ValueError(f"{name!r} corrects or makes explicit: one of the two, and of a paper's statement alone")
+    if not corrects and (row.quote or certified is not None):
+        raise ValueError(f"{name!r} has a quote or a certificate, and corrects nothing: say corrects='...'")
+    if corrects and row.source != "printed":
+        raise ValueError(f"{name!r} corrects a sentence that no paper printed: say explicit='...', or in its note")
+    if corrects and not row.quote:
+        raise ValueError(f"{name!r} corrects a sentence that it does not quote: give quote='...', as it was printed")
+    if corrects and "[" in row.quote.replace(OMISSION, ""):
+        raise ValueError(f"the quote of {name!r} has words in brackets: give what was printed, and {OMISSION} between")
+    if corrects and not isinstance(certified, bool):
+        raise ValueError(
+            f"{name!r} corrects without a certificate: give certified=True where exact arithmetic confirmed the "
+            "counterexample"
+        )
+
+
+def checked_interval(name, measured, interval):
+    if interval is None:
+        return None
+    try:
+        low, high = interval
+    except (TypeError, ValueError):
+        raise ValueError(f"the interval of {name!r} is {interval!r}: give its lower and its upper end") from None
+    low, high = (finite(end, "interval", name) for end in (low, high))
+    slack = 1e-9 * max(abs(low), abs(high), abs(measured))  # each of the three has its own rounding
+    if not low - slack <= measured <= high + slack:
+        raise ValueError(
+            f"the interval of {name!r} goes from {low:g} to {high:g}: its measured value {measured:g} must lie in it"
+        )
+    return low, high
+
+
+def checked_tolerance(row, measured, bound):
+    tolerance = row.tolerance
+    if tolerance is None:
+        usual = 1e-2 * abs(measured if bound is None else bound) + 1e-6 * abs(measured)
+        tolerance = 0.0 if row.relation == "==" else usual
+    if (tolerance := finite(tolerance, "tolerance", row.name)) < 0:
+        raise ValueError(f"the tolerance of {row.name!r} is {tolerance:g}: it must not be below 0")
+    return min(tolerance, max_tolerance(measured, bound))
+
+
+def is_text(text):
+    return isinstance(text, str) and bool(text.strip())
+
+
+def finite(value, what, name):
+    """``value`` as a Python float (also from a 0-d tensor or array); ValueError says which value is none."""
+    value = scalar(value)
+    if not is_finite(value):
+        raise ValueError(f"the {what} of {name!r} is {value}: a row of the ledger needs one finite number")
+    return float(value)
