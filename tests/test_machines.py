@@ -17,6 +17,7 @@ from tests.small_book import Book
 from workflow import commands
 from workflow.book import dependencies
 from workflow.book.catalogue import BookError, find
+from workflow.run import notebook
 from workflow.run.snakemake import hold_lock
 from workflow.setup import install
 from workflow.site import downloads
@@ -45,6 +46,34 @@ def test_a_chapter_runs_in_this_interpreter_and_without_the_settings_of_its_user
     facts = json.loads((book.folder / "facts.json").read_text())
     assert facts.pop("encoding").lower() == "utf-8"
     assert facts == {"python": sys.executable, "started": False, "foreign": False, "threads": "2"}
+
+
+def test_what_ipython_reads_for_the_whole_machine_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "etc/startup").mkdir(parents=True)
+    (tmp_path / "etc/startup/README").touch()
+    monkeypatch.setattr(notebook, "MACHINE_FOLDERS", (str(tmp_path / "etc"),))
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    (tmp_path / "a").mkdir()
+    notebook.environment(str(tmp_path / "a"), "part/good")
+    (tmp_path / "etc/startup/00.py").touch()
+    with pytest.raises(BookError, match=r"00\.py would change [^\n]+: move it away"):
+        notebook.environment(str(tmp_path / "b"), "part/good")
+
+
+def test_sockets_lie_in_a_folder_with_a_short_path(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: "/" + "x" * 200)
+    assert len(notebook.short_folder()) <= notebook.MAX_FOLDER
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(BookError, match=r"^TMPDIR is '/x+', too long for a socket: [^\n]+$"):
+        notebook.short_folder()
+
+
+def test_a_cell_may_leave_so_many_pieces_and_so_much_output():
+    piece = nbformat.v4.new_output("stream", text="x")
+    assert notebook.too_much([piece] * notebook.MAX_PIECES) == ""
+    assert "some may be lost" in notebook.too_much([piece] * (notebook.MAX_PIECES + 1))
+    large = nbformat.v4.new_output("stream", text="x" * notebook.MAX_OUTPUT)
+    assert "10 MB of output" in notebook.too_much([large])
 
 
 def git(folder, *words):
@@ -95,12 +124,13 @@ def test_only_what_the_book_is_made_of_marks_it_with_changes(repository):
     assert dependencies.sources()[1] == ["_toc.yml", "lib/new.py"]
 
 
-def test_what_a_disk_refuses_is_one_line(monkeypatch):
+@pytest.mark.parametrize("number", commands.REMEDIES)
+def test_what_the_system_refuses_is_one_line_with_a_remedy(number, monkeypatch):
     def main():
-        raise OSError(errno.ENOSPC, "No space left on device", "build/x")
+        raise OSError(number, os.strerror(number), "build/x")
 
     monkeypatch.setattr(sys, "argv", ["chapter"])
-    with pytest.raises(SystemExit, match=r"^chapter: [^\n]*No space left on device: 'build/x'$"):
+    with pytest.raises(SystemExit, match=r"^chapter: build/x: [^:\n]+: [^:\n]+$"):
         commands.call(main)
 
 

@@ -10,7 +10,18 @@ from workflow.book.catalogue import BookError
 
 THREADS = max(256, 4 * os.cpu_count())  # with many more libgomp crashes
 MAXIMA = {"JOBS": 10_000, "THREADS": THREADS, "OMP_NUM_THREADS": THREADS}
-REFUSALS = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT)  # of a disk, which say all themselves
+# Remedies for errors of the system.
+REMEDIES = {
+    errno.EROFS: "copy the folder to where you may write",
+    errno.EACCES: "copy the folder to where you may write",
+    errno.EPERM: "copy the folder to where you may write",
+    errno.ENOSPC: "make room on the disk, then run the same command again",
+    errno.EDQUOT: "make room in your quota, then run the same command again",
+    errno.ENAMETOOLONG: "move the folder to a shorter path",
+    errno.EMFILE: "allow more open files (ulimit -n)",
+    errno.ENOMEM: "free some memory, or run fewer at a time (JOBS=1)",
+    errno.EAGAIN: "allow more processes (ulimit -u), or run fewer at a time (JOBS=1)",
+}
 
 
 def call(main, *arguments):
@@ -23,11 +34,17 @@ def call(main, *arguments):
     except BookError as error:
         sys.exit(str(error))
     except OSError as error:
-        if error.errno not in REFUSALS:
+        if error.errno not in REMEDIES:
             raise
-        sys.exit(f"{Path(sys.argv[0]).stem}: {error}")
+        sys.exit(refusal(error))
     except KeyboardInterrupt:
         sys.exit(f"{Path(sys.argv[0]).stem}: interrupted")
+
+
+def refusal(error):
+    """What a system refused, and what to do, in one line."""
+    named = f"{error.filename}: " if error.filename else ""
+    return f"{Path(sys.argv[0]).stem}: {named}{error.strerror}: {REMEDIES[error.errno]}"
 
 
 def check_variables():

@@ -6,6 +6,7 @@ import math
 import os
 import platform
 import re
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -65,7 +66,12 @@ OPTIONS = {"kernel_name": "python3", "progress_bar": False, "shutdown_kernel": "
 USER_SETTINGS = re.compile(
     r"(?!PYTHON(DONTWRITEBYTECODE|PYCACHEPREFIX)$)(PYTHON|IPYTHON|JUPYTER|MPLBACKEND|MATPLOTLIBRC)"
 )
+# Folders of settings for all users, which IPython reads and has no option to ignore.
+MACHINE_FOLDERS = ("/etc/ipython", "/usr/local/etc/ipython", os.path.join(sys.prefix, "etc/ipython"))
 LOG_INTERVAL_S = 5  # at least, between two lines of progress
+MAX_FOLDER = 80  # characters of a folder for sockets: their paths are some twenty longer and may have 103
+MAX_OUTPUT = 10_000_000  # characters of a cell's output; the largest notebook of the book has one million
+MAX_PIECES = 1000  # ZeroMQ queues 2000, and silently drops what comes faster than it is read
 
 
 class CutOff(BookError):
@@ -85,8 +91,7 @@ def execute(chapter, plain, done, values, stderr=None):
         return max(running.setdefault("deadline", time.monotonic() + limit) - time.monotonic(), 0.001)
 
     config = Config()
-    # The path of a socket may have 103 letters, and TMPDIR on a cluster is longer.
-    with tempfile.TemporaryDirectory(prefix="chapter-", dir="/tmp") as private:
+    with tempfile.TemporaryDirectory(prefix="chapter-", dir=short_folder()) as private:
         environment(private, chapter)
         # Sockets in a private folder: TCP ports collide between parallel chapters, and so does ipc's default folder.
         config.KernelManager.transport, config.KernelManager.ip = "ipc", os.path.join(private, "k")
@@ -127,6 +132,15 @@ def time_limit():
     return float(os.environ.get("TIMEOUT") or TIMEOUT)
 
 
+def short_folder():
+    """Folder for temporary files, with a path short enough for sockets; that of a cluster may not be."""
+    asked = tempfile.gettempdir()
+    for folder in (asked, "/tmp", "/var/tmp"):
+        if len(os.fsencode(folder)) <= MAX_FOLDER and os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    raise BookError(f"TMPDIR is {asked!r}, too long for a socket: set it to a folder of at most {MAX_FOLDER} letters")
+
+
 def surroundings():
     """Variables that libraries read as they are imported."""
     threads = os.environ.get("THREADS") or os.environ.get("OMP_NUM_THREADS", "").partition(",")[0] or "1"
@@ -139,6 +153,9 @@ def surroundings():
 
 def environment(private, chapter):
     """Give the kernel the same surroundings on every machine, whatever the user's own settings."""
+    files = (path for folder in MACHINE_FOLDERS for path in sorted(Path(folder).rglob("*")))
+    if read := [path for path in files if path.suffix in (".py", ".ipy", ".json")]:
+        raise BookError(f"{read[0]} would change what runs in a chapter: move it away while the book is built")
     profile = Path(private, "profile_default")
     (profile / "startup").mkdir(parents=True)
     (profile / "ipython_kernel_config.py").write_text(SETTINGS, "utf-8")
@@ -175,12 +192,22 @@ def tidy(path, chapter):
             cell["id"] = f"{source(chapter).stem}-parameters"
         if cell.cell_type == "code" and cell.source.strip() and cell.execution_count is None:
             raise BookError(f"{where(chapter, cell['id'])} did not run: a cell before it left the kernel")
+        if much := too_much(cell.get("outputs", [])):
+            raise BookError(f"{where(chapter, cell['id'])} failed: it left {much}: print less")
         cell.metadata.pop("papermill", None)
         cell.metadata.pop("execution", None)
     record = notebook.metadata.papermill
     notebook.metadata.papermill = {key: record[key] for key in ("parameters", "version") if key in record}
     nbformat.write(notebook, path)
     return notebook
+
+
+def too_much(outputs):
+    """Size of a cell's output in words, "" for what a page and the kernel's queue can take."""
+    if len(outputs) > MAX_PIECES:
+        return f"{len(outputs)} pieces of output, and past {MAX_PIECES} some may be lost"
+    size = sum(len(json.dumps(output)) for output in outputs)
+    return f"{size / 1e6:.0f} MB of output, and a page takes {MAX_OUTPUT / 1e6:.0f}" if size > MAX_OUTPUT else ""
 
 
 def one_line(problem):
