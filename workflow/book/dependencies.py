@@ -195,9 +195,9 @@ def library_of(chapter, changed=None):
 
 def module_hash(name):
     """Hash of a module of `PACKAGES` and of all that it imports from them: of the code that makes a recorded run."""
-    modules = _modules(library())
-    reached = _reached({tuple(name.split("."))} & modules.keys(), modules)
-    return hash_together(sorted(modules[part][0] for part in reached if modules[part][0]))
+    modules = modules_of({path: _text(path) for path in library()})
+    parts = reached({tuple(name.split("."))} & modules.keys(), modules)
+    return hash_together(sorted(modules[part][0] for part in parts if modules[part][0]))
 
 
 def workflow_of(command):
