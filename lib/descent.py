@@ -170,7 +170,7 @@ def iterate(step, theta, iterations, record=None, norm=2.0):
             records.append(theta)
         if k < times[-1]:
             mirrored = mirrored + step(theta, k)
-            theta = inverse_mirror_map(mirrored, norm)
+            theta = mirrored if norm == 2 else inverse_mirror_map(mirrored, norm)
             if not torch.isfinite(theta).all():
                 remedy = "take a smaller step" + (", or float64" if theta.dtype == torch.float32 else "")
                 raise FloatingPointError(f"the iterate is no longer finite at iteration {k + 1}: {remedy}")

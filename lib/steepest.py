@@ -10,8 +10,8 @@ from functools import partial
 import torch
 
 from . import checks, geometry
-from .descent import Trajectory, iterate
-from .logspace import LogScaled, gradient
+from .descent import Trajectory, gradient_near, iterate
+from .logspace import LogScaled
 from .rules import apply_rule, check_polyak_problem, fresh
 
 QUINTIC = (3.4445, -4.7750, 2.0315)  # coefficients of Muon's Newton-Schulz steps, as published (K. Jordan, 2024)
@@ -43,9 +43,18 @@ def steepest_direction(vectors, norm=2.0, shape=None):
         sizes = [math.prod(size) for _, size in norm]
         if sum(sizes) != vectors.shape[-1]:
             raise ValueError(f"blocks have {sum(sizes)} entries, vectors {vectors.shape[-1]}: give every entry a block")
-        blocks = zip(vectors.split(sizes, -1), norm, strict=True)
-        return torch.cat([steepest_direction(part, *block_norm) for part, block_norm in blocks], -1)
-    checks.any_norm(norm, shape, vectors.shape[-1])
+        for (block_norm, block_shape), size in zip(norm, sizes, strict=True):
+            checks.any_norm(block_norm, block_shape, size)
+    else:
+        checks.any_norm(norm, shape, vectors.shape[-1])
+    return _direction(vectors, norm, shape)
+
+
+def _direction(vectors, norm, shape):
+    """The same of arguments that were checked before: a run takes thousands of steps."""
+    if isinstance(norm, list | tuple):
+        parts = vectors.split([math.prod(size) for _, size in norm], -1)
+        return torch.cat([_direction(part, *block_norm) for part, block_norm in zip(parts, norm, strict=True)], -1)
     largest = vectors.abs().amax(-1, keepdim=True)
     vectors = vectors / torch.where(largest == 0, 1.0, largest)
     if isinstance(norm, str):
@@ -98,7 +107,8 @@ def steepest(step_size, norm=2.0, shape=None):
         checks.any_norm(*block_norm)
 
     def rule(grad, theta, k):
-        return -step_size.to(theta)[..., None] * steepest_direction(grad.direction, norm, shape)
+        direction = _direction if k else steepest_direction  # a gradient of a run has the shape of the first
+        return -step_size.to(theta)[..., None] * direction(grad.direction, norm, shape)
 
     return rule
 
@@ -244,13 +254,15 @@ def factored_run(problem, loss, keys, queries, rule, iterations, record=None):
 
     def step(theta, k):
         first, second = parts(theta)
-        slope, log_scale = gradient(problem, loss, (first @ second.mT).flatten(-2))
+        slope, log_scale = grad((first @ second.mT).flatten(-2))
         slope = slope.unflatten(-1, wanted)
         both = torch.cat([(slope @ second).flatten(-2), (slope.mT @ first).flatten(-2)], -1)
         return apply_rule(rule, LogScaled(both, log_scale), theta, k)
 
-    start = torch.cat([keys.flatten(-2), queries.flatten(-2)], -1)
-    path = iterate(step, start.expand(*batch, -1), iterations, record)
+    start = torch.cat([keys.flatten(-2), queries.flatten(-2)], -1).expand(*batch, -1)
+    first, second = parts(start)
+    grad = gradient_near(problem, loss, (first @ second.mT).flatten(-2))
+    path = iterate(step, start, iterations, record)
     first, second = parts(path.theta)
     return Trajectory((first @ second.mT).flatten(-2), path.times)
 

@@ -76,7 +76,7 @@ def main():
         with tempfile.TemporaryDirectory(dir=RUNNING, ignore_cleanup_errors=True) as folder:
             stderr = None if quiet else sys.stderr
             if arguments.publish:
-                noted["kind"] = kind(os.environ | surroundings())
+                noted["kind"] = os.environ.get("PROCESSOR_KIND") or kind(os.environ | surroundings())
             summary = attempt(chapter, asked, Path(folder), places, stderr, noted)
         if not quiet:
             show(chapter, places["notebook"], summary)

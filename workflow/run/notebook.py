@@ -15,6 +15,7 @@ import jupytext
 import nbformat
 import papermill
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from papermill.engines import NBClientEngine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
@@ -60,7 +61,7 @@ c.InlineBackend.print_figure_kwargs = {"bbox_inches": None, "metadata": {"Date":
 INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
 # The folder of our kernel, searched before all others on the machine; its "python" is this interpreter.
 JUPYTER = str(Path(__file__).parents[1] / "jupyter")
-OPTIONS = {"kernel_name": "python3", "progress_bar": False, "shutdown_kernel": "immediate"}
+OPTIONS = {"engine_name": "saved-once", "kernel_name": "python3", "progress_bar": False, "shutdown_kernel": "immediate"}
 # A user's variables for Python, IPython, Jupyter and matplotlib, none of which reaches a chapter; those on where Python
 # stores bytecode change no run.
 USER_SETTINGS = re.compile(
@@ -76,6 +77,23 @@ MAX_PIECES = 1000  # ZeroMQ queues 2000, and silently drops what comes faster th
 
 class CutOff(BookError):
     """A run that something outside the chapter ended: its time, a kernel that was killed, the machine."""
+
+
+class SavedOnce(NBClientEngine):
+    """papermill's engine, which saves the notebook before and after every cell, text too: here at the end."""
+
+    @classmethod
+    def execute_managed_notebook(cls, nb_man, kernel_name, **options):
+        """Run the cells and save, however that ends: a failed run leaves its notebook as evidence."""
+        path, nb_man.output_path = nb_man.output_path, None
+        try:
+            return super().execute_managed_notebook(nb_man, kernel_name, **options)
+        finally:
+            nb_man.output_path = path
+            nb_man.save()
+
+
+papermill_engines.register(OPTIONS["engine_name"], SavedOnce)
 
 
 def execute(chapter, plain, done, values, stderr=None):
