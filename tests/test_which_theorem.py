@@ -120,7 +120,7 @@ class TestRegister:
             ({"loss": "exponential", "step": "path", "scores": "distinct"}, "Theorem 1", set()),
             ({"loss": "flat", "step": "path"}, "Theorem 1", {"slope"}),
             ({"train": "factors", "step": "gd"}, "Factored keys and queries", set()),
-            ({"train": "w", "step": "adam-epsilon"}, "Each optimiser its own margin", {"steepest"}),
+            ({"train": "w", "step": "adam-epsilon"}, "Each optimiser its own margin", {"steepest-direction"}),
             ({"train": "w", "step": "ngd", "tokens": "other"}, "R1", {"orthogonal"}),
             ({"train": "w", "step": "ngd"}, "Theorem 2", {"prompt", "short-steps"}),
         ],
