@@ -123,7 +123,7 @@ def _favoured(claim):
 
 def sections(answer):
     """Titles and lines of the answer, in words."""
-    yield f"{answer['problem']}, {answer['loss']} loss", [_short(run) for run in answer["runs"]]
+    yield f"{answer['problem']}, {answer['loss']} loss", [*map(_short, answer["runs"]), _losses(answer)]
     facts = answer["hypotheses"].items()
     yield "Hypotheses", [f"{HOLDS[fact['holds']]:<6} {name}: {fact['why']}" for name, fact in facts] + [KNOWN_AS]
     if answer["stable"] is not None:
@@ -141,10 +141,28 @@ def _name(run):
 def _short(run):
     """A run in a line: where it ends, and who said so."""
     agree = [one["name"] for one in run["statements"] if one["agrees"]]
-    where = "selects nothing" if not run["norms"] else f"selects {run['selected']}"
-    where += " (the best tokens)" if run["norms"] and run["best"] else ""
-    norm = f", with {run['norms'][run['norm']]['share']:.1%} of the best {run['norm']} margin" if run["norm"] else ""
-    return f"{_name(run)} {where}{norm}; predicted by {', '.join(agree) or 'no statement of the book'}."
+    which = "the best tokens" if run["best"] else "not the best tokens"
+    where = f"selects {run['selected']}, {which}, and {_norms(run)}" if run["norms"] else "selects nothing"
+    return f"{_name(run)} {where}; predicted by {', '.join(agree) or 'no statement of the book'}."
+
+
+def _norms(run):
+    """Which margins a run maximises or leans to, without a subject."""
+    names = run["maximises"] or run["leans"]
+    if not names:
+        return "maximises none of these margins"
+    verb = "maximises" if run["maximises"] else "leans to"
+    said = f"{verb} the margin in {' or '.join(names)} ({run['norms'][names[0]]['share']:.1%} of the best)"
+    return said + (", which this problem does not tell apart: take another problem" if len(names) > 1 else "")
+
+
+def _losses(answer):
+    """Whether the loss matters to where the first flow ends."""
+    names = " and ".join(end["loss"] for end in answer["losses"])
+    if any(end["selected"] != answer["runs"][0]["selected"] for end in answer["losses"]):
+        return f"With {names} loss the first flow does not end at the same tokens: see the last lines."
+    apart = max(end["degrees"] or 0.0 for end in answer["losses"])
+    return f"With {names} loss the first flow ends at the same tokens, {apart:.1g} degrees away at most."
 
 
 def _other_loss(end):
@@ -182,14 +200,7 @@ def _ends(run):
             f"{name:<9} {end['share']:7.2%} of the best margin, {end['degrees']:.3g} degrees from the separator found"
             f" (length {end['length']:.4g}, gap {end['gap']:.0e})"
         )
-    near = [name for name, end in run["norms"].items() if end["share"] >= claim_runs.optimisers.MAXIMISED]
-    if not near:
-        yield "It maximises none of these margins" + (f", and leans to {run['norm']}." if run["norm"] else ".")
-    elif len(near) == 1:
-        yield f"It maximises the {near[0]} margin."
-    else:
-        names = ", ".join(near)
-        yield f"Near the best margin in {names}, most in {run['norm']}: this problem hardly tells these norms apart."
+    yield _norms(run)[0].upper() + _norms(run)[1:] + "."
     if run["moved"] > claim_runs.optimisers.SETTLED:
         yield f"Not settled: since half of the time a share moved by {run['moved']:.2g}; take more --steps."
 

@@ -39,6 +39,7 @@ ENDS = (
     25.0,
     15.0,
 )  # log t: where a flow rests at a finite minimum rounding lets it go no further than the latter
+APART = 0.02  # by which shares of two norms have to differ for a problem to tell the norms apart
 RESTS = 1e-6  # part of its length by which a flow that rests moves in the second half of its log time
 AHEAD = 5.0  # lengths of a separator at which a flow starts to see whether its selection lasts
 MATRICES = 256  # entries of W up to which norms of matrices are tried, and 10 for the side of sign matrices
@@ -184,7 +185,7 @@ def ending(problem, run):
         "name": run.name, "unit": run.unit, "until": run.times[-1].item(), "selected": selected.tolist(),
         "best": torch.equal(selected, optimal_tokens(problem)), "length": norm(theta).item(),
         "lead": (rows @ theta).amin().item(), "attention": attention.amax(-1).amin().item(), "stopped": run.stopped,
-        "norms": {}, "norm": None, "maximised": False, "moved": None,
+        "norms": {}, "maximises": [], "leans": [], "moved": None,
     }  # fmt: skip
     facts["rests"] = run.unit == "log t" and bool(norm(theta - half) <= RESTS * norm(theta))
     if facts["rests"] or facts["lead"] <= 0 or not hard_margin(rows).feasible:
@@ -200,10 +201,11 @@ def ending(problem, run):
             "gap": separator.gap.item(), "multipliers": separator.duals.tolist(),
         }  # fmt: skip
     shares = {name: answer["share"] for name, answer in facts["norms"].items()}
-    first = max(shares, key=shares.get)
+    largest = max(shares.values())
+    alike = [name for name, share in shares.items() if share >= largest - APART]
     facts["moved"] = max(abs(answer["share"] - answer["before"]) for answer in facts["norms"].values())
-    if shares[first] >= optimisers.LEANT:
-        facts |= {"norm": first, "maximised": shares[first] >= optimisers.MAXIMISED}
+    if largest >= optimisers.LEANT:
+        facts["maximises" if largest >= optimisers.MAXIMISED else "leans"] = alike
     return facts
 
 

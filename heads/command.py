@@ -50,6 +50,7 @@ def main(arguments=None):
     optimiser_command.add_parser(commands)
     claim_command.add_parser(commands)
     options = parser.parse_args(arguments)
+    sys.path.append(str(Path.cwd()))  # for an optimizer in a file of this folder
     try:
         vars(options).pop("write")(options)
     except (ValueError, OSError, ImportError) as error:

@@ -115,7 +115,7 @@ def test_the_flow_of_theorem_2_ends_as_it_says_with_each_loss(tmp_path):
     assert run["best"]
     assert run["norms"]["l_2"]["share"] > 0.9999
     assert run["norms"]["l_2"]["degrees"] < 0.1
-    assert run["norm"] == "l_2"
+    assert run["maximises"] == ["l_2"]
     said = {one["name"]: one["agrees"] for one in run["statements"] if not one["lacks"]}
     assert said["Theorem 2"] is True
     assert all(end["degrees"] < 0.1 and end["selected"] == [0] for end in answer["losses"])
@@ -130,6 +130,7 @@ def test_flows_from_afar_stay_at_stable_tokens_and_no_theorem_promises_the_best(
     assert lacks == ["none-stable"]
     assert len(check(claim(tmp_path, ORTHOGONAL))["runs"]) == 1
     assert near["norms"]["l_2"]["share"] > 0.9999
+    assert near["maximises"] == ["l_1", "l_2", "l_inf"]  # all their separators are this one
 
 
 def test_a_flow_at_a_finite_minimum_selects_nothing(tmp_path):
@@ -150,10 +151,19 @@ def test_an_optimiser_of_ones_own_and_a_rule_of_the_library_agree(tmp_path, monk
     assert ends["sign"]["step"] == "steepest"
     assert ends["mine.Sign"]["step"] == "other"
     assert ends["sign"]["norms"]["l_inf"]["share"] == pytest.approx(ends["mine.Sign"]["norms"]["l_inf"]["share"], 1e-6)
-    assert ends["sign"]["norm"] == "l_inf"
+    assert ends["sign"]["maximises"] == ["l_inf"]
     printed = capsys.readouterr().out
     assert "Each optimiser its own margin" in printed
     assert "does not apply" in out.read_text("utf-8")
+
+
+def test_an_optimiser_is_found_in_a_file_of_the_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, ONE)
+    (tmp_path / "beside.py").write_text("import torch\n\n\nclass Mine(torch.optim.SGD):\n    pass\n")
+    assert command.main(["check", "mine.npz", "--optimizer", "beside.Mine", "lr=0.1", "--steps", "16"]) == 0
+    assert json.loads((tmp_path / "check.json").read_text())["runs"][-1]["name"].startswith("beside.Mine, lr=0.1")
 
 
 def test_float32_turns_about_where_the_formula_says(tmp_path):
