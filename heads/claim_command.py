@@ -93,7 +93,7 @@ def _answered(claim, loss, facts, run):
     end = claim_runs.ending(claim.problem, run)
     end |= {"step": run.step, "float32": claim_runs.single_precision(claim.problem, loss, run), "statements": []}
     far = "towards" in run.name  # such a run has another start than the file
-    for name, about in claims.predictions(facts, run.step).items():
+    for name, about in claims.predictions(facts, run.step, run.log_risk).items():
         statement = claims.STATEMENTS[name]
         if (far and statement.tokens == "start") or any(need in claims.STEPS for need in about["lacks"]):
             continue
@@ -211,6 +211,8 @@ def _predicted(run):
     true = [one for one in run["statements"] if not one["lacks"]]
     for one in true:
         known = {True: "and so it ends", False: "BUT IT DOES NOT", None: "which these steps neither show nor refute"}
+        if claims.STATEMENTS[one["name"]][2:4] == (None, None):
+            known[None] = "compare it with the shares above"
         said = f" if {', '.join(one['open'])}, which is open" if one["open"] else ""
         yield f"{one['name']} ({one['chapter']}) predicts {one['says']}{said}: {known[one['agrees']]}."
     if not true:

@@ -48,7 +48,7 @@ TURNED = 0.01  # 1 - cos at which a computed gradient no longer has its directio
 
 
 class Run(NamedTuple):
-    """Iterates of a run: its name, step rule, norm and unit of time; why it ended before its end, or ""."""
+    """Iterates of a run: its name, step rule, norm and unit of time; why it ended early, or ""; whether on the log."""
 
     name: str
     step: str
@@ -57,6 +57,7 @@ class Run(NamedTuple):
     times: Tensor
     thetas: Tensor
     stopped: str = ""
+    log_risk: bool = False
 
 
 def flow(problem, loss, start, name):
@@ -94,7 +95,7 @@ def descent(problem, loss, start, name, parameters, steps):
     size = parameters.get("lr", 0.5 / norm(rows, dual(order), shape).amax().item())  # no margin moves by more than .5
     record = _records(steps)
     path = run(problem, LOSSES[loss], start, steepest(size, order, shape), steps, record)
-    return Run(f"{name}, lr={size:.3g}", step, own, "steps", path.times.double(), path.theta)
+    return Run(f"{name}, lr={size:.3g}", step, own, "steps", path.times.double(), path.theta, log_risk=True)
 
 
 def training(problem, loss, start, name, make, steps, log_risk):
@@ -120,7 +121,7 @@ def training(problem, loss, start, name, make, steps, log_risk):
         step = "other"
     objective = "the log of the excess risk" if log_risk else "the risk"
     times = torch.tensor([*thetas], dtype=torch.float64)
-    return Run(f"{name} on {objective}", step, own, "steps", times, torch.stack([*thetas.values()]))
+    return Run(f"{name} on {objective}", step, own, "steps", times, torch.stack([*thetas.values()]), "", log_risk)
 
 
 def _records(steps):
@@ -163,9 +164,9 @@ def step_rule(problem, loss, optimiser):
     N the norm of the l_inf separator (the chapter on Adam's clocks).
     """
     kind, group = type(optimiser), optimiser.param_groups[0]
-    if group.get("weight_decay") or group.get("maximize"):
-        return "other", None
-    if kind is torch.optim.SGD and not group["momentum"]:
+    if group.get("weight_decay"):
+        return "other-decay", None
+    if kind is torch.optim.SGD and not group["momentum"] and not group["maximize"]:
         return ("gd" if group["lr"] <= 1 / smoothness(problem, loss) else "gd-long"), "l_2"
     if kind not in (torch.optim.Adam, torch.optim.AdamW) or group["amsgrad"]:
         return "other", None

@@ -73,7 +73,8 @@ RULES = {  # step rules of the register that a run here may have
     "adam-bare": "Adam, ε = 0 and a memory that is short for its steps",
     "adam-epsilon": "Adam, ε > 0 and a memory that is short for its steps",
     "adam": "Adam, a memory that is long for its steps (default betas)",
-    "other": "another one (Lion, momentum, AdamW as libraries have it)",
+    "other": "another one without weight decay (Lion, momentum)",
+    "other-decay": "another one with weight decay (AdamW as libraries have it)",
 }
 # Step rules under which a hypothesis on the optimiser holds, as the book's register has them.
 STEPS = {
@@ -83,6 +84,7 @@ STEPS = {
     "steepest-direction": ("flow", "gd", "ngd", "steepest", "adam-bare"),
     "adam": ("adam",),
     "adam-short-memory": ("adam-epsilon",),
+    "without-decay": ("gd", "ngd", "steepest", "adam-bare", "adam-epsilon", "adam", "other"),
 }
 ALWAYS = ("full-batch", "prompt", "linear-head", "slope")
 W_ALWAYS = ("full-batch", "key-query", "linear-head")
@@ -105,6 +107,10 @@ STATEMENTS = {
     "Adam's epsilon, as a law of time": Statement(
         "beyond/adam-epsilon", "the l_inf margin until the least lead is log(1/epsilon), later the l_2 margin", None,
         None, ("adam-short-memory", *W_ALWAYS)),
+    "The norm that a step rule maximises": Statement(
+        "beyond/optimiser-atlas", "the margin in the norm in which its steps are steepest: l_inf if they make all"
+        " entries of the gradient equally large, l_2 if they only rescale it, spectral if all singular values", None,
+        None, ("without-decay", "log-risk", *W_ALWAYS)),
 }  # fmt: skip
 
 
@@ -272,8 +278,9 @@ def stable_selections(problem):
     return every[order], lags[order]
 
 
-def predictions(facts, step):
+def predictions(facts, step, log_risk):
     """What each statement on training needs and has not: by name the lacking hypotheses, and those that are open."""
+    facts = facts | {"log-risk": Fact(log_risk, "the objective of the run")}
     answers = {}
     for name, statement in STATEMENTS.items():
         holds = {need: step in STEPS[need] if need in STEPS else facts[need].holds for need in statement.needs}

@@ -181,7 +181,7 @@ def test_float32_turns_about_where_the_formula_says(tmp_path):
         (lambda p: torch.optim.Adam(p, lr=1e-3, betas=(0.5, 0.6), eps=0), "adam-bare"),
         (lambda p: torch.optim.Adam(p, lr=1e-3, betas=(0.5, 0.6)), "adam-epsilon"),
         (lambda p: torch.optim.Adam(p, lr=1e-2), "adam"),
-        (lambda p: torch.optim.AdamW(p, lr=1e-3), "other"),
+        (lambda p: torch.optim.AdamW(p, lr=1e-3), "other-decay"),
         (lambda p: Sign(p, lr=1e-3), "other"),
     ],
 )
