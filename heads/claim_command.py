@@ -141,9 +141,12 @@ def _name(run):
 def _short(run):
     """A run in a line: where it ends, and who said so."""
     agree = [one["name"] for one in run["statements"] if one["agrees"]]
+    open_ = [one["name"] for one in run["statements"] if not one["lacks"] and one["agrees"] is None]
+    said = f"predicted by {', '.join(agree)}" if agree else "predicted by no statement of the book"
+    said = said if agree or not open_ else f"applicable, see below: {', '.join(open_)}"
     which = "the best tokens" if run["best"] else "not the best tokens"
     where = f"selects {run['selected']}, {which}, and {_norms(run)}" if run["norms"] else "selects nothing"
-    return f"{_name(run)} {where}; predicted by {', '.join(agree) or 'no statement of the book'}."
+    return f"{_name(run)} {where}; {said}."
 
 
 def _norms(run):
