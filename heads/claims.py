@@ -35,6 +35,7 @@ EXPECTED = (
 )
 MOST_TOKENS = 400  # of all inputs
 MOST_CHOICES = 5000  # selections up to which all are tried
+TOO_MANY = f"there are more than {MOST_CHOICES} selections: too many to try"
 ALIKE = 1e-9  # relative to the spread of the scores, below which two are equal; and cosines that are zero
 TIE = 1e-9  # of a lag, from 1
 
@@ -209,7 +210,7 @@ def _orthogonal(problem):
 
 def _none_stable(problem, choices):
     if choices is None:
-        return Fact(None, f"there are more than {MOST_CHOICES} selections: too many to try")
+        return Fact(None, TOO_MANY)
     wrong = (choices[0] != optimal_tokens(problem)).any(-1)
     said = (
         f"{int(wrong.sum())} of {problem.scores.shape[1] ** problem.scores.shape[0]} selections are stable wrong ones"
@@ -237,9 +238,11 @@ def _of_start(claim):
 
 
 def _of_labels(joint):
-    """Assumption C, and whether every input is on the label margin; nothing without labels or with many selections."""
-    if joint is None or joint.keys.shape[1] ** joint.keys.shape[0] > MOST_CHOICES:
+    """Assumption C, and whether every input is on the label margin; nothing without labels."""
+    if joint is None:
         return {}
+    if joint.keys.shape[1] ** joint.keys.shape[0] > MOST_CHOICES:
+        return dict.fromkeys(("assumption-c", "on-label-margin"), Fact(None, TOO_MANY))
     choice = assumption_c(joint)
     said = (
         f"label margin {choice.margin:.4g} for the tokens {choice.selected.tolist()}, {choice.runner_up:.4g} for others"

@@ -109,6 +109,12 @@ def test_assumption_c_needs_labels(tmp_path):
     assert claim(tmp_path, tokens).problem.scores.tolist() == [[1, 0], [1, 0]]
 
 
+def test_what_takes_too_many_selections_is_open(tmp_path):
+    keys = np.random.default_rng(0).normal(size=(10, 3, 4))
+    known = facts(tmp_path, {"keys": keys, "labels": [1, -1] * 5, "head": [1.0, 0, 0, 0]})
+    assert (known["none-stable"], known["assumption-c"], known["on-label-margin"]) == (None, None, None)
+
+
 def test_the_flow_of_theorem_2_ends_as_it_says_with_each_loss(tmp_path):
     answer = check(claim(tmp_path, ONE))
     (run,) = answer["runs"]
