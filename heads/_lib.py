@@ -3,33 +3,47 @@
 if __package__ == "attention_heads":
     from attention_selects import checks
     from attention_selects.descent import excess_near, gradient_near, log_spaced, normalised, run
+    from attention_selects.flow import log_time_flow
     from attention_selects.geometry import dual, norm, one_minus_cosine
-    from attention_selects.losses import logistic
+    from attention_selects.joint import JointProblem, assumption_c
+    from attention_selects.logspace import gradient
+    from attention_selects.losses import LOSSES, logistic
     from attention_selects.problem import Problem, check_selected, difference_rows, other_tokens
     from attention_selects.selection import (
+        every_selection,
         locally_optimal,
         locally_optimal_selections,
         optimal_tokens,
+        score_leads,
         selected_tokens,
         svm_neighbours,
+        token_margins,
     )
     from attention_selects.separators import Separator, hard_margin
     from attention_selects.span import from_span, in_span, span_coordinates
+    from attention_selects.steepest import steepest
 else:
     from lib import checks
     from lib.descent import excess_near, gradient_near, log_spaced, normalised, run
+    from lib.flow import log_time_flow
     from lib.geometry import dual, norm, one_minus_cosine
-    from lib.losses import logistic
+    from lib.joint import JointProblem, assumption_c
+    from lib.logspace import gradient
+    from lib.losses import LOSSES, logistic
     from lib.problem import Problem, check_selected, difference_rows, other_tokens
     from lib.selection import (
+        every_selection,
         locally_optimal,
         locally_optimal_selections,
         optimal_tokens,
+        score_leads,
         selected_tokens,
         svm_neighbours,
+        token_margins,
     )
     from lib.separators import Separator, hard_margin
     from lib.span import from_span, in_span, span_coordinates
+    from lib.steepest import steepest
 
 
 def figures():
@@ -42,8 +56,9 @@ def figures():
 
 
 __all__ = [
-    "Problem", "Separator", "check_selected", "checks", "difference_rows", "dual", "excess_near", "figures",
-    "from_span", "gradient_near", "hard_margin", "in_span", "locally_optimal", "locally_optimal_selections",
-    "log_spaced", "logistic", "norm", "normalised", "one_minus_cosine", "optimal_tokens", "other_tokens", "run",
-    "selected_tokens", "span_coordinates", "svm_neighbours",
+    "LOSSES", "JointProblem", "Problem", "Separator", "assumption_c", "check_selected", "checks", "difference_rows",
+    "dual", "every_selection", "excess_near", "figures", "from_span", "gradient", "gradient_near", "hard_margin",
+    "in_span", "locally_optimal", "locally_optimal_selections", "log_spaced", "log_time_flow", "logistic", "norm",
+    "normalised", "one_minus_cosine", "optimal_tokens", "other_tokens", "run", "score_leads", "selected_tokens",
+    "span_coordinates", "steepest", "svm_neighbours", "token_margins",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The command ``attention-selects``: ``report`` writes every head of a model on one page, ``optimizer`` tries one."""
+"""The command ``attention-selects``: ``report`` on every head of a model, ``optimizer`` on one, ``check`` a claim."""
 
 import argparse
 import json
@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
-from . import optimiser_command
+from . import claim_command, optimiser_command
 from ._lib import checks
 from .bits import check_bits
 from .facts import layer_facts
@@ -30,7 +30,7 @@ width), query (inputs), mask (inputs, tokens)."""
 def main(arguments=None):
     """Run the command; 1 and one sentence where it cannot."""
     parser = argparse.ArgumentParser("attention-selects", description="What attention selects, in models of your own.")
-    commands = parser.add_subparsers(required=True, metavar="report|optimizer")
+    commands = parser.add_subparsers(required=True, metavar="report|optimizer|check")
     report = commands.add_parser("report", help="write a page on every head of a model", description=HELP)
     report.add_argument("model", metavar="MODEL")
     report.add_argument("data", metavar="DATA")
@@ -48,7 +48,9 @@ def main(arguments=None):
     report.add_argument("--names", type=_parse_names, help=named)
     report.set_defaults(write=write)
     optimiser_command.add_parser(commands)
+    claim_command.add_parser(commands)
     options = parser.parse_args(arguments)
+    sys.path.append(str(Path.cwd()))  # for an optimizer in a file of this folder
     try:
         vars(options).pop("write")(options)
     except (ValueError, OSError, ImportError) as error:

@@ -40,7 +40,7 @@ def write(options):
     out = Path(options.out)
     if not out.parent.is_dir():
         raise ValueError(f"{out.parent} is no folder here: make it, or give another --out")
-    parameters = _parsed(options.parameters)
+    parameters = parsed(options.parameters)
     make = optimiser_maker(options.name, parameters)
     problem = clear_problems(options.problems, options.seed, options.inputs)
     how = {"factored": options.factors, "one_input": options.one_input, "log_risk": not options.plain_risk}
@@ -86,7 +86,7 @@ def optimiser_maker(name, options):
     return partial(kind, **options)
 
 
-def _parsed(pairs):
+def parsed(pairs):
     """Parameters by name: what Python reads as a value, else the text itself."""
     parameters = {}
     for pair in pairs:

@@ -163,6 +163,22 @@ def test_notebook_for_a_model_of_ones_own_runs_on_that_of_the_book_and_on_anothe
     assert [head["check"] for head in heads] == ["assumed" if values else "agrees"] * 2
 
 
+@pytest.mark.parametrize("values", [{}, {"optimizer": ["sign"], "steps": 50}])
+def test_notebook_for_a_claim_runs_as_it_is_and_with_another_optimiser(archive, tmp_path, values):
+    _, digest = archive
+    labels = {downloads.CLAIM: (downloads.CLAIM, "", "Check")}
+    book = HERE | {"title": "Book", "digest": digest, "labels": labels}
+    nbformat.write(downloads.templated(downloads.CLAIM, "check-your-claim", book), tmp_path / "claim.ipynb")
+    called = [sys.executable, "-m", "papermill", "claim.ipynb", "done.ipynb", "-k", "python3"]
+    called += ["-y", json.dumps(values)] if values else []
+    done = subprocess.run(
+        called, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    runs = json.loads((tmp_path / "check.json").read_text())["runs"]
+    assert [run["step"] for run in runs if run["unit"] == "steps"] == (["steepest"] if values else ["other"] * 2)
+
+
 def test_downloaded_notebooks_show_nothing_raw(built):
     paths = sorted((built / "build/html/_sources/book").rglob("*.ipynb"))
     assert len(paths) > 20

@@ -74,6 +74,19 @@ def test_the_script_gets_the_options_and_the_statements_in_the_order_of_the_tabl
     assert [need["about"] for need in second] == ["loss"]
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "stands"), [([], "not tested"), (["confirmed"], "confirmed"), (["confirmed", "refuted"], "in part")]
+)
+def test_a_statement_of_ours_stands_as_its_claims_do(inside, verdicts, stands):
+    written()
+    ours = [
+        row(f"law-{k}") | {"paper": None, "item": "A law", "of": "book", "verdict": v} for k, v in enumerate(verdicts)
+    ]
+    collected(row(), row("two", measured=2e-2, kind="ablation"), *ours)
+    (line,) = (line for line in which_theorem().splitlines() if "A law <part/good>` (ours)" in line)
+    assert stands in line.split("|")[2]
+
+
 @pytest.mark.parametrize("name", ["part/good/half", "part/good/null", "part/good/nowhere"])
 def test_a_row_that_is_no_ablation_of_the_ledger_drops_nothing(inside, name):
     written(lambda register: register["papers"][0]["items"][0]["needs"].update({"one-input": ["part/good/two", name]}))
@@ -120,7 +133,7 @@ class TestRegister:
             ({"loss": "exponential", "step": "path", "scores": "distinct"}, "Theorem 1", set()),
             ({"loss": "flat", "step": "path"}, "Theorem 1", {"slope"}),
             ({"train": "factors", "step": "gd"}, "Factored keys and queries", set()),
-            ({"train": "w", "step": "adam-epsilon"}, "Each optimiser its own margin", {"steepest"}),
+            ({"train": "w", "step": "adam-epsilon"}, "Each optimiser its own margin", {"steepest-direction"}),
             ({"train": "w", "step": "ngd", "tokens": "other"}, "R1", {"orthogonal"}),
             ({"train": "w", "step": "ngd"}, "Theorem 2", {"prompt", "short-steps"}),
         ],

@@ -8,11 +8,13 @@ import functools
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import yaml
 from bs4 import BeautifulSoup
 from fontTools.ttLib import TTFont
+from PIL import Image
 
 from lib.ledger import VERDICTS
 
@@ -146,6 +148,24 @@ def test_figures_are_seen_and_told(seen, page):
         assert picture["x"] >= 0
         assert picture["right"] <= 390
         assert picture["width"] >= 250
+
+
+def test_a_picture_is_downloaded_by_day_and_whole(visit, tmp_path):
+    page = visit("book/max-margin/theorem-2").page
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    figure = page.locator("#fig-theorem-2-direction")
+    for kind in ("svg", "png"):
+        with page.expect_download() as saved:
+            figure.get_by_role("button", name=f"as {kind.upper()}").click()
+        assert saved.value.suggested_filename == f"fig-theorem-2-direction.{kind}"
+        saved.value.save_as(tmp_path / f"figure.{kind}")
+    drawing = ElementTree.parse(tmp_path / "figure.svg").getroot()
+    width, height = (float(drawing.get(side)) for side in ("width", "height"))
+    with Image.open(tmp_path / "figure.png") as picture:
+        assert picture.size == (int(3 * width), int(3 * height))
+        colours = picture.convert("RGB").getcolors(2**24)
+    assert max(colours)[1] == (255, 255, 255)
+    assert min(sum(colour) for _, colour in colours) < 150  # ink is dark, not that of the night
 
 
 @every_chapter

@@ -23,7 +23,7 @@ from workflow.book.ledger import direct_dependencies
 from workflow.site.plain_markdown import LABEL, LITERAL, TARGET, linked, parts, plain
 from workflow.site.settings import settings, site_of
 
-OWN_MODEL = "book/beyond/use-it-on-your-model"
+OWN_MODEL, CLAIM = "book/beyond/use-it-on-your-model", "book/check-your-claim"
 POST_BUILD = """#!/usr/bin/env bash
 uv pip install --python "$(command -v python)" --torch-backend cpu "{torch}" || python -m pip install "{torch}"
 """
@@ -60,6 +60,8 @@ def write(built):
     book |= {"works": parse_file("book/references.bib").entries, "digest": library_zip(built / "_static/lib.zip")}
     if OWN_MODEL in pages:  # a part of the book lacks this page
         own_model(built / "_static/use-it-on-your-model.zip", book)
+    if CLAIM in pages:
+        nbformat.write(templated(CLAIM, "check-your-claim", book), built / "_static/check-your-claim.ipynb")
     offered = {page: notebook for page, notebook in pages.items() if "kernelspec" in notebook.metadata}
     with ProcessPoolExecutor() as pool:
         list(pool.map(partial(replace, sources, book), offered.items()))
@@ -79,11 +81,16 @@ def binder(folder):
 
 def own_model(path, book):
     """Write an archive that runs where it is unpacked: notebook for a reader's model, one of the book, the library."""
-    notebook = downloadable(OWN_MODEL, jupytext.read(Path(__file__).with_name("templates") / "your-model.md"), book)
+    notebook = templated(OWN_MODEL, "your-model", book)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(zipfile.ZipInfo("use-it-on-your-model.ipynb"), nbformat.writes(notebook))
         for file in (path.with_name("lib.zip"), *sorted(Path("book/recorded/film-reader").glob("*.npz"))):
             archive.writestr(zipfile.ZipInfo(file.name), file.read_bytes())
+
+
+def templated(page, name, book):
+    """A notebook of a template, as it goes with a page."""
+    return downloadable(page, jupytext.read(Path(__file__).with_name("templates") / f"{name}.md"), book)
 
 
 def replace(sources, book, offered):

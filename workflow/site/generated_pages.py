@@ -8,7 +8,7 @@ import nbformat
 
 from workflow.book.catalogue import BookError, json_of, pages, text_of, yaml_of
 from workflow.book.ledger import LEDGER, ledger
-from workflow.site import compare, film_review, landing_page, rows, runs, scoreboard, speed, which_theorem
+from workflow.site import compare, film_review, landing_page, rows, runs, scoreboard, settings, speed, which_theorem
 from workflow.site.markup import filled
 
 SCENE = "book/story.yml"
@@ -28,6 +28,7 @@ MADE = {
     "book_map": lambda: landing_page.book_map(ledger()),
     "needs": landing_page.needs,
     "cite": landing_page.cite,
+    "claim_doors": lambda: filled("claim_doors", **settings.published("_static/check-your-claim.ipynb")),
     "scene": lambda: filled("scene", shown=shown(ledger()), review=json.dumps(film_review.attention())),
     "film_reader": lambda: filled("film_reader", **_drawn("film_reader")[1]),
     "glossary": lambda: filled("glossary", terms=yaml_of("book/glossary.yml")),

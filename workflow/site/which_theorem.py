@@ -5,7 +5,7 @@ from functools import partial
 
 from lib.ledger import HELD
 from workflow.book.catalogue import BookError, yaml_of
-from workflow.book.ledger import STATEMENTS, address, ledger, register
+from workflow.book.ledger import STATEMENTS, address, claims_of, ledger, register
 from workflow.book.verdicts import standing
 from workflow.site.markup import escaped, filled, link, marked, numbers, table
 
@@ -76,7 +76,13 @@ def _row(known, rows, statement):
     name = link(statement["chapter"], statement["called"])
     needs = [f"{{ref}}`{known[name]['says']} <needs-{name}>`" for name in statement["needs"]]
     says = f"{name} ({statement['by']}): {escaped(statement['title'])}"
-    return says, marked(standing(about)), "; ".join(needs)
+    return says, marked(standing(about) if statement["paper"] else _standing_of_ours(about)), "; ".join(needs)
+
+
+def _standing_of_ours(rows):
+    """Standing of the book's own claims among rows: their verdict, or in part where they differ."""
+    verdicts = {row["verdict"] for row in claims_of(rows, "book")}
+    return "in part" if len(verdicts) > 1 else next(iter(verdicts), "not tested")
 
 
 def about_hypothesis(name, hypothesis, listed, rows):

@@ -1,0 +1,292 @@
+"""Say which hypotheses of the book's statements hold for a problem of one's own, and what the statements then predict.
+
+Hypotheses and statements have the names of the page *Which theorem applies to me?* and of the ledger; a test compares
+them with the book's register, which this package does not have.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ._lib import (
+    JointProblem,
+    Problem,
+    assumption_c,
+    checks,
+    difference_rows,
+    every_selection,
+    hard_margin,
+    in_span,
+    locally_optimal,
+    norm,
+    one_minus_cosine,
+    optimal_tokens,
+    score_leads,
+    selected_tokens,
+    token_margins,
+)
+from .files import ARRAYS, read_arrays
+
+KNOWN = ("keys", "scores", "queries", "labels", "head", "tokens", "start")
+EXPECTED = (
+    "keys (n, T, d) and scores (n, T), or labels (n,) and head (d,) in their place; if you like queries and start"
+)
+MOST_TOKENS = 400  # of all inputs
+MOST_CHOICES = 5000  # selections up to which all are tried
+TOO_MANY = f"there are more than {MOST_CHOICES} selections: too many to try"
+ALIKE = 1e-9  # relative to the spread of the scores, below which two are equal; and cosines that are zero
+TIE = 1e-9  # of a lag, from 1
+
+
+class Claim(NamedTuple):
+    """What a file holds: the problem, tokens with labels if they are there, vec(W) or p at the start."""
+
+    problem: Problem
+    joint: JointProblem | None
+    start: Tensor
+
+
+class Fact(NamedTuple):
+    """Whether a hypothesis holds (None: it cannot be told from the data), and why, in a clause."""
+
+    holds: bool | None
+    why: str
+
+
+class Statement(NamedTuple):
+    """What is predicted of training: the tokens ("best", "start" or any), the norm of the margin, the hypotheses."""
+
+    chapter: str
+    says: str
+    tokens: str | None
+    norm: str | None
+    needs: tuple
+
+
+RULES = {  # step rules of the register that a run here may have
+    "flow": "gradient flow",
+    "gd": "gradient descent, steps of at most 1/L",
+    "gd-long": "gradient descent, longer constant steps",
+    "ngd": "normalised gradient descent, constant step",
+    "steepest": "steepest descent in another norm with short steps (sign descent, exact Muon, coordinate descent)",
+    "adam-bare": "Adam, ε = 0 and a memory that is short for its steps",
+    "adam-epsilon": "Adam, ε > 0 and a memory that is short for its steps",
+    "adam": "Adam, a memory that is long for its steps (default betas)",
+    "other": "another one without weight decay (Lion, momentum)",
+    "other-decay": "another one with weight decay (AdamW as libraries have it)",
+}
+# Step rules under which a hypothesis on the optimiser holds, as the book's register has them.
+STEPS = {
+    "short-steps": ("flow", "gd"),
+    "normalised": ("ngd",),
+    "flow-or-normalised": ("flow", "ngd"),
+    "steepest-direction": ("flow", "gd", "ngd", "steepest", "adam-bare"),
+    "adam": ("adam",),
+    "adam-short-memory": ("adam-epsilon",),
+    "without-decay": ("gd", "ngd", "steepest", "adam-bare", "adam-epsilon", "adam", "other"),
+}
+ALWAYS = ("full-batch", "prompt", "linear-head", "slope")
+W_ALWAYS = ("full-batch", "key-query", "linear-head")
+STATEMENTS = {
+    "Theorem 2": Statement("max-margin/theorem-2", "the best tokens, along their l_2 separator", "best", "l_2",
+                           ("short-steps", *ALWAYS, "equal-scores", "one-input-direction", "feasible")),
+    "Theorem 3": Statement("max-margin/theorem-3", "the tokens of the start, along their l_2 separator", "start",
+                           "l_2", ("short-steps", *ALWAYS, "locally-optimal", "in-cone")),
+    "R1": Statement("rates/global-convergence", "the best tokens from any start, along their l_2 separator", "best",
+                    "l_2", ("normalised", *W_ALWAYS, "one-best", "orthogonal")),
+    "Two inputs of two tokens": Statement(
+        "rates/global-convergence", "the best tokens from any start", "best", None,
+        ("flow-or-normalised", *W_ALWAYS, "slope", "two-by-two", "one-best", "feasible", "none-stable")),
+    "Each optimiser its own margin": Statement(
+        "beyond/optimiser-margins", "the direction of the separator of the selected tokens in {norm}, whatever tokens"
+        " these are", None, "own", ("steepest-direction", *W_ALWAYS)),
+    "Adam's three clocks": Statement(
+        "beyond/adam-clocks", "sign descent at first, then a direction that its memory freezes", None, None,
+        ("adam", *W_ALWAYS)),
+    "Adam's epsilon, as a law of time": Statement(
+        "beyond/adam-epsilon", "the l_inf margin until the least lead is log(1/epsilon), later the l_2 margin", None,
+        None, ("adam-short-memory", *W_ALWAYS)),
+    "The norm that a step rule maximises": Statement(
+        "beyond/optimiser-atlas", "the margin in the norm in which its steps are steepest: l_inf if they make all"
+        " entries of the gradient equally large, l_2 if they only rescale it, spectral if all singular values", None,
+        None, ("without-decay", "log-risk", *W_ALWAYS)),
+}  # fmt: skip
+
+
+def read_claim(path):
+    """Read a :class:`Claim`; ValueError with one sentence where the file does not hold what is needed."""
+    if Path(path).suffix not in ARRAYS:
+        raise ValueError(f"{path} is no npz or safetensors: save {EXPECTED}")
+    arrays = read_arrays(path)
+    if unknown := [name for name in arrays if name not in KNOWN]:
+        raise ValueError(f"{path} has {unknown[0]}, which is not known: give {EXPECTED}")
+    scored, labelled = "scores" in arrays, "labels" in arrays and "head" in arrays
+    if "keys" not in arrays or scored == ("head" in arrays) or not (scored or labelled):
+        raise ValueError(f"{path} has {checks.join_names(arrays) or 'nothing'}: give {EXPECTED}")
+    arrays = {name: torch.as_tensor(array).double() for name, array in arrays.items()}
+    keys, queries = arrays["keys"], arrays.get("queries")
+    if keys.ndim != 3 or keys.shape[:2].numel() > MOST_TOKENS:
+        raise ValueError(
+            f"keys of {path} have shape {tuple(keys.shape)}: give (n, T, d), at most {MOST_TOKENS} tokens in all"
+        )
+    tokens, joint = arrays.get("tokens", keys), None
+    if "labels" in arrays:
+        joint = JointProblem(tokens, arrays["labels"], keys, queries)
+    problem = Problem(keys, arrays["scores"], queries) if scored else joint.fixed_head(arrays["head"])
+    checks.single(problem)
+    start = arrays.get("start", torch.zeros(problem.parameter_size, dtype=torch.float64)).flatten()
+    problem.logits(start)  # refuses a start that does not fit, or is not finite
+    return Claim(problem, joint, start)
+
+
+def hypotheses(claim, choices=None):
+    """Facts by hypothesis: of data and start, those that the statements here need, and of labels Assumption C.
+
+    ``choices`` is the answer of :func:`stable_selections`, None where there are too many.
+    """
+    problem = claim.problem
+    inputs, tokens = problem.scores.shape
+    one_query = problem.queries is None or bool((problem.queries == problem.queries[0]).all())
+    trained = "p is trained, or W with one query of length 1" if problem.queries is None else "W is trained"
+    facts = {
+        "prompt": Fact(one_query, trained + ("" if one_query else ", and queries differ")),
+        "key-query": Fact(True, trained),
+        "linear-head": Fact(True, "each token has one score"),
+        "full-batch": Fact(True, "every step here sees all inputs"),
+        "slope": Fact(True, "that of each loss offered here is negative everywhere"),
+        "one-input": Fact(inputs == 1, f"n = {inputs}"),
+        "one-input-direction": Fact(inputs == 1, f"n = {inputs}"),
+        "two-by-two": Fact((inputs, tokens) == (2, 2), f"n = {inputs}, T = {tokens}"),
+    }
+    facts |= _of_scores(problem) | {"feasible": _feasible(problem), "orthogonal": _orthogonal(problem)}
+    facts["none-stable"] = _none_stable(problem, choices)
+    return facts | _of_start(claim) | _of_labels(claim.joint)
+
+
+def _of_scores(problem):
+    scores = problem.scores.sort(-1, descending=True).values
+    gaps, spread = -scores.diff(dim=-1), (scores[:, :1] - scores[:, -1:]).amax().clamp(min=1e-300)
+    tied = gaps <= ALIKE * spread
+    second = (scores[:, 1] - scores[:, -1]).amax() if scores.shape[1] > 2 else torch.zeros(())
+    best, distinct = not tied[:, 0].any(), not tied.any()
+    least = gaps[:, 0].amin()
+    return {
+        "one-best": Fact(bool(best), f"the best token leads by {least:.3g} or more" if best else "two best tokens tie"),
+        "equal-scores": Fact(
+            bool(best and second <= ALIKE * spread),
+            f"scores of the other tokens of an input differ by up to {second:.3g}",
+        ),
+        "distinct-scores": Fact(distinct, "no two scores tie" if distinct else "some scores tie"),
+    }
+
+
+def _feasible(problem):
+    separator = hard_margin(difference_rows(problem, optimal_tokens(problem)))
+    if separator.feasible:
+        size = norm(separator.theta)
+        return Fact(True, f"the shortest separator has length {size:.4g}, relative gap {separator.gap:.0e}")
+    weights = separator.certificate
+    left = norm(weights @ difference_rows(problem, optimal_tokens(problem)))
+    return Fact(
+        False, f"{int((weights > 0).sum())} differences with weights of sum {weights.sum():.3g} add up to {left:.0e}"
+    )
+
+
+def _orthogonal(problem):
+    """Tokens of the whole data set: orthogonal, nearly so (each is nearer to itself than to all others), or neither."""
+    keys = problem.keys.flatten(0, 1)
+    keys = keys[norm(keys) > 0]
+    cosines = (keys @ keys.mT) / (norm(keys)[:, None] * norm(keys)).clamp(min=1e-300)
+    others = cosines.abs().fill_diagonal_(0.0)
+    largest = others.amax().item()
+    if largest <= ALIKE:
+        return Fact(True, "all tokens are orthogonal")
+    near = others.sum(-1).amax() < 1
+    said = "how near is near enough we do not know" if near else "too much for nearly orthogonal"
+    return Fact(None if near else False, f"the largest |cosine| of two tokens is {largest:.2g}; {said}")
+
+
+def _none_stable(problem, choices):
+    if choices is None:
+        return Fact(None, TOO_MANY)
+    wrong = (choices[0] != optimal_tokens(problem)).any(-1)
+    said = (
+        f"{int(wrong.sum())} of {problem.scores.shape[1] ** problem.scores.shape[0]} selections are stable wrong ones"
+    )
+    return Fact(not wrong.any(), said)
+
+
+def _of_start(claim):
+    problem, start = claim.problem, claim.start
+    if not start.any():
+        no = Fact(False, "the start is zero")
+        return {"in-cone": no, "locally-optimal": Fact(False, "the start, zero, favours no tokens"), "not-far":
+                Fact(True, no.why)}  # fmt: skip
+    selected = selected_tokens(problem, start)
+    separator = hard_margin(difference_rows(problem, selected))
+    far = Fact(None, f"the start has length {norm(start):.3g}")
+    if not separator.feasible:
+        no = Fact(False, f"nothing separates the tokens {selected.tolist()} that the start favours")
+        return {"in-cone": no, "locally-optimal": no, "not-far": far}
+    local = bool(locally_optimal(problem, selected, separator))
+    away, length = one_minus_cosine(start, separator.theta), norm(start) / norm(separator.theta)
+    cone = Fact(None, f"1 - cos to the separator of its tokens is {away:.2g}, its length {length:.3g} of theirs")
+    which = f"the start favours the tokens {selected.tolist()}"
+    return {"in-cone": cone, "locally-optimal": Fact(local, which), "not-far": far}
+
+
+def _of_labels(joint):
+    """Assumption C, and whether every input is on the label margin; nothing without labels."""
+    if joint is None:
+        return {}
+    if joint.keys.shape[1] ** joint.keys.shape[0] > MOST_CHOICES:
+        return dict.fromkeys(("assumption-c", "on-label-margin"), Fact(None, TOO_MANY))
+    choice = assumption_c(joint)
+    said = (
+        f"label margin {choice.margin:.4g} for the tokens {choice.selected.tolist()}, {choice.runner_up:.4g} for others"
+    )
+    on = bool(choice.separator.feasible) and bool((choice.separator.margins < 1 + 1e-6).all())
+    return {"assumption-c": Fact(choice.holds, said), "on-label-margin": Fact(on, "of the label SVM on these tokens")}
+
+
+def stable_selections(problem):
+    """Selections that can hold descent for good, best scores first, and their lags; None if there are too many.
+
+    As the chapter *From any start* has it: with q the separator of the selected tokens from those that score lower, a
+    better token's lag is (row of the selected - its own row) q, and all lags have to exceed 1.
+
+    Returns
+    -------
+    (Tensor of int, Tensor) or None
+        Shapes (m, n) and (m,): the smallest lag of a better token, inf where there is none.
+    """
+    inputs, tokens = problem.scores.shape
+    if tokens**inputs > MOST_CHOICES:
+        return None
+    problem = problem if problem.queries is None else in_span(problem)
+    every = every_selection(inputs, tokens)
+    rows, lower = difference_rows(problem, every), score_leads(problem, every) > 0
+    every, rows, lower = (part[lower.any(-1)] for part in (every, rows, lower))
+    first = lower.long().argmax(-1)[:, None, None].expand(-1, 1, rows.shape[-1])
+    separator = hard_margin(rows.where(lower[..., None], rows.gather(-2, first)))
+    margins = token_margins(problem, every, separator.theta)
+    own = problem.scores.expand(margins.shape).gather(-1, every[..., None])
+    lags = margins.where(problem.scores > own, torch.inf).amin((-2, -1))
+    tied = (margins.where(problem.scores == own, 0.0) >= 0).all(-1).all(-1)
+    stable = separator.feasible & tied & (lags > 1 + TIE)
+    order = problem.scores.expand(margins.shape).gather(-1, every[..., None]).sum((-2, -1)).argsort(descending=True)
+    order = order[stable[order]]
+    return every[order], lags[order]
+
+
+def predictions(facts, step, log_risk):
+    """What each statement on training needs and has not: by name the lacking hypotheses, and those that are open."""
+    facts = facts | {"log-risk": Fact(log_risk, "the objective of the run")}
+    answers = {}
+    for name, statement in STATEMENTS.items():
+        holds = {need: step in STEPS[need] if need in STEPS else facts[need].holds for need in statement.needs}
+        lacks = [need for need, true in holds.items() if true is False]
+        answers[name] = {"lacks": lacks, "open": [need for need, true in holds.items() if true is None]}
+    return answers

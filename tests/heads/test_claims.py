@@ -1,0 +1,244 @@
+"""A problem of one's own: hypotheses against closed forms, runs against known limits, names against the register."""
+
+import json
+import math
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from heads import claim_runs, claims, command
+from heads.claim_command import check
+
+REGISTER = yaml.safe_load((Path(__file__).parents[2] / "book/statements.yml").read_text("utf-8"))
+SHARED = {  # two inputs of two tokens with one query; differences (2, 0) and (-3, 1), gamma = 6 > 4: one wrong choice
+    "keys": [[[2.0, 0], [0, 0]], [[-3, 1], [0, 0]]],
+    "scores": [[1.0, 0], [1, 0]],
+    "queries": [[1.0], [1.0]],
+}
+ORTHOGONAL = SHARED | {"keys": [[[2.0, 0, 0], [0, 0, 0]], [[0, 1, 0], [0, 0, 0]]]}
+ONE = {"keys": [[[1.0, 0.5], [0, 0], [-1, -0.5]]], "scores": [[1.0, 0, 0]]}
+
+
+class Sign(torch.optim.Optimizer):
+    """Sign descent, whose norm is known."""
+
+    def __init__(self, params, lr):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self):
+        """Take a step."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.sub_(group["lr"] * p.grad.sign())
+
+
+def written(folder, arrays):
+    np.savez(folder / "mine.npz", **arrays)
+    return folder / "mine.npz"
+
+
+def claim(folder, arrays):
+    return claims.read_claim(written(folder, arrays))
+
+
+def facts(folder, arrays):
+    mine = claim(folder, arrays)
+    return {name: fact.holds for name, fact in claims.hypotheses(mine, claims.stable_selections(mine.problem)).items()}
+
+
+def test_names_and_needs_are_those_of_the_register():
+    items = [item for paper in REGISTER["papers"] for item in paper["items"]] + REGISTER["ours"]
+    for name, statement in claims.STATEMENTS.items():
+        item = next(item for item in items if item["item"] == name and "needs" in item)
+        assert set(item["needs"]) == set(statement.needs), name
+        assert item["chapter"] == statement.chapter
+    steps = REGISTER["questions"]["step"]["options"]
+    assert {name: steps[name] for name in claims.RULES} == claims.RULES
+    for name, holds in claims.STEPS.items():
+        assert tuple(REGISTER["hypotheses"][name]["holds"]) == holds
+
+
+def test_hypotheses_of_two_inputs_that_pull_apart_and_of_two_that_do_not(tmp_path):
+    apart = facts(tmp_path, SHARED)
+    assert apart["feasible"]
+    assert apart["two-by-two"]
+    assert apart["prompt"]
+    assert not apart["none-stable"]
+    assert not apart["orthogonal"]
+    calm = facts(tmp_path, ORTHOGONAL)
+    assert calm["none-stable"]
+    assert calm["orthogonal"]
+    assert facts(tmp_path, SHARED | {"queries": [[1.0], [2.0]]})["prompt"] is False
+
+
+def test_the_lag_is_that_of_the_closed_form(tmp_path):
+    selected, lags = claims.stable_selections(claim(tmp_path, SHARED).problem)
+    assert selected.tolist() == [[0, 0], [0, 1]]
+    assert lags.tolist() == pytest.approx([math.inf, 6 / 4])
+
+
+@pytest.mark.parametrize(
+    ("scores", "one_best", "equal", "distinct"),
+    [([[2.0, 1, 1]], True, True, False), ([[2.0, 1, 0]], True, False, True), ([[2.0, 2, 0]], False, False, False)],
+)
+def test_scores(tmp_path, scores, one_best, equal, distinct):
+    known = facts(tmp_path, ONE | {"scores": scores})
+    assert (known["one-best"], known["equal-scores"], known["distinct-scores"]) == (one_best, equal, distinct)
+
+
+def test_what_nothing_separates_has_a_certificate(tmp_path):
+    between = {"keys": [[[1.0], [0], [2]]], "scores": [[1.0, 0, 0]]}
+    mine = claim(tmp_path, between)
+    fact = claims.hypotheses(mine, claims.stable_selections(mine.problem))["feasible"]
+    assert fact.holds is False
+    assert "weights of sum 1" in fact.why
+
+
+def test_assumption_c_needs_labels(tmp_path):
+    tokens = {"keys": [[[1.0, 0], [0, 0]], [[-1, 0], [0, 0]]], "labels": [1, -1], "head": [1.0, 0]}
+    known = facts(tmp_path, tokens)
+    assert known["assumption-c"]
+    assert known["on-label-margin"]
+    assert "assumption-c" not in facts(tmp_path, ONE)
+    assert claim(tmp_path, tokens).problem.scores.tolist() == [[1, 0], [1, 0]]
+
+
+def test_what_takes_too_many_selections_is_open(tmp_path):
+    keys = np.random.default_rng(0).normal(size=(10, 3, 4))
+    known = facts(tmp_path, {"keys": keys, "labels": [1, -1] * 5, "head": [1.0, 0, 0, 0]})
+    assert (known["none-stable"], known["assumption-c"], known["on-label-margin"]) == (None, None, None)
+
+
+def test_the_flow_of_theorem_2_ends_as_it_says_with_each_loss(tmp_path):
+    answer = check(claim(tmp_path, ONE))
+    (run,) = answer["runs"]
+    assert run["best"]
+    assert run["norms"]["l_2"]["share"] > 0.9999
+    assert run["norms"]["l_2"]["degrees"] < 0.1
+    assert run["maximises"] == ["l_2"]
+    said = {one["name"]: one["agrees"] for one in run["statements"] if not one["lacks"]}
+    assert said["Theorem 2"] is True
+    assert all(end["degrees"] < 0.1 and end["selected"] == [0] for end in answer["losses"])
+
+
+def test_flows_from_afar_stay_at_stable_tokens_and_no_theorem_promises_the_best(tmp_path):
+    answer = check(claim(tmp_path, SHARED))
+    near, far = answer["runs"]
+    assert far["selected"] == [0, 1]
+    assert not far["best"]
+    lacks = next(one["lacks"] for one in far["statements"] if one["name"] == "Two inputs of two tokens")
+    assert lacks == ["none-stable"]
+    assert len(check(claim(tmp_path, ORTHOGONAL))["runs"]) == 1
+    assert near["norms"]["l_2"]["share"] > 0.9999
+    assert near["maximises"] == ["l_1", "l_2", "l_inf"]  # all their separators are this one
+
+
+def test_a_flow_at_a_finite_minimum_selects_nothing(tmp_path):
+    trap = {"keys": [[[3.0], [0.6], [0.1], [0]]], "scores": [[1.0, 0, 0.9, 0]], "queries": [[3.0]], "start": [[-2.0]]}
+    (run,) = check(claim(tmp_path, trap))["runs"]
+    assert run["rests"]
+    assert run["norms"] == {}
+    assert 0.7 < math.exp(-0.3 * run["length"]) < 0.8  # where the derivative of the mean score changes its sign
+
+
+def test_an_optimiser_of_ones_own_and_a_rule_of_the_library_agree(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "mine", sys.modules[__name__])
+    ends = {}
+    for words in (["mine.Sign", "lr=0.01"], ["sign", "lr=0.01"]):
+        path, out = written(tmp_path, ONE), tmp_path / "check.html"
+        assert command.main(["check", str(path), "--optimizer", *words, "--steps", "2000", "--out", str(out)]) == 0
+        ends[words[0]] = json.loads(out.with_suffix(".json").read_text())["runs"][-1]
+    assert ends["sign"]["step"] == "steepest"
+    assert ends["mine.Sign"]["step"] == "other"
+    assert ends["sign"]["norms"]["l_inf"]["share"] == pytest.approx(ends["mine.Sign"]["norms"]["l_inf"]["share"], 1e-6)
+    assert ends["sign"]["maximises"] == ["l_inf"]
+    printed = capsys.readouterr().out
+    assert "Each optimiser its own margin" in printed
+    assert "does not apply" in out.read_text("utf-8")
+
+
+def test_an_optimiser_is_found_in_a_file_of_the_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, ONE)
+    (tmp_path / "beside.py").write_text("import torch\n\n\nclass Mine(torch.optim.SGD):\n    pass\n")
+    assert command.main(["check", "mine.npz", "--optimizer", "beside.Mine", "lr=0.1", "--steps", "16"]) == 0
+    assert json.loads((tmp_path / "check.json").read_text())["runs"][-1]["name"].startswith("beside.Mine, lr=0.1")
+
+
+def test_float32_turns_about_where_the_formula_says(tmp_path):
+    turning = {"keys": [[[1.0, 0.2], [0, 1], [-0.5, -1]]], "scores": [[1.0, 0, 0]]}
+    float32 = check(claim(tmp_path, turning))["runs"][0]["float32"]
+    assert float32["measured"]["length"] == pytest.approx(float32["predicted"]["length"], rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("make", "step"),
+    [
+        (lambda p: torch.optim.SGD(p, lr=1e-3), "gd"),
+        (lambda p: torch.optim.SGD(p, lr=1e3), "gd-long"),
+        (lambda p: torch.optim.SGD(p, lr=1e-3, momentum=0.9), "other"),
+        (lambda p: torch.optim.Adam(p, lr=1e-3, betas=(0.5, 0.6), eps=0), "adam-bare"),
+        (lambda p: torch.optim.Adam(p, lr=1e-3, betas=(0.5, 0.6)), "adam-epsilon"),
+        (lambda p: torch.optim.Adam(p, lr=1e-2), "adam"),
+        (lambda p: torch.optim.AdamW(p, lr=1e-3), "other-decay"),
+        (lambda p: Sign(p, lr=1e-3), "other"),
+    ],
+)
+def test_step_rules(tmp_path, make, step):
+    problem = claim(tmp_path, ONE).problem
+    optimiser = make([torch.nn.Parameter(torch.zeros(2, 1))])
+    assert claim_runs.step_rule(problem, "logistic", optimiser)[0] == step
+
+
+def test_steps_of_one_over_the_smoothness_descend(tmp_path):
+    problem = claim(tmp_path, SHARED).problem
+    loss = claim_runs.LOSSES["exponential"]
+    size = 1 / claim_runs.smoothness(problem, "exponential")
+    thetas = torch.randn(200, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 3
+    grad = claim_runs.gradient(problem, loss, thetas)
+    slope = grad.log_scale.exp()[:, None] * grad.direction
+    after = problem.risk(loss, thetas - size * slope)
+    assert (after <= problem.risk(loss, thetas) - size / 2 * slope.square().sum(-1) + 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words", "sentence"),
+    [
+        ({"keys": ONE["keys"]}, [], "has keys: give keys .* and scores"),
+        (ONE | {"values": [1]}, [], "has values, which is not known"),
+        (ONE | {"labels": [1], "head": [1.0, 0]}, [], "give keys .* or labels"),
+        (ONE | {"scores": [[1.0, 0]]}, [], "one key and one score"),
+        (ONE | {"keys": [[1.0, 0]]}, [], r"keys of .* have shape \(1, 2\)"),
+        (ONE | {"keys": [[[1.0, math.nan], [0, 0], [0, 1]]]}, [], "finite"),
+        (ONE | {"start": [1.0, 0, 0]}, [], "theta has shape"),
+        ({"keys": ONE["keys"], "labels": [0], "head": [1.0, 0]}, [], r"must be \+1 or -1"),
+        (ONE, ["--optimizer", "torch.optim.Nothing"], "cannot be imported"),
+        (ONE, ["--optimizer", "torch.optim.SGD", "lr"], "is no parameter"),
+        (ONE, ["--optimizer", "torch.optim.SGD", "lr=1e300", "--steps", "16"], "diverges"),
+        (ONE, ["--optimizer", "spectral"], "give queries"),
+        (ONE, ["--optimizer", "sign", "beta=1"], "has no parameter 'beta'"),
+        (ONE, ["--optimizer", "sign", "lr=fast"], "step_size is 'fast'"),
+        (ONE, ["--optimizer", "sign", "--steps", "2"], "steps"),
+        (ONE, ["--json", "nowhere/it.json"], "nowhere is no folder"),
+    ],
+)
+def test_bad_input_gets_one_sentence(tmp_path, arrays, words, sentence, capsys):
+    out = tmp_path / "check.html"
+    assert command.main(["check", str(written(tmp_path, arrays)), "--out", str(out), *words]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert re.search(sentence, said), said
+    assert not out.exists()
+
+
+def test_a_text_is_no_problem(tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("keys")
+    assert command.main(["check", str(tmp_path / "notes.txt")]) == 1
+    assert "is no npz or safetensors: save keys (n, T, d)" in capsys.readouterr().err
