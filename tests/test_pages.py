@@ -171,6 +171,17 @@ class TestBeliefs:
             assert "✗ Withdrawn: Normalised gradient descent divides each gradient" in after[name]
         assert "Our formula for c has" not in after["beliefs"].replace("\\(c\\)", "c")
 
+    def test_what_would_change_our_mind_withdraws_the_sentence(self, rows):
+        page, known = Path("book/beliefs.md").read_text("utf-8"), {row["id"]: row for row in rows}
+        beliefs = re.split(r"^:::\{believed\} ", page, flags=re.M)[1:]
+        assert len(beliefs) > 10
+        for belief in beliefs:
+            carry = set(re.split(r"[,\s]+", belief.partition("\n")[0]))
+            looked = set(re.findall(r"\{measured\}`([\w/-]+)", belief.partition("*What would change our mind:*")[2]))
+            assert looked, f"no row looks for what would change our mind about {belief[:60]}"
+            assert looked <= carry, f"{looked - carry} could turn, and the sentence would stand"
+            assert not [name for name in looked & {*known} if known[name]["verdict"] is None]
+
     def test_the_first_page_has_its_sentences_with_their_standing(self, made, rows):
         source = Path("book/beliefs.md").read_text("utf-8")
         texts, _ = made(rows, first=self.FIRST, beliefs=source)
