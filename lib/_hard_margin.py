@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from . import checks, geometry, svm
-from .svm import scale
+from . import _scale, checks, geometry, svm
 
 SURE = 2.0**-50  # the same part, above which a margin is surely positive
 LARGEST_GAP = 1e-6  # that is let pass; ten decades above what is common
@@ -115,8 +114,8 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     if largest_gap is not None:
         checks.positive("largest_gap", largest_gap)
     sizes = rows.abs().amax(-1)
-    rows, required, powers = scale.scaled(rows, required)
-    theta, duals, certificate, asked = scale.beyond_rounding(rows, required)
+    rows, required, powers = _scale.scaled(rows, required)
+    theta, duals, certificate, asked = _scale.beyond_rounding(rows, required)
     feasible = (certificate == 0).all(-1)
     if norm != 2 and feasible.any():
         parts = (part[feasible] for part in (rows, asked, theta, duals))
@@ -133,14 +132,14 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
 
 
 def _unscaled(separator, row, theta, sizes):
-    """The separator of rows of these sizes, as they were before `scale.scaled` with these exponents."""
+    """The separator of rows of these sizes, as they were before `_scale.scaled` with these exponents."""
     back = replace(
         separator,
-        theta=separator.theta * scale.power_of_two(theta),
-        duals=separator.duals * scale.power_of_two(row) * scale.power_of_two(theta),
-        margins=separator.margins * scale.power_of_two(theta - row),
-        certificate=separator.certificate * scale.power_of_two(row - theta),
-        margin_error=separator.margin_error * scale.power_of_two(theta - row),
+        theta=separator.theta * _scale.power_of_two(theta),
+        duals=separator.duals * _scale.power_of_two(row) * _scale.power_of_two(theta),
+        margins=separator.margins * _scale.power_of_two(theta - row),
+        certificate=separator.certificate * _scale.power_of_two(row - theta),
+        margin_error=separator.margin_error * _scale.power_of_two(theta - row),
     )
     if not (torch.isfinite(back.theta).all() and torch.isfinite(back.margins).all()):
         raise ValueError(
@@ -206,7 +205,7 @@ def _certified(rows, required, theta, duals, certificate, norm, shape=None):
     feasible = (certificate == 0).all(-1)
     margins = torch.einsum("...md,...d->...m", rows, theta)
     smallest = torch.where(required > 0, margins / required, torch.inf).amin(-1).where(feasible, 1.0)
-    size = scale.sizes(rows, theta)
+    size = _scale.sizes(rows, theta)
     if (smallest <= 0).any() or (margins < torch.where(required > 0, SURE, -1e-6) * size).any():
         raise RuntimeError(
             "the solver's direction does not separate the rows, nor is there a proof that none does, so it cannot be"
@@ -218,5 +217,5 @@ def _certified(rows, required, theta, duals, certificate, norm, shape=None):
     gap = 1 - bound / geometry.norm(theta, norm, shape)
     margin_error = torch.zeros_like(margins)
     if norm not in (1, 2, math.inf, *NORMS):
-        margin_error = torch.einsum("...md,...d->...m", rows.abs(), scale.entry_errors(theta, gap, norm))
+        margin_error = torch.einsum("...md,...d->...m", rows.abs(), _scale.entry_errors(theta, gap, norm))
     return Separator(theta, duals, margins, gap, feasible, certificate, margin_error)

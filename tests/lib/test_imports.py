@@ -9,8 +9,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("lib", "heads", "studies", "workflow")
 LAYERS = [
     "_dtypes", "checks", "_signs", "_compiled", "losses", "geometry", "_rows", "_batch", "problem", "span", "logspace",
-    "rules", "kernels", "svm", "_hard_margin", "separators", "selection", "descent", "steepest", "flow", "_circles",
-    "paths", "joint", "joint_paths", "published", "datasets", "intervals", "_glue", "_verdicts", "_row_checks",
+    "rules", "kernels", "svm", "_scale", "_hard_margin", "separators", "selection", "descent", "steepest", "flow",
+    "_circles", "paths", "joint", "joint_paths", "published", "datasets", "intervals", "_glue", "_verdicts", "_row_checks",
     "ledger", "figures",
 ]  # fmt: skip
 FILES = sorted(

@@ -2,7 +2,7 @@
 
 import torch
 
-from .. import geometry, svm
+from . import geometry, svm
 
 LONGEST = 1e9  # length of theta, times (longest row) / (largest required margin), above which there may be no theta
 MODERATE = 64  # powers of 2 between which the largest entry of rows leaves room for squares and products
