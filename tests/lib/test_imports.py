@@ -10,8 +10,8 @@ PACKAGES = ("lib", "heads", "studies", "workflow")
 LAYERS = [
     "_dtypes", "checks", "_signs", "_compiled", "losses", "geometry", "_rows", "_batch", "problem", "span", "logspace",
     "rules", "kernels", "svm", "_scale", "_hard_margin", "separators", "selection", "descent", "steepest", "flow",
-    "_circles", "paths", "joint", "joint_paths", "published", "datasets", "intervals", "_glue", "_verdicts", "_row_checks",
-    "ledger", "figures",
+    "_circles", "paths", "joint", "joint_paths", "published", "datasets", "intervals", "_glue", "_verdicts",
+    "_row_checks", "ledger", "figures",
 ]  # fmt: skip
 FILES = sorted(
     path.relative_to(ROOT / "lib") for path in (ROOT / "lib").rglob("*.py") if path != ROOT / "lib/__init__.py"
