@@ -48,10 +48,10 @@ def floating(name, value, like=None):
 
 def dense(name, array):
     """Raise ValueError for a tensor that does not store all its values: a sparse, meta, nested or quantised one."""
-    kinds = {"nested": array.is_nested, "meta": array.is_meta, "quantised": array.is_quantized}
-    for kind, unusable in (kinds | {"sparse": array.layout != torch.strided}).items():
-        if unusable:
-            raise ValueError(f"{name} is a {kind} tensor: give an ordinary one that has all its values")
+    if array.is_nested or array.is_meta or array.is_quantized or array.layout != torch.strided:
+        kinds = {"nested": array.is_nested, "meta": array.is_meta, "quantised": array.is_quantized, "sparse": True}
+        kind = next(kind for kind, unusable in kinds.items() if unusable)
+        raise ValueError(f"{name} is a {kind} tensor: give an ordinary one that has all its values")
 
 
 def common(**arrays):
@@ -87,6 +87,8 @@ def in_float64(solver):
 
     @wraps(solver)
     def solve(first, *others, **options):
+        if type(first) is Tensor and first.dtype == torch.float64 and first.is_cpu:  # the solver looks at the rest
+            return solver(first, *others, **options)
         array = getattr(first, "keys", first)
         array = floating(name, array) if hasattr(array, "__array__") else torch.empty(0, dtype=torch.float64)
         if array.dtype == torch.float64 and array.device.type == "cpu":

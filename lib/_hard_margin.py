@@ -109,26 +109,39 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     >>> [round(entry, 6) for entry in separators.theta[0].tolist()]
     [1.0, 0.5]
     """
-    rows, required = _with_required(rows, required)
-    checks.any_norm(norm, shape, rows.shape[-1], NORMS)
     if largest_gap is not None:
         checks.positive("largest_gap", largest_gap)
+    plain = isinstance(rows, Tensor) and rows.layout == torch.strided and rows.ndim > 1 and rows.numel()
+    plain = plain and norm == 2 and required is None and not rows.is_nested
+    if plain and (answer := svm.ordinary(rows, _scale.LONGEST, largest_gap or LARGEST_GAP)):
+        return Separator(*answer)
+    rows, required = _with_required(rows, required)
+    checks.any_norm(norm, shape, rows.shape[-1], NORMS)
+    separator, gap = _solved(rows, required, norm, shape, _scale.WIDE)
+    let_pass = largest_gap or (LARGEST_MATRIX_GAP if isinstance(norm, str) else LARGEST_GAP)
+    if gap > let_pass and not isinstance(norm, str):  # rows of lengths that differ less may be too different for p
+        separator, gap = _solved(rows, required, norm, shape, 0)
+    if gap > let_pass:
+        name = norm if isinstance(norm, str) else f"l_{norm:g}"
+        raise RuntimeError(
+            f"the SVM in the {name} norm is solved to a relative gap of {gap:.1g} only: rescale the rows"
+            + ", or take a norm closer to 2" * (norm != 2)
+        )
+    return separator
+
+
+def _solved(rows, required, norm, shape, wide):
+    """The separator, and the largest gap in its batch, each row scaled by its own power of 2 where they differ so."""
     sizes = rows.abs().amax(-1)
-    rows, required, powers = _scale.scaled(rows, required)
+    rows, required, powers = _scale.scaled(rows, required, wide)
     theta, duals, certificate, asked = _scale.beyond_rounding(rows, required)
     feasible = (certificate == 0).all(-1)
     if norm != 2 and feasible.any():
         parts = (part[feasible] for part in (rows, asked, theta, duals))
         theta[feasible], duals[feasible] = svm.shortest_in_norm(*parts, norm, shape)
     separator = _certified(rows, required, theta, duals, certificate, norm, shape)
-    largest = torch.where(separator.feasible, separator.gap, 0.0).nan_to_num(nan=torch.inf).max()
-    if largest > (largest_gap or (LARGEST_MATRIX_GAP if isinstance(norm, str) else LARGEST_GAP)):
-        name = norm if isinstance(norm, str) else f"l_{norm:g}"
-        raise RuntimeError(
-            f"the SVM in the {name} norm is solved to a relative gap of {largest:.1g} only: rescale the rows"
-            + ", or take a norm closer to 2" * (norm != 2)
-        )
-    return separator if powers is None else _unscaled(separator, *powers, sizes)
+    gap = torch.where(separator.feasible, separator.gap, 0.0).nan_to_num(nan=torch.inf).max()
+    return separator if powers is None else _unscaled(separator, *powers, sizes), gap
 
 
 def _unscaled(separator, row, theta, sizes):

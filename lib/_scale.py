@@ -13,8 +13,8 @@ TINIEST = 1e-300  # size of rows below which they are not made larger: the power
 ROUNDING = 1e-15  # a gap below which nothing is known
 
 
-def scaled(rows, required):
-    """Rows and required margins times powers of 2, where they are of about 2^64 or 2^-64 or differ by 2^20 in size.
+def scaled(rows, required, wide=WIDE):
+    """Rows and required margins times powers of 2, where they are of about 2^64 or 2^-64 or differ by 2^wide in size.
 
     Exactly, and with the same solutions up to a factor: also the powers (..., m) of rows and (..., 1) of theta, as the
     exponents, or None where all are 0. Each row has its own where they differ, all of a set the same where they do not.
@@ -24,8 +24,8 @@ def scaled(rows, required):
     exponent = torch.frexp(largest.clamp(min=TINIEST))[1]
     top = exponent.amax(-1, keepdim=True)
     exponent = torch.where(largest > 0, exponent, top)
-    wide = top - exponent.amin(-1, keepdim=True) > WIDE
-    exponent = torch.where(wide, exponent, torch.where(top.abs() > MODERATE, top, 0))
+    differ = top - exponent.amin(-1, keepdim=True) > wide
+    exponent = torch.where(differ, exponent, torch.where(top.abs() > MODERATE, top, 0))
     if not exponent.any():
         return rows, required, None
     power = torch.where(required > 0, -exponent, -TOP).amax(-1, keepdim=True)

@@ -3,11 +3,23 @@
 Each is imported when it is first called: numba takes as long to import as a fifth of torch, cvxpy longer.
 """
 
-from functools import partial
+from functools import cache, partial
 
 import torch
 
 from .. import geometry
+
+
+def ordinary(rows, longest, largest_gap):
+    """The certified Euclidean answer in one call, or None where rows or answer are unusual: :mod:`.at_once`."""
+    return _compiled()(rows, longest, largest_gap)
+
+
+@cache  # an import statement takes a tenth of the time of a small problem
+def _compiled():
+    from .at_once import certified
+
+    return certified
 
 
 def shortest(rows, required, longest):

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from .._compiled import compiled, in_threads
-from .euclidean import _copy, _dot
+from .factors import _copy, _dot
 
 STEPS = 60  # 8 to 20 are common
 CONVERGED = 1e-15  # complementarity u . s / (|theta| |g|) at which a problem is solved, if the relative gap

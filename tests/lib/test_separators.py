@@ -20,7 +20,7 @@ from lib.geometry import norm, unit
 from lib.problem import Problem, difference_rows, from_tokens
 from lib.selection import locally_optimal_selections, set_att_svm
 from lib.separators import InfeasibleError, att_svm, hard_margin, hard_margin_cvxpy, label_svm, relaxed_att_svm
-from lib.svm import lp
+from lib.svm import at_once, lp
 
 
 def gap_by_hand(rows, theta, duals, order=2.0):
@@ -91,6 +91,7 @@ def test_a_wrong_answer_has_the_gap_that_tells(order, wrong, monkeypatch):
         theta = att_svm(rows * (1 + torch.rand(6, 1, generator=generator)), norm=order).theta
     if wrong != "theta":
         duals = duals * (1 + torch.rand(6, generator=generator)) + 0.1 * duals.amax()
+    monkeypatch.setattr(svm, "ordinary", lambda *_: None)
     monkeypatch.setattr(svm, "shortest", lambda *_: (theta.clone(), duals.clone(), torch.zeros(6)))
     monkeypatch.setattr(lp, "least_norm", lambda *_: (theta[None], duals[None]))
     with pytest.raises(RuntimeError, match="solved to a relative gap of"):
@@ -106,9 +107,57 @@ def test_a_wrong_answer_has_the_gap_that_tells(order, wrong, monkeypatch):
 
 def test_a_wrong_direction_is_no_answer(monkeypatch):
     rows = torch.randn(6, 8, generator=seeded(0))
+    monkeypatch.setattr(svm, "ordinary", lambda *_: None)
     monkeypatch.setattr(svm, "shortest", lambda *_: (-rows.mean(0), torch.ones(6), torch.zeros(6)))
     with pytest.raises(RuntimeError, match="does not separate the rows"):
         att_svm(rows)
+
+
+@pytest.mark.parametrize("kind", ["random", "infeasible"])
+def test_one_compiled_call_answers_as_torch_does(kind, monkeypatch):
+    rows = torch.randn(7, 12, 6, generator=seeded(0)) + (0.0 if kind == "infeasible" else 1.0)
+    at_once = hard_margin(rows)
+    monkeypatch.setattr(svm, "ordinary", lambda *_: None)
+    by_torch = hard_margin(rows)
+    assert not at_once.feasible.all() if kind == "infeasible" else at_once.feasible.any()
+    for part in ("theta", "duals", "margins", "gap", "feasible", "certificate", "margin_error"):
+        torch.testing.assert_close(
+            getattr(at_once, part), getattr(by_torch, part), equal_nan=True, rtol=1e-9, atol=1e-9
+        )
+
+
+@pytest.mark.parametrize("wrong", ["theta", "duals", "direction"])
+def test_the_compiled_certificate_of_a_wrong_answer_is_the_gap(wrong):
+    rows, generator = torch.randn(6, 8, generator=seeded(0)), seeded(1)
+    best = hard_margin(rows)
+    theta, duals = best.theta.clone(), best.duals.clone()
+    if wrong == "duals":
+        duals *= 1 + torch.rand(6, generator=generator)
+    else:  # one that separates and is too long, or does not separate
+        theta += (0.1 if wrong == "theta" else 10) * torch.randn(8, generator=generator)
+    expected = gap_by_hand(rows, theta / (rows @ theta).min(), duals)
+    scales, margins = 1 / rows.norm(dim=-1), torch.zeros(6)
+    gap = at_once._certify(*(part.numpy() for part in (rows, scales, theta, duals, margins)))
+    assert gap == pytest.approx(math.inf if wrong == "direction" else expected, rel=1e-9)
+    assert gap > 1e-4
+
+
+@pytest.mark.parametrize("row", [0, 3])
+@pytest.mark.parametrize("entry", [math.nan, math.inf, -math.inf])
+def test_an_entry_that_is_not_finite_is_refused(row, entry):
+    rows = torch.randn(4, 3, generator=seeded(0))
+    rows[row, 1] = entry
+    with pytest.raises(ValueError, match=r"all entries must be finite"):
+        hard_margin(rows)
+
+
+@pytest.mark.parametrize("order", [15.0, 20.0, 30.0])
+def test_rows_of_very_different_lengths_are_normalised_before_giving_up(order):
+    rows = torch.tensor([[120415.084, 321537.965], [9.12466, 0.12472]])
+    separator = hard_margin(rows, order)
+    assert abs(separator.gap) < 1e-10
+    expected = norm(hard_margin(unit(rows), order, required=1 / norm(rows)).theta, order)
+    assert norm(separator.theta, order).item() == pytest.approx(expected.item(), rel=1e-10)
 
 
 # --- all locally optimal selections
