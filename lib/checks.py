@@ -78,7 +78,7 @@ def _has_dtype(value):
 def finite(name, array):
     """Raise ValueError unless every entry of ``array`` is finite; the message has the first one that is not."""
     # one pass where all is well: the sum has whatever is not finite, and may itself leave the floats
-    if not (math.isfinite(array.sum()) or torch.isfinite(array).all()):
+    if not (math.isfinite(array.detach().sum()) or torch.isfinite(array).all()):
         place = tuple(torch.nonzero(~torch.isfinite(array))[0].tolist())
         raise ValueError(
             f"{name} has the entry {array[place].item()} at index {place}: all entries must be finite numbers"

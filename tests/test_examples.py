@@ -26,7 +26,7 @@ def dtype(request):
 def test_examples_come_out_as_shown(name, dtype):
     failed, tried = doctest.testmod(importlib.import_module(name))
     assert failed == 0
-    assert tried or name.count(".") > 1 or name == "lib.checks" or not re.match("lib[.][a-z]", name)
+    assert tried or name.count(".") > 1 or name in ("lib.checks", "lib.rules") or not re.match("lib[.][a-z]", name)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32], indirect=True)

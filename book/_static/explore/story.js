@@ -17,9 +17,9 @@ const NORMALISED = { kind: "normalised", size: SCENE.step_size };
 /** What has no colour of its own in the book, and may not look like a token here. */
 const OWN = { ball: "i1", mean: "c3", rough: "c3", GD: "i0", NGD: LOOKS.path, Polyak: "i2" };
 const OPTIMISERS = {
-  gradient: "the shortest query of the region",
-  signs: "the query of the region whose largest entry is smallest",
-  products: "the query of the region whose entries have the smallest sum in size",
+  gradient: "the shortest shaded query",
+  signs: "the shaded query whose largest entry is smallest",
+  products: "the shaded query with the smallest sum of sizes",
 };
 
 const percent = (x) => `${Math.round(100 * x)} %`;
@@ -201,7 +201,7 @@ export const STEPS = {
         name = NAMES[weights.indexOf(most)];
       return most < 0.9
         ? `The largest share is ${percent(most)}: attention reads a mixture of all three words.`
-        : `“${name}” has ${percent(most)} of the attention, which reads little else.`;
+        : `“${name}” has ${percent(most)} of the attention: the head reads little else.`;
     },
   },
   sharpens: {
@@ -229,8 +229,8 @@ export const STEPS = {
         weights = shares(state, pathTo(scene, "path", path, state, LOOKS.path));
       attend(scene, state, "Attention in the plane", [weights]);
       const rest = weights.reduce((sum, a, t) => (t === bestOf(state) ? sum : sum + a), 0);
-      const kept = rest < 1e-4 ? "practically nothing" : percent(rest);
-      return `“${state.best}” scores best: of the attention the other two words together keep ${kept}.`;
+      const kept = rest < 1e-4 ? "practically none" : percent(rest);
+      return `“${state.best}” scores best. The other two words together keep ${kept} of the attention.`;
     },
   },
   direction: {
@@ -255,7 +255,7 @@ export const STEPS = {
       afar(scene, state, feasible && theta, path);
       attend(scene, state, "Attention in the plane", [shares(state, at)]);
       return feasible
-        ? `After ${plural(state.shown, "step")} the query is ${small(degrees(at, theta))}° from max-margin.`
+        ? `After ${plural(state.shown, "step")}: ${small(degrees(at, theta))}° from max-margin.`
         : `No direction puts “${NAMES[0]}” ahead of both others: the query has nowhere to go.`;
     },
   },
@@ -322,7 +322,7 @@ export const STEPS = {
       const log = engine.length(theta) * ends[1][2] * Math.LOG10E;
       return state.shown < 50
         ? "All three have just set out."
-        : `To be as long as the normalised run, gradient descent needs some ${power(Math.round(log))} steps.`;
+        : `To make the query as long as the normalised one, gradient descent needs some ${power(Math.round(log))} steps.`;
     },
   },
   norm: {
@@ -371,7 +371,7 @@ export const STEPS = {
       afar(scene, state, theta, path);
       scene.view.dot("touch", theta, 6, LOOKS.optimal);
       entries(scene, theta);
-      return `The limit is ${OPTIMISERS[rule]}. The run ends ${small(degrees(at, theta))}° away.`;
+      return `Limit: ${OPTIMISERS[rule]}. The run ends ${small(degrees(at, theta))}° away.`;
     },
   },
   rounding: {
