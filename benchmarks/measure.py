@@ -5,9 +5,11 @@ import platform
 import resource
 import statistics
 import sys
+import time
 import timeit
 from datetime import UTC, datetime
 from importlib.metadata import version
+from importlib.util import find_spec
 
 import torch
 
@@ -17,12 +19,12 @@ from .works import ALL, ONE
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def seconds_of(function, runs, limit):
+def seconds_of(function, runs, limit, timer):
     """Return the seconds of each run, of one at least; none is begun after so many seconds."""
     function()  # pays for imports and compiled code
     taken = []
     while not taken or (len(taken) < runs and sum(taken) < limit):
-        taken.append(timeit.timeit(function, number=1))
+        taken.append(timeit.timeit(function, timer=timer, number=1))
     return taken
 
 
@@ -33,9 +35,10 @@ def row(case, speed, runs, limit):
         taken = [case.function.seconds(speed)]
     else:
         torch.set_num_threads(CORES if case.style == ALL else 1)
+        timer = time.perf_counter if case.style == ALL else time.process_time  # of one core, whoever else uses it
         try:
-            taken = [seconds / case.units for seconds in seconds_of(case.function, runs, limit)]
-        except TimeoutError as error:
+            taken = [seconds / case.units for seconds in seconds_of(case.function, runs, limit, timer)]
+        except (TimeoutError, ModuleNotFoundError) as error:
             return found | {"left_out": str(error)}
         except Exception as error:  # a case that fails says so in its place, and the others go on
             return found | {"left_out": f"{type(error).__name__}: {error}".splitlines()[0], "failed": True}
@@ -50,9 +53,9 @@ def peak_memory():
     return peak if sys.platform == "darwin" else 1024 * peak
 
 
-def about(commit, cpu, quick, speed):
-    """Return where the numbers come from."""
-    packages = ("torch", "numpy", "scipy", "numba", "cvxpy", "clarabel")
+def about(commit, cpu, quick, speed, packages):
+    """Return where the numbers come from, with the versions of those packages that are installed."""
+    packages = ["torch", "numpy", "numba", *(name for name in packages if find_spec(name))]
     return {
         "quick": quick,
         "date": datetime.now(UTC).date().isoformat(),

@@ -168,7 +168,7 @@ def find_attention(module, output):
             sums = array.detach().float().sum(-1)
             whole = sums.max() < 1.01 if sinks else (((sums - 1).abs() < 0.01) | (sums == 0)).all()
             if (array >= 0).all() and whole and sums.any():
-                if array.shape[1] > 1 and (array == array[:, :1]).all():
+                if min(array.shape[1], array.shape[3]) > 1 and (array == array[:, :1]).all():
                     raise ValueError("its heads have one attention, as the mean over them, so nothing is known of each")
                 return array.detach()
     raise ValueError("it gives no attention (inputs, heads, tokens, tokens), so nothing of it can be checked")

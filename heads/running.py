@@ -19,7 +19,7 @@ def run_model(options, arrays, add_layer):
     """Run a model and hand on every layer: a sentence on the data, and the layers that were left out, with reasons."""
     model, transformers = _loaded(options)
     inputs, spell, note = _inputs(options, arrays, transformers)
-    count, left_out, ran, takes = len(next(iter(inputs.values()))), {}, [], inspect.signature(model.forward).parameters
+    count, left_out, takes = len(next(iter(inputs.values()))), {}, inspect.signature(model.forward).parameters
     if "decoder_input_ids" in takes and not any(name.startswith("decoder_") for name in inputs):
         model, note = model.get_encoder(), f"{note} Only the encoder was run: DATA has no decoder_input_ids."
     for name in ("attention_mask", "decoder_attention_mask"):
@@ -30,7 +30,6 @@ def run_model(options, arrays, add_layer):
         left_out[name] = _reason(error)
 
     def receive(layer):
-        ran.append(layer.name)
         if len(layer.mask) != count:
             layer = layer._replace(name=f"{layer.name}, {len(layer.mask)} windows of {count} inputs")
         try:
@@ -41,12 +40,11 @@ def run_model(options, arrays, add_layer):
             add_layer(layer._replace(weights=None, why=f"its weights do not serve: {_reason(error)}"))
 
     own = {"query": options.query, "own_names": options.names, "spell": spell}
-    for _ in range(2):  # BigBird exchanges its modules when it has seen how short its inputs are
-        with torch.inference_mode(), capture_attention(model, receive, leave_out, **own):
+    with torch.inference_mode():
+        if any(hasattr(module, "set_attention_type") for module in model.modules()):
+            _run(model, inputs, options)  # BigBird exchanges its modules when it has seen how short its inputs are
+        with capture_attention(model, receive, leave_out, **own):
             _run(model, inputs, options)
-        if ran or set(left_out.values()) != {"it did not run"}:
-            break
-        left_out.clear()
     return f"{count} inputs. {note}", left_out
 
 

@@ -30,8 +30,9 @@ def floating(name, value, like=None):
     if isinstance(value, Tensor):
         dense(name, value)
     else:
+        array = array if follows else native(name, value)
         try:
-            array = torch.as_tensor(value, dtype=torch.float64) if follows else torch.as_tensor(np.asarray(value))
+            array = torch.as_tensor(value, dtype=torch.float64) if follows else torch.as_tensor(array)
         except (TypeError, ValueError, RuntimeError, OverflowError):
             raise ValueError(
                 f"{name} is {shown(value)}: give an array of real numbers, all rows of one length"
@@ -44,6 +45,20 @@ def floating(name, value, like=None):
     if array.dtype not in FLOATS:
         raise ValueError(f"{name} has dtype {array.dtype}: give float32 or float64, such as {name}.float()")
     return array
+
+
+def native(name, value):
+    """An array as NumPy's, in this machine's order of bytes and with steps that torch takes.
+
+    ValueError for a masked array: torch would drop its mask.
+    """
+    if np.ma.is_masked(value):
+        raise ValueError(
+            f"{name} is a masked array, whose mask would be lost: give {name}.filled(0), and hidden tokens by mask="
+        )
+    array = np.asarray(value)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return array.copy() if min(array.strides, default=0) < 0 else array
 
 
 def dense(name, array):

@@ -116,7 +116,7 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     if plain and (answer := svm.ordinary(rows, _scale.LONGEST, largest_gap or LARGEST_GAP)):
         return Separator(*answer)
     rows, required = _with_required(rows, required)
-    checks.any_norm(norm, shape, rows.shape[-1], NORMS)
+    norm = checks.any_norm(norm, shape, rows.shape[-1], NORMS)
     separator, gap = _solved(rows, required, norm, shape, _scale.WIDE)
     let_pass = largest_gap or (LARGEST_MATRIX_GAP if isinstance(norm, str) else LARGEST_GAP)
     if gap > let_pass and not isinstance(norm, str):  # rows of lengths that differ less may be too different for p

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._dtypes import common, dense, floating, in_float64, moved, shown  # noqa: F401  two are for callers
+from ._dtypes import common, dense, floating, in_float64, moved, native, shown  # noqa: F401  two are for callers
 
 MATRIX_NORMS = ("spectral", "nuclear")
 SIGN_NORMS = ("signs", "inf-1")
@@ -137,7 +137,7 @@ def integer(name, value, least=1):
 
 
 def number(name, value, fits, remedy):
-    """``value``, or ValueError with the remedy unless it is a real number for which ``fits`` is true.
+    """``value`` as Python's number, or ValueError with the remedy unless it is a real one for which ``fits`` is true.
 
     A bool is none, and neither is an integer beyond the floats.
     """
@@ -147,7 +147,7 @@ def number(name, value, fits, remedy):
         good = False
     if not good:
         raise ValueError(f"{name} is {shown(value)}: {remedy}")
-    return value
+    return value.item() if isinstance(value, np.generic) else value  # float32 would make powers of it float32
 
 
 def boolean(name, value):
@@ -201,6 +201,7 @@ def any_norm(value, shape=None, size=None, names=MATRIX_NORMS):
 
 def as_tensor(name, value, wanted):
     """``value``, whatever its dtype, as a tensor, or ValueError that says what is wanted."""
+    value = native(name, value) if isinstance(value, np.ndarray) else value
     try:
         array = torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError, OverflowError):

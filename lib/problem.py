@@ -5,6 +5,7 @@ With a prompt p the parameter is p and the rows of A_i are the keys k_it; with q
 vec(W), row by row, and the rows of A_i are k_it (outer) z_i, which are never formed.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -145,20 +146,23 @@ class Problem(Batch):
         return self if keys.dtype == self.keys.dtype else self.to(keys.dtype), array
 
     def logits(self, theta):
-        """A theta, shape (..., n, T), -inf for hidden tokens; ValueError unless theta is (..., parameter_size)."""
+        """A theta, shape (..., n, T), -inf for hidden tokens.
+
+        ValueError unless theta is (..., parameter_size), and where logits leave the floats.
+        """
         problem, theta = self._promoted("theta", checks.floating("theta", theta, like=self.keys))
         problem.check_parameter(theta)
         checks.finite("theta", theta)
         checks.broadcastable(problem=problem.batch_shape, theta=theta.shape[:-1])
         if problem.queries is None:
             if theta.shape[:-1] == problem.keys.shape[:-3]:  # a row times a matrix is the fast product
-                return problem.seen(
-                    (theta[..., None, :] @ problem.keys.flatten(-3, -2).mT).reshape(problem.keys.shape[:-1])
-                )
-            return problem.seen(torch.einsum("...ntd,...d->...nt", problem.keys, theta))
+                logits = (theta[..., None, :] @ problem.keys.flatten(-3, -2).mT).reshape(problem.keys.shape[:-1])
+            else:
+                logits = torch.einsum("...ntd,...d->...nt", problem.keys, theta)
+            return problem.seen(_in_floats(logits, problem.keys, theta))
         matrix = theta.unflatten(-1, (problem.keys.shape[-1], problem.queries.shape[-1]))
         asked = torch.einsum("...de,...ne->...nd", matrix, problem.queries)
-        return problem.seen(torch.einsum("...ntd,...nd->...nt", problem.keys, asked))
+        return problem.seen(_in_floats(torch.einsum("...ntd,...nd->...nt", problem.keys, asked), problem.keys, theta))
 
     def pull_back(self, weights):
         """A^T weights: the combination of the rows of A with weights of shape (..., n, T); (..., parameter_size)."""
@@ -206,6 +210,16 @@ class Problem(Batch):
         """L(theta), the mean loss over inputs, shape (...)."""
         checks.loss(loss)
         return loss.value(self.margins(self.attention(theta))[0]).mean(-1)
+
+
+def _in_floats(logits, keys, theta):
+    """Logits, or ValueError where they leave the floats."""
+    if not (math.isfinite(logits.sum()) or torch.isfinite(logits).all()):
+        largest, length = keys.abs().max().item(), theta.abs().max().item()
+        raise ValueError(
+            f"keys up to {largest:.2g} and theta up to {length:.2g} give logits beyond the floats: rescale them"
+        )
+    return logits
 
 
 def from_tokens(tokens, labels, head, key_matrix=None, queries=None, mask=None):

@@ -143,8 +143,8 @@ def _all_feasible(separator, failure, remedy):
         which = torch.nonzero(~separator.feasible)[0].tolist()
         place = f" at index {tuple(which)} of the batch" if which else ""
         raise InfeasibleError(
-            f"the SVM{place} is infeasible: {failure}, as the attached certificate proves; {remedy}, or use"
-            " hard_margin for a mask",
+            f"the SVM{place} is infeasible: {failure} by more than 1e-12 of the lengths of rows, as the attached"
+            f" certificate proves; {remedy}, or use hard_margin for a mask",
             separator.certificate[tuple(which)],
         )
     return separator

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import benchmarks.__main__ as command
-from benchmarks import floor, measure, published, tensors, works
+from benchmarks import floor, measure, published, solvers, tensors, works
 from lib import joint
 from lib.datasets import on_sphere, one_best
 from lib.descent import normalised
@@ -66,6 +66,23 @@ def test_published_svm_is_that_of_the_library(norm):
         published.svm(rows, norm, time_limit=1e-6)
 
 
+@pytest.mark.parametrize(("name", "accuracy"), [("daqp", 1e-12), ("quadprog", 1e-12), ("piqp", 1e-7)])
+def test_other_solvers_find_the_svm_of_the_library(name, accuracy):
+    pytest.importorskip(name)
+    for rows in (works.sphere_rows(4, 6, 10, 3)[0, 0], works.gaussian_rows(60, 20)[0]):
+        assert apart(torch.as_tensor(solvers.OTHERS[name](rows.numpy())()), hard_margin(rows).theta) < accuracy
+
+
+def test_a_solver_that_is_not_installed_is_left_out_by_its_name(monkeypatch):
+    monkeypatch.setattr(solvers, "find_spec", lambda name: None)
+    rows = [measure.row(case, floor.Count(1e9, 1e8), 1, 1.0) for case in solvers.cases(True)]
+    assert [row["left_out"] for row in rows[1:4]] == [f"{name} is not installed" for name in solvers.OTHERS]
+    assert not any("failed" in row for row in rows)
+    report = {"rows": rows, "date": "", "commit": "", "machine": {"cpu": ""}, "versions": {}}
+    assert [*speed.solver_times(report)["200 x 50"]] == [works.ONE]
+    assert "Nothing was compared" in speed.solvers(report)
+
+
 def test_the_floor_counts_arithmetic():
     assert floor.step(4, 6, 10) == (480, 28)
     assert floor.step(6, 8, 10, 10, norm=3.0) == (2160, 454)
@@ -107,10 +124,12 @@ def test_the_run_writes_what_the_page_reads(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("RECORD", "1")
     with pytest.raises(BookError, match=r"there is no book/recorded/benchmarks.json, which book/speed.md shows: run"):
         speed.recorded()
-    with pytest.raises(SystemExit, match=r"1 of 2 cases failed, the first: +all +one core +left out: ZeroDiv"):
-        command.main()
+    with pytest.raises(SystemExit, match=r"1 cases failed, the first: +all +one core +left out: ZeroDiv"):
+        command.main(["benchmarks"])
+    with pytest.raises(SystemExit, match="floor is not timed: give benchmarks or solvers"):
+        command.main(["floor"])
     assert len(speed.recorded()["rows"]) == 2
-    assert "Figure 9, a trial" in speed.page(json_of(command.BUILT))
+    assert "Figure 9, a trial" in speed.page(json_of(Path("build/benchmarks.json")))
     assert capsys.readouterr().out.startswith("Figure 9, a trial: 1,000 steps, two SVMs: time of one trial\n")
 
 
@@ -123,6 +142,16 @@ def test_the_page_adds_parts_divides_and_says_what_was_found():
     assert whole["published"] == seconds["steps", "published"] + seconds["SVMs", "published"]
     assert f"| {title} | {speed.times(whole['published'] / whole['one core'])} |" in speed.page(report)
     assert "left out: not solved in 60 s" in speed.page(report)
+
+
+def test_the_table_of_solvers_shows_where_they_are_faster():
+    report = json_of(ROOT / speed.RECORDED_SOLVERS)
+    assert {row["style"] for row in report["rows"]} == set(speed.SOLVERS)
+    medians, text = speed.solver_times(report), speed.solvers(report)
+    ratios = [min(of[name] for name in solvers.OTHERS) / of[works.ONE] for of in medians.values()]
+    assert f"the fastest in {sum(ratio > 1 for ratio in ratios)} of {len(ratios)} tasks" in text
+    for (part, of), ratio in zip(medians.items(), ratios, strict=True):
+        assert f"| {part} | {speed.times(ratio)} | {speed.shown(of[works.ONE])} | {speed.shown(of['daqp'])} |" in text
 
 
 def test_times_have_two_digits_and_ratios_three_at_most():

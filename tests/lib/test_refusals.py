@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -129,6 +130,12 @@ REFUSED = [
     (lambda: from_tokens(TOKENS * 1j, LABELS, HEAD), "tokens has dtype torch.complex"),
     (lambda: Problem(KEYS.half(), SCORES), "keys has dtype torch.float16"),
     (lambda: checks.common(keys=KEYS.to("meta"), scores=SCORES), "keys on meta, scores on cpu"),
+    (lambda: Problem(np.ma.masked_less(np.ones((2, 3, 4)), 2), SCORES), "keys is a masked array, whose mask would be"),
+    (lambda: separators.att_svm(PROBLEM, np.ma.masked_less([0, 0], 1)), "selected is a masked array"),
+    (
+        lambda: Problem(1e200 * KEYS.double(), SCORES).attention(1e200 * HEAD.double()),
+        "give logits beyond the floats: r",
+    ),
     # labels
     (lambda: from_tokens(TOKENS, [1.0, 0.0], HEAD), "labels contain 0"),
     # selected tokens, and sets of them
@@ -231,6 +238,13 @@ def test_bad_input_is_refused_by_its_name_or_value_and_with_a_remedy(act, named)
         act()
     assert named in str(refusal.value)
     assert ": " in str(refusal.value)
+
+
+@pytest.mark.parametrize("change", [lambda x: x[::-1, ::-1], lambda x: x.astype(">f8"), np.ma.array])
+def test_arrays_of_any_order_are_welcome(change):
+    keys, chosen = change(KEYS.double().numpy()), np.array([0, 1], ">i8")[::-1]
+    assert Problem(keys, SCORES).keys.tolist() == keys.tolist()
+    assert torch.equal(problem.difference_rows(PROBLEM, chosen), problem.difference_rows(PROBLEM, [1, 0]))
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.uint64])

@@ -151,6 +151,23 @@ def test_an_entry_that_is_not_finite_is_refused(row, entry):
         hard_margin(rows)
 
 
+@pytest.mark.parametrize("order", [1.1, 1.75, 3.3])
+def test_a_norm_in_single_precision_is_solved_in_double(order):
+    rows = torch.randn(12, 8, generator=seeded(0), dtype=torch.float64)
+    assert hard_margin(rows * rows[:, :1].sign(), np.float32(order)).gap.abs() < 1e-12
+
+
+def test_a_message_says_no_more_than_the_certificate_proves():
+    """(0, 1e12) separates these rows, with margins of 1e-12 of the lengths."""
+    rows = torch.tensor([[1.0, 1e-12], [-1.0, 1e-12]], dtype=torch.float64)
+    with pytest.raises(
+        InfeasibleError, match="by more than 1e-12 of the lengths of rows, as the attached cert"
+    ) as error:
+        att_svm(rows)
+    assert (rows @ torch.tensor([0.0, 1e12], dtype=torch.float64) >= 1).all()
+    assert torch.linalg.vector_norm(error.value.certificate @ rows) <= 1e-12
+
+
 @pytest.mark.parametrize("order", [15.0, 20.0, 30.0])
 def test_rows_of_very_different_lengths_are_normalised_before_giving_up(order):
     rows = torch.tensor([[120415.084, 321537.965], [9.12466, 0.12472]])

@@ -206,8 +206,17 @@ def draw_ratio_turns():
 
 def draw_times():
     """Draw the works of the page on speed, a line each, a mark for each style."""
-    works = speed.works(speed.recorded())
-    kinds = {style: name for style, name in speed.STYLES.items() if style != "all cores"}
+    return _draw_seconds(
+        speed.works(speed.recorded()), {style: name for style, name in speed.STYLES.items() if style != "all cores"}
+    )
+
+
+def draw_solvers():
+    """Draw the SVMs of the page on speed, a line each, a mark for each solver."""
+    return _draw_seconds(speed.solver_times(speed.recorded(speed.RECORDED_SOLVERS)), speed.SOLVERS)
+
+
+def _draw_seconds(works, kinds):
     series = {name: [seconds.get(style, math.nan) for seconds in works.values()] for style, name in kinds.items()}
     figure = dots([""] * len(works), series, "seconds per unit")
     figure.set_size_inches(WIDTH, 0.55 * len(works) + 1.6)
@@ -276,6 +285,7 @@ DRAWINGS = {  # by the names that pages use
     "finite_end": draw_finite_end,
     "ratio_turns": draw_ratio_turns,
     "times": draw_times,
+    "solvers": draw_solvers,
     "film_reader": draw_film_reader,
     "film_review": draw_film_review,
     "way": draw_pipeline,

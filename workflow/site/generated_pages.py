@@ -33,6 +33,7 @@ MADE = {
     "film_reader": lambda: filled("film_reader", **_drawn("film_reader")[1]),
     "glossary": lambda: filled("glossary", terms=yaml_of("book/glossary.yml")),
     "speed": lambda: speed.page(speed.recorded()),
+    "solvers": lambda: speed.solvers(speed.recorded(speed.RECORDED_SOLVERS)),
 }
 
 

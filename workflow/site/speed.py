@@ -5,7 +5,7 @@ from pathlib import Path
 from workflow.book.catalogue import BookError, json_of
 from workflow.site.markup import filled, table
 
-RECORDED = Path("book/recorded/benchmarks.json")
+RECORDED, RECORDED_SOLVERS = Path("book/recorded/benchmarks.json"), Path("book/recorded/solvers.json")
 STYLES = {  # heads of the columns, in their order
     "published": "published style",
     "textbook": "textbook tensors",
@@ -14,6 +14,7 @@ STYLES = {  # heads of the columns, in their order
     "all cores": "lib, all cores",
     "floor": "floor",
 }
+SOLVERS = {"one core": "lib", "daqp": "daqp", "quadprog": "quadprog", "piqp": "piqp"}  # heads of the second table
 GAINS = {  # columns that divide one style's time by another's
     "published / one core": ("published", "one core"),
     "tensors / one core": ("tensors", "one core"),
@@ -23,11 +24,11 @@ UNITS = ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 APART = "separators"  # the work whose parts are separate tasks
 
 
-def recorded():
+def recorded(path=RECORDED):
     """Measurements that were recorded; BookError where there are none."""
-    if not RECORDED.exists():
-        raise BookError(f"there is no {RECORDED}, which book/speed.md shows: run make bench RECORD=1")
-    return json_of(RECORDED)
+    if not path.exists():
+        raise BookError(f"there is no {path}, which book/speed.md shows: run make bench RECORD=1")
+    return json_of(path)
 
 
 def shown(seconds):
@@ -62,6 +63,16 @@ def works(report):
     }  # fmt: skip
 
 
+def solver_times(report):
+    """Median seconds of an SVM, part -> {solver: seconds}; a solver that was not installed has none."""
+    medians = {}
+    for row in report["rows"]:
+        part = medians.setdefault(row["part"], {})
+        if "seconds" in row:
+            part[row["style"]] = row["seconds"]["median"]
+    return medians
+
+
 def gains(medians, upper, lower):
     """How many times as long one style takes as another, by title; a title that lacks a time is left out."""
     return {title: of[upper] / of[lower] for title, of in medians.items() if of.keys() >= {upper, lower}}
@@ -83,6 +94,21 @@ def page(report):
     memory = max(row.get("peak_memory", 0) for row in report["rows"])
     return filled("speed", found=report, ranges=ranges, memory=memory / 1e9, every=every(report),
                   table=table(["work", *GAINS, *STYLES.values()], rows, "speed"))  # fmt: skip
+
+
+def solvers(report):
+    """Text on the SVMs of the library beside other solvers."""
+    medians, rows, ratios = solver_times(report), [], []
+    for part, of in medians.items():
+        others = [seconds for style, seconds in of.items() if style != "one core"]
+        ratios += [min(others) / of["one core"]] if others else []
+        rows.append([part, times(ratios[-1]) if others else "–", *(shown(of[name]) if name in of else "–"
+                                                                   for name in SOLVERS)])  # fmt: skip
+    head = ["rows x width", "fastest other / lib", *SOLVERS.values()]
+    fastest = [part for part, ratio in zip(medians, ratios, strict=False) if ratio > 1]
+    return filled("solvers", found=report, count=len(medians), fastest=len(fastest),
+                  range=[times(extreme(ratios)) for extreme in (min, max)] if ratios else None,
+                  table=table(head, rows, "speed"))  # fmt: skip
 
 
 def every(report):
