@@ -78,7 +78,7 @@ def write(options):
         raise ValueError(f"{out.parent} is no folder here: make it, or give another --out")
 
     def add_layer(layer):
-        if layer.name.startswith(options.prefix):
+        if f"{layer.name}.".startswith(options.prefix):
             heads = layer_facts(layer, options.bits)
             facts.extend(heads)
             kinds = [head["check"] for head in heads]
@@ -90,7 +90,7 @@ def write(options):
         note = read_layers(options, arrays, add_layer)
     else:
         note, left_out = run_model(options, arrays, add_layer)
-    left_out = _grouped({name: why for name, why in left_out.items() if name.startswith(options.prefix)})
+    left_out = _grouped({name: why for name, why in left_out.items() if f"{name}.".startswith(options.prefix)})
     if not facts:
         none = "the model has no attention that it gives, or whose names are known"
         none = f"prefix is {options.prefix!r}, and no layer's name begins so: leave it out" if options.prefix else none

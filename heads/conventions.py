@@ -74,6 +74,7 @@ PLAIN = (
     "gpt_neo", "layoutlm", "m2m_100", "marian", "mbart", "megatron-bert", "opt", "pegasus", "roberta", "vit", "whisper",
     "xlm-roberta",
 )  # fmt: skip
+CAUSAL = ("biogpt", "clip_text_model", "gpt2", "gpt_neo", "opt")  # those of them whose tokens see none behind them
 WINDOWS = ("sliding_window", "attention_window", "window_size")
 
 

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from ._lib import checks
-from .conventions import CROSS, HEADS, PLAIN, changed_by, scale_of
+from .conventions import CAUSAL, CROSS, HEADS, PLAIN, changed_by, scale_of
 from .layers import head_problem
 from .weights import layer_layouts, layer_pattern, state_weights
 
@@ -174,7 +174,7 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
     heads : int
         That the layer has; when 0, as ``config.json`` says.
     causal : bool
-        No token after the one that asks may be seen.
+        No token after the one that asks may be seen; so it is too where ``config.json`` names a family that hides them.
     prefix : str
         With which the names of one of several stacks of layers begin, such as ``"decoder.layers.*.self_attn."``.
 
@@ -199,6 +199,7 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
     layout = layer_layouts(state)[start]
     if "attention" not in data:  # any other change of the logits would show in the attention
         check_logits(state, start, path, length, layout)
+        causal = causal or hides_behind(path, start)
     weights = file_weights(state, start, path, heads)
     data.pop("texts", None)
     if "attention" in data and data["attention"].ndim == 3 and head < data["attention"].shape[1]:
@@ -221,6 +222,14 @@ def check_logits(state, start, path, length, layout):
             f"{path} has names that families with rotary or relative positions have too, and no config.json with"
             f" model_type beside it: give that; or {RECORD}"
         )
+
+
+def hides_behind(path, start):
+    """Whether the family that ``config.json`` names lets no token of a layer see one behind it."""
+    settings = _settings(path, start)
+    family = settings.get("model_type")
+    decoder = bool(settings.get("is_decoder")) or "decoder" in start
+    return family in CAUSAL or (family in PLAIN and decoder and not CROSS.search(start))
 
 
 def count_heads(path, start):

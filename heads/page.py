@@ -41,9 +41,10 @@ HEAD = """<details><summary><b>Layer {number}, head {head}</b> {short}</summary>
 """  # the anchor is inside, so that a link to it opens the head
 ASSUMED = """<p class="no">{count} of {all} heads were compared with nothing: the model's attention was not at hand.</p>
 <p>It is assumed of them, marked – below: logits are products of queries and keys, over the root of a head's size or
-times the scale of the family in config.json; no rotary or relative positions, norms or caps; rows of a fused matrix are
-in the order of the library whose names they have; a matrix without a tensor for its bias has none. Where one of these
-is wrong, so is every number. Record the model's attention, and each head is checked.</p>"""
+times the scale of the family in config.json; no rotary or relative positions, norms or caps; the query token sees all
+tokens that a mask does not hide, those behind it too unless config.json names a family where it does not; rows of a
+fused matrix are in the order of the library whose names they have; a matrix without a tensor for its bias has none.
+Where one of these is wrong, so is every number. Record the model's attention, and each head is checked.</p>"""
 LEFT_OUT = """<p><b>Layers that are not shown</b></p><ul>{rows}</ul>"""
 TOLD = """<p class="note">{layer}. Attention: {checked}.</p><p><b>What it selects.</b> Of {many} inputs: {places}. Most
 often: {often}.</p><p><b>How firmly.</b> The token has {top:.0%} of the attention on average.{firmly}</p>

@@ -8,7 +8,7 @@ import torch
 
 from ._lib import checks
 from .capture import Layer, is_causal, query_positions
-from .files import check_logits, config_modifiers, count_heads, file_weights, read_state
+from .files import check_logits, config_modifiers, count_heads, file_weights, hides_behind, read_state
 from .weights import layer_layouts, possible_layouts
 
 
@@ -62,21 +62,22 @@ def _file_layer(before, data, end, options):
     attention, rows = data.get(f"attention{end}"), torch.arange(inputs)
     every = {"queries": length} if attention is not None and attention.ndim == 4 else {}
     attention = given(f"attention{end}", inputs=inputs, heads=None, **every, tokens=length)
-    causal = bool(every) and is_causal(attention, seen)
+    causal = is_causal(attention, seen) if every else attention is None and hides_behind(options.model, before)
     if query is None:
         positions = query_positions(causal, options.query, seen)
     elif ((query != query.round()) | (query < -length) | (query >= length)).any():
         raise ValueError(f"query is {checks.shown(query.tolist())}: there are {length} tokens, 0 to {length - 1}")
     else:
         positions = query.long() % length
+    behind = torch.arange(length) > positions[:, None]
     if attention is not None:
         attention = attention[rows, :, positions] if every else attention
         sums = attention.sum(-1)
         if (attention < 0).any() or sums.max() > 1.01 or sums.min() < 0.01:
             raise ValueError(f"attention{end} is below 0, or its rows do not sum to 1: record it after the softmax")
-        behind = torch.arange(length) > positions[:, None]
         causal = causal or (not every and not attention.masked_select(behind[:, None]).any())
-        seen = (seen & ~behind if causal else seen) | (attention > 0).any(1)
+    seen = seen & ~behind if causal else seen
+    seen = seen if attention is None else seen | (attention > 0).any(1)
     queries = given(f"queries{end}", inputs=inputs, width=None)
     return Layer(
         before.rstrip("."), positions, attention, seen, tokens, tokens[rows, positions] if queries is None else queries,

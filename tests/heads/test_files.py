@@ -246,10 +246,18 @@ def test_what_changes_no_logit_is_let_pass(tmp_path, tokens, case):
     assert file_problem(tmp_path / "x.pt", tokens, heads=2).scores == "exact"
 
 
+def test_a_family_that_hides_tokens_hides_them_without_being_told(tmp_path):
+    torch.save(GPT2, tmp_path / "x.pt")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
+    tokens = write_tokens(tmp_path / "mine.npz", query=np.array(2))
+    problem = file_problem(tmp_path / "x.pt", tokens, heads=2).problem
+    assert problem.mask.tolist() == [[True, True, True, False, False]] * N
+
+
 def test_one_of_several_stacks(tmp_path, tokens):
     torch.save(projections("text.1.self_attn") | projections("image.1.self_attn"), tmp_path / "x.pt")
     parts = {
-        f"{part}_config": {"model_type": "clip_text_model", name: heads}
+        f"{part}_config": {"model_type": "clip_vision_model", name: heads}
         for part, name, heads in (("text", "n_heads", 2), ("image", "num_attention_heads", 4))
     }
     (tmp_path / "config.json").write_text(json.dumps(parts))

@@ -453,6 +453,28 @@ def test_a_head_attends_as_the_model_says(style, head, tmp_path):
     torch.testing.assert_close(found.theta, theta)
 
 
+@pytest.mark.parametrize("style", ["GPT-2", "OPT", "BERT"])
+@pytest.mark.parametrize("query", [None, 3])
+def test_weights_alone_attend_as_the_model_where_its_family_hides_tokens(style, query, tmp_path):
+    model, (place, receives, _) = model_of(style)
+    run, (number,) = run_of(model, style), re.findall(r"\d", place)
+    tokens, _ = record(model.get_submodule(place).get_submodule(receives), lambda: run()[0].sum(-1)[:, -1])
+    attention = run(output_attentions=True)[1][int(number)].detach()
+    model.save_pretrained(tmp_path)
+    np.savez(tmp_path / "data.npz", tokens=tokens)
+    called = ["report", str(tmp_path / "model.safetensors"), str(tmp_path / "data.npz"), "--prefix"]
+    prefix = next(name for name in layer_prefixes(model.state_dict()) if place.startswith(name.rstrip(".")))
+    more = [] if query is None else ["--query", str(query)]
+    assert command.main([*called, prefix, "--out", str(tmp_path / "x.html"), *more]) == 0
+    asks = query if query is not None else LENGTH - 1 if style in CAUSAL else 0
+    for head in json.loads((tmp_path / "x.json").read_text())["heads"]:
+        rows = attention[:, head["head"], asks]
+        assert head["check"] == "assumed"
+        assert [one["asks"] for one in head["inputs"]] == [asks] * len(rows)
+        assert [one["selects"] for one in head["inputs"]] == rows.argmax(-1).tolist()
+        assert [one["share"] for one in head["inputs"]] == pytest.approx(rows.amax(-1).tolist(), rel=1e-3)
+
+
 @pytest.mark.parametrize("style", OTHERWISE)
 def test_a_model_whose_logits_are_others_is_refused(style, tmp_path):
     name, config, settings, sentence = OTHERWISE[style]
