@@ -12,6 +12,7 @@ from pathlib import Path
 from . import claim_command, optimiser_command
 from ._lib import checks
 from .bits import check_bits
+from .conventions import FUSED
 from .facts import layer_facts
 from .files import ARRAYS, read_arrays
 from .page import page
@@ -44,7 +45,8 @@ def main(arguments=None):
     named = (
         "names of your own, * for the layer: query=blocks.*.wq.weight,key=...,value=...,out=...; or qkv=...,out=... and"
     )
-    named += " fused=blocks or fused=per head, the order of its rows, which recorded attention tells as well"
+    orders = ", ".join(f"fused={name} where {order.words}" for name, order in FUSED.items())
+    named += f" the order of its rows, {orders}, which recorded attention tells as well"
     report.add_argument("--names", type=_parse_names, help=named)
     report.set_defaults(write=write)
     optimiser_command.add_parser(commands)

@@ -3,8 +3,28 @@
 import re
 from typing import NamedTuple
 
-PARTS = ("query", "key", "value", "out")
-FUSED = ("blocks", "per head")  # orders of the rows of a fused matrix: all queries first, or head by head
+QKV = ("query", "key", "value")
+PARTS = (*QKV, "out")
+
+
+class Order(NamedTuple):
+    """Order of the rows of a fused matrix.
+
+    axes : the axes of the rows, the slowest first: "head", "entry" of a head, and query, key and value by their letters
+        in the order in which they stand. Of heads that share their keys, the queries stand one behind the other.
+    words : where a matrix has this order, in a sentence behind "where".
+    """
+
+    axes: str
+    words: str
+
+
+# By the name that --names takes, which has no comma. Weights are cut by this table; the sentence of a refusal and the
+# help of the command are made from it.
+FUSED = {
+    "blocks": Order("qkv head entry", "all queries come first"),
+    "per head": Order("head qkv entry", "query, key and value of a head stand together"),
+}
 
 
 class Layout(NamedTuple):
@@ -24,7 +44,7 @@ class Layout(NamedTuple):
 
 def _layout(name, out, bias="", **about):
     """Layout of a convention; in ``name`` %s is query, key or value, %.1s its first letter."""
-    names = {part: name % part for part in PARTS[:3]} if "%" in name else {"qkv": name}
+    names = {part: name % part for part in QKV} if "%" in name else {"qkv": name}
     return Layout(names | {"out": out} | ({"qkv_bias": bias} if bias else {}), **about)
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ._lib import checks
-from .conventions import FUSED, HARMLESS, INNER, LAYOUTS, OTHERWISE, PARTS, Layout
+from .conventions import FUSED, HARMLESS, INNER, LAYOUTS, OTHERWISE, PARTS, QKV, Layout
 
 
 class Weights(NamedTuple):
@@ -67,9 +67,10 @@ def state_weights(state, heads, prefix="", names=None, scale=None):
         In front of the names, such as ``"encoder.layer.3."``.
     names : dict, optional
         Another convention: full names by part, "query", "key", "value" and "out", or "qkv" for the first three in one
-        matrix (out, in), and then "fused" for the order of its rows: "blocks" where all queries come first, "per head"
-        where query, key and value of a head stand together, as GPT-NeoX, BLOOM and Megatron have them. A bias has the
-        name of its weight with "bias" for "weight", or that of "query_bias" and so on.
+        matrix (out, in), and then "fused" for the order of its rows, such as "blocks" where all queries come first, or
+        "per head" where query, key and value of a head stand together, as GPT-NeoX, BLOOM and Megatron have them; all
+        are in ``heads.conventions.FUSED``. A bias has the name of its weight with "bias" for "weight", or that of
+        "query_bias" and so on.
     scale : float, optional
         1 / sqrt(h) when left out.
 
@@ -89,9 +90,10 @@ def state_weights(state, heads, prefix="", names=None, scale=None):
     else:
         layout = names if isinstance(names, Layout) else own_layout(state, names)
     if "qkv" in layout.names and layout.fused not in FUSED:
+        orders = ", ".join(f"{name!r} where {order.words}" for name, order in FUSED.items())
         raise ValueError(
             f"the order of the rows of {layout.names['qkv']} is {layout.fused or 'not known'}: add fused to the names,"
-            f" {FUSED[0]!r} where all queries come first, {FUSED[1]!r} where those of a head stand with its keys"
+            f" {orders}"
         )
     parts, groups = _parts(state, layout, checks.integer("heads", heads))
     query, query_bias = _cut("query", *parts["query"], heads)
@@ -221,20 +223,33 @@ def _parts(state, layout, heads):
         if over:
             need = f"{heads} heads with keys of {groups} need a multiple of {heads + 2 * groups}"
             raise ValueError(f"{names['qkv']} has {len(weight)} rows: {need}")
-        counts = [heads // groups, 1, 1] if layout.fused == "per head" else [heads, groups, groups]
-        cut = [_cut_fused(array, counts, size) for array in (weight, bias)]
-        parts |= dict(zip(PARTS, zip(*cut, strict=True), strict=False))
+        axes, sizes = FUSED[layout.fused].axes, {"head": groups, "share": heads // groups, "entry": size}
+        weights, biases = _cut_fused(weight, axes, sizes), _cut_fused(bias, axes, sizes)
+        parts |= {part: (weights[part], biases[part]) for part in QKV}
     elif names.get("qkv_bias") in state:
-        sizes = [len(parts[part][0]) for part in PARTS[:3]]
-        biases = _bias(state, names["qkv_bias"], sum(sizes)).split(sizes)
-        parts |= {part: (parts[part][0], bias) for part, bias in zip(PARTS, biases, strict=False)}
+        counts = [len(parts[part][0]) for part in QKV]
+        biases = _bias(state, names["qkv_bias"], sum(counts)).split(counts)
+        parts |= {part: (parts[part][0], bias) for part, bias in zip(QKV, biases, strict=True)}
     return parts, groups
 
 
-def _cut_fused(rows, counts, size):
-    """Rows of queries, keys and values, from rows that repeat so many heads of each, each of a size."""
-    groups = rows.unflatten(0, (-1, sum(counts) * size)).split([count * size for count in counts], 1)
-    return [group.flatten(0, 1) for group in groups]
+def _cut_fused(rows, axes, sizes):
+    """Rows of each part, by part and head by head, from rows whose axes stand in the order of an entry of `FUSED`.
+
+    ``sizes`` has the number of heads of the keys, as "head", of entries of a head, and of heads that "share" a key.
+    """
+    axes = axes.split()
+    (letters,) = set(axes) - set(sizes)
+    place = axes.index(letters)
+    axes.remove(letters)  # in its place are now the heads and entries of one part
+    axes.insert(max(place, axes.index("head") + 1), "share")
+    order = [axes.index(axis) for axis in ("head", "share", "entry")]
+    shapes = [[1 if axis == "share" and letter != "q" else sizes[axis] for axis in axes] for letter in letters]
+    blocks = rows.unflatten(0, (*shapes[0][:place], -1)).split([math.prod(shape[place:]) for shape in shapes], place)
+    parts, by_letter = {}, {part[0]: part for part in QKV}
+    for letter, shape, block in zip(letters, shapes, blocks, strict=True):
+        parts[by_letter[letter]] = block.unflatten(place, shape[place:]).movedim(order, (0, 1, 2)).flatten(0, 2)
+    return parts
 
 
 def _bias(state, name, rows):

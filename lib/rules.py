@@ -22,8 +22,11 @@ from . import checks, geometry
 from .logspace import excess_risk
 from .problem import check_selected, same_problem
 
-KINDS = ("constant", "normalised", "polyak")  # of rules that compiled code has, where a kind is its place here
-CONSTANT, NORMALISED, POLYAK = range(3)
+# Kinds of rules that compiled code has; there a kind is its place here, and has a branch of its own in `step_length`.
+# The attribute `spec` of a rule decides how a run goes: with it compiled, by the formula of its kind, without it by
+# tensors, as the rule itself is written. Chapters import rules from lib/descent.py, which passes on those of this file.
+KINDS = ("constant", "normalised", "polyak")
+CONSTANT, NORMALISED, POLYAK = range(len(KINDS))
 
 
 def step_length(kind, factor, size, direction_length, log_scale, excess_sign, excess_log):
@@ -39,6 +42,11 @@ def step_length(kind, factor, size, direction_length, log_scale, excess_sign, ex
         Norm of the direction of the gradient, and the logarithm of the gradient's scale.
     excess_sign, excess_log : float
         Excess risk L - L*, for Polyak's step.
+
+    Raises
+    ------
+    ValueError
+        If the kind has no formula here.
     """
     if kind == CONSTANT:
         return factor * size * math.exp(log_scale)
@@ -46,6 +54,8 @@ def step_length(kind, factor, size, direction_length, log_scale, excess_sign, ex
         return 0.0
     if kind == NORMALISED:
         return factor * size / direction_length
+    if kind != POLYAK:
+        raise ValueError("the kind of the rule has no formula: write its branch in lib/rules.py, step_length")
     if excess_sign <= 0.0:
         return 0.0
     return factor * math.exp(excess_log - math.log(2.0) - log_scale - 2.0 * math.log(direction_length))

@@ -272,7 +272,9 @@ def problems_of(problem, loss, batch):
 
 
 def rule_of(rule, batch):
-    """A step rule for trials of this batch, with zeros for one without a step size."""
+    """A step rule for trials of this batch, with zeros for one without a step size; ValueError for an unknown kind."""
+    if rule.kind not in KINDS:
+        raise ValueError(f"the rule's spec has kind {rule.kind!r}: give {', '.join(KINDS)}, or a rule without spec")
     sizes = np.zeros(()) if rule.step_size is None else rule.step_size.numpy()
     sizes = np.broadcast_to(sizes, batch).astype(float).ravel()
     selected = np.zeros((len(sizes), 0), dtype=np.int64)

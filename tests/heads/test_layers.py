@@ -1,11 +1,15 @@
 """A head of a trained layer as a problem: its logits, attention and answers are those of the layer itself."""
 
+import itertools
+
 import pytest
 import torch
 from problems import refuses, seeded
 from torch import nn
 
 from heads import fit_problem, head_problem, layer_problem, layer_weights, record, state_weights
+from heads.command import main
+from heads.conventions import FUSED, Order
 from lib.logspace import gradient
 from lib.losses import logistic
 
@@ -167,6 +171,62 @@ def test_rows_of_a_fused_matrix_in_blocks_and_by_head(groups):
         assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
     for order in ({}, {"fused": "rows"}):
         refuses(lambda order=order: state_weights(state, 4, names=names | order), "the order of the rows of qkv.weight")
+
+
+ORDERS = [
+    " ".join(axes)
+    for letters in itertools.permutations("qkv")
+    for axes in itertools.permutations(["".join(letters), "head", "entry"])
+]
+
+
+def in_order(axes, matrices, groups):
+    """Rows of q, k and v in another order: each row has its place on the axes, and all are sorted by theirs."""
+    size, places = len(matrices["k"]) // groups, []
+    for letter, matrix in matrices.items():
+        sharing = len(matrix) // (groups * size)
+        for row, (group, share, entry) in enumerate(itertools.product(range(groups), range(sharing), range(size))):
+            place = {"head": group, "entry": entry}
+            key = [place.get(axis, axis.find(letter)) for axis in axes.split()]
+            behind = 1 + max(k for k, axis in enumerate(axes.split()) if axis != "entry")  # heads that share a key
+            places.append(([*key[:behind], share, *key[behind:]], letter, row))
+    return torch.stack([matrices[letter][row] for _, letter, row in sorted(places)])
+
+
+@pytest.mark.parametrize("groups", [4, 2, 1])
+@pytest.mark.parametrize("axes", ORDERS)
+def test_an_order_of_fused_rows_is_one_entry_of_the_table(axes, groups, monkeypatch):
+    widths = {"query": 12, "key": 3 * groups, "value": 3 * groups}
+    apart = {f"{part}.weight": tokens(width, D) + k for k, (part, width) in enumerate(widths.items())}
+    apart |= {f"{part}.bias": tokens(width) + k for k, (part, width) in enumerate(widths.items())}
+    out = {"out.weight": tokens(D, 12)}
+    packed = {
+        f"qkv.{kind}": in_order(axes, {part[0]: apart[f"{part}.{kind}"] for part in widths}, groups)
+        for kind in ("weight", "bias")
+    }
+    monkeypatch.setitem(FUSED, "mine", Order(axes, "rows stand as I wish"))
+    names = {"qkv": "qkv.weight", "out": "out.weight"}
+    cut = state_weights(packed | out, 4, names=names | {"fused": "mine"})
+    separate = {part: f"{part}.weight" for part in (*widths, "out")}
+    for one, other in zip(cut, state_weights(apart | out, 4, names=separate), strict=True):
+        assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
+
+
+def test_the_refusal_and_the_help_have_every_order_of_the_table(monkeypatch, capsys):
+    monkeypatch.setitem(FUSED, "mine", Order("head kqv entry", "rows stand as I wish"))
+    state, names = {"qkv.weight": tokens(24, D), "o.w": tokens(D, D)}, {"qkv": "qkv.weight", "out": "o.w"}
+    refuses(lambda: state_weights(state, 2, names=names), "'mine' where rows stand as I wish")
+    with pytest.raises(SystemExit):
+        main(["report", "--help"])
+    assert "fused=mine where rows stand as I wish" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("axes", ["qkv head", "head entry", "head kq entry", "head kqz entry", "head qkkv entry"])
+def test_an_order_that_cannot_be_cut_does_not_pass(axes, monkeypatch):
+    monkeypatch.setitem(FUSED, "mine", Order(axes, "an entry is wrong"))
+    state, names = {"qkv.weight": tokens(24, D), "o.w": tokens(D, D)}, {"qkv": "qkv.weight", "out": "o.w"}
+    with pytest.raises((ValueError, KeyError, RuntimeError)):
+        state_weights(state, 2, names=names | {"fused": "mine"})
 
 
 def test_heads_that_share_their_keys():

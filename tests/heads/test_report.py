@@ -14,6 +14,7 @@ from torch import nn
 from heads import capture, command, layer_weights, running
 from heads.bits import Choices, count_flips, forecast, head_logits
 from heads.capture import Layer, capture_attention
+from heads.conventions import FUSED, Order
 from heads.facts import layer_facts
 from heads.weights import PARTS
 
@@ -260,10 +261,14 @@ def test_names_of_ones_own_are_asked_for_and_taken(tmp_path, capsys):
     assert "has no 'block.0.e.weight': the nearest names are block.0" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("order", ["blocks", "per head"])
-def test_attention_tells_the_order_of_a_fused_matrix_and_without_it_the_order_is_asked_for(tmp_path, capsys, order):
+@pytest.mark.parametrize("order", ["blocks", "per head", "keys first"])
+def test_attention_tells_the_order_of_a_fused_matrix_and_without_it_the_order_is_asked_for(
+    tmp_path, capsys, order, monkeypatch
+):
+    monkeypatch.setitem(FUSED, "keys first", Order("head kqv entry", "a head has its key first"))
     packed, out, x = torch.randn(3 * D, D), torch.randn(D, D), inputs().double()
-    rows = packed.view(2, 3, D // 2, D).transpose(0, 1) if order == "per head" else packed.view(3, 2, D // 2, D)
+    rows = packed.view(3, 2, D // 2, D) if order == "blocks" else packed.view(2, 3, D // 2, D).transpose(0, 1)
+    rows = rows[[1, 0, 2]] if order == "keys first" else rows
     query, key, _ = torch.einsum("phed,ntd->phnte", rows.double(), x)
     attention = (query @ key.mT / (D // 2) ** 0.5).softmax(-1).transpose(0, 1)
     torch.save({"block.0.qkv.weight": packed, "block.0.out.weight": out}, tmp_path / "mine.pt")

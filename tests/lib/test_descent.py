@@ -7,7 +7,7 @@ import torch
 from problems import random_problem, random_theta, seeded
 
 import lib.flow
-from lib import losses
+from lib import kernels, losses, rules
 from lib.datasets import figure_1
 from lib.descent import constant, decaying, iterate, log_spaced, normalised, polyak, run
 from lib.flow import log_time_flow
@@ -109,6 +109,22 @@ def test_polyak_steps_are_those_of_the_definition(loss, nonlinear, queries, batc
     step = ((risk.detach() - limit).clamp(min=0) / (2 * norm(grad) ** 2))[..., None] * grad
     ours = run(problem, loss, starts, polyak(problem, loss, selected), 1).theta[1]
     torch.testing.assert_close(ours, starts - step, rtol=1e-8, atol=1e-9)
+
+
+def test_a_kind_of_rule_without_a_formula_is_refused_by_python_and_by_compiled_code():
+    for step_length in (rules.step_length, kernels.descent.step_length):
+        for kind in range(len(rules.KINDS)):
+            assert step_length(kind, 1.0, 1.0, 1.0, 0.0, 1.0, math.log(2.0)) == pytest.approx(1.0)
+        for kind in (-1, len(rules.KINDS)):
+            with pytest.raises(ValueError, match="no formula: write its branch"):
+                step_length(kind, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0)
+
+
+def test_a_rule_whose_spec_has_an_unknown_kind_is_refused():
+    rule = constant(0.1)
+    rule.spec = rule.spec._replace(kind="momentum")
+    with pytest.raises(ValueError, match="kind 'momentum': give constant, normalised, polyak, or a rule without spec"):
+        run(TWO_TOKENS, losses.logistic, [0.0], rule, 2)
 
 
 def test_polyak_stays_where_the_risk_is_not_above_its_goal_and_where_the_gradient_is_zero():
