@@ -70,7 +70,7 @@ def test_published_svm_is_that_of_the_library(norm):
 def test_other_solvers_find_the_svm_of_the_library(name, accuracy):
     pytest.importorskip(name)
     for rows in (works.sphere_rows(4, 6, 10, 3)[0, 0], works.gaussian_rows(60, 20)[0]):
-        assert apart(torch.as_tensor(solvers.OTHERS[name](rows.numpy())()), hard_margin(rows).theta) < accuracy
+        assert apart(torch.tensor(solvers.OTHERS[name](rows.numpy())()), hard_margin(rows).theta) < accuracy
 
 
 def test_a_solver_that_is_not_installed_is_left_out_by_its_name(monkeypatch):
