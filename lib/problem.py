@@ -214,7 +214,7 @@ class Problem(Batch):
 
 def _in_floats(logits, keys, theta):
     """Logits, or ValueError where they leave the floats."""
-    if not (math.isfinite(logits.sum()) or torch.isfinite(logits).all()):
+    if not (math.isfinite(logits.detach().sum()) or torch.isfinite(logits).all()):
         largest, length = keys.abs().max().item(), theta.abs().max().item()
         raise ValueError(
             f"keys up to {largest:.2g} and theta up to {length:.2g} give logits beyond the floats: rescale them"

@@ -55,7 +55,7 @@ def recorded():
         listed = [dict.fromkeys(run[field] for run in made) for field in ("commit", "cpu")]
         commits, processors = (", ".join(sorted(map(str, values))) for values in listed)
         rows.append((f"`{folder.name}`", str(len(made)), commits, processors))
-    return table(("study", "runs", "commit and day", "processor"), rows, "found")
+    return table(("study", "runs", "commit and day", "processor"), rows, "totals")
 
 
 def edition():
