@@ -15,20 +15,19 @@ from ._lib import (
     dual,
     excess_near,
     from_span,
-    gradient,
     gradient_near,
     hard_margin,
     in_span,
     log_spaced,
     log_time_flow,
     norm,
-    one_minus_cosine,
     optimal_tokens,
     run,
     selected_tokens,
     span_coordinates,
     steepest,
 )
+from .claim_ends import degrees, norms, selects, weight_shape
 
 STEEPEST = {"normalised": ("ngd", "l_2"), "sign": ("steepest", "l_inf"), "coordinate": ("steepest", "l_1"),
             "spectral": ("steepest", "spectral")}  # fmt: skip
@@ -39,16 +38,11 @@ ENDS = (
     25.0,
     15.0,
 )  # log t: where a flow rests at a finite minimum rounding lets it go no further than the latter
-APART = 0.02  # by which shares of two norms have to differ for a problem to tell the norms apart
-RESTS = 1e-6  # part of its length by which a flow that rests moves in the second half of its log time
 AHEAD = 5.0  # lengths of a separator at which a flow starts to see whether its selection lasts
-MATRICES = 256  # entries of W up to which norms of matrices are tried, and 10 for the side of sign matrices
-UNIT = 2.0**-24  # unit roundoff of float32
-TURNED = 0.01  # 1 - cos at which a computed gradient no longer has its direction
 
 
 class Run(NamedTuple):
-    """Iterates of a run: its name, step rule, norm and unit of time; why it ended early, or ""; whether on the log."""
+    """Iterates of a run from its start on: name, step rule, norm, unit of time; why it ended early; if on the log."""
 
     name: str
     step: str
@@ -61,7 +55,10 @@ class Run(NamedTuple):
 
 
 def flow(problem, loss, start, name):
-    """Gradient flow to log t = 10,000, in the span of the rows; to 25 or 15 where it rests at a finite minimum."""
+    """Gradient flow to log t = 10,000, in the span of the rows; to 25 or 15 where it rests at a finite minimum.
+
+    Where it cannot be followed even so far, the run has its start alone.
+    """
     spanned, rest = problem, 0.0
     coordinates = start
     if problem.queries is not None:
@@ -69,28 +66,30 @@ def flow(problem, loss, start, name):
         coordinates = span_coordinates(spanned, problem.logits(start))
         rest = start - from_span(problem, spanned, coordinates)
     stopped = ""
+    times, reached = [0.0], coordinates[None]
     for last in ENDS:
-        times = [time for time in LOG_TIMES if time <= last]
+        wanted = [time for time in LOG_TIMES if time <= last]
         try:
-            path = log_time_flow(spanned, LOSSES[loss], coordinates, times)
+            times, reached = wanted, log_time_flow(spanned, LOSSES[loss], coordinates, wanted).theta
             break
         except RuntimeError as error:
-            stopped = str(error)
-    else:
-        raise ValueError(f"the gradient flow cannot be followed: {stopped}")
-    thetas = path.theta if spanned is problem else from_span(problem, spanned, path.theta) + rest
+            times, stopped = [0.0], stopped or str(error)
+    thetas = reached if spanned is problem else from_span(problem, spanned, reached) + rest
     return Run(name, "flow", "l_2", "log t", torch.tensor(times, dtype=torch.float64), thetas, stopped)
 
 
 def descent(problem, loss, start, name, parameters, steps):
     """Run steepest descent of a norm, with steps that are exact at any size of the gradient."""
     step, own = STEEPEST[name]
-    shape = _shape(problem)
+    shape = weight_shape(problem)
     if own not in norms(problem):
         raise ValueError(f"{name} takes steps of a matrix: give queries")
     order = optimisers.NORMS[own]
     if unknown := [one for one in parameters if one != "lr"]:
         raise ValueError(f"{name} has no parameter {unknown[0]!r}: it has lr")
+    lr = parameters.get("lr", 1.0)
+    if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < math.inf:
+        raise ValueError(f"lr={lr} is no step size of {name}: give a number above 0, such as lr=0.01")
     rows = difference_rows(problem, optimal_tokens(problem))
     size = parameters.get("lr", 0.5 / norm(rows, dual(order), shape).amax().item())  # no margin moves by more than .5
     record = _records(steps)
@@ -100,12 +99,12 @@ def descent(problem, loss, start, name, parameters, steps):
 
 def training(problem, loss, start, name, make, steps, log_risk):
     """Train with an optimiser of PyTorch, on the risk or on the log of its excess."""
-    like, shape = start, _shape(problem)
+    like, shape = start, weight_shape(problem)
     weights = [torch.nn.Parameter(start.view(shape).clone())]
     optimiser = optimisers._made(make, weights)
     slope = gradient_near(problem, LOSSES[loss], like)
     excess = excess_near(problem, LOSSES[loss], like, optimal_tokens(problem))
-    thetas, kept, theta = {}, set(_records(steps)), start.clone()
+    thetas, kept, theta = {0: start.clone()}, set(_records(steps)), start.clone()
     for k in range(1, steps + 1):
         direction, log_scale = slope(theta)
         if log_risk:
@@ -125,20 +124,7 @@ def training(problem, loss, start, name, make, steps, log_risk):
 
 
 def _records(steps):
-    return sorted({steps // 2, *log_spaced(checks.integer("steps", steps, least=8), 60).tolist()} - {0})
-
-
-def _shape(problem):
-    return problem.keys.shape[-1], 1 if problem.queries is None else problem.queries.shape[-1]
-
-
-def norms(problem):
-    """Norms that are tried, by name: of matrices only for a W with two sides, and small."""
-    shape = _shape(problem)
-    names = ["l_1", "l_2", "l_inf"]
-    if min(shape) > 1 and math.prod(shape) <= MATRICES:
-        names += ["spectral", "nuclear"] + ["sign"] * (max(shape) <= 10)
-    return {name: optimisers.NORMS[name] for name in names}
+    return sorted({0, steps // 2, *log_spaced(checks.integer("steps", steps, least=8), 60).tolist()})
 
 
 def smoothness(problem, loss):
@@ -177,85 +163,6 @@ def step_rule(problem, loss, optimiser):
     return ("adam-epsilon", None) if group["eps"] else ("adam-bare", "l_inf")
 
 
-def ending(problem, run):
-    """Where a run ends: tokens, lead, attention; in each norm share of the best margin, angle, gap of its separator."""
-    theta, half, shape = run.thetas[-1], run.thetas[_half(run)], _shape(problem)
-    selected = selected_tokens(problem, theta)
-    rows, attention = difference_rows(problem, selected), problem.attention(theta)
-    facts = {
-        "name": run.name, "unit": run.unit, "until": run.times[-1].item(), "selected": selected.tolist(),
-        "best": torch.equal(selected, optimal_tokens(problem)), "length": norm(theta).item(),
-        "lead": (rows @ theta).amin().item(), "attention": attention.amax(-1).amin().item(), "stopped": run.stopped,
-        "norms": {}, "maximises": [], "leans": [], "moved": None,
-    }  # fmt: skip
-    facts["rests"] = run.unit == "log t" and bool(norm(theta - half) <= RESTS * norm(theta))
-    if facts["rests"] or facts["lead"] <= 0 or not hard_margin(rows).feasible:
-        return facts
-    lead_before = (rows @ half).amin()
-    for name, order in norms(problem).items():
-        separator = hard_margin(rows, order, shape=shape, largest_gap=optimisers.GAP)
-        least = norm(separator.theta, order, shape)
-        share = (least * facts["lead"] / norm(theta, order, shape)).item()
-        before = (least * lead_before / norm(half, order, shape)).item() if half.any() else 0.0
-        facts["norms"][name] = {
-            "share": share, "before": before, "degrees": degrees(theta, separator.theta), "length": least.item(),
-            "gap": separator.gap.item(), "multipliers": separator.duals.tolist(),
-        }  # fmt: skip
-    shares = {name: answer["share"] for name, answer in facts["norms"].items()}
-    largest = max(shares.values())
-    alike = [name for name, share in shares.items() if share >= largest - APART]
-    facts["moved"] = max(abs(answer["share"] - answer["before"]) for answer in facts["norms"].values())
-    if largest >= optimisers.LEANT:
-        facts["maximises" if largest >= optimisers.MAXIMISED else "leans"] = alike
-    return facts
-
-
-def _half(run):
-    return int((run.times <= run.times[-1] / 2).nonzero()[-1])
-
-
-def single_precision(problem, loss, run):
-    """Where 32 bits lose the gradient's direction on the way of a run: as predicted, as measured, in length and time.
-
-    The prediction is that of the chapter on rounding: where the error of the textbook gradient, unit roundoff times
-    mean of |loss'(u_i)| |gamma_ib| |A_ib| with b the token with the most attention, reaches the gradient's length.
-    Measured is the first iterate at which automatic differentiation in 32 bits has 1 - cos above .01.
-    """
-    thetas = run.thetas
-    exact = gradient(problem, LOSSES[loss], thetas)
-    size = exact.log_scale + norm(exact.direction).log()
-    top = problem.logits(thetas).argmax(-1, keepdim=True)
-    scores = problem.scores.expand(*top.shape[:-1], -1).gather(-1, top)[..., 0]
-    rows = norm(problem.keys) * (1.0 if problem.queries is None else norm(problem.queries)[:, None])
-    rows = rows.expand(*top.shape[:-1], -1).gather(-1, top)[..., 0]
-    log_error = (LOSSES[loss].log_slope(scores) + scores.abs().log() + rows.log()).logsumexp(-1)
-    log_error = log_error - math.log(problem.scores.shape[0]) + math.log(UNIT)
-    textbook = torch.stack([_textbook(problem, loss, theta) for theta in thetas])
-    there = textbook.any(-1) & exact.direction.any(-1)
-    turned = ~textbook.any(-1)
-    turned[there] = one_minus_cosine(textbook[there], exact.direction[there]) > TURNED
-    return {"predicted": _first(run, log_error >= size), "measured": _first(run, turned)}
-
-
-def _first(run, where):
-    if not where.any():
-        return None
-    place = int(where.nonzero()[0])
-    return {"length": norm(run.thetas[place]).item(), "time": run.times[place].item()}
-
-
-def _textbook(problem, loss, theta):
-    """Gradient of the risk by automatic differentiation in 32 bits, as float64."""
-    keys, scores = problem.keys.float(), problem.scores.float()
-    with torch.enable_grad():
-        theta = theta.float().requires_grad_()
-        asked = theta.expand(len(keys), -1)
-        if problem.queries is not None:
-            asked = problem.queries.float() @ theta.view(_shape(problem)).mT
-        margins = ((keys @ asked[..., None])[..., 0].softmax(-1) * scores).sum(-1)
-        return torch.autograd.grad(LOSSES[loss].value(margins).mean(), theta)[0].double()
-
-
 def flows(claim, loss, choices):
     """Flows from the start, and from afar towards each other stable selection, four at most."""
     problem, start = claim.problem, claim.start
@@ -271,22 +178,17 @@ def flows(claim, loss, choices):
 
 
 def other_losses(claim, loss, end):
-    """Where the flow of each other loss ends, from the same start as a run: tokens, and the angle to its end."""
+    """Where the flow of each other loss ends, from the same start as a run: tokens it selects, angle to its end.
+
+    Tokens are None where it selects none.
+    """
     facts = []
     for other in LOSSES:
         if other != loss:
-            theta = flow(claim.problem, other, claim.start, other).thetas[-1]
-            selected = selected_tokens(claim.problem, theta).tolist()
-            facts.append({"loss": other, "selected": selected, "degrees": degrees(theta, end)})
+            path = flow(claim.problem, other, claim.start, other)
+            tokens = selected_tokens(claim.problem, path.thetas[-1]).tolist() if selects(claim.problem, path) else None
+            facts.append({"loss": other, "selected": tokens, "degrees": degrees(path.thetas[-1], end)})
     return facts
-
-
-def degrees(first, second):
-    """Angle between two vectors; None where one is zero."""
-    if not (first.any() and second.any()):
-        return None
-    half = (one_minus_cosine(first, second) / 2).sqrt().clamp(max=1.0).asin()
-    return math.degrees(2 * half.item())
 
 
 def optimised(claim, loss, name, make, steps):

@@ -4,17 +4,12 @@ Hypotheses and statements have the names of the page *Which theorem applies to m
 them with the book's register, which this package does not have.
 """
 
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from ._lib import (
-    JointProblem,
-    Problem,
     assumption_c,
-    checks,
     difference_rows,
     every_selection,
     hard_margin,
@@ -23,29 +18,16 @@ from ._lib import (
     norm,
     one_minus_cosine,
     optimal_tokens,
+    other_tokens,
     score_leads,
     selected_tokens,
     token_margins,
 )
-from .files import ARRAYS, read_arrays
 
-KNOWN = ("keys", "scores", "queries", "labels", "head", "tokens", "start")
-EXPECTED = (
-    "keys (n, T, d) and scores (n, T), or labels (n,) and head (d,) in their place; if you like queries and start"
-)
-MOST_TOKENS = 400  # of all inputs
 MOST_CHOICES = 5000  # selections up to which all are tried
 TOO_MANY = f"there are more than {MOST_CHOICES} selections: too many to try"
 ALIKE = 1e-9  # relative to the spread of the scores, below which two are equal; and cosines that are zero
 TIE = 1e-9  # of a lag, from 1
-
-
-class Claim(NamedTuple):
-    """What a file holds: the problem, tokens with labels if they are there, vec(W) or p at the start."""
-
-    problem: Problem
-    joint: JointProblem | None
-    start: Tensor
 
 
 class Fact(NamedTuple):
@@ -74,7 +56,7 @@ RULES = {  # step rules of the register that a run here may have
     "adam-bare": "Adam, ε = 0 and a memory that is short for its steps",
     "adam-epsilon": "Adam, ε > 0 and a memory that is short for its steps",
     "adam": "Adam, a memory that is long for its steps (default betas)",
-    "other": "another one without weight decay (Lion, momentum)",
+    "other": "another one without weight decay (Lion, momentum, SGD on the log)",
     "other-decay": "another one with weight decay (AdamW as libraries have it)",
 }
 # Step rules under which a hypothesis on the optimiser holds, as the book's register has them.
@@ -113,32 +95,6 @@ STATEMENTS = {
         " entries of the gradient equally large, l_2 if they only rescale it, spectral if all singular values", None,
         None, ("without-decay", "log-risk", *W_ALWAYS)),
 }  # fmt: skip
-
-
-def read_claim(path):
-    """Read a :class:`Claim`; ValueError with one sentence where the file does not hold what is needed."""
-    if Path(path).suffix not in ARRAYS:
-        raise ValueError(f"{path} is no npz or safetensors: save {EXPECTED}")
-    arrays = read_arrays(path)
-    if unknown := [name for name in arrays if name not in KNOWN]:
-        raise ValueError(f"{path} has {unknown[0]}, which is not known: give {EXPECTED}")
-    scored, labelled = "scores" in arrays, "labels" in arrays and "head" in arrays
-    if "keys" not in arrays or scored == ("head" in arrays) or not (scored or labelled):
-        raise ValueError(f"{path} has {checks.join_names(arrays) or 'nothing'}: give {EXPECTED}")
-    arrays = {name: torch.as_tensor(array).double() for name, array in arrays.items()}
-    keys, queries = arrays["keys"], arrays.get("queries")
-    if keys.ndim != 3 or keys.shape[:2].numel() > MOST_TOKENS:
-        raise ValueError(
-            f"keys of {path} have shape {tuple(keys.shape)}: give (n, T, d), at most {MOST_TOKENS} tokens in all"
-        )
-    tokens, joint = arrays.get("tokens", keys), None
-    if "labels" in arrays:
-        joint = JointProblem(tokens, arrays["labels"], keys, queries)
-    problem = Problem(keys, arrays["scores"], queries) if scored else joint.fixed_head(arrays["head"])
-    checks.single(problem)
-    start = arrays.get("start", torch.zeros(problem.parameter_size, dtype=torch.float64)).flatten()
-    problem.logits(start)  # refuses a start that does not fit, or is not finite
-    return Claim(problem, joint, start)
 
 
 def hypotheses(claim, choices=None):
@@ -192,6 +148,18 @@ def _feasible(problem):
     return Fact(
         False, f"{int((weights > 0).sum())} differences with weights of sum {weights.sum():.3g} add up to {left:.0e}"
     )
+
+
+def certificate_tokens(problem):
+    """Tokens (input, token) of the certificate that nothing separates the best tokens; none where something does."""
+    best = optimal_tokens(problem)
+    separator = hard_margin(difference_rows(problem, best))
+    if separator.feasible:
+        return []
+    others = other_tokens(best, problem.scores.shape[-1])
+    return [
+        [place, others[place, k].item()] for place, k in (separator.certificate.view_as(others) > 0).nonzero().tolist()
+    ]
 
 
 def _orthogonal(problem):

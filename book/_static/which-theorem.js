@@ -56,8 +56,8 @@
   const show = () => {
     const chosen = Object.fromEntries(Object.keys(questions).map((name) => [name, form.elements[name].value]));
     const came = rows.map((row, k) => judge(row, statements[k], chosen));
-    const count = (word) => came.filter((one) => one === word).length;
-    status.textContent = `of ${rows.length} statements: apply ${count("applies")}, may apply ${count("open")}, do not apply ${count("fails")}`;
+    const [holding, open, failing] = ["applies", "open", "fails"].map((word) => came.filter((one) => one === word).length);
+    status.textContent = `Of ${rows.length} statements ${holding} ${holding === 1 ? "applies" : "apply"}, ${open} may apply, ${failing} ${failing === 1 ? "does" : "do"} not.`;
   };
   form.addEventListener("input", show);
   form.addEventListener("reset", () => setTimeout(show));

@@ -11,8 +11,10 @@ import pytest
 import torch
 import yaml
 
-from heads import claim_runs, claims, command
+from heads import claim_files, claim_runs, claims, command
 from heads.claim_command import check
+from heads.claim_words import sections
+from lib.logspace import gradient
 
 REGISTER = yaml.safe_load((Path(__file__).parents[2] / "book/statements.yml").read_text("utf-8"))
 SHARED = {  # two inputs of two tokens with one query; differences (2, 0) and (-3, 1), gamma = 6 > 4: one wrong choice
@@ -44,7 +46,7 @@ def written(folder, arrays):
 
 
 def claim(folder, arrays):
-    return claims.read_claim(written(folder, arrays))
+    return claim_files.read_claim(written(folder, arrays))
 
 
 def facts(folder, arrays):
@@ -147,6 +149,60 @@ def test_a_flow_at_a_finite_minimum_selects_nothing(tmp_path):
     assert 0.7 < math.exp(-0.3 * run["length"]) < 0.8  # where the derivative of the mean score changes its sign
 
 
+def test_a_flow_that_selects_nothing_confirms_no_statement(tmp_path):
+    trap = {"keys": [[[3.0], [0.6], [0.1], [0]]] * 2, "scores": [[1.0, 0, 0.9, 0]] * 2, "start": [-6.0]}
+    answer = check(claim(tmp_path, trap))
+    run = answer["runs"][0]
+    assert run["attention"] < 0.6
+    assert (run["norms"], run["maximises"]) == ({}, [])
+    assert not any(one["agrees"] for one in run["statements"])
+    first = next(sections(answer))[1][0]
+    assert "selects nothing" in first
+    assert "predicted by" not in first
+
+
+def test_of_a_flow_that_cannot_be_followed_the_report_says_so_and_goes_on(tmp_path, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("rounding")
+
+    monkeypatch.setattr(claim_runs, "log_time_flow", fails)
+    answer = check(claim(tmp_path, SHARED), "logistic", ["sign"], 64)
+    *flows, trained = answer["runs"]
+    assert all(run["stopped"] == "rounding" and not run["norms"] for run in flows)
+    assert trained["norms"]
+    assert "could not be followed" in next(sections(answer))[1][0]
+
+
+def test_a_run_with_the_direction_of_its_start_tells_no_norm(tmp_path):
+    mine = claim(tmp_path, SHARED | {"start": [[8.0], [8.0]]})
+    for words, turned in ((["torch.optim.SGD", "lr=0.5"], False), (["sign", "lr=1.0"], True)):
+        run = check(mine, "logistic", words, 64)["runs"][-1]
+        assert run["turned"] is turned
+        assert bool(run["maximises"]) is turned
+        assert run["norms"]["l_inf"]["first"] == pytest.approx(1.0 if run["selected"] == [0, 1] else -5.0)
+    from_zero = check(claim(tmp_path, SHARED), "logistic", ["sign"], 64)["runs"][-1]
+    assert from_zero["norms"]["l_inf"]["first"] is None
+
+
+def test_each_loss_has_its_tokens_and_its_angle(tmp_path):
+    pulled = {"keys": [[[1.0, 0], [0, 0]], [[-3, 1], [0, 0]]], "scores": [[-5.0, -6], [0, -1]]}
+    answer = check(claim(tmp_path, pulled))
+    assert answer["runs"][0]["selected"] == [0, 0]
+    ends = {end["loss"]: end for end in answer["losses"]}
+    assert ends["exponential"]["selected"] == [0, 1]
+    assert ends["exponential"]["degrees"] > 70
+    assert ends["correlation"]["selected"] == [0, 0]
+    line = next(sections(answer))[1][-1]
+    assert re.search(r"exponential loss [^;]*\[0, 1\]; with correlation loss [^;]* same tokens", line)
+
+
+def test_what_nothing_separates_is_said_first_with_its_tokens(tmp_path):
+    answer = check(claim(tmp_path, {"keys": [[[1.0], [0], [2]]], "scores": [[1.0, 0, 0]]}))
+    assert answer["certificate"] == [[0, 1], [0, 2]]
+    assert "for every p some token" in next(sections(answer))[1][0]
+    assert check(claim(tmp_path, ONE))["certificate"] == []
+
+
 def test_an_optimiser_of_ones_own_and_a_rule_of_the_library_agree(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "mine", sys.modules[__name__])
     ends = {}
@@ -202,43 +258,7 @@ def test_steps_of_one_over_the_smoothness_descend(tmp_path):
     loss = claim_runs.LOSSES["exponential"]
     size = 1 / claim_runs.smoothness(problem, "exponential")
     thetas = torch.randn(200, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 3
-    grad = claim_runs.gradient(problem, loss, thetas)
+    grad = gradient(problem, loss, thetas)
     slope = grad.log_scale.exp()[:, None] * grad.direction
     after = problem.risk(loss, thetas - size * slope)
     assert (after <= problem.risk(loss, thetas) - size / 2 * slope.square().sum(-1) + 1e-12).all()
-
-
-@pytest.mark.parametrize(
-    ("arrays", "words", "sentence"),
-    [
-        ({"keys": ONE["keys"]}, [], "has keys: give keys .* and scores"),
-        (ONE | {"values": [1]}, [], "has values, which is not known"),
-        (ONE | {"labels": [1], "head": [1.0, 0]}, [], "give keys .* or labels"),
-        (ONE | {"scores": [[1.0, 0]]}, [], "one key and one score"),
-        (ONE | {"keys": [[1.0, 0]]}, [], r"keys of .* have shape \(1, 2\)"),
-        (ONE | {"keys": [[[1.0, math.nan], [0, 0], [0, 1]]]}, [], "finite"),
-        (ONE | {"start": [1.0, 0, 0]}, [], "theta has shape"),
-        ({"keys": ONE["keys"], "labels": [0], "head": [1.0, 0]}, [], r"must be \+1 or -1"),
-        (ONE, ["--optimizer", "torch.optim.Nothing"], "cannot be imported"),
-        (ONE, ["--optimizer", "torch.optim.SGD", "lr"], "is no parameter"),
-        (ONE, ["--optimizer", "torch.optim.SGD", "lr=1e300", "--steps", "16"], "diverges"),
-        (ONE, ["--optimizer", "spectral"], "give queries"),
-        (ONE, ["--optimizer", "sign", "beta=1"], "has no parameter 'beta'"),
-        (ONE, ["--optimizer", "sign", "lr=fast"], "step_size is 'fast'"),
-        (ONE, ["--optimizer", "sign", "--steps", "2"], "steps"),
-        (ONE, ["--json", "nowhere/it.json"], "nowhere is no folder"),
-    ],
-)
-def test_bad_input_gets_one_sentence(tmp_path, arrays, words, sentence, capsys):
-    out = tmp_path / "check.html"
-    assert command.main(["check", str(written(tmp_path, arrays)), "--out", str(out), *words]) == 1
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert re.search(sentence, said), said
-    assert not out.exists()
-
-
-def test_a_text_is_no_problem(tmp_path, capsys):
-    (tmp_path / "notes.txt").write_text("keys")
-    assert command.main(["check", str(tmp_path / "notes.txt")]) == 1
-    assert "is no npz or safetensors: save keys (n, T, d)" in capsys.readouterr().err
