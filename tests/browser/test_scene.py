@@ -151,7 +151,7 @@ def test_choices_answer_and_the_guess_is_judged_by_the_number_of_the_page(opened
     page.get_by_role("button", name="piece", exact=True).click()
     assert said(page).startswith("“piece” scores best")
     page.evaluate("document.getElementById('story-networks').closest('section').scrollIntoView()")
-    assert page.get_by_text(re.compile(r"(^|, )\?$")).count() == 1
+    page.get_by_text(re.compile(r"(^|, )\?$")).wait_for()  # drawn once the step has been scrolled to
     page.get_by_role("button", name="most").click()
     assert said(page) == "No. Where everything trains, it predicts 20 %."
     page.get_by_role("button", name="few").click()
