@@ -24,6 +24,7 @@ def max_tolerance(measured, bound=None):
 
 
 def check_texts(row):
+    """Raise ValueError unless name, statement, item and paper of a row are words."""
     for what in ("name", "statement", "item"):
         if not is_text(text := getattr(row, what)):
             raise ValueError(
@@ -47,6 +48,7 @@ def check_statement(row):
 
 
 def check_correction(row, corrects, explicit, certified):
+    """Raise ValueError unless a correction quotes a printed sentence of a paper and is certified in exact arithmetic."""
     name = row.name
     for what, text in {"corrects": corrects, "explicit": explicit, "quote": row.quote}.items():
         if text and not is_text(text):
@@ -69,6 +71,7 @@ def check_correction(row, corrects, explicit, certified):
 
 
 def checked_interval(name, measured, interval):
+    """Ends of an interval as floats, None where there is none; ValueError unless the measured value lies in it."""
     if interval is None:
         return None
     try:
@@ -85,6 +88,7 @@ def checked_interval(name, measured, interval):
 
 
 def checked_tolerance(row, measured, bound):
+    """Tolerance of a row, by default a hundredth of its bound, cut at :func:`max_tolerance`; ValueError below 0."""
     tolerance = row.tolerance
     if tolerance is None:
         usual = 1e-2 * abs(measured if bound is None else bound) + 1e-6 * abs(measured)
@@ -95,6 +99,7 @@ def checked_tolerance(row, measured, bound):
 
 
 def is_text(text):
+    """Tell a string that has more than spaces."""
     return isinstance(text, str) and bool(text.strip())
 
 
