@@ -48,7 +48,7 @@ def check_statement(row):
 
 
 def check_correction(row, corrects, explicit, certified):
-    """Raise ValueError unless a correction quotes a printed sentence of a paper and is certified in exact arithmetic."""
+    """Raise ValueError unless a correction quotes a printed sentence of a paper and is certified exactly."""
     name = row.name
     for what, text in {"corrects": corrects, "explicit": explicit, "quote": row.quote}.items():
         if text and not is_text(text):
