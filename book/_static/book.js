@@ -59,7 +59,7 @@ function sentences(page, keywords, anchor) {
   while (place.localName !== "article" && place.textContent.length < 80) place = place.parentElement;
   place.querySelectorAll("script, style, .headerlink, h1, nav").forEach((part) => part.remove());
   place.querySelectorAll("div.math").forEach((formula) => formula.replaceWith(" … "));
-  place.querySelectorAll("span.math").forEach((formula) => formula.replaceWith(words(formula.querySelector("annotation").textContent)));
+  place.querySelectorAll("span.math").forEach((formula) => formula.replaceWith(words(formula.querySelector("math").getAttribute("alttext"))));
   place.querySelectorAll(".cell_input, pre, summary, table").forEach((part) => part.remove());
   const text = place.textContent.replace(/\s+/g, " ").trim();
   const where = Math.min(...[...keywords].map((word) => text.toLowerCase().indexOf(word) + 1 || Infinity)) - 1;

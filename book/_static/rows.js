@@ -8,7 +8,7 @@
   // Text of a cell, its formulas as TeX.
   const text = (cell) => {
     const copy = cell.cloneNode(true);
-    for (const formula of copy.querySelectorAll("math")) formula.replaceWith(`$${formula.querySelector("annotation").textContent}$`);
+    for (const formula of copy.querySelectorAll("math")) formula.replaceWith(`$${formula.getAttribute("alttext")}$`);
     copy.querySelectorAll(".row-address").forEach((part) => part.remove());
     return copy.textContent.replace(/\s+/g, " ").trim();
   };

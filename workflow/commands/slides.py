@@ -20,7 +20,7 @@ SECTIONS = {  # of a chapter, by the id of their heading, in the order of the sl
     "evidence": "Evidence",
     "what-breaks-it": "What breaks it",
 }
-FOLDED = "details, annotation, .headerlink, .explore, script, dl.terms, .copybtn, ul.chips"
+FOLDED = "details, .headerlink, .explore, script, dl.terms, .copybtn, ul.chips"
 ROOM, PICTURE, ROW = 1200, 1000, 100  # letters on a slide, and how many a picture and a row of a table count
 
 

@@ -1,7 +1,7 @@
 """Set formulas while the site is built, as MathML, which browsers draw and screen readers read without a script.
 
 math-core translates TeX; its letters are those of STIX Two Math (``book/_static/stix-two-math.woff2``), so that pages
-look the same everywhere. Each formula keeps its TeX as an annotation, for search and for rows that are cited.
+look the same everywhere. Each formula keeps its TeX in `alttext`, for search and for rows that are cited.
 """
 
 import functools
@@ -27,7 +27,7 @@ UNDERLINE = (
 @functools.cache
 def converter(macros):
     """Converter that knows macros, pairs of a name and what it stands for."""
-    return LatexToMathML(macros=dict(macros), annotation=True, fancy_error=False)
+    return LatexToMathML(macros=dict(macros), annotation=False, fancy_error=False)
 
 
 def mathml(app, formula, where, display=False):
@@ -42,7 +42,7 @@ def mathml(app, formula, where, display=False):
     if SMALL.search(made):
         said = "formula %r: Chromium draws a large bracket with an index small: put {} around the pair of brackets"
         LOGGER.warning(said, formula, location=where)
-    return made.replace(*UNDERLINE)
+    return made.replace(*UNDERLINE).replace("<math", f'<math alttext="{html.escape(formula)}"', 1)
 
 
 def put_inline(translator, node):
