@@ -13,7 +13,7 @@ from .geometry import inverse_mirror_map, mirror_map
 from .logspace import excess_risk, gradient
 from .problem import check_selected
 from .rules import apply_rule, check_polyak_problem, check_step_size, fresh
-from .rules import constant as constant  # chapters import the four rules from here
+from .rules import constant as constant  # chapters import rules from here
 from .rules import decaying as decaying
 from .rules import normalised as normalised
 from .rules import polyak as polyak

@@ -64,7 +64,7 @@ def step_length(kind, factor, size, direction_length, log_scale, excess_sign, ex
 class RuleSpec(NamedTuple):
     """What compiled code needs to know of a step rule: its attribute ``spec``.
 
-    kind : "constant", "normalised" or "polyak".
+    kind : one of `KINDS`.
     step_size : of batch shape, a number, or None.
     dual : the norm that the gradient is divided by.
     power : the steps decay like (k + 1)^-power.
