@@ -15,7 +15,7 @@ from .._compiled import compiled, in_threads
 from .euclidean import _lengths, _solve, _space, room
 from .factors import _dot, _products, borrowed
 
-LARGEST, SMALLEST = 2.0**64, 2.0**-64  # entry of rows whose squares and products stay within the floats
+LARGEST, SMALLEST = 2.0**64, 2.0**-64  # length of rows whose squares and products stay within the floats
 ALIKE = 2.0**-18  # part of the longest row that the shortest has at least, where none needs a scale of its own
 SURE = 1e-9  # part of |row| |theta| that a margin has at least, where rounding hides none
 

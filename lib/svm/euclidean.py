@@ -122,10 +122,13 @@ def _polish(rows, required, basis, k, theta, change):
 
 @compiled()
 def _lengths(rows, scales):
-    """Write 1 / length of each row; return the least and the greatest length."""
+    """Write 1 / length of each row; return the least and the greatest length, 0 and infinity if one is not finite."""
     least, most = math.inf, 0.0
     for i in range(len(rows)):
-        length = max(math.sqrt(_product(rows, i, rows[i], 0, rows.shape[1])), TINIEST)
+        square = _product(rows, i, rows[i], 0, rows.shape[1])
+        if not square < math.inf:  # nor where it is not a number, which min and max would pass over
+            return 0.0, math.inf
+        length = max(math.sqrt(square), TINIEST)
         scales[i] = 1 / length
         least, most = min(least, length), max(most, length)
     return least, most
