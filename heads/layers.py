@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 
 from ._lib import Problem, checks, from_span, in_span, span_coordinates
+from .agreement import ATTENTION_TOLERANCE, LEAD_TOLERANCE, agrees, disagreement
 from .weights import layer_weights
-
-ATTENTION_TOLERANCE = 1e-3  # largest total variation distance from the model's own attention
 
 
 class Head(NamedTuple):
@@ -105,7 +104,7 @@ def head_problem(
     theta, queries = _parameter(weights, head, queries)
     linked = (linked, labels, readout) if callable(readout) else ()
     problem = Problem(tokens, labels[:, None] * answers, queries, *linked, mask=None if mask.all() else mask)
-    _check_attention(problem.attention(theta), attention)
+    _check_attention(problem.logits(theta), attention)
     return Head(problem, theta, "exact" if callable(readout) or np.ndim(readout) == 1 else "first order")
 
 
@@ -263,9 +262,9 @@ def fit_problem(keys, logits, scores, queries=None, mask=None, attention=None):
     about = Problem(centred, scores, queries)
     spanned = in_span(about)
     theta = from_span(about, spanned, span_coordinates(spanned, shifted))
-    recorded = torch.where(mask, logits, -torch.inf).softmax(-1)
-    _check_attention(recorded, attention)
-    return FittedProblem(problem, theta, (problem.attention(theta) - recorded).abs().max().item())
+    logits = torch.where(mask, logits, -torch.inf)
+    _check_attention(logits, attention)
+    return FittedProblem(problem, theta, (problem.attention(theta) - logits.softmax(-1)).abs().max().item())
 
 
 def _parameter(weights, head, queries):
@@ -302,23 +301,19 @@ def _visible(tokens, mask, last=None):
     return mask
 
 
-def total_variation(attention, other):
-    """Total variation distance of two attention rows, for each input."""
-    return (attention - other).abs().sum(-1) / 2
-
-
-def _check_attention(computed, attention):
-    """Raise ValueError if the model's attention (n, T), where it is given, is not the computed one."""
+def _check_attention(logits, attention):
+    """Raise ValueError if the model's attention (n, T), where it is given, is not that of logits (n, T)."""
     if attention is None:
         return
     attention = checks.float64("attention", attention, "n", "T")
-    checks.trailing_shape("attention", attention, *computed.shape)
-    off = total_variation(computed, attention)
-    if off.max() > ATTENTION_TOLERANCE:
+    checks.trailing_shape("attention", attention, *logits.shape)
+    if not agrees(logits, attention):
+        shares, leads = disagreement(logits, attention)
+        i = int(torch.maximum(shares / ATTENTION_TOLERANCE, leads / LEAD_TOLERANCE).argmax())
         raise ValueError(
-            f"attention on input {off.argmax()} differs from what is computed by {off.max():.2g}: likely tokens from"
-            " before a layer norm, another number of heads, head, layer or place that asks, a mask that is True where a"
-            " token is hidden, or rotary or relative positions, for which fit_problem is there"
+            f"attention on input {i} differs from what is computed by {shares[i]:.2g}, its leads by {leads[i]:.2g}:"
+            " likely tokens from before a layer norm, another number of heads, head, layer or place that asks, a mask"
+            " that is True where a token is hidden, or rotary or relative positions, for which fit_problem is there"
         )
 
 
