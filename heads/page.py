@@ -45,7 +45,7 @@ times the scale of the family in config.json; no rotary or relative positions, n
 tokens that a mask does not hide, those behind it too unless config.json names a family where it does not; rows of a
 fused matrix are in the order of the library whose names they have; a matrix without a tensor for its bias has none.
 Where one of these is wrong, so is every number. Record the model's attention, and each head is checked.</p>"""
-LEFT_OUT = """<p><b>Layers that are not shown</b></p><ul>{rows}</ul>"""
+LEFT_OUT = """<p><b>What is not shown</b></p><ul>{rows}</ul>"""
 TOLD = """<p class="note">{layer}. Attention: {checked}.</p><p><b>What it selects.</b> Of {many} inputs: {places}. Most
 often: {often}.</p><p><b>How firmly.</b> The token has {top:.0%} of the attention on average.{firmly}</p>
 <p><b>What would change it.</b> {change}</p>{shown}"""

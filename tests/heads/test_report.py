@@ -188,6 +188,8 @@ REFUSED = {
     "attention of another length": (
         {"attention.0": np.ones((N, 2, 3))}, (), "attention.0 has shape (6, 2, 3): give 6 inputs, heads, 5 tokens",
     ),
+    "heads that the attention does not have": ({}, ("--heads", "4"), "are 4, its attention has 2: leave --heads out"),
+    "two queries": ({}, ("--query", "1"), "--query is 1, but"),
     "tokens that are not numbers": ({"tokens.0": np.full((N, T, D), np.nan)}, (), "tokens.0 has the entry nan"),
 }  # fmt: skip
 
@@ -246,6 +248,15 @@ def own(folder):
     torch.save(state, folder / "mine.pt")
     np.savez(folder / "mine.npz", **{f"tokens.{k}": inputs().numpy() for k in (0, 1)})
     return ",".join(f"{part}=block.*.{name}.weight" for part, name in zip(PARTS, "abcd", strict=True))
+
+
+def test_a_layer_that_is_the_whole_file_has_a_name(tmp_path):
+    layer, x = encoder().layers[0].self_attn, inputs()
+    torch.save(layer.state_dict(), tmp_path / "mine.pt")
+    np.savez(tmp_path / "mine.npz", tokens=x, attention=layer(x, x, x, average_attn_weights=False)[1].detach())
+    assert report(tmp_path) == 0
+    told = json.loads((tmp_path / "mine.json").read_text())["heads"]
+    assert [(one["layer"], one["check"]) for one in told] == [("attention", "agrees")] * 2
 
 
 def test_names_of_ones_own_are_asked_for_and_taken(tmp_path, capsys):
