@@ -67,10 +67,17 @@ def optimiser_class(name):
         If there is none of this name.
     """
     package, _, last = name.rpartition(".")
+    package = package or "torch.optim"
     try:
-        kind = getattr(importlib.import_module(package or "torch.optim"), last)
-    except (ImportError, AttributeError):
-        raise ValueError(f"{name} cannot be imported: give a full name, such as torch.optim.AdamW") from None
+        module, lacks = importlib.import_module(package), f"{package} has no {last}"
+    except ImportError as error:
+        module, lacks = None, f"{package} cannot be imported ({error})"
+    kind = getattr(module, last, None)
+    if kind is None:
+        remedy = (
+            f"give the full name of a class, such as torch.optim.AdamW, or write yours in mine.py and give mine.{last}"
+        )
+        raise ValueError(f"{lacks}: {remedy}")
     if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)):
         raise ValueError(f"{name} is no class of optimisers: give one, such as torch.optim.AdamW")
     return kind, inspect.signature(kind).parameters
@@ -80,9 +87,12 @@ def optimiser_maker(name, options):
     """Function from parameters to an optimiser of this name with these options; ValueError if it does not take one."""
     kind, parameters = optimiser_class(name)
     known = [one for one in parameters if one not in ("params", "kwargs")]
-    for option in options:
+    for option, value in options.items():
         if option not in known:
             raise ValueError(f"{name} has no parameter {option!r}: it has {', '.join(known)}")
+        numbers = option == "lr" or isinstance(parameters[option].default, int | float | tuple)
+        if isinstance(value, str) and numbers:
+            raise ValueError(f"{option}={value} is no number: write lr=1e-3 or betas=.9,.95")
     return partial(kind, **options)
 
 
