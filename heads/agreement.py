@@ -9,6 +9,8 @@ import math
 
 import torch
 
+from ._lib import checks
+
 ATTENTION_TOLERANCE = 1e-3  # largest total variation distance from the model's own attention
 LEAD_TOLERANCE = 0.01  # largest error of a lead, as a part of it; of leads below 1 as a part of 1
 MIN_INPUTS_FOR_BIAS = 3  # below which a bias of each distance is not estimated
@@ -60,6 +62,22 @@ def largest_logits(logits, attention):
     top = attention.argmax(-1, keepdim=True)
     largest = logits.gather(-1, top) - attention.gather(-1, top).log() + math.log(least_share(attention))
     return torch.where(shown_tokens(logits, attention) | ~logits.isfinite(), logits, largest)
+
+
+def check_attention(logits, attention):
+    """Raise ValueError if the model's attention (n, T), where it is given, is not that of logits (n, T)."""
+    if attention is None:
+        return
+    attention = checks.float64("attention", attention, "n", "T")
+    checks.trailing_shape("attention", attention, *logits.shape)
+    if not agrees(logits, attention):
+        shares, leads = disagreement(logits, attention)
+        i = int(torch.maximum(shares / ATTENTION_TOLERANCE, leads / LEAD_TOLERANCE).argmax())
+        raise ValueError(
+            f"attention on input {i} differs from what is computed by {shares[i]:.2g}, its leads by {leads[i]:.2g}:"
+            " likely tokens from before a layer norm, another number of heads, head, layer or place that asks, a mask"
+            " that is True where a token is hidden, or rotary or relative positions, for which fit_problem is there"
+        )
 
 
 def compared(computed, attention, positions, why):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .conventions import CROSS_KEYS, OTHERWISE, changed_by, scale_of
-from .layers import disable_fastpath
+from .slopes import disable_fastpath
 from .weights import Weights, layer_layouts, possible_layouts, state_weights
 
 HIDDEN = -90  # at and below this what a mask adds to a logit hides the token: Swin adds -100
