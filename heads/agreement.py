@@ -15,6 +15,7 @@ ATTENTION_TOLERANCE = 1e-3  # largest total variation distance from the model's 
 LEAD_TOLERANCE = 0.01  # largest error of a lead, as a part of it; of leads below 1 as a part of 1
 MIN_INPUTS_FOR_BIAS = 3  # below which a bias of each distance is not estimated
 SCALE_CORRELATION = 0.999  # above which logits differ by a factor alone
+BIAS = "a bias for each distance in places, the same in all inputs"
 SHARP = "its attention is so sharp that no lead of a token can be told from it, and nothing be compared"
 
 
@@ -88,22 +89,18 @@ def compared(computed, attention, positions, why):
     """
     if attention is None:
         return computed, {"check": "assumed", "off": None, "why": ""}
-    biased, of_biases = (
-        _with_biases(computed, attention, positions),
-        "a bias for each distance in places, in all inputs",
-    )
-    for check, logits, about in (("agrees", computed, ""), ("biased", biased, of_biases)):
-        if logits is not None and agrees(logits, attention):
-            off = disagreement(logits, attention)[0].max().item()
-            return logits, {"check": check, "off": off, "why": about}
     off = disagreement(computed, attention)[0].max().item()
+    if agrees(computed, attention):
+        return computed, {"check": "agrees", "off": off, "why": ""}
+    biased = None if positions is None else _with_biases(computed, attention, positions)
+    if biased is not None and agrees(biased, attention):
+        off = disagreement(biased, attention)[0].max().item()
+        return biased, {"check": "biased", "off": off, "why": BIAS}
     return None, {"check": "recorded", "off": off, "why": why or _reason(computed, attention)}
 
 
 def _with_biases(computed, attention, positions):
     """Logits with one bias for each distance in places, in all inputs alike; None where a bias is not determined."""
-    if positions is None:
-        return None
     inputs, length = attention.shape
     rest = (attention.log() - computed).where(shown_tokens(computed, attention), torch.nan)
     rest = rest - rest.gather(1, positions.clamp(max=length - 1)[:, None])

@@ -2,6 +2,7 @@
 
 import html
 import json
+from functools import partial
 from pathlib import Path
 
 from . import claim_ends, claim_files, claim_runs, claims, optimisers
@@ -38,9 +39,6 @@ def write(options):
     """Check the problem, print the answer, and write page and JSON."""
     out = Path(options.out)
     beside = Path(options.json) if options.json else out.with_suffix(".json")
-    for path in (out, beside):
-        if not path.parent.is_dir():
-            raise ValueError(f"{path.parent} is no folder here: make it, or give another place")
     answer = check(claim_files.read_claim(options.file), options.loss, options.optimizer, options.steps)
     print("\n".join(line for title, lines in sections(answer) for line in (title, *(f"  {x}" for x in lines), "")))
     out.write_text(page(Path(options.file).name, answer), "utf-8")
@@ -75,7 +73,8 @@ def _trained(claim, loss, optimizer, steps):
         return [claim_runs.descent(claim.problem, loss, claim.start, name, given, steps)]
     make = optimiser_maker(name, given)
     called = name + "".join(f", {key}={value}" for key, value in given.items())
-    return claim_runs.optimised(claim, loss, called, make, steps)
+    train = partial(claim_runs.trained, claim.problem, loss, claim.start, called, make, steps)
+    return [train(log_risk) for log_risk in (False, True)]  # on the risk, and on the log of its excess
 
 
 def _size(claim):

@@ -1,7 +1,6 @@
 """Train a problem of one's own: by gradient flow in log time and by an optimiser; say where each run ends."""
 
 import math
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -33,11 +32,7 @@ STEEPEST = {"normalised": ("ngd", "l_2"), "sign": ("steepest", "l_inf"), "coordi
             "spectral": ("steepest", "spectral")}  # fmt: skip
 LATE = 10_000.0  # log t at which flows end
 LOG_TIMES = [*range(60), *torch.logspace(math.log10(60), math.log10(LATE), 40, dtype=torch.float64).tolist()]
-ENDS = (
-    LATE,
-    25.0,
-    15.0,
-)  # log t: where a flow rests at a finite minimum rounding lets it go no further than the latter
+ENDS = (LATE, 25.0, 15.0)  # log t: a flow that rests at a finite minimum goes no further than the latter, by rounding
 AHEAD = 5.0  # lengths of a separator at which a flow starts to see whether its selection lasts
 
 
@@ -189,9 +184,3 @@ def other_losses(claim, loss, end):
             tokens = selected_tokens(claim.problem, path.thetas[-1]).tolist() if selects(claim.problem, path) else None
             facts.append({"loss": other, "selected": tokens, "degrees": degrees(path.thetas[-1], end)})
     return facts
-
-
-def optimised(claim, loss, name, make, steps):
-    """Runs of an optimiser, on the risk and on the log of its excess."""
-    train = partial(trained, claim.problem, loss, claim.start, name, make, steps)
-    return [train(log_risk) for log_risk in (False, True)]

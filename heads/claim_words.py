@@ -22,7 +22,6 @@ def sections(answer):
         yield "Stable selections of tokens", [*lines, STABLE]
     for run in answer["runs"]:
         yield _name(run), [*_ends(run), *_predicted(run), *_rounded(run)]
-    yield "The same flow with another loss", list(map(_other_loss, answer["losses"]))
 
 
 def _inseparable(answer):
@@ -110,11 +109,6 @@ def _ends_at(end, there):
     if end["selected"] != there:
         return f"ends at {end['selected']}"
     return "ends at the same tokens" + ("" if end["degrees"] is None else f" ({end['degrees']:.2g} degrees away)")
-
-
-def _other_loss(end):
-    apart = "" if end["degrees"] is None else f", {end['degrees']:.2g} degrees from the end above"
-    return f"{end['loss']} loss: " + (f"selects {end['selected']}{apart}." if end["selected"] else "selects nothing.")
 
 
 def _lag(lag):

@@ -54,6 +54,9 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     sys.path.append(str(Path.cwd()))  # for an optimizer in a file of this folder
     try:
+        for place in filter(None, (options.out, getattr(options, "json", None))):
+            if not Path(place).parent.is_dir():
+                raise ValueError(f"{Path(place).parent} is no folder here: make it, or give another place")
         vars(options).pop("write")(options)
     except (ValueError, OSError, ImportError) as error:
         print(" ".join(str(error).split()), file=sys.stderr)
@@ -75,8 +78,6 @@ def write(options):
     checks.integer("inputs", options.inputs)
     if options.bits is not None:
         check_bits(options.bits)
-    if not out.parent.is_dir():
-        raise ValueError(f"{out.parent} is no folder here: make it, or give another --out")
 
     def add_layer(layer):
         if f"{layer.name}.".startswith(options.prefix):

@@ -3,7 +3,6 @@
 The theory is that of one trained parameter: all else in the model stays as it is. Lengths and angles are Euclid's.
 """
 
-import os
 from dataclasses import replace
 
 import torch
@@ -30,6 +29,7 @@ from ._lib import (
 )
 from .conflict import irreducible
 from .examined import Examination
+from .files import memory
 from .flips import flip_distances
 from .swaps import swap_until_stable
 
@@ -134,16 +134,11 @@ def _check_size(problem):
     (inputs, tokens), every = problem.scores.shape, problem.scores.numel()
     rows, size = inputs * (tokens - 1), min(problem.parameter_size, every + 1)
     held = 8 * COPIES * (rows * size + (every**2 if problem.parameter_size > every else 0))
-    if rows * size**2 > MOST_WORK or held > _memory():
+    if rows * size**2 > MOST_WORK or held > memory():
         raise ValueError(
             f"{inputs} inputs x {tokens} tokens need {held / 2**30:.3g} GiB and much work: examine fewer inputs at a"
             " time, or take flip_distances, which has no limit"
         )
-
-
-def _memory():
-    """Bytes of memory that the machine has."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _outscored(problem, selected, separator):

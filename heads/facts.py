@@ -6,7 +6,7 @@ from collections import Counter
 import torch
 
 from .agreement import SHARP, compared, largest_logits
-from .bits import Choices, rounding_facts
+from .bits import Choices, head_logits, rounding_facts
 from .flips import nearest_flips
 from .layers import check_width
 
@@ -39,13 +39,10 @@ def _head_facts(layer, weights, head, choosing, bits=None):
     facts = {"layer": layer.name, "head": head, "check": "recorded", "off": None, "why": layer.why}
     facts["cross"] = layer.cross
     seen = None if layer.attention is None else layer.attention[choosing, head]
-    mask = layer.mask[choosing]
     if weights is None:
         return facts | _today(layer, seen, choosing)
     tokens, queries = layer.tokens[choosing], layer.queries[choosing]
-    asked = queries @ weights.query[head].mT + weights.query_bias[head]
-    computed = weights.scale * torch.einsum("ntd,nd->nt", tokens, asked @ weights.key[head])
-    computed = computed.masked_fill(~mask, -torch.inf)
+    computed = head_logits(weights, head, tokens, queries).masked_fill(~layer.mask[choosing], -torch.inf)
     logits, checked = compared(computed, seen, None if layer.cross else layer.positions[choosing], layer.why)
     facts |= checked
     if logits is None:

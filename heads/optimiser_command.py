@@ -38,8 +38,6 @@ def add_parser(commands):
 def write(options):
     """Train, print the shares and what they mean, and write figure and JSON."""
     out = Path(options.out)
-    if not out.parent.is_dir():
-        raise ValueError(f"{out.parent} is no folder here: make it, or give another --out")
     parameters = parsed(options.parameters)
     make = optimiser_maker(options.name, parameters)
     problem = clear_problems(options.problems, options.seed, options.inputs)

@@ -13,17 +13,7 @@ import torch
 from torch import Tensor
 
 from . import training
-from ._lib import (
-    Problem,
-    checks,
-    difference_rows,
-    dual,
-    hard_margin,
-    log_spaced,
-    norm,
-    optimal_tokens,
-    selected_tokens,
-)  # fmt: skip
+from ._lib import Problem, checks, difference_rows, dual, hard_margin, log_spaced, norm, optimal_tokens, selected_tokens
 
 NORMS = {"l_1": 1, "l_2": 2.0, "l_inf": math.inf, "spectral": "spectral", "nuclear": "nuclear", "sign": "signs"}
 LONGEST = (
@@ -114,7 +104,13 @@ def optimiser_margins(
         If the weights diverge, stand still, or select no tokens.
     """
     checks.integer("steps", steps, least=8)
-    problem, norms = clear_problems(6) if problem is None else _checked(problem), norms or NORMS
+    problem, norms = clear_problems(6) if problem is None else problem, norms or NORMS
+    checks.problem(problem)
+    if problem.queries is None or len(problem.batch_shape) != 1 or problem.keys.dtype != torch.float64:
+        raise ValueError(
+            f"the problem has batch shape {tuple(problem.batch_shape)} in {problem.keys.dtype}: give one with queries,"
+            " one batch dimension, in float64"
+        )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)  # the order of inputs, and what the optimiser draws
         return _trained(make, problem, steps, factored, one_input, log_risk, norms, until_settled)
@@ -151,16 +147,6 @@ def clear_problems(count, seed=0, inputs=3, tokens=4, dimension=4):
         )
     size = LONGEST / norm(rows[kept], 1).amax(-1)
     return Problem(keys[kept] * size[:, None, None, None], scores[kept], queries[kept])
-
-
-def _checked(problem):
-    checks.problem(problem)
-    if problem.queries is None or len(problem.batch_shape) != 1 or problem.keys.dtype != torch.float64:
-        raise ValueError(
-            f"the problem has batch shape {tuple(problem.batch_shape)} in {problem.keys.dtype}: give one with queries,"
-            " one batch dimension, in float64"
-        )
-    return problem
 
 
 def _trained(make, problem, steps, factored, one_input, log_risk, norms, until_settled):

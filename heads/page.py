@@ -87,19 +87,7 @@ DARK = 0.55  # from which a cell has light text
 
 
 def page(name, facts, about, left_out=()):
-    """The page, as text.
-
-    Parameters
-    ----------
-    name : str
-        Of the model.
-    facts : list of dict
-        Of all heads, as :func:`heads.facts.layer_facts` has them.
-    about : list of str
-        Sentences on data and time, below the maps.
-    left_out : list of str
-        Layers that are not shown, and why.
-    """
+    """The page of a model of this name: facts of its heads, sentences about data and time, and on what is not shown."""
     bits = next((head["bits"] for head in facts if "bits" in head), None)
     maps = MAPS if bits is None else (*MAPS, [text.format(bits=bits) for text in BITS_MAP])
     numbers = {layer: k for k, layer in enumerate(dict.fromkeys(head["layer"] for head in facts))}

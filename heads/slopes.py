@@ -38,6 +38,7 @@ def record(module, run):
 
     Examples
     --------
+    >>> from heads import head_problem, layer_weights
     >>> layer, last = torch.nn.MultiheadAttention(4, 2, batch_first=True), torch.nn.Linear(4, 1)
     >>> tokens = torch.randn(3, 5, 4)
     >>> received, slopes = record(layer, lambda: last(layer(tokens, tokens, tokens)[0][:, 0]).tanh()[:, 0])
