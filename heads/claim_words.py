@@ -4,10 +4,8 @@ from . import claims, optimisers
 from ._lib import checks
 
 HOLDS = {True: "holds", False: "fails", None: "open"}
-STABLE = (
-    "Descent can stay at each of these, where better tokens lag by more than 1. It leaves all others unless it stops at"
-)
-STABLE += " a finite point: measured in the chapter From any start, proved for two inputs of two tokens."
+STABLE = """Descent can stay at each of these, where better tokens lag by more than 1. It leaves all others unless it \
+stops at a finite point: measured in the chapter From any start, proved for two inputs of two tokens."""
 KNOWN_AS = "Names are those of the page Which theorem applies to me?, which-theorem.html in the book: #needs-NAME."
 
 
@@ -49,9 +47,8 @@ def _short(run):
     open_ = [one["name"] for one in run["statements"] if not one["lacks"] and one["agrees"] is None]
     said = [f"predicted by {', '.join(agree)}"] if agree else []
     said += [f"AGAINST {', '.join(against)}"] if against else []
-    said = said or (
-        [f"applicable, see below: {', '.join(open_)}"] if open_ else ["predicted by no statement of the book"]
-    )
+    if not said:
+        said = [f"applicable, see below: {', '.join(open_)}" if open_ else "predicted by no statement of the book"]
     which = "the best tokens" if run["best"] else "not the best tokens"
     return f"{_name(run)} selects {run['selected']}, {which}, and {_norms(run)}; {', '.join(said)}."
 
@@ -68,18 +65,15 @@ def _nothing(run):
     if run["rests"]:
         where = f"rests at a finite point ({most}): it selects nothing"
     elif run["stopped"] and run["until"]:
-        where = (
-            f"rests at a finite point or could not be followed beyond log t = {run['until']:.0f} ({most}): it selects"
-            " nothing"
-        )
+        rests = f"rests at a finite point or could not be followed beyond log t = {run['until']:.0f}"
+        where = f"{rests} ({most}): it selects nothing"
     elif run["stopped"]:
         return f"{_name(run)} could not be followed: no statement is tested."
     else:
         where = f"selects nothing ({most})"
     against = _against(run)
-    return f"{_name(run)} {where}, and no statement on directions is tested" + (
-        f"; AGAINST {', '.join(against)}." if against else "."
-    )
+    against = f"; AGAINST {', '.join(against)}" if against else ""
+    return f"{_name(run)} {where}, and no statement on directions is tested{against}."
 
 
 def _norms(run):

@@ -48,10 +48,8 @@ def write(options):
         raise ValueError(f"{options.name}: {error}") from error
     print("\n".join([_heading(options, parameters, margins), "", *table(margins), "", *conclusions(margins)]))
     _draw(out, margins)
-    beside, about = (
-        out.with_suffix(".json"),
-        {"optimizer": options.name, "parameters": parameters, "seed": options.seed},
-    )
+    beside = out.with_suffix(".json")
+    about = {"optimizer": options.name, "parameters": parameters, "seed": options.seed}
     beside.write_text(json.dumps(about | how | facts(margins), allow_nan=False), "utf-8")
     print(f"{out} and {beside} are written")
 
@@ -72,10 +70,8 @@ def optimiser_class(name):
         module, lacks = None, f"{package} cannot be imported ({error})"
     kind = getattr(module, last, None)
     if kind is None:
-        remedy = (
-            f"give the full name of a class, such as torch.optim.AdamW, or write yours in mine.py and give mine.{last}"
-        )
-        raise ValueError(f"{lacks}: {remedy}")
+        mine = f"or write yours in mine.py and give mine.{last}"
+        raise ValueError(f"{lacks}: give the full name of a class, such as torch.optim.AdamW, {mine}")
     if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)):
         raise ValueError(f"{name} is no class of optimisers: give one, such as torch.optim.AdamW")
     return kind, inspect.signature(kind).parameters

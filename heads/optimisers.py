@@ -16,9 +16,7 @@ from . import training
 from ._lib import Problem, checks, difference_rows, dual, hard_margin, log_spaced, norm, optimal_tokens, selected_tokens
 
 NORMS = {"l_1": 1, "l_2": 2.0, "l_inf": math.inf, "spectral": "spectral", "nuclear": "nuclear", "sign": "signs"}
-LONGEST = (
-    100.0  # l_1 norm of the longest difference row: a step of .001 in each entry changes no margin by more than .1
-)
+LONGEST = 100.0  # l_1 norm of the longest difference row: a step of .001 in each entry moves no margin by more than .1
 CLEAR = 20.0  # length of the separators of a problem, in units of its longest row, above which it is left out
 LEAD = 6.0  # smallest margin at the start
 GAP = 1e-6  # relative, of a separator

@@ -63,11 +63,7 @@ NUMBERS = {"lead": ".3g", "flip": ".2%", "flip_spectral": ".2%"}  # of that tabl
 RECORDED = """ <span class="re">{count} are shown as recorded ({why})</span>: what they select today is exact, but no
 distance to a flip and no forecast of training follows: the logits are not those of one matrix that is known."""
 MAPS = (  # title, caption, and which of the facts
-    (
-        "Spread of attention",
-        "entropy over that of even attention to all that some head sees: 1 is even, 0 is one token",
-        "entropy",
-    ),
+    ("Spread of attention", "entropy over its largest on tokens that some head sees: 1 even, 0 one token", "entropy"),
     ("Share of the top token", "mean over inputs", "top"),
     ("Distance to a flip", "median change of W, in %, that turns an input to another token: dark is near", "flip"),
     ("Attention check", "share of attention elsewhere than the model says, as a power of ten", "off"),
