@@ -77,7 +77,7 @@ CHECKS = {
     "agrees": "computed from the weights, and the model's own",
     "biased": "computed from the weights and a fixed bias for each distance in places, and the model's own",
     "assumed": "computed from the weights, as assumed above, and compared with nothing",
-    "recorded": "as the model recorded it; the weights alone do not give it",
+    "recorded": "as the model recorded it, not as its weights give it",
 }
 DARK = 0.55  # from which a cell has light text
 

@@ -131,7 +131,7 @@ def test_weights_alone_of_a_family_whose_logits_are_plain_are_read(family, tmp_p
     path = tmp_path / "model.safetensors"
     state = read_state(path)
     for before, layout in layer_layouts(state).items():
-        files.check_logits(state, before, path, LENGTH, layout)
+        files.check_logits(state, before, path, 4, layout)  # in the window of GPT-Neo
         assert files.file_weights(state, before, path).scale > 0
 
 
