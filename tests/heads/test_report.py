@@ -259,6 +259,17 @@ def test_a_layer_that_is_the_whole_file_has_a_name(tmp_path):
     assert [(one["layer"], one["check"]) for one in told] == [("attention", "agrees")] * 2
 
 
+def test_the_first_of_recorded_tokens_is_the_first_that_is_seen(tmp_path):
+    mask = np.ones((N, T), bool)
+    mask[:3, :2] = False
+    saved(tmp_path, **{"attention.0": None, "attention.1": None, "query": None, "mask": mask})
+    assert report(tmp_path, "--heads", "2") == 0
+    told = json.loads((tmp_path / "mine.json").read_text())["heads"]
+    hits = [sum(entry["selects"] == mask[entry["input"]].argmax() for entry in one["inputs"]) for one in told]
+    assert [one["places"].get("the first token", 0) for one in told] == hits
+    assert any(entry["selects"] == 2 for one in told for entry in one["inputs"][:3])
+
+
 def test_names_of_ones_own_are_asked_for_and_taken(tmp_path, capsys):
     names = own(tmp_path)
     assert report(tmp_path) == 1
