@@ -70,7 +70,7 @@ def _nothing(run):
     elif run["stopped"]:
         return f"{_name(run)} could not be followed: no statement is tested."
     else:
-        where = f"selects nothing ({most})"
+        where = f"selects nothing, for no direction separates its tokens or it is on its way ({most})"
     against = _against(run)
     against = f"; AGAINST {', '.join(against)}" if against else ""
     return f"{_name(run)} {where}, and no statement on directions is tested{against}."
@@ -114,13 +114,7 @@ def _ends(run):
     which = "the best tokens" if run["best"] else "not the best tokens"
     time = f"at log t = {run['until']:,.0f}" if run["unit"] == "log t" else f"after {run['until']:,.0f} steps"
     if not run["norms"]:
-        said = "no direction separates these tokens, or it is on its way"
-        said = f"it could be followed no further: {run['stopped']}" if run["stopped"] else said
-        said = "it rests at this finite point" if run["rests"] else said
-        yield (
-            f"Selects nothing {time}: most attention on {run['selected']}, {run['attention']:.3g} or more of an input,"
-            f" length {run['length']:.4g}; {said}."
-        )
+        yield f"It ends {time}, length {run['length']:.4g}" + (f": {run['stopped']}." if run["stopped"] else ".")
         return
     yield (
         f"Selects {run['selected']}, {which}, {time}: least lead {run['lead']:.4g}, least attention"
@@ -145,7 +139,6 @@ def _predicted(run):
     """What the statements said of a run."""
     yield f"On that page it counts as: {claims.RULES[run['step']]}."
     if not run["norms"] and not run["rests"]:
-        yield "It selects nothing here: no statement of the book is tested."
         return
     true = [one for one in run["statements"] if not one["lacks"]]
     for one in true:
