@@ -6,7 +6,8 @@ import pytest
 from small_book import collected
 
 from workflow.book.catalogue import BookError
-from workflow.commands import slides
+from workflow.commands import slides as command
+from workflow.site import slides
 
 PAGE = """<html><head><link rel="stylesheet" href="../_static/book.css"><script src="../_static/doctools.js"></script>
 <script>window.MathJax = {{"tex": {{}}}}</script><script src="../_static/mathjax/startup.js"></script></head><article>
@@ -41,11 +42,18 @@ def test_blocks_share_a_slide_while_they_have_room(block, count):
     assert sum(slide["heading"] == "Evidence" for slide in made) == count
 
 
+def test_links_to_places_of_the_page_lead_to_the_page():
+    made = slides.slides(PAGE.format(evidence='<a href="#experiment">code</a><a href="x.html#y">x</a>'), "good.html")[2]
+    text = "".join(slide["body"] for slide in made)
+    assert 'href="good.html#experiment"' in text
+    assert 'href="x.html#y"' in text
+
+
 def test_a_page_that_is_no_chapter_or_not_built_is_refused(inside):
     with pytest.raises(BookError, match="no statement"):
         slides.slides("<article><section><h1>Prose</h1></section></article>")
     with pytest.raises(BookError, match=r"there is no build.*good.html: run make book"):
-        slides.main("part/good")
+        command.main("part/good")
 
 
 def test_slides_stand_beside_their_page(inside, capsys):
@@ -53,7 +61,7 @@ def test_slides_stand_beside_their_page(inside, capsys):
     page = Path("build/html/book/part/good.html")
     page.parent.mkdir(parents=True)
     page.write_text(PAGE.format(evidence="<p>Measured.</p>"))
-    slides.main("good")
+    command.main("good")
     made = page.with_name("good-slides.html").read_text("utf-8")
     assert made.count('class="slide"') == 6
     assert 'href="../_static/book.css"' in made
