@@ -34,7 +34,13 @@ def test_slides_have_the_parts_of_a_chapter_in_order_and_no_code_and_nothing_fol
 
 
 @pytest.mark.parametrize(
-    ("block", "count"), [("<p>few</p>", 1), (f"<p>{'many ' * 200}</p>", 3), ("<svg class='drawing'></svg>", 1)]
+    ("block", "count"),
+    [
+        ("<p>few</p>", 1),
+        (f"<p>{'many ' * 200}</p>", 3),
+        ("<svg class='drawing'></svg>", 1),
+        ("<div class='math'><div class='formula'></div></div>" * 2, 2),
+    ],
 )
 def test_blocks_share_a_slide_while_they_have_room(block, count):
     evidence = block if "svg" in block else 3 * block

@@ -15,7 +15,8 @@ SECTIONS = {  # of a chapter, by the id of their heading, in the order of the sl
     "what-breaks-it": "What breaks it",
 }
 FOLDED = "details, annotation, .headerlink, .explore, script, dl.terms, .copybtn, ul.chips"
-ROOM, PICTURE, ROW = 1200, 1000, 100  # letters on a slide, and how many a picture and a row of a table count
+ROOM = 1200  # letters on a slide
+PICTURE, ROW, FORMULA = 1000, 100, 300  # how many letters a picture, a row of a table and a formula on its line count
 
 
 def slides(page, address=""):
@@ -56,7 +57,8 @@ def packed(blocks):
     sheets, room = [], 0
     for block in blocks:
         pictures, rows = len(block.select("svg.drawing, img")), len(block.select("tr"))
-        size = PICTURE * pictures + ROW * rows + (0 if rows else len(block.get_text()))
+        size = PICTURE * pictures + ROW * rows + FORMULA * len(block.select("div.formula"))
+        size += 0 if rows else len(block.get_text())
         if not sheets or size > room:
             sheets.append([])
             room = ROOM

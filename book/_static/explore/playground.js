@@ -422,8 +422,9 @@ export function playground(root, tag, name) {
       "Points are keys, with their scores; a star scores best. Curves are the prompt p as it trains, from each circle to a limit. " +
       "Fine dots: half way between a limit's key and its closest rivals.",
   });
-  // on a laptop the plane and its controls are on one screen
-  const tall = (width) => (width < 500 ? 0.85 * width : Math.min(0.7 * width, Math.max(innerHeight - 435, 240)));
+  // on a laptop the plane and its controls are on one screen; in a frame all of the figure is in sight
+  const rest = "alone" in root.dataset ? 710 : 435,
+    tall = (width) => (width < 500 ? 0.85 * width : Math.min(0.7 * width, Math.max(innerHeight - rest, 240)));
   const view = plane(ui.stage, { name: "The plane of keys and queries", tall, ui });
   const chart = plane(ui.below(), {
     name: "Angle of each run to the direction that the theorem predicts, over time",
