@@ -134,7 +134,7 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
     for (const [key, left, base, text, look] of labels) {
       const wide = 7.2 * text.length;
       const apart = ([x, y]) =>
-        (x === left || (x > 1 && x + wide < self.width)) && y > 12 && y < self.height - 2 &&
+        (x === left || (x > 1 && x + wide < self.width)) && y >= 12 && y <= self.height - 2 &&
         written.every(([u, v, w]) => x > u + w || u > x + wide || Math.abs(v - y) >= 15); // prettier-ignore
       const clear = ([x, y]) =>
         boxes.every(([u, v, r]) => x > u + r || x + wide < u - r || y - 11 > v + r || y + 3 < v - r);
