@@ -1,9 +1,9 @@
 """Bound the least lead of a head whose keys and queries stay in a ball: weights of the differences, and the bound.
 
 In a set of queries of one head each selects a token alpha among those before it, which leads every other token t by
-(x_alpha - x_t) . W z with W = K Q^T / sqrt(r). Any weights p, not negative and of sum 1, bound the least of these leads:
-it is at most their mean, <G, W> with G = sum p_j (x_alpha - x_t) z^T. For K and Q in the ball of radius 1 / decay that
-is at most the support function of the unit ball at G, over decay^2 sqrt(r). The weights that make this bound least are
+(x_alpha - x_t) . W z with W = K Q^T / sqrt(r). Weights p, not negative and of sum 1, bound the least of these leads: it
+is at most their mean, <G, W> with G = sum p_j (x_alpha - x_t) z^T. For K and Q in the ball of radius 1 / decay that is
+at most the support function of the unit ball at G, over decay^2 sqrt(r). The weights that make this bound least are
 the multipliers of the separator in the norm that the ball induces; if that has the norm N, the bound is 1 over
 decay^2 N sqrt(r).
 """
