@@ -17,6 +17,7 @@ import torch
 
 from lib.problem import Problem
 from lib.selection import selected_tokens
+from lib.separators import hard_margin
 
 GAP = 0.01  # of the bound in the sign ball, relative to what a separator reaches
 ROUNDS = 2000
@@ -74,6 +75,8 @@ def _stated(rows, shape, ball, columns):
     """Multipliers of the separator of least norm, the norm of which the ball is the unit ball, by Clarabel."""
     import cvxpy  # slow to import
 
+    scale = torch.linalg.vector_norm(hard_margin(rows).theta)  # with it the separator is about 1 long
+    rows = scale * rows
     matrix = cvxpy.Variable(shape)
     size = cvxpy.normNuc(matrix)
     size = 2 * size if ball == "nuclear" else cvxpy.maximum(cvxpy.sigma_max(matrix), size / columns)
@@ -84,7 +87,8 @@ def _stated(rows, shape, ball, columns):
         problem.solve(solver=cvxpy.CLARABEL)
     if problem.status not in ("optimal", "optimal_inaccurate"):
         raise RuntimeError(f"cvxpy ended with status {problem.status!r}: take another set of queries")
-    return separated.dual_value, (rows.numpy() @ matrix.value.ravel()).min() / size.value
+    reached = (rows.numpy() @ matrix.value.ravel()).min() / size.value
+    return separated.dual_value, reached / scale
 
 
 def _game(rows, columns):
