@@ -72,23 +72,32 @@ def multipliers(problem, selected, ball, columns):
 
 
 def _stated(rows, shape, ball, columns):
-    """Multipliers of the separator of least norm, the norm of which the ball is the unit ball, by Clarabel."""
+    """Weights of rows (m, d * d) with the least support function, and what its multipliers reach, by Clarabel.
+
+    The sum of the r largest singular values of G is the least r |A|_spectral + |G - A|_nuclear.
+    """
     import cvxpy  # slow to import
 
     scale = torch.linalg.vector_norm(hard_margin(rows).theta)  # with it the separator is about 1 long
     rows = scale * rows
-    matrix = cvxpy.Variable(shape)
-    size = cvxpy.normNuc(matrix)
-    size = 2 * size if ball == "nuclear" else cvxpy.maximum(cvxpy.sigma_max(matrix), size / columns)
-    separated = rows.numpy() @ cvxpy.vec(matrix, order="C") >= 1
-    problem = cvxpy.Problem(cvxpy.Minimize(size), [separated])
+    matrix, part = cvxpy.Variable(shape), cvxpy.Variable(shape)
+    weights = cvxpy.Variable(len(rows), nonneg=True)
+    if ball == "nuclear":
+        size = cvxpy.sigma_max(matrix) / 2
+    else:
+        size = columns * cvxpy.sigma_max(matrix - part) + cvxpy.normNuc(part)
+    equal = cvxpy.vec(matrix, order="C") == rows.numpy().T @ weights
+    problem = cvxpy.Problem(cvxpy.Minimize(size), [equal, cvxpy.sum(weights) == 1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that the tolerance was not reached: bound and lead are compared
         problem.solve(solver=cvxpy.CLARABEL)
     if problem.status not in ("optimal", "optimal_inaccurate"):
         raise RuntimeError(f"cvxpy ended with status {problem.status!r}: take another set of queries")
-    reached = (rows.numpy() @ matrix.value.ravel()).min() / size.value
-    return separated.dual_value, reached / scale
+    separator = torch.as_tensor(equal.dual_value)
+    margins = rows @ separator
+    values = torch.linalg.svdvals(separator.view(shape))
+    length = 2 * values.sum() if ball == "nuclear" else torch.maximum(values[0], values.sum() / columns)
+    return weights.value, (margins * margins.mean().sign()).min() / length / scale
 
 
 def _game(rows, columns):

@@ -87,4 +87,4 @@ def test_a_query_sees_its_past_alone(draw):
 def test_the_plan_names_every_rule_and_decay():
     runs = language_model.plan()
     assert len(runs) == sum(len(decays) for decays in language_model.DECAYS.values())
-    assert runs["muon-0.5"].settings == {"rule": "muon", "decay": 0.5, "seed": 6000, "steps": language_model.STEPS}
+    assert runs["muon-0.25"].settings == {"rule": "muon", "decay": 0.25, "seed": 6000, "steps": language_model.STEPS}
