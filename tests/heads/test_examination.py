@@ -182,28 +182,17 @@ def test_a_token_on_the_same_spot_is_no_other_token():
 
 
 PROBLEM = Problem([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 0.0]])
+BATCH, LARGE = Problem(torch.ones(5, 1, 2, 2), torch.ones(1, 2)), Problem(torch.zeros(17, 3, 2), torch.zeros(17, 3))
 REFUSED = {
-    "no direction": (lambda: examine(PROBLEM, [0.0, 0.0]), "theta is [0.0, 0.0]: give one that is not zero"),
-    "several": (lambda: examine(PROBLEM, [[1.0, 0.0]]), "theta is [[1.0, 0.0]]: give one"),
-    "another size": (lambda: examine(PROBLEM, [1.0]), "theta has shape (1,): its last dimension must be 2"),
-    "steps": (
-        lambda: examine(PROBLEM, [1.0, 0.0], iterations=-1),
-        "iterations is -1: give a whole number of at least 0",
-    ),
-    "a word for a flag": (lambda: examine(PROBLEM, [1.0, 0.0], settle="no"), "settle is 'no': give True or False"),
-    "choices": (
-        lambda: examine(Problem(torch.zeros(17, 3, 2), torch.zeros(17, 3)), [1.0, 0.0], all_choices=True),
-        "there are 3^17 selections: at most 100000 are enumerated",
-    ),
-    "choice": (lambda: examine(PROBLEM, [1.0, 0.0], [2]), "selected index 2 is out of range: there are 2 tokens"),
-    "two choices": (
-        lambda: examine(PROBLEM, [1.0, 0.0], [[0], [1]]),
-        "selected has shape (2, 1): give one choice, a token of each input",
-    ),
-    "batch": (
-        lambda: examine(Problem(torch.ones(5, 1, 2, 2), torch.ones(1, 2)), [1.0, 0.0]),
-        "problem has leading dimensions (5,): give one at a time",
-    ),
+    "no direction": (lambda: examine(PROBLEM, [0.0, 0.0]), "theta is [0.0, 0.0]"),
+    "several": (lambda: examine(PROBLEM, [[1.0, 0.0]]), "theta is [[1.0, 0.0]]"),
+    "another size": (lambda: examine(PROBLEM, [1.0]), "theta has shape (1,)"),
+    "steps": (lambda: examine(PROBLEM, [1.0, 0.0], iterations=-1), "iterations is -1"),
+    "a word for a flag": (lambda: examine(PROBLEM, [1.0, 0.0], settle="no"), "settle is 'no'"),
+    "choices": (lambda: examine(LARGE, [1.0, 0.0], all_choices=True), "there are 3^17 selections"),
+    "choice": (lambda: examine(PROBLEM, [1.0, 0.0], [2]), "selected index 2 is out of range"),
+    "two choices": (lambda: examine(PROBLEM, [1.0, 0.0], [[0], [1]]), "selected has shape (2, 1)"),
+    "batch": (lambda: examine(BATCH, [1.0, 0.0]), "problem has leading dimensions (5,)"),
 }
 
 

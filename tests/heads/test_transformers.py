@@ -93,29 +93,18 @@ OTHERWISE = {  # models whose logits are others, or which have several stacks: c
 TEXT = {**COMMON, "vocab_size": 50, "pad_token_id": 0}
 SMALL_GROUPED = {name: size for name, size in GROUPED.items() if name != "head_dim"} | {"pad_token_id": 0}
 T5 = {"d_model": WIDTH, "d_kv": 4, "d_ff": 32, "num_layers": 2, "num_heads": HEADS, "vocab_size": 50}
-REPORTED = {  # class, config, settings, how heads are told, and of how many that is so
-    "BERT": (*MODELS["BERT"][:3], "agrees", 12),
-    "GPT-2": (*MODELS["GPT-2"][:3], "agrees", 12),
+REPORTED = {  # which test_architectures lacks: class, config, settings, how heads are told, of how many that is so
     "GPT-Neo": (*MODELS["GPT-Neo"][:3], "agrees", 8),
     "OPT": (*MODELS["OPT"][:3], "agrees", 12),
-    "ViT": (*MODELS["ViT"][:3], "agrees", 12),
-    "RoBERTa": ("RobertaModel", "RobertaConfig", TEXT, "agrees", 12),
-    "ELECTRA": ("ElectraModel", "ElectraConfig", TEXT | {"embedding_size": 8}, "agrees", 12),
     "DistilBERT": (
         "DistilBertModel", "DistilBertConfig",
         {"dim": WIDTH, "n_layers": 2, "n_heads": HEADS, "hidden_dim": 32, "vocab_size": 50}, "agrees", 8,
     ),
-    "ALBERT": ("AlbertModel", "AlbertConfig", TEXT | {"embedding_size": 8}, "agrees", 12),
     "T5": ("T5Model", "T5Config", T5, "biased", 16),
     "T5, what one reads of the other": ("T5Model", "T5Config", T5, "agrees", 8),
-    "BART": (*BART, "agrees", 36),
     "Whisper": (*WHISPER, "agrees", 36),
-    "CLIP": (*OTHERWISE["CLIP"][:3], "agrees", 24),
     "BEiT": (*OTHERWISE["BEiT"][:3], "biased", 12),
-    "Llama": ("LlamaModel", "LlamaConfig", GROUPED, "recorded", 12),
-    "Qwen 2": ("Qwen2Model", "Qwen2Config", SMALL_GROUPED, "recorded", 12),
     "Qwen 3": ("Qwen3Model", "Qwen3Config", GROUPED, "recorded", 12),
-    "Gemma 2": ("Gemma2Model", "Gemma2Config", GROUPED, "recorded", 12),
     "Phi-3": ("Phi3Model", "Phi3Config", SMALL_GROUPED, "recorded", 12),
     "GPT-2, by layer": (*OTHERWISE["GPT-2"][:3], "agrees", 12),
     "Falcon with ALiBi": (
