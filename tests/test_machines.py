@@ -90,18 +90,20 @@ def repository(tmp_path, monkeypatch):
         monkeypatch.delenv(name)
     Book(tmp_path / "outer/book").add("good")
     (tmp_path / "outer/.gitignore").write_text("book\n")
-    git(tmp_path / "outer", "init", "--quiet")
-    git(tmp_path / "outer", "add", ".gitignore")
-    git(tmp_path / "outer", "commit", "--quiet", "-m", "Outer")
+    committed(tmp_path / "outer", ".gitignore")
     monkeypatch.chdir(tmp_path / "outer/book")
     return Path()
 
 
+def committed(folder, path):
+    git(folder, "init", "--quiet")
+    git(folder, "add", path)
+    git(folder, "commit", "--quiet", "-m", "All")
+
+
 def test_a_commit_is_that_of_this_folder_or_unknown(repository, monkeypatch):
     assert dependencies.sources() == ("", [])
-    git(repository, "init", "--quiet")
-    git(repository, "add", ".")
-    git(repository, "commit", "--quiet", "-m", "Book")
+    committed(repository, ".")
     commit, changed = dependencies.sources()
     assert re.fullmatch(r"[0-9a-f]+ \d{4}-\d\d-\d\d", commit)
     assert changed == []
@@ -112,9 +114,7 @@ def test_a_commit_is_that_of_this_folder_or_unknown(repository, monkeypatch):
 
 
 def test_only_what_the_book_is_made_of_marks_it_with_changes(repository):
-    git(repository, "init", "--quiet")
-    git(repository, "add", ".")
-    git(repository, "commit", "--quiet", "-m", "Book")
+    committed(repository, ".")
     for name in ("results.csv", "lib/.DS_Store"):
         Path(name).touch()
     Path(".venv").symlink_to("/")
