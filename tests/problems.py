@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from lib.geometry import dual, inverse_mirror_map, mirror_map, norm, unit
 from lib.problem import Problem, from_tokens
+from workflow.book.catalogue import BookError
 
 
 def seeded(seed):
@@ -15,7 +16,7 @@ def seeded(seed):
 
 def refuses(call, sentence):
     """Assert that a call is refused in one sentence that has these words."""
-    with pytest.raises((ValueError, TypeError, RuntimeError)) as refused:
+    with pytest.raises((ValueError, TypeError, RuntimeError, BookError)) as refused:
         call()
     assert sentence in str(refused.value)
     assert "\n" not in str(refused.value)

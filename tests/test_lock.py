@@ -3,12 +3,12 @@
 import json
 import os
 import platform
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.processes import said
 from tests.small_book import ROOT, Book, collected, left, row
 from workflow.book import dependencies, ledger, lock, records
 from workflow.book.catalogue import BookError
@@ -173,9 +173,9 @@ if "ATEN_CPU_CAPABILITY" in os.environ:
     print(torch.backends.cpu.get_cpu_capability().lower())
 """
     variables = os.environ | surroundings()
-    words = subprocess.run([sys.executable, "-c", code], env=variables, stdout=subprocess.PIPE, text=True, check=True)
+    words = said(sys.executable, "-c", code, env=variables)
     kind = processor.kind(variables).lower()
-    for word in words.stdout.lower().split():
+    for word in words.lower().split():
         assert word in kind
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from tests.processes import git, said
 from tests.small_book import Book
 from workflow import commands
 from workflow.book import dependencies
@@ -74,11 +75,6 @@ def test_a_cell_may_leave_so_many_pieces_and_so_much_output():
     assert "some may be lost" in notebook.too_much([piece] * (notebook.MAX_PIECES + 1))
     large = nbformat.v4.new_output("stream", text="x" * notebook.MAX_OUTPUT)
     assert "10 MB of output" in notebook.too_much([large])
-
-
-def git(folder, *words):
-    named = ["-c", "user.name=A", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", *named, *words], cwd=folder, check=True, capture_output=True)
 
 
 @pytest.fixture
@@ -174,9 +170,7 @@ def test_a_path_of_other_modules_does_not_reach_what_make_calls(inside, tmp_path
     env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
     command = ["make", "-f", ROOT / "Makefile", "-o", ".venv/.installed", "list"]
     env |= {"PYTHONPATH": str(tmp_path / "other"), "PYTHONHOME": "/nowhere"}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("part/good: ")
+    assert said(*command, folder=tmp_path, env=env).startswith("part/good: ")
 
 
 def test_a_notebook_names_distributions_that_it_needs(inside):
