@@ -153,26 +153,6 @@ def test_names_of_ones_own():
     assert torch.equal(found.out, layer_weights(layer).out)
 
 
-def by_head(packed, heads, groups):
-    """Rows of a fused matrix in the order of heads: queries of a group, then its keys and its values."""
-    size = len(packed) // (heads + 2 * groups)
-    parts = packed.split([heads * size, groups * size, groups * size])
-    return torch.cat([one.unflatten(0, (groups, -1)) for one in parts], 1).flatten(0, 1)
-
-
-@pytest.mark.parametrize("groups", [4, 2, 1])
-def test_rows_of_a_fused_matrix_in_blocks_and_by_head(groups):
-    packed, out = tokens((4 + 2 * groups) * 2, D), tokens(D, 8)
-    bias = tokens(len(packed))
-    state, names = {"qkv.weight": packed, "qkv.bias": bias, "o.w": out}, {"qkv": "qkv.weight", "out": "o.w"}
-    blocks = state_weights(state, 4, names=names | {"fused": "blocks"})
-    turned = state | {"qkv.weight": by_head(packed, 4, groups), "qkv.bias": by_head(bias, 4, groups)}
-    for one, other in zip(blocks, state_weights(turned, 4, names=names | {"fused": "per head"}), strict=True):
-        assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
-    for order in ({}, {"fused": "rows"}):
-        refuses(lambda order=order: state_weights(state, 4, names=names | order), "the order of the rows of qkv.weight")
-
-
 ORDERS = [
     " ".join(axes)
     for letters in itertools.permutations("qkv")
