@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import said
-from tests.small_book import ROOT, Book, collected, left, row
+from tests.small_book import ROOT, collected, left, row
 from workflow.book import dependencies, ledger, lock, records
 from workflow.book.catalogue import BookError
 from workflow.run import processor
@@ -100,9 +100,8 @@ def test_of_many_numbers_on_an_unknown_kind_the_worst_three_are_shown_and_all_ar
     assert json.loads(lock.DIFFERENCES.read_text()) == []
 
 
-def test_rows_are_judged_by_the_kind_on_which_their_chapter_ran(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    Book(tmp_path).add("good").add("twin")
+def test_rows_are_judged_by_the_kind_on_which_their_chapter_ran(inside, capsys):
+    inside.add("twin")
     left(row())
     left(row(), chapter="part/twin")
     ledger.collect()

@@ -216,9 +216,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("variables", "named"), REFUSED)
-def test_bad_input_is_one_sentence_and_nothing_runs(tmp_path, monkeypatch, variables, named):
-    monkeypatch.chdir(tmp_path)
-    Book(tmp_path).add("good")
+def test_bad_input_is_one_sentence_and_nothing_runs(inside, monkeypatch, variables, named):
     for name, text in FILES.items():
         Path(name).write_text(text)
     records.SEEDS.write_text(json.dumps({"part/good": RECORDED}))

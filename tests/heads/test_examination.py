@@ -2,7 +2,6 @@
 
 import json
 
-import matplotlib.pyplot as plt
 import pytest
 import torch
 from problems import random_problem, random_theta, refuses, seeded
@@ -151,7 +150,6 @@ def test_the_figure_has_a_point_for_each_input_and_says_what_it_is():
     assert [rank for _, rank in points] == list(range(len(points)))
     named = {text.get_text() for text in ax.get_legend().get_texts()}
     assert "in conflict" in named
-    plt.close("all")
 
 
 @pytest.mark.parametrize("queries", [0, 5])

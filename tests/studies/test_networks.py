@@ -382,19 +382,13 @@ class TestTwins:
 
 def test_nothing_depends_on_torchs_default_dtype():
     def results(dtype):
-        before = torch.get_default_dtype()
         torch.set_default_dtype(dtype)
-        try:
-            network, weights = networks.ensemble([0], length=3, classes=2, features=2)
-            rule, tokens = networks.optimiser("normalised", weights, 0.1), torch.ones(2, 3, 2, dtype=torch.float64)
-            sizes = {"epochs": 2, "batch": 1}
-            done = networks.train(
-                network, weights, rule, tokens, torch.tensor([0, 1]), torch.arange(2)[None], [0], **sizes
-            )
-            labels = datasets.planted_sentiment(3, torch.Generator().manual_seed(0)).labels
-            return [done.losses, *networks.apply(network, weights, tokens), labels]
-        finally:
-            torch.set_default_dtype(before)
+        network, weights = networks.ensemble([0], length=3, classes=2, features=2)
+        rule, tokens = networks.optimiser("normalised", weights, 0.1), torch.ones(2, 3, 2, dtype=torch.float64)
+        given, rows = (tokens, torch.tensor([0, 1])), torch.arange(2)[None]
+        done = networks.train(network, weights, rule, *given, rows, [0], epochs=2, batch=1)
+        labels = datasets.planted_sentiment(3, torch.Generator().manual_seed(0)).labels
+        return [done.losses, *networks.apply(network, weights, tokens), labels]
 
     for one, other in zip(results(torch.float32), results(torch.float64), strict=True):
         assert one.dtype == torch.float64
