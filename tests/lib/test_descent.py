@@ -164,16 +164,17 @@ def test_flow_tends_to_the_svm_with_the_closed_form_offset(loss, seed):
     torch.testing.assert_close((margins @ offset)[support], expected, rtol=0, atol=1e-3)
 
 
-@pytest.mark.parametrize("batch", [(), (2, 2)], ids=str)
-def test_flows_of_a_batch_and_of_several_starts_are_each_flow_alone(batch):
+@pytest.mark.parametrize(("batch", "starts"), [((2, 2), ()), ((), (3,))], ids=str)
+def test_flows_of_a_batch_and_of_several_starts_are_each_flow_alone(batch, starts):
     problem = random_problem(6, batch=batch)
-    starts = random_theta(6, problem, starts=(3,))
-    together = log_time_flow(problem, losses.logistic, starts, [0.0, 1.0, 5.0])
-    assert together.theta.shape == (3, *starts.shape)
+    start = random_theta(6, problem, starts)
+    together = log_time_flow(problem, losses.logistic, start, [0.0, 1.0, 5.0])
+    assert together.theta.shape == (3, *start.shape)
     assert together.times.tolist() == [0.0, 1.0, 5.0]
-    for k, *index in itertools.product(range(3), *map(range, batch)):
-        alone = log_time_flow(problem[tuple(index)], losses.logistic, starts[k, *index], [0.0, 1.0, 5.0])
-        assert torch.equal(together.theta[:, k, *index], alone.theta)
+    for index in itertools.product(*map(range, start.shape[:-1])):
+        one = problem[index] if batch else problem
+        alone = log_time_flow(one, losses.logistic, start[index], [0.0, 1.0, 5.0])
+        assert torch.equal(together.theta[:, *index], alone.theta)
 
 
 def test_a_flow_that_does_not_end_is_given_up(monkeypatch):
