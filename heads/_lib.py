@@ -1,5 +1,7 @@
 """The library, by the name that it has here: ``attention_selects`` where a wheel is installed, else ``lib``."""
 
+# ruff: noqa: F401
+
 if __package__ == "attention_heads":
     from attention_selects import checks
     from attention_selects.descent import excess_near, gradient_near, log_spaced, normalised, run
@@ -53,12 +55,3 @@ def figures():
     else:
         from lib import figures as module
     return module
-
-
-__all__ = [
-    "LOSSES", "JointProblem", "Problem", "Separator", "assumption_c", "check_selected", "checks", "difference_rows",
-    "dual", "every_selection", "excess_near", "figures", "from_span", "gradient", "gradient_near", "hard_margin",
-    "in_span", "locally_optimal", "locally_optimal_selections", "log_spaced", "log_time_flow", "logistic", "norm",
-    "normalised", "one_minus_cosine", "optimal_tokens", "other_tokens", "run", "score_leads", "selected_tokens",
-    "span_coordinates", "steepest", "svm_neighbours", "token_margins",
-]  # fmt: skip

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from .conventions import CROSS_KEYS, OTHERWISE, changed_by, scale_of
-from .layers import disable_fastpath
+from .slopes import disable_fastpath
 from .weights import Weights, layer_layouts, possible_layouts, state_weights
 
-HIDDEN = -1000  # at and below this what a mask adds to a logit hides the token
+HIDDEN = -90  # at and below this what a mask adds to a logit hides the token: Swin adds -100
+NONE = 1e-12  # attention up to which a token that a mask hides has none
 ATTENTION = re.compile("(attention|attn)(?!.*(output|input|norm|embed|bias))", re.IGNORECASE)  # names of classes
 CONTENT = re.compile("(decoder_)?input_ids|pixel|input_values|input_features|audio|image|visual")
 
@@ -32,6 +33,7 @@ class Layer(NamedTuple):
     why : str, why the weights alone may not give the attention, as far as settings and names tell.
     words : list of list of str, the tokens of each input, or None.
     cross : whether the query tokens are of another sequence.
+    first : Tensor of int, shape (n,), of the first token that is no padding, or None where all have it at 0.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Layer(NamedTuple):
     why: str = ""
     words: list | None = None
     cross: bool = False
+    first: Tensor | None = None
 
 
 def attention_layers(model, own_names=None):
@@ -92,7 +95,7 @@ def capture_attention(model, receive, leave_out=None, query=None, own_names=None
         try:
             attention, called = find_attention(module, output), _arguments(module, given, kwargs)
             outside = [calls[place] for place in around[module] if place in calls]
-            layer = _layer(attention, called, outside, getattr(module, "batch_first", None), query, spell)
+            layer = _layer(attention, module, called, outside, query, spell)
             layer = layer._replace(name=name, why=_why(model, module, called, layer, layout))
             if layout is not None:
                 orders, heads = possible_layouts(layout, True), attention.shape[1]
@@ -174,9 +177,9 @@ def find_attention(module, output):
     raise ValueError("it gives no attention (inputs, heads, tokens, tokens), so nothing of it can be checked")
 
 
-def _layer(attention, called, outside, batch_first, query, spell):
+def _layer(attention, module, called, outside, query, spell):
     """The layer that was called with these arguments, and the modules around it with theirs."""
-    inputs, _, length, size = attention.shape
+    (inputs, _, length, size), batch_first = attention.shape, getattr(module, "batch_first", None)
     arrays = [x.detach() for x in called.values() if isinstance(x, Tensor) and x.ndim == 3 and x.is_floating_point()]
     queries = arrays[0] if arrays else None
     others = [called[name].detach() for name in CROSS_KEYS if isinstance(called.get(name), Tensor)]
@@ -191,6 +194,7 @@ def _layer(attention, called, outside, batch_first, query, spell):
     present = _present(outside, "attention_mask", inputs, length)
     seen = _present(outside, "encoder_attention_mask", inputs, size) if cross else present
     masks = [x for name, x in called.items() if "mask" in name and "head" not in name and isinstance(x, Tensor)]
+    masks += [x[..., :length, :] for x in module.buffers() if x.ndim == 4]  # GPT-Neo has its windows in one
     layer = queried(attention, query, present, seen, masks, cross)
     layer = layer._replace(words=_words(outside, cross, (inputs, size), spell))
     if arrays:
@@ -226,7 +230,8 @@ def queried(attention, query, present, seen, masks=(), cross=False):
     for array in masks:
         read = _read_mask(array.detach().cpu(), attention, rows, positions)
         mask &= True if read is None else read
-    return Layer("", positions, at, mask | (at > 0).any(1), cross=cross)
+    first = None if seen is None else seen.long().argmax(-1)
+    return Layer("", positions, at, mask | (at > NONE).any(1), cross=cross, first=first)
 
 
 def _read_mask(mask, attention, rows, positions):
@@ -234,6 +239,8 @@ def _read_mask(mask, attention, rows, positions):
     inputs, heads, length, size = attention.shape
     if mask.ndim == 3:
         mask = mask.unflatten(0, (inputs, -1)) if len(mask) == inputs * heads > inputs else mask[:, None]
+        if inputs % len(mask) == 0:  # one for each window of an image
+            mask = mask.repeat(inputs // len(mask), 1, 1, 1)
     mask = mask[:, None, None] if mask.ndim == 2 and tuple(mask.shape) == (inputs, size) != (length, size) else mask
     try:
         mask = mask[..., :size].expand(inputs, -1 if mask.ndim == 4 else 1, length, size)[rows, :, positions]
@@ -242,7 +249,7 @@ def _read_mask(mask, attention, rows, positions):
     at = attention[rows, :, positions]
     shown = mask > HIDDEN if mask.is_floating_point() and not (mask == 1).any() else mask != 0
     for read in (shown, ~shown):  # of True some say that a token is seen, and some that it is hidden
-        if not at.masked_select(~read.expand_as(at)).any():
+        if not (at.masked_select(~read.expand_as(at)) > NONE).any():
             return read.any(1)
     return None
 

@@ -1,13 +1,12 @@
 """Train a problem of one's own: by gradient flow in log time and by an optimiser; say where each run ends."""
 
 import math
-from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from . import optimisers
+from . import optimisers, training
 from ._lib import (
     LOSSES,
     checks,
@@ -33,11 +32,7 @@ STEEPEST = {"normalised": ("ngd", "l_2"), "sign": ("steepest", "l_inf"), "coordi
             "spectral": ("steepest", "spectral")}  # fmt: skip
 LATE = 10_000.0  # log t at which flows end
 LOG_TIMES = [*range(60), *torch.logspace(math.log10(60), math.log10(LATE), 40, dtype=torch.float64).tolist()]
-ENDS = (
-    LATE,
-    25.0,
-    15.0,
-)  # log t: where a flow rests at a finite minimum rounding lets it go no further than the latter
+ENDS = (LATE, 25.0, 15.0)  # log t: a flow that rests at a finite minimum goes no further than the latter, by rounding
 AHEAD = 5.0  # lengths of a separator at which a flow starts to see whether its selection lasts
 
 
@@ -97,11 +92,11 @@ def descent(problem, loss, start, name, parameters, steps):
     return Run(f"{name}, lr={size:.3g}", step, own, "steps", path.times.double(), path.theta, log_risk=True)
 
 
-def training(problem, loss, start, name, make, steps, log_risk):
+def trained(problem, loss, start, name, make, steps, log_risk):
     """Train with an optimiser of PyTorch, on the risk or on the log of its excess."""
     like, shape = start, weight_shape(problem)
     weights = [torch.nn.Parameter(start.view(shape).clone())]
-    optimiser = optimisers._made(make, weights)
+    optimiser = training.made(make, weights)
     slope = gradient_near(problem, LOSSES[loss], like)
     excess = excess_near(problem, LOSSES[loss], like, optimal_tokens(problem))
     thetas, kept, theta = {0: start.clone()}, set(_records(steps)), start.clone()
@@ -109,12 +104,12 @@ def training(problem, loss, start, name, make, steps, log_risk):
         direction, log_scale = slope(theta)
         if log_risk:
             log_scale = log_scale - excess(theta).log_scale
-        optimisers._step([optimiser], [weights], [log_scale.exp() * direction], k)
+        training.take_step([optimiser], [weights], [log_scale.exp() * direction], k)
         theta = weights[0].detach().flatten().clone()
-        if not (theta.abs() < optimisers.HUGE).all():
+        if not (theta.abs() < training.HUGE).all():
             raise ValueError(f"{name} diverges at step {k}: take a smaller learning rate")
         if k in kept:
-            thetas[k] = optimisers._evaluated([optimiser], [weights])[0]
+            thetas[k] = training.evaluated([optimiser], [weights])[0]
     step, own = step_rule(problem, loss, optimiser)
     if log_risk and type(optimiser) is torch.optim.SGD:  # whose steps do not shrink with the gradient then
         step = "other"
@@ -189,9 +184,3 @@ def other_losses(claim, loss, end):
             tokens = selected_tokens(claim.problem, path.thetas[-1]).tolist() if selects(claim.problem, path) else None
             facts.append({"loss": other, "selected": tokens, "degrees": degrees(path.thetas[-1], end)})
     return facts
-
-
-def optimised(claim, loss, name, make, steps):
-    """Runs of an optimiser, on the risk and on the log of its excess."""
-    train = partial(training, claim.problem, loss, claim.start, name, make, steps)
-    return [train(log_risk) for log_risk in (False, True)]

@@ -4,10 +4,8 @@ from . import claims, optimisers
 from ._lib import checks
 
 HOLDS = {True: "holds", False: "fails", None: "open"}
-STABLE = (
-    "Descent can stay at each of these, where better tokens lag by more than 1. It leaves all others unless it stops at"
-)
-STABLE += " a finite point: measured in the chapter From any start, proved for two inputs of two tokens."
+STABLE = """Descent can stay at each of these, where better tokens lag by more than 1. It leaves all others unless it \
+stops at a finite point: measured in the chapter From any start, proved for two inputs of two tokens."""
 KNOWN_AS = "Names are those of the page Which theorem applies to me?, which-theorem.html in the book: #needs-NAME."
 
 
@@ -22,7 +20,6 @@ def sections(answer):
         yield "Stable selections of tokens", [*lines, STABLE]
     for run in answer["runs"]:
         yield _name(run), [*_ends(run), *_predicted(run), *_rounded(run)]
-    yield "The same flow with another loss", list(map(_other_loss, answer["losses"]))
 
 
 def _inseparable(answer):
@@ -50,9 +47,8 @@ def _short(run):
     open_ = [one["name"] for one in run["statements"] if not one["lacks"] and one["agrees"] is None]
     said = [f"predicted by {', '.join(agree)}"] if agree else []
     said += [f"AGAINST {', '.join(against)}"] if against else []
-    said = said or (
-        [f"applicable, see below: {', '.join(open_)}"] if open_ else ["predicted by no statement of the book"]
-    )
+    if not said:
+        said = [f"applicable, see below: {', '.join(open_)}" if open_ else "predicted by no statement of the book"]
     which = "the best tokens" if run["best"] else "not the best tokens"
     return f"{_name(run)} selects {run['selected']}, {which}, and {_norms(run)}; {', '.join(said)}."
 
@@ -69,18 +65,15 @@ def _nothing(run):
     if run["rests"]:
         where = f"rests at a finite point ({most}): it selects nothing"
     elif run["stopped"] and run["until"]:
-        where = (
-            f"rests at a finite point or could not be followed beyond log t = {run['until']:.0f} ({most}): it selects"
-            " nothing"
-        )
+        rests = f"rests at a finite point or could not be followed beyond log t = {run['until']:.0f}"
+        where = f"{rests} ({most}): it selects nothing"
     elif run["stopped"]:
         return f"{_name(run)} could not be followed: no statement is tested."
     else:
-        where = f"selects nothing ({most})"
+        where = f"selects nothing, for no direction separates its tokens or it is on its way ({most})"
     against = _against(run)
-    return f"{_name(run)} {where}, and no statement on directions is tested" + (
-        f"; AGAINST {', '.join(against)}." if against else "."
-    )
+    against = f"; AGAINST {', '.join(against)}" if against else ""
+    return f"{_name(run)} {where}, and no statement on directions is tested{against}."
 
 
 def _norms(run):
@@ -112,11 +105,6 @@ def _ends_at(end, there):
     return "ends at the same tokens" + ("" if end["degrees"] is None else f" ({end['degrees']:.2g} degrees away)")
 
 
-def _other_loss(end):
-    apart = "" if end["degrees"] is None else f", {end['degrees']:.2g} degrees from the end above"
-    return f"{end['loss']} loss: " + (f"selects {end['selected']}{apart}." if end["selected"] else "selects nothing.")
-
-
 def _lag(lag):
     return ", no token scores higher" if lag is None else f", a better token has a lag of {lag:.3g}"
 
@@ -126,13 +114,7 @@ def _ends(run):
     which = "the best tokens" if run["best"] else "not the best tokens"
     time = f"at log t = {run['until']:,.0f}" if run["unit"] == "log t" else f"after {run['until']:,.0f} steps"
     if not run["norms"]:
-        said = "no direction separates these tokens, or it is on its way"
-        said = f"it could be followed no further: {run['stopped']}" if run["stopped"] else said
-        said = "it rests at this finite point" if run["rests"] else said
-        yield (
-            f"Selects nothing {time}: most attention on {run['selected']}, {run['attention']:.3g} or more of an input,"
-            f" length {run['length']:.4g}; {said}."
-        )
+        yield f"It ends {time}, length {run['length']:.4g}" + (f": {run['stopped']}." if run["stopped"] else ".")
         return
     yield (
         f"Selects {run['selected']}, {which}, {time}: least lead {run['lead']:.4g}, least attention"
@@ -157,7 +139,6 @@ def _predicted(run):
     """What the statements said of a run."""
     yield f"On that page it counts as: {claims.RULES[run['step']]}."
     if not run["norms"] and not run["rests"]:
-        yield "It selects nothing here: no statement of the book is tested."
         return
     true = [one for one in run["statements"] if not one["lacks"]]
     for one in true:

@@ -128,26 +128,23 @@ def _of_scores(problem):
     second = (scores[:, 1] - scores[:, -1]).amax() if scores.shape[1] > 2 else torch.zeros(())
     best, distinct = not tied[:, 0].any(), not tied.any()
     least = gaps[:, 0].amin()
+    apart = f"scores of the other tokens of an input differ by up to {second:.3g}"
     return {
         "one-best": Fact(bool(best), f"the best token leads by {least:.3g} or more" if best else "two best tokens tie"),
-        "equal-scores": Fact(
-            bool(best and second <= ALIKE * spread),
-            f"scores of the other tokens of an input differ by up to {second:.3g}",
-        ),
+        "equal-scores": Fact(bool(best and second <= ALIKE * spread), apart),
         "distinct-scores": Fact(distinct, "no two scores tie" if distinct else "some scores tie"),
     }
 
 
 def _feasible(problem):
-    separator = hard_margin(difference_rows(problem, optimal_tokens(problem)))
+    rows = difference_rows(problem, optimal_tokens(problem))
+    separator = hard_margin(rows)
     if separator.feasible:
         size = norm(separator.theta)
         return Fact(True, f"the shortest separator has length {size:.4g}, relative gap {separator.gap:.0e}")
-    weights = separator.certificate
-    left = norm(weights @ difference_rows(problem, optimal_tokens(problem)))
-    return Fact(
-        False, f"{int((weights > 0).sum())} differences with weights of sum {weights.sum():.3g} add up to {left:.0e}"
-    )
+    weights, count = separator.certificate, int((separator.certificate > 0).sum())
+    left = norm(weights @ rows)
+    return Fact(False, f"{count} differences with weights of sum {weights.sum():.3g} add up to {left:.0e}")
 
 
 def certificate_tokens(problem):
@@ -157,9 +154,8 @@ def certificate_tokens(problem):
     if separator.feasible:
         return []
     others = other_tokens(best, problem.scores.shape[-1])
-    return [
-        [place, others[place, k].item()] for place, k in (separator.certificate.view_as(others) > 0).nonzero().tolist()
-    ]
+    weighed = (separator.certificate.view_as(others) > 0).nonzero().tolist()
+    return [[place, others[place, k].item()] for place, k in weighed]
 
 
 def _orthogonal(problem):
@@ -180,10 +176,8 @@ def _none_stable(problem, choices):
     if choices is None:
         return Fact(None, TOO_MANY)
     wrong = (choices[0] != optimal_tokens(problem)).any(-1)
-    said = (
-        f"{int(wrong.sum())} of {problem.scores.shape[1] ** problem.scores.shape[0]} selections are stable wrong ones"
-    )
-    return Fact(not wrong.any(), said)
+    inputs, tokens = problem.scores.shape
+    return Fact(not wrong.any(), f"{int(wrong.sum())} of {tokens**inputs} selections are stable wrong ones")
 
 
 def _of_start(claim):
@@ -212,9 +206,8 @@ def _of_labels(joint):
     if joint.keys.shape[1] ** joint.keys.shape[0] > MOST_CHOICES:
         return dict.fromkeys(("assumption-c", "on-label-margin"), Fact(None, TOO_MANY))
     choice = assumption_c(joint)
-    said = (
-        f"label margin {choice.margin:.4g} for the tokens {choice.selected.tolist()}, {choice.runner_up:.4g} for others"
-    )
+    tokens = choice.selected.tolist()
+    said = f"label margin {choice.margin:.4g} for the tokens {tokens}, {choice.runner_up:.4g} for others"
     on = bool(choice.separator.feasible) and bool((choice.separator.margins < 1 + 1e-6).all())
     return {"assumption-c": Fact(choice.holds, said), "on-label-margin": Fact(on, "of the label SVM on these tokens")}
 

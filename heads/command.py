@@ -37,7 +37,7 @@ def main(arguments=None):
     report.add_argument("data", metavar="DATA")
     report.add_argument("--out", default="report.html", help="the page; JSON goes beside it (report.html)")
     report.add_argument("--inputs", type=int, default=MOST_INPUTS, help=f"inputs at most ({MOST_INPUTS})")
-    report.add_argument("--tokens", type=int, default=MOST_TOKENS, help=f"tokens of a text at most ({MOST_TOKENS})")
+    report.add_argument("--tokens", type=int, help=f"tokens of a text at most ({MOST_TOKENS})")
     report.add_argument("--query", type=int, help="place of the query token (causal: the last, else the first)")
     report.add_argument("--bits", type=int, help="forecast which choices flip with keys and queries of so many bits")
     report.add_argument("--prefix", default="", help="only layers whose names begin so, such as encoder.")
@@ -54,6 +54,9 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     sys.path.append(str(Path.cwd()))  # for an optimizer in a file of this folder
     try:
+        for place in filter(None, (options.out, getattr(options, "json", None))):
+            if not Path(place).parent.is_dir():
+                raise ValueError(f"{Path(place).parent} is no folder here: make it, or give another place")
         vars(options).pop("write")(options)
     except (ValueError, OSError, ImportError) as error:
         print(" ".join(str(error).split()), file=sys.stderr)
@@ -71,38 +74,49 @@ def _parse_names(text):
 
 def write(options):
     """Write page and JSON, when every layer has been read."""
-    out, started, facts, left_out = Path(options.out), time.perf_counter(), [], {}
+    out, started, facts, alone = Path(options.out), time.perf_counter(), [], {}
     checks.integer("inputs", options.inputs)
-    checks.integer("tokens", options.tokens)
     if options.bits is not None:
         check_bits(options.bits)
-    if not out.parent.is_dir():
-        raise ValueError(f"{out.parent} is no folder here: make it, or give another --out")
 
     def add_layer(layer):
         if f"{layer.name}.".startswith(options.prefix):
+            layer = layer._replace(name=layer.name or "attention")  # of a file or model that is one layer
             heads = layer_facts(layer, options.bits)
+            if without := (layer.mask.sum(-1) == 1).nonzero().flatten().tolist():
+                alone[layer.name] = f"inputs that see one token alone, so choose none: {checks.join_names(without, 8)}"
             facts.extend(heads)
             kinds = [head["check"] for head in heads]
             said = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
             print(f"{layer.name}: heads {said}", file=sys.stderr, flush=True)
 
     arrays = _arrays(options)
+    _check_used(options, arrays)
     if _is_recorded(arrays):
-        note = read_layers(options, arrays, add_layer)
+        note, left_out = read_layers(options, arrays, add_layer), {}
     else:
         note, left_out = run_model(options, arrays, add_layer)
-    left_out = _grouped({name: why for name, why in left_out.items() if f"{name}.".startswith(options.prefix)})
+    left_out = {name: why for name, why in (alone | left_out).items() if f"{name}.".startswith(options.prefix)}
+    left_out = _grouped(left_out)
     if not facts:
         none = "the model has no attention that it gives, or whose names are known"
         none = f"prefix is {options.prefix!r}, and no layer's name begins so: leave it out" if options.prefix else none
         raise ValueError(f"no head can be reported: {'; '.join(left_out) or none}")
-    took = f"Made in {time.perf_counter() - started:.0f} s."
-    out.write_text(page(Path(options.model).name, facts, [note, took], left_out), "utf-8")
+    notes = [note, *_without_bits(options, facts), f"Made in {time.perf_counter() - started:.0f} s."]
+    out.write_text(page(Path(options.model).name, facts, notes, left_out), "utf-8")
     beside = out.with_suffix(".json")
     report = {"model": str(options.model), "data": str(options.data), "left_out": left_out, "heads": facts}
     beside.write_text(json.dumps(report, allow_nan=False), "utf-8")
     print(f"{out} and {beside} are written: {len(facts)} heads of {len({head['layer'] for head in facts})} layers")
+
+
+def _without_bits(options, facts):
+    """A sentence on heads that --bits says nothing of, on stderr too; none where there are none."""
+    without = sum("bits" not in head for head in facts)
+    if options.bits is not None and without:
+        said = f"--bits says nothing of {without} of {len(facts)} heads, which are shown as recorded."
+        print(said, file=sys.stderr)
+        yield said
 
 
 def _grouped(left_out):
@@ -114,6 +128,17 @@ def _grouped(left_out):
 def _is_recorded(arrays):
     """Whether arrays are recorded tokens, not inputs of a model."""
     return any(name.partition(".")[0] == "tokens" for name in arrays)
+
+
+def _check_used(options, arrays):
+    """Raise ValueError where an option would be ignored; the number of tokens is settled."""
+    if options.heads and not _is_recorded(arrays):
+        raise ValueError(f"--heads is {options.heads}, but {options.model} runs and says itself how many: leave it out")
+    if options.query is not None and _is_recorded(arrays) and "query" in arrays:
+        raise ValueError(f"--query is {options.query}, but {options.data} has query: give one of them")
+    if options.tokens is not None and (arrays or Path(options.data).is_dir()):
+        raise ValueError(f"--tokens is {options.tokens}, but {options.data} is no text: leave it out")
+    options.tokens = checks.integer("tokens", MOST_TOKENS if options.tokens is None else options.tokens)
 
 
 def _arrays(options):

@@ -72,9 +72,10 @@ OTHERWISE = re.compile(
     r"rotary|(?<![a-z])rope|inv_freq|rel_pos|relative_(pos|att)|distance_emb|bias_table|alibi"
     r"|(?<![a-z])(q|k|query|key)_?(layer)?_?norm|bias_[kv]$"
 )
-# Tensors of an attention layer that do not change logits: masks of GPT-2, layer norms after the residual sum.
+# Tensors of an attention layer that do not change logits: masks of GPT-2, layer norms after the residual sum, or before
+# all of it, as Megatron has one, since tokens are recorded behind it.
 HARMLESS = ("bias", "masked_bias", "output.LayerNorm.weight", "output.LayerNorm.bias", "LayerNorm.weight",
-            "LayerNorm.bias")  # fmt: skip
+            "LayerNorm.bias", "ln.weight", "ln.bias")  # fmt: skip
 # Settings of Hugging Face that change logits: description, pattern of the name, values that change nothing.
 SETTINGS = [
     ("ALiBi, a bias for each distance", re.compile("alibi$"), (False, None)),

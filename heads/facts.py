@@ -5,15 +5,13 @@ from collections import Counter
 
 import torch
 
-from .bits import Choices, rounding_facts
+from .agreement import SHARP, compared, largest_logits
+from .bits import Choices, head_logits, rounding_facts
 from .flips import nearest_flips
-from .layers import ATTENTION_TOLERANCE, check_width, total_variation
+from .layers import check_width
 
 INPUTS_SHOWN = 4  # of each head, with their tokens: the nearest to a flip, the farthest, and between
-MIN_INPUTS_FOR_BIAS = 3  # below which a bias of each distance is not estimated
 AGREE = ("agrees", "biased")  # checks of heads that the weights give
-SCALE_CORRELATION = 0.999  # above which logits differ by a factor alone
-UNDERFLOW = 1e-6  # computed attention above which none at all in the model is no underflow, in 16 bits either
 
 
 def layer_facts(layer, bits=None):
@@ -41,23 +39,26 @@ def _head_facts(layer, weights, head, choosing, bits=None):
     facts = {"layer": layer.name, "head": head, "check": "recorded", "off": None, "why": layer.why}
     facts["cross"] = layer.cross
     seen = None if layer.attention is None else layer.attention[choosing, head]
-    mask = layer.mask[choosing]
     if weights is None:
         return facts | _today(layer, seen, choosing)
     tokens, queries = layer.tokens[choosing], layer.queries[choosing]
-    asked = queries @ weights.query[head].mT + weights.query_bias[head]
-    computed = weights.scale * torch.einsum("ntd,nd->nt", tokens, asked @ weights.key[head])
-    computed = computed.masked_fill(~mask, -torch.inf)
-    logits, checked = _checked(computed, seen, None if layer.cross else layer.positions[choosing], layer.why)
+    computed = head_logits(weights, head, tokens, queries).masked_fill(~layer.mask[choosing], -torch.inf)
+    logits, checked = compared(computed, seen, None if layer.cross else layer.positions[choosing], layer.why)
     facts |= checked
     if logits is None:
         return facts | _today(layer, seen, choosing)
     lengths = queries.square().sum(-1).add(float(weights.query_bias[head].any())).sqrt()
-    flips, facts["norms"] = nearest_flips(tokens, logits, logits.argmax(-1), lengths), _norms(weights, head)
-    if bits is not None:
-        facts |= rounding_facts(weights, head, Choices(tokens, queries, logits), bits)
+    largest = logits if seen is None else largest_logits(logits, seen)
+    flips = nearest_flips(tokens, largest, logits.argmax(-1), lengths)
     leads = logits.amax(-1) - logits.gather(1, flips.taker[:, None])[:, 0]
-    return facts | _today(layer, logits.softmax(-1), choosing, flips, facts["norms"], leads)
+    told = (largest == logits).gather(1, flips.taker[:, None])[:, 0]  # whose nearest token has a lead that is told
+    if not told.any():
+        return facts | {"check": "recorded", "why": SHARP} | _today(layer, seen, choosing)
+    facts |= {"norms": _norms(weights, head), "told": int(told.sum())}
+    if bits is not None:
+        facts |= rounding_facts(weights, head, Choices(tokens[told], queries[told], logits[told]), bits)
+    flips = flips._replace(distance=flips.distance.where(told, torch.inf))
+    return facts | _today(layer, logits.softmax(-1), choosing, flips, facts["norms"], leads.where(told, torch.inf))
 
 
 def _norms(weights, head):
@@ -68,66 +69,13 @@ def _norms(weights, head):
     return [values.square().sum().sqrt().item(), values.max().item()]
 
 
-def _checked(computed, seen, positions, why):
-    """Compare logits with the model's attention: logits that give it, or None; ``check``, ``off`` and ``why``."""
-    if seen is None:
-        return computed, {"check": "assumed", "off": None, "why": ""}
-    off = _distance(computed, seen)
-    if off <= ATTENTION_TOLERANCE:
-        return computed, {"check": "agrees", "off": off, "why": ""}
-    biased = None if positions is None else _with_biases(computed, seen, positions)
-    if biased is not None and _distance(biased, seen) <= ATTENTION_TOLERANCE:
-        about = {"off": _distance(biased, seen), "why": "a bias for each distance in places, the same in all inputs"}
-        return biased, {"check": "biased"} | about
-    return None, {"check": "recorded", "off": off, "why": why or _reason(computed, seen)}
-
-
-def _distance(logits, seen):
-    """How far attention is from the model's; 1 where the model sees nothing of a token that has attention."""
-    attention = logits.softmax(-1)
-    hidden = (seen == 0) & (attention > UNDERFLOW)
-    return 1.0 if hidden.any() else total_variation(attention, seen).max().item()
-
-
-def _with_biases(computed, seen, positions):
-    """Logits with one bias for each distance in places, in all inputs alike; None where a bias is not determined."""
-    inputs, length = seen.shape
-    rest = (seen.log() - computed).where((seen > 0) & computed.isfinite(), torch.nan)
-    rest = rest - rest.gather(1, positions.clamp(max=length - 1)[:, None])
-    ahead = torch.arange(length) - positions[:, None] + length  # distances, from 0 on
-    spread = rest.new_full((inputs, 2 * length), torch.nan).scatter(1, ahead, rest)
-    if inputs < MIN_INPUTS_FOR_BIAS or (spread.isfinite().sum(0) == 1).any():
-        return None
-    return computed + spread.nanmedian(0).values[ahead].nan_to_num(0)
-
-
-def _reason(computed, seen):
-    """The likely reason why attention is not the model's."""
-    if ((seen == 0) & (computed.softmax(-1) > UNDERFLOW)).any():
-        return "the model hides tokens, and no mask says which"
-    both = (seen > 1e-12) & computed.isfinite()
-    if both.sum() < 3:
-        return "a mask: the model sees other tokens than these"
-    weight = both.double() / both.sum(-1, keepdim=True)
-    first, second = (
-        torch.where(both, logits - (weight * logits.where(both, 0.0)).sum(-1, keepdim=True), 0.0)
-        for logits in (computed.where(both, 0.0), seen.clamp(min=1e-300).log())
-    )
-    slope = ((first * second).sum() / first.square().sum()).item()
-    alike = torch.cosine_similarity(first.flatten(), second.flatten(), dim=0).item()
-    if alike > SCALE_CORRELATION:
-        return f"the scale: the model's logits are {slope:.4g} times those of the weights"
-    return (
-        "rotary or relative positions, a norm of queries or keys, tokens from before a layer norm, or tokens or weights"
-        f" of another layer: the correlation of logits is {alike:.2f}"
-    )
-
-
 def _today(layer, attention, choosing, flips=None, norms=None, leads=None):
     """What a head selects, how firmly, and what would change it."""
     rows, positions, words = torch.nonzero(choosing).flatten(), layer.positions[choosing], layer.words
     share, selected = attention.max(-1)
-    entropy = -(attention * attention.clamp(min=1e-300).log()).sum(-1) / layer.mask[choosing].sum(-1).double().log()
+    seen = layer.mask if layer.attention is None else layer.mask & (layer.attention > 0).any(1)  # by some head
+    most = seen[choosing].sum(-1).clamp(min=2).double().log()
+    entropy = -(attention * attention.clamp(min=1e-300).log()).sum(-1) / most
     inputs = [
         {"input": int(row), "asks": int(place), "selects": int(token), "share": _short(top), "entropy": _short(spread)}
         for row, place, token, top, spread in zip(rows, positions, selected, share, entropy, strict=True)
@@ -143,12 +91,12 @@ def _today(layer, attention, choosing, flips=None, norms=None, leads=None):
         facts["flip"], facts["flip_least"] = (
             (relative.median().item(), relative.min().item()) if len(relative) else (None, None)
         )
-        facts["takers"] = _common(_text(words, entry, "taker") for entry in inputs)
+        facts["takers"] = _common(_text(words, entry, "taker") for entry in inputs if entry["lead"] is not None)
     if words is not None:
         for entry in inputs:
             entry |= {f"{key}_word": _text(words, entry, key) for key in ("selects", "taker") if key in entry}
     picks = torch.linspace(0, len(order) - 1, min(INPUTS_SHOWN, len(order))).round().long().unique()
-    kinds = {"the first token": selected == 0}
+    kinds = {"the first token": selected == (0 if layer.first is None else layer.first[choosing])}
     if not layer.cross:  # whose query token has its place in another sequence
         kinds |= {
             "the query token": selected == positions,

@@ -67,14 +67,16 @@ def _npz(path):
 
 def _check_members(size, members):
     """Raise ValueError if an archive of so many bytes unpacks to far more, or has a name twice."""
-    total, memory = (
-        sum(member.file_size for member in members),
-        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-    )
-    if total > min(memory, max(SMALL, RATIO * size)):
+    total = sum(member.file_size for member in members)
+    if total > min(memory(), max(SMALL, RATIO * size)):
         raise ValueError(f"{size} bytes that unpack to {total}")
     if len({member.filename.removesuffix(".npy") for member in members}) < len(members):
         raise ValueError("a name stands twice")
+
+
+def memory():
+    """Bytes of memory that the machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _numbers(name, array):

@@ -8,17 +8,15 @@ evaluation mode, without dropout. A mask is True where a token may be seen.
 """
 
 import copy
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ._lib import Problem, checks, from_span, in_span, span_coordinates
+from ._lib import Problem, checks
+from .agreement import check_attention
 from .weights import layer_weights
-
-ATTENTION_TOLERANCE = 1e-3  # largest total variation distance from the model's own attention
 
 
 class Head(NamedTuple):
@@ -32,19 +30,6 @@ class Head(NamedTuple):
     problem: Problem
     theta: Tensor
     scores: str
-
-
-class FittedProblem(NamedTuple):
-    """A problem fitted to recorded logits.
-
-    problem : Problem.
-    theta : shape (parameter_size,), the shortest whose logits come closest to those that were recorded.
-    misfit : how far the attention at theta is from that of the recorded logits, the largest difference of an entry.
-    """
-
-    problem: Problem
-    theta: Tensor
-    misfit: float
 
 
 def head_problem(
@@ -96,7 +81,7 @@ def head_problem(
     values = tokens if values is None else checks.float64("values", values, "n", "T", "c")
     labels = checks.labels(checks.float64("labels", labels, "n"))
     positions = _query_positions(tokens, query)
-    mask = _visible(tokens, mask, positions if checks.boolean("causal", causal) else None)
+    mask = visible(tokens, mask, positions if checks.boolean("causal", causal) else None)
     queries = tokens[torch.arange(len(tokens)), positions] if queries is None else queries
     queries = checks.float64("queries", queries, "n", "e")
     _check_sizes(weights, tokens, values, queries, labels)
@@ -105,7 +90,7 @@ def head_problem(
     theta, queries = _parameter(weights, head, queries)
     linked = (linked, labels, readout) if callable(readout) else ()
     problem = Problem(tokens, labels[:, None] * answers, queries, *linked, mask=None if mask.all() else mask)
-    _check_attention(problem.attention(theta), attention)
+    check_attention(problem.logits(theta), attention)
     return Head(problem, theta, "exact" if callable(readout) or np.ndim(readout) == 1 else "first order")
 
 
@@ -160,114 +145,6 @@ def layer_problem(layer, tokens, labels, readout, head=0, query=0, **options):
     return head_problem(behind, received, labels, answer, head, query, **options)
 
 
-@contextmanager
-def disable_fastpath():
-    """Disable torch's fast path, in which an encoder does not call its layers, while the block runs."""
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
-
-
-def record(module, run):
-    """What a model's attention layer receives and how its output moves the answer: one run, one backward pass.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        The attention layer, called with the tokens first.
-    run : callable
-        Without arguments; runs the model and returns its answers, shape (n,): what the label's sign is compared with,
-        or minus the loss of each input, and then all labels are +1.
-
-    Returns
-    -------
-    tokens : Tensor
-        The first argument of the module: of a layer without ``batch_first`` transpose it for :func:`head_problem`.
-    slopes : Tensor
-        Gradient of the answers in the module's output, of its shape; at the query token it is the ``readout`` of
-        :func:`head_problem`.
-
-    Examples
-    --------
-    >>> layer, last = torch.nn.MultiheadAttention(4, 2, batch_first=True), torch.nn.Linear(4, 1)
-    >>> tokens = torch.randn(3, 5, 4)
-    >>> received, slopes = record(layer, lambda: last(layer(tokens, tokens, tokens)[0][:, 0]).tanh()[:, 0])
-    >>> head_problem(layer_weights(layer), received, [1, -1, 1], readout=slopes[:, 0]).scores
-    'first order'
-    """
-    calls = []
-
-    def keep(_, inputs, kwargs, outputs):
-        output, *others = outputs if isinstance(outputs, tuple) else (outputs,)
-        if not output.requires_grad:  # all before it may be frozen
-            output = output.detach().requires_grad_()
-        calls.append((inputs[0] if inputs else next(iter(kwargs.values())), output))
-        passed = output.clone()  # which the model may change in place
-        return (passed, *others) if isinstance(outputs, tuple) else passed
-
-    hook = module.register_forward_hook(keep, with_kwargs=True)
-
-    def random_states():
-        return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]
-
-    before = random_states()
-    try:
-        with disable_fastpath(), torch.inference_mode(False), torch.enable_grad():
-            answers = run()
-            total = answers.sum() if isinstance(answers, Tensor) else None
-    finally:
-        hook.remove()
-    if len(calls) != 1:
-        raise ValueError(f"the module was called {len(calls)} times: give one that the run calls once")
-    if not all(map(torch.equal, before, random_states())):
-        raise ValueError("the run draws random numbers, so that slopes differ from call to call: take model.eval()")
-    tokens, output = calls[0]
-    slopes = None
-    if total is not None and total.requires_grad:
-        (slopes,) = torch.autograd.grad(total, output, allow_unused=True)
-    if slopes is None:
-        raise ValueError("the answers do not depend on the module's output: run without detach and no_grad")
-    return tokens.detach(), slopes
-
-
-def fit_problem(keys, logits, scores, queries=None, mask=None, attention=None):
-    """Fit theta to recorded logits, of any attention that has some: a :class:`FittedProblem`.
-
-    Parameters
-    ----------
-    keys : array_like, shape (n, T, d)
-        As the parameter sees them: tokens, or with rotary positions keys that are already turned.
-    logits : array_like, shape (n, T)
-        Of the query token, but for a number that all tokens of an input share; those of hidden tokens do not count.
-    scores : array_like, shape (n, T)
-        gamma_it, such as label times readout of the token's value.
-    queries, mask, attention
-        Of :func:`head_problem`; attention is compared with that of the logits.
-    """
-    keys, scores = checks.float64("keys", keys, "n", "T", "d"), checks.float64("scores", scores, "n", "T")
-    mask = _visible(keys, mask)
-    queries = None if queries is None else checks.float64("queries", queries, "n", "e")
-    problem = Problem(keys, scores, queries, mask=None if mask.all() else mask)
-    logits = checks.floating("logits", logits).detach().cpu().double()
-    checks.trailing_shape("logits", logits, *scores.shape)
-    logits = torch.where(mask, logits, 0.0)
-    if (logits == -torch.inf).any():
-        raise ValueError("logits has -inf, as of hidden tokens: give mask, True where a token may be seen")
-    checks.finite("logits", logits)
-    share = mask.double() / mask.sum(-1, keepdim=True)
-    centred = torch.where(mask[..., None], keys - torch.einsum("nt,ntd->nd", share, keys)[:, None], 0.0)
-    shifted = torch.where(mask, logits - (share * logits).sum(-1, keepdim=True), 0.0)
-    about = Problem(centred, scores, queries)
-    spanned = in_span(about)
-    theta = from_span(about, spanned, span_coordinates(spanned, shifted))
-    recorded = torch.where(mask, logits, -torch.inf).softmax(-1)
-    _check_attention(recorded, attention)
-    return FittedProblem(problem, theta, (problem.attention(theta) - recorded).abs().max().item())
-
-
 def _parameter(weights, head, queries):
     """vec(W) of a head, and its queries (n, e); where queries have a bias W has a column more for it, they a 1."""
     W = weights.scale * weights.key[head].mT @ weights.query[head]
@@ -288,7 +165,7 @@ def _other_heads(weights, tokens, values, queries, mask, head):
     return torch.einsum("hmv,nhv->nm", weights.out, mixed) + weights.out_bias
 
 
-def _visible(tokens, mask, last=None):
+def visible(tokens, mask, last=None):
     """Mask (n, T), True where a token may be seen, none of them after the ``last``; ValueError if it does not fit."""
     shape = tuple(tokens.shape[:2])
     mask = torch.ones(shape, dtype=torch.bool) if mask is None else checks.mask(mask, shape).cpu()
@@ -300,26 +177,6 @@ def _visible(tokens, mask, last=None):
         place = mask.any(-1).tolist().index(False)
         raise ValueError(f"mask leaves input {place} no token: it must be True where a token may be seen")
     return mask
-
-
-def total_variation(attention, other):
-    """Total variation distance of two attention rows, for each input."""
-    return (attention - other).abs().sum(-1) / 2
-
-
-def _check_attention(computed, attention):
-    """Raise ValueError if the model's attention (n, T), where it is given, is not the computed one."""
-    if attention is None:
-        return
-    attention = checks.float64("attention", attention, "n", "T")
-    checks.trailing_shape("attention", attention, *computed.shape)
-    off = total_variation(computed, attention)
-    if off.max() > ATTENTION_TOLERANCE:
-        raise ValueError(
-            f"attention on input {off.argmax()} differs from what is computed by {off.max():.2g}: likely tokens from"
-            " before a layer norm, another number of heads, head, layer or place that asks, a mask that is True where a"
-            " token is hidden, or rotary or relative positions, for which fit_problem is there"
-        )
 
 
 def _query_positions(tokens, query):

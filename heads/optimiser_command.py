@@ -38,8 +38,6 @@ def add_parser(commands):
 def write(options):
     """Train, print the shares and what they mean, and write figure and JSON."""
     out = Path(options.out)
-    if not out.parent.is_dir():
-        raise ValueError(f"{out.parent} is no folder here: make it, or give another --out")
     parameters = parsed(options.parameters)
     make = optimiser_maker(options.name, parameters)
     problem = clear_problems(options.problems, options.seed, options.inputs)
@@ -50,10 +48,8 @@ def write(options):
         raise ValueError(f"{options.name}: {error}") from error
     print("\n".join([_heading(options, parameters, margins), "", *table(margins), "", *conclusions(margins)]))
     _draw(out, margins)
-    beside, about = (
-        out.with_suffix(".json"),
-        {"optimizer": options.name, "parameters": parameters, "seed": options.seed},
-    )
+    beside = out.with_suffix(".json")
+    about = {"optimizer": options.name, "parameters": parameters, "seed": options.seed}
     beside.write_text(json.dumps(about | how | facts(margins), allow_nan=False), "utf-8")
     print(f"{out} and {beside} are written")
 
@@ -67,10 +63,15 @@ def optimiser_class(name):
         If there is none of this name.
     """
     package, _, last = name.rpartition(".")
+    package = package or "torch.optim"
     try:
-        kind = getattr(importlib.import_module(package or "torch.optim"), last)
-    except (ImportError, AttributeError):
-        raise ValueError(f"{name} cannot be imported: give a full name, such as torch.optim.AdamW") from None
+        module, lacks = importlib.import_module(package), f"{package} has no {last}"
+    except ImportError as error:
+        module, lacks = None, f"{package} cannot be imported ({error})"
+    kind = getattr(module, last, None)
+    if kind is None:
+        mine = f"or write yours in mine.py and give mine.{last}"
+        raise ValueError(f"{lacks}: give the full name of a class, such as torch.optim.AdamW, {mine}")
     if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)):
         raise ValueError(f"{name} is no class of optimisers: give one, such as torch.optim.AdamW")
     return kind, inspect.signature(kind).parameters
@@ -80,9 +81,12 @@ def optimiser_maker(name, options):
     """Function from parameters to an optimiser of this name with these options; ValueError if it does not take one."""
     kind, parameters = optimiser_class(name)
     known = [one for one in parameters if one not in ("params", "kwargs")]
-    for option in options:
+    for option, value in options.items():
         if option not in known:
             raise ValueError(f"{name} has no parameter {option!r}: it has {', '.join(known)}")
+        numbers = option == "lr" or isinstance(parameters[option].default, int | float | tuple)
+        if isinstance(value, str) and numbers:
+            raise ValueError(f"{option}={value} is no number: write lr=1e-3 or betas=.9,.95")
     return partial(kind, **options)
 
 

@@ -6,34 +6,18 @@ separator with a certificate gives.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from ._lib import (
-    Problem,
-    checks,
-    difference_rows,
-    dual,
-    excess_near,
-    gradient_near,
-    hard_margin,
-    log_spaced,
-    logistic,
-    norm,
-    optimal_tokens,
-    selected_tokens,
-)  # fmt: skip
+from . import training
+from ._lib import Problem, checks, difference_rows, dual, hard_margin, log_spaced, norm, optimal_tokens, selected_tokens
 
 NORMS = {"l_1": 1, "l_2": 2.0, "l_inf": math.inf, "spectral": "spectral", "nuclear": "nuclear", "sign": "signs"}
-LONGEST = (
-    100.0  # l_1 norm of the longest difference row: a step of .001 in each entry changes no margin by more than .1
-)
+LONGEST = 100.0  # l_1 norm of the longest difference row: a step of .001 in each entry moves no margin by more than .1
 CLEAR = 20.0  # length of the separators of a problem, in units of its longest row, above which it is left out
-NOISE = 0.1  # of the entries of K and Q at the start, times the mean root of the singular values of W
-HUGE = 1e100  # entry of W from which on it diverges
 LEAD = 6.0  # smallest margin at the start
 GAP = 1e-6  # relative, of a separator
 SETTLED = 0.01  # by which no median share may have moved since half of the steps
@@ -118,7 +102,13 @@ def optimiser_margins(
         If the weights diverge, stand still, or select no tokens.
     """
     checks.integer("steps", steps, least=8)
-    problem, norms = clear_problems(6) if problem is None else _checked(problem), norms or NORMS
+    problem, norms = clear_problems(6) if problem is None else problem, norms or NORMS
+    checks.problem(problem)
+    if problem.queries is None or len(problem.batch_shape) != 1 or problem.keys.dtype != torch.float64:
+        raise ValueError(
+            f"the problem has batch shape {tuple(problem.batch_shape)} in {problem.keys.dtype}: give one with queries,"
+            " one batch dimension, in float64"
+        )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)  # the order of inputs, and what the optimiser draws
         return _trained(make, problem, steps, factored, one_input, log_risk, norms, until_settled)
@@ -157,35 +147,25 @@ def clear_problems(count, seed=0, inputs=3, tokens=4, dimension=4):
     return Problem(keys[kept] * size[:, None, None, None], scores[kept], queries[kept])
 
 
-def _checked(problem):
-    checks.problem(problem)
-    if problem.queries is None or len(problem.batch_shape) != 1 or problem.keys.dtype != torch.float64:
-        raise ValueError(
-            f"the problem has batch shape {tuple(problem.batch_shape)} in {problem.keys.dtype}: give one with queries,"
-            " one batch dimension, in float64"
-        )
-    return problem
-
-
 def _trained(make, problem, steps, factored, one_input, log_risk, norms, until_settled):
     shape = problem.keys.shape[-1], problem.queries.shape[-1]
     best = optimal_tokens(problem)
     rows = difference_rows(problem, best)
     separators = _separators(rows, norms, shape)
     start = LEAD * torch.stack([separator.theta for separator in separators.values()]).mean(0)
-    weights = [_parameters(one.view(shape), factored) for one in start]
-    optimisers = [_made(make, parts) for parts in weights]
-    gradient = _gradient(problem, best, one_input, log_risk)
+    weights = [training.parameters_near(one.view(shape), factored) for one in start]
+    optimisers = [training.made(make, parts) for parts in weights]
+    gradient = training.gradient_of(problem, best, one_input, log_risk)
     kept = {steps // 8, steps // 4, steps // 2, *log_spaced(steps, 10).tolist()}
-    thetas, changes, theta = {}, [], _products(weights)
+    thetas, changes, theta = {}, [], training.products(weights)
     for k in range(1, steps + 1):
-        _step(optimisers, weights, gradient(theta, k - 1), k)
-        theta, before = _products(weights), theta
-        if not (theta.abs() < HUGE).all():
+        training.take_step(optimisers, weights, gradient(theta, k - 1), k)
+        theta, before = training.products(weights), theta
+        if not (theta.abs() < training.HUGE).all():
             raise FloatingPointError(f"the weights diverge at step {k}: take a smaller learning rate")
         changes.append(torch.einsum("bmd,bd->bm", rows, theta - before).abs().amax())
         if k in kept:
-            thetas[k] = _evaluated(optimisers, weights)
+            thetas[k] = training.evaluated(optimisers, weights)
         if k in (steps // 4, steps // 2, steps):
             if torch.equal(thetas[k // 2], thetas[k]):
                 raise FloatingPointError(
@@ -210,99 +190,6 @@ def _separators(rows, norms, shape):
             " more dimensions"
         )
     return separators
-
-
-def _parameters(matrix, factored):
-    """W, or K and Q with K Q^T near W: balanced, with as many more columns, and noise, since what is zero stays it."""
-    if not factored:
-        return [torch.nn.Parameter(matrix.clone())]
-    left, values, right = torch.linalg.svd(matrix, full_matrices=False)
-    root = values.sqrt()
-    halves = [torch.cat([half * root, half.new_zeros(len(half), max(matrix.shape))], 1) for half in (left, right.mT)]
-    return [torch.nn.Parameter(half + NOISE * root.mean() * torch.randn_like(half)) for half in halves]
-
-
-def _products(weights):
-    with torch.no_grad():
-        return torch.stack([(parts[0] if len(parts) == 1 else parts[0] @ parts[1].mT).flatten() for parts in weights])
-
-
-def _made(make, parts):
-    """An optimiser of these parameters, in training mode where it has one; ValueError with one sentence if it fails."""
-    try:
-        optimiser = make(parts)
-    except Exception as error:  # of any kind: it is not our code
-        raise ValueError(f"the optimiser cannot be made ({_first_line(error)}): change its parameters") from error
-    if not isinstance(optimiser, torch.optim.Optimizer):
-        raise ValueError(
-            f"{checks.shown(optimiser)} is no torch.optim.Optimizer: give a class or function that makes one"
-        )
-    if hasattr(optimiser, "train"):  # of optimisers that average
-        optimiser.train()
-    optimiser.first_rates = [group.get("lr", 1.0) for group in optimiser.param_groups]
-    return optimiser
-
-
-def _gradient(problem, best, one_input, log_risk):
-    """Gradient of the objective as a function of vec(W) of all problems, and of the step."""
-    like = problem.keys.new_zeros(*problem.batch_shape, problem.parameter_size)
-    excess, inputs = excess_near(problem, logistic, like, best), problem.scores.shape[-2]
-    parts = [problem]
-    if one_input:
-        cut = {name: getattr(problem, name) for name in ("keys", "scores", "queries")}
-        parts = [replace(problem, **{name: x[:, i : i + 1] for name, x in cut.items()}) for i in range(inputs)]
-    slopes, order = [gradient_near(part, logistic, like) for part in parts], []
-
-    def at(theta, k):
-        if k % len(parts) == 0:
-            order[:] = torch.randperm(len(parts)).tolist() if one_input else [0]
-        direction, log_scale = slopes[order[k % len(parts)]](theta)
-        if log_risk:
-            log_scale = log_scale - excess(theta).log_scale
-        return log_scale.exp()[..., None] * direction
-
-    return at
-
-
-def _step(optimisers, weights, slopes, k):
-    """Give each optimiser its gradient and take its step; ValueError with one sentence if it cannot."""
-    for optimiser, parts, slope in zip(optimisers, weights, slopes, strict=True):
-        if len(parts) == 1:
-            parts[0].grad = slope.view_as(parts[0]).clone()
-        else:
-            (keys, queries), slope = parts, slope.view(len(parts[0]), len(parts[1]))
-            keys.grad, queries.grad = slope @ queries.detach(), slope.mT @ keys.detach()
-            for group, rate in zip(optimiser.param_groups, optimiser.first_rates, strict=True):
-                group["lr"] = rate * k**-0.5
-        try:
-            optimiser.step()
-        except Exception as error:  # of any kind: it is not our code
-            raise ValueError(
-                f"{type(optimiser).__name__} fails at step {k} ({_first_line(error)}): it has to take steps from .grad"
-                " alone, without a closure and second derivatives"
-            ) from error
-        if k == 1 and any(torch.is_complex(x) for s in optimiser.state.values() for x in s.values() if _is_tensor(x)):
-            raise ValueError(f"{type(optimiser).__name__} has complex states: the weights here are real")
-
-
-def _is_tensor(value):
-    return isinstance(value, Tensor)
-
-
-def _first_line(error):
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
-
-
-def _evaluated(optimisers, weights):
-    """vec(W) of all problems, with averaged weights where the optimiser averages."""
-    for optimiser in optimisers:
-        if hasattr(optimiser, "eval"):
-            optimiser.eval()
-    theta = _products(weights)
-    for optimiser in optimisers:
-        if hasattr(optimiser, "train"):
-            optimiser.train()
-    return theta
 
 
 def _measured(problem, separators, norms, thetas):

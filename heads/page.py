@@ -45,12 +45,14 @@ times the scale of the family in config.json; no rotary or relative positions, n
 tokens that a mask does not hide, those behind it too unless config.json names a family where it does not; rows of a
 fused matrix are in the order of the library whose names they have; a matrix without a tensor for its bias has none.
 Where one of these is wrong, so is every number. Record the model's attention, and each head is checked.</p>"""
-LEFT_OUT = """<p><b>Layers that are not shown</b></p><ul>{rows}</ul>"""
+LEFT_OUT = """<p><b>What is not shown</b></p><ul>{rows}</ul>"""
 TOLD = """<p class="note">{layer}. Attention: {checked}.</p><p><b>What it selects.</b> Of {many} inputs: {places}. Most
 often: {often}.</p><p><b>How firmly.</b> The token has {top:.0%} of the attention on average.{firmly}</p>
 <p><b>What would change it.</b> {change}</p>{shown}"""
-FIRMLY = """ A change of W by {flip_least:.2%} of its length turns the nearest input to another token, half of the
-inputs need {flip:.2%} or more. No smaller change does it, and this one does: it has rank one."""
+FIRMLY = """{scope} A change of W by {flip_least:.2%} of its length turns the nearest input to another token, half of
+the inputs need {flip:.2%} or more. No smaller change does it, and this one does: it has rank one."""
+SCOPE = """ In {told} of the inputs the model's attention tells the lead over the nearest token; what follows is of
+these."""
 BITS = """ Rounded row by row to {bits} bits, its keys and queries flip {bits_forecast:.1%} of the choices as forecast
 from the distances, and {bits_counted:.1%} as counted, with the tokens as they are. By the forecast 95 % of the choices
 stay with {needed} bits."""
@@ -61,7 +63,7 @@ NUMBERS = {"lead": ".3g", "flip": ".2%", "flip_spectral": ".2%"}  # of that tabl
 RECORDED = """ <span class="re">{count} are shown as recorded ({why})</span>: what they select today is exact, but no
 distance to a flip and no forecast of training follows: the logits are not those of one matrix that is known."""
 MAPS = (  # title, caption, and which of the facts
-    ("Spread of attention", "entropy over its largest value: 1 is even, 0 is one token", "entropy"),
+    ("Spread of attention", "entropy over its largest on tokens that some head sees: 1 even, 0 one token", "entropy"),
     ("Share of the top token", "mean over inputs", "top"),
     ("Distance to a flip", "median change of W, in %, that turns an input to another token: dark is near", "flip"),
     ("Attention check", "share of attention elsewhere than the model says, as a power of ten", "off"),
@@ -75,25 +77,13 @@ CHECKS = {
     "agrees": "computed from the weights, and the model's own",
     "biased": "computed from the weights and a fixed bias for each distance in places, and the model's own",
     "assumed": "computed from the weights, as assumed above, and compared with nothing",
-    "recorded": "as the model recorded it; the weights alone do not give it",
+    "recorded": "as the model recorded it, not as its weights give it",
 }
 DARK = 0.55  # from which a cell has light text
 
 
 def page(name, facts, about, left_out=()):
-    """The page, as text.
-
-    Parameters
-    ----------
-    name : str
-        Of the model.
-    facts : list of dict
-        Of all heads, as :func:`heads.facts.layer_facts` has them.
-    about : list of str
-        Sentences on data and time, below the maps.
-    left_out : list of str
-        Layers that are not shown, and why.
-    """
+    """The page of a model of this name: facts of its heads, sentences about data and time, and on what is not shown."""
     bits = next((head["bits"] for head in facts if "bits" in head), None)
     maps = MAPS if bits is None else (*MAPS, [text.format(bits=bits) for text in BITS_MAP])
     numbers = {layer: k for k, layer in enumerate(dict.fromkeys(head["layer"] for head in facts))}
@@ -173,13 +163,18 @@ def _head(facts, number):
         "places": ", ".join(f"{name} in {count}" for name, count in facts["places"].items())
         or "none of the near places",
         "often": _counted(facts["texts"]),
-        "firmly": ("" if flip is None else FIRMLY.format(**facts)) + _bits(facts),
+        "firmly": ("" if flip is None else FIRMLY.format(scope=_scope(facts), **facts)) + _bits(facts),
         "change": _change(facts),
         "shown": "".join(_shown(shown, facts["cross"]) for shown in facts["shown"]),
     }
     short = f"{name} in {count} of {fields['many']}; top token {facts['top']:.0%}"
     short += "" if flip is None else f", flip {_percent(flip)} %"
     return HEAD.format(short=short, body=TOLD.format(**fields), **fields)
+
+
+def _scope(facts):
+    """Of how many inputs distances are, where not of all."""
+    return "" if facts["told"] == len(facts["inputs"]) else SCOPE.format(**facts)
 
 
 def _bits(facts):
@@ -199,7 +194,8 @@ def _change(facts):
     rows = ""
     for k in facts["nearest"]:
         numbers = ("–" if k[key] is None else f"{k[key]:{digits}}" for key, digits in NUMBERS.items())
-        cells = (k["input"], _token(k, "selects"), f"{k['share']:.0%}", _token(k, "taker"), *numbers)
+        taker = "–" if k["lead"] is None else _token(k, "taker")
+        cells = (k["input"], _token(k, "selects"), f"{k['share']:.0%}", taker, *numbers)
         rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
     return CHANGE.format(takers=_counted(facts["takers"]), rows=rows)
 

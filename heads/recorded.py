@@ -9,7 +9,7 @@ import torch
 from ._lib import checks
 from .capture import Layer, is_causal, query_positions
 from .files import check_logits, config_modifiers, count_heads, file_weights, hides_behind, read_state
-from .weights import layer_layouts, possible_layouts
+from .weights import layer_layouts, possible_layouts, precision_note
 
 
 def read_layers(options, data, add_layer):
@@ -39,17 +39,21 @@ def read_layers(options, data, add_layer):
         weights = [file_weights(state, before, model, heads, layout) for layout in known]
         why, words = config_modifiers(model, before), data.get("texts")
         add_layer(layer._replace(weights=lambda weights=weights: weights, why=why, words=words))
-    return "" if layer is None else f"{len(layer.tokens)} inputs, recorded in {path.name}."
+    if layer is None:
+        return ""
+    return f"{len(layer.tokens)} inputs, recorded in {path.name}.{precision_note(state.values(), 'float64')}"
 
 
 def _check_heads(before, layer, attention, heads):
-    """Raise ValueError where attention may be the mean over heads, which torch's layers return by default."""
+    """Raise ValueError where attention is of other heads, or may be the mean of all, which torch's layers return."""
     inputs, count, length = attention.shape[0], *layer.attention.shape[1:]
     if attention.ndim == 3 and count == length != heads:
         raise ValueError(
             f"attention of {before} has shape {tuple(attention.shape)}, as of all tokens in the mean over heads: record"
             f" it by average_attn_weights=False, shape ({inputs}, heads, {length}), or give --heads"
         )
+    if heads not in (0, count):
+        raise ValueError(f"heads of {before} are {heads}, its attention has {count}: leave --heads out, or mend it")
 
 
 def _file_layer(before, data, end, options):
@@ -59,6 +63,7 @@ def _file_layer(before, data, end, options):
     inputs, length = tokens.shape[:2]
     query, mask = given("query", inputs=inputs), given("mask", inputs=inputs, tokens=length)
     seen = torch.ones(inputs, length, dtype=torch.bool) if mask is None else mask.bool()
+    first = seen.long().argmax(-1)
     attention, rows = data.get(f"attention{end}"), torch.arange(inputs)
     every = {"queries": length} if attention is not None and attention.ndim == 4 else {}
     attention = given(f"attention{end}", inputs=inputs, heads=None, **every, tokens=length)
@@ -81,7 +86,7 @@ def _file_layer(before, data, end, options):
     queries = given(f"queries{end}", inputs=inputs, width=None)
     return Layer(
         before.rstrip("."), positions, attention, seen, tokens, tokens[rows, positions] if queries is None else queries,
-        cross=queries is not None,
+        cross=queries is not None, first=first,
     )  # fmt: skip
 
 

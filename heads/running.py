@@ -8,6 +8,7 @@ import torch
 
 from ._lib import checks
 from .capture import capture_attention, query_positions
+from .weights import precision_note
 
 IMAGES = (".png", ".jpg", ".jpeg")
 # Parts behind all attention, which a checkpoint often lacks.
@@ -45,7 +46,7 @@ def run_model(options, arrays, add_layer):
             _run(model, inputs, options)  # BigBird exchanges its modules when it has seen how short its inputs are
         with capture_attention(model, receive, leave_out, **own):
             _run(model, inputs, options)
-    return f"{count} inputs. {note}", left_out
+    return f"{count} inputs. {note}{precision_note(model.parameters(), 'float32')}", left_out
 
 
 def _reason(error):

@@ -276,6 +276,15 @@ def _floats(state, name, *trailing):
     return checks.float64(name, value, *trailing)
 
 
+def precision_note(tensors, computed):
+    """A sentence where all matrices have numbers of 16 bits, since all is ``computed`` in more; "" where not."""
+    some = [x.detach().flatten()[:256] for x in tensors if x.ndim > 1 and x.is_floating_point()]
+    for dtype in (torch.bfloat16, torch.float16):
+        if some and all(x.to(dtype).to(x.dtype).equal(x) for x in some):
+            return f" The weights are {str(dtype).removeprefix('torch.')}; the report computes with them in {computed}."
+    return ""
+
+
 def _cut(part, weight, bias, heads):
     """Weight (heads, h, in) and bias (heads, h)."""
     if weight.shape[0] % heads:

@@ -65,7 +65,8 @@ def test_chips_open_what_they_mean_and_lead_to_the_rows(pages, built):
         assert words(chip).startswith(f"{about['text']} {about['means']}")
         assert [link["href"] for link in chip.select("a")] == ["#" + about["place"], "../rows.html#rows-theorem-2"]
     code = {words(link): link["href"] for link in pages(FOLDED).select(".findings ul.chips a")}
-    assert code == {noted["runs"]: "#experiment", "notebook": "../../_sources/book/max-margin/theorem-2.ipynb"}
+    notebook = "../../_sources/book/max-margin/theorem-2.ipynb"
+    assert code == {noted["runs"]: "#experiment", "notebook": notebook, "slides": "theorem-2-slides.html"}
 
 
 def test_experiment_is_folded_as_a_whole_behind_what_it_costs(pages):

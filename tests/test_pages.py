@@ -21,7 +21,7 @@ from workflow.sphinx_ext import statement_index
 
 ROOT = Path(__file__).parents[1]
 
-EXTENSIONS = ["myst_parser", "workflow.sphinx_ext.measured", "workflow.sphinx_ext.typography"]
+EXTENSIONS = ["myst_parser", *(f"workflow.sphinx_ext.{name}" for name in ("bounds", "measured", "typography"))]
 SVG = "http://www.w3.org/2000/svg"
 DRAWN = {"statement": "A length", "interval": None, "bound": 1.0, "relation": "<="}  # is not in the lock
 

@@ -6,7 +6,8 @@ import pytest
 from small_book import collected
 
 from workflow.book.catalogue import BookError
-from workflow.commands import slides
+from workflow.commands import slides as command
+from workflow.site import slides
 
 PAGE = """<html><head><link rel="stylesheet" href="../_static/book.css"><script src="../_static/doctools.js"></script>
 <script>window.MathJax = {{"tex": {{}}}}</script><script src="../_static/mathjax/startup.js"></script></head><article>
@@ -33,7 +34,13 @@ def test_slides_have_the_parts_of_a_chapter_in_order_and_no_code_and_nothing_fol
 
 
 @pytest.mark.parametrize(
-    ("block", "count"), [("<p>few</p>", 1), (f"<p>{'many ' * 200}</p>", 3), ("<svg class='drawing'></svg>", 1)]
+    ("block", "count"),
+    [
+        ("<p>few</p>", 1),
+        (f"<p>{'many ' * 200}</p>", 3),
+        ("<svg class='drawing'></svg>", 1),
+        ("<div class='math'><div class='formula'></div></div>" * 2, 2),
+    ],
 )
 def test_blocks_share_a_slide_while_they_have_room(block, count):
     evidence = block if "svg" in block else 3 * block
@@ -41,11 +48,18 @@ def test_blocks_share_a_slide_while_they_have_room(block, count):
     assert sum(slide["heading"] == "Evidence" for slide in made) == count
 
 
+def test_links_to_places_of_the_page_lead_to_the_page():
+    made = slides.slides(PAGE.format(evidence='<a href="#experiment">code</a><a href="x.html#y">x</a>'), "good.html")[2]
+    text = "".join(slide["body"] for slide in made)
+    assert 'href="good.html#experiment"' in text
+    assert 'href="x.html#y"' in text
+
+
 def test_a_page_that_is_no_chapter_or_not_built_is_refused(inside):
     with pytest.raises(BookError, match="no statement"):
         slides.slides("<article><section><h1>Prose</h1></section></article>")
     with pytest.raises(BookError, match=r"there is no build.*good.html: run make book"):
-        slides.main("part/good")
+        command.main("part/good")
 
 
 def test_slides_stand_beside_their_page(inside, capsys):
@@ -53,7 +67,7 @@ def test_slides_stand_beside_their_page(inside, capsys):
     page = Path("build/html/book/part/good.html")
     page.parent.mkdir(parents=True)
     page.write_text(PAGE.format(evidence="<p>Measured.</p>"))
-    slides.main("good")
+    command.main("good")
     made = page.with_name("good-slides.html").read_text("utf-8")
     assert made.count('class="slide"') == 6
     assert 'href="../_static/book.css"' in made

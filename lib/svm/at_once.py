@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from .._compiled import compiled, in_threads
-from .euclidean import _solve, _space
-from .factors import _dot, _products
+from .euclidean import _lengths, _solve, _space, room
+from .factors import _dot, _products, borrowed
 
-LARGEST, SMALLEST = 2.0**64, 2.0**-64  # entry of rows whose squares and products stay within the floats
+LARGEST, SMALLEST = 2.0**64, 2.0**-64  # length of rows whose squares and products stay within the floats
 ALIKE = 2.0**-18  # part of the longest row that the shortest has at least, where none needs a scale of its own
 SURE = 1e-9  # part of |row| |theta| that a margin has at least, where rounding hides none
 
@@ -33,37 +33,16 @@ def certified(rows, longest, largest_gap):
         Gap that is let pass.
     """
     *batch, m, size = rows.shape
-    count = math.prod(batch)
-    theta, parts = np.zeros((count, size)), np.zeros((4, count, m))
-    duals, certificate, margins, _ = parts
-    gap, feasible, usual = np.empty(count), np.empty(count, np.bool_), []
-    flat = rows.detach().contiguous().numpy().reshape(count, m, size), theta, duals, certificate, margins, gap, feasible
-    if count == 1:
-        usual.append(_certify_each(*flat, longest, largest_gap, 0, 1))
-    else:
-        in_threads(count, lambda *part: usual.append(_certify_each(*flat, longest, largest_gap, *part)))
+    count, numbers, usual = math.prod(batch), room(m, size) + m, []
+    theta, parts = np.zeros((*batch, size)), np.zeros((4, *batch, m))
+    gap, feasible = np.empty(batch), np.empty(batch, np.bool_)
+    flat = rows.detach().contiguous().numpy().reshape(count, m, size), theta.reshape(count, size)
+    flat += parts.reshape(4, count, m), gap.reshape(count), feasible.reshape(count)
+    in_threads(count, lambda *part: usual.append(_certify_each(*flat, np.empty(numbers), longest, largest_gap, *part)))
     if not all(usual):
         return None
-    duals, certificate, margins, error = parts.reshape(4, *batch, m)
-    gap, feasible = gap.reshape(batch), feasible.reshape(batch)
-    return [
-        torch.from_numpy(a) for a in (theta.reshape(*batch, size), duals, margins, gap, feasible, certificate, error)
-    ]
-
-
-@compiled()
-def _alike(rows):
-    """Whether rows are of moderate size, and of lengths that differ moderately; not where one is zero or not finite."""
-    least, most = math.inf, 0.0
-    for i in range(len(rows)):
-        largest = 0.0
-        for j in range(rows.shape[1]):
-            entry = abs(rows[i, j])
-            if not entry < LARGEST:
-                return False
-            largest = max(largest, entry)
-        least, most = min(least, largest), max(most, largest)
-    return least > SMALLEST and least > ALIKE * most
+    duals, certificate, margins, error = parts
+    return [torch.from_numpy(part) for part in (theta, duals, margins, gap, feasible, certificate, error)]
 
 
 @compiled()
@@ -87,17 +66,21 @@ def _certify(rows, scales, theta, duals, margins):
     return 1 - total / math.sqrt(_dot(combined, combined)) / (length / smallest)
 
 
-@compiled("(f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[::1], b1[::1], f8, f8, i8, i8)")
-def _certify_each(rows, theta, duals, certificate, margins, gap, feasible, longest, largest_gap, first, last):
+@compiled("(f8[:,:,::1], f8[:,::1], f8[:,:,::1], f8[::1], b1[::1], f8[::1], f8, f8, i8, i8)")
+def _certify_each(rows, theta, parts, gap, feasible, buffer, longest, largest_gap, first, last):
     """One problem after the other, from first to before last; whether all are answered."""
-    required, space = np.ones(rows.shape[1]), _space(*rows.shape[1:])
+    rows, theta, parts, buffer = borrowed(rows), borrowed(theta), borrowed(parts), borrowed(buffer)
+    space, required = _space(buffer, *rows.shape[1:]), buffer[len(buffer) - rows.shape[1] :]
+    duals, certificate, margins, scales = parts[0], parts[1], parts[2], space[-1]
+    required[:] = 1.0
     for i in range(first, last):
-        if not _alike(rows[i]):
+        least, most = _lengths(rows[i], scales)
+        if not (most < LARGEST and least > SMALLEST and least > ALIKE * most):
             return False
-        _solve(rows[i], required, longest, theta[i], duals[i], certificate[i], space)
-        feasible[i], gap[i] = not certificate[i].any(), math.nan
+        feasible[i] = _solve(rows[i], required, longest / most, theta[i], duals[i], certificate[i], space)
+        gap[i] = math.nan
         if feasible[i]:
-            gap[i] = _certify(rows[i], space[3], theta[i], duals[i], margins[i])
+            gap[i] = _certify(rows[i], scales, theta[i], duals[i], margins[i])
             if not gap[i] <= largest_gap:
                 return False
     return True

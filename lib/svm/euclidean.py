@@ -10,16 +10,18 @@ is its active rows.
 """
 
 import math
+from functools import cache
 
 import numpy as np
 import torch
 
 from .._compiled import compiled, in_threads
-from .factors import _back, _dot, _leave, _margins, _outside, _product
+from .factors import AGAIN, _back, _copy, _dot, _leave, _outside, _product, _subtract, borrowed
 
 ROUNDING = 16 * 2.0**-52  # part of |row| |theta| that a margin may lack
 PROVEN = 1e-12  # part of the lengths of rows that a certificate may leave: what rounding can, and a margin for it
 DEPENDENT = 1e-14  # part of a row outside the span of the active ones at which it counts as inside
+SMALL = 2**14  # entries of near rows up to which BLAS does not multiply them
 NEAR = 256  # rows that lack most, which are tried before all are looked at again
 TINIEST = 1e-300  # length of a row that is zero
 STEPS = 50  # for each row and column; less than 1 is common
@@ -49,7 +51,8 @@ def least_distance(rows, required, longest):
     """
     answer = rows.new_zeros(rows[:, 0].shape), torch.zeros_like(required), torch.zeros_like(required)
     arrays = [array.numpy() for array in (rows, required, *answer)]
-    in_threads(len(rows), lambda *part: _solve_each(*arrays, longest, *part))
+    numbers = room(*rows.shape[1:])
+    in_threads(len(rows), lambda *part: _solve_each(*arrays, np.empty(numbers), longest, *part))
     return answer
 
 
@@ -60,15 +63,14 @@ def _enter(row, lack, size, basis, k, theta, scratch):
     It is infinite where no multiplier is enough: of a row inside the span of the active ones, which is their sum with
     weights ``turn``, none of them above zero.
     """
-    R, Q, active, duals = basis
-    part, turn, rest = scratch
-    own = 0.0
+    columns, Q, _, duals = basis
+    part, turn, rest, turns = scratch
+    own, square = 0.0, _outside(Q, k, row, size, part, rest, turn)
     while True:
-        square = _outside(Q, k, row, part, rest, turn)
         inside = k == len(Q) or square <= (DEPENDENT * size) ** 2
         for i in range(k):
             turn[i] = part[i]
-        _back(R, k, turn)
+        _back(columns, k, turn)
         step, gone = math.inf if inside else lack / square, -1
         for i in range(k):
             if turn[i] > 0 and duals[i] < step * turn[i]:
@@ -85,46 +87,89 @@ def _enter(row, lack, size, basis, k, theta, scratch):
         if gone < 0:
             outside = math.sqrt(square)
             for i in range(k):
-                R[i, k] = part[i]
-            R[k, k] = outside
+                columns[k, i] = part[i]
+            columns[k, k] = outside
             for j in range(len(rest)):
                 Q[k, j] = rest[j] / outside
             return k + 1, own
-        _leave(R, Q, active, duals, k, gone)
+        _leave(basis, k, gone, part, turns)
         k -= 1
+        for j in range(len(rest)):  # what the row has along the one that left
+            rest[j] += part[k] * Q[k, j]
+        square = _dot(rest, rest)
+        if square <= AGAIN * size * size:
+            square = _outside(Q, k, row, size, part, rest, turn)
 
 
 @compiled()
 def _polish(rows, required, basis, k, theta, change):
     """Theta and duals afresh from the active rows, with one refinement: margins right to rounding."""
-    R, Q, active, duals = basis
+    columns, Q, active, duals = basis
     theta[:] = 0.0
     duals[:k] = 0.0
     for _ in range(2):
         for i in range(k):
-            change[i] = required[active[i]] - _product(rows, active[i], theta, 0, len(theta))
+            change[i] = _product(rows, active[i], theta, 0, len(theta)) - required[active[i]]
         for i in range(k):
-            change[i] /= R[i, i]
-            factor = change[i]
-            for j in range(i + 1, k):
-                change[j] -= factor * R[i, j]
-            for j in range(len(theta)):
-                theta[j] += factor * Q[i, j]
-        _back(R, k, change)
+            change[i] = (change[i] - _product(columns, i, change, 0, i)) / columns[i, i]
+        _subtract(Q, k, change, theta)
+        _back(columns, k, change)
         for i in range(k):
-            duals[i] += change[i]
+            duals[i] -= change[i]
     for i in range(k):
         duals[i] = max(duals[i], 0.0)
 
 
 @compiled()
-def _worst(rows, columns, required, scales, theta, lacks):
-    """Index of the row that lacks most margin, in lengths of the row, or -1; how much; what each lacks."""
-    worst, most, m = -1, ROUNDING * math.sqrt(_dot(theta, theta)), len(rows)
-    _margins(rows, columns, theta, lacks[:m])
-    for i in range(m):
+def _lengths(rows, scales):
+    """Write 1 / length of each row; return the least and the greatest length, 0 and infinity if one is not finite."""
+    least, most = math.inf, 0.0
+    for i in range(len(rows)):
+        square = _product(rows, i, rows[i], 0, rows.shape[1])
+        if not square < math.inf:  # nor where it is not a number, which min and max would pass over
+            return 0.0, math.inf
+        length = max(math.sqrt(square), TINIEST)
+        scales[i] = 1 / length
+        least, most = min(least, length), max(most, length)
+    return least, most
+
+
+@compiled()
+def _look(rows, required, scales, near, looked):
+    """Write the columns of the near rows, of length 1 each, and the margins that these must have."""
+    columns, asked, _ = looked
+    for i in range(len(near)):
+        row, scale = near[i], scales[near[i]]
+        asked[i] = required[row] * scale
+        for j in range(rows.shape[1]):
+            columns[j, i] = rows[row, j] * scale
+
+
+@compiled()
+def _worst(looked, theta, most):
+    """Index of the row that lacks most margin, in lengths of the row, or -1; how much, if it is more than ``most``."""
+    columns, asked, lacks = looked
+    worst = -1
+    if columns.size > SMALL:
+        np.dot(theta, columns, lacks)
+        for i in range(len(lacks)):
+            lacks[i] = asked[i] - lacks[i]
+    else:
+        _copy(lacks, asked)
+        _subtract(columns, len(theta), theta, lacks)
+    for i in range(len(lacks)):
+        if lacks[i] > most:
+            worst, most = i, lacks[i]
+    return worst, most
+
+
+@compiled()
+def _worst_of_all(rows, required, scales, theta, most, lacks):
+    """The same of all rows; write what each lacks."""
+    worst = -1
+    np.dot(rows, theta, lacks)
+    for i in range(len(lacks)):
         lacks[i] = (required[i] - lacks[i]) * scales[i]
-    for i in range(m):
         if lacks[i] > most:
             worst, most = i, lacks[i]
     return worst, most
@@ -150,38 +195,67 @@ def _proves(rows, required, active, weights, certificate):
     return True
 
 
-@compiled()
-def _space(m, size):
-    """Arrays in which problems of this size are solved, one after the other."""
-    most = min(m, size)
-    basis = np.empty((most, most)), np.empty((most, size)), np.empty(most + 1, np.int64), np.empty(most)
-    return basis, (np.empty(most), np.empty(most + 1), np.empty(size)), np.empty(m), np.empty(m)
+@cache
+def room(m, size):
+    """Numbers of the buffer that :func:`_space` divides."""
+    most, near = min(m, size), min(m, NEAR)
+    return most * (most + size + 6) + 2 + size * (near + 1) + 3 * near + 2 * m
 
 
 @compiled()
-def _solve(rows, required, longest, theta, all_duals, certificate, space):
-    """Write the answer to one problem into arrays of zeros."""
-    basis, scratch, lacks, scales = space
+def _part(buffer, start, count):
+    """The next numbers of a buffer, and where those after them start."""
+    return buffer[start : start + count], start + count
+
+
+@compiled()
+def _space(buffer, m, size):
+    """Arrays in which problems of this size are solved, one after the other: parts of a buffer."""
+    most, count = min(m, size), min(m, NEAR)
+    R, start = _part(buffer, 0, most * most)
+    Q, start = _part(buffer, start, most * size)
+    columns, start = _part(buffer, start, size * count)
+    active, start = _part(buffer, start, most + 1)
+    duals, start = _part(buffer, start, most)
+    part, start = _part(buffer, start, most)
+    turn, start = _part(buffer, start, most + 1)
+    cosines, start = _part(buffer, start, most)
+    sines, start = _part(buffer, start, most)
+    rest, start = _part(buffer, start, size)
+    near, start = _part(buffer, start, count)
+    asked, start = _part(buffer, start, count)
+    lacks, start = _part(buffer, start, count)
+    all_lacks, start = _part(buffer, start, m)
+    scales, start = _part(buffer, start, m)
+    near = near.view(np.int64)
+    for i in range(count):
+        near[i] = i
+    basis = R.reshape(most, most), Q.reshape(most, size), active.view(np.int64), duals
+    looked = columns.reshape(size, count), asked, lacks
+    return basis, (part, turn, rest, (cosines, sines)), near, looked, all_lacks, scales
+
+
+@compiled()
+def _solve(rows, required, limit, theta, all_duals, certificate, space):
+    """Write the answer to one problem, whose ``scales`` are in the space, into arrays of zeros; whether it has one."""
+    basis, scratch, near, looked, lacks, scales = space
     active, duals, turn = basis[2], basis[3], scratch[1]
     m, size = rows.shape
-    for i in range(m):
-        scales[i] = 1 / max(math.sqrt(_dot(rows[i], rows[i])), TINIEST)
-    limit = longest * required.max() * scales.min()
-    near, k, polished = np.arange(min(m, NEAR)), 0, False
-    near_rows, near_required, near_scales = rows[:NEAR], required[:NEAR], scales[:NEAR]
-    columns = np.ascontiguousarray(near_rows.T)
+    k, polished = 0, False
+    _look(rows, required, scales, near, looked)
     for _ in range(STEPS * (m + size)):
-        if math.sqrt(_dot(theta, theta)) > limit and _proves(rows, required, active, duals[:k], certificate):
+        length = math.sqrt(_dot(theta, theta))
+        if length > limit and _proves(rows, required, active, duals[:k], certificate):
             theta[:] = 0.0
-            return
-        row, lack = _worst(near_rows, columns, near_required, near_scales, theta, lacks)
+            return False
+        row, lack = _worst(looked, theta, ROUNDING * length)
         if row >= 0:
             row = near[row]
         elif m > NEAR:
-            row, lack = _worst(rows, rows.T, required, scales, theta, lacks)
+            row, lack = _worst_of_all(rows, required, scales, theta, ROUNDING * length, lacks)
             near = np.nonzero(lacks >= lack / 2)[0][:NEAR]
-            near_rows, near_required, near_scales = rows[near], required[near], scales[near]
-            columns = np.ascontiguousarray(near_rows.T)
+            looked = np.empty((size, len(near))), np.empty(len(near)), np.empty(len(near))
+            _look(rows, required, scales, near, looked)
         if row >= 0:
             k, own = _enter(rows[row], lack / scales[row], 1 / scales[row], basis, k, theta, scratch)
             if own < math.inf:
@@ -190,18 +264,22 @@ def _solve(rows, required, longest, theta, all_duals, certificate, space):
             active[k], turn[k] = row, -1.0
             if _proves(rows, required, active, -turn[: k + 1], certificate):
                 theta[:] = 0.0
-                return
+                return False
         if polished:
             break
         _polish(rows, required, basis, k, theta, turn)
         polished = True
     for i in range(k):
         all_duals[active[i]] = duals[i]
+    return True
 
 
-@compiled("(f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8, i8, i8)")
-def _solve_each(rows, required, theta, duals, certificate, longest, first, last):
+@compiled("(f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[::1], f8, i8, i8)")
+def _solve_each(rows, required, theta, duals, certificate, buffer, longest, first, last):
     """One problem after the other, from first to before last."""
-    space = _space(*rows.shape[1:])
+    space = _space(borrowed(buffer), *rows.shape[1:])
+    rows, required = borrowed(rows), borrowed(required)
+    theta, duals, certificate = borrowed(theta), borrowed(duals), borrowed(certificate)
     for i in range(first, last):
-        _solve(rows[i], required[i], longest, theta[i], duals[i], certificate[i], space)
+        limit = longest * required[i].max() / _lengths(rows[i], space[-1])[1]
+        _solve(rows[i], required[i], limit, theta[i], duals[i], certificate[i], space)

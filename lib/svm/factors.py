@@ -3,12 +3,28 @@
 import math
 
 import numpy as np
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from .._compiled import compiled
 
-AGAIN = 0.5  # part of its square that a row may lose before it is made orthogonal twice: else active margins drift
-SMALL = 2**14  # entries of rows up to which their columns are multiplied
+AGAIN = 0.1  # part of its square below which a row is made orthogonal twice: Q stays so to some units of rounding
 BLAS = 32  # entries of a vector from which on BLAS multiplies it
+
+
+@intrinsic
+def borrowed(_, array):
+    """The same array without its owner, whom numba would count at every call: half of the time of small problems.
+
+    Of an argument of the function that Python calls, or of a part of one: these are there until it returns.
+    """
+
+    def generate(context, builder, signature, arguments):
+        view = context.make_array(array)(context, builder, arguments[0])
+        view.meminfo = cgutils.get_null_value(view.meminfo.type)
+        return view._getvalue()
+
+    return array(array), generate
 
 
 @compiled()
@@ -41,15 +57,34 @@ def _product(matrix, i, vector, start, stop):
 
 @compiled()
 def _products(matrix, k, vector, out):
-    """Products of the first k rows and a vector, by BLAS where its call costs less than it saves."""
+    """Products of the first k rows and a vector, by BLAS where its call costs less than it saves, else four at once."""
+    whole = k // 4 * 4
     if len(vector) >= BLAS and k > 0:
         np.dot(matrix[:k], vector, out[:k])
-    else:
-        for i in range(k):
-            total = 0.0
-            for j in range(len(vector)):
-                total += matrix[i, j] * vector[j]
-            out[i] = total
+        return
+    for i in range(0, whole, 4):
+        a = b = c = d = 0.0
+        for j in range(len(vector)):
+            a += matrix[i, j] * vector[j]
+            b += matrix[i + 1, j] * vector[j]
+            c += matrix[i + 2, j] * vector[j]
+            d += matrix[i + 3, j] * vector[j]
+        out[i], out[i + 1], out[i + 2], out[i + 3] = a, b, c, d
+    for i in range(whole, k):
+        out[i] = _product(matrix, i, vector, 0, len(vector))
+
+
+@compiled()
+def _subtract(matrix, k, weights, out):
+    """Take the sum of the first k rows with these weights away from a vector, four rows in one pass."""
+    whole = k // 4 * 4
+    for i in range(0, whole, 4):
+        a, b, c, d = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+        for j in range(len(out)):
+            out[j] -= (a * matrix[i, j] + b * matrix[i + 1, j]) + (c * matrix[i + 2, j] + d * matrix[i + 3, j])
+    for i in range(whole, k):
+        for j in range(len(out)):
+            out[j] -= weights[i] * matrix[i, j]
 
 
 @compiled()
@@ -59,71 +94,59 @@ def _copy(vector, other):
 
 
 @compiled()
-def _back(R, k, right):
-    """Solve R x = right in place, for the k active rows."""
+def _back(columns, k, right):
+    """Solve R x = right in place, for the k active rows; R is given by its columns."""
     for i in range(k - 1, -1, -1):
-        right[i] = (right[i] - _product(R, i, right, i + 1, k)) / R[i, i]
+        right[i] /= columns[i, i]
+        for j in range(i):
+            right[j] -= right[i] * columns[i, j]
 
 
 @compiled()
-def _outside(Q, k, row, part, rest, along):
-    """Split a row into Q^T part + rest; return the square of the rest's length.
+def _outside(Q, k, row, size, part, rest, along):
+    """Split a row of this length into Q^T part + rest; return the square of the rest's length.
 
     What the rest has left along Q is taken away once more where the rest is so short that this is above rounding.
     """
-    before = 0.0
-    for j in range(len(row)):
-        rest[j] = row[j]
-        before += row[j] * row[j]
+    square = size * size
+    least = AGAIN * square
+    _copy(rest, row)
     for i in range(k):
         part[i] = 0.0
     for _ in range(2):
         _products(Q, k, rest, along)
+        _subtract(Q, k, along, rest)
         for i in range(k):
-            factor = along[i]
-            part[i] += factor
-            for j in range(len(rest)):
-                rest[j] -= factor * Q[i, j]
+            part[i] += along[i]
         square = _dot(rest, rest)
-        if square > AGAIN * before:
+        if square > least:
             break
     return square
 
 
 @compiled()
-def _leave(R, Q, active, duals, k, gone):
-    """Take an active row away, and make R triangular again by rotations of Q."""
+def _leave(basis, k, gone, part, turns):
+    """Take an active row away, make R triangular again by rotations of Q, and rotate a row's part along Q with it.
+
+    The columns of R after that row move up by one and are rotated one after the other, each to end on its diagonal.
+    """
+    columns, Q, active, duals = basis
+    cosines, sines = turns
+    for j in range(gone + 1, k):
+        active[j - 1], duals[j - 1] = active[j], duals[j]
+        for i in range(gone):
+            columns[j - 1, i] = columns[j, i]
+        upper = columns[j, gone]
+        for i in range(gone, j - 1):
+            lower = columns[j, i + 1]
+            columns[j - 1, i] = cosines[i] * upper + sines[i] * lower
+            upper = cosines[i] * lower - sines[i] * upper
+        length = math.sqrt(upper * upper + columns[j, j] * columns[j, j])
+        cosines[j - 1], sines[j - 1], columns[j - 1, j - 1] = upper / length, columns[j, j] / length, length
     for i in range(gone, k - 1):
-        active[i], duals[i] = active[i + 1], duals[i + 1]
-    for i in range(gone):
-        for j in range(gone, k - 1):
-            R[i, j] = R[i, j + 1]
-    for i in range(gone, k - 1):
-        length = math.hypot(R[i, i + 1], R[i + 1, i + 1])
-        cos, sin = R[i, i + 1] / length, R[i + 1, i + 1] / length
-        R[i, i] = length
-        for j in range(i + 1, k - 1):
-            upper, lower = R[i, j + 1], R[i + 1, j + 1]
-            R[i, j] = cos * upper + sin * lower
-            R[i + 1, j + 1] = cos * lower - sin * upper
+        cos, sin = cosines[i], sines[i]
+        part[i], part[i + 1] = cos * part[i] + sin * part[i + 1], cos * part[i + 1] - sin * part[i]
         for j in range(Q.shape[1]):
             upper, lower = Q[i, j], Q[i + 1, j]
             Q[i, j] = cos * upper + sin * lower
             Q[i + 1, j] = cos * lower - sin * upper
-
-
-@compiled()
-def _margins(rows, columns, theta, out):
-    """Margins of the rows: of few by their columns, four at a time, which is faster than BLAS there."""
-    if rows.size > SMALL:
-        np.dot(rows, theta, out)
-        return
-    out[:] = 0.0
-    whole = len(theta) // 4 * 4
-    for j in range(0, whole, 4):
-        a, b, c, d = theta[j], theta[j + 1], theta[j + 2], theta[j + 3]
-        for i in range(len(out)):
-            out[i] += (a * columns[j, i] + b * columns[j + 1, i]) + (c * columns[j + 2, i] + d * columns[j + 3, i])
-    for j in range(whole, len(theta)):
-        for i in range(len(out)):
-            out[i] += theta[j] * columns[j, i]

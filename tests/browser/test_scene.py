@@ -45,6 +45,7 @@ def opened(from_disk, address):
 
 
 OVERLAPS = Path(__file__).with_name("overlaps.js").read_text("utf-8")
+OVERPRINTED = Path(__file__).with_name("overprinted.js").read_text("utf-8")
 
 
 @pytest.mark.parametrize("width", [320, 390, 600, 768, 1024, 1280, 1440, 1920])
@@ -56,6 +57,40 @@ def test_controls_of_no_step_overlap(opened, width):
             page.evaluate("id => document.getElementById(id).closest('section').scrollIntoView()", f"story-{name}")
             page.wait_for_function("name => document.querySelector('.story').dataset.step === name", arg=name)
             assert page.evaluate(OVERLAPS) == [], (name, width, style)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_words_of_the_drawing_never_overprint_after_a_drag_and_the_sentence_is_whole(opened, width):
+    page = opened(width, reduced_motion="reduce")
+    for name in STEPS:
+        page.evaluate("id => document.getElementById(id).closest('section').scrollIntoView()", f"story-{name}")
+        page.wait_for_function("name => document.querySelector('.story').dataset.step === name", arg=name)
+        said(page)
+        for handle in page.locator(".explore-handle").all()[:2]:
+            for press in ["Shift+ArrowRight"] * 4 + ["Shift+ArrowDown"] * 5 + ["Shift+ArrowLeft"] * 8:
+                handle.press(press)
+                assert page.evaluate(OVERPRINTED) == [], (name, press)
+        scene, sentence = (page.locator(part).bounding_box() for part in (".story", ".story .explore-said"))
+        assert sentence["y"] + sentence["height"] <= scene["y"] + scene["height"], name
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_link_to_a_step_opens_its_scene(opened, width):
+    page = opened(width, reduced_motion="reduce")
+    for name in STEPS:
+        page.evaluate("id => { location.hash = id }", f"story-{name}")
+        page.wait_for_function("name => document.querySelector('.story').dataset.step === name", arg=name)
+
+
+def test_of_starts_that_lie_close_together_a_finger_takes_the_one_that_is_next(opened):
+    page = opened(390, reduced_motion="reduce")
+    page.evaluate("document.getElementById('story-starts').closest('section').scrollIntoView()")
+    page.wait_for_function("document.querySelector('.story').dataset.step === 'starts'")
+    for chosen in (["start 0"], ["start 1"]):
+        page.get_by_role("button", name="Next start").click()
+        said(page)
+        handles = page.locator(".explore-handle.chosen")
+        assert handles.evaluate_all("all => all.map(node => node.dataset.key)") == chosen
 
 
 def said(page):

@@ -52,7 +52,7 @@ FAMILIES = sorted(MODEL_MAPPING_NAMES)
 
 
 BY_FAMILY = {
-    "gpt_neo": {"window_size": 256, "num_layers": 2, "attention_types": [[["global", "local"], 1]]},
+    "gpt_neo": {"window_size": 4, "num_layers": 2, "attention_types": [[["global", "local"], 1]]},
     "esm": {"vocab_size": 64, "pad_token_id": 1, "mask_token_id": 2},
     "autoformer": {"prediction_length": 4},
     "informer": {"prediction_length": 4},

@@ -10,8 +10,9 @@ from heads.conventions import PLAIN
 LISTED = json.loads(architectures.LIST.read_text())
 SAMPLE = (
     "albert", "bart", "bert", "big_bird", "bigbird_pegasus", "bloom", "clip", "convbert", "ctrl", "deberta", "fsmt",
-    "gemma3", "git", "gpt2", "gpt_bigcode", "gpt_oss", "led", "llama", "longformer", "longt5", "lxmert", "mamba",
-    "mpt", "segformer", "t5", "vit", "wavlm", "xlnet",
+    "gemma3", "git", "gpt2", "gpt_bigcode", "gpt_neo", "gpt_oss", "led", "llama", "longformer", "longt5", "lxmert",
+    "mamba", "megatron-bert", "mpt", "perceiver", "prophetnet", "reformer", "segformer", "swin", "t5", "vit",
+    "wav2vec2", "wavlm", "xlnet",
 )  # fmt: skip
 
 

@@ -205,7 +205,7 @@ def test_more_rows_than_a_solver_can_hold_are_refused(monkeypatch, limit):
     theta = random_theta(0, problem)
     assert examine(problem, theta).separator.gap < 1e-9
     if limit == "memory":
-        monkeypatch.setattr(examination, "_memory", lambda: 4 * 8 * 100 * 3 * 100 - 1)
+        monkeypatch.setattr(examination, "memory", lambda: 4 * 8 * 100 * 3 * 100 - 1)
     else:
         monkeypatch.setattr(examination, "MOST_WORK", 300 * 100**2 - 1)
     refuses(lambda: examine(problem, theta), "100 inputs x 4 tokens need")

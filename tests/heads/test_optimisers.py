@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import torch
 
-from heads import command, optimisers
+from heads import command, optimisers, training
 from heads.optimiser_command import optimiser_maker
 from heads.optimisers import NORMS, clear_problems, leading_norm, optimiser_margins
 from lib.geometry import dual, norm
@@ -56,7 +56,7 @@ def test_a_share_is_the_margin_over_the_norm_over_the_best_such_quotient():
     margins = optimiser_margins(partial(torch.optim.SGD, lr=1e-3), PROBLEM, 64, norms=FEW, until_settled=False)
     best = 1 / norm(hard_margin(ROWS, math.inf).theta, math.inf)
     weights = [torch.nn.Parameter(torch.zeros(4, 4, dtype=torch.float64)) for _ in range(2)]
-    slopes = optimisers._gradient(PROBLEM, PROBLEM.scores.argmax(-1), False, True)
+    slopes = training.gradient_of(PROBLEM, PROBLEM.scores.argmax(-1), False, True)
     start = optimisers.LEAD * torch.stack(
         [hard_margin(ROWS, order, shape=(4, 4), largest_gap=1e-6).theta for order in FEW.values()]
     ).mean(0)
@@ -84,9 +84,9 @@ def test_the_gradient_is_that_of_the_log_of_the_excess_risk():
     (wanted,) = torch.autograd.grad(excess.log().sum(), theta, retain_graph=True)
     (plain,) = torch.autograd.grad(losses.mean(-1).sum(), theta, retain_graph=True)
     at = theta.detach()
-    torch.testing.assert_close(optimisers._gradient(PROBLEM, best, False, True)(at, 0), wanted)
-    torch.testing.assert_close(optimisers._gradient(PROBLEM, best, False, False)(at, 0), plain)
-    single = optimisers._gradient(PROBLEM, best, True, True)
+    torch.testing.assert_close(training.gradient_of(PROBLEM, best, False, True)(at, 0), wanted)
+    torch.testing.assert_close(training.gradient_of(PROBLEM, best, False, False)(at, 0), plain)
+    single = training.gradient_of(PROBLEM, best, True, True)
     torch.testing.assert_close(torch.stack([single(at, k) for k in range(3)]).mean(0), wanted)
 
 
@@ -202,7 +202,14 @@ def test_the_command_writes_what_it_says(tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["torch.optim.Nothing"], "cannot be imported"),
+        (["torch.optim.Nothing"], "torch.optim has no Nothing: give the full name"),
+        (
+            ["Lion"],
+            "torch.optim has no Lion: give the full name of a class, such as torch.optim",
+        ),
+        (["nowhere.Lion"], "nowhere cannot be imported (No module named 'nowhere'): give the full name"),
+        (["torch.optim.SGD", "lr=abc"], "lr=abc is no number: write lr=1e-3"),
+        (["torch.optim.Adam", "betas=a,b"], "betas=a,b is no number"),
         (["torch.nn.Linear"], "no class of optimisers"),
         (["torch.optim.SGD", "learning_rate=1"], "has no parameter 'learning_rate': it has lr, momentum"),
         (["torch.optim.SGD", "lr"], "'lr' is no parameter"),

@@ -136,6 +136,17 @@ def test_weights_are_a_certificate_only_if_they_prove_it(leftover, right):
     assert certificate.tolist() == ([2 / 3, 0.0, 1 / 3] if right else [0.0, 0.0, 0.0])
 
 
+@pytest.mark.parametrize(("m", "size"), [(1, 1), (3, 7), (20, 10), (300, 5), (257, 300)])
+def test_the_buffer_of_a_problem_is_as_large_as_its_parts(m, size):
+    buffer = np.zeros(euclidean.room(m, size))
+    basis, (part, turn, rest, turns), near, looked, lacks, scales = euclidean._space.py_func(buffer, m, size)
+    parts = *basis, part, turn, rest, *turns, near, *looked, lacks, scales
+    for array in parts:
+        array[...] = 1
+    assert sum(array.size for array in parts) == np.count_nonzero(buffer) == buffer.size
+    assert [len(lacks), len(scales), len(rest), len(near)] == [m, m, size, min(m, euclidean.NEAR)]
+
+
 # --- threads
 
 

@@ -168,6 +168,16 @@ def test_a_message_says_no_more_than_the_certificate_proves():
     assert torch.linalg.vector_norm(error.value.certificate @ rows) <= 1e-12
 
 
+@pytest.mark.parametrize("entry", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_an_entry_that_is_not_finite_is_refused_where_other_rows_are_infeasible(entry, place):
+    rows = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
+    rows = torch.cat([rows[:place], torch.tensor([[0.0, entry]]), rows[place:]])
+    for some in (rows, torch.stack([rows[[0, 0, 0]].nan_to_num(1.0, 1.0, 1.0), rows]), rows.repeat(100, 1)):
+        with pytest.raises(ValueError, match="all entries must be finite"):
+            hard_margin(some)
+
+
 @pytest.mark.parametrize("order", [15.0, 20.0, 30.0])
 def test_rows_of_very_different_lengths_are_normalised_before_giving_up(order):
     rows = torch.tensor([[120415.084, 321537.965], [9.12466, 0.12472]])

@@ -1,89 +1,22 @@
-"""Make slides of a chapter from its built page: title, key figure, statement, idea of the proof, evidence, ablations.
-
-The file stands beside the page in the site and takes formulas, styles and pictures from it, so it needs no network.
-`make slides NAME=theorem-2`
-"""
+"""Make slides of a chapter anew from its built page: `make slides NAME=theorem-2`."""
 
 import sys
 from pathlib import Path
 
-from bs4 import BeautifulSoup
-
 from workflow.book.catalogue import BookError, find
 from workflow.commands import call
-from workflow.site.markup import TEMPLATES
+from workflow.site.slides import write
 
 SITE = Path("build/html/book")
-SECTIONS = {  # of a chapter, by the id of their heading, in the order of the slides
-    "statement": "Statement",
-    "why-it-is-true": "Idea of the proof",
-    "evidence": "Evidence",
-    "what-breaks-it": "What breaks it",
-}
-FOLDED = "details, .headerlink, .explore, script, dl.terms, .copybtn, ul.chips"
-ROOM, PICTURE, ROW = 1200, 1000, 100  # letters on a slide, and how many a picture and a row of a table count
-
-
-def slides(page):
-    """Title, what its head needs, and slides of a chapter's page, each with a heading and HTML.
-
-    Raises
-    ------
-    BookError
-        If the page has no statement: it is no chapter.
-    """
-    soup = BeautifulSoup(page, "html.parser")
-    article = soup.find("article")
-    chapter = article and article.find("section")
-    if not chapter or not chapter.find("section", id="statement"):
-        raise BookError("the page has no statement: slides are made of chapters")
-    for part in chapter.select(FOLDED):
-        part.decompose()
-    front = [part for part in chapter.find_all(recursive=False) if part.name != "section"]
-    title, figures = chapter.find("h1"), [part for part in front if part.name == "figure"]
-    lead = [part for part in front if part.name == "p"][:1]
-    findings = [part for part in front if "findings" in part.get("class", ())]
-    made = [{"heading": "", "body": "".join(map(str, [title, *lead]))}]
-    made += [{"heading": "", "body": str(part)} for part in figures[:1]]
-    made += [{"heading": "Findings", "body": str(part)} for part in findings]
-    for name, heading in SECTIONS.items():
-        if section := chapter.find("section", id=name):
-            blocks = [part for part in section.find_all(recursive=False) if part.name != "h2"]
-            made += [{"heading": heading, "body": "".join(map(str, blocks))} for blocks in packed(blocks)]
-    return title.get_text(), head(soup), made
-
-
-def packed(blocks):
-    """Blocks of a section on as few slides as have room, in order."""
-    sheets, room = [], 0
-    for block in blocks:
-        pictures, rows = len(block.select("svg.drawing, img")), len(block.select("tr"))
-        size = PICTURE * pictures + ROW * rows + (0 if rows else len(block.get_text()))
-        if not sheets or size > room:
-            sheets.append([])
-            room = ROOM
-        sheets[-1].append(block)
-        room -= size
-    return sheets
-
-
-def head(soup):
-    """Styles of the page, and what sets its formulas."""
-    kept = soup.head.select("link[rel=stylesheet]")
-    kept += [script for script in soup.head.select("script") if "mathjax" in str(script).lower()]
-    return "\n".join(map(str, kept))
 
 
 def main(name):
     """Write the slides beside the page of the chapter."""
-    chapter = find(name)
-    page = SITE / f"{chapter}.html"
+    page = SITE / f"{find(name)}.html"
     if not page.is_file():
         raise BookError(f"there is no {page}: run make book")
-    title, needs, made = slides(page.read_text("utf-8"))
-    out = page.with_name(f"{page.stem}-slides.html")
-    out.write_text(TEMPLATES.get_template("slides.html").render(title=title, head=needs, slides=made), "utf-8")
-    print(f"{out}: {len(made)} slides")
+    out, count = write(page)
+    print(f"{out}: {count} slides")
 
 
 if __name__ == "__main__":

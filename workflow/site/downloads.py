@@ -1,4 +1,4 @@
-"""Write what a reader downloads from the site: the library, and notebooks that run on their own."""
+"""Write what a reader downloads from the site: the library, notebooks that run on their own, and slides."""
 
 import ast
 import base64
@@ -18,8 +18,10 @@ from packaging.utils import canonicalize_name
 from PIL import Image
 from pybtex.database import parse_file
 
+from workflow.book.catalogue import chapters
 from workflow.book.dependencies import library, library_of
 from workflow.book.ledger import direct_dependencies
+from workflow.site import slides
 from workflow.site.plain_markdown import LABEL, LITERAL, TARGET, linked, parts, plain
 from workflow.site.settings import settings, site_of
 
@@ -63,8 +65,10 @@ def write(built):
     if CLAIM in pages:
         nbformat.write(templated(CLAIM, "check-your-claim", book), built / "_static/check-your-claim.ipynb")
     offered = {page: notebook for page, notebook in pages.items() if "kernelspec" in notebook.metadata}
+    shown = [page for page in (built / f"book/{chapter}.html" for chapter in chapters()) if page.is_file()]
     with ProcessPoolExecutor() as pool:
         list(pool.map(partial(replace, sources, book), offered.items()))
+        list(pool.map(slides.write, shown))
     binder(built / "binder")
 
 

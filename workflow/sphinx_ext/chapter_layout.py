@@ -46,7 +46,12 @@ class Findings(SphinxDirective):
         self.state.nested_parse(self.content, self.content_offset, block)
         if noted := about(self.env):
             notebook = f"{'../' * self.env.docname.count('/')}_sources/{self.env.docname}.ipynb"
-            made = _chip("#experiment", noted["runs"]), _chip(notebook, "notebook", more=" download")
+            slides = f"{self.env.docname.rpartition('/')[2]}-slides.html"
+            made = (
+                _chip("#experiment", noted["runs"]),
+                _chip(notebook, "notebook", more=" download"),
+                _chip(slides, "slides"),
+            )
             block += nodes.raw("", f'<ul class="chips" aria-label="Code">{"".join(made)}</ul>', format="html")
         return [block]
 

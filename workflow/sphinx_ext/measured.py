@@ -23,6 +23,7 @@ from workflow.book.catalogue import chapters
 from workflow.book.verdicts import SIGNS
 from workflow.site.evidence import seeds
 from workflow.site.markup import escaped, link, numbers
+from workflow.sphinx_ext.bounds import remember
 
 LOGGER = logging.getLogger(__name__)
 LEDGER, DRAWN = "book/_generated/ledger.json", "book/_generated/drawings.json"
@@ -71,7 +72,10 @@ class Measured(SphinxRole):
             value = next((row["measured"] for row in rows_of(self.env, [name], self.get_location())), math.nan)
         sense, form = FORM.fullmatch(form).groups()
         value = SENSES[sense](value) if sense else value
-        return [nodes.inline(self.rawtext, format(value, form) if form else number(value), classes=["pasted-text"])], []
+        shown = nodes.inline(self.rawtext, format(value, form) if form else number(value), classes=["pasted-text"])
+        if form:
+            remember(shown, value, form)
+        return [shown], []
 
 
 class Verdict(ReferenceRole):

@@ -37,7 +37,8 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
   stage.append(svg);
   const self = { svg, width: 0, height: 0, window: [-1, 1, -1, 1] };
   let used = new Set(),
-    written = [], // boxes of the labels of this frame
+    labels = [], // of this frame, as they were asked for
+    marked = [], // places that they leave free
     held = null;
 
   new ResizeObserver(() => {
@@ -81,15 +82,15 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
     if (text) write(node, text);
     return node;
   };
-  /** Take away what was not put since the last call. */
+  /** Write the labels, and take away what was not put since the last call. */
   self.tidy = () => {
+    writeLabels();
     for (const [key, node] of kept) {
       if (used.has(key)) continue;
       node.remove();
       kept.delete(key);
     }
     used = new Set();
-    written = [];
   };
 
   self.segment = (key, a, b, look) => {
@@ -102,6 +103,7 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
       reach = Math.min(x ? (x > 0 ? east : west) / x : Infinity, y ? (y > 0 ? north : south) / y : Infinity);
     if (!(reach > 0)) return;
     self.segment(key, [0, 0], [reach * x, reach * y], look);
+    if (!label) return;
     const size = Math.hypot(x, y) * (left ? -1 : 1),
       [wide, high] = [label.length * 7.8 + 6, 15];
     for (let back = 0; back < 300; back += 4) {
@@ -121,16 +123,30 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
     self.put("front", "legend", "rect", { x: x - 5, y: y - 14, width, height: 17 * names.length + 4, class: "plate" });
     names.forEach(([text, look], k) => self.label(`legend ${k}`, x, y + 17 * k, text, look));
   };
-  /** A text whose first line begins here, or above or below where another one has been written. */
-  self.label = (key, x, y, text, look = "") => {
-    const wide = 7.2 * text.length,
-      free = (down) =>
-        y + down > 12 && y + down < self.height - 2 &&
-        written.every(([u, v, w]) => x > u + w || u > x + wide || Math.abs(v - y - down) >= 15); // prettier-ignore
-    const down = [0, 16, -16, 32, -32, 48, -48].find(free) ?? 0;
-    written.push([x, y + down, wide]);
-    self.put("front", key, "text", { x: x.toFixed(1), y: (y + down).toFixed(1), class: look }, text);
-  };
+  /** A text whose first line begins here, or near by where another one or a handle is. */
+  self.label = (key, x, y, text, look = "") => labels.push([key, x, y, text, look]);
+  /** Write the labels once all handles of the frame have their places. */
+  function writeLabels() {
+    const written = [],
+      handles = [...layers.handles.querySelectorAll(".explore-handle")].filter((node) => used.has(node.dataset.key)),
+      grips = handles.map((node) => [...self.to(node.act.at), node.matches(".explore-pointed") ? 20 : 10]),
+      boxes = [...marked, ...grips];
+    for (const [key, left, base, text, look] of labels) {
+      const wide = 7.2 * text.length;
+      const apart = ([x, y]) =>
+        (x === left || (x > 1 && x + wide < self.width)) && y >= 12 && y <= self.height - 2 &&
+        written.every(([u, v, w]) => x > u + w || u > x + wide || Math.abs(v - y) >= 15); // prettier-ignore
+      const clear = ([x, y]) =>
+        boxes.every(([u, v, r]) => x > u + r || x + wide < u - r || y - 11 > v + r || y + 3 < v - r);
+      const downs = [0, 16, -16, 32, -32, 48, -48].map((down) => base + down),
+        free = [0, -wide - 26, wide + 26, 26 - wide].flatMap((across) => downs.map((y) => [left + across, y])).filter(apart);
+      const [x, y] = free.find(clear) ?? free[0] ?? [left, base];
+      written.push([x, y, wide]);
+      self.put("front", key, "text", { x: x.toFixed(1), y: y.toFixed(1), class: look }, text);
+    }
+    labels = [];
+    marked = [];
+  }
   /** A text beside a point of the plane, whole. */
   self.beside = (key, at, dx, dy, text, look) =>
     self.label(key, clamp(self.to(at)[0] + dx, 4, self.width - text.length * 7.5), self.to(at)[1] + dy, text, look);
@@ -139,7 +155,7 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
     if (Number.isFinite(cx - cy)) self.put("front", key, "circle", { cx, cy, r, class: `dot ${look}` });
   };
   /** A shape, d of its own, at a point of the plane. */
-  self.mark = (key, at, d, look) => self.marks(key, [at], d, look);
+  self.mark = (key, at, d, look) => self.marks(key, [at], d, look) && marked.push([...self.to(at), 10]);
   self.area = (layer, key, points, look) =>
     self.put(layer, key, "path", { d: `M${points.map(placed).join("L")}Z`, class: look });
   /** The line row . x = level, from so far on one side of its foot to the other; the function that has its points. */

@@ -216,8 +216,7 @@ export function told(state, { problem, choices, runs, ends }) {
   const locals = choices.filter((one) => !one.best).length;
   const limits = locals
     ? ` ${locals > 1 ? `${locals} further limits exist` : "A second limit exists"}: ` +
-      `a token that is not the best but outscores its neighbours, those next to it in that ` +
-      `direction.${at.length > best ? "" : " None of these starts goes there."}`
+      `a token that is not the best but outscores those next to it there.${at.length > best ? "" : " None of these starts goes there."}`
     : "";
   const early = state.shown < 1000,
     now = early ? standing(state, { problem, choices, runs, ends }) : farthest;
@@ -420,11 +419,12 @@ export function playground(root, tag, name) {
     python,
     render,
     hint:
-      "Points are keys; a star scores best. Curves are the prompt p as it trains, from each circle to a limit. " +
+      "Points are keys, with their scores; a star scores best. Curves are the prompt p as it trains, from each circle to a limit. " +
       "Fine dots: half way between a limit's key and its closest rivals.",
   });
-  // on a laptop the plane and its controls are on one screen
-  const tall = (width) => (width < 500 ? 0.85 * width : Math.min(0.7 * width, Math.max(innerHeight - 425, 240)));
+  // on a laptop the plane and its controls are on one screen; in a frame all of the figure is in sight
+  const rest = "alone" in root.dataset ? 710 : 435,
+    tall = (width) => (width < 500 ? 0.85 * width : Math.min(0.7 * width, Math.max(innerHeight - rest, 240)));
   const view = plane(ui.stage, { name: "The plane of keys and queries", tall, ui });
   const chart = plane(ui.below(), {
     name: "Angle of each run to the direction that the theorem predicts, over time",
@@ -449,15 +449,17 @@ export function playground(root, tag, name) {
     chosen = [Math.min(chosen[0], keys.length - 1), Math.min(chosen[1], keys[0].length - 1)];
     return chosen;
   };
-  ui.slider((state) => `Score of token ${token_(state)[1] + 1}${named(state.keys, chosen[0])}`, {
-    mark: "score",
-    min: -1,
-    max: 2,
-    step: 0.05,
-    get: (state) => state.scores[token_(state)[0]][chosen[1]],
-    put: (value) => rescored(...chosen, value),
-    when: ({ preset: figure }) => figure !== "5",
-  });
+  const scoring = (mark, figures) =>
+    ui.slider((state) => `Score of token ${token_(state)[1] + 1}${named(state.keys, chosen[0])}`, {
+      mark,
+      min: -1,
+      max: 2,
+      step: 0.05,
+      get: (state) => state.scores[token_(state)[0]][chosen[1]],
+      put: (value) => rescored(...chosen, value),
+      when: ({ preset: figure }) => figures.includes(figure),
+    });
+  scoring("score", ["1(a)", "1(b)", "1(c)"]);
   ui.slider("C, score of the upper token", {
     mark: "high",
     min: 1,
@@ -494,6 +496,7 @@ export function playground(root, tag, name) {
     turn(following, "hidden", ui.state().starts.length < 2),
   );
   ui.more();
+  scoring("more score", ["8"]); // where the shared direction has its place
   const numbers = make("div", { class: "explore-row" });
   for (const [word, low, high, count, act] of [
     ["token", 1, 8, ({ keys }) => keys[0].length, resize],
@@ -676,7 +679,10 @@ export function playground(root, tag, name) {
         return true;
       },
     });
-    if (keys.length * keys[0].length <= 8) view.beside(`score ${i} ${t}`, at, 13, -8, `${scores[i][t]}`);
+    if (keys.length * keys[0].length > 8 && !(chosen[0] === i && chosen[1] === t)) return;
+    const input = keys.length > 1 ? `input ${i + 1}, ` : "",
+      word = view.width < 500 && input ? "" : "token ";
+    view.beside(`score ${i} ${t}`, at, 13, -8, `${input}${word}${t + 1}: ${scores[i][t]}`);
   }
 
   /**

@@ -116,7 +116,8 @@ function tokens(scene, state, { drag = [], right = false, scored = true } = {}) 
     const score = `${scene.view.width < 400 ? ":" : ", score"} ${state.scores[t]}`,
       name = NAMES[t] + (scored ? score : ""),
       away = drag.includes(t) ? 25 : 13,
-      [dx, dy] = t || right ? [away, t === 1 ? -8 : 18] : [-away - 6.5 * name.length, 4];
+      beside = t === 1 || right || (t === 2 && !drag.length), // on the right
+      [dx, dy] = [beside ? away : -away - 7.2 * name.length, [4, -8, 18][right && t === 0 ? 2 : t]];
     scene.view.beside(`name ${t}`, at, dx, dy, name, look === "none" ? "" : look);
   });
 }
@@ -133,7 +134,7 @@ function afar({ far }, state, theta, path) {
   if (theta) far.ray("ray", theta, `dashed ${LOOKS.global}`, "");
   far.trail("path", path, `path ${LOOKS.path}`, until(state));
   far.dot("end", engine.at(path, until(state)), 4, LOOKS.path);
-  far.label("what", far.width - 96, 15, "seen from afar");
+  far.legend(Math.max(far.width - 108, 5), 14, [["seen from afar", ""]]); // which the run may cross
   far.tidy();
 }
 const attend = (scene, state, words, rows, look = () => LOOKS.path) => scene.bars(words, rows, look, bestOf(state));
@@ -230,7 +231,7 @@ export const STEPS = {
       attend(scene, state, "Attention in the plane", [weights]);
       const rest = weights.reduce((sum, a, t) => (t === bestOf(state) ? sum : sum + a), 0);
       const kept = rest < 1e-4 ? "practically none" : percent(rest);
-      return `“${state.best}” scores best. The other two words together keep ${kept} of the attention.`;
+      return `“${state.best}” scores best. The other two words keep ${kept} of the attention.`;
     },
   },
   direction: {
@@ -263,7 +264,8 @@ export const STEPS = {
     real: "alone",
     window: MIDDLE,
     plays: true,
-    controls: TIME,
+    // for a finger, to which starts that lie close together are one
+    controls: { ...TIME, press: { "Next start": ({ armed }) => ({ armed: (armed + 1) % STARTS.length }) } },
     draw(scene, state) {
       const problem = problemOf(state),
         choices = engine.locallyOptimal(problem),
@@ -278,8 +280,9 @@ export const STEPS = {
       state.starts.forEach((at, k) =>
         scene.handle(`start ${k}`, at, {
           name: `start ${k + 1}`,
-          look: "start",
+          look: `start${k === state.armed ? " chosen" : ""}`,
           draw: circle(6),
+          armed: k === state.armed,
           move: (to) => ({ starts: state.starts.with(k, to) }),
         }),
       );
@@ -322,7 +325,7 @@ export const STEPS = {
       const log = engine.length(theta) * ends[1][2] * Math.LOG10E;
       return state.shown < 50
         ? "All three have just set out."
-        : `To make the query as long as the normalised one, gradient descent needs some ${power(Math.round(log))} steps.`;
+        : `For a query as long as the normalised one, gradient descent needs some ${power(Math.round(log))} steps.`;
     },
   },
   norm: {
@@ -430,7 +433,7 @@ export const STEPS = {
 };
 const FIRST = {
   ...{ keys: KEYS, scores: SCORES, starts: STARTS, query: SCENE.query, shown: 0 },
-  ...{ best: NAMES[0], norm: 3, rule: "gradient", guess: "" },
+  ...{ best: NAMES[0], norm: 3, rule: "gradient", guess: "", armed: -1 },
 };
 
 const TIMES = { before: "before training", after: "after training", alone: "trained alone" };
@@ -593,7 +596,8 @@ export function story(root) {
       row.append(make("span", {}, words), ...made);
       syncs.push(() => made.forEach((one, k) => give(one, "aria-pressed", String(state[key] === options[k]))));
     }
-    for (const [words, by] of Object.entries(press ?? {})) row.append(button(words, () => change(by)));
+    for (const [words, by] of Object.entries(press ?? {}))
+      row.append(button(words, () => change(typeof by === "function" ? by(state) : by)));
     controls.append(row);
     syncs.push(() => (row.hidden = each !== name));
   }
