@@ -23,7 +23,7 @@ def told(result):
 
 def test_no_family_ends_in_a_traceback_or_with_a_fault_of_ours():
     for family, result in LISTED.items():
-        assert result["result"] in ("reported", "refused", "not built", "does not run"), family
+        assert result["result"] in ("reported", "refused"), family
         assert "a fault of this library" not in json.dumps(result), family
         assert set(result.get("heads", ())) <= {"agrees", "biased", "recorded"}, family
 
@@ -38,10 +38,7 @@ def test_a_report_is_as_listed(family):
     assert told(architectures.timed(family)) == told(LISTED[family])
 
 
-OTHERS = [family for family in LISTED if family not in SAMPLE and "longer than" not in json.dumps(LISTED[family])]
-
-
 @pytest.mark.again
-@pytest.mark.parametrize("family", OTHERS)
+@pytest.mark.parametrize("family", sorted(LISTED.keys() - {*SAMPLE}))
 def test_every_report_is_as_listed(family):
     assert told(architectures.timed(family)) == told(LISTED[family])
