@@ -53,20 +53,15 @@ def test_steepest_descent_maximises_its_norm(name):
 
 
 def test_a_share_is_the_margin_over_the_norm_over_the_best_such_quotient():
-    margins = optimiser_margins(partial(torch.optim.SGD, lr=1e-3), PROBLEM, 64, norms=FEW, until_settled=False)
+    trained = []
+
+    def make(parameters):
+        trained.extend(parameters := list(parameters))
+        return torch.optim.SGD(parameters, lr=1e-3)
+
+    margins = optimiser_margins(make, PROBLEM, 64, norms=FEW, until_settled=False)
+    theta = torch.stack([one.detach().flatten() for one in trained[-2:]])
     best = 1 / norm(hard_margin(ROWS, math.inf).theta, math.inf)
-    weights = [torch.nn.Parameter(torch.zeros(4, 4, dtype=torch.float64)) for _ in range(2)]
-    slopes = training.gradient_of(PROBLEM, PROBLEM.scores.argmax(-1), False, True)
-    start = optimisers.LEAD * torch.stack(
-        [hard_margin(ROWS, order, shape=(4, 4), largest_gap=1e-6).theta for order in FEW.values()]
-    ).mean(0)
-    for parameter, one in zip(weights, start, strict=True):
-        parameter.data = one.view(4, 4).clone()
-    for k in range(64):
-        theta = torch.stack([one.detach().flatten() for one in weights])
-        for one, slope in zip(weights, slopes(theta, k), strict=True):
-            one.data = one.data - 1e-3 * slope.view(4, 4)
-    theta = torch.stack([one.detach().flatten() for one in weights])
     share = torch.einsum("bmd,bd->bm", ROWS, theta).amin(-1) / theta.abs().amax(-1) / best
     assert margins.times[-1] == 64
     torch.testing.assert_close(margins.shares[-1, 2], share)
@@ -213,9 +208,7 @@ def test_the_command_writes_what_it_says(tmp_path, capsys, monkeypatch):
         (["torch.nn.Linear"], "no class of optimisers"),
         (["torch.optim.SGD", "learning_rate=1"], "has no parameter 'learning_rate': it has lr, momentum"),
         (["torch.optim.SGD", "lr"], "'lr' is no parameter"),
-        (["torch.optim.SGD", "lr=1e300"], "diverge"),
         (["torch.optim.SGD", "--out", "nowhere/it.png"], "nowhere is no folder"),
-        (["torch.optim.SGD", "--inputs", "30"], "well separated"),
     ],
 )
 def test_the_command_refuses_in_one_line(words, sentence, capsys):
