@@ -14,11 +14,12 @@ def seeded(seed):
     return torch.Generator().manual_seed(seed)
 
 
-def refuses(call, sentence):
-    """Assert that a call is refused in one sentence that has these words."""
+def refuses(call, words):
+    """Assert that a call is refused in one sentence that has these words and, behind a colon, a remedy."""
     with pytest.raises((ValueError, TypeError, RuntimeError, BookError)) as refused:
         call()
-    assert sentence in str(refused.value)
+    assert words in str(refused.value)
+    assert ": " in str(refused.value)
     assert "\n" not in str(refused.value)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from problems import dense, random_problem, random_theta, refuses, seeded
+from problems import dense, random_problem, random_theta, seeded
 
 from lib import losses, selection
 from lib.descent import normalised, polyak, run
@@ -136,24 +136,3 @@ def test_a_mask_goes_where_its_problem_goes():
     assert torch.equal(problem[1].mask, problem.mask)
     assert stack([problem, problem]).mask.shape == (2, 2, 2, 5)
     assert problem.logits(random_theta(0, problem).float()).dtype == torch.float64
-
-
-HIDDEN = [[True, True, False], [True, True, True]]
-
-
-def masked(mask):
-    return Problem(torch.ones(2, 3, 1), torch.ones(2, 3), mask=mask)
-
-
-@pytest.mark.parametrize(
-    ("call", "named"),
-    [
-        (lambda: masked([[True, False, False], [True, True, True]]), "mask leaves an input 1 of 3 tokens"),
-        (lambda: masked([[1, 1, 0], [1, 1, 1]]), "mask has type torch.int64 and shape (2, 3)"),
-        (lambda: masked([True, True, False]), "mask has type torch.bool and shape (3,)"),
-        (lambda: att_svm(masked(HIDDEN), [2, 2]), "selected index 2 is of a token that the mask hides"),
-        (lambda: selection.set_att_svm(masked(HIDDEN), torch.eye(3)[[2, 0]] > 0), "optimal names 1 tokens"),
-    ],
-)
-def test_a_mask_that_does_not_fit_is_refused(call, named):
-    refuses(call, named)
