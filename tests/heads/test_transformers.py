@@ -150,14 +150,13 @@ def reported(folder, model, *more, **arrays):
     return layers, told
 
 
-def refused(folder, model, capsys, **arrays):
+def refused(folder, model, capsys, *more, **arrays):
     """What the report says when it is refused."""
     if model is not None:
         model.save_pretrained(folder / "model")
     np.savez(folder / "data.npz", **arrays)
-    assert (
-        command.main(["report", str(folder / "model"), str(folder / "data.npz"), "--out", str(folder / "x.html")]) == 1
-    )
+    called = ["report", str(folder / "model"), str(folder / "data.npz"), "--out", str(folder / "x.html"), *more]
+    assert command.main(called) == 1
     said = capsys.readouterr().err.splitlines()
     assert not any(line.startswith("Traceback") for line in said)
     return said[-1]
