@@ -60,11 +60,7 @@ def test_a_head_attends_and_answers_as_its_layer(options, head):
     same(problem.attention(theta), attention[:, head, 2])
     same(margins(problem, theta), LABELS * (out[:, 2] @ READOUT))
     assert scores == "exact"
-    assert problem.parameter_size == D * (D + layer_bias(layer))
-
-
-def layer_bias(layer):
-    return layer.in_proj_bias is not None
+    assert problem.parameter_size == D * (D + (layer.in_proj_bias is not None))
 
 
 def test_the_gradient_is_that_of_the_layer_in_its_query_and_key_matrices():

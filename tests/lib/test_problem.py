@@ -84,7 +84,6 @@ def test_a_nonlinear_head_that_is_linear_changes_nothing():
 # --- where it is not
 
 LENGTHS = [200.0, 1000.0]
-every_loss = pytest.mark.parametrize("loss", losses.LOSSES.values(), ids=losses.LOSSES)
 
 
 def agrees_with_textbook(problem, loss, theta):
@@ -96,7 +95,7 @@ def agrees_with_textbook(problem, loss, theta):
 
 @pytest.mark.parametrize("length", [1.0, *LENGTHS])
 @pytest.mark.parametrize("seed", range(5))
-@every_loss
+@pytest.mark.parametrize("loss", losses.LOSSES.values(), ids=losses.LOSSES)
 def test_gradient_is_right_in_every_direction(loss, length, seed):
     problem = random_problem(seed, n=3, T=4, d=2)
     agrees_with_textbook(problem, loss, length * unit(random_theta(seed, problem)))
