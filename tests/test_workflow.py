@@ -219,10 +219,7 @@ def test_a_build_publishes_the_new_number_whatever_the_file_times(book):
     [
         ("lib/alpha.py", "step = 0.5\n", set()),
         ("lib/alpha.py", '"""Words."""\nstep = 0.25  # words\n', {"build/claims/part/good.json", "build/ledger.json"}),
-        ("lib/unused.py", "step = 0.5\n", {"build/claims/part/good.json", "build/ledger.json"}),
-        ("requirements.lock", "nothing==0\n", set()),
         ("book/part/good.md", HEADER.format(name="good", code="from lib.alpha import step, more"), set()),
-        ("book/intro.md", "# New\n", {"build/claims/part/good.json", "build/ledger.json"}),
         ("book/statements.yml", "papers: []\n", {"build/claims/part/good.json"}),
         ("book/ledger.lock.json", "{}", {"build/claims/part/good.json", "build/ledger.json", "build/html/.sources"}),
     ],
