@@ -56,7 +56,7 @@ RULES = {  # step rules of the register that a run here may have
     "adam-bare": "Adam, ε = 0 and a memory that is short for its steps",
     "adam-epsilon": "Adam, ε > 0 and a memory that is short for its steps",
     "adam": "Adam, a memory that is long for its steps (default betas)",
-    "other": "another one without weight decay (Lion, momentum, SGD on the log)",
+    "other": "another one without weight decay (Lion, SGD with momentum, SGD on the log)",
     "other-decay": "another one with weight decay (AdamW as libraries have it)",
 }
 # Step rules under which a hypothesis on the optimiser holds, as the book's register has them.
@@ -67,7 +67,7 @@ STEPS = {
     "steepest-direction": ("flow", "gd", "ngd", "steepest", "adam-bare"),
     "adam": ("adam",),
     "adam-short-memory": ("adam-epsilon",),
-    "without-decay": ("gd", "ngd", "steepest", "adam-bare", "adam-epsilon", "adam", "other"),
+    "without-decay": ("gd", "ngd", "steepest", "adam-bare", "adam-epsilon", "adam", "momentum", "memory", "other"),
 }
 ALWAYS = ("full-batch", "prompt", "linear-head", "slope")
 W_ALWAYS = ("full-batch", "key-query", "linear-head")

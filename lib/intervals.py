@@ -11,7 +11,7 @@ from scipy import special
 from . import checks
 
 
-def mean_interval(values):
+def mean_interval(values, within=(-math.inf, math.inf)):
     """Interval of the mean along the last dimension, by Student's t: for few values too, as of five seeds.
 
     Methods that share their seeds are compared by their difference at each seed. Of normal values, and of such
@@ -22,6 +22,9 @@ def mean_interval(values):
     ----------
     values : array_like, shape (..., n)
         At least two.
+    within : (float, float)
+        Least and largest value that there can be, such as 0 and 1 of a share. The mean lies between them, so an
+        interval that ends there covers it as often.
 
     Returns
     -------
@@ -31,7 +34,7 @@ def mean_interval(values):
     Raises
     ------
     ValueError
-        If there are fewer, or one is not finite.
+        If there are fewer, or one is not finite or not within.
 
     Examples
     --------
@@ -39,9 +42,12 @@ def mean_interval(values):
     [0.0984, 0.3816]
     """
     values = _enough(values, 2, "mean")
+    if (wrong := values[(values < within[0]) | (values > within[1])]).numel():
+        raise ValueError(f"values contain {wrong[0]:g}, but within is {within}: give what holds for every value")
     count = values.shape[-1]
     quantile = float(special.stdtrit(count - 1, 0.975))
-    return torch.stack([values.mean(-1) + end * values.std(-1) / count**0.5 for end in (-quantile, quantile)])
+    ends = [values.mean(-1) + end * values.std(-1) / count**0.5 for end in (-quantile, quantile)]
+    return torch.stack(ends).clamp(*within)
 
 
 def correlation_interval(values):

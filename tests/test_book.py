@@ -48,6 +48,23 @@ def test_a_claim_on_other_data_is_a_miniature_and_no_other_is(built):
             assert (row["scale"] != "exact") == row["verdict"].endswith("in miniature"), row["id"]
 
 
+POSSIBLE = {  # by what a row measures, unless it is a difference or an error
+    r"(share|right|attention)\b": (0, 1),
+    r".*1 - (\\)?cos": (0, 2),
+    r".*correlation\b": (-1, 1),
+}
+DIFFERENCE = re.compile(r"\b(less|minus|relative|change|rises?|over|power|growth|lead|distance|error)\b", re.IGNORECASE)
+
+
+def test_no_interval_leaves_what_is_possible(built):
+    rows = json.loads((built / "build/ledger.json").read_text())["claims"]
+    rows = [row for row in rows if row["interval"] and not DIFFERENCE.search(row["statement"])]
+    for kind, (least, largest) in POSSIBLE.items():
+        ends = {row["id"]: row["interval"] for row in rows if re.match(kind, row["statement"], re.IGNORECASE)}
+        assert len(ends) > 1  # so the words fit the ledger
+        assert {name for name, (low, high) in ends.items() if low < least or high > largest} == set()
+
+
 AROUND = ("intro", "in-ten-minutes", "beliefs", "corrections", "compare", "which-theorem", "known-since", "how-to-read")
 THRESHOLDS = ("99.99%", "5%")  # which the code of a chapter, or what would change our mind, has, not a row
 

@@ -49,6 +49,18 @@ def test_the_mean_is_covered_as_often_as_is_said(count, of_paired, of_skewed):
     assert covers_as_often(mean_interval(exponential(DRAWS, count)), 1, of_skewed)
 
 
+def test_the_interval_of_a_mean_of_shares_stays_within_and_covers_as_often():
+    shares = exponential(DRAWS, 5) < 2  # all of five for half of the draws
+    ends = mean_interval(shares, (0, 1))
+    truth = 1 - torch.tensor(-2.0).exp().double()
+    beyond = mean_interval(shares)
+    assert ends.min() >= 0
+    assert ends.max() == 1 < beyond.max()
+    assert torch.equal((ends[0] <= truth) & (truth <= ends[1]), (beyond[0] <= truth) & (truth <= beyond[1]))
+    with pytest.raises(ValueError, match=r"values contain 1\.5"):
+        mean_interval([0.5, 1.5], (0, 1))
+
+
 @pytest.mark.parametrize("rho", [0.0, -0.9])
 def test_a_correlation_of_normal_pairs_is_covered_and_stays_between_its_ends(rho):
     one, other = normal(2, DRAWS, 8, 200)
