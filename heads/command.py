@@ -2,11 +2,8 @@
 
 import argparse
 import json
-import re
 import sys
 import time
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 
 from . import claim_command, optimiser_command
@@ -18,14 +15,16 @@ from .files import ARRAYS, read_arrays
 from .page import page
 from .recorded import read_layers
 from .running import RECORDED, run_model
+from .weights import layer_pattern
 
 MOST_INPUTS, MOST_TOKENS = 64, 64
 HELP = """MODEL is a folder or file of weights (safetensors, or what torch.save wrote of a state dict), or a name that
 transformers can load here. DATA is a text file, one input a line (a model of transformers, with its tokenizer); a
 folder of images; an npz or safetensors of what the model takes, such as input_ids and attention_mask; or of recorded
-tokens: tokens.0, tokens.1, ... (inputs, tokens, width), as the attention of each layer receives them, and where known
-attention.0, ... (inputs, heads, tokens), or of every token (inputs, heads, tokens, tokens); queries.0, ... (inputs,
-width), query (inputs), mask (inputs, tokens)."""
+tokens: tokens.0, tokens.1, ... (inputs, tokens, width), as the attention of each layer receives them, numbered as the
+layers run, in a block of a decoder self-attention before cross-attention; and where known attention.0, ... (inputs,
+heads, tokens), or of every token (inputs, heads, tokens, tokens); queries.0, ... (inputs, width), which cross-attention
+needs, query (inputs), mask (inputs, tokens)."""
 
 
 def main(arguments=None):
@@ -93,11 +92,11 @@ def write(options):
     arrays = _arrays(options)
     _check_used(options, arrays)
     if _is_recorded(arrays):
-        note, left_out = read_layers(options, arrays, add_layer), {}
+        note, left_out = read_layers(options, arrays, add_layer)
     else:
         note, left_out = run_model(options, arrays, add_layer)
     left_out = {name: why for name, why in (alone | left_out).items() if f"{name}.".startswith(options.prefix)}
-    left_out = _grouped(left_out)
+    left_out = _grouped(left_out, {*left_out, *(head["layer"] for head in facts)})
     if not facts:
         none = "the model has no attention that it gives, or whose names are known"
         none = f"prefix is {options.prefix!r}, and no layer's name begins so: leave it out" if options.prefix else none
@@ -119,10 +118,16 @@ def _without_bits(options, facts):
         yield said
 
 
-def _grouped(left_out):
-    """Layers that were left out and why, a sentence for all whose names differ by their numbers alone."""
-    sentences = sorted({(why, re.sub(r"\d+", "*", name)) for name, why in left_out.items()})
-    return [f"{', '.join(name for _, name in pairs)}: {why}" for why, pairs in groupby(sentences, itemgetter(0))]
+def _grouped(left_out, every):
+    """Layers that were left out and why, a sentence for each reason: with * for numbers where that names no other."""
+    sentences = []
+    for why in sorted(set(left_out.values())):
+        names = [name for name, reason in left_out.items() if reason == why]
+        for pattern in sorted({layer_pattern(name) for name in names}):
+            alike = [name for name in names if layer_pattern(name) == pattern]
+            whole = 1 < len(alike) == sum(layer_pattern(name) == pattern for name in every)
+            sentences.append(f"{pattern if whole else checks.join_names(alike, 8)}: {why}")
+    return sentences
 
 
 def _is_recorded(arrays):
