@@ -263,17 +263,17 @@ def is_causal(attention, present):
 
 
 def query_positions(last, query, present):
-    """Positions (n,) of the query tokens: the last or the first that is ``present`` (n, T), or that at ``query``."""
-    inputs, length = present.shape
+    """Positions (n,) of the query tokens among those that are ``present`` (n, T): the last, the first, or ``query``."""
     if not present.any(-1).all():
         empty = present.any(-1).tolist().index(False)
         raise ValueError(f"input {empty} is padding from end to end: its mask must be 1 where it has tokens")
-    here = torch.arange(length).expand(inputs, -1)
-    if query is None:
-        return torch.where(present, here, -1).amax(-1) if last else torch.where(present, here, length).amin(-1)
-    if not -length <= query < length:
-        raise ValueError(f"query is {query}: there are {length} tokens, 0 to {length - 1}")
-    return torch.full((inputs,), query % length)
+    counts, query = present.sum(-1), (-1 if last else 0) if query is None else query
+    least, few = (int(number) for number in counts.min(0))
+    if not -least <= query < least:
+        where = f" that are no padding in input {few}" if least < present.shape[1] else ""
+        raise ValueError(f"query is {query}: there are {least} tokens{where}, 0 to {least - 1}")
+    rank = counts + query if query < 0 else torch.full_like(counts, query)
+    return (present & (present.cumsum(-1) == rank[:, None] + 1)).long().argmax(-1)
 
 
 def _weights(model, module, layouts, state, heads):

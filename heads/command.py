@@ -37,7 +37,7 @@ def main(arguments=None):
     report.add_argument("--out", default="report.html", help="the page; JSON goes beside it (report.html)")
     report.add_argument("--inputs", type=int, default=MOST_INPUTS, help=f"inputs at most ({MOST_INPUTS})")
     report.add_argument("--tokens", type=int, help=f"tokens of a text at most ({MOST_TOKENS})")
-    report.add_argument("--query", type=int, help="place of the query token (causal: the last, else the first)")
+    report.add_argument("--query", type=int, help="token that asks, without padding (causal: the last, else the first)")
     report.add_argument("--bits", type=int, help="forecast which choices flip with keys and queries of so many bits")
     report.add_argument("--prefix", default="", help="only layers whose names begin so, such as encoder.")
     report.add_argument("--heads", type=int, default=0, help="heads of a layer, where no config.json says it")

@@ -213,8 +213,11 @@ def _shown(shown, cross):
         kind = ' class="top"' if place == shown["selects"] else ""
         word = f"<u>{word}</u>" if place == shown["asks"] and not cross else word
         words.append(f'<i{kind} style="--a:{share:.2f}" title="{share:.1%}">{word}</i>' if share >= 0.02 else word)
-    asks = f", token {shown['asks']} of the other sequence" if cross else ""
-    return f'<div class="tokens"><span class="note">input {shown["input"]}{asks}: </span>{" ".join(words)}</div>'
+    asks = f"token {shown['asks']}" + (" of the other sequence" if cross else "")
+    if "words" in shown and not cross:
+        asks = f"“{_text(shown['words'][shown['asks']])}” ({shown['asks']})"
+    said = f"input {shown['input']}, {asks} asks: "
+    return f'<div class="tokens"><span class="note">{said}</span>{" ".join(words)}</div>'
 
 
 def _text(value):

@@ -76,6 +76,32 @@ def test_the_first_token_is_the_first_that_is_no_padding(side, tmp_path):
     assert (counted > 0) == (side == "left")
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("query", [-1, 1])
+def test_the_place_of_the_query_does_not_count_padding(side, query, tmp_path):
+    mask = np.ones((4, LENGTH), int)
+    mask[1, :2] = mask[2, :3] = 0
+    mask = mask if side == "left" else mask[:, ::-1].copy()
+    arrays = {"input_ids": words_of(4, LENGTH), "attention_mask": mask}
+    layers, _ = reported(tmp_path, random_model("BERT"), "--query", str(query), **arrays)
+    wanted = [int(np.flatnonzero(row)[query]) for row in mask]
+    for head in (head for heads in layers.values() for head in heads):
+        assert [entry["asks"] for entry in head["inputs"]] == wanted
+    shown = next(iter(layers.values()))[0]["shown"][0]
+    word = f"#{arrays['input_ids'][shown['input'], shown['asks']]}"
+    assert f"input {shown['input']}, “{word}” ({shown['asks']}) asks:" in (tmp_path / "report.html").read_text()
+
+
+def test_a_query_beyond_the_tokens_of_an_input_is_refused(tmp_path, capsys):
+    mask = np.ones((4, LENGTH), int)
+    mask[2, 3:] = 0
+    random_model("BERT").save_pretrained(tmp_path / "model")
+    np.savez(tmp_path / "data.npz", input_ids=words_of(4, LENGTH), attention_mask=mask)
+    called = ["report", str(tmp_path / "model"), str(tmp_path / "data.npz"), "--out", str(tmp_path / "x.html")]
+    assert command.main([*called, "--query", "3"]) == 1
+    assert "query is 3: there are 3 tokens that are no padding in input 2, 0 to 2" in capsys.readouterr().err
+
+
 def test_texts_of_one_token_are_left_out_with_the_reason(tmp_path):
     mask = np.ones((4, LENGTH), int)
     mask[1, 1:] = mask[3, 1:] = 0
