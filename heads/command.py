@@ -53,14 +53,26 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     sys.path.append(str(Path.cwd()))  # for an optimizer in a file of this folder
     try:
-        for place in filter(None, (options.out, getattr(options, "json", None))):
-            if not Path(place).parent.is_dir():
-                raise ValueError(f"{Path(place).parent} is no folder here: make it, or give another place")
+        _check_places(options)
         vars(options).pop("write")(options)
     except (ValueError, OSError, ImportError) as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         return 1
     return 0
+
+
+def _check_places(options):
+    """Raise ValueError where page or figure, or the JSON beside it, cannot be written."""
+    for place in map(Path, filter(None, (options.out, getattr(options, "json", None)))):
+        if not place.parent.is_dir():
+            raise ValueError(f"{place.parent} is no folder here: make it, or give another place")
+        if place.is_dir():
+            raise ValueError(f"{place} is a folder: give a file in it")
+    out, beside = Path(options.out), Path(getattr(options, "json", None) or Path(options.out).with_suffix(".json"))
+    if out == beside:
+        raise ValueError(f"--out is {out}, where the JSON goes: give them two names")
+    if beside.is_dir():
+        raise ValueError(f"{beside} is a folder, and the JSON goes there: give another --out")
 
 
 def _parse_names(text):
@@ -143,7 +155,7 @@ def _check_used(options, arrays):
         raise ValueError(f"--query is {options.query}, but {options.data} has query: give one of them")
     if options.tokens is not None and (arrays or Path(options.data).is_dir()):
         raise ValueError(f"--tokens is {options.tokens}, but {options.data} is no text: leave it out")
-    options.tokens = checks.integer("tokens", MOST_TOKENS if options.tokens is None else options.tokens)
+    options.tokens = checks.integer("tokens", MOST_TOKENS if options.tokens is None else options.tokens, 2)
 
 
 def _arrays(options):

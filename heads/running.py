@@ -127,6 +127,8 @@ def _inputs(options, arrays, transformers):
         tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
         cut = {"padding": True, "truncation": True, "max_length": options.tokens, "return_tensors": "pt"}
         inputs = dict(tokenizer(lines[: options.inputs], **cut))
+        if (length := inputs["input_ids"].shape[1]) > options.tokens:
+            raise ValueError(f"--tokens is {options.tokens}, the tokenizer gives {length}, its own included: give more")
         note = f"The first of {len(lines)} lines of {data.name}, cut to {options.tokens} tokens."
     spell = tokenizer.convert_ids_to_tokens if tokenizer else lambda row: [f"#{token}" for token in row]
     return inputs, spell, note

@@ -76,6 +76,19 @@ def test_the_first_token_is_the_first_that_is_no_padding(side, tmp_path):
     assert (counted > 0) == (side == "left")
 
 
+def test_weights_that_are_nan_are_named_with_their_layer_and_not_those_behind_it(tmp_path):
+    model = random_model("BERT")
+    with torch.no_grad():
+        model.encoder.layer[1].attention.self.query.weight[0, 0] = torch.nan
+    layers, told = reported(tmp_path, model, input_ids=words_of(4, LENGTH))
+    assert list(layers) == ["encoder.layer.0"]
+    own, behind = told["left_out"]
+    assert own.startswith("encoder.layer.1")
+    assert own.endswith("it gives NaN, which is in query.weight")
+    assert behind.startswith("encoder.layer.2")
+    assert behind.endswith("it gives NaN, which is in what it receives")
+
+
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("query", [-1, 1])
 def test_the_place_of_the_query_does_not_count_padding(side, query, tmp_path):
@@ -126,6 +139,8 @@ def test_weights_of_16_bits_are_computed_in_more_and_the_page_says_so(dtype, nam
 
 IGNORED = {
     "heads of a model that runs": (("--heads", "2"), "--heads is 2, but"),
+    "a page that its JSON overwrites": (("--out", "x.json"), "--out is x.json, where the JSON goes: give them two"),
+    "a folder for a page": (("--out", "."), ". is a folder: give a file in it"),
     "a length of what is no text": (("--tokens", "4"), "--tokens is 4, but"),
 }
 
@@ -139,6 +154,13 @@ def test_an_option_that_would_be_ignored_is_refused(case, tmp_path, capsys):
     assert command.main(called) == 1
     assert sentence in (said := capsys.readouterr().err)
     assert said.count("\n") == 1
+
+
+def test_a_length_that_leaves_no_choice_is_refused(tmp_path, capsys):
+    (tmp_path / "x.txt").write_text("a text\n")
+    called = ["report", str(tmp_path), str(tmp_path / "x.txt"), "--out", str(tmp_path / "x.html"), "--tokens", "1"]
+    assert command.main(called) == 1
+    assert "tokens is 1: give a whole number of at least 2" in capsys.readouterr().err
 
 
 def test_bits_of_heads_that_are_recorded_are_not_asked_for_in_vain(tmp_path, capsys):
