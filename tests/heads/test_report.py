@@ -154,7 +154,7 @@ def test_a_text_that_is_none_is_refused(tmp_path):
 
 def test_lines_are_what_an_editor_calls_lines(tmp_path):
     (tmp_path / "x.txt").write_bytes("\ufeffone\u2028line\r\n\n two\n".encode())
-    assert running._lines(tmp_path / "x.txt") == ["one\u2028line", " two"]
+    assert running._lines(tmp_path / "x.txt") == (["one\u2028line", " two"], [1, 3])
 
 
 def test_a_name_from_a_file_is_text_on_the_page():

@@ -1,5 +1,7 @@
 """What tokens a report counts and names, and which options and weights it takes: on random models of transformers."""
 
+import re
+
 import architectures
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import torch
 import transformers
 from test_transformers import (
     GROUPED,
+    HEADS,
     LAYERS,
     LENGTH,
     MODELS,
@@ -18,8 +21,10 @@ from test_transformers import (
     words_of,
 )
 
-from heads import command, files, read_state
+from heads import command, files, read_state, state_weights
+from heads.capture import Layer
 from heads.conventions import PLAIN
+from heads.facts import layer_facts
 from heads.weights import layer_layouts
 
 WINDOW = {"sliding_window": 3}
@@ -74,6 +79,43 @@ def test_the_first_token_is_the_first_that_is_no_padding(side, tmp_path):
         assert head["places"].get("the first token", 0) == hits
         counted += sum(entry["selects"] == first[entry["input"]] > 0 for entry in head["inputs"])
     assert (counted > 0) == (side == "left")
+
+
+def test_lengths_are_of_w_with_the_column_of_the_bias_and_the_page_says_so(tmp_path):
+    model, size = random_model("BERT"), WIDTH // HEADS
+    layers, _ = reported(tmp_path, model, input_ids=words_of(4, LENGTH))
+    attention = model.encoder.layer[0].attention.self
+    query, bias, key = (part.detach().double() for part in (*attention.query.parameters(), attention.key.weight))
+    W = key[:size].mT @ torch.cat([query[:size], bias[:size, None]], 1) / size**0.5
+    assert layers["encoder.layer.0"][0]["norms"][0] == pytest.approx(W.norm().item())
+    page = "W is meant with one column more"
+    assert page in (tmp_path / "report.html").read_text()
+    with torch.no_grad():
+        for layer in model.encoder.layer:
+            layer.attention.self.query.bias.zero_()
+    reported(tmp_path, model, input_ids=words_of(4, LENGTH))
+    assert page not in (tmp_path / "report.html").read_text()
+
+
+def test_far_tokens_without_attention_count_in_the_spread_of_what_the_weights_give():
+    """Logits so far apart that a share is zero in float32: a token that no mask hides is seen all the same."""
+    logits = torch.tensor([[0.0, -1, -2, -400], [0, -400, -500, -600]], dtype=torch.float64)
+    keys = torch.stack([logits, logits != 0], -1)  # of which the second entry keeps them apart, and W does not see it
+    keys[..., 0] /= 1000
+    state = {"q": torch.ones(1, 1), "k": torch.tensor([[1000.0, 0]]), "v": torch.ones(1, 2), "o": torch.ones(1, 1)}
+    weights = state_weights(state, 1, names={"query": "q", "key": "k", "value": "v", "out": "o"})
+    asks, places = torch.ones(2, 1, dtype=torch.float64), torch.zeros(2, dtype=torch.long)
+    attention = logits.softmax(-1).float().double()
+    assert (attention == 0).sum() == 4
+    seen = torch.ones(2, 4, dtype=torch.bool)
+    (facts,) = layer_facts(Layer("x", places, attention[:, None], seen, keys, asks, lambda: [weights]))
+    spreads = -torch.special.xlogy(attention, attention).sum(-1) / np.log(4)
+    assert facts["check"] == "agrees"
+    assert [entry["entropy"] for entry in facts["inputs"]] == pytest.approx(spreads.tolist(), rel=1e-3)
+    assert facts["told"] == facts["flip_inputs"] == 1
+    said = command.page("x", [facts], [])
+    assert re.search(r"flip \S+ % of 1 of 2 inputs", said)
+    assert 'title="of 1 of 2 inputs"' in said
 
 
 def test_weights_that_are_nan_are_named_with_their_layer_and_not_those_behind_it(tmp_path):
