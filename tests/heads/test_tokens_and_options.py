@@ -198,6 +198,20 @@ def test_an_option_that_would_be_ignored_is_refused(case, tmp_path, capsys):
     assert said.count("\n") == 1
 
 
+def test_a_text_with_empty_lines_says_which_lines_its_inputs_are(tmp_path):
+    folder = tmp_path / "model"
+    random_model("BERT").save_pretrained(folder)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "one", "two"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words))
+    transformers.BertTokenizer(str(tmp_path / "vocab.txt")).save_pretrained(folder)
+    for text, numbers in {"one two\n\ntwo\n": "1, 3", "one two\ntwo\n\n": None}.items():
+        (tmp_path / "x.txt").write_text(text)
+        called = ["report", str(folder), str(tmp_path / "x.txt"), "--out", str(tmp_path / "x.html")]
+        assert command.main(called) == 0
+        page = (tmp_path / "x.html").read_text()
+        assert (f"are lines {numbers} of the file" in page) if numbers else ("of the file" not in page)
+
+
 def test_a_length_that_leaves_no_choice_is_refused(tmp_path, capsys):
     (tmp_path / "x.txt").write_text("a text\n")
     called = ["report", str(tmp_path), str(tmp_path / "x.txt"), "--out", str(tmp_path / "x.html"), "--tokens", "1"]
