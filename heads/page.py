@@ -43,7 +43,8 @@ ASSUMED = """<p class="no">{count} of {all} heads were compared with nothing: th
 <p>It is assumed of them, marked – below: logits are products of queries and keys, over the root of a head's size or
 times the scale of the family in config.json; no rotary or relative positions, norms or caps; the query token sees all
 tokens that a mask does not hide, those behind it too unless config.json names a family where it does not; rows of a
-fused matrix are in the order of the library whose names they have; a matrix without a tensor for its bias has none.
+fused matrix are in the order of the library whose names they have; a matrix without a tensor for its bias has none;
+arrays are numbered as layers run, as listed below.
 Where one of these is wrong, so is every number. Record the model's attention, and each head is checked.</p>"""
 LEFT_OUT = """<p><b>What is not shown</b></p><ul>{rows}</ul>"""
 TOLD = """<p class="note">{layer}. Attention: {checked}.</p><p><b>What it selects.</b> Of {many} inputs: {places}. Most
