@@ -134,11 +134,12 @@ def _grouped(left_out, every):
     """Layers that were left out and why, a sentence for each reason: with * for numbers where that names no other."""
     sentences = []
     for why in sorted(set(left_out.values())):
-        names = [name for name, reason in left_out.items() if reason == why]
+        names, shown = [name for name, reason in left_out.items() if reason == why], []
         for pattern in sorted({layer_pattern(name) for name in names}):
             alike = [name for name in names if layer_pattern(name) == pattern]
             whole = 1 < len(alike) == sum(layer_pattern(name) == pattern for name in every)
-            sentences.append(f"{pattern if whole else checks.join_names(alike, 8)}: {why}")
+            shown.append(pattern if whole else checks.join_names(alike, 8))
+        sentences.append(f"{', '.join(shown)}: {why}")
     return sentences
 
 
