@@ -98,8 +98,7 @@ def capture_attention(model, receive, leave_out=None, query=None, own_names=None
             layer = _layer(attention, module, called, outside, query, spell)
             layer = layer._replace(name=name, why=_why(model, module, called, layer, layout))
             if layout is not None:
-                orders, heads = possible_layouts(layout, True), attention.shape[1]
-                layer = layer._replace(weights=lambda: _weights(model, module, orders, state, heads))
+                layer = layer._replace(weights=lambda: _weights(model, module, layout, state, attention.shape[1]))
             receive(layer)
         except Exception as error:  # of this layer alone; the model itself runs on
             if leave_out is None:
@@ -168,6 +167,9 @@ def find_attention(module, output):
         array = outputs.pop(0)
         outputs += array if isinstance(array, tuple | list) else ()
         if isinstance(array, Tensor) and array.ndim == 4 and array.is_floating_point() and array.numel():
+            if array.isnan().any():
+                bad = [name for name, part in module.named_parameters() if part.isnan().any()]
+                raise ValueError(f"it gives NaN, which is in {', '.join(bad) or 'what it receives'}")
             sums = array.detach().float().sum(-1)
             whole = sums.max() < 1.01 if sinks else (((sums - 1).abs() < 0.01) | (sums == 0)).all()
             if (array >= 0).all() and whole and sums.any():
@@ -263,24 +265,23 @@ def is_causal(attention, present):
 
 
 def query_positions(last, query, present):
-    """Positions (n,) of the query tokens: the last or the first that is ``present`` (n, T), or that at ``query``."""
-    inputs, length = present.shape
+    """Positions (n,) of the query tokens among those that are ``present`` (n, T): the last, the first, or ``query``."""
     if not present.any(-1).all():
         empty = present.any(-1).tolist().index(False)
         raise ValueError(f"input {empty} is padding from end to end: its mask must be 1 where it has tokens")
-    here = torch.arange(length).expand(inputs, -1)
-    if query is None:
-        return torch.where(present, here, -1).amax(-1) if last else torch.where(present, here, length).amin(-1)
-    if not -length <= query < length:
-        raise ValueError(f"query is {query}: there are {length} tokens, 0 to {length - 1}")
-    return torch.full((inputs,), query % length)
+    counts, query = present.sum(-1), (-1 if last else 0) if query is None else query
+    least, few = (int(number) for number in counts.min(0))
+    if not -least <= query < least:
+        where = f" that are no padding in input {few}" if least < present.shape[1] else ""
+        raise ValueError(f"query is {query}: there are {least} tokens{where}, 0 to {least - 1}")
+    return (present & (present.cumsum(-1) == (query + counts * (query < 0) + 1)[:, None])).long().argmax(-1)
 
 
-def _weights(model, module, layouts, state, heads):
+def _weights(model, module, layout, state, heads):
     """Weights by their shapes, whatever else the settings say: attention is checked afterwards."""
     scaling, kind = getattr(module, "scaling", None), getattr(getattr(model, "config", None), "model_type", "")
     scale = scaling if isinstance(scaling, float) else scale_of(kind)
-    return [state_weights(state, heads, names=layout, scale=scale) for layout in layouts]
+    return [state_weights(state, heads, names=order, scale=scale) for order in possible_layouts(layout, True)]
 
 
 def logit_modifiers(model, module, called):

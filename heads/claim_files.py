@@ -38,6 +38,8 @@ def read_claim(path):
     keys, queries = arrays["keys"], arrays.get("queries")
     if keys.shape[:2].numel() > MOST_TOKENS:
         raise ValueError(f"keys of {path} have shape {tuple(keys.shape)}: give at most {MOST_TOKENS} tokens in all")
+    if (keys == keys[:, :1]).all():
+        raise ValueError(f"keys of {path} are the same for all tokens of an input, so nothing is chosen: give others")
     tokens, joint = arrays.get("tokens", keys), None
     if "labels" in arrays:
         joint = JointProblem(tokens, arrays["labels"], keys, queries)

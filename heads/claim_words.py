@@ -6,6 +6,8 @@ from ._lib import checks
 HOLDS = {True: "holds", False: "fails", None: "open"}
 STABLE = """Descent can stay at each of these, where better tokens lag by more than 1. It leaves all others unless it \
 stops at a finite point: measured in the chapter From any start, proved for two inputs of two tokens."""
+NONE_STABLE = """There is none, as in none of them better tokens lag by more than 1: descent leaves every selection \
+unless it stops at a finite point."""
 KNOWN_AS = "Names are those of the page Which theorem applies to me?, which-theorem.html in the book: #needs-NAME."
 
 
@@ -17,7 +19,7 @@ def sections(answer):
     yield "Hypotheses", [f"{HOLDS[fact['holds']]:<6} {name}: {fact['why']}" for name, fact in facts] + [KNOWN_AS]
     if answer["stable"] is not None:
         lines = [f"{one['tokens']}" + _lag(one["lag"]) for one in answer["stable"]]
-        yield "Stable selections of tokens", [*lines, STABLE]
+        yield "Stable selections of tokens", [*lines, STABLE] if lines else [NONE_STABLE]
     for run in answer["runs"]:
         yield _name(run), [*_ends(run), *_predicted(run), *_rounded(run)]
 

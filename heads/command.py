@@ -2,11 +2,8 @@
 
 import argparse
 import json
-import re
 import sys
 import time
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 
 from . import claim_command, optimiser_command
@@ -18,14 +15,16 @@ from .files import ARRAYS, read_arrays
 from .page import page
 from .recorded import read_layers
 from .running import RECORDED, run_model
+from .weights import layer_pattern
 
 MOST_INPUTS, MOST_TOKENS = 64, 64
 HELP = """MODEL is a folder or file of weights (safetensors, or what torch.save wrote of a state dict), or a name that
 transformers can load here. DATA is a text file, one input a line (a model of transformers, with its tokenizer); a
 folder of images; an npz or safetensors of what the model takes, such as input_ids and attention_mask; or of recorded
-tokens: tokens.0, tokens.1, ... (inputs, tokens, width), as the attention of each layer receives them, and where known
-attention.0, ... (inputs, heads, tokens), or of every token (inputs, heads, tokens, tokens); queries.0, ... (inputs,
-width), query (inputs), mask (inputs, tokens)."""
+tokens: tokens.0, tokens.1, ... (inputs, tokens, width), as the attention of each layer receives them, numbered as the
+layers run, in a block of a decoder self-attention before cross-attention; and where known attention.0, ... (inputs,
+heads, tokens), or of every token (inputs, heads, tokens, tokens); queries.0, ... (inputs, width), which cross-attention
+needs, query (inputs), mask (inputs, tokens)."""
 
 
 def main(arguments=None):
@@ -38,7 +37,7 @@ def main(arguments=None):
     report.add_argument("--out", default="report.html", help="the page; JSON goes beside it (report.html)")
     report.add_argument("--inputs", type=int, default=MOST_INPUTS, help=f"inputs at most ({MOST_INPUTS})")
     report.add_argument("--tokens", type=int, help=f"tokens of a text at most ({MOST_TOKENS})")
-    report.add_argument("--query", type=int, help="place of the query token (causal: the last, else the first)")
+    report.add_argument("--query", type=int, help="token that asks, without padding (causal: the last, else the first)")
     report.add_argument("--bits", type=int, help="forecast which choices flip with keys and queries of so many bits")
     report.add_argument("--prefix", default="", help="only layers whose names begin so, such as encoder.")
     report.add_argument("--heads", type=int, default=0, help="heads of a layer, where no config.json says it")
@@ -54,14 +53,26 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     sys.path.append(str(Path.cwd()))  # for an optimizer in a file of this folder
     try:
-        for place in filter(None, (options.out, getattr(options, "json", None))):
-            if not Path(place).parent.is_dir():
-                raise ValueError(f"{Path(place).parent} is no folder here: make it, or give another place")
+        _check_places(options)
         vars(options).pop("write")(options)
     except (ValueError, OSError, ImportError) as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         return 1
     return 0
+
+
+def _check_places(options):
+    """Raise ValueError where page or figure, or the JSON beside it, cannot be written."""
+    for place in map(Path, filter(None, (options.out, getattr(options, "json", None)))):
+        if not place.parent.is_dir():
+            raise ValueError(f"{place.parent} is no folder here: make it, or give another place")
+        if place.is_dir():
+            raise ValueError(f"{place} is a folder: give a file in it")
+    out, beside = Path(options.out), Path(getattr(options, "json", None) or Path(options.out).with_suffix(".json"))
+    if out == beside:
+        raise ValueError(f"--out is {out}, where the JSON goes: give them two names")
+    if beside.is_dir():
+        raise ValueError(f"{beside} is a folder, and the JSON goes there: give another --out")
 
 
 def _parse_names(text):
@@ -93,11 +104,11 @@ def write(options):
     arrays = _arrays(options)
     _check_used(options, arrays)
     if _is_recorded(arrays):
-        note, left_out = read_layers(options, arrays, add_layer), {}
+        note, left_out = read_layers(options, arrays, add_layer)
     else:
         note, left_out = run_model(options, arrays, add_layer)
     left_out = {name: why for name, why in (alone | left_out).items() if f"{name}.".startswith(options.prefix)}
-    left_out = _grouped(left_out)
+    left_out = _grouped(left_out, {*left_out, *(head["layer"] for head in facts)})
     if not facts:
         none = "the model has no attention that it gives, or whose names are known"
         none = f"prefix is {options.prefix!r}, and no layer's name begins so: leave it out" if options.prefix else none
@@ -119,10 +130,17 @@ def _without_bits(options, facts):
         yield said
 
 
-def _grouped(left_out):
-    """Layers that were left out and why, a sentence for all whose names differ by their numbers alone."""
-    sentences = sorted({(why, re.sub(r"\d+", "*", name)) for name, why in left_out.items()})
-    return [f"{', '.join(name for _, name in pairs)}: {why}" for why, pairs in groupby(sentences, itemgetter(0))]
+def _grouped(left_out, every):
+    """Layers that were left out and why, a sentence for each reason: with * for numbers where that names no other."""
+    sentences = []
+    for why in sorted(set(left_out.values())):
+        names, shown = [name for name, reason in left_out.items() if reason == why], []
+        for pattern in sorted({layer_pattern(name) for name in names}):
+            alike = [name for name in names if layer_pattern(name) == pattern]
+            whole = 1 < len(alike) == sum(layer_pattern(name) == pattern for name in every)
+            shown.append(pattern if whole else checks.join_names(alike, 8))
+        sentences.append(f"{', '.join(shown)}: {why}")
+    return sentences
 
 
 def _is_recorded(arrays):
@@ -138,7 +156,7 @@ def _check_used(options, arrays):
         raise ValueError(f"--query is {options.query}, but {options.data} has query: give one of them")
     if options.tokens is not None and (arrays or Path(options.data).is_dir()):
         raise ValueError(f"--tokens is {options.tokens}, but {options.data} is no text: leave it out")
-    options.tokens = checks.integer("tokens", MOST_TOKENS if options.tokens is None else options.tokens)
+    options.tokens = checks.integer("tokens", MOST_TOKENS if options.tokens is None else options.tokens, 2)
 
 
 def _arrays(options):

@@ -63,7 +63,7 @@ LAYOUTS = (
     _layout("%.1s.weight", "o.weight"),  # T5
 )
 INNER = ("", "self_attn.", "attn.", "attention.", "self_attention.")  # modules that a prefix may leave out
-CROSS = re.compile(r"encoder_attn|multihead_attn|cross_?att")
+CROSS = re.compile(r"encoder_attn|multihead_attn|cross_?att|EncDecAttention")
 CROSS_KEYS = ("key_value_states", "encoder_hidden_states", "key", "context")  # arguments of cross-attention
 UNSCALED = ("t5", "mt5", "umt5", "longt5", "pop2piano", "switch_transformers", "gpt_neo")
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads")
@@ -96,6 +96,11 @@ PLAIN = (
     "xlm-roberta",
 )  # fmt: skip
 CAUSAL = ("biogpt", "clip_text_model", "gpt2", "gpt_neo", "opt")  # those of them whose tokens see none behind them
+# Families of other logits whose tokens see none behind them: a row of attention that is recorded is of the last token.
+CAUSAL_OTHERWISE = (
+    "bloom", "cohere", "deepseek_v3", "falcon", "gemma2", "gpt_neox", "gpt_oss", "granite", "llama", "llama4_text",
+    "mistral", "mixtral", "mpt", "qwen3", "qwen3_next",
+)  # fmt: skip
 WINDOWS = ("sliding_window", "attention_window", "window_size")
 
 

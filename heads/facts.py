@@ -55,6 +55,7 @@ def _head_facts(layer, weights, head, choosing, bits=None):
     if not told.any():
         return facts | {"check": "recorded", "why": SHARP} | _today(layer, seen, choosing)
     facts |= {"norms": _norms(weights, head), "told": int(told.sum())}
+    facts["query_bias"] = bool(weights.query_bias[head].any())
     if bits is not None:
         facts |= rounding_facts(weights, head, Choices(tokens[told], queries[told], logits[told]), bits)
     flips = flips._replace(distance=flips.distance.where(told, torch.inf))
@@ -73,7 +74,9 @@ def _today(layer, attention, choosing, flips=None, norms=None, leads=None):
     """What a head selects, how firmly, and what would change it."""
     rows, positions, words = torch.nonzero(choosing).flatten(), layer.positions[choosing], layer.words
     share, selected = attention.max(-1)
-    seen = layer.mask if layer.attention is None else layer.mask & (layer.attention > 0).any(1)  # by some head
+    seen = layer.mask  # where weights give the attention; else a model may hide more in silence
+    if flips is None and layer.attention is not None:
+        seen = seen & (layer.attention > 0).any(1)  # by some head
     most = seen[choosing].sum(-1).clamp(min=2).double().log()
     entropy = -(attention * attention.clamp(min=1e-300).log()).sum(-1) / most
     inputs = [
@@ -91,6 +94,7 @@ def _today(layer, attention, choosing, flips=None, norms=None, leads=None):
         facts["flip"], facts["flip_least"] = (
             (relative.median().item(), relative.min().item()) if len(relative) else (None, None)
         )
+        facts["flip_inputs"] = len(relative)  # of which these are the median and the least
         facts["takers"] = _common(_text(words, entry, "taker") for entry in inputs if entry["lead"] is not None)
     if words is not None:
         for entry in inputs:

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from ._lib import checks
-from .conventions import CAUSAL, CROSS, HEADS, PLAIN, changed_by, scale_of
+from .conventions import CAUSAL, CAUSAL_OTHERWISE, CROSS, HEADS, PLAIN, changed_by, scale_of
 from .layers import head_problem
 from .weights import layer_layouts, layer_pattern, state_weights
 
@@ -231,7 +231,8 @@ def hides_behind(path, start):
     settings = _settings(path, start)
     family = settings.get("model_type")
     decoder = bool(settings.get("is_decoder")) or "decoder" in start
-    return family in CAUSAL or (family in PLAIN and decoder and not CROSS.search(start))
+    known = family in PLAIN or bool(settings.get("is_encoder_decoder"))
+    return family in CAUSAL + CAUSAL_OTHERWISE or (known and decoder and not CROSS.search(start))
 
 
 def count_heads(path, start):

@@ -167,6 +167,8 @@ def _trained(make, problem, steps, factored, one_input, log_risk, norms, until_s
         if k in kept:
             thetas[k] = training.evaluated(optimisers, weights)
         if k in (steps // 4, steps // 2, steps):
+            if not max(changes):
+                raise FloatingPointError("the weights never move: take a larger learning rate")
             if torch.equal(thetas[k // 2], thetas[k]):
                 raise FloatingPointError(
                     f"the weights stand still from step {k // 2} on, their gradient is 0: take a smaller learning rate,"

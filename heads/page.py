@@ -43,7 +43,8 @@ ASSUMED = """<p class="no">{count} of {all} heads were compared with nothing: th
 <p>It is assumed of them, marked – below: logits are products of queries and keys, over the root of a head's size or
 times the scale of the family in config.json; no rotary or relative positions, norms or caps; the query token sees all
 tokens that a mask does not hide, those behind it too unless config.json names a family where it does not; rows of a
-fused matrix are in the order of the library whose names they have; a matrix without a tensor for its bias has none.
+fused matrix are in the order of the library whose names they have; a matrix without a tensor for its bias has none;
+arrays are numbered as layers run, as listed below.
 Where one of these is wrong, so is every number. Record the model's attention, and each head is checked.</p>"""
 LEFT_OUT = """<p><b>What is not shown</b></p><ul>{rows}</ul>"""
 TOLD = """<p class="note">{layer}. Attention: {checked}.</p><p><b>What it selects.</b> Of {many} inputs: {places}. Most
@@ -51,6 +52,8 @@ often: {often}.</p><p><b>How firmly.</b> The token has {top:.0%} of the attentio
 <p><b>What would change it.</b> {change}</p>{shown}"""
 FIRMLY = """{scope} A change of W by {flip_least:.2%} of its length turns the nearest input to another token, half of
 the inputs need {flip:.2%} or more. No smaller change does it, and this one does: it has rank one."""
+WHICH_W = """ Its queries have a bias b: W is meant with one column more, W_K^T b times the scale of the logits, and
+each query with a 1 more: lengths and distances are of these."""
 SCOPE = """ In {told} of the inputs the model's attention tells the lead over the nearest token; what follows is of
 these."""
 BITS = """ Rounded row by row to {bits} bits, its keys and queries flip {bits_forecast:.1%} of the choices as forecast
@@ -62,10 +65,15 @@ CHANGE = """First to overtake: {takers}. The inputs nearest to a flip:</p><table
 NUMBERS = {"lead": ".3g", "flip": ".2%", "flip_spectral": ".2%"}  # of that table, with their digits
 RECORDED = """ <span class="re">{count} are shown as recorded ({why})</span>: what they select today is exact, but no
 distance to a flip and no forecast of training follows: the logits are not those of one matrix that is known."""
+TURNS = "median change of W, in %, that turns an input to another token"
 MAPS = (  # title, caption, and which of the facts
     ("Spread of attention", "entropy over its largest on tokens that some head sees: 1 even, 0 one token", "entropy"),
     ("Share of the top token", "mean over inputs", "top"),
-    ("Distance to a flip", "median change of W, in %, that turns an input to another token: dark is near", "flip"),
+    (
+        "Distance to a flip",
+        "median change of W, in %, that turns an input to another token: dark is near, * of some inputs",
+        "flip",
+    ),
     ("Attention check", "share of attention elsewhere than the model says, as a power of ten", "off"),
 )
 BITS_MAP = (
@@ -135,13 +143,14 @@ def _cell(head, number, key, nearest, farthest):
     if value is None or (key == "off" and head["check"] not in AGREE):
         mark = "r" if head["check"] == "recorded" else "–"
         return f'<td class="re"><a {link} title="{_text(head["why"])}">{mark}</a></td>'
-    text, shade = f"{value:.2f}"[-3:] if value < 0.995 else "1", min(max(value, 0.0), 1.0)
+    text, shade, some = f"{value:.2f}"[-3:] if value < 0.995 else "1", min(max(value, 0.0), 1.0), ""
     if key == "flip":
-        text = _percent(value)
+        some = _of_some(head) and f' title="{_of_some(head).strip()}"'
+        text = _percent(value) + "*" * bool(some)
         shade = 0.9 * (farthest - math.log(max(value, 1e-9))) / max(farthest - nearest, 1e-9)
     if key == "off":
         text, shade = f"{math.floor(math.log10(max(value, 1e-16)))}".replace("-", "−"), 0.0
-    return f'<td><a class="s{" d" if shade > DARK else ""}" style="--a:{shade:.2f}" {link}>{text}</a></td>'
+    return f'<td><a class="s{" d" if shade > DARK else ""}" style="--a:{shade:.2f}" {link}{some}>{text}</a></td>'
 
 
 def _percent(x):
@@ -163,13 +172,20 @@ def _head(facts, number):
         "places": ", ".join(f"{name} in {count}" for name, count in facts["places"].items())
         or "none of the near places",
         "often": _counted(facts["texts"]),
-        "firmly": ("" if flip is None else FIRMLY.format(scope=_scope(facts), **facts)) + _bits(facts),
+        "firmly": ("" if flip is None else FIRMLY.format(scope=_scope(facts), **facts) + WHICH_W * facts["query_bias"])
+        + _bits(facts),
         "change": _change(facts),
         "shown": "".join(_shown(shown, facts["cross"]) for shown in facts["shown"]),
     }
     short = f"{name} in {count} of {fields['many']}; top token {facts['top']:.0%}"
-    short += "" if flip is None else f", flip {_percent(flip)} %"
+    short += "" if flip is None else f", flip {_percent(flip)} %{_of_some(facts)}"
     return HEAD.format(short=short, body=TOLD.format(**fields), **fields)
+
+
+def _of_some(facts):
+    """Of how many inputs a median distance is, in short, where not of all."""
+    count, every = facts["flip_inputs"], len(facts["inputs"])
+    return "" if count == every else f" of {count} of {every} inputs"
 
 
 def _scope(facts):
@@ -213,8 +229,11 @@ def _shown(shown, cross):
         kind = ' class="top"' if place == shown["selects"] else ""
         word = f"<u>{word}</u>" if place == shown["asks"] and not cross else word
         words.append(f'<i{kind} style="--a:{share:.2f}" title="{share:.1%}">{word}</i>' if share >= 0.02 else word)
-    asks = f", token {shown['asks']} of the other sequence" if cross else ""
-    return f'<div class="tokens"><span class="note">input {shown["input"]}{asks}: </span>{" ".join(words)}</div>'
+    asks = f"token {shown['asks']}" + (" of the other sequence" if cross else "")
+    if "words" in shown and not cross:
+        asks = f"“{_text(shown['words'][shown['asks']])}” ({shown['asks']})"
+    said = f"input {shown['input']}, {asks} asks: "
+    return f'<div class="tokens"><span class="note">{said}</span>{" ".join(words)}</div>'
 
 
 def _text(value):

@@ -1,5 +1,6 @@
 """Read layers from weights and from arrays that were recorded of them, without a model that runs."""
 
+import argparse
 from collections import ChainMap
 from functools import partial
 from pathlib import Path
@@ -7,13 +8,25 @@ from pathlib import Path
 import torch
 
 from ._lib import checks
+from .agreement import agrees
+from .bits import head_logits
 from .capture import Layer, is_causal, query_positions
+from .conventions import CROSS
 from .files import check_logits, config_modifiers, count_heads, file_weights, hides_behind, read_state
 from .weights import layer_layouts, possible_layouts, precision_note
 
+FEW = 4  # inputs, on which arrays of another layer are tried
+
+
+class OrderError(ValueError):
+    """Arrays are matched to the wrong layers, so that nothing can be reported."""
+
 
 def read_layers(options, data, add_layer):
-    """Hand on every layer of a file of weights with the tokens that were recorded for it; a sentence on the data."""
+    """Hand on every layer of a file of weights with the tokens that were recorded for it.
+
+    A sentence on the data, and the layers that were left out, with reasons: one that fails does so alone.
+    """
     model, path = Path(options.model), Path(options.data)
     state = _state(model)
     layers = {
@@ -24,24 +37,101 @@ def read_layers(options, data, add_layer):
         raise ValueError(
             f"{path} has tokens of one layer, {model} has {len(layers)}: give tokens.0, tokens.1, ... or --prefix"
         )
-    layer = None
-    for number, (before, layout) in enumerate(layers.items()):
-        end = "" if alone else f".{number}"
+    ends = {before: "" if alone else f".{number}" for number, before in enumerate(layers)}
+    _check_arrays(options, data, ends)
+    left_out = {}
+    for before, layout in layers.items():
+        try:
+            layer, weights = _with_weights(state, before, layout, data, ends[before], options)
+            _check_order(state, layers, layer, weights, data, ends, options)
+            why, words = config_modifiers(model, before), data.get("texts")
+            add_layer(layer._replace(weights=lambda weights=weights: weights, why=why, words=words))
+        except OrderError:
+            raise
+        except ValueError as error:
+            left_out[before.rstrip(".")] = str(error)
+    if left_out and len(left_out) == len(layers):
+        raise ValueError(next(iter(left_out.values())))
+    if not layers:
+        return "", {}
+    count = min(options.inputs, len(data[f"tokens{next(iter(ends.values()))}"]))
+    which = "" if alone else f" Its arrays by layer: {_matched(ends)}."
+    return f"{count} inputs, recorded in {path.name}.{which}{precision_note(state.values(), 'float64')}", left_out
+
+
+def _matched(ends):
+    """Which array is of which layer, in a line."""
+    return ", ".join(f"tokens{end}: {before.rstrip('.')}" for before, end in ends.items())
+
+
+def _check_arrays(options, data, ends):
+    """Raise ValueError where arrays of a layer are missing, or arrays are there that nothing takes."""
+    path = options.data
+    for before, end in ends.items():
         if f"tokens{end}" not in data:
             raise ValueError(f"{path} has no tokens{end} for {before}: record what it receives, or give --prefix")
-        layer = _file_layer(before, data, end, options)
-        heads, known = options.heads, [layout if options.names else None]
-        if layer.attention is None:
-            check_logits(state, before, model, layer.tokens.shape[1], layout)
-        else:  # any other change of the logits would show in the attention
-            heads, known = layer.attention.shape[1], possible_layouts(layout, checked=True)
-            _check_heads(before, layer, data[f"attention{end}"], options.heads or count_heads(model, before))
-        weights = [file_weights(state, before, model, heads, layout) for layout in known]
-        why, words = config_modifiers(model, before), data.get("texts")
-        add_layer(layer._replace(weights=lambda weights=weights: weights, why=why, words=words))
-    if layer is None:
-        return ""
-    return f"{len(layer.tokens)} inputs, recorded in {path.name}.{precision_note(state.values(), 'float64')}"
+        if CROSS.search(before) and f"queries{end}" not in data:
+            raise ValueError(
+                f"{path} has no queries{end} for {before}, cross-attention, whose queries are none of its tokens: give"
+                f" them; arrays are numbered as layers run ({_matched(ends)})"
+            )
+    taken = {f"{name}{end}" for end in ends.values() for name in ("tokens", "attention", "queries")}
+    taken |= {"query", "mask", "texts"} | ({"labels", "readout"} if "" in ends.values() else set())
+    if ends and (unused := [name for name in data if name not in taken]):
+        raise ValueError(
+            f"{path} has {checks.join_names(unused, 8)}, which no layer takes: leave it out, or mend its name"
+            f" ({_matched(ends)})"
+        )
+
+
+def _with_weights(state, before, layout, data, end, options):
+    """A layer at the query token of each input, and its weights, once for each order that they may have."""
+    model, layer = Path(options.model), _file_layer(before, data, end, options)
+    heads, known = options.heads, [layout if options.names else None]
+    if layer.attention is None:
+        check_logits(state, before, model, layer.tokens.shape[1], layout)
+    else:  # any other change of the logits would show in the attention
+        heads, known = layer.attention.shape[1], possible_layouts(layout, checked=True)
+        _check_heads(before, layer, data[f"attention{end}"], options.heads or count_heads(model, before))
+    return layer, [file_weights(state, before, model, heads, layout) for layout in known]
+
+
+def _check_order(state, layers, layer, weights, data, ends, options):
+    """Raise OrderError if a layer's weights give the attention that was recorded for another, neither giving its own.
+
+    Even attention tells nothing, which many weights give.
+    """
+    if layer.attention is None or _fits(layer, weights):
+        return
+    few = argparse.Namespace(**vars(options) | {"inputs": min(options.inputs, FEW)})
+    for before, end in ends.items():
+        if before.rstrip(".") == layer.name or f"attention{end}" not in data:
+            continue
+        try:
+            other = _file_layer(f"{layer.name}.", data, end, few)
+            fits = _fits(other, weights) and not _fits(other, [w._replace(scale=0.0) for w in weights])
+            if not fits or _fits(*_with_weights(state, before, layers[before], data, end, few)):
+                continue
+        except ValueError:  # arrays that a layer cannot take
+            continue
+        raise OrderError(
+            f"attention{end} is what {layer.name} gives on tokens{end}, which are matched to {before.rstrip('.')}:"
+            f" number arrays as layers run ({_matched(ends)})"
+        )
+
+
+def _fits(layer, weights):
+    """Whether the weights, in one of their orders, give the attention of all heads of a layer."""
+    tokens, queries = layer.tokens, layer.queries
+    sizes = layer.attention.shape[1], tokens.shape[-1], queries.shape[-1]
+    return any(
+        sizes == (len(one.query), one.key.shape[-1], one.query.shape[-1])
+        and all(
+            agrees(head_logits(one, head, tokens, queries).masked_fill(~layer.mask, -torch.inf), attention)
+            for head, attention in enumerate(layer.attention.unbind(1))
+        )
+        for one in weights
+    )
 
 
 def _check_heads(before, layer, attention, heads):
@@ -67,7 +157,7 @@ def _file_layer(before, data, end, options):
     attention, rows = data.get(f"attention{end}"), torch.arange(inputs)
     every = {"queries": length} if attention is not None and attention.ndim == 4 else {}
     attention = given(f"attention{end}", inputs=inputs, heads=None, **every, tokens=length)
-    causal = is_causal(attention, seen) if every else attention is None and hides_behind(options.model, before)
+    causal = is_causal(attention, seen) if every else hides_behind(options.model, before)
     if query is None:
         positions = query_positions(causal, options.query, seen)
     elif ((query != query.round()) | (query < -length) | (query >= length)).any():

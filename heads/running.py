@@ -13,6 +13,7 @@ from .weights import precision_note
 IMAGES = (".png", ".jpg", ".jpeg")
 # Parts behind all attention, which a checkpoint often lacks.
 BEHIND = re.compile(r"(^|\.)(\w*pooler|masked_spec_embed)(\.|$)|^(\w*classifier|lm_head|qa_outputs|score|cls)\.")
+MOST_NAMED = 64  # lines of a text
 RECORDED = "recorded tokens, tokens.0, tokens.1, ..., see attention-selects report --help"
 
 
@@ -123,24 +124,32 @@ def _inputs(options, arrays, transformers):
             raise ValueError(
                 f"{options.model} has no tokenizer{failed}: save it there, or give DATA as npz with input_ids"
             )
-        lines = _lines(data)
+        lines, numbers = _lines(data)
         tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
         cut = {"padding": True, "truncation": True, "max_length": options.tokens, "return_tensors": "pt"}
         inputs = dict(tokenizer(lines[: options.inputs], **cut))
+        if (length := inputs["input_ids"].shape[1]) > options.tokens:
+            raise ValueError(f"--tokens is {options.tokens}, the tokenizer gives {length}, its own included: give more")
         note = f"The first of {len(lines)} lines of {data.name}, cut to {options.tokens} tokens."
+        numbers = numbers[: options.inputs]
+        if numbers[-1] > len(numbers):
+            note += (
+                f" Empty lines are no inputs: inputs 0, 1, ... are lines {checks.join_names(numbers, 64)} of the file."
+            )
     spell = tokenizer.convert_ids_to_tokens if tokenizer else lambda row: [f"#{token}" for token in row]
     return inputs, spell, note
 
 
 def _lines(data):
-    """The lines of a text, without empty ones."""
+    """The lines of a text without empty ones, and their numbers in the file, from 1."""
     try:
-        lines = [line.strip("\r") for line in data.read_text("utf-8-sig").split("\n") if line.strip()]
+        every = data.read_text("utf-8-sig").split("\n")
     except UnicodeDecodeError:
-        lines = []
+        every = []
+    lines = {number: line.strip("\r") for number, line in enumerate(every, 1) if line.strip()}
     if not lines:
         raise ValueError(f"{data} has no line of text in UTF-8: give a text, a folder of images, an npz or safetensors")
-    return lines
+    return [*lines.values()], [*lines]
 
 
 def _images(options, transformers):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ._lib import checks
-from .conventions import FUSED, HARMLESS, INNER, LAYOUTS, OTHERWISE, PARTS, QKV, Layout
+from .conventions import CROSS, FUSED, HARMLESS, INNER, LAYOUTS, OTHERWISE, PARTS, QKV, Layout
 
 
 class Weights(NamedTuple):
@@ -115,8 +115,9 @@ def state_weights(state, heads, prefix="", names=None, scale=None):
 def layer_layouts(state, own_names=None):
     """Layout of each attention layer of a known convention, by the prefix of its names.
 
-    In the order of their numbers; ValueError where there is none, with the names that come nearest. The user's
-    ``own_names``, by part, have * for the number of the layer: ``{"query": "blocks.*.wq.weight", ...}``.
+    In the order in which they run, as far as names tell: one stack of layers behind the other, decoders last, by
+    number, and in a block self-attention before cross-attention. ValueError where there is none, with the names that
+    come nearest. The user's ``own_names``, by part, have * for the number: ``{"query": "blocks.*.wq.weight", ...}``.
     """
     if own_names:
         return _own_layouts(state, own_names)
@@ -135,8 +136,14 @@ def layer_layouts(state, own_names=None):
             " as names=, to a report as --names query=blocks.*.wq.weight,key=..., and value and out, or qkv, out and"
             " fused where the first three are one matrix"
         )
-    numbers = {before: [int(digits) for digits in re.findall(r"\d+", before)] for before in layouts}
-    return {before: layouts[before] for before in sorted(layouts, key=lambda before: (numbers[before], before))}
+    return {before: layouts[before] for before in sorted(layouts, key=_place)}
+
+
+def _place(before):
+    """What sorts layers by their prefixes in the order in which they run."""
+    stack, numbers = re.split(r"\d", before)[0], [int(digits) for digits in re.findall(r"\d+", before)]
+    stack = stack if numbers else ""
+    return "decoder" in stack, stack, numbers, bool(CROSS.search(before)), before
 
 
 def _layout_at(state, prefix):

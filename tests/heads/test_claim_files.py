@@ -21,6 +21,7 @@ from heads import command
         (ONE | {"scores": [[1.0, 0]]}, [], "one key and one score"),
         (ONE | {"keys": [[1.0, 0]]}, [], r"keys of .* have shape \(1, 2\)"),
         (ONE | {"keys": [[[1.0, math.nan], [0, 0], [0, 1]]]}, [], "finite"),
+        (ONE | {"keys": [[[1.0, 0.5]] * 3]}, [], "are the same for all tokens of an input, so nothing is chosen"),
         (ONE | {"start": [1.0, 0, 0]}, [], r"start of .* has shape \(3,\): without queries give \(d,\) = \(2,\)"),
         (SHARED | {"start": [[1.0, 0]]}, [], r"start of .* has shape \(1, 2\): with queries give \(d, e\) = \(2, 1\)"),
         (ONE | {"start": [1.0, math.nan]}, [], "start has the entry nan"),

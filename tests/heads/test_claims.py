@@ -13,7 +13,7 @@ import yaml
 
 from heads import claim_files, claim_runs, claims, command
 from heads.claim_command import check
-from heads.claim_words import sections
+from heads.claim_words import NONE_STABLE, sections
 from lib.logspace import gradient
 
 REGISTER = yaml.safe_load((Path(__file__).parents[2] / "book/statements.yml").read_text("utf-8"))
@@ -196,6 +196,8 @@ def test_what_nothing_separates_has_a_certificate_and_is_said_first_with_its_tok
     answer = check(mine)
     assert answer["certificate"] == [[0, 1], [0, 2]]
     assert "for every p some token" in next(sections(answer))[1][0]
+    assert answer["stable"] == []
+    assert dict(sections(answer))["Stable selections of tokens"] == [NONE_STABLE]
     assert check(claim(tmp_path, ONE))["certificate"] == []
 
 

@@ -170,6 +170,11 @@ def test_what_cannot_be_told_is_refused(case):
         optimiser_margins(make, **({"problem": PROBLEM} | options), steps=16, norms=FEW)
 
 
+def test_steps_that_never_move_are_refused():
+    with pytest.raises(FloatingPointError, match="never move: take a larger"):
+        optimiser_margins(partial(torch.optim.SGD, lr=0.0), PROBLEM, 16, norms=FEW)
+
+
 def test_problems_that_are_never_clear_are_refused():
     with pytest.raises(ValueError, match="0 of 20 problems with 30 inputs"):
         clear_problems(1, inputs=30)

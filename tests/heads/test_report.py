@@ -154,7 +154,7 @@ def test_a_text_that_is_none_is_refused(tmp_path):
 
 def test_lines_are_what_an_editor_calls_lines(tmp_path):
     (tmp_path / "x.txt").write_bytes("\ufeffone\u2028line\r\n\n two\n".encode())
-    assert running._lines(tmp_path / "x.txt") == ["one\u2028line", " two"]
+    assert running._lines(tmp_path / "x.txt") == (["one\u2028line", " two"], [1, 3])
 
 
 def test_a_name_from_a_file_is_text_on_the_page():
@@ -169,7 +169,6 @@ REFUSED = {
     "one layer's tokens": (
         {"tokens.0": None, "tokens.1": None, "tokens": np.ones((N, T, D))}, (), "give tokens.0, tokens.1",
     ),
-    "no heads": ({"attention.0": None}, (), "heads is 0, and no config.json"),
     "another prefix": ({}, ("--prefix", "decoder."), "prefix is 'decoder.', and no layer's name begins so"),
     "no folder": ({}, ("--out", "/none/x.html"), "/none is no folder here: make it"),
     "padding": (
@@ -179,18 +178,16 @@ REFUSED = {
     "a query that is not there": ({"query": None}, ("--query", "7"), "query is 7: there are 5 tokens, 0 to 4"),
     "a place behind the last": ({"query": np.full(N, 9)}, (), "9.0]: there are 5 tokens, 0 to 4"),
     "half a place": ({"query": np.full(N, 0.5)}, (), "there are 5 tokens, 0 to 4"),
-    "the mean over heads": ({"attention.0": np.full((N, T, T), 1 / T)}, (), "in the mean over heads: record it by"),
-    "logits": ({"attention.1": np.full((N, 2, T), -1.0)}, (), "attention.1 is below 0, or its rows do not sum to 1"),
-    "a flat array": ({"tokens.0": np.ones((N, T))}, (), "tokens.0 has shape (6, 5): give an array of shape"),
-    "another width": ({"tokens.1": np.ones((N, T, 3))}, (), "tokens of layers.1.self_attn have 3 entries, the layer"),
     "one place for all": ({"query": np.array(0)}, (), "query has shape (): give an array of shape (..., inputs)"),
     "a mask of another length": ({"mask": np.ones((N, 3), bool)}, (), "mask has shape (6, 3): give 6 inputs, 5 tokens"),
-    "attention of another length": (
-        {"attention.0": np.ones((N, 2, 3))}, (), "attention.0 has shape (6, 2, 3): give 6 inputs, heads, 5 tokens",
-    ),
     "heads that the attention does not have": ({}, ("--heads", "4"), "are 4, its attention has 2: leave --heads out"),
+    "arrays that no layer takes": (
+        {"foo": np.ones(3), "tokens.9": np.ones((N, T, D))}, (), "has foo, tokens.9, which no layer takes: leave it",
+    ),
+    "no layer that is right": (
+        {f"tokens.{k}": np.full((N, T, D), np.nan) for k in (0, 1)}, (), "tokens.0 has the entry nan",
+    ),
     "two queries": ({}, ("--query", "1"), "--query is 1, but"),
-    "tokens that are not numbers": ({"tokens.0": np.full((N, T, D), np.nan)}, (), "tokens.0 has the entry nan"),
 }  # fmt: skip
 
 
@@ -202,6 +199,33 @@ def test_what_cannot_be_reported_is_refused_in_a_sentence(case, tmp_path, capsys
     told = capsys.readouterr().err.splitlines()[-1]
     assert sentence in told
     assert not told.startswith("Traceback")
+
+
+ALONE = {
+    "no heads": ({"attention.0": None}, "heads is 0, and no config.json"),
+    "the mean over heads": ({"attention.0": np.full((N, T, T), 1 / T)}, "in the mean over heads: record it by"),
+    "logits": ({"attention.1": np.full((N, 2, T), -1.0)}, "attention.1 is below 0, or its rows do not sum to 1"),
+    "a flat array": ({"tokens.0": np.ones((N, T))}, "tokens.0 has shape (6, 5): give an array of shape"),
+    "another width": ({"tokens.1": np.ones((N, T, 3))}, "tokens of layers.1.self_attn have 3 entries, the layer"),
+    "attention of another length": (
+        {"attention.0": np.ones((N, 2, 3))}, "attention.0 has shape (6, 2, 3): give 6 inputs, heads, 5 tokens",
+    ),
+    "tokens that are not numbers": ({"tokens.0": np.full((N, T, D), np.nan)}, "tokens.0 has the entry nan"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ALONE)
+def test_a_layer_whose_arrays_fail_is_left_out_alone_and_listed(case, tmp_path):
+    changes, sentence = ALONE[case]
+    saved(tmp_path, **changes)
+    assert report(tmp_path) == 0
+    told = json.loads((tmp_path / "mine.json").read_text())
+    (name,) = changes
+    number = int(name[-1])
+    assert {one["layer"] for one in told["heads"]} == {f"layers.{1 - number}.self_attn"}
+    (said,) = told["left_out"]
+    assert sentence in said
+    assert f"layers.{number}.self_attn" in said
 
 
 CALLS = {  # model, data, and what is said

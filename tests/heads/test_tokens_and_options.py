@@ -1,5 +1,7 @@
 """What tokens a report counts and names, and which options and weights it takes: on random models of transformers."""
 
+import re
+
 import architectures
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import torch
 import transformers
 from test_transformers import (
     GROUPED,
+    HEADS,
     LAYERS,
     LENGTH,
     MODELS,
@@ -19,8 +22,10 @@ from test_transformers import (
     words_of,
 )
 
-from heads import command, files, read_state
+from heads import command, files, read_state, state_weights
+from heads.capture import Layer
 from heads.conventions import PLAIN
+from heads.facts import layer_facts
 from heads.weights import layer_layouts
 
 WINDOW = {"sliding_window": 3}
@@ -77,6 +82,82 @@ def test_the_first_token_is_the_first_that_is_no_padding(side, tmp_path):
     assert (counted > 0) == (side == "left")
 
 
+def test_lengths_are_of_w_with_the_column_of_the_bias_and_the_page_says_so(tmp_path):
+    model, size = random_model("BERT"), WIDTH // HEADS
+    layers, _ = reported(tmp_path, model, input_ids=words_of(4, LENGTH))
+    attention = model.encoder.layer[0].attention.self
+    query, bias, key = (part.detach().double() for part in (*attention.query.parameters(), attention.key.weight))
+    W = key[:size].mT @ torch.cat([query[:size], bias[:size, None]], 1) / size**0.5
+    assert layers["encoder.layer.0"][0]["norms"][0] == pytest.approx(W.norm().item())
+    page = "W is meant with one column more"
+    assert page in (tmp_path / "report.html").read_text()
+    with torch.no_grad():
+        for layer in model.encoder.layer:
+            layer.attention.self.query.bias.zero_()
+    reported(tmp_path, model, input_ids=words_of(4, LENGTH))
+    assert page not in (tmp_path / "report.html").read_text()
+
+
+def test_far_tokens_without_attention_count_in_the_spread_of_what_the_weights_give():
+    """Logits so far apart that a share is zero in float32: a token that no mask hides is seen all the same."""
+    logits = torch.tensor([[0.0, -1, -2, -400], [0, -400, -500, -600]], dtype=torch.float64)
+    keys = torch.stack([logits, logits != 0], -1)  # of which the second entry keeps them apart, and W does not see it
+    keys[..., 0] /= 1000
+    state = {"q": torch.ones(1, 1), "k": torch.tensor([[1000.0, 0]]), "v": torch.ones(1, 2), "o": torch.ones(1, 1)}
+    weights = state_weights(state, 1, names={"query": "q", "key": "k", "value": "v", "out": "o"})
+    asks, places = torch.ones(2, 1, dtype=torch.float64), torch.zeros(2, dtype=torch.long)
+    attention = logits.softmax(-1).float().double()
+    assert (attention == 0).sum() == 4
+    seen = torch.ones(2, 4, dtype=torch.bool)
+    (facts,) = layer_facts(Layer("x", places, attention[:, None], seen, keys, asks, lambda: [weights]))
+    spreads = -torch.special.xlogy(attention, attention).sum(-1) / np.log(4)
+    assert facts["check"] == "agrees"
+    assert [entry["entropy"] for entry in facts["inputs"]] == pytest.approx(spreads.tolist(), rel=1e-3)
+    assert facts["told"] == facts["flip_inputs"] == 1
+    said = command.page("x", [facts], [])
+    assert re.search(r"flip \S+ % of 1 of 2 inputs", said)
+    assert 'title="of 1 of 2 inputs"' in said
+
+
+def test_weights_that_are_nan_are_named_with_their_layer_and_not_those_behind_it(tmp_path):
+    model = random_model("BERT")
+    with torch.no_grad():
+        model.encoder.layer[1].attention.self.query.weight[0, 0] = torch.nan
+    layers, told = reported(tmp_path, model, input_ids=words_of(4, LENGTH))
+    assert list(layers) == ["encoder.layer.0"]
+    own, behind = told["left_out"]
+    assert own.startswith("encoder.layer.1")
+    assert own.endswith("it gives NaN, which is in query.weight")
+    assert behind.startswith("encoder.layer.2")
+    assert behind.endswith("it gives NaN, which is in what it receives")
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("query", [-1, 1])
+def test_the_place_of_the_query_does_not_count_padding(side, query, tmp_path):
+    mask = np.ones((4, LENGTH), int)
+    mask[1, :2] = mask[2, :3] = 0
+    mask = mask if side == "left" else mask[:, ::-1].copy()
+    arrays = {"input_ids": words_of(4, LENGTH), "attention_mask": mask}
+    layers, _ = reported(tmp_path, random_model("BERT"), "--query", str(query), **arrays)
+    wanted = [int(np.flatnonzero(row)[query]) for row in mask]
+    for head in (head for heads in layers.values() for head in heads):
+        assert [entry["asks"] for entry in head["inputs"]] == wanted
+    shown = next(iter(layers.values()))[0]["shown"][0]
+    word = f"#{arrays['input_ids'][shown['input'], shown['asks']]}"
+    assert f"input {shown['input']}, “{word}” ({shown['asks']}) asks:" in (tmp_path / "report.html").read_text()
+
+
+def test_a_query_beyond_the_tokens_of_an_input_is_refused(tmp_path, capsys):
+    mask = np.ones((4, LENGTH), int)
+    mask[2, 3:] = 0
+    random_model("BERT").save_pretrained(tmp_path / "model")
+    np.savez(tmp_path / "data.npz", input_ids=words_of(4, LENGTH), attention_mask=mask)
+    called = ["report", str(tmp_path / "model"), str(tmp_path / "data.npz"), "--out", str(tmp_path / "x.html")]
+    assert command.main([*called, "--query", "3"]) == 1
+    assert "query is 3: there are 3 tokens that are no padding in input 2, 0 to 2" in capsys.readouterr().err
+
+
 def test_texts_of_one_token_are_left_out_with_the_reason(tmp_path):
     mask = np.ones((4, LENGTH), int)
     mask[1, 1:] = mask[3, 1:] = 0
@@ -101,6 +182,8 @@ def test_weights_of_16_bits_are_computed_in_more_and_the_page_says_so(dtype, nam
 
 IGNORED = {
     "heads of a model that runs": (("--heads", "2"), "--heads is 2, but"),
+    "a page that its JSON overwrites": (("--out", "x.json"), "--out is x.json, where the JSON goes: give them two"),
+    "a folder for a page": (("--out", "."), ". is a folder: give a file in it"),
     "a length of what is no text": (("--tokens", "4"), "--tokens is 4, but"),
 }
 
@@ -109,6 +192,27 @@ IGNORED = {
 def test_an_option_that_would_be_ignored_is_refused(case, tmp_path, capsys):
     more, sentence = IGNORED[case]
     assert sentence in refused(tmp_path, random_model("BERT"), capsys, *more, input_ids=words_of(4, LENGTH))
+
+
+def test_a_text_with_empty_lines_says_which_lines_its_inputs_are(tmp_path):
+    folder = tmp_path / "model"
+    random_model("BERT").save_pretrained(folder)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "one", "two"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words))
+    transformers.BertTokenizer(str(tmp_path / "vocab.txt")).save_pretrained(folder)
+    for text, numbers in {"one two\n\ntwo\n": "1, 3", "one two\ntwo\n\n": None}.items():
+        (tmp_path / "x.txt").write_text(text)
+        called = ["report", str(folder), str(tmp_path / "x.txt"), "--out", str(tmp_path / "x.html")]
+        assert command.main(called) == 0
+        page = (tmp_path / "x.html").read_text()
+        assert (f"are lines {numbers} of the file" in page) if numbers else ("of the file" not in page)
+
+
+def test_a_length_that_leaves_no_choice_is_refused(tmp_path, capsys):
+    (tmp_path / "x.txt").write_text("a text\n")
+    called = ["report", str(tmp_path), str(tmp_path / "x.txt"), "--out", str(tmp_path / "x.html"), "--tokens", "1"]
+    assert command.main(called) == 1
+    assert "tokens is 1: give a whole number of at least 2" in capsys.readouterr().err
 
 
 def test_bits_of_heads_that_are_recorded_are_not_asked_for_in_vain(tmp_path, capsys):
