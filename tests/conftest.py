@@ -10,6 +10,7 @@ from pathlib import Path
 
 import matplotlib
 import pytest
+import torch
 from hypothesis import settings
 
 import lib
@@ -26,11 +27,15 @@ settings.load_profile("deterministic")
 
 
 @pytest.fixture(autouse=True)
-def _close_figures():
+def _as_it_was():
+    """Close figures behind each test, and give torch back its default dtype and number of threads."""
+    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
     yield
     import matplotlib.pyplot as plt
 
     plt.close("all")
+    torch.set_default_dtype(dtype)
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

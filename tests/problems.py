@@ -7,17 +7,19 @@ from hypothesis import strategies as st
 
 from lib.geometry import dual, inverse_mirror_map, mirror_map, norm, unit
 from lib.problem import Problem, from_tokens
+from workflow.book.catalogue import BookError
 
 
 def seeded(seed):
     return torch.Generator().manual_seed(seed)
 
 
-def refuses(call, sentence):
-    """Assert that a call is refused in one sentence that has these words."""
-    with pytest.raises((ValueError, TypeError, RuntimeError)) as refused:
+def refuses(call, words):
+    """Assert that a call is refused in one sentence that has these words and, behind a colon, a remedy."""
+    with pytest.raises((ValueError, TypeError, RuntimeError, BookError)) as refused:
         call()
-    assert sentence in str(refused.value)
+    assert words in str(refused.value)
+    assert ": " in str(refused.value)
     assert "\n" not in str(refused.value)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.processes import said
 from workflow.site import downloads, plain_markdown, settings
 
 ROOT = Path(__file__).parents[1]
@@ -101,6 +102,11 @@ def hidden(folder):
     return os.environ | {"PYTHONPATH": str(folder / "hide")}
 
 
+def executed(folder, name, *options, env=os.environ | {"PYTHONPATH": str(ROOT)}):
+    """Run a notebook in its folder into ``done.ipynb``."""
+    said(sys.executable, "-m", "papermill", name, "done.ipynb", "-k", "python3", *options, folder=folder, env=env)
+
+
 @pytest.fixture
 def archive(tmp_path, monkeypatch):
     """The library as the site carries it: folder of the site, and the archive's hash."""
@@ -152,10 +158,7 @@ def test_notebook_for_a_model_of_ones_own_runs_on_that_of_the_book_and_on_anothe
     data = {"tokens": torch.randn(4, 5, 8), "labels": [1, -1, 1, -1], "readout": torch.randn(8)}
     np.savez(tmp_path / "mine/mine.npz", **data)
     options = [word for name, value in values.items() for word in ("-p", name, value)]
-    called = [sys.executable, "-m", "papermill", "use-it-on-your-model.ipynb", "done.ipynb", "-k", "python3", *options]
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(called, cwd=tmp_path / "mine", env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    executed(tmp_path / "mine", "use-it-on-your-model.ipynb", *options)
     shown = json.loads((tmp_path / "mine/done.ipynb").read_text("utf-8"))["cells"][-1]["outputs"]
     inputs = "4 inputs of up to 5 tokens." if values else "64 inputs of up to 33 tokens."
     assert inputs in "".join(line for output in shown for line in output.get("text", ()))  # after what is logged
@@ -169,12 +172,7 @@ def test_notebook_for_a_claim_runs_as_it_is_and_with_another_optimiser(archive, 
     labels = {downloads.CLAIM: (downloads.CLAIM, "", "Check")}
     book = HERE | {"title": "Book", "digest": digest, "labels": labels}
     nbformat.write(downloads.templated(downloads.CLAIM, "check-your-claim", book), tmp_path / "claim.ipynb")
-    called = [sys.executable, "-m", "papermill", "claim.ipynb", "done.ipynb", "-k", "python3"]
-    called += ["-y", json.dumps(values)] if values else []
-    done = subprocess.run(
-        called, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    executed(tmp_path, "claim.ipynb", *(["-y", json.dumps(values)] if values else []))
     runs = json.loads((tmp_path / "check.json").read_text())["runs"]
     assert [run["step"] for run in runs if run["unit"] == "steps"] == (["steepest"] if values else ["other"] * 2)
 
@@ -194,9 +192,7 @@ def test_downloaded_notebooks_show_nothing_raw(built):
 def test_downloaded_notebook_runs_in_an_empty_folder(built, tmp_path):
     shutil.copy(built / "build/html/_sources/book/max-margin/lemma-3.ipynb", tmp_path)
     shutil.copy(built / "build/html/_static/lib.zip", tmp_path)
-    papermill = [sys.executable, "-m", "papermill", "lemma-3.ipynb", "done.ipynb", "-k", "python3", "--no-progress-bar"]
-    done = subprocess.run(papermill, cwd=tmp_path, env=hidden(tmp_path), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    executed(tmp_path, "lemma-3.ipynb", env=hidden(tmp_path))
     assert (tmp_path / "what-attention-selects/lib/ledger.py").is_file()
     assert "reproduced" in (tmp_path / "done.ipynb").read_text("utf-8")
 

@@ -1,7 +1,6 @@
 """The lock, pyproject.toml and what is installed belong together."""
 
 import re
-import subprocess
 import sys
 import tomllib
 from importlib.metadata import distributions
@@ -12,6 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from tests.processes import said
 from workflow.setup import install
 
 ROOT = Path(__file__).parents[1]
@@ -81,12 +81,11 @@ def test_installed_versions_are_those_of_the_lock():
 
 
 def test_python_finds_lib_from_any_folder_once_it_was_told_of_it(tmp_path):
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    said(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv")
     python = tmp_path / "venv/bin/python"
-    subprocess.run([python, "-m", "workflow.setup.install"], cwd=ROOT, check=True)
+    said(python, "-m", "workflow.setup.install", folder=ROOT)
     code = "import importlib.util as u; print(u.find_spec('lib').origin)"
-    done = subprocess.run([python, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
-    assert done.stdout == f"{ROOT / 'lib/__init__.py'}\n"
+    assert said(python, "-c", code, folder=tmp_path) == f"{ROOT / 'lib/__init__.py'}\n"
 
 
 def test_an_extra_is_left_alone_where_it_is_installed_and_one_line_where_it_cannot_be(tmp_path, monkeypatch):

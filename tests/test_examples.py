@@ -16,10 +16,7 @@ MODULES = sorted(".".join(path.with_suffix("").parts) for path in FILES)
 
 @pytest.fixture(params=[torch.float64, torch.float32], ids=str)
 def dtype(request):
-    before = torch.get_default_dtype()
     torch.set_default_dtype(request.param)
-    yield request.param
-    torch.set_default_dtype(before)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -21,17 +21,17 @@ def test_attention_is_a_share_of_each_token_that_is_there(time):
     assert sum(film_review.attention()[time]) == pytest.approx(1, abs=1e-3)
 
 
-@pytest.mark.parametrize("words", [["thick", "period", "piece"], ["thin", "period"]])
-def test_words_that_are_not_the_review_s_are_refused(words, monkeypatch):
+@pytest.mark.parametrize(
+    ("review", "words", "named"),
+    [
+        (22, ["thick", "period", "piece"], "review 22 is thin period piece"),
+        (22, ["thin", "period"], "review 22 is thin period piece"),
+        (62, ["a", "riveting", "documentary"], "of which the first must decide"),
+    ],
+)
+def test_another_review_than_one_whose_first_word_decides_is_refused(review, words, named, monkeypatch):
     story = yaml_of(film_review.STORY)
-    monkeypatch.setattr(film_review, "yaml_of", lambda _: story | {"scene": story["scene"] | {"words": words}})
-    with pytest.raises(BookError, match="review 22 is thin period piece; give its words"):
-        film_review.numbers()
-
-
-def test_a_review_that_its_first_word_does_not_decide_is_refused(monkeypatch):
-    story = yaml_of(film_review.STORY)
-    other = story | {"review": 62, "scene": story["scene"] | {"words": ["a", "riveting", "documentary"]}}
+    other = story | {"review": review, "scene": story["scene"] | {"words": words}}
     monkeypatch.setattr(film_review, "yaml_of", lambda _: other)
-    with pytest.raises(BookError, match="of which the first must decide"):
+    with pytest.raises(BookError, match=named):
         film_review.numbers()

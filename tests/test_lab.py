@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,8 @@ import jupytext
 import nbformat
 import pytest
 from jupytext.config import load_jupytext_config
+
+from tests.processes import said
 
 ROOT = Path(__file__).parents[1]
 CHAPTERS = sorted(path for path in (ROOT / "book").rglob("*.md") if path.read_text("utf-8").startswith("---\njupytext"))
@@ -42,8 +43,7 @@ def book(tmp_path):
 
 def pair(book):
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from workflow.commands import lab; lab.pair()"
-    done = subprocess.run([sys.executable, "-c", code], cwd=book, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    said(sys.executable, "-c", code, folder=book)
     return book / "book/part/one.md", book / "build/lab/part/one.ipynb"
 
 
@@ -64,7 +64,7 @@ def test_an_edited_cell_goes_back_into_the_source_and_nothing_else_does(book):
     notebook.cells[-1].metadata |= {"jupyter": {"source_hidden": True}, "editable": True, "collapsed": True}
     nbformat.write(notebook, paired)
     jupytext_ = Path(sys.executable).with_name("jupytext")
-    subprocess.run([jupytext_, "--quiet", "--sync", "build/lab/part/one.ipynb"], cwd=book, check=True)
+    said(jupytext_, "--quiet", "--sync", "build/lab/part/one.ipynb", folder=book)
     assert source.read_text("utf-8") == before.replace("seed: int = 0", "seed: int = 7")
 
 

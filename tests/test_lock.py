@@ -3,13 +3,13 @@
 import json
 import os
 import platform
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.small_book import ROOT, Book, collected, left, row
+from tests.processes import said
+from tests.small_book import ROOT, collected, left, row
 from workflow.book import dependencies, ledger, lock, records
 from workflow.book.catalogue import BookError
 from workflow.run import processor
@@ -50,27 +50,22 @@ MOVED = {
 }
 
 
-@pytest.mark.parametrize(("rows", "line"), (TURNED | MOVED).values(), ids=TURNED | MOVED)
-def test_a_difference_on_a_known_kind_of_processor_fails_until_accepted(inside, rows, line):
+@pytest.mark.parametrize(
+    ("rows", "line", "kind"),
+    [(*case, "kind A") for case in (TURNED | MOVED).values()] + [(*case, "kind B") for case in TURNED.values()],
+)
+def test_a_difference_fails_until_accepted_and_on_an_unknown_processor_one_of_verdicts_and_rows(
+    inside, rows, line, kind
+):
     collected(row())
     lock.accept()
-    collected(*rows)
+    collected(*rows, kind=kind)
     with pytest.raises(BookError) as failure:
         lock.compare()
-    assert f"part/good/{line}" in str(failure.value)
-    assert "make accept" in str(failure.value)
+    for words in (f"part/good/{line}", "make accept", str(lock.DIFFERENCES)):
+        assert words in str(failure.value)
     lock.accept()
     lock.compare()
-
-
-@pytest.mark.parametrize(("rows", "line"), TURNED.values(), ids=TURNED)
-def test_a_verdict_that_turns_and_a_row_that_comes_or_goes_fail_on_any_processor(inside, rows, line):
-    collected(row())
-    lock.accept()
-    collected(*rows, kind="kind B")
-    with pytest.raises(BookError) as failure:
-        lock.compare()
-    assert f"part/good/{line}" in str(failure.value)
 
 
 @pytest.mark.parametrize(("rows", "line"), MOVED.values(), ids=MOVED)
@@ -105,9 +100,8 @@ def test_of_many_numbers_on_an_unknown_kind_the_worst_three_are_shown_and_all_ar
     assert json.loads(lock.DIFFERENCES.read_text()) == []
 
 
-def test_rows_are_judged_by_the_kind_on_which_their_chapter_ran(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    Book(tmp_path).add("good").add("twin")
+def test_rows_are_judged_by_the_kind_on_which_their_chapter_ran(inside, capsys):
+    inside.add("twin")
     left(row())
     left(row(), chapter="part/twin")
     ledger.collect()
@@ -120,16 +114,6 @@ def test_rows_are_judged_by_the_kind_on_which_their_chapter_ran(tmp_path, monkey
     assert "part/good/half: 0.001" in str(failure.value)
     assert "part/twin/half" not in str(failure.value)
     assert "part/twin/half: 0.001" in capsys.readouterr().out
-
-
-def test_a_verdict_that_turned_is_explained_to_a_reader(inside):
-    collected(row())
-    lock.accept()
-    collected(row(measured=2e-2))
-    with pytest.raises(BookError) as failure:
-        lock.compare()
-    for words in ("Theorem 1: It is so", "at most 0.01", "fresh clone", "report", str(lock.DIFFERENCES)):
-        assert words in str(failure.value)
 
 
 class TestAccept:
@@ -188,9 +172,9 @@ if "ATEN_CPU_CAPABILITY" in os.environ:
     print(torch.backends.cpu.get_cpu_capability().lower())
 """
     variables = os.environ | surroundings()
-    words = subprocess.run([sys.executable, "-c", code], env=variables, stdout=subprocess.PIPE, text=True, check=True)
+    words = said(sys.executable, "-c", code, env=variables)
     kind = processor.kind(variables).lower()
-    for word in words.stdout.lower().split():
+    for word in words.lower().split():
         assert word in kind
 
 
@@ -203,12 +187,6 @@ def test_other_instructions_are_another_kind(name, monkeypatch):
     usual = processor.kind(variables)
     assert processor.kind(variables) == usual
     assert processor.kind(variables | {name: other.get(name, "Prescott")}) != usual
-
-
-def test_a_run_for_the_book_notes_its_kind(book):
-    assert book.add("good").script("chapter", "part/good", "--publish").returncode == 0
-    noted = json.loads((book.folder / "build/claims/part/good.json").read_text())
-    assert noted["kind"] == processor.kind(os.environ | surroundings())
 
 
 def test_every_row_of_the_lock_is_of_a_chapter_whose_code_it_knows():

@@ -13,6 +13,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from tests.processes import git, said
 from tests.small_book import Book
 from workflow import commands
 from workflow.book import dependencies
@@ -76,11 +77,6 @@ def test_a_cell_may_leave_so_many_pieces_and_so_much_output():
     assert "10 MB of output" in notebook.too_much([large])
 
 
-def git(folder, *words):
-    named = ["-c", "user.name=A", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", *named, *words], cwd=folder, check=True, capture_output=True)
-
-
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
     """A small book that is a repository, in a folder that another repository ignores; the test stands there."""
@@ -90,18 +86,20 @@ def repository(tmp_path, monkeypatch):
         monkeypatch.delenv(name)
     Book(tmp_path / "outer/book").add("good")
     (tmp_path / "outer/.gitignore").write_text("book\n")
-    git(tmp_path / "outer", "init", "--quiet")
-    git(tmp_path / "outer", "add", ".gitignore")
-    git(tmp_path / "outer", "commit", "--quiet", "-m", "Outer")
+    committed(tmp_path / "outer", ".gitignore")
     monkeypatch.chdir(tmp_path / "outer/book")
     return Path()
 
 
+def committed(folder, path):
+    git(folder, "init", "--quiet")
+    git(folder, "add", path)
+    git(folder, "commit", "--quiet", "-m", "All")
+
+
 def test_a_commit_is_that_of_this_folder_or_unknown(repository, monkeypatch):
     assert dependencies.sources() == ("", [])
-    git(repository, "init", "--quiet")
-    git(repository, "add", ".")
-    git(repository, "commit", "--quiet", "-m", "Book")
+    committed(repository, ".")
     commit, changed = dependencies.sources()
     assert re.fullmatch(r"[0-9a-f]+ \d{4}-\d\d-\d\d", commit)
     assert changed == []
@@ -112,9 +110,7 @@ def test_a_commit_is_that_of_this_folder_or_unknown(repository, monkeypatch):
 
 
 def test_only_what_the_book_is_made_of_marks_it_with_changes(repository):
-    git(repository, "init", "--quiet")
-    git(repository, "add", ".")
-    git(repository, "commit", "--quiet", "-m", "Book")
+    committed(repository, ".")
     for name in ("results.csv", "lib/.DS_Store"):
         Path(name).touch()
     Path(".venv").symlink_to("/")
@@ -174,9 +170,7 @@ def test_a_path_of_other_modules_does_not_reach_what_make_calls(inside, tmp_path
     env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
     command = ["make", "-f", ROOT / "Makefile", "-o", ".venv/.installed", "list"]
     env |= {"PYTHONPATH": str(tmp_path / "other"), "PYTHONHOME": "/nowhere"}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("part/good: ")
+    assert said(*command, folder=tmp_path, env=env).startswith("part/good: ")
 
 
 def test_a_notebook_names_distributions_that_it_needs(inside):

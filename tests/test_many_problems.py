@@ -3,7 +3,6 @@
 import logging
 from pathlib import Path
 
-import pytest
 import torch
 
 from workflow.book import catalogue
@@ -24,14 +23,6 @@ def studied(monkeypatch, **changed):
         if "narrow" in names:
             return names
     raise AssertionError("no cell made the outcomes")
-
-
-@pytest.fixture(autouse=True)
-def _as_it_was():
-    dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
-    yield
-    torch.set_default_dtype(dtype)
-    torch.set_num_threads(threads)
 
 
 def test_neither_chunk_nor_threads_change_an_outcome(monkeypatch, caplog):

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.small_book import Book
 from workflow.book import records
 from workflow.book.catalogue import BookError
 from workflow.book.dependencies import recorded_hash
@@ -12,10 +11,8 @@ from workflow.commands import publish
 
 
 @pytest.fixture
-def made(tmp_path, monkeypatch):
-    """A small book with one chapter, and the calls of make that publishing it leads to."""
-    monkeypatch.chdir(tmp_path)
-    Book(tmp_path).add("good")
+def made(inside, monkeypatch):
+    """The calls of make that publishing a small book with one chapter leads to."""
     Path("tests/mutants").mkdir(parents=True)
     Path("tests/mutants/near.yml").write_text("{}\n")
     calls = []

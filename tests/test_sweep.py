@@ -5,12 +5,13 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.problems import refuses
+from tests.processes import git
 from tests.small_book import Book, until
 from workflow.book import dependencies, fresh_seeds, records
 from workflow.commands import sweep
@@ -215,30 +216,20 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("variables", "named"), REFUSED)
-def test_bad_input_is_one_sentence_and_nothing_runs(tmp_path, monkeypatch, variables, named):
-    monkeypatch.chdir(tmp_path)
-    Book(tmp_path).add("good")
+def test_bad_input_is_one_sentence_and_nothing_runs(inside, monkeypatch, variables, named):
     for name, text in FILES.items():
         Path(name).write_text(text)
     records.SEEDS.write_text(json.dumps({"part/good": RECORDED}))
     for name, value in ({"NAME": "good", "SEEDS": "1:2", "PARAMETERS": "", "RECORD": ""} | variables).items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(sweep.BookError) as refusal:
-        sweep.main()
-    assert named in str(refusal.value)
-    assert "\n" not in str(refusal.value)
+    refuses(sweep.main, named)
     assert not Path("build").exists()
     assert not Path("runs.txt").exists()
 
 
-def git(book, *words):
-    who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-    return subprocess.run(["git", *who, *words], cwd=book.folder, check=True, capture_output=True, text=True).stdout
-
-
 def commit(book):
-    git(book, "add", "-A")
-    git(book, "commit", "-qm", "all")
+    git(book.folder, "add", "-A")
+    git(book.folder, "commit", "-qm", "all")
 
 
 @pytest.fixture(scope="module")
@@ -247,7 +238,7 @@ def committed(tmp_path_factory):
     book = Book(tmp_path_factory.mktemp("recorded")).add("good", 'assert seed != 1001, "no"')
     without_chance(book, "plain")
     (book.folder / ".gitignore").write_text("build/\n.snakemake/\n__pycache__/\nruns.txt\n")
-    git(book, "init", "-q")
+    git(book.folder, "init", "-q")
     commit(book)
     return book
 
@@ -271,7 +262,7 @@ class TestRecord:
         assert "part/good: recorded in book/robustness.json, commit it" in first.stdout
         good, plain = (self.record(committed)[f"part/{name}"] for name in ("good", "plain"))
         assert (good["block"], plain["block"]) == ([1000, 1001], None)
-        assert good["commit"] == git(committed, "show", "-s", "--format=%h %cs").strip()
+        assert good["commit"] == git(committed.folder, "show", "-s", "--format=%h %cs").strip()
         assert good["parameters"] == {"step": 0.5, "loss": "logistic", "exact": False}
         assert good["rows"]["seed"] == {
             "held": 1, "undecided": 0, "errors": 1, "of": 2, "median": 1000, "low": 1000, "high": 1000

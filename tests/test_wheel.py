@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 import tomllib
 import zipfile
@@ -10,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+
+from tests.processes import said
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -31,7 +32,7 @@ def wheel(tmp_path_factory):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     # As if the environment were there: this one is.
     command = ["make", "--old-file", ".venv/.installed-for-tests", f"BIN={Path(sys.executable).parent}", "wheel"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=300)
+    said(*command, folder=folder)
     (path,) = (folder / "build/wheel").glob("*.whl")
     return path
 
@@ -43,23 +44,13 @@ def project(wheel, tmp_path_factory):
     (folder / "lib").mkdir()
     (folder / "lib/__init__.py").write_text("whose = 'theirs'\n")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", "site"]
-    subprocess.run([*pip, wheel], cwd=folder, check=True, capture_output=True, timeout=300)
+    said(*pip, wheel, folder=folder)
     return folder
 
 
 def run(folder, code):
     """Run code in the folder, with ``site`` before this environment's packages; return what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": "site"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    return said(sys.executable, "-c", code, folder=folder, env=os.environ | {"PYTHONPATH": "site"}).split()
 
 
 def test_wheel_names_nothing_but_its_packages_and_their_command(wheel):

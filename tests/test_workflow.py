@@ -17,6 +17,8 @@ from tests.small_book import HEADER, ROOT, Book, collected, row, until
 # pytest-xdist gives each class below to one worker, and the rest to another.
 from workflow.book import catalogue, dependencies, ledger, verdicts
 from workflow.run import chapter as run_chapter
+from workflow.run import processor
+from workflow.run.notebook import surroundings
 from workflow.site import chips, landing_page, rows, runs, scoreboard
 
 
@@ -176,25 +178,22 @@ def test_a_chapter_that_does_not_end_is_stopped(book):
     assert '"import os, time") failed: the chapter was still running after 10 s' in process.stderr
 
 
-class TestReruns:
-    """After a kill, and after a change."""
-
-    def test_killed_build_resumes_where_it_stopped(self, book):
-        note_kernel = 'open("kernel", "w").write(str(os.getpid()))\n'
-        book.add("quick").add("slow", note_kernel + 'time.sleep(60 if os.path.exists("wait") else 0)')
-        (book.folder / "wait").touch()
-        process = book.begin(book.command("build/ledger.json"))
-        marks = book.folder / ".snakemake/incomplete"  # Snakemake's, for each of two files that a run is to leave
-        until(lambda: book.running() == ["quick", "slow"] and len(list(marks.iterdir())) == 2)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        kernel = int((book.folder / "kernel").read_text())
-        until(lambda: not alive(kernel), 10)  # it would sleep for longer
-        (book.folder / "wait").unlink()
-        book.ran()
-        resumed = book.build()
-        assert resumed.returncode == 0, resumed.stderr
-        assert book.ran() == ["slow"]
+def test_killed_build_resumes_where_it_stopped(book):
+    note_kernel = 'open("kernel", "w").write(str(os.getpid()))\n'
+    book.add("quick").add("slow", note_kernel + 'time.sleep(60 if os.path.exists("wait") else 0)')
+    (book.folder / "wait").touch()
+    process = book.begin(book.command("build/ledger.json"))
+    marks = book.folder / ".snakemake/incomplete"  # Snakemake's, for each of two files that a run is to leave
+    until(lambda: book.running() == ["quick", "slow"] and len(list(marks.iterdir())) == 2)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    kernel = int((book.folder / "kernel").read_text())
+    until(lambda: not alive(kernel), 10)  # it would sleep for longer
+    (book.folder / "wait").unlink()
+    book.ran()
+    resumed = book.build()
+    assert resumed.returncode == 0, resumed.stderr
+    assert book.ran() == ["slow"]
 
 
 def write_old(path, text):
@@ -220,10 +219,7 @@ def test_a_build_publishes_the_new_number_whatever_the_file_times(book):
     [
         ("lib/alpha.py", "step = 0.5\n", set()),
         ("lib/alpha.py", '"""Words."""\nstep = 0.25  # words\n', {"build/claims/part/good.json", "build/ledger.json"}),
-        ("lib/unused.py", "step = 0.5\n", {"build/claims/part/good.json", "build/ledger.json"}),
-        ("requirements.lock", "nothing==0\n", set()),
         ("book/part/good.md", HEADER.format(name="good", code="from lib.alpha import step, more"), set()),
-        ("book/intro.md", "# New\n", {"build/claims/part/good.json", "build/ledger.json"}),
         ("book/statements.yml", "papers: []\n", {"build/claims/part/good.json"}),
         ("book/ledger.lock.json", "{}", {"build/claims/part/good.json", "build/ledger.json", "build/html/.sources"}),
     ],
@@ -295,13 +291,15 @@ class TestSeveralAtOnce:
         assert waiting.ran() == ["good"]
 
 
-def test_two_runs_give_the_same_bytes(book):
+def test_two_runs_give_the_same_bytes_and_note_their_kind_of_processor(book):
     place = book.add("good").folder / "build/executed/part/good.ipynb"
     seen = set()
     for _ in range(2):
         assert book.script("chapter", "part/good", "--publish").returncode == 0
         seen.add(place.read_bytes())
     assert len(seen) == 1
+    noted = json.loads((book.folder / "build/claims/part/good.json").read_text())
+    assert noted["kind"] == processor.kind(os.environ | surroundings())
 
 
 SAYS = """import logging, lib, warnings
@@ -387,33 +385,18 @@ def test_modules_of_a_chapter(inside, code, expected):
 # The ledger.
 
 
-def test_ledger_has_the_fields_of_the_contract(inside):
-    collected(row())
-    (entry,) = json.loads(ledger.LEDGER.read_text())["claims"]
-    fields = (
-        "id paper item statement quote kind of source scale set measured interval bound relation tolerance "
-        "recorded verdict chapter parameters note"
-    )
-    assert set(fields.split()) <= set(entry)
-
-
-def test_two_rows_of_one_name_are_refused(inside):
-    with pytest.raises(ledger.BookError, match="part/good/half: two rows of this chapter have the name 'half'"):
-        collected(row(), row())
-
-
-def test_item_that_no_paper_has_is_refused(inside):
-    with pytest.raises(
-        ledger.BookError, match=r"part/good/half: 'Theorem 9' of 2306.13596 is not in book/statements.yml"
-    ):
-        collected(row(item="Theorem 9"))
+@pytest.mark.parametrize(
+    ("rows", "named"),
+    [
+        ([row(), row()], "part/good/half: two rows"),
+        ([row(item="Theorem 9")], "part/good/half: 'Theorem 9' of 2306.13596"),
+        ([row(), row("broken", kind="ablation", item="Theorem 2")], "part/good/broken: checks a claim about"),
+    ],
+)
+def test_rows_that_make_no_ledger_are_refused(inside, rows, named):
+    with pytest.raises(ledger.BookError, match=named):
+        collected(*rows)
     collected(row(item="Theorem 9", of="book") | {"paper": None})
-
-
-def test_a_control_of_what_the_chapter_does_not_claim_is_refused(inside):
-    faults = "part/good/broken: checks a claim about 'Theorem 2', of which this chapter claims nothing"
-    with pytest.raises(ledger.BookError, match=faults):
-        collected(row(), row("broken", kind="ablation", item="Theorem 2"))
 
 
 def line_of(item, text):
@@ -435,7 +418,7 @@ STANDING = {
 
 
 @pytest.mark.parametrize("standing", STANDING)
-def test_an_item_stands_where_all_its_rows_put_it(inside, standing):
+def test_an_item_stands_where_its_rows_put_it_on_scoreboard_map_and_chip(inside, standing):
     collected(*STANDING[standing])
     (_, (first, second)) = scoreboard.papers()[0]
     assert (first.standing, second.standing) == (standing, "not tested")
@@ -443,11 +426,6 @@ def test_an_item_stands_where_all_its_rows_put_it(inside, standing):
     assert f"{verdicts.SIGNS[standing]} {standing}]" in totals
     assert "not tested]" in totals
     assert "| **statements** | 2 | 2 |" in totals
-
-
-@pytest.mark.parametrize("standing", STANDING)
-def test_map_and_chip_give_the_answer_of_the_scoreboard(inside, standing):
-    collected(*STANDING[standing])
     sign = f"- [{verdicts.SIGNS[standing]}]{{.verdict .{standing.replace(' ', '-')}}} "
     assert sign in landing_page.book_map(ledger.ledger())
     chip, *_ = noted(*STANDING[standing])["chips"]
@@ -490,7 +468,7 @@ def test_scoreboard_says_what_did_not_hold_and_what_was_corrected(inside):
     assert "{doc}`Chapter good <part/good>` | Theorem 1 | 1.0 s |" in runs.runs()
 
 
-def test_recorded_runs_are_listed_by_study_with_the_commits_that_made_them(inside):
+def test_recorded_runs_are_listed_by_study_with_their_commits(inside):
     folder = Path("book/recorded/speed")
     folder.mkdir(parents=True)
     for name, commit in {"sgd": "b1", "adam": "a1", "again": "b1"}.items():
@@ -523,10 +501,11 @@ def swept(held=19, of=20, code=None, name="half", block=(1000, 1019), **more):
         ({"held": 20, "median": 0.3, "low": 0.3, "high": 0.3}, "nothing random"),
         ({"held": 20, "median": 1.0, "low": 1.0, "high": 1.0}, "20/20"),
         ({"held": 19, "errors": 1, "median": 0.3, "low": 0.3, "high": 0.3}, "19/20 (0.76 to 0.99, 1 errors)"),
+        ({"held": 3}, "3/20 (0.05 to 0.36)"),
     ],
 )
-def test_fresh_seeds_are_shown_where_the_code_is_the_same(inside, given, text):
-    collected(row())
+def test_fresh_seeds_are_shown_where_the_code_is_the_same_and_the_least_certain_on_the_scoreboard(inside, given, text):
+    collected(row(), *([row("other")] if given.get("held") == 3 else []))
     assert "| not yet run |" in rows.rows()
     swept(**given)
     assert f"| {text} |" in rows.rows()
@@ -568,14 +547,11 @@ def test_a_page_is_told_its_claims_and_checks_and_what_the_run_costs(inside):
     assert "1 of 1 of our own findings are confirmed; 1 of 2 ablations break the claim" in checks["means"]
 
 
-def test_a_chapter_without_claims_of_a_paper_has_one_chip(inside):
+def test_a_chapter_without_claims_of_a_paper_has_one_chip_and_without_a_run_none(inside):
+    assert (noted()["chips"], noted()["runs"]) == ([], "not yet run")
     collected(row(of="book"))
     assert [chip["text"] for chip in noted(row(of="book"))["chips"]] == ["our checks: 1 of 1 as expected"]
     assert noted(row(of="book"), row("small", scale="stand-in"))["chips"][0]["text"] == "in miniature: 1 of 1 hold"
-
-
-def test_a_page_without_a_run_is_told_so(inside):
-    assert (noted()["chips"], noted()["runs"]) == ([], "not yet run")
 
 
 @pytest.mark.parametrize(
@@ -644,12 +620,6 @@ def test_a_row_that_fails_on_every_seed_as_in_this_build_is_stable(inside):
     collected(row(measured=1))
     swept(held=0)
     assert "| fails 20/20, as here |" in rows.rows()
-
-
-def test_the_scoreboard_names_the_least_certain_claim(inside):
-    collected(row(), row("other"))
-    swept(held=3)
-    assert "| 3/20 (0.05 to 0.36) |" in line_of("Theorem 1", scoreboard.scoreboard())
 
 
 @pytest.mark.parametrize(

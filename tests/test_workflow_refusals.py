@@ -20,13 +20,6 @@ ANOTHER = "format: jb-book\nroot: book/intro\nchapters:\n  - file: book/part/goo
 HALF_NOTEBOOK = nbformat.writes(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")]))[:100]
 
 
-@pytest.fixture
-def book(tmp_path, monkeypatch):
-    """A small book of one chapter, in which the test stands."""
-    monkeypatch.chdir(tmp_path)
-    return Book(tmp_path).add("good")
-
-
 def line_of(name, *arguments):
     """Run a command of the workflow in this process, as make does in another; the line that it ends with."""
     with pytest.MonkeyPatch.context() as patch:
@@ -53,7 +46,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize(("asked", "named"), VALUES.items(), ids=[asked[:20] for asked in VALUES])
-def test_bad_value_of_a_parameter_is_named(book, asked, named):
+def test_bad_value_of_a_parameter_is_named(inside, asked, named):
     refused(line_of("chapter", "good", "--params", asked), named)
 
 
@@ -74,10 +67,10 @@ CELL_OF_PARAMETERS = {
 
 
 @pytest.mark.parametrize(("old", "new", "asked", "named"), CELL_OF_PARAMETERS.values(), ids=CELL_OF_PARAMETERS)
-def test_bad_source_of_a_chapter_is_named(book, old, new, asked, named):
-    text = (book.folder / PAGE).read_text()
+def test_bad_source_of_a_chapter_is_named(inside, old, new, asked, named):
+    text = Path(PAGE).read_text()
     assert old in text
-    (book.folder / PAGE).write_text(text.replace(old, new))
+    Path(PAGE).write_text(text.replace(old, new))
     refused(line_of("chapter", "good", "--params", asked), named)
 
 
@@ -90,7 +83,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize(("command", "named"), COMMANDS.values(), ids=COMMANDS)
-def test_what_is_not_there_is_named(book, command, named):
+def test_what_is_not_there_is_named(inside, command, named):
     refused(line_of(*command.split()), named)
 
 
@@ -117,14 +110,14 @@ FILES = {
 
 
 @pytest.mark.parametrize(("command", "files", "named"), FILES.values(), ids=FILES)
-def test_bad_file_is_named(book, command, files, named):
+def test_bad_file_is_named(inside, command, files, named):
     for path, text in files.items():
-        path = book.folder / path
+        path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         if text is None:
             path.unlink()
         elif text == PAGE:
-            path.write_bytes((book.folder / PAGE).read_bytes())
+            path.write_bytes(Path(PAGE).read_bytes())
         else:
             path.write_bytes(text if isinstance(text, bytes) else text.encode())
     refused(line_of(*command.split()), named)
@@ -150,7 +143,7 @@ VARIABLES = {
 
 
 @pytest.mark.parametrize("text", ["- good", "good: fast"])
-def test_parameters_of_chapters_are_blocks_of_values(book, text):
+def test_parameters_of_chapters_are_blocks_of_values(inside, text):
     Path("list.yml").write_text(text)
     with pytest.raises(BookError, match=r"^list\.yml: write one block a chapter"):
         parameters.read("list.yml")

@@ -1,15 +1,12 @@
 """Logits agree with a model's attention only where its leads are theirs, however sharp the attention is."""
 
-import json
-
-import numpy as np
 import pytest
 import torch
 import transformers
 from problems import refuses, seeded
-from test_transformers import words_of
+from test_transformers import reported, words_of
 
-from heads import agreement, command, head_problem, layer_weights
+from heads import agreement, head_problem, layer_weights
 from heads.capture import Layer
 from heads.facts import layer_facts
 from heads.flips import nearest_flips
@@ -115,16 +112,13 @@ def sharp_t5(kind):
 @pytest.mark.parametrize("kind", ["T5", "MT5", "UMT5", "SwitchTransformers"])
 def test_a_later_layer_that_has_the_biases_of_the_first_never_goes_without(kind, tmp_path):
     model = sharp_t5(kind)
-    model.save_pretrained(tmp_path / "model")
     words = {"input_ids": words_of(3, 6), "decoder_input_ids": words_of(3, 6, seed=1)}
-    np.savez(tmp_path / "x.npz", **words)
-    called = ["report", str(tmp_path / "model"), str(tmp_path / "x.npz"), "--out", str(tmp_path / "x.html")]
-    assert command.main(called) == 0
+    layers, _ = reported(tmp_path, model, **words)
     with torch.inference_mode():  # in 64 bits attention tells all leads
         given = {name: torch.from_numpy(array) for name, array in words.items()}
         answer = model.double()(**given, output_attentions=True)
     told = 0
-    for head in json.loads((tmp_path / "x.json").read_text())["heads"]:
+    for head in (head for heads in layers.values() for head in heads):
         stack, _, block, _, _, part = head["layer"].split(".")
         name = "cross_attentions" if part == "EncDecAttention" else f"{stack}_attentions"
         shares = answer[name][int(block)][:, head["head"]]

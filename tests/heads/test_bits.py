@@ -49,13 +49,6 @@ def test_spreads_are_those_of_leads_under_noise():
     assert (computed[others] / wanted[others]).sub(1).abs().max() < 0.05
 
 
-def test_with_two_tokens_it_is_the_normal_tail():
-    leads = torch.linspace(0, 4, 9, dtype=torch.float64)
-    logits = torch.stack([leads, torch.zeros(9)], 1)
-    spreads = torch.full((9, 2), 0.5, dtype=torch.float64)
-    assert torch.allclose(bits.flip_probability(logits, spreads), PHI(-leads / 0.5), atol=1e-7)
-
-
 @pytest.mark.parametrize("tokens", [2, 3, 7, 40])
 def test_equal_logits_leave_each_token_the_same_chance(tokens):
     share = bits.flip_probability(torch.zeros(1, tokens), torch.ones(1, tokens)).item()

@@ -3,18 +3,10 @@
 import math
 import re
 
-import numpy as np
 import pytest
+from test_claims import ONE, SHARED, written
 
 from heads import command
-
-ONE = {"keys": [[[1.0, 0.5], [0, 0], [-1, -0.5]]], "scores": [[1.0, 0, 0]]}
-SHARED = {"keys": [[[2.0, 0], [0, 0]], [[-3, 1], [0, 0]]], "scores": [[1.0, 0], [1, 0]], "queries": [[1.0], [1.0]]}
-
-
-def written(folder, arrays):
-    np.savez(folder / "mine.npz", **arrays)
-    return folder / "mine.npz"
 
 
 @pytest.mark.parametrize(

@@ -94,14 +94,6 @@ def test_scores(tmp_path, scores, one_best, equal, distinct):
     assert (known["one-best"], known["equal-scores"], known["distinct-scores"]) == (one_best, equal, distinct)
 
 
-def test_what_nothing_separates_has_a_certificate(tmp_path):
-    between = {"keys": [[[1.0], [0], [2]]], "scores": [[1.0, 0, 0]]}
-    mine = claim(tmp_path, between)
-    fact = claims.hypotheses(mine, claims.stable_selections(mine.problem))["feasible"]
-    assert fact.holds is False
-    assert "weights of sum 1" in fact.why
-
-
 def test_assumption_c_needs_labels(tmp_path):
     tokens = {"keys": [[[1.0, 0], [0, 0]], [[-1, 0], [0, 0]]], "labels": [1, -1], "head": [1.0, 0]}
     known = facts(tmp_path, tokens)
@@ -196,8 +188,12 @@ def test_each_loss_has_its_tokens_and_its_angle(tmp_path):
     assert re.search(r"exponential loss [^;]*\[0, 1\]; with correlation loss [^;]* same tokens", line)
 
 
-def test_what_nothing_separates_is_said_first_with_its_tokens(tmp_path):
-    answer = check(claim(tmp_path, {"keys": [[[1.0], [0], [2]]], "scores": [[1.0, 0, 0]]}))
+def test_what_nothing_separates_has_a_certificate_and_is_said_first_with_its_tokens(tmp_path):
+    mine = claim(tmp_path, {"keys": [[[1.0], [0], [2]]], "scores": [[1.0, 0, 0]]})
+    fact = claims.hypotheses(mine, claims.stable_selections(mine.problem))["feasible"]
+    assert fact.holds is False
+    assert "weights of sum 1" in fact.why
+    answer = check(mine)
     assert answer["certificate"] == [[0, 1], [0, 2]]
     assert "for every p some token" in next(sections(answer))[1][0]
     assert check(claim(tmp_path, ONE))["certificate"] == []

@@ -53,20 +53,15 @@ def test_steepest_descent_maximises_its_norm(name):
 
 
 def test_a_share_is_the_margin_over_the_norm_over_the_best_such_quotient():
-    margins = optimiser_margins(partial(torch.optim.SGD, lr=1e-3), PROBLEM, 64, norms=FEW, until_settled=False)
+    trained = []
+
+    def make(parameters):
+        trained.extend(parameters := list(parameters))
+        return torch.optim.SGD(parameters, lr=1e-3)
+
+    margins = optimiser_margins(make, PROBLEM, 64, norms=FEW, until_settled=False)
+    theta = torch.stack([one.detach().flatten() for one in trained[-2:]])
     best = 1 / norm(hard_margin(ROWS, math.inf).theta, math.inf)
-    weights = [torch.nn.Parameter(torch.zeros(4, 4, dtype=torch.float64)) for _ in range(2)]
-    slopes = training.gradient_of(PROBLEM, PROBLEM.scores.argmax(-1), False, True)
-    start = optimisers.LEAD * torch.stack(
-        [hard_margin(ROWS, order, shape=(4, 4), largest_gap=1e-6).theta for order in FEW.values()]
-    ).mean(0)
-    for parameter, one in zip(weights, start, strict=True):
-        parameter.data = one.view(4, 4).clone()
-    for k in range(64):
-        theta = torch.stack([one.detach().flatten() for one in weights])
-        for one, slope in zip(weights, slopes(theta, k), strict=True):
-            one.data = one.data - 1e-3 * slope.view(4, 4)
-    theta = torch.stack([one.detach().flatten() for one in weights])
     share = torch.einsum("bmd,bd->bm", ROWS, theta).amin(-1) / theta.abs().amax(-1) / best
     assert margins.times[-1] == 64
     torch.testing.assert_close(margins.shares[-1, 2], share)
@@ -161,6 +156,9 @@ REFUSED = {
     "no optimiser": (list, {}, r"is no torch.optim.Optimizer"),
     "cannot be made": (partial(torch.optim.Adam, lr=-1.0), {}, r"cannot be made \(Invalid learning rate"),
     "not separable": (partial(torch.optim.SGD, lr=1e-3), {"problem": parallel()}, "no W separates the best tokens"),
+    "diverge": (partial(torch.optim.SGD, lr=1e200), {}, "diverge at step 1"),
+    "too far": (partial(torch.optim.SGD, lr=1e10), {}, "stand still"),
+    "no steps": (partial(torch.optim.SGD, lr=0.0), {}, "stand still"),
     "prompt": (partial(torch.optim.SGD, lr=1e-3), {"problem": Problem(PROBLEM.keys, PROBLEM.scores)}, "with queries"),
 }
 
@@ -168,16 +166,8 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_told_is_refused(case):
     make, options, sentence = REFUSED[case]
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises((ValueError, FloatingPointError), match=sentence):
         optimiser_margins(make, **({"problem": PROBLEM} | options), steps=16, norms=FEW)
-
-
-@pytest.mark.parametrize(
-    ("lr", "sentence"), [(1e200, "diverge at step 1"), (1e10, "stand still"), (0.0, "stand still")]
-)
-def test_steps_that_diverge_are_refused(lr, sentence):
-    with pytest.raises(FloatingPointError, match=sentence):
-        optimiser_margins(partial(torch.optim.SGD, lr=lr), PROBLEM, 16, norms=FEW)
 
 
 def test_problems_that_are_never_clear_are_refused():
@@ -213,9 +203,7 @@ def test_the_command_writes_what_it_says(tmp_path, capsys, monkeypatch):
         (["torch.nn.Linear"], "no class of optimisers"),
         (["torch.optim.SGD", "learning_rate=1"], "has no parameter 'learning_rate': it has lr, momentum"),
         (["torch.optim.SGD", "lr"], "'lr' is no parameter"),
-        (["torch.optim.SGD", "lr=1e300"], "diverge"),
         (["torch.optim.SGD", "--out", "nowhere/it.png"], "nowhere is no folder"),
-        (["torch.optim.SGD", "--inputs", "30"], "well separated"),
     ],
 )
 def test_the_command_refuses_in_one_line(words, sentence, capsys):

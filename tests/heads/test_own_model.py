@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 import torch
 
 from heads import command, read_state
+from tests.processes import said
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "book/recorded"
@@ -50,12 +50,7 @@ model, inputs = Model(), torch.randn(5, 6, 16)
 
 def printed(code, folder, path=()):
     """What a process prints that has these lines, in a folder."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert not done.returncode, done.stderr
-    return done.stdout
+    return said(sys.executable, "-c", code, folder=folder, env=os.environ | {"PYTHONPATH": os.pathsep.join(path)})
 
 
 def test_the_head_that_reads_film_reviews_is_as_the_page_shows_it(tmp_path):

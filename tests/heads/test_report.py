@@ -211,11 +211,7 @@ CALLS = {  # model, data, and what is said
     "code of its own": ("coded", "x.txt", "it has code of its own, which is not executed"),
     "no tokenizer": ("bert", "x.txt", "bert has no tokenizer: save it there, or give DATA as npz with input_ids"),
     "data of another model": ("bert", "image.npz", "does not run on pixel_values of"),
-    "a text for a file of weights": (
-        "mine.pt",
-        "x.txt",
-        "is a file of weights, which nothing here can run: give a folder",
-    ),
+    "a text for a file of weights": ("mine.pt", "x.txt", "is a file of weights, which nothing here can run"),
     "other names for it": ("mine.pt", "image.npz", "image.npz has pixel_values)"),
     "no images": ("bert", "empty", "empty has no images: give a folder with files of .png, .jpg, .jpeg"),
     "no way to read images": ("bert", "images", "bert has no preprocessor_config.json: save it, or"),

@@ -14,6 +14,7 @@ from test_transformers import (
     WIDTH,
     random_model,
     random_of,
+    refused,
     reported,
     words_of,
 )
@@ -107,12 +108,7 @@ IGNORED = {
 @pytest.mark.parametrize("case", IGNORED)
 def test_an_option_that_would_be_ignored_is_refused(case, tmp_path, capsys):
     more, sentence = IGNORED[case]
-    random_model("BERT").save_pretrained(tmp_path / "model")
-    np.savez(tmp_path / "data.npz", input_ids=words_of(4, LENGTH))
-    called = ["report", str(tmp_path / "model"), str(tmp_path / "data.npz"), "--out", str(tmp_path / "x.html"), *more]
-    assert command.main(called) == 1
-    assert sentence in (said := capsys.readouterr().err)
-    assert said.count("\n") == 1
+    assert sentence in refused(tmp_path, random_model("BERT"), capsys, *more, input_ids=words_of(4, LENGTH))
 
 
 def test_bits_of_heads_that_are_recorded_are_not_asked_for_in_vain(tmp_path, capsys):

@@ -1,5 +1,6 @@
 """Steps by hand, records, the flow in log time against Euler and its own asymptotics."""
 
+import itertools
 import math
 
 import pytest
@@ -8,12 +9,11 @@ from problems import random_problem, random_theta, seeded
 
 import lib.flow
 from lib import kernels, losses, rules
-from lib.datasets import figure_1
 from lib.descent import constant, decaying, iterate, log_spaced, normalised, polyak, run
 from lib.flow import log_time_flow
 from lib.geometry import directional_bregman_divergence, dual, inverse_mirror_map, mirror_map, norm, one_minus_cosine
 from lib.logspace import gradient
-from lib.problem import Problem, from_tokens
+from lib.problem import Problem
 from lib.selection import optimal_tokens
 from lib.separators import att_svm, hard_margin
 
@@ -52,14 +52,11 @@ def test_log_spaced_records_keep_both_ends_and_one_ratio(last, first):
 
 
 def test_overflow_names_the_iteration():
-    at_once = Problem([[[1.0], [0.0]]], [[-2.0, -1000.0]])
-    with pytest.raises(FloatingPointError, match="no longer finite at iteration 1: take a smaller step"):
-        run(at_once, losses.exponential, [-1.0], constant(1.0), 10)
     # The first input pulls far across; there the second has its token of score -1000, and its slope is e^1000.
-    later = Problem([[[1.0], [0.0]], [[1.0], [0.0]]], [[1e6, 0.0], [-1000.0, 0.0]])
-    with pytest.raises(FloatingPointError, match="no longer finite at iteration 2: take a smaller step"):
-        run(later, losses.exponential, [-20.0], constant(1e5), 10)
-    assert run(later, losses.exponential, [-20.0], normalised(1.0), 100).theta.isfinite().all()
+    problem = Problem([[[1.0], [0.0]], [[1.0], [0.0]]], [[1e6, 0.0], [-1000.0, 0.0]])
+    with pytest.raises(FloatingPointError, match="iteration 2: take a smaller step"):
+        run(problem, losses.exponential, [-20.0], constant(1e5), 10)
+    assert run(problem, losses.exponential, [-20.0], normalised(1.0), 100).theta.isfinite().all()
 
 
 # --- decaying and Polyak's steps
@@ -167,24 +164,17 @@ def test_flow_tends_to_the_svm_with_the_closed_form_offset(loss, seed):
     torch.testing.assert_close((margins @ offset)[support], expected, rtol=0, atol=1e-3)
 
 
-@pytest.mark.parametrize("batch", [(3,), (2, 2)], ids=str)
-def test_a_batch_of_flows_is_each_flow_alone(batch):
+@pytest.mark.parametrize(("batch", "starts"), [((2, 2), ()), ((), (3,))], ids=str)
+def test_flows_of_a_batch_and_of_several_starts_are_each_flow_alone(batch, starts):
     problem = random_problem(6, batch=batch)
-    start = random_theta(6, problem)
+    start = random_theta(6, problem, starts)
     together = log_time_flow(problem, losses.logistic, start, [0.0, 1.0, 5.0])
     assert together.theta.shape == (3, *start.shape)
     assert together.times.tolist() == [0.0, 1.0, 5.0]
-    for index in torch.cartesian_prod(*(torch.arange(size) for size in batch)).reshape(-1, len(batch)).tolist():
-        alone = log_time_flow(problem[tuple(index)], losses.logistic, start[tuple(index)], [0.0, 1.0, 5.0])
-        assert torch.equal(together.theta[(slice(None), *index)], alone.theta)
-
-
-def test_several_starts_of_one_flow():
-    problem = from_tokens(*figure_1("a"))
-    starts = random_theta(7, problem, starts=(3,))
-    together = log_time_flow(problem, losses.logistic, starts, [2.0, 4.0]).theta
-    assert together.shape == (2, 3, 3)
-    assert torch.equal(together[:, 1], log_time_flow(problem, losses.logistic, starts[1], [2.0, 4.0]).theta)
+    for index in itertools.product(*map(range, start.shape[:-1])):
+        one = problem[index] if batch else problem
+        alone = log_time_flow(one, losses.logistic, start[index], [0.0, 1.0, 5.0])
+        assert torch.equal(together.theta[:, *index], alone.theta)
 
 
 def test_a_flow_that_does_not_end_is_given_up(monkeypatch):

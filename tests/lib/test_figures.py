@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import seaborn
 from matplotlib.colors import to_hex, to_rgb, to_rgba
-from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from lib import figures
@@ -34,14 +33,12 @@ def plane(starts=3, records=30, **kwargs):
     times = np.arange(records)
     paths = np.linspace(0, 2, records)[:, None, None] * np.ones((1, starts, 2)) + np.arange(starts)[None, :, None]
     figure = figures.plane(paths, times, POINTS, SCORES, CHOSEN, **kwargs)
-    assert isinstance(figure, Figure)
     figure.canvas.draw()
     return figure
 
 
 def curves(series, **kwargs):
     figure = figures.curves(X, series, "iteration", "1 - cos", **kwargs)
-    assert isinstance(figure, Figure)
     figure.canvas.draw()
     return figure
 
@@ -85,11 +82,6 @@ def test_ray_in_any_direction_ends_at_the_frame(direction):
     np.testing.assert_allclose(end / np.linalg.norm(end), direction / np.linalg.norm(direction), atol=1e-8)
 
 
-def test_every_ray_is_drawn():
-    rays = {f"token {k}": (np.cos(k), np.sin(k)) for k in range(6)}
-    assert set(rays) <= set(texts(plane(rays=rays)))
-
-
 @pytest.mark.parametrize(
     ("normal", "offset"),
     [((0.0, 2.0), 1.0), ((-0.1, 1.0), 0.505), ((-1.0, 0.3), 0.2), ((1.0, 0.0), None), ((0.0, -1.0), None)],
@@ -119,12 +111,17 @@ def test_curves_carry_their_names(scales):
     assert len(set(colours)) == 3
 
 
-def test_many_trials_are_a_median_and_a_band():
-    trials = np.arange(1, 12) / X[:, None]
-    ax = curves({"trials": trials}).axes[0]
-    np.testing.assert_allclose(ax.lines[0].get_ydata(), 6 / X)
-    heights = ax.collections[0].get_paths()[0].vertices[:, 1]
-    assert (heights.min(), heights.max()) == pytest.approx((2 / 40, 10))
+def test_many_trials_are_a_median_and_a_band_of_few_points_and_a_given_interval_is_drawn():
+    t = np.arange(1, 5001)
+    series, given = {"GD": np.arange(1, 12) / t[:, None], "share": 1 / t}, {"share": (0.5 / t, 1.5 / t)}
+    ax = figures.curves(t, series, "t", "y", bands=given).axes[0]
+    median = ax.lines[0].get_xydata()
+    assert len(median) <= 150
+    np.testing.assert_allclose(median[:, 1], 6 / median[:, 0])
+    assert (median[0, 0], median[-1, 0]) == pytest.approx((1, 5000))
+    for band, ends in zip(ax.collections, ((2 / 5000, 10), (0.5 / 5000, 1.5)), strict=True):
+        heights = band.get_paths()[0].vertices[:, 1]
+        assert (heights.min(), heights.max()) == pytest.approx(ends)
 
 
 HOLES = np.where(X % 3 == 0, np.nan, 1 / X)
@@ -155,13 +152,6 @@ def test_a_curve_that_others_cover_is_wider_than_they_are():
     assert path > descent > other > formula
 
 
-def test_a_given_interval_is_drawn_around_its_curve():
-    ax = curves({"share": 1 / X, "other": 2 / X}, bands={"share": (0.5 / X, 1.5 / X)}).axes[0]
-    (band,) = ax.collections
-    heights = band.get_paths()[0].vertices[:, 1]
-    assert (heights.min(), heights.max()) == pytest.approx((0.5 / X[-1], 1.5 / X[0]))
-
-
 def test_histogram_stacks_what_is_inside_its_edges():
     samples = {"few": [0.05, 0.15, 0.15], "none": [], "more": [0.15, 0.25, 0.25, 9.0, -1.0]}
     ax = figures.histogram(samples, [0.0, 0.1, 0.2, 0.3], "gap", "runs").axes[0]
@@ -187,7 +177,7 @@ def test_panels_are_stacked_in_one_figure():
 def test_agreement_shows_by_how_much_numbers_differ():
     values = np.linspace(-3, 2, 20)
     figure = figures.agreement(values, values + 1e-9 * np.sin(values), "predicted", "measured - predicted")
-    assert isinstance(figure, Figure)
+
     drawn = figure.axes[0].collections[0].get_offsets()
     np.testing.assert_allclose(drawn, np.stack([values, 1e-9 * np.sin(values)], axis=1), atol=1e-15)
     low, high = figure.axes[0].get_ylim()
@@ -200,7 +190,6 @@ SLOPE = 1.0 * (ROWS[:, None] < 4 * COLUMNS)
 
 def heatmap(values, **kwargs):
     figure = figures.heatmap(COLUMNS, ROWS, values, "d", "rows", **{"label": "fraction", **kwargs})
-    assert isinstance(figure, Figure)
     figure.canvas.draw()
     return figure
 
@@ -429,15 +418,6 @@ def test_a_name_has_one_colour_in_all_panels_and_no_other_name_has_it():
     first, second = ({text.get_text(): text.get_color() for text in ax.texts} for ax in (upper, lower))
     assert (first["constant"], first["GD"]) == (second["constant"], second["GD"])
     assert len(set((first | second).values())) == 4
-
-
-def test_a_band_of_many_records_has_few_points():
-    t = np.arange(1, 5001)
-    figure = figures.curves(t, {"GD": np.arange(1, 12) / t[:, None]}, "t", "y")
-    median = figure.axes[0].lines[0].get_xydata()
-    assert len(median) <= 150
-    np.testing.assert_allclose(median[:, 1], 6 / median[:, 0])
-    assert (median[0, 0], median[-1, 0]) == pytest.approx((1, 5000))
 
 
 @pytest.mark.parametrize("side", [(0, 1), (1, 0), (1, 1), (-1, 1)], ids=str)

@@ -6,15 +6,14 @@ import math
 import cvxpy
 import pytest
 import torch
-from problems import dense, random_data, risk_by_definition, seeded
+from problems import random_data, risk_by_definition, seeded
 
 from lib import losses
 from lib.datasets import figure_3
 from lib.descent import constant, decaying, normalised
-from lib.geometry import inverse_mirror_map, mirror_map, norm, one_minus_cosine, unit
-from lib.joint import JointProblem, _joint_gradient, assumption_c, head_gradient, label_margin, run
+from lib.geometry import norm, one_minus_cosine, unit
+from lib.joint import JointProblem, _joint_gradient, assumption_c, label_margin, run
 from lib.joint_paths import joint_limit, joint_path
-from lib.logspace import gradient
 from lib.problem import difference_rows, from_tokens
 from lib.separators import InfeasibleError, hard_margin
 from lib.span import from_span, in_span, span_coordinates
@@ -48,13 +47,6 @@ def test_fixed_head_is_the_problem_of_the_papers(batch):
     torch.testing.assert_close(ours.keys, theirs.keys)
     theta = torch.randn(*batch, 3, generator=seeded(1))
     torch.testing.assert_close(problem.attention(theta), theirs.attention(theta))
-
-
-def test_queries_alone_may_have_the_batch_of_a_joint_problem():
-    problem = random_joint(4)
-    problem = JointProblem(problem.tokens, problem.labels, queries=torch.ones(5, 3, 2))
-    assert problem.batch_shape == (5,)
-    assert problem.attention(torch.ones(6)).shape == (5, 3, 3)
 
 
 # --- the label margin
@@ -249,11 +241,11 @@ def test_limits_that_do_not_exist_are_refused():
 # --- descent
 
 
-def random_run(seed, batch=(), starts=()):
+def random_run(seed):
     """A joint problem, the data of risk_by_definition for it, and starts."""
-    data = random_data(seed, n=3, T=3, d=3, batch=batch)
-    keys = torch.einsum("...kd,...ntd->...ntk", data["key_matrix"], data["tokens"])
-    head, theta = torch.randn(2, *starts, *batch, 3, generator=seeded(seed + 10**6))
+    data = random_data(seed, n=3, T=3, d=3)
+    keys = torch.einsum("kd,ntd->ntk", data["key_matrix"], data["tokens"])
+    head, theta = torch.randn(2, 3, generator=seeded(seed + 10**6))
     return JointProblem(data["tokens"], data["labels"], keys), data, head, theta
 
 
@@ -263,22 +255,10 @@ def autograd(loss, data, head, theta):
     return torch.autograd.grad(risk, (head, theta))
 
 
-# --- W, and one rule for head and attention
-
-
 def random_matrix_run(seed, batch=()):
     data = random_data(seed, n=3, T=3, d=3, batch=batch, queries=2)
     head, theta = (torch.randn(*batch, size, generator=seeded(seed + 10**6)) for size in (3, 6))
     return JointProblem(data["tokens"], data["labels"], queries=data["queries"]), data, head, theta
-
-
-@every_loss
-@pytest.mark.parametrize("make", [random_run, random_matrix_run], ids=["prompt", "queries"])
-@pytest.mark.parametrize("batch", [(), (4,)], ids=["one", "batch"])
-def test_joint_gradient_against_autograd(loss, make, batch):
-    problem, data, head, theta = make(5, batch)
-    ours = dense(_joint_gradient(problem, loss, head, theta))
-    torch.testing.assert_close(ours, torch.cat(autograd(loss, data, head, theta), dim=-1), rtol=1e-9, atol=1e-12)
 
 
 @every_loss
@@ -447,21 +427,3 @@ def test_turning_the_keys_turns_the_prompt(angle):
     assert one_minus_cosine(path.head, torch.tensor([0.0, 1.0])).max() < 1e-12
     radii = torch.tensor([1.0, 3.0, 100.0])
     torch.testing.assert_close(path.log_risk, losses.logistic.value(radii * radii.sigmoid()).log())
-
-
-# --- in other norms
-
-
-@pytest.mark.parametrize("order", [1.75, 3.0])
-def test_joint_mirror_descent_is_that_of_head_and_prompt(order):
-    problem = random_joint(3, n=3, T=2, c=4, d=4)
-    head, theta = torch.randn(2, 4, generator=seeded(3))
-    rule = normalised(0.1, order)
-    heads, thetas = run(problem, losses.logistic, head, theta, rule, rule, 2, norm=order)
-    for k in range(2):
-        pull = head_gradient(problem, losses.logistic, heads.theta[k], thetas.theta[k])
-        moved = mirror_map(heads.theta[k], order) + rule(pull, heads.theta[k], k)
-        torch.testing.assert_close(heads.theta[k + 1], inverse_mirror_map(moved, order), rtol=1e-9, atol=1e-12)
-        pull = gradient(problem.fixed_head(heads.theta[k]), losses.logistic, thetas.theta[k])
-        moved = mirror_map(thetas.theta[k], order) + rule(pull, thetas.theta[k], k)
-        torch.testing.assert_close(thetas.theta[k + 1], inverse_mirror_map(moved, order), rtol=1e-9, atol=1e-12)

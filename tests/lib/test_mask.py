@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from problems import dense, random_problem, random_theta, refuses, seeded
+from problems import dense, random_problem, random_theta, seeded
 
 from lib import losses, selection
 from lib.descent import normalised, polyak, run
 from lib.flow import log_time_flow
 from lib.logspace import excess_risk, gradient
-from lib.problem import Problem, difference_rows, from_tokens, stack
+from lib.problem import Problem, from_tokens, stack
 from lib.separators import att_svm, hard_margin
 from lib.span import from_span, in_span, span_coordinates
 
@@ -76,24 +76,16 @@ def test_separator_neighbours_and_leads_of_padded_inputs(pair):
     )
 
 
-def test_every_locally_optimal_selection_of_padded_inputs():
+def test_stable_selections_sets_and_offset_of_padded_inputs():
     plain = random_problem(5, n=2, T=3, d=4)
-    (first, one), (second, other) = (selection.locally_optimal_selections(p) for p in (padded(plain), plain))
-    assert torch.equal(first, torch.tensor(PLACES)[second])
-    same(one.theta, other.theta)
     sets = torch.zeros(2, 5, dtype=torch.bool)
     sets[0, [0, 3]] = sets[1, 2] = True
-    (first, one), (second, other) = (
-        selection.set_att_svm(p, optimal) for p, optimal in ((padded(plain), sets), (plain, sets[:, PLACES]))
-    )
-    assert torch.equal(first, torch.tensor(PLACES)[second])
-    same(one.theta, other.theta)
-
-
-def test_offset_of_the_limit_of_padded_inputs():
-    plain = random_problem(5, n=2, T=3, d=4)
-    hidden = padded(plain)
-    first, second = (selection.limit_offset(p, losses.logistic, att_svm(p)) for p in (hidden, plain))
+    cases = [(padded(plain), sets), (plain, sets[:, PLACES])]
+    for search in (lambda p, _: selection.locally_optimal_selections(p), selection.set_att_svm):
+        (first, one), (second, other) = (search(*case) for case in cases)
+        assert torch.equal(first, torch.tensor(PLACES)[second])
+        same(one.theta, other.theta)
+    first, second = (selection.limit_offset(p, losses.logistic, att_svm(p)) for p, _ in cases)
     same(first.across, second.across, 1e-8)
     same(first.along, second.along, 1e-8)
 
@@ -138,37 +130,9 @@ def test_inputs_of_different_length():
     same(dense(gradient(problem, losses.logistic, theta)), expected)
 
 
-def test_a_conflict_among_tokens_that_are_seen_only():
-    keys = [[[1.0], [0.0], [5.0]]]
-    problem = Problem(keys, [[1.0, 0.0, 9.0]], mask=[[True, True, False]])
-    assert att_svm(problem, [0]).theta.item() == pytest.approx(1.0)  # against 5 it would be infeasible
-    assert difference_rows(problem, [0]).tolist() == [[1.0], [1.0]]
-
-
 def test_a_mask_goes_where_its_problem_goes():
     problem = padded(random_problem(0, batch=(2,)))
     assert problem.to(torch.float32).mask.dtype == torch.bool
     assert torch.equal(problem[1].mask, problem.mask)
     assert stack([problem, problem]).mask.shape == (2, 2, 2, 5)
     assert problem.logits(random_theta(0, problem).float()).dtype == torch.float64
-
-
-HIDDEN = [[True, True, False], [True, True, True]]
-
-
-def masked(mask):
-    return Problem(torch.ones(2, 3, 1), torch.ones(2, 3), mask=mask)
-
-
-@pytest.mark.parametrize(
-    ("call", "named"),
-    [
-        (lambda: masked([[True, False, False], [True, True, True]]), "mask leaves an input 1 of 3 tokens"),
-        (lambda: masked([[1, 1, 0], [1, 1, 1]]), "mask has type torch.int64 and shape (2, 3)"),
-        (lambda: masked([True, True, False]), "mask has type torch.bool and shape (3,)"),
-        (lambda: att_svm(masked(HIDDEN), [2, 2]), "selected index 2 is of a token that the mask hides"),
-        (lambda: selection.set_att_svm(masked(HIDDEN), torch.eye(3)[[2, 0]] > 0), "optimal names 1 tokens"),
-    ],
-)
-def test_a_mask_that_does_not_fit_is_refused(call, named):
-    refuses(call, named)

@@ -84,7 +84,6 @@ def test_a_nonlinear_head_that_is_linear_changes_nothing():
 # --- where it is not
 
 LENGTHS = [200.0, 1000.0]
-every_loss = pytest.mark.parametrize("loss", losses.LOSSES.values(), ids=losses.LOSSES)
 
 
 def agrees_with_textbook(problem, loss, theta):
@@ -96,7 +95,7 @@ def agrees_with_textbook(problem, loss, theta):
 
 @pytest.mark.parametrize("length", [1.0, *LENGTHS])
 @pytest.mark.parametrize("seed", range(5))
-@every_loss
+@pytest.mark.parametrize("loss", losses.LOSSES.values(), ids=losses.LOSSES)
 def test_gradient_is_right_in_every_direction(loss, length, seed):
     problem = random_problem(seed, n=3, T=4, d=2)
     agrees_with_textbook(problem, loss, length * unit(random_theta(seed, problem)))
@@ -151,19 +150,15 @@ def test_gradient_with_ties(keys, scores, length):
     agrees_with_textbook(Problem([keys], [scores]), losses.logistic, torch.tensor([length, 0.0]))
 
 
-@pytest.mark.parametrize("length", [0.0, 1.0, 1e4])
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-def test_zero_gradient_is_exactly_zero(loss, length):
-    problem = with_fields(random_problem(1), scores=torch.full((2, 3), 0.7))
-    ours = gradient(problem, loss, random_theta(1, problem, length=length))
+LEVEL = with_fields(random_problem(1), scores=torch.full((2, 3), 0.7))
+ZERO = [(LEVEL, loss, random_theta(1, LEVEL, length=length)) for loss in LOSSES for length in (0.0, 1.0, 1e4)]
+ZERO += [(Problem([[[1.0], [0.0]]], [[1.0, 0.0]]), losses.cubic(0.5), torch.zeros(1))]  # the margin has slope 0
+
+
+@pytest.mark.parametrize(("problem", "loss", "theta"), ZERO)
+def test_zero_gradient_is_exactly_zero(problem, loss, theta):
+    ours = gradient(problem, loss, theta)
     assert (ours.direction == 0).all()
-    assert ours.log_scale == -torch.inf
-
-
-def test_zero_gradient_where_the_slope_is_zero():
-    problem = Problem([[[1.0], [0.0]]], [[1.0, 0.0]])
-    ours = gradient(problem, losses.cubic(0.5), torch.zeros(1))  # the margin is 1/2: a finite critical point
-    assert ours.direction == 0
     assert ours.log_scale == -torch.inf
 
 
@@ -249,17 +244,25 @@ def precise_excess(loss, problem, theta, selected):
         return float(mpmath.sign(total)), float(mpmath.log(abs(total) / len(selected)))
 
 
+def through_tanh():
+    """A problem whose scores are those of its tokens, which a tanh head reads."""
+    keys, labels, head = random_problem(0, n=2, T=3, d=2).keys, torch.tensor([1.0, -1.0]), tanh_head(4, seeded(0))
+    tokens = torch.randn(2, 3, 4, generator=seeded(0))
+    return Problem(keys, labels[:, None] * head(tokens), None, tokens, labels, head)
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-@pytest.mark.parametrize("length", [0.0, 1.0, 30.0, 1000.0])
-@pytest.mark.parametrize("seed", [0])
-def test_excess_risk_is_right_at_any_norm(loss, length, seed):
-    problem = random_problem(seed, n=3, T=4, d=2)
-    theta = random_theta(seed, problem, length=length)
-    for selected in ([0, 1, 2], problem.scores.argmax(-1).tolist(), problem.logits(theta).argmax(-1).tolist()):
-        sign, logarithm = precise_excess(loss, problem, theta, selected)
-        excess = excess_risk(problem, loss, theta, torch.tensor(selected))
+@pytest.mark.parametrize("length", [0.0, 1.0, 8.0, 30.0, 300.0, 1000.0])
+@pytest.mark.parametrize("nonlinear", [False, True], ids=["linear", "tanh"])
+def test_excess_risk_is_right_at_any_norm(loss, length, nonlinear):
+    problem = through_tanh() if nonlinear else random_problem(0, n=3, T=4, d=2)
+    theta = random_theta(0, problem, length=length)
+    for selected in (range(len(problem.keys)), problem.scores.argmax(-1), problem.logits(theta).argmax(-1)):
+        selected = torch.as_tensor(selected)
+        sign, logarithm = precise_excess(loss, problem, theta, selected.tolist())
+        excess = excess_risk(problem, loss, theta, selected)
         assert excess.direction == sign
-        assert excess.log_scale.item() == pytest.approx(logarithm, abs=1e-9, rel=1e-12)
+        assert excess.log_scale.item() == pytest.approx(logarithm, abs=1e-8 if nonlinear else 1e-9, rel=1e-12)
 
 
 def test_excess_risk_of_many_starts_and_of_nothing():
@@ -272,23 +275,6 @@ def test_excess_risk_of_many_starts_and_of_nothing():
     none = excess_risk(flat, losses.logistic, theta, selected)
     assert (none.direction == 0).all()
     assert (none.log_scale == -torch.inf).all()
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-@pytest.mark.parametrize("length", [0.0, 1.0, 8.0, 30.0, 300.0])
-@pytest.mark.parametrize("seed", [0])
-def test_excess_risk_of_a_nonlinear_head(loss, length, seed):
-    problem = random_problem(seed, n=2, T=3, d=2, nonlinear=True)
-    problem = Problem(problem.keys, problem.scores, None, torch.randn(2, 3, 4, generator=seeded(seed)), problem.labels,
-                      tanh_head(4, seeded(seed)))  # fmt: skip
-    theta = random_theta(seed, problem, length=length)
-    for selected in ([0, 1], problem.logits(theta).argmax(-1).tolist()):
-        sign, logarithm = precise_excess(loss, problem, theta, selected)
-        best = problem.labels[:, None] * problem.head(problem.tokens)
-        with_scores = Problem(problem.keys, best, None, problem.tokens, problem.labels, problem.head)
-        excess = excess_risk(with_scores, loss, theta, torch.tensor(selected))
-        assert excess.direction == sign
-        assert excess.log_scale.item() == pytest.approx(logarithm, abs=1e-8, rel=1e-12)
 
 
 def test_excess_risk_where_tokens_look_alike_to_a_nonlinear_head():
@@ -310,15 +296,12 @@ SPANS = {
     "prompt, more rows than entries": {"d": 3},
     "queries": {"d": 4, "queries": 3},
     "queries, more rows than entries": {"d": 2, "queries": 2},
-    "batch": {"d": 10, "batch": (2, 2)},
-    "batch with queries": {"d": 4, "queries": 3, "batch": (3,)},
+    "batch with queries": {"d": 4, "queries": 3, "batch": (2, 3)},
     "tanh head": {"d": 5, "nonlinear": True},
-    "tanh head with queries": {"d": 4, "queries": 3, "nonlinear": True},
 }
-every_span = pytest.mark.parametrize("sizes", SPANS.values(), ids=SPANS)
 
 
-@every_span
+@pytest.mark.parametrize("sizes", SPANS.values(), ids=SPANS)
 def test_descent_in_the_span_is_the_same_descent(sizes):
     problem = random_problem(20, n=3, T=3, **sizes)
     spanned = in_span(problem)
@@ -361,9 +344,6 @@ def test_a_span_of_lower_rank_in_some_of_a_batch(queries):
     start = random_theta(23, problem)
     begin = span_coordinates(spanned, problem.logits(start))
     torch.testing.assert_close(spanned.logits(begin), problem.logits(start))
-    full = run(problem, losses.logistic, start, normalised(0.02), 100).theta
-    ours = run(spanned, losses.logistic, begin, normalised(0.02), 100).theta
-    torch.testing.assert_close(spanned.logits(ours), problem.logits(full), rtol=1e-9, atol=1e-9)
 
 
 def test_rows_that_are_all_zero_span_nothing():

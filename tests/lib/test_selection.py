@@ -51,23 +51,10 @@ def test_neighbours_and_local_optimality_in_figure_1(panel, token, neighbours, g
     assert selection.locally_optimal(problem, selected, separator).item() is (gap > 0)
 
 
-@pytest.mark.parametrize(("score", "lasts"), [(0.4, True), (0.5, False), (0.6, False)])
-def test_local_optimality_compares_with_neighbours_only(score, lasts):
-    # Token 1 is the neighbour of token 0, token 2 lies behind it and may score whatever it likes.
-    problem, selected = Problem([[[1.0], [0.0], [-1.0]]], [[0.5, score, 9.0]]), torch.tensor([0])
-    assert selection.locally_optimal(problem, selected, att_svm(problem, selected)).item() is lasts
-
-
 @pytest.mark.parametrize(("behind", "lasts"), [(0.0, False), (1e-3, True), (2e-2, True)])
 def test_a_token_just_behind_the_margin_is_no_neighbour(behind, lasts):
     problem, selected = Problem([[[1.0], [0.0], [-behind]]], [[0.5, 0.4, 9.0]]), torch.tensor([0])
     assert selection.locally_optimal(problem, selected, att_svm(problem, selected)).item() is lasts
-
-
-def test_one_failing_input_is_enough():
-    keys, scores = [[[1.0], [0.0]], [[1.0], [0.0]]], [[1.0, 0.0], [0.0, 1.0]]
-    problem, selected = Problem(keys, scores), torch.tensor([0, 0])
-    assert not selection.locally_optimal(problem, selected, att_svm(problem, selected))
 
 
 def test_token_margins():

@@ -268,14 +268,6 @@ def test_required_margins_against_cvxpy():
     assert outcomes == {True, False}
 
 
-@pytest.mark.parametrize("factor", [1e-12, 0.3, 1e12])
-def test_scaling_the_required_margins_scales_the_solution(factor):
-    rows, required = torch.randn(4, 5, generator=seeded(0)), torch.tensor([0.0, 1.0, 0.3, 2.0])
-    plain, scaled = hard_margin(rows, required=required), hard_margin(rows, required=factor * required)
-    torch.testing.assert_close(scaled.theta, factor * plain.theta, rtol=1e-9, atol=0)
-    torch.testing.assert_close(hard_margin(rows, required=factor * torch.ones(4)).theta, factor * att_svm(rows).theta)
-
-
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_a_margin_of_zero_may_be_missed_by_rounding(sign):
     separator = hard_margin([[1.0, sign], [-2.0, 0.0]], required=[1.0, 0.0])

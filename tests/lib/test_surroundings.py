@@ -6,7 +6,6 @@ own.
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import torch
 from entries import data_sets, entries, flat
 
 import lib
+from tests.processes import said
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path.stem for path in (ROOT / "lib").glob("*.py") if path.stem != "__init__")
@@ -24,12 +24,7 @@ OTHERS = ["heads", "studies.archives", "studies.networks", "studies.datasets"]
 def alone(code, **variables):
     """Run code in a fresh process; AssertionError with what it said if it fails."""
     path = os.pathsep.join([str(ROOT), str(Path(__file__).parent)])
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path} | variables, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return said(sys.executable, "-c", code, env=os.environ | {"PYTHONPATH": path} | variables)
 
 
 # --- the process
@@ -67,17 +62,23 @@ def test_no_module_brings_what_only_a_call_may_use():
     assert (slow | {"matplotlib", "seaborn"}).isdisjoint(loaded.split())  # figures alone draw
 
 
-def test_lines_and_dots_bring_no_more_than_matplotlib():
+def test_figures_need_no_theme_and_lines_and_dots_no_more_than_matplotlib():
     loaded = alone(
         """
 import sys, matplotlib
 matplotlib.use("Agg")
 from lib import figures
-figures.theme()
 figures.curves([1, 2, 3], {"one": [1, 2, 3]}, "x", "y").canvas.draw()
+figures.theme()
 figures.dots(["a", "b"], {"one": [1, 2], "two": [2, 3]}, "x").canvas.draw()
 figures.agreement([1, 2], [1.1, 2.1], "predicted", "missed").canvas.draw()
 print(*sys.modules)
+matplotlib.rcdefaults()
+figures.heatmap([0, 1], [0, 1], [[0, 1], [1, 0]], "x", "y", "value").canvas.draw()
+import lib, torch
+lib.notebook()
+assert torch.get_default_dtype() == torch.float64
+assert matplotlib.rcParams["figure.dpi"] == 200
 """
     )
     assert {"seaborn", "pandas", "scipy", "numba", "sklearn"}.isdisjoint(loaded.split())
@@ -85,28 +86,9 @@ print(*sys.modules)
 
 @pytest.mark.parametrize(("asked", "threads"), [("2", 2), ("", 1), ("many", 1), ("0", 1), ("-3", 1)])
 def test_a_chapter_has_as_many_threads_as_it_is_given(monkeypatch, asked, threads):
-    before = torch.get_num_threads()
     monkeypatch.setenv("OMP_NUM_THREADS", asked)
-    try:
-        lib.notebook()
-        assert torch.get_num_threads() == threads
-    finally:
-        torch.set_num_threads(before)
-
-
-def test_figures_are_drawn_without_the_theme_which_a_chapter_asks_for():
-    alone(
-        """
-import lib, matplotlib, torch
-matplotlib.use("Agg")
-from lib import figures
-figures.curves([1, 2, 3], {"one": [1, 2, 3]}, "x", "y").canvas.draw()
-figures.heatmap([0, 1], [0, 1], [[0, 1], [1, 0]], "x", "y", "value").canvas.draw()
-lib.notebook()
-assert torch.get_default_dtype() == torch.float64
-assert matplotlib.rcParams["figure.dpi"] == 200
-"""
-    )
+    lib.notebook()
+    assert torch.get_num_threads() == threads
 
 
 # --- dtype, device, grad

@@ -20,7 +20,7 @@ from matplotlib.image import imsave
 from problems import seeded
 
 from studies import archives
-from studies.archives import CIFAR10, digits, images
+from studies.archives import CIFAR10, images
 
 CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 MNIST = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
@@ -102,23 +102,15 @@ def _no_network(monkeypatch):
 
 
 @pytest.mark.usefixtures("_no_network")
-def test_digits_need_no_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    data = images("digits")
-    assert data.train_images.shape == (1442, 1, 8, 8)
-    assert data.test_images.shape == (355, 1, 8, 8)
-    assert data.train_images.dtype == data.test_images.dtype == torch.float32
-    assert data.train_labels.dtype == data.test_labels.dtype == torch.int64
-    values = torch.cat([data.train_images, data.test_images])
-    assert torch.equal(values.unique(), torch.arange(17, dtype=torch.float32) / 16)
-    assert data.classes == tuple("0123456789")
-    assert not list(tmp_path.iterdir())
-
-
-def test_digits_are_split_within_each_class():
+def test_digits_need_no_folder_and_are_split_within_each_class(tmp_path, monkeypatch):
     from sklearn.datasets import load_digits
 
-    data, published = digits(), load_digits()
+    monkeypatch.chdir(tmp_path)
+    data, published = images("digits"), load_digits()
+    assert not list(tmp_path.iterdir())
+    assert data.train_images.dtype == data.test_images.dtype == torch.float32
+    assert data.train_labels.dtype == data.test_labels.dtype == torch.int64
+    assert data.classes == tuple("0123456789")
     whole = data.train_labels.bincount() + data.test_labels.bincount()
     assert torch.equal(whole, torch.tensor(published.target).bincount())
     assert torch.equal(data.test_labels.bincount(), whole // 5)
@@ -128,38 +120,22 @@ def test_digits_are_split_within_each_class():
         assert torch.equal(torch.cat(split)[:, 0], stored)
 
 
-@pytest.mark.usefixtures("_no_network")
-def test_mnist_comes_back(tmp_path, mnist):
-    data = images("mnist", tmp_path)
-    assert data.train_images.shape == (5, 1, 28, 28)
-    assert data.test_images.shape == (3, 1, 28, 28)
-    assert torch.equal(bytes_of(data.train_images)[:, 0], mnist[0])
-    assert torch.equal(data.train_labels, mnist[1].long())
-    assert torch.equal(bytes_of(data.test_images)[:, 0], mnist[2])
-    assert torch.equal(data.test_labels, mnist[3].long())
-    assert data.train_images.max() <= 1
-    assert data.classes == tuple("0123456789")
+def check(data, arrays, classes):
+    """The data has these pixels and labels, of training and of testing."""
+    given = (data.train_images, data.train_labels, data.test_images, data.test_labels)
+    for part, array in zip(given, arrays, strict=True):
+        assert torch.equal(bytes_of(part) if array.ndim > 1 else part, array if array.ndim > 1 else array.long())
+    assert data.classes == tuple(classes)
 
 
 @pytest.mark.usefixtures("_no_network")
-def test_cifar10_comes_back(tmp_path, cifar):
-    train, test = cifar
-    data = images("cifar10", str(tmp_path))
-    assert data.train_images.shape == (10, 3, 32, 32)
-    assert torch.equal(bytes_of(data.train_images), train[0])
-    assert torch.equal(data.train_labels, train[1].long())
-    assert torch.equal(bytes_of(data.test_images), test[0])
-    assert torch.equal(data.test_labels, test[1].long())
-    assert data.classes == tuple(CLASSES)
-
-
-@pytest.mark.usefixtures("mnist", "cifar")
-def test_the_folder_is_data_in_the_current_one_and_stays_as_it_is(tmp_path, monkeypatch):
+def test_mnist_and_cifar10_come_back_and_the_folder_stays_as_it_is(tmp_path, mnist, cifar, monkeypatch):
     monkeypatch.chdir(tmp_path.parent)
-    tmp_path = tmp_path.rename("data").absolute()
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    assert [len(images(name).train_labels) for name in ("mnist", "cifar10")] == [5, 10]
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    folder = tmp_path.rename("data").absolute()  # in the current folder it is the default
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    check(images("mnist"), [mnist[0][:, None], mnist[1], mnist[2][:, None], mnist[3]], "0123456789")
+    check(images("cifar10", str(folder)), [*cifar[0], *cifar[1]], CLASSES)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
 # Packages that hold the same data
@@ -225,11 +201,7 @@ def test_objects_of_the_package_come_back_exactly(tmp_path, package):
     for part, labels in (("train", told), ("test", batches[5][1])):
         members[f"package/{part}_lables.json"] = json.dumps(labels.tolist()).encode()
     package("cifar10", tar(members))
-    data = images("cifar10", tmp_path)
-    assert torch.equal(bytes_of(data.train_images), torch.cat([pixels for pixels, _ in batches[:5]]))
-    assert torch.equal(bytes_of(data.test_images), batches[5][0])
-    assert torch.equal(data.train_labels, told.long())
-    assert data.classes == tuple(CLASSES)
+    check(images("cifar10", tmp_path), [torch.cat([pixels for pixels, _ in batches[:5]]), told, *batches[5]], CLASSES)
 
 
 def test_the_published_files_win_over_the_package(tmp_path, package, mnist):

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from problems import refuses
 
 from studies import teachers
 
@@ -22,9 +21,3 @@ def test_choices_are_the_teachers_but_for_the_noise(noise):
     logits = torch.einsum("bntd,bde,bne->bnt", data.tokens, matrices.view(3, 4, 4), data.queries)
     wrong = (logits.argmax(-1) != data.chosen).double().mean().item()
     assert wrong == 0 if noise == 0 else abs(wrong - noise) < 0.05
-
-
-def test_refusals():
-    draw = torch.Generator().manual_seed(0)
-    refuses(lambda: teachers.sparse_entries(17, 1, 16, draw), "entries is 17")
-    refuses(lambda: teachers.taught_choices(torch.ones(1, 15), 5, 5, draw), "teachers have 15 entries")

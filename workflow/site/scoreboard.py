@@ -11,7 +11,11 @@ from workflow.book.verdicts import STANDINGS, standing
 from workflow.site.evidence import seeds, seeds_of
 from workflow.site.markup import counts, escaped, filled, link, marked, numbers, table
 
-SOURCES = {"printed": "printed text", "restored": "text restored from proof and context", "recalled": "text recalled from memory"}
+SOURCES = {
+    "printed": "printed text",
+    "restored": "text restored from proof and context",
+    "recalled": "text recalled from memory",
+}
 REMARKABLE = (
     "not reproduced", "refuted", "does not break the claim", "corrected", "made explicit", "undecided",
     "not seen in miniature",
