@@ -31,7 +31,8 @@ class Layout(NamedTuple):
     """Names and order of the weights of an attention layer, for one layer or for every layer of a convention.
 
     names : dict by part, "query", "key", "value" and "out", or "qkv" and "out"; "qkv_bias" and so on for biases.
-    fused : order of the rows of "qkv", one of `FUSED`, "" where it is not known: then each order is tried where attention is checked.
+    fused : order of the rows of "qkv", one of `FUSED`, "" where it is not known: then each order is tried where
+        attention is checked.
     transposed : whether matrices are (in, out).
     config : whether families of other logits share these names, so that only a config.json tells.
     """
