@@ -13,7 +13,7 @@ from workflow.site.markup import counts, escaped, filled, link, marked, numbers,
 
 SOURCES = {
     "printed": "printed text",
-    "restored": "text restored from proof and context",
+    "restored": "text restored from proof and context (papers 2 and 3: from abstract, summary or code)",
     "recalled": "text recalled from memory",
 }
 REMARKABLE = (

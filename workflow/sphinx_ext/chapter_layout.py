@@ -22,7 +22,7 @@ from workflow.book.catalogue import cell_role
 EXPERIMENT, OPEN = "experiment", "tag_open"  # the section that is folded, and the tag that keeps it open
 SOURCES = {
     "printed": "The words of the paper.",
-    "restored": "Words or formulas are missing in our copy of the paper; we rebuilt them from proof and context.",
+    "restored": "Words or formulas are missing; we rebuilt them from proofs (papers 2 and 3: abstract, summary, code).",
     "recalled": "The paper's own words were not at hand; this is what it is known to say.",
 }
 FIGURE = re.compile(r"^[`:]{3,}\{(?:glue:)?figure\} *(\S+)", re.MULTILINE)
