@@ -547,6 +547,17 @@ def test_a_page_is_told_its_claims_and_checks_and_what_the_run_costs(inside):
     assert "1 of 1 of our own findings are confirmed; 1 of 2 ablations break the claim" in checks["means"]
 
 
+def test_a_row_that_corrects_is_no_claim_that_holds(inside):
+    fixed = row("fixed", **QUOTED)
+    collected(row(), fixed)
+    assert noted(row(), fixed)["chips"][0]["text"] == "the paper's claims: 1 of 2 hold, 1 corrected"
+    small = [row(name, scale="stand-in") for name in ("small", "smaller")]
+    collected(*small)
+    assert "in part" not in line_of("Theorem 1", scoreboard.scoreboard())
+    collected(fixed, *small)
+    assert "in miniature, in part" in line_of("Theorem 1", scoreboard.scoreboard())
+
+
 def test_a_chapter_without_claims_of_a_paper_has_one_chip_and_without_a_run_none(inside):
     assert (noted()["chips"], noted()["runs"]) == ([], "not yet run")
     collected(row(of="book"))

@@ -9,6 +9,11 @@ STANDINGS = (
 )  # fmt: skip
 
 
+def holds(row):
+    """Tell a claim that holds as it stands: one that corrects shows that a printed sentence does not."""
+    return row["verdict"] in HELD and row["verdict"] != "corrected"
+
+
 def standing(rows):
     """Standing of the claims of papers among some rows: a word of ``STANDINGS``.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from lib.ledger import HELD, VERDICTS
 from workflow.book.catalogue import count_lines, json_of
 from workflow.book.ledger import claims_of, register, rows_of, tally
-from workflow.book.verdicts import standing
+from workflow.book.verdicts import holds, standing
 from workflow.site.evidence import FIXED, RECORDED, seeds
 from workflow.site.scoreboard import is_check
 
@@ -46,7 +46,7 @@ def paper_chip(rows):
     if not claims:
         return None
     verdicts = Counter(row["verdict"] for row in claims)
-    hold = sum(row["verdict"] in HELD for row in claims)
+    hold = sum(map(holds, claims))
     apart = [f", {verdicts[word]} {word}" for word in APART if verdicts[word]]
     where = "in miniature" if standing(claims) == "in miniature" else "the paper's claims"
     means = f"What the paper claims, on this page: {tally(claims)}."

@@ -7,7 +7,7 @@ from lib.ledger import HELD, signed
 from workflow.book import records
 from workflow.book.catalogue import chapters
 from workflow.book.ledger import claims_of, ledger, register, tally
-from workflow.book.verdicts import STANDINGS, standing
+from workflow.book.verdicts import STANDINGS, holds, standing
 from workflow.site.evidence import seeds, seeds_of
 from workflow.site.markup import counts, escaped, filled, link, marked, numbers, table
 
@@ -38,7 +38,7 @@ class Item:
         name = link(first, self.called) if first else self.called
         source = max((row["source"] for row in self.claims), key=list(SOURCES).index, default="")  # the weakest
         text = f"{name}: {escaped(self.title)}" + f" ({source})" * bool(source)
-        mixed = self.standing == "in miniature" and any(row["verdict"] not in HELD for row in self.claims)
+        mixed = self.standing == "in miniature" and not all(map(holds, self.claims))
         stands = marked(self.standing, self.standing + ", in part" * mixed)
         return text, stands, counts(self.claims), passed(self.checks), seeds_of(self.claims)
 
