@@ -85,7 +85,7 @@ def _size(claim):
 
 def _answered(claim, loss, facts, run):
     """Where a run ends, what predicted it, and where 32 bits are enough."""
-    end = claim_ends.ending(claim.problem, run)
+    end = claim_ends.ending(claim.problem, loss, run)
     end |= {"step": run.step, "float32": claim_ends.single_precision(claim.problem, loss, run), "statements": []}
     far = "towards" in run.name  # such a run has another start than the file
     for name, about in claims.predictions(facts, run.step, run.log_risk).items():
@@ -102,7 +102,7 @@ def _answered(claim, loss, facts, run):
 def _agrees(claim, statement, run, end):
     """Whether a run ends as a statement says; None where the statement does not say, or the run is on its way."""
     wanted = {"best": end["best"], "start": end["selected"] == _favoured(claim), None: True}[statement.tokens]
-    refuted = False if run.step == "flow" and (end["rests"] or not run.stopped) else None
+    refuted = False if run.step == "flow" and (end["rests"] or not (run.stopped or end["waits"])) else None
     if not end["norms"]:
         return refuted if statement.tokens else None
     order = run.norm if statement.norm == "own" else statement.norm

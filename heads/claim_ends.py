@@ -18,6 +18,7 @@ from ._lib import (
 
 APART = 0.02  # by which shares of two norms have to differ for a problem to tell the norms apart
 TURN = 5.0  # degrees up to which a run still has the direction of its start
+CANCELS = 1e-3  # part of the pulls of single tokens that is left of their sum where a flow rests
 RESTS = 1e-6  # part of its length by which a flow that rests moves in the second half of its log time
 MATRICES = 256  # entries of W up to which norms of matrices are tried, and 10 for the side of sign matrices
 UNIT = 2.0**-24  # unit roundoff of float32
@@ -38,18 +39,37 @@ def norms(problem):
     return {name: optimisers.NORMS[name] for name in names}
 
 
-def rests(run):
-    """Whether a flow has all but stopped at a finite point."""
+def stands_still(run):
+    """Whether a flow has all but stopped: it rests, or it waits for a time that it was not followed to."""
     theta = run.thetas[-1]
     followed = run.unit == "log t" and len(run.times) > 1
     return followed and bool(norm(theta - run.thetas[_half(run)]) <= RESTS * norm(theta))
+
+
+def rests(problem, loss, run):
+    """Whether a flow rests at a finite point: it stands still because the pulls of its tokens cancel."""
+    if not stands_still(run):
+        return False
+    theta = run.thetas[-1]
+    attention, top = problem.attention(theta), problem.logits(theta).argmax(-1, keepdim=True)
+    others = problem.logits(theta).log_softmax(-1).scatter(-1, top, -math.inf).logsumexp(-1)
+    gaps = problem.scores.amax(-1) - problem.scores.amin(-1)
+    pulls = LOSSES[loss].log_slope(problem.margins(attention)[0]) + others + (gaps * _row_length(problem)).log()
+    pull = pulls.logsumexp(-1) - math.log(len(gaps))
+    exact = gradient(problem, LOSSES[loss], theta)
+    return bool(exact.log_scale + norm(exact.direction).log() < pull + math.log(CANCELS))
+
+
+def _row_length(problem):
+    """The longest row of each input, shape (n,), up to a factor of 2 for differences."""
+    return norm(problem.keys).amax(-1) * (1.0 if problem.queries is None else norm(problem.queries))
 
 
 def selects(problem, run):
     """Whether a run selects the tokens with the most attention: something separates them, and it was followed there."""
     rows = difference_rows(problem, selected_tokens(problem, run.thetas[-1]))
     leads = bool((rows @ run.thetas[-1] > 0).all())
-    return not run.stopped and not rests(run) and leads and bool(hard_margin(rows).feasible)
+    return not run.stopped and not stands_still(run) and leads and bool(hard_margin(rows).feasible)
 
 
 def has_turned(run):
@@ -58,7 +78,7 @@ def has_turned(run):
     return not start.any() or degrees(theta, start) > TURN or bool(norm(theta - start) >= norm(start))
 
 
-def ending(problem, run):
+def ending(problem, loss, run):
     """Where a run ends: tokens, lead, attention; in each norm share of the best margin, angle, gap of its separator."""
     theta, selected = run.thetas[-1], selected_tokens(problem, run.thetas[-1])
     attention = problem.attention(theta)
@@ -66,9 +86,10 @@ def ending(problem, run):
         "name": run.name, "unit": run.unit, "until": run.times[-1].item(), "selected": selected.tolist(),
         "best": torch.equal(selected, optimal_tokens(problem)), "length": norm(theta).item(),
         "lead": (difference_rows(problem, selected) @ theta).amin().item(),
-        "attention": attention.amax(-1).amin().item(), "stopped": run.stopped, "rests": rests(run),
+        "attention": attention.amax(-1).amin().item(), "stopped": run.stopped, "rests": rests(problem, loss, run),
         "turned": has_turned(run), "norms": {}, "maximises": [], "leans": [], "moved": None,
     }  # fmt: skip
+    facts["waits"] = stands_still(run) and not facts["rests"]
     if not selects(problem, run):
         return facts
     facts["norms"] = _shares(problem, run, selected)

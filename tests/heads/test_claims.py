@@ -141,6 +141,14 @@ def test_a_flow_at_a_finite_minimum_selects_nothing(tmp_path):
     assert 0.7 < math.exp(-0.3 * run["length"]) < 0.8  # where the derivative of the mean score changes its sign
 
 
+@pytest.mark.parametrize("start", [[[2e4], [2e4]], [[-2e4], [-2e4]]], ids=["on the best tokens", "on the worst"])
+def test_a_flow_that_waits_beyond_its_log_time_refutes_nothing(tmp_path, start):
+    run = check(claim(tmp_path, SHARED | {"start": start}))["runs"][0]
+    assert run["waits"]
+    assert not run["rests"]
+    assert not any(one["agrees"] is False for one in run["statements"])
+
+
 def test_a_flow_that_selects_nothing_confirms_no_statement(tmp_path):
     trap = {"keys": [[[3.0], [0.6], [0.1], [0]]] * 2, "scores": [[1.0, 0, 0.9, 0]] * 2, "start": [-6.0]}
     answer = check(claim(tmp_path, trap))
