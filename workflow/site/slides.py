@@ -27,13 +27,13 @@ def slides(page, address=""):
     Raises
     ------
     BookError
-        If the page has no statement: it is no chapter.
+        If the page has no title.
     """
     soup = BeautifulSoup(page, "html.parser")
     article = soup.find("article")
     chapter = article and article.find("section")
-    if not chapter or not chapter.find("section", id="statement"):
-        raise BookError("the page has no statement: slides are made of chapters")
+    if not chapter or not chapter.find("h1"):
+        raise BookError("the page has no title: slides are made of chapters")
     for part in chapter.select(FOLDED):
         part.decompose()
     for link in chapter.select("a[href^='#']"):
