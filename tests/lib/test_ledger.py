@@ -310,6 +310,7 @@ def test_six_claims_and_four_controls_are_open_and_the_rest_is_folded(claims, co
 def glued(monkeypatch):
     """What a notebook glues, by key."""
     found = {}
+    plt.switch_backend("agg")  # which asks IPython for the notebook, before there is one
     monkeypatch.setattr("IPython.get_ipython", lambda: "a notebook")
     monkeypatch.setattr("myst_nb.glue", lambda key, value, display=True: found.update({key: (value, display)}))
     return found
