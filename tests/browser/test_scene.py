@@ -48,14 +48,19 @@ OVERLAPS = Path(__file__).with_name("overlaps.js").read_text("utf-8")
 OVERPRINTED = Path(__file__).with_name("overprinted.js").read_text("utf-8")
 
 
+def scroll_to(page, name):
+    """Show a step of the story, and wait until its scene is set."""
+    page.evaluate("id => document.getElementById(id).closest('section').scrollIntoView()", f"story-{name}")
+    page.wait_for_function("name => document.querySelector('.story').dataset.step === name", arg=name)
+
+
 @pytest.mark.parametrize("width", [320, 390, 600, 768, 1024, 1280, 1440, 1920])
 def test_controls_of_no_step_overlap(opened, width):
     page = opened(width, reduced_motion="reduce")
     for style in ("", "font-family: serif", "letter-spacing: .08em"):
         page.evaluate("style => { document.querySelector('.explore').style = style }", style)
         for name in STEPS:
-            page.evaluate("id => document.getElementById(id).closest('section').scrollIntoView()", f"story-{name}")
-            page.wait_for_function("name => document.querySelector('.story').dataset.step === name", arg=name)
+            scroll_to(page, name)
             assert page.evaluate(OVERLAPS) == [], (name, width, style)
 
 
@@ -63,8 +68,7 @@ def test_controls_of_no_step_overlap(opened, width):
 def test_words_of_the_drawing_never_overprint_after_a_drag_and_the_sentence_is_whole(opened, width):
     page = opened(width, reduced_motion="reduce")
     for name in STEPS:
-        page.evaluate("id => document.getElementById(id).closest('section').scrollIntoView()", f"story-{name}")
-        page.wait_for_function("name => document.querySelector('.story').dataset.step === name", arg=name)
+        scroll_to(page, name)
         said(page)
         for handle in page.locator(".explore-handle").all()[:2]:
             for press in ["Shift+ArrowRight"] * 4 + ["Shift+ArrowDown"] * 5 + ["Shift+ArrowLeft"] * 8:
@@ -103,8 +107,7 @@ def test_scrolling_to_a_step_changes_the_scene_which_stays_in_view(opened, width
     page = opened(width, reduced_motion="reduce")
     sentences = set()
     for name in STEPS:
-        page.evaluate("id => document.getElementById(id).closest('section').scrollIntoView()", f"story-{name}")
-        page.wait_for_function("name => document.querySelector('.story').dataset.step === name", arg=name)
+        scroll_to(page, name)
         sentences.add(said(page))
         box = page.locator(".explore-stage .explore-plane").bounding_box()
         assert box["y"] >= 0

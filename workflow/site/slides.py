@@ -14,7 +14,7 @@ SECTIONS = {  # of a chapter, by the id of their heading, in the order of the sl
     "evidence": "Evidence",
     "what-breaks-it": "What breaks it",
 }
-FOLDED = "details, annotation, .headerlink, .explore, script, dl.terms, .copybtn, ul.chips"
+FOLDED = "details, .headerlink, .explore, script, dl.terms, .copybtn, ul.chips"
 ROOM = 1200  # letters on a slide
 PICTURE, ROW, FORMULA = 1000, 100, 300  # how many letters a picture, a row of a table and a formula on its line count
 
