@@ -190,7 +190,7 @@ def reduced(picture):
     """A picture in 64 colours, rare ones included, which is all that a drawing has and a quarter of the bytes."""
     file = io.BytesIO()
     with Image.open(io.BytesIO(picture)) as image:
-        image.convert("RGB").quantize(64, method=Image.Quantize.MAXCOVERAGE).save(file, "PNG", optimize=True)
+        image.convert("RGB").quantize(64, method=Image.Quantize.MAXCOVERAGE).save(file, "PNG")
     return file.getvalue()
 
 

@@ -3,6 +3,8 @@
 The file stands beside the page in the site and takes formulas, styles and pictures from it, so it needs no network.
 """
 
+import re
+
 from bs4 import BeautifulSoup
 
 from workflow.book.catalogue import BookError
@@ -15,6 +17,7 @@ SECTIONS = {  # of a chapter, by the id of their heading, in the order of the sl
     "what-breaks-it": "What breaks it",
 }
 FOLDED = "details, .headerlink, .explore, script, dl.terms, .copybtn, ul.chips"
+CODE = '<section id="experiment">'  # from here on there is nothing for slides, and a half of what is to be parsed
 ROOM = 1200  # letters on a slide
 PICTURE, ROW, FORMULA = 1000, 100, 300  # how many letters a picture, a row of a table and a formula on its line count
 
@@ -29,14 +32,14 @@ def slides(page, address=""):
     BookError
         If the page has no title.
     """
-    soup = BeautifulSoup(page, "html.parser")
+    soup = BeautifulSoup(page.partition(CODE)[0], "html.parser")
     article = soup.find("article")
     chapter = article and article.find("section")
     if not chapter or not chapter.find("h1"):
         raise BookError("the page has no title: slides are made of chapters")
     for part in chapter.select(FOLDED):
         part.decompose()
-    for link in chapter.select("a[href^='#']"):
+    for link in chapter.find_all("a", href=re.compile("^#")):
         link["href"] = address + link["href"]
     front = [part for part in chapter.find_all(recursive=False) if part.name != "section"]
     title, figures = chapter.find("h1"), [part for part in front if part.name == "figure"]
