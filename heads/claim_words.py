@@ -129,6 +129,16 @@ def _ends(run):
         )
     said = _norms(run)
     yield said[0].upper() + said[1:] + "."
+    if run["change"] is not None and run["change"] > optimisers.SHORT:
+        yield (
+            f"Its steps are long: 95 % of them change a margin by up to {run['change']:.2g}, and shorter ones may come"
+            " closer to a margin; take a smaller lr."
+        )
+    if run["lead"] < run["lead_before"]:
+        yield (
+            f"Unstable: since half of the time the least lead has fallen from {run['lead_before']:.4g} to"
+            f" {run['lead']:.4g}; take a smaller lr."
+        )
     if run["moved"] > optimisers.SETTLED:
         yield f"Not settled: since half of the time a share moved by {run['moved']:.2g}; take more --steps."
 

@@ -11,9 +11,8 @@ import torch
 
 from . import optimisers
 from ._lib import figures
-from .optimisers import NORMS, clear_problems, optimiser_margins
+from .optimisers import NORMS, SHORT, clear_problems, optimiser_margins
 
-SHORT = 0.5  # change of a margin in a step, beyond which steps are long
 HELP = """NAME is the full name of a class that can be imported here; its parameters follow it, as in attention-selects
 optimizer torch.optim.AdamW lr=1e-3 betas=.9,.95. It trains W on small attention problems whose best tokens can be
 separated, scaled so that a step of .001 in each entry changes no margin by more than .1."""
@@ -86,8 +85,16 @@ def optimiser_maker(name, options):
             raise ValueError(f"{name} has no parameter {option!r}: it has {', '.join(known)}")
         numbers = option == "lr" or isinstance(parameters[option].default, int | float | tuple)
         if isinstance(value, str) and numbers:
-            raise ValueError(f"{option}={value} is no number: write lr=1e-3 or betas=.9,.95")
+            shown = f"{option}={value} is no number" if value else f"{option}= has no value"
+            raise ValueError(f"{shown}: write lr=1e-3 or betas=.9,.95")
+        needed = parameters[option].default
+        if isinstance(needed, tuple) and (not isinstance(value, tuple) or len(value) != len(needed)):
+            raise ValueError(f"{option}={value} needs {len(needed)} values: write {option}={_as_typed(needed)}")
     return partial(kind, **options)
+
+
+def _as_typed(values):
+    return ",".join(map(str, values))
 
 
 def parsed(pairs):
