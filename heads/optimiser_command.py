@@ -45,11 +45,13 @@ def write(options):
         margins = optimiser_margins(make, problem, options.steps, **how)
     except (FloatingPointError, RuntimeError) as error:
         raise ValueError(f"{options.name}: {error}") from error
-    print("\n".join([_heading(options, parameters, margins), "", *table(margins), "", *conclusions(margins)]))
-    _draw(out, margins)
     beside = out.with_suffix(".json")
     about = {"optimizer": options.name, "parameters": parameters, "seed": options.seed}
     beside.write_text(json.dumps(about | how | facts(margins), allow_nan=False), "utf-8")
+    try:
+        _draw(out, margins)
+    finally:  # the answer is printed even where nothing can be drawn
+        print("\n".join([_heading(options, parameters, margins), "", *table(margins), "", *conclusions(margins)]))
     print(f"{out} and {beside} are written")
 
 
