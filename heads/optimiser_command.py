@@ -87,8 +87,7 @@ def optimiser_maker(name, options):
             raise ValueError(f"{name} has no parameter {option!r}: it has {', '.join(known)}")
         numbers = option == "lr" or isinstance(parameters[option].default, int | float | tuple)
         if isinstance(value, str) and numbers:
-            shown = f"{option}={value} is no number" if value else f"{option}= has no value"
-            raise ValueError(f"{shown}: write lr=1e-3 or betas=.9,.95")
+            raise ValueError(f"{option}={value} is no number: write lr=1e-3 or betas=.9,.95")
         needed = parameters[option].default
         if isinstance(needed, tuple) and (not isinstance(value, tuple) or len(value) != len(needed)):
             raise ValueError(f"{option}={value} needs {len(needed)} values: write {option}={_as_typed(needed)}")
@@ -106,6 +105,8 @@ def parsed(pairs):
         name, equals, text = pair.partition("=")
         if not (equals and name.isidentifier()):
             raise ValueError(f"{pair!r} is no parameter: write lr=1e-3 or betas=.9,.95")
+        if not text:
+            raise ValueError(f"{pair} has no value: write lr=1e-3 or betas=.9,.95")
         try:
             parameters[name] = ast.literal_eval(text)
         except (ValueError, SyntaxError):
