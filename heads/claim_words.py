@@ -4,8 +4,10 @@ from . import claims, optimisers
 from ._lib import checks
 
 HOLDS = {True: "holds", False: "fails", None: "open"}
-STABLE = """Descent can stay at each of these, where better tokens lag by more than 1. It leaves all others unless it \
-stops at a finite point: measured in the chapter From any start, proved for two inputs of two tokens."""
+STABLE = """Descent can stay at each of these, where better tokens lag by more than 1: a lag is how far a logit is \
+behind the selected one's along the shortest direction that puts all tokens that score lower at least 1 behind. It \
+leaves all others unless it stops at a finite point: measured in the chapter From any start, proved for two inputs of \
+two tokens."""
 NONE_STABLE = """There is none, as in none of them better tokens lag by more than 1: descent leaves every selection \
 unless it stops at a finite point."""
 KNOWN_AS = "Names are those of the page Which theorem applies to me?, which-theorem.html in the book: #needs-NAME."

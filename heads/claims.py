@@ -49,7 +49,7 @@ class Statement(NamedTuple):
 
 RULES = {  # step rules of the register that a run here may have
     "flow": "gradient flow",
-    "gd": "gradient descent, steps of at most 1/L",
+    "gd": "gradient descent, steps of at most 1/L (the gradient of the risk is L-Lipschitz)",
     "gd-long": "gradient descent, longer constant steps",
     "ngd": "normalised gradient descent, constant step",
     "steepest": "steepest descent in another norm with short steps (sign descent, exact Muon, coordinate descent)",
