@@ -40,9 +40,9 @@ def write(options):
     out = Path(options.out)
     beside = Path(options.json) if options.json else out.with_suffix(".json")
     answer = check(claim_files.read_claim(options.file), options.loss, options.optimizer, options.steps)
-    print("\n".join(line for title, lines in sections(answer) for line in (title, *(f"  {x}" for x in lines), "")))
     out.write_text(page(Path(options.file).name, answer), "utf-8")
     beside.write_text(json.dumps({"file": str(options.file)} | answer, allow_nan=False), "utf-8")
+    print("\n".join(line for title, lines in sections(answer) for line in (title, *(f"  {x}" for x in lines), "")))
     print(f"{out} and {beside} are written")
 
 
@@ -86,7 +86,8 @@ def _size(claim):
 def _answered(claim, loss, facts, run):
     """Where a run ends, what predicted it, and where 32 bits are enough."""
     end = claim_ends.ending(claim.problem, loss, run)
-    end |= {"step": run.step, "float32": claim_ends.single_precision(claim.problem, loss, run), "statements": []}
+    end |= {"step": run.step, "change": run.change, "statements": []}
+    end["float32"] = claim_ends.single_precision(claim.problem, loss, run)
     far = "towards" in run.name  # such a run has another start than the file
     for name, about in claims.predictions(facts, run.step, run.log_risk).items():
         statement = claims.STATEMENTS[name]

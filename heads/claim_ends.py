@@ -81,11 +81,11 @@ def has_turned(run):
 def ending(problem, loss, run):
     """Where a run ends: tokens, lead, attention; in each norm share of the best margin, angle, gap of its separator."""
     theta, selected = run.thetas[-1], selected_tokens(problem, run.thetas[-1])
-    attention = problem.attention(theta)
+    attention, rows = problem.attention(theta), difference_rows(problem, selected)
     facts = {
         "name": run.name, "unit": run.unit, "until": run.times[-1].item(), "selected": selected.tolist(),
         "best": torch.equal(selected, optimal_tokens(problem)), "length": norm(theta).item(),
-        "lead": (difference_rows(problem, selected) @ theta).amin().item(),
+        "lead": (rows @ theta).amin().item(), "lead_before": (rows @ run.thetas[_half(run)]).amin().item(),
         "attention": attention.amax(-1).amin().item(), "stopped": run.stopped, "rests": rests(problem, loss, run),
         "turned": has_turned(run), "norms": {}, "maximises": [], "leans": [], "moved": None,
     }  # fmt: skip

@@ -37,7 +37,10 @@ AHEAD = 5.0  # lengths of a separator at which a flow starts to see whether its 
 
 
 class Run(NamedTuple):
-    """Iterates of a run from its start on: name, step rule, norm, unit of time; why it ended early; if on the log."""
+    """Iterates of a run from its start on: name, step rule, norm, unit of time; why it ended early; if on the log.
+
+    ``change`` is by how much 95 % of the steps change a margin of the best tokens at most, None of a flow.
+    """
 
     name: str
     step: str
@@ -47,6 +50,7 @@ class Run(NamedTuple):
     thetas: Tensor
     stopped: str = ""
     log_risk: bool = False
+    change: float | None = None
 
 
 def flow(problem, loss, start, name):
@@ -86,10 +90,11 @@ def descent(problem, loss, start, name, parameters, steps):
     if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < math.inf:
         raise ValueError(f"lr={lr} is no step size of {name}: give a number above 0, such as lr=0.01")
     rows = difference_rows(problem, optimal_tokens(problem))
-    size = parameters.get("lr", 0.5 / norm(rows, dual(order), shape).amax().item())  # no margin moves by more than .5
+    longest = norm(rows, dual(order), shape).amax().item()
+    size = parameters.get("lr", 0.5 / longest)  # no margin moves by more than .5
     record = _records(steps)
     path = run(problem, LOSSES[loss], start, steepest(size, order, shape), steps, record)
-    return Run(f"{name}, lr={size:.3g}", step, own, "steps", path.times.double(), path.theta, log_risk=True)
+    return Run(f"{name}, lr={size:.3g}", step, own, "steps", path.times.double(), path.theta, "", True, size * longest)
 
 
 def trained(problem, loss, start, name, make, steps, log_risk):
@@ -99,15 +104,17 @@ def trained(problem, loss, start, name, make, steps, log_risk):
     optimiser = training.made(make, weights)
     slope = gradient_near(problem, LOSSES[loss], like)
     excess = excess_near(problem, LOSSES[loss], like, optimal_tokens(problem))
-    thetas, kept, theta = {0: start.clone()}, set(_records(steps)), start.clone()
+    thetas, kept, theta, changes = {0: start.clone()}, set(_records(steps)), start.clone(), []
+    rows = difference_rows(problem, optimal_tokens(problem))
     for k in range(1, steps + 1):
         direction, log_scale = slope(theta)
         if log_risk:
             log_scale = log_scale - excess(theta).log_scale
         training.take_step([optimiser], [weights], [log_scale.exp() * direction], k)
-        theta = weights[0].detach().flatten().clone()
+        theta, before = weights[0].detach().flatten().clone(), theta
         if not (theta.abs() < training.HUGE).all():
             raise ValueError(f"{name} diverges at step {k}: take a smaller learning rate")
+        changes.append((rows @ (theta - before)).abs().amax())
         if k in kept:
             thetas[k] = training.evaluated([optimiser], [weights])[0]
     step, own = step_rule(problem, loss, optimiser)
@@ -115,7 +122,8 @@ def trained(problem, loss, start, name, make, steps, log_risk):
         step = "other"
     objective = "the log of the excess risk" if log_risk else "the risk"
     times = torch.tensor([*thetas], dtype=torch.float64)
-    return Run(f"{name} on {objective}", step, own, "steps", times, torch.stack([*thetas.values()]), "", log_risk)
+    iterates, change = torch.stack([*thetas.values()]), torch.stack(changes).quantile(0.95).item()
+    return Run(f"{name} on {objective}", step, own, "steps", times, iterates, "", log_risk, change)
 
 
 def _records(steps):

@@ -4,8 +4,10 @@ from . import claims, optimisers
 from ._lib import checks
 
 HOLDS = {True: "holds", False: "fails", None: "open"}
-STABLE = """Descent can stay at each of these, where better tokens lag by more than 1. It leaves all others unless it \
-stops at a finite point: measured in the chapter From any start, proved for two inputs of two tokens."""
+STABLE = """Descent can stay at each of these, where better tokens lag by more than 1: a lag is how far a logit is \
+behind the selected one's along the shortest direction that puts all tokens that score lower at least 1 behind. It \
+leaves all others unless it stops at a finite point: measured in the chapter From any start, proved for two inputs of \
+two tokens."""
 NONE_STABLE = """There is none, as in none of them better tokens lag by more than 1: descent leaves every selection \
 unless it stops at a finite point."""
 KNOWN_AS = "Names are those of the page Which theorem applies to me?, which-theorem.html in the book: #needs-NAME."
@@ -129,6 +131,16 @@ def _ends(run):
         )
     said = _norms(run)
     yield said[0].upper() + said[1:] + "."
+    if run["change"] is not None and run["change"] > optimisers.SHORT:
+        yield (
+            f"Its steps are long: 95 % of them change a margin by up to {run['change']:.2g}, and shorter ones may come"
+            " closer to a margin; take a smaller lr."
+        )
+    if run["lead"] < run["lead_before"]:
+        yield (
+            f"Unstable: since half of the time the least lead has fallen from {run['lead_before']:.4g} to"
+            f" {run['lead']:.4g}; take a smaller lr."
+        )
     if run["moved"] > optimisers.SETTLED:
         yield f"Not settled: since half of the time a share moved by {run['moved']:.2g}; take more --steps."
 

@@ -49,7 +49,7 @@ class Statement(NamedTuple):
 
 RULES = {  # step rules of the register that a run here may have
     "flow": "gradient flow",
-    "gd": "gradient descent, steps of at most 1/L",
+    "gd": "gradient descent, steps of at most 1/L (the gradient of the risk is L-Lipschitz)",
     "gd-long": "gradient descent, longer constant steps",
     "ngd": "normalised gradient descent, constant step",
     "steepest": "steepest descent in another norm with short steps (sign descent, exact Muon, coordinate descent)",
@@ -83,7 +83,7 @@ STATEMENTS = {
         ("flow-or-normalised", *W_ALWAYS, "slope", "two-by-two", "one-best", "feasible", "none-stable")),
     "Each optimiser its own margin": Statement(
         "beyond/optimiser-margins", "the direction of the separator of the selected tokens in {norm}, whatever tokens"
-        " these are", None, "own", ("steepest-direction", *W_ALWAYS)),
+        " these are", None, "own", ("steepest-direction", *W_ALWAYS, "one-best")),
     "Adam's three clocks": Statement(
         "beyond/adam-clocks", "sign descent at first, then a direction that its memory freezes", None, None,
         ("adam", *W_ALWAYS)),
@@ -93,7 +93,7 @@ STATEMENTS = {
     "The norm that a step rule maximises": Statement(
         "beyond/optimiser-atlas", "the margin in the norm in which its steps are steepest: l_inf if they make all"
         " entries of the gradient equally large, l_2 if they only rescale it, spectral if all singular values", None,
-        None, ("without-decay", "log-risk", *W_ALWAYS)),
+        None, ("without-decay", "log-risk", *W_ALWAYS, "one-best")),
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -55,6 +56,11 @@ def main(arguments=None):
     try:
         _check_places(options)
         vars(options).pop("write")(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads the output, such as head, has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python does not complain at its end
+        print("standard output was closed before all lines were written", file=sys.stderr)
+        return 1
     except (ValueError, OSError, ImportError) as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         return 1

@@ -11,9 +11,8 @@ import torch
 
 from . import optimisers
 from ._lib import figures
-from .optimisers import NORMS, clear_problems, optimiser_margins
+from .optimisers import NORMS, SHORT, clear_problems, optimiser_margins
 
-SHORT = 0.5  # change of a margin in a step, beyond which steps are long
 HELP = """NAME is the full name of a class that can be imported here; its parameters follow it, as in attention-selects
 optimizer torch.optim.AdamW lr=1e-3 betas=.9,.95. It trains W on small attention problems whose best tokens can be
 separated, scaled so that a step of .001 in each entry changes no margin by more than .1."""
@@ -46,11 +45,13 @@ def write(options):
         margins = optimiser_margins(make, problem, options.steps, **how)
     except (FloatingPointError, RuntimeError) as error:
         raise ValueError(f"{options.name}: {error}") from error
-    print("\n".join([_heading(options, parameters, margins), "", *table(margins), "", *conclusions(margins)]))
-    _draw(out, margins)
     beside = out.with_suffix(".json")
     about = {"optimizer": options.name, "parameters": parameters, "seed": options.seed}
     beside.write_text(json.dumps(about | how | facts(margins), allow_nan=False), "utf-8")
+    try:
+        _draw(out, margins)
+    finally:  # the answer is printed even where nothing can be drawn
+        print("\n".join([_heading(options, parameters, margins), "", *table(margins), "", *conclusions(margins)]))
     print(f"{out} and {beside} are written")
 
 
@@ -87,7 +88,14 @@ def optimiser_maker(name, options):
         numbers = option == "lr" or isinstance(parameters[option].default, int | float | tuple)
         if isinstance(value, str) and numbers:
             raise ValueError(f"{option}={value} is no number: write lr=1e-3 or betas=.9,.95")
+        needed = parameters[option].default
+        if isinstance(needed, tuple) and (not isinstance(value, tuple) or len(value) != len(needed)):
+            raise ValueError(f"{option}={value} needs {len(needed)} values: write {option}={_as_typed(needed)}")
     return partial(kind, **options)
+
+
+def _as_typed(values):
+    return ",".join(map(str, values))
 
 
 def parsed(pairs):
@@ -97,6 +105,8 @@ def parsed(pairs):
         name, equals, text = pair.partition("=")
         if not (equals and name.isidentifier()):
             raise ValueError(f"{pair!r} is no parameter: write lr=1e-3 or betas=.9,.95")
+        if not text:
+            raise ValueError(f"{pair} has no value: write lr=1e-3 or betas=.9,.95")
         try:
             parameters[name] = ast.literal_eval(text)
         except (ValueError, SyntaxError):

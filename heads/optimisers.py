@@ -20,6 +20,7 @@ LONGEST = 100.0  # l_1 norm of the longest difference row: a step of .001 in eac
 CLEAR = 20.0  # length of the separators of a problem, in units of its longest row, above which it is left out
 LEAD = 6.0  # smallest margin at the start
 GAP = 1e-6  # relative, of a separator
+SHORT = 0.5  # change of a margin in a step, beyond which steps are long
 SETTLED = 0.01  # by which no median share may have moved since half of the steps
 MAXIMISED, LEANT = 0.95, 0.9  # least median share in the norm that an optimiser maximises, or leans to
 FIRST = 0.75  # part of the problems on which its share is the largest of all norms

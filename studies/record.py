@@ -15,14 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from studies import language_model, optimisers, recorded
+from studies import language_model, optimisers, random_heads, recorded
 from workflow.book import dependencies, fresh_seeds
 from workflow.book.catalogue import BookError, json_of, write_atomic
 from workflow.commands import call
 from workflow.run.chapter import cpu
 
 FOLDER = Path("book/recorded")
-MODULES = (recorded, optimisers, language_model)  # each with its studies, and how a run of them is made
+MODULES = (recorded, optimisers, language_model, random_heads)  # each with its studies, and how a run of them is made
 
 
 def make_runs(name, only="*"):

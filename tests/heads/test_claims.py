@@ -13,7 +13,7 @@ import yaml
 
 from heads import claim_files, claim_runs, claims, command
 from heads.claim_command import check
-from heads.claim_words import NONE_STABLE, sections
+from heads.claim_words import NONE_STABLE, _ends, sections
 from lib.logspace import gradient
 
 REGISTER = yaml.safe_load((Path(__file__).parents[2] / "book/statements.yml").read_text("utf-8"))
@@ -268,3 +268,24 @@ def test_steps_of_one_over_the_smoothness_descend(tmp_path):
     slope = grad.log_scale.exp()[:, None] * grad.direction
     after = problem.risk(loss, thetas - size * slope)
     assert (after <= problem.risk(loss, thetas) - size / 2 * slope.square().sum(-1) + 1e-12).all()
+
+
+def test_two_best_tokens_that_tie_are_no_case_for_a_margin_of_ones_own(tmp_path):
+    tied = {"keys": [[[1.0, 0.5], [0, 0], [-1, 0.4]], [[0.3, 1], [0.2, -1], [-1, -0.5]]],
+            "scores": [[1.0, 1, 0], [1, 0, 0.5]], "queries": [[1.0, 0], [0.3, 1]]}  # fmt: skip
+    for scores in (tied["scores"], [[1.0, 0.9, 0], [1, 0, 0.5]]):
+        answer = check(claim(tmp_path, tied | {"scores": scores}))
+        own = {one["name"]: one for one in answer["runs"][0]["statements"]}["Each optimiser its own margin"]
+        ties = scores is tied["scores"]
+        assert own["lacks"] == (["one-best"] if ties else [])
+        assert own["agrees"] is (None if ties else True)
+        assert "AGAINST" not in next(sections(answer))[1][0]
+
+
+def test_long_steps_and_leads_that_fall_are_said(tmp_path):
+    mine = claim(tmp_path, ORTHOGONAL)
+    short, long = ([*check(mine, optimizer=["sign", f"lr={lr}"], steps=200)["runs"]][-1] for lr in (0.1, 10))
+    assert short["change"] <= 0.2 + 1e-12 < 20 - 1e-12 <= long["change"]  # lr times the l_1 norm of the longest row, 2
+    said = [" ".join(_ends(run)) for run in (short, long, long | {"lead": 1.0, "lead_before": 2.0})]
+    assert ["Its steps are long" in text for text in said] == [False, True, True]
+    assert ["Unstable" in text for text in said] == [False, False, True]

@@ -2,8 +2,11 @@
 
 import json
 import math
+import os
+import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +19,7 @@ from lib.problem import Problem, difference_rows
 from lib.separators import hard_margin
 from lib.steepest import steepest_direction
 
+ROOT = Path(__file__).parents[2]
 PROBLEM = clear_problems(2, seed=3)
 ROWS = difference_rows(PROBLEM, PROBLEM.scores.argmax(-1))
 FEW = {name: NORMS[name] for name in ("l_1", "l_2", "l_inf", "spectral", "nuclear")}
@@ -200,6 +204,8 @@ def test_the_command_writes_what_it_says(tmp_path, capsys, monkeypatch):
         (["nowhere.Lion"], "nowhere cannot be imported (No module named 'nowhere'): give the full name"),
         (["torch.optim.SGD", "lr=abc"], "lr=abc is no number: write lr=1e-3"),
         (["torch.optim.Adam", "betas=a,b"], "betas=a,b is no number"),
+        (["torch.optim.SGD", "lr="], "lr= has no value: write lr=1e-3"),
+        (["torch.optim.Adam", "betas=.9"], "betas=0.9 needs 2 values: write betas=0.9,0.999"),
         (["torch.nn.Linear"], "no class of optimisers"),
         (["torch.optim.SGD", "learning_rate=1"], "has no parameter 'learning_rate': it has lr, momentum"),
         (["torch.optim.SGD", "lr"], "'lr' is no parameter"),
@@ -211,6 +217,20 @@ def test_the_command_refuses_in_one_line(words, sentence, capsys):
     said = capsys.readouterr().err
     assert sentence in said
     assert said.count("\n") == 1
+
+
+def test_a_closed_output_is_one_sentence(tmp_path):
+    words = ["optimizer", "torch.optim.SGD", "lr=1", "--steps", "16", "--problems", "1", "--out", "x.svg"]
+    run = subprocess.Popen(
+        [sys.executable, "-m", "heads.command", *words], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    run.stdout.close()  # as head does when it has read enough
+    _, said = run.communicate(timeout=300)
+    assert run.returncode == 1
+    assert said.splitlines()[-1] == "standard output was closed before all lines were written"
+    assert "Error" not in said
+    assert (tmp_path / "x.json").exists()
 
 
 def test_a_maker_has_the_options_that_it_was_given():

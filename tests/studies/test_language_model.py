@@ -9,7 +9,7 @@ from lib import geometry
 from lib.problem import difference_rows
 from lib.selection import selected_tokens
 from lib.separators import hard_margin
-from studies import head_ceilings, language_model
+from studies import head_ceilings, language_model, random_heads
 
 
 @pytest.fixture
@@ -88,3 +88,19 @@ def test_the_plan_names_every_rule_and_decay():
     runs = language_model.plan()
     assert len(runs) == sum(len(decays) for decays in language_model.DECAYS.values())
     assert runs["muon-0.25"].settings == {"rule": "muon", "decay": 0.25, "seed": 6000, "steps": language_model.STEPS}
+
+
+@pytest.mark.parametrize("ball", ["sign", "spectral", "nuclear"])
+def test_random_heads_lie_on_the_surface_of_the_ball(ball):
+    factors = random_heads.surface(ball, (2, 2, 3, 16, 4), torch.Generator().manual_seed(0))
+    assert torch.allclose(language_model.size_of(factors, ball), torch.ones(()).double())
+    one, other = factors[0].flatten(0, 1), factors[1].flatten(0, 1)
+    assert not torch.isclose(one[:, None], other).all((-2, -1)).any()  # no head is drawn twice
+    if ball == "spectral":  # all singular values, not only the largest
+        assert torch.allclose(torch.linalg.svdvals(factors), torch.ones(()).double())
+
+
+def test_each_run_has_a_random_head_for_each_trained_one():
+    runs = random_heads.plan()
+    assert {run.settings["of"] for run in runs.values()} == set(language_model.plan())
+    assert len({run.settings["draw"] for run in runs.values()}) == len(runs)
