@@ -28,8 +28,13 @@ from ._lib import (
 )
 from .claim_ends import degrees, norms, selects, weight_shape
 
-STEEPEST = {"normalised": ("ngd", "l_2"), "sign": ("steepest", "l_inf"), "coordinate": ("steepest", "l_1"),
-            "spectral": ("steepest", "spectral")}  # fmt: skip
+# Rules by name: what makes them of a step size, a norm and a shape; the step rule of the register that they are; the norm.
+STEEPEST = {
+    "normalised": (steepest, "ngd", "l_2"),
+    "sign": (steepest, "steepest", "l_inf"),
+    "coordinate": (steepest, "steepest", "l_1"),
+    "spectral": (steepest, "steepest", "spectral"),
+}
 LATE = 10_000.0  # log t at which flows end
 LOG_TIMES = [*range(60), *torch.logspace(math.log10(60), math.log10(LATE), 40, dtype=torch.float64).tolist()]
 ENDS = (LATE, 25.0, 15.0)  # log t: a flow that rests at a finite minimum goes no further than the latter, by rounding
@@ -79,7 +84,7 @@ def flow(problem, loss, start, name):
 
 def descent(problem, loss, start, name, parameters, steps):
     """Run steepest descent of a norm, with steps that are exact at any size of the gradient."""
-    step, own = STEEPEST[name]
+    make, step, own = STEEPEST[name]
     shape = weight_shape(problem)
     if own not in norms(problem):
         raise ValueError(f"{name} takes steps of a matrix: give queries")
@@ -93,7 +98,7 @@ def descent(problem, loss, start, name, parameters, steps):
     longest = norm(rows, dual(order), shape).amax().item()
     size = parameters.get("lr", 0.5 / longest)  # no margin moves by more than .5
     record = _records(steps)
-    path = run(problem, LOSSES[loss], start, steepest(size, order, shape), steps, record)
+    path = run(problem, LOSSES[loss], start, make(size, order, shape), steps, record)
     return Run(f"{name}, lr={size:.3g}", step, own, "steps", path.times.double(), path.theta, "", True, size * longest)
 
 

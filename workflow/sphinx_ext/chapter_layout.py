@@ -31,8 +31,10 @@ FIGURE = re.compile(r"^[`:]{3,}\{(?:glue:)?figure\} *(\S+)", re.MULTILINE)
 def about(env):
     """Notes of the build on this page's chapter: statements, verdicts, seeds, seconds, lines of code."""
     path = Path(env.srcdir, "book/_generated/about", env.docname.removeprefix("book/") + ".json")
+    if not path.exists():  # a page that is no chapter; Sphinx reads a page again whose file is missing
+        return {}
     env.note_dependency(str(path))
-    return json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return json.loads(path.read_text("utf-8"))
 
 
 class Findings(SphinxDirective):
