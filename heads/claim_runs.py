@@ -28,7 +28,7 @@ from ._lib import (
 )
 from .claim_ends import degrees, norms, selects, weight_shape
 
-# Rules by name: what makes them of a step size, a norm and a shape; the step rule of the register that they are; the norm.
+# Rules by name: what makes them of step size, norm and shape; which step rule of the register they are; the norm.
 STEEPEST = {
     "normalised": (steepest, "ngd", "l_2"),
     "sign": (steepest, "steepest", "l_inf"),
