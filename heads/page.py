@@ -65,7 +65,6 @@ CHANGE = """First to overtake: {takers}. The inputs nearest to a flip:</p><table
 NUMBERS = {"lead": ".3g", "flip": ".2%", "flip_spectral": ".2%"}  # of that table, with their digits
 RECORDED = """ <span class="re">{count} are shown as recorded ({why})</span>: what they select today is exact, but no
 distance to a flip and no forecast of training follows: the logits are not those of one matrix that is known."""
-TURNS = "median change of W, in %, that turns an input to another token"
 MAPS = (  # title, caption, and which of the facts
     ("Spread of attention", "entropy over its largest on tokens that some head sees: 1 even, 0 one token", "entropy"),
     ("Share of the top token", "mean over inputs", "top"),

@@ -13,7 +13,6 @@ from .weights import precision_note
 IMAGES = (".png", ".jpg", ".jpeg")
 # Parts behind all attention, which a checkpoint often lacks.
 BEHIND = re.compile(r"(^|\.)(\w*pooler|masked_spec_embed)(\.|$)|^(\w*classifier|lm_head|qa_outputs|score|cls)\.")
-MOST_NAMED = 64  # lines of a text
 RECORDED = "recorded tokens, tokens.0, tokens.1, ..., see attention-selects report --help"
 
 
