@@ -11,8 +11,7 @@ from workflow.book.catalogue import chapters, source
 
 ROOT = Path(__file__).parents[1]
 CONSTANTS = {  # of statements, settings, number formats and the papers, which no run of the page can change
-    "beyond/adam-clocks": {"0.3", "3"},  # lengths of steps
-    "beyond/adam-epsilon": {"18.4"},  # log 1e8
+    "beyond/adam-clocks": {"0.1", "0.3", "3"},  # lengths of steps
     "beyond/optimiser-rates": {"2000"},  # log 1 / .999 / 2
     "beyond/language-model": {"256"},  # the square of a sixteenth of the decay
     "mirror-descent/bregman-divergence": {"2.2", "1e-16"},  # float64 next to 1
