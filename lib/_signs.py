@@ -16,6 +16,8 @@ CONVERGED = 1e-14  # relative gap, with what the sum lacks of the matrix, below 
 ACCURATE = 1e-6  # and above which it is not known; the multipliers, which bound it, are better by a thousand
 ROUNDING = 1e-15
 BOUNDARY = 0.99  # part of the way to the nearest bound that a step goes at most
+# Of HiGHS: 1e-7 is too coarse, and of small programs presolving takes a quarter of the time.
+OPTIONS = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "presolve": False}
 
 
 def sign_vectors(shape):
@@ -149,8 +151,6 @@ def _weighed(signs, entries, required):
     """The shortest sum s c^T of some vectors s, and the multipliers of the rows."""
     from scipy import sparse
     from scipy.optimize import linprog  # slow to import
-
-    from .svm.lp import OPTIONS  # which knows this module's norms
 
     _, count, width = entries.shape
     # the variables are y = c + w and w, a bound on |c| for each s: 0 <= y <= 2 w

@@ -9,10 +9,9 @@ import numpy as np
 import torch
 
 from .. import geometry
+from .._signs import OPTIONS
 
 LARGE = 256  # rows above which they are not all given to a solver at once
-# Of HiGHS: 1e-7 is too coarse, and of small programs presolving takes a quarter of the time.
-OPTIONS = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "presolve": False}
 ACCURATE = 1e-12  # part of the largest required margin that a row outside may lack
 
 
