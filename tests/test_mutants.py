@@ -56,7 +56,7 @@ def book(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tried(book):
     """The finished command over all mutants of that book, and its report."""
-    done = book.script("mutants", JOBS="2", TIMEOUT="2", RECORD="1")
+    done = book.script("mutants", JOBS="2", TIMEOUT="10", RECORD="1")
     return done, json.loads((book.folder / "build/mutants.json").read_text())
 
 
@@ -71,7 +71,7 @@ def test_verdicts_that_turn_survivors_and_crashes_are_told_apart(tried):
     }  # fmt: skip
     assert entry(report, "crash")["crashed"].endswith("division by zero")
     assert entry(report, "death")["crashed"].endswith("failed: the kernel died (killed, or out of memory)")
-    assert entry(report, "asleep")["crashed"].endswith("the chapter was still running after 2 s")
+    assert entry(report, "asleep")["crashed"].endswith("the chapter was still running after 10 s")
     assert "doubled: part/good: half" in done.stdout
     assert "survived: another: nobody calls it, in part/good (not called)" in done.stdout
     assert "claims that no mutant turns: 0 of 1" in done.stdout
