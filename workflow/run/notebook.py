@@ -26,12 +26,16 @@ TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… changes it
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 # Run by IPython as the kernel starts: what the library logs goes to the terminal, and nothing of it into the notebook.
 # An optimiser of torch that is made marks a method as not to be compiled, for which torch imports its whole compiler,
-# in two seconds. Marked beforehand, as it would mark it, it imports none.
+# in two seconds. Marked after the cell that has imported torch, as it would mark it, it imports none.
 STARTUP = """
 import logging, sys
-from torch.optim import Optimizer
-if method := getattr(Optimizer.add_param_group, "__wrapped__", None):
-    method.__dynamo_disable = method
+def mark_optimiser(result):
+    import sys
+    if optim := sys.modules.get("torch.optim"):
+        get_ipython().events.unregister("post_run_cell", mark_optimiser)
+        if method := getattr(optim.Optimizer.add_param_group, "__wrapped__", None):
+            method.__dynamo_disable = method
+get_ipython().events.register("post_run_cell", mark_optimiser)
 class Progress(logging.StreamHandler):
     after = 0.0
     def emit(self, record):
@@ -43,7 +47,7 @@ progress.setFormatter(logging.Formatter("{chapter}: %(message)s"))
 for package in {packages}:
     logging.getLogger(package).addHandler(progress)
     logging.getLogger(package).setLevel(logging.INFO)
-del logging, sys, Optimizer, method, Progress, package, progress
+del logging, sys, Progress, package, progress
 """
 # With LAST_BIT in the environment, for `make roundings`.
 LAST_BIT = """
