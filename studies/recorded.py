@@ -1,7 +1,7 @@
 """Runs on published data that no build makes: what they are, and how one is made.
 
 A study is a list of runs. Each leaves ``book/recorded/<study>/<run>.json``, with all that a rerun needs; a run whose
-file is there is not made again. Step sizes come from runs called ``tuning-...``, on a seed of their own, by data that
+file is there is not made again. Step sizes come from runs called ``tuning-...``, on seeds of their own, by data that
 nothing else looks at; every method has the same number of trials, and its best must not lie at an end of its list.
 
 What the rows will say was fixed before the first recorded run. Film reviews: on unseen reviews p = 1.1 is right at
@@ -30,10 +30,17 @@ tuning seed had placed the lists of step sizes, so its accuracy on held-out data
 Cut to fit the time: patches of 8 x 8, and for each of five seeds 10,000 photographs and 40 epochs; nothing is run with
 permuted labels or uniform attention. Cut while the first runs were made: in both, p = 1.5 and 3, of which there was no
 run yet; of film reviews, larger, which had no run yet, three of eight seeds.
+
+Film reviews, tuned on three seeds instead of one, when all runs above were known and after a reader's report: one of
+eight runs of p = 2 had learned nothing, with a step size chosen on one seed, and on other seeds none had. The best step
+size has the most right answers on average over the three seeds. For p = 2 two have equally many, 0.1 and 0.4, the one
+chosen before; the rule takes the smaller of equal ones, as it always did. Runs whose step size this changed were made
+anew; rows and bounds stay as they were. The larger network and the other studies are still tuned on one seed.
 """
 
 import math
 import os
+from statistics import fmean
 from typing import NamedTuple
 
 import torch
@@ -47,6 +54,7 @@ LOWEST_LARGER = {"l1.1": 0.01, "adam": 0.0001, "l2": 0.005}
 LOWEST_IMAGES = {"l1.1": 0.004, "adam": 0.0002, "l2": 0.01}
 TRIALS = 7  # of each method, every step size twice the one before
 SEEDS = range(6000, 6008)
+TUNING_SEEDS = range(3)  # of the film reviews; other studies tune on seed 0
 SPEED_SEEDS = range(6000, 6008)
 LEVEL_SEEDS = range(7000, 7008)
 TUNED = 1e-3  # training loss to which a step size of the study of speed must come soonest
@@ -64,18 +72,19 @@ class Run(NamedTuple):
     tuned_by: str | None = None
 
 
-def _methods(lowest, seeds, sizes):
+def _methods(lowest, seeds, sizes, tuning_seeds=(0,)):
     """Every method, and the run that chooses its step size."""
     runs = {}
     for rule, low in lowest.items():
-        steps = [low * 2**k for k in range(TRIALS)]
-        runs[f"tuning-{rule}"] = Run({"rule": rule, "step_size": steps, "seeds": [0] * TRIALS} | sizes)
+        trials = [(low * 2**k, seed) for seed in tuning_seeds for k in range(TRIALS)]
+        steps, own = ([*values] for values in zip(*trials, strict=True))
+        runs[f"tuning-{rule}"] = Run({"rule": rule, "step_size": steps, "seeds": own} | sizes)
         runs[rule] = Run({"rule": rule, "seeds": [*seeds]} | sizes, f"tuning-{rule}")
     return runs
 
 
 def _film_reviews():
-    runs = _methods(LOWEST, SEEDS, SMALL)
+    runs = _methods(LOWEST, SEEDS, SMALL, TUNING_SEEDS)
     for change in ({"permuted": True}, {"attention": "alike"}):
         for rule in list(LOWEST)[:3]:
             name = f"{rule}-{'permuted' if 'permuted' in change else 'alike'}"
@@ -125,7 +134,7 @@ def _maps():
 
 
 def _film_reader():
-    """One run, which repeats l2 of the film reviews and keeps its first network whole."""
+    """One run: l2 of the film reviews with the step size it had when tuned on one seed; its first network is kept."""
     return {"l2": Run({"rule": "l2", "seeds": [*SEEDS], "step_size": 0.4, "inputs": 64} | SMALL)}
 
 
@@ -174,14 +183,17 @@ def data_of(run):
 def chosen(record, name):
     """The best step size of a list; ValueError if it is at an end of it.
 
-    It has the most right answers on held-out data or, for speed, came soonest to its loss.
+    It has the most right answers on held-out data or, for speed, came soonest to its loss; on average over its seeds.
+    Records have four digits: of means that these cannot tell apart the smallest step size is best.
     """
-    results, steps = record[name]["found"], record[name]["settings"]["step_size"]
+    results, tried = record[name]["found"], record[name]["settings"]["step_size"]
     if "steps" in results:
-        merits = [-math.inf if count is None else -count for count in results["steps"]]
+        trials = [-math.inf if count is None else -count for count in results["steps"]]
     else:
-        merits = [max(row[k] for row in results["held"]) for k in range(len(steps))]
-    best = merits.index(max(merits))
+        trials = [max(row[k] for row in results["held"]) for k in range(len(tried))]
+    steps = [*dict.fromkeys(tried)]
+    merits = [fmean(merit for step, merit in zip(tried, trials, strict=True) if step == own) for own in steps]
+    best = next(k for k, merit in enumerate(merits) if merit >= max(merits) - 1e-4)
     if best in (0, len(steps) - 1):
         raise ValueError(f"{name}: the best step size, {steps[best]:g}, is at an end of its list: move the list")
     return steps[best]
