@@ -543,7 +543,10 @@ def test_a_page_is_told_its_claims_and_checks_and_what_the_run_costs(inside):
     paper, checks = about["chips"]
     assert (paper["text"], paper["verdict"]) == ("the paper's claims: 2 of 3 hold", "in part")
     assert "2 reproduced, 1 not reproduced" in paper["means"]
-    assert (checks["text"], checks["verdict"]) == ("our checks: 2 of 4 as expected, 1 undecided", "does not break the claim")
+    assert (checks["text"], checks["verdict"]) == (
+        "our checks: 2 of 4 as expected, 1 undecided",
+        "does not break the claim",
+    )
     assert "1 of 2 of our own findings are confirmed; 1 of 2 ablations break the claim" in checks["means"]
 
 
