@@ -123,6 +123,11 @@ class TestMeasured:
         texts, _ = made([row], page="# One\n\n{measured}`a/b/gap:angle.2f`°")
         assert texts["page"] == "One 3.00°"
 
+    def test_a_verdict_is_that_of_its_row(self, made):
+        page = "# One\n\nIt is {measured}`a/b/gap:verdict`."
+        for verdict in ("reproduced", "undecided"):
+            assert made([self.ROWS[0] | {"verdict": verdict}], page=page)[0]["page"] == f"One It is {verdict}."
+
     @pytest.mark.parametrize("word", verdicts.SIGNS)
     def test_a_verdict_has_the_sign_of_the_ledger(self, made, word):
         texts, warnings = made(self.ROWS, page=f"# One\n\n{{verdict}}`{word}`, {{verdict}}`here <{word}>`")

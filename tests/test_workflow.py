@@ -536,15 +536,18 @@ def noted(*rows, code="computed = 1\n\nmore = 2"):
 
 def test_a_page_is_told_its_claims_and_checks_and_what_the_run_costs(inside):
     rows = [row(), row("more"), row("worse", measured=1), row("broken", measured=1, kind="ablation")]
-    rows += [row("ours", of="book"), row("kept", kind="ablation")]
+    rows += [row("ours", of="book"), row("kept", kind="ablation"), row("open", of="book", interval=(-1, 1))]
     collected(*rows)
     about = noted(*rows)
     assert (about["of"], about["runs"], about["lines"]) == ("Theorem 1 · Paper", "runs in 1 s", 2)
     paper, checks = about["chips"]
     assert (paper["text"], paper["verdict"]) == ("the paper's claims: 2 of 3 hold", "in part")
     assert "2 reproduced, 1 not reproduced" in paper["means"]
-    assert (checks["text"], checks["verdict"]) == ("our checks: 2 of 3 as expected", "does not break the claim")
-    assert "1 of 1 of our own findings are confirmed; 1 of 2 ablations break the claim" in checks["means"]
+    assert (checks["text"], checks["verdict"]) == (
+        "our checks: 2 of 4 as expected, 1 undecided",
+        "does not break the claim",
+    )
+    assert "1 of 2 of our own findings are confirmed; 1 of 2 ablations break the claim" in checks["means"]
 
 
 def test_a_row_that_corrects_is_no_claim_that_holds(inside):

@@ -72,10 +72,11 @@ def checks_chip(rows):
     }
     held = {words: sum(row["verdict"] in HELD for row in group) for words, group in kinds.items()}
     means = "; ".join(f"{held[words]} of {len(group)} {words}" for words, group in kinds.items() if group)
-    good, of = sum(held.values()), len(checks)
-    means = f"Our own checks, {good} of {of} as expected: {means}.{early(checks)}{repeated(checks)}"
+    good, of, undecided = sum(held.values()), len(checks), sum(row["verdict"] == "undecided" for row in checks)
+    apart = f", {undecided} undecided" if undecided else ""  # neither as expected nor against it
+    means = f"Our own checks, {good} of {of} as expected{apart}: {means}.{early(checks)}{repeated(checks)}"
     return {
-        "text": f"our checks: {good} of {of} as expected",
+        "text": f"our checks: {good} of {of} as expected{apart}",
         "verdict": worst(checks),
         "means": means,
         "place": "what-breaks-it",

@@ -1,7 +1,7 @@
 """Show in prose what the build measured, and withdraw sentences whose rows turn. An extension of Sphinx.
 
-``{measured}`rates/step-rules/exponent:.2f``` is the number of a row of the ledger, or of a drawing; ``:::{believed}``
-holds sentences that stand as long as the rows of its argument do.
+``{measured}`rates/step-rules/exponent:.2f``` is the number of a row of the ledger, or of a drawing; with ``verdict`` as
+its format it is the row's verdict. ``:::{believed}`` holds sentences that stand as long as the rows of its argument do.
 """
 
 import json
@@ -57,7 +57,7 @@ def rows_of(env, names, where):
 
 
 class Measured(SphinxRole):
-    """The number of a row, ``id:format``, or of a drawing, ``drawing/name:format``.
+    """The number of a row, ``id:format``, or of a drawing, ``drawing/name:format``; or a row's verdict, ``id:verdict``.
 
     A format is Python's, after ``size`` of the number without its sign, after ``angle`` in degrees where the number is
     1 - cos of an angle; without one the number is written as tables write it.
@@ -66,6 +66,9 @@ class Measured(SphinxRole):
     def run(self):
         """Make the text, of the class that glued numbers have."""
         name, _, form = self.text.partition(":")
+        if form == "verdict":
+            words = [row["verdict"] or "baseline" for row in rows_of(self.env, [name], self.get_location())]
+            return [nodes.inline(self.rawtext, "".join(words), classes=["pasted-text"])], []
         drawing, _, part = name.rpartition("/")
         value = staged(self.env, DRAWN).get(drawing, {}).get(part)
         if value is None:
