@@ -25,14 +25,16 @@ from workflow.run.snakemake import hold_lock, run_snakemake
 # without vectors wider than two numbers.
 CHOICES = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "OPENBLAS_CORETYPE", "NUMBA_CPU_NAME")
 THREADS = ("THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+NARROW = "narrow vectors"
 SETTINGS = {
-    "narrow vectors": (dict(zip(CHOICES, ("default", "COMPATIBLE", "Prescott", "generic"), strict=True)), "sse2"),
+    NARROW: (dict(zip(CHOICES, ("default", "COMPATIBLE", "Prescott", "generic"), strict=True)), "sse2"),
     # torch knows no branch between the narrowest vectors and AVX2
     "no fused products": (dict(zip(CHOICES, ("default", "AVX", "Sandybridge", "haswell"), strict=True)), "avx2"),
     "wide vectors": (dict(zip(CHOICES, ("avx512", "AVX512", "SkylakeX", "skylake-avx512"), strict=True)), "avx512f"),
     "two threads": (dict.fromkeys(THREADS, "2"), None),
     "last bit": ({"LAST_BIT": "1"}, None),  # of the data that a chapter draws, run/last_bit.py
 }
+AGAIN = Path("build/recorded")  # runs of studies that `make record AGAIN=1` made a second time
 
 
 def lacking(name):
