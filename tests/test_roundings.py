@@ -183,13 +183,18 @@ def test_runs_made_again_widen_no_tolerance_and_excuse_no_verdict(inside):
 
 
 def test_of_runs_made_again_twice_the_larger_move_is_kept_while_the_records_are_the_same():
-    def found(spread, files):
-        move = {"spread": 0.0, "most": "a", "again": {"spread": spread}}
+    def found(spread, files, **verdict):
+        move = {"spread": 0.0, "most": "a", "again": {"spread": spread} | verdict}
         return {"cpu": "one", "settings": ["a"], "records": files, "rows": {"half": move}}
 
     for files, spread in (("x", 2.0), ("y", 1.0)):
         both = records.larger(found(2.0, "x"), found(1.0, files))
         assert both["rows"]["half"]["again"]["spread"] == spread
+    for first, second in (
+        (found(2.0, "x"), found(1.0, "x", verdict="a")),
+        (found(1.0, "x", verdict="a"), found(2.0, "x")),
+    ):
+        assert records.larger(first, second)["rows"]["half"]["again"] == {"spread": 2.0, "verdict": "a"}
     without = found(1.0, "x")
     del without["rows"]["half"]["again"]
     assert records.larger(found(2.0, "x"), without)["rows"]["half"]["again"]["spread"] == 2.0

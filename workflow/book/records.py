@@ -62,7 +62,9 @@ def larger(old, new):
         turned = sorted({*before.get("turned", ()), *row.get("turned", ())})
         rows[name] = max(before, row, key=_spread) | ({"turned": turned} if turned else {})
         again = [move["again"] for move in ((before, row) if same else (row,)) if "again" in move]
-        rows[name] |= {"again": max(again, key=_spread)} if again else {}
+        if again:
+            either = {key: value for move in again for key, value in move.items()}
+            rows[name]["again"] = either | {"spread": max(map(_spread, again))}
     machines = ", ".join(dict.fromkeys([*old["cpu"].split(", "), new["cpu"]]))
     return new | {"cpu": machines, "settings": list(dict.fromkeys(old["settings"] + new["settings"])), "rows": rows}
 
