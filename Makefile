@@ -16,7 +16,7 @@ export PYTHONNOUSERSITE := 1
 export PYTHONUTF8 := 1
 # Where Python may keep no bytecode, every process compiles torch and matplotlib anew, which takes longer than running them.
 unexport PYTHONDONTWRITEBYTECODE
-export MODEL DATA OUT NAME PARAMS PARAMETERS SEEDS JOBS THREADS TIMEOUT QUICK ONLY RECORD
+export MODEL DATA OUT NAME PARAMS PARAMETERS SEEDS JOBS THREADS TIMEOUT QUICK ONLY RECORD AGAIN
 BUILD := $(BIN)/python -m workflow.commands.build
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
@@ -61,7 +61,7 @@ sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:10
 roundings: $(COMPILED) ## see how far numbers move where arithmetic rounds otherwise: NAME=theorem-2 (NAME=all, RECORD=1)
 	@$(BIN)/python -m workflow.commands.roundings
 
-record: $(COMPILED) ## make the runs of a study on published data that are not in book/recorded yet: NAME=film-reviews ONLY="l2*" (DEVICE=cuda for NAME=full-size)
+record: $(COMPILED) ## make the runs of a study on published data that are not in book/recorded yet: NAME=film-reviews ONLY="l2*" (AGAIN=1 a second time, rounding otherwise; DEVICE=cuda for NAME=full-size)
 	@$(BIN)/python -m studies.record
 
 page: $(COMPILED) ## show one page as its source is now, for looking: NAME=theorem-2

@@ -3,46 +3,58 @@
 They go to ``book/recorded/<study>/``, one file each with what it came from: settings, data, commit, a hash of the
 code, day, processor and seconds; arrays go to an npz beside it. Runs that are there are not made again. Older
 ones have no hash of the code; their commit says which code made them.
+
+With AGAIN=1 the recorded runs of a study are made a second time, with the step sizes that were recorded, by the code as
+it is now, and with the branches of torch, MKL and OpenBLAS for a processor without wide vectors. They go to
+``build/recorded/<study>/``, from which ``workflow/commands/roundings.py`` measures how far the rows move.
 """
 
 import fnmatch
 import hashlib
 import json
 import os
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
-from studies import language_model, optimisers, random_heads, recorded
+from studies import archives, language_model, optimisers, random_heads, recorded
 from workflow.book import dependencies, fresh_seeds
 from workflow.book.catalogue import BookError, json_of, write_atomic
-from workflow.commands import call
+from workflow.commands import call, roundings
 from workflow.run.chapter import cpu
 
 FOLDER = Path("book/recorded")
 MODULES = (recorded, optimisers, language_model, random_heads)  # each with its studies, and how a run of them is made
 
 
-def make_runs(name, only="*"):
-    """Make the runs of a study whose names fit ``only`` and that are not there yet."""
+def make_runs(name, only="*", again=False):
+    """Make the runs of a study whose names fit ``only`` and that are not there yet.
+
+    With ``again`` only those that have a record and tune nothing, into the folder of runs that are made again.
+    """
     module = next(module for module in MODULES if name in module.STUDIES)
-    folder, runs = FOLDER / name, module.STUDIES[name]()
+    folder, runs = (roundings.AGAIN if again else FOLDER) / name, module.STUDIES[name]()
     noted, code = fresh_seeds.commit(), dependencies.module_hash(module.__name__)
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [run for run in runs if any(fnmatch.fnmatchcase(run, pattern) for pattern in only.split())]
+    if again:
+        wanted = [run for run in wanted if Path(FOLDER, name, f"{run}.json").exists() and not run.startswith("tuning-")]
     for k, run in enumerate(wanted, 1):
         path = folder / f"{run}.json"
         if path.exists():
             continue
         print(f"{name}, {run}, {k} of {len(wanted)}", flush=True)
         began, clock = time.monotonic(), time.process_time()
-        known = {file.stem: json_of(file) for file in folder.glob("*.json")}
+        known = {file.stem: json_of(file) for file in Path(FOLDER, name).glob("*.json")}
         try:
             settings, results = module.make(name, runs[run], known)
         except (OSError, ValueError, KeyError) as error:
             raise BookError(f"{name}, {run}: {error}") from None
+        if again and settings != known[run]["settings"]:
+            raise BookError(f"{name}, {run}: its record has other settings, so this is another run: record it first")
         entry = {"study": name, "run": run, "settings": settings, "commit": noted, "cpu": cpu()}
         entry["code"] = code
         entry |= {"date": datetime.now(UTC).date().isoformat(), "seconds": round(time.monotonic() - began)}
@@ -50,7 +62,7 @@ def make_runs(name, only="*"):
         arrays = {name: save_arrays(folder / name, value) for name, value in results.items() if name.endswith(".npz")}
         entry["found"] = results | arrays  # of arrays the hash alone
         write_atomic(path, json.dumps(entry, allow_nan=False).replace(', "', ',\n"') + "\n")
-        print(f"{path}, {entry['seconds']} s: commit it", flush=True)
+        print(f"{path}, {entry['seconds']} s" + ": commit it" * (not again), flush=True)
 
 
 def save_arrays(path, arrays):
@@ -61,11 +73,23 @@ def save_arrays(path, arrays):
 
 def main():
     """Make the runs that the variables of make name."""
-    name = os.environ.get("NAME", "")
+    name, again = os.environ.get("NAME", ""), os.environ.get("AGAIN") == "1"
     studies = [study for module in MODULES for study in module.STUDIES]
     if name not in studies:
         raise BookError(f"NAME is {name!r}: use one of {', '.join(studies)}")
-    make_runs(name, os.environ.get("ONLY") or "*")
+    if again:
+        round_otherwise()
+        archives.RECORDED = str(roundings.AGAIN)  # runs that read other runs read those that were made again
+    make_runs(name, os.environ.get("ONLY") or "*", again)
+
+
+def round_otherwise():
+    """Start this command anew with the variables that libraries read on import, unless they are set."""
+    if why := roundings.lacking(roundings.NARROW):
+        raise BookError(f"no runs can be made again: {why}")
+    variables = roundings.SETTINGS[roundings.NARROW][0]
+    if not variables.items() <= os.environ.items():
+        os.execve(sys.executable, [sys.executable, "-m", "studies.record"], os.environ | variables)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 """How far numbers move under other roundings: the settings, the last bits, and the reasons that a page gives."""
 
+import json
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
-from workflow.book import records
+from tests.small_book import collected, row
+from workflow.book import ledger, lock, records
 from workflow.book.catalogue import BookError
 from workflow.commands import roundings
 from workflow.run.last_bit import UlpNoise
@@ -85,3 +88,113 @@ def test_of_two_machines_the_larger_spread_is_kept_while_the_code_is_the_same(tm
         records.keep_spreads("part/good", found(code, "other", 1.0))
         assert records.entries(records.ROUNDINGS)["part/good"]["rows"]["half"]["spread"] == spread_left
         records.ROUNDINGS.unlink()
+
+
+# Runs of a study that were made again.
+
+STUDY = """
+import json
+from pathlib import Path
+read = json.loads(Path("book/recorded", "study", "one.json").read_text())["found"]["right"]
+verdict(source(None, "A study", set="after").claim("right", "It is right", read, ">=", 0.5, recorded=True))
+"""
+
+
+def recorded(folder, right, seed=1):
+    path = Path(folder, "study", "one.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"settings": {"seed": seed}, "found": {"right": right}}))
+
+
+@pytest.fixture
+def reader(inside, monkeypatch):
+    """A book of one chapter that reads a recorded run, and has run; the second run turns its verdict."""
+    monkeypatch.setenv("PYTHONPATH", inside.env()["PYTHONPATH"])
+    recorded("book/recorded", 0.6)
+    Path("book/recorded/study/tuning-one.json").write_text("{}")  # never made again
+    recorded("build/recorded", 0.4)
+    return inside.add("good", STUDY)
+
+
+def test_a_recorded_row_is_measured_with_runs_made_again(reader):
+    assert reader.build("build/claims/part/good.json").returncode == 0
+    ((_, results),) = roundings.measure(["part/good"], ["two threads"])
+    entry = roundings.spreads("part/good", results)
+    assert entry["rows"]["right"] == {
+        "spread": 0, "most": "two threads", "again": {"spread": pytest.approx(0.2), "verdict": "refuted"}
+    }  # fmt: skip
+    assert "again" not in entry["rows"]["half"], "it reads no record"
+    assert entry["settings"] == ["two threads"]
+    assert "0.6" in Path("book/recorded/study/one.json").read_text()
+
+
+def test_a_chapter_is_measured_so_only_if_all_its_runs_were_made_again_with_their_settings(reader, capsys):
+    def settings():
+        return list(roundings.plans("part/good", ["two threads"]))
+
+    assert settings() == ["two threads", roundings.MADE_AGAIN]
+    recorded("build/recorded", 0.4, seed=2)
+    assert settings() == ["two threads"]
+    recorded("build/recorded", 0.4)
+    Path("book/recorded/study/other.json").write_text(json.dumps({"settings": {}, "found": {}}))
+    assert settings() == ["two threads"]
+    assert capsys.readouterr().out.count("make record NAME=study AGAIN=1") == 2
+    reader.add("good")
+    assert settings() == ["two threads"]
+    assert not capsys.readouterr().out, "nothing is missing where no record is read"
+
+
+def test_another_run_made_again_is_another_run(reader):
+    def sources():
+        return roundings.plans("part/good", [])[roundings.MADE_AGAIN].sources
+
+    before = sources()
+    recorded("build/recorded", 0.3)
+    assert sources() != before
+
+
+def noted(**again):
+    """Write that runs made again moved a row so far, with the records as they are."""
+    entry = {"code": records.recorded_hash("part/good"), "records": records.hash_of_records("part/good")}
+    entry["rows"] = {"half": {"spread": 0.0, "most": "two threads", "again": again}}
+    records.ROUNDINGS.write_text(json.dumps({"part/good": entry}))
+
+
+def test_a_page_says_how_far_a_recorded_row_moved_until_its_record_is_another(reader):
+    words = "| recorded; made again with other rounding: moves by 0.02; then undecided |"
+    noted(spread=0.02, verdict="undecided")
+    collected(row(recorded=True))
+    assert words in rows.rows()
+    recorded("book/recorded", 0.7)
+    collected(row(recorded=True))
+    assert "| recorded |" in rows.rows()
+
+
+def test_runs_made_again_widen_no_tolerance_and_excuse_no_verdict(inside):
+    noted(spread=1.0, verdict="undecided")
+    collected(row(recorded=True))
+    (entry,) = ledger.ledger()
+    assert entry["again"] == {"spread": 1.0, "verdict": "undecided"}
+    assert entry["tolerance"] == pytest.approx(ledger.tolerance(entry))
+    lock.accept()
+    collected(row(measured=0.02, recorded=True))
+    with pytest.raises(BookError, match="part/good/half: "):
+        lock.compare()
+
+
+def test_of_runs_made_again_twice_the_larger_move_is_kept_while_the_records_are_the_same():
+    def found(spread, files, **verdict):
+        move = {"spread": 0.0, "most": "a", "again": {"spread": spread} | verdict}
+        return {"cpu": "one", "settings": ["a"], "records": files, "rows": {"half": move}}
+
+    for files, spread in (("x", 2.0), ("y", 1.0)):
+        both = records.larger(found(2.0, "x"), found(1.0, files))
+        assert both["rows"]["half"]["again"]["spread"] == spread
+    for first, second in (
+        (found(2.0, "x"), found(1.0, "x", verdict="a")),
+        (found(1.0, "x", verdict="a"), found(2.0, "x")),
+    ):
+        assert records.larger(first, second)["rows"]["half"]["again"] == {"spread": 2.0, "verdict": "a"}
+    without = found(1.0, "x")
+    del without["rows"]["half"]["again"]
+    assert records.larger(found(2.0, "x"), without)["rows"]["half"]["again"]["spread"] == 2.0

@@ -78,7 +78,7 @@ def _names_bound(statement):
 def sources_hash(chapter, changed=None):
     """Hash of all that a run depends on beside its values: code, library, recorded runs, lock and runner.
 
-    ``changed`` maps paths of library files to the text that a mutant gives them.
+    ``changed`` maps paths to the text that files have in a run: a mutant's library, or other recorded runs.
     """
     files = [*library_of(chapter, changed), "requirements.lock", *workflow_of("chapter")]
     return hash_together(files, hash_of(chapter), changed=changed)
@@ -96,7 +96,8 @@ def content_hash(path, changed=None):
         return None
     if Path(path).suffix == ".py":
         return code_hash(_text(path, changed))
-    return hashlib.sha256(_locate(path).read_bytes()).hexdigest()
+    text = (changed or {}).get(str(path))
+    return hashlib.sha256(_locate(path).read_bytes() if text is None else text.encode()).hexdigest()
 
 
 @functools.cache
@@ -183,14 +184,26 @@ def library_of(chapter, changed=None):
     """
     modules = modules_of({path: _text(path, changed) for path in library()})
     try:
-        lines = (line for code, _ in code_of(chapter) for line in code.splitlines())
-        code = "\n".join(line for line in lines if not line.startswith(("%", "!")))
-        needed = reached(imported(imports(code, ()), modules), modules)
-        studies = [path for path in Path("book/recorded").glob("*/") if f'"{path.name}"' in code]
+        needed = reached(imported(imports(_python_of(chapter), ()), modules), modules)
     except (BookError, SyntaxError, ValueError):
-        needed, studies = modules, Path("book/recorded").glob("*/")
-    records = [str(record) for path in studies for record in path.glob("*.json")]
-    return sorted([modules[name][0] for name in needed if modules[name][0]] + records)
+        needed = modules
+    return sorted([modules[name][0] for name in needed if modules[name][0]] + records_of(chapter))
+
+
+def records_of(chapter):
+    """Recorded runs of the studies that a chapter names; of all of them where its code cannot be read."""
+    records = sorted(Path("book/recorded").glob("*/*.json"))
+    try:
+        code = _python_of(chapter)
+    except BookError:
+        return [path.as_posix() for path in records]
+    return [path.as_posix() for path in records if f'"{path.parent.name}"' in code]
+
+
+def _python_of(chapter):
+    """Code of a chapter without commands of IPython."""
+    lines = (line for code, _ in code_of(chapter) for line in code.splitlines())
+    return "\n".join(line for line in lines if not line.startswith(("%", "!")))
 
 
 def module_hash(name):

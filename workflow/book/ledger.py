@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from lib.ledger import MIME, VERDICTS
 from workflow.book.catalogue import BookError, chapters, json_of, write_record, yaml_of
 from workflow.book.dependencies import PROJECT
-from workflow.book.records import ROUNDINGS, entries, is_current
+from workflow.book.records import ROUNDINGS, entries, hash_of_records, is_current
 
 FIELDS = (
     "paper", "item", "statement", "quote", "kind", "of", "source", "scale", "set", "measured", "interval", "bound",
@@ -43,14 +43,18 @@ def tally(rows):
 
 
 def spreads():
-    """Measured spread of each row, by id, and whether another rounding turned its verdict; none of older code."""
-    current = set(chapters())
-    return {
-        f"{chapter}/{name}": (row["spread"], "turned" in row)
-        for chapter, entry in entries(ROUNDINGS).items()
-        if chapter in current and is_current(chapter, entry)
-        for name, row in entry["rows"].items()
-    }
+    """What is recorded of each row under other roundings, by id; nothing that was measured with older code or records.
+
+    Its "spread", "turned" where another verdict came out, and "again" where the recorded runs were made again.
+    """
+    current, moves = set(chapters()), {}
+    for chapter, entry in entries(ROUNDINGS).items():
+        if chapter not in current or not is_current(chapter, entry):
+            continue
+        older = {"again"} if entry.get("records") != hash_of_records(chapter) else set()
+        for name, row in entry["rows"].items():
+            moves[f"{chapter}/{name}"] = {key: row[key] for key in row.keys() - older}
+    return moves
 
 
 def is_noise(measured, spread):
@@ -149,9 +153,10 @@ def collect(sources=""):
                 faults.append(f"{name}: {row['item']!r} of {row['paper']} is not in {STATEMENTS}")
             if row["kind"] == "ablation" and about not in claimed:
                 faults.append(f"{name}: checks a claim about {row['item']!r}, of which this chapter claims nothing")
-            spread, turned = moved.get(name, (None, False))
+            move = moved.get(name, {})
             entry = {"id": name} | {field: row[field] for field in FIELDS}
-            entry |= {"tolerance": tolerance(row, spread or 0.0, turned), "spread": spread}
+            entry |= {"tolerance": tolerance(row, move.get("spread", 0.0), "turned" in move)}
+            entry |= {"spread": move.get("spread"), "again": move.get("again")}
             claims[name] = entry | {"chapter": run["chapter"], "parameters": run["parameters"]}
     if faults:
         raise BookError("\n".join(faults))

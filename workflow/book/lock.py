@@ -52,7 +52,7 @@ def differences():
     """Rows that are new, vanished, have another verdict, or left their tolerance, an entry each."""
     rows, _ = _compared()
     accepted, unknown, entries = read_lock()["rows"], _unknown(), []
-    may_turn = {name for name, (_, turned) in spreads().items() if turned}
+    may_turn = {name for name, move in spreads().items() if "turned" in move}
     for name in sorted(rows.keys() | accepted.keys()):
         new, old = rows.get(name), accepted.get(name)
         if change := _change(new, old, name in may_turn):

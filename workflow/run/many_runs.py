@@ -1,8 +1,9 @@
 """Run chapters many times, for sweeps, roundings and mutants: each run in a separate process, here or on a cluster.
 
-A run is a chapter with values, surroundings, and the library as it is or with one file changed. It leaves its rows, or
-the sentence with which it failed, in a folder of ``build``, with a hash of all that it depended on. While the sources
-have that hash, a run that ended is not made again; one that was stopped is.
+A run is a chapter with values, surroundings, and the library as it is or with one file changed; other recorded runs may
+stand in for those that it reads. It leaves its rows, or the sentence with which it failed, in a folder of ``build``,
+with a hash of all that it depended on. While the sources have that hash, a run that ended is not made again; one that
+was stopped is.
 """
 
 import itertools
@@ -20,14 +21,14 @@ from pathlib import Path
 from threading import Event
 from typing import NamedTuple
 
-from workflow.book.catalogue import BookError, json_of
+from workflow.book.catalogue import BookError, json_of, text_of
 from workflow.book.dependencies import PACKAGES, sources_hash
 from workflow.book.mutants import Mutant
 from workflow.run.chapter import label, places_of
 from workflow.run.notebook import time_limit
 from workflow.setup.install import install_extra
 
-LINKED = ("book", "build", "_toc.yml", "requirements.lock", "pyproject.toml", "data")  # from a mutant's folder
+LINKED = ("build", "workflow", "_toc.yml", "requirements.lock", "pyproject.toml", "data")  # from the folder of a run
 MEMORY = 8 * 2**20  # KiB that a run with a mutant may take: a fault may ask for any amount
 CLUSTER = {"mem": "3GB", "nodes": 1, "ntasks_per_node": 1, "job_name": "chapters"}
 MAX_JOBS = 1000  # jobs that a cluster takes at once; with more runs a job makes several
@@ -44,14 +45,16 @@ class Run(NamedTuple):
     variables: dict  # of the environment
     limit: float  # seconds; 0 for the limit of every chapter
     mutant: Mutant | None
+    records: dict  # recorded files, by path, that others stand in for, and the paths of these
 
 
-def plan(chapter, folder, values, variables=None, limit=0, mutant=None):
+def plan(chapter, folder, values, variables=None, limit=0, mutant=None, records=None):
     """A run, with the hash of what it depends on beside its values."""
-    changed, variables = {mutant.file: mutant.text} if mutant else {}, variables or {}
+    changed, variables, records = {mutant.file: mutant.text} if mutant else {}, variables or {}, records or {}
+    changed |= {path: text_of(other) for path, other in records.items() if path.endswith(".json")}
     said = [f"{name}={variables[name]}" for name in sorted(variables)]
     sources = " ".join([sources_hash(chapter, changed=changed), *said])
-    return Run(chapter, folder, sources, values, variables, limit, mutant)
+    return Run(chapter, folder, sources, values, variables, limit, mutant, records)
 
 
 def places(run):
@@ -88,7 +91,8 @@ def make_groups(groups, call=subprocess.call):
     """Make the runs of some groups that have not ended, one after the other; return the groups."""
     for group in groups:
         left = [run for run in group if not has_ended(run)]
-        with mutant_library(group[0].mutant) if left and group[0].mutant else nullcontext() as folder:
+        changed = left and (group[0].mutant or group[0].records)
+        with changed_folder(group[0]) if changed else nullcontext() as folder:
             for run in left:
                 places(run)["failure"].unlink(missing_ok=True)
                 env = os.environ | run.variables | {"TIMEOUT": str(run.limit or time_limit())}
@@ -105,13 +109,17 @@ def command(run):
 
 
 @contextmanager
-def mutant_library(mutant):
-    """A folder with a changed copy of the library, compiled code included, and links to all else."""
+def changed_folder(run):
+    """A folder with a copy of the library, compiled code included, its change, and links to all else."""
     Path("build/mutants").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir="build/mutants") as name:
         for package in filter(os.path.exists, PACKAGES):
             shutil.copytree(package, Path(name, package))
-        Path(name, mutant.file).write_text(mutant.text, "utf-8")
+        if run.mutant:
+            Path(name, run.mutant.file).write_text(run.mutant.text, "utf-8")
+        for path in filter(Path.is_file, Path("book").rglob("*")):
+            Path(name, path.parent).mkdir(parents=True, exist_ok=True)
+            Path(name, path).symlink_to(Path(run.records.get(path.as_posix(), path)).absolute())
         for linked in filter(os.path.exists, LINKED):
             Path(name, linked).symlink_to(Path(linked).absolute())
         yield name

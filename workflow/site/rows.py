@@ -7,7 +7,7 @@ from lib.ledger import between, bound, number
 from workflow.book.catalogue import BookError, chapters, source, yaml_of
 from workflow.book.ledger import GONE, address, commit, is_noise, ledger
 from workflow.site import landing_page
-from workflow.site.evidence import mutants, seeds
+from workflow.site.evidence import RECORDED, made_again, mutants, seeds
 from workflow.site.markup import called, escaped, link, marked, table
 
 REASONS = Path("book/roundings.yml")  # why rounding moves a number, where its size and interval do not explain it
@@ -47,6 +47,8 @@ def _row(row):
     text = f"{escaped(row['statement'])} ({escaped(', '.join(filter(None, words)))})"
     interval = f" ({between(row['interval'])})" if row["interval"] else ""
     counted = (seeds(row)[2], mutants(row)[1]) if row["verdict"] else ("–", "–")
+    if again := made_again(row):
+        counted = (f"{RECORDED}; {again}", counted[1])
     asked = bound(row["relation"], row["bound"]) or "–"
     return (
         marked(row["verdict"]),
