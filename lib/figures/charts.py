@@ -162,7 +162,9 @@ def dots(names, series, xlabel):
 
 def _draw_many(ax, x, y, colour):
     """Median and band over the second dimension, at no more records than the width can show."""
-    places = np.log(x) if ax.get_xscale() == "log" and (x > 0).all() else x
+    with np.errstate(all="ignore"):  # what a logarithmic axis cannot show
+        places = ax.xaxis.get_transform().transform(x)
+    places = places if np.isfinite(places).all() else x
     recorded = np.unique(np.searchsorted(places, np.linspace(places[0], places[-1], RECORDS)).clip(0, len(x) - 1))
     low, middle, high = np.percentile(y[recorded], (10, 50, 90), axis=1)
     ax.fill_between(x[recorded], low, high, color=colour, alpha=0.2, lw=0)
