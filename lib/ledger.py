@@ -134,7 +134,7 @@ class Source:
             Whether the counterexample to that sentence passed a check in exact arithmetic; otherwise the row is
             undecided.
         explicit : str
-            A hypothesis that the paper uses without writing it; given, a row that holds reads "made explicit".
+            A condition that the statement does not name; given, a row that holds reads "made explicit".
         of : {"paper", "book"}
             Whose statement it is; the paper's where there is one.
         source : {"printed", "restored", "recalled"}
