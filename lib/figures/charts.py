@@ -162,10 +162,10 @@ def dots(names, series, xlabel):
 
 def _draw_many(ax, x, y, colour):
     """Median and band over the second dimension, at no more records than the width can show."""
-    with np.errstate(all="ignore"):  # what a logarithmic axis cannot show
-        places = ax.xaxis.get_transform().transform(x)
-    places = places if np.isfinite(places).all() else x
-    recorded = np.unique(np.searchsorted(places, np.linspace(places[0], places[-1], RECORDS)).clip(0, len(x) - 1))
+    shown = np.flatnonzero(x > 0) if ax.get_xscale() == "log" else np.arange(len(x))  # a logarithmic axis has no 0
+    places = ax.xaxis.get_transform().transform(x[shown])
+    nearest = np.searchsorted(places, np.linspace(places[0], places[-1], RECORDS)).clip(0, len(shown) - 1)
+    recorded = shown[np.unique(nearest)]
     low, middle, high = np.percentile(y[recorded], (10, 50, 90), axis=1)
     ax.fill_between(x[recorded], low, high, color=colour, alpha=0.2, lw=0)
     ax.plot(x[recorded], middle, color=colour)

@@ -124,6 +124,16 @@ def test_many_trials_are_a_median_and_a_band_of_few_points_and_a_given_interval_
         assert (heights.min(), heights.max()) == pytest.approx(ends)
 
 
+@pytest.mark.parametrize(("scale", "first"), [("log", 1), ("symlog", 0)])
+def test_a_band_keeps_early_records_on_a_logarithmic_axis_also_after_one_at_zero(scale, first):
+    t = np.concatenate([[0], np.unique(np.geomspace(1, 30000, 200).round())])
+    ax = figures.curves(t, {"GD": np.arange(1, 12) / (1 + t[:, None])}, "t", "y", xscale=scale).axes[0]
+    drawn = ax.lines[0].get_xdata()
+    assert (drawn[0], drawn[-1]) == (first, 30000)
+    assert {1, 2, 3} <= set(drawn)
+    assert len(drawn) > 75
+
+
 HOLES = np.where(X % 3 == 0, np.nan, 1 / X)
 
 
