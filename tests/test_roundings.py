@@ -161,7 +161,7 @@ def noted(**again):
 
 
 def test_a_page_says_how_far_a_recorded_row_moved_until_its_record_is_another(reader):
-    words = "| recorded; made again with other rounding: moves by 0.02; then undecided |"
+    words = "| recorded; again ±0.02; then undecided |"
     noted(spread=0.02, verdict="undecided")
     collected(row(recorded=True))
     assert words in rows.rows()

@@ -53,9 +53,7 @@ def made_again(row):
     """How far a row moved when the recorded runs that it reads were made again, and what it then was; "" if unknown."""
     if not (move := row.get("again")):
         return ""
-    return f"made again with other rounding: moves by {number(move['spread'])}" + (
-        f"; then {move['verdict']}" if "verdict" in move else ""
-    )
+    return f"again ±{number(move['spread'])}" + (f"; then {move['verdict']}" if "verdict" in move else "")
 
 
 def seeds_of(rows):
