@@ -82,6 +82,38 @@ def correlation_interval(values):
     return mean_interval(values.atanh()).tanh()
 
 
+def median(values, dim=None):
+    """Median of all values, or along one dimension: of an even number of values the mean of the two in the middle.
+
+    ``torch.median`` takes the lower of the two, so of six or eight values it is systematically too small.
+
+    Parameters
+    ----------
+    values : array_like
+        Infinite ones are allowed.
+    dim : int, optional
+        Without it, all values.
+
+    Returns
+    -------
+    Tensor
+        Shape of the values without that dimension; nan where one of them is nan or there is none.
+
+    Examples
+    --------
+    >>> median([3.0, 1.0, 2.0, 10.0]).item()
+    2.5
+    """
+    values = torch.as_tensor(values).double()
+    if dim is None:
+        values, dim = values.flatten(), 0
+    count = values.shape[dim]
+    if count == 0:
+        return values.sum(dim) + torch.nan
+    middle = values.sort(dim).values.narrow(dim, (count - 1) // 2, 2 - count % 2).mean(dim)
+    return torch.where(values.isnan().any(dim), torch.nan, middle)
+
+
 def median_interval(values):
     """Interval of the median along the last dimension, from one of the values to another: right for any distribution.
 

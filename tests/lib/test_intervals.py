@@ -1,11 +1,17 @@
 """Intervals: how often they cover the truth at the sizes in use, known values, refusals."""
 
+import math
+
+import hypothesis.strategies as st
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis.extra.numpy import array_shapes, arrays
 from problems import seeded
 from scipy.stats import binom, quantile_test
 
-from lib.intervals import correlation_interval, mean_interval, median_interval, wilson
+from lib.intervals import correlation_interval, mean_interval, median, median_interval, wilson
 
 DRAWS = 4000
 
@@ -102,3 +108,19 @@ def test_wilson_of_many_counts_is_each_alone():
     assert share.shape == low.shape == high.shape == (3, 4)
     assert torch.equal(low[1, 2], wilson(hits[1, 2])[1][0])
     assert ((low < share) & (share < high)).all()
+
+
+@given(
+    arrays(float, array_shapes(min_dims=2, max_dims=3, max_side=7), elements=st.floats(-1e9, 1e9) | st.just(math.inf))
+)
+def test_the_median_is_that_of_numpy(values):
+    with np.errstate(invalid="ignore"):
+        assert median(values).item() == np.median(values)
+        for dim in range(values.ndim):
+            assert median(values, dim).tolist() == np.median(values, axis=dim).tolist()
+
+
+def test_a_median_without_values_or_with_nan_is_nan():
+    assert median(torch.ones(0, 2), 0).isnan().all()
+    assert median(torch.ones(0)).isnan()
+    assert median(torch.tensor([[1.0, torch.nan], [1.0, 2.0]]), 1).isnan().tolist() == [True, False]
