@@ -92,7 +92,7 @@ def _today(layer, attention, choosing, flips=None, norms=None, leads=None):
         order = flips.distance.argsort()
         relative = flips.distance[flips.distance.isfinite()] / norms[0]
         facts["flip"], facts["flip_least"] = (
-            (relative.median().item(), relative.min().item()) if len(relative) else (None, None)
+            (relative.quantile(0.5).item(), relative.min().item()) if len(relative) else (None, None)
         )
         facts["flip_inputs"] = len(relative)  # of which these are the median and the least
         facts["takers"] = _common(_text(words, entry, "taker") for entry in inputs if entry["lead"] is not None)
