@@ -121,9 +121,12 @@ def multistart_path(problem, loss, radii, starts, selected, norm=2.0):
     """Regularisation path in any dimension, as the best of several local minimisations on each sphere.
 
     By L-BFGS over the directions, then to a zero of the tangential gradient: from each start, from the solution at the
-    radius before, and from a direction that selects the tokens, if a perceptron finds one. On a large sphere nearly
-    all of it is a plateau, with all attention on one choice of tokens or another, and only the directions that select
-    the best ones are low.
+    radius before, from where the line through the last two solutions meets the sphere, and from a direction that
+    selects the tokens, if a perceptron finds one. On a large sphere nearly all of it is a plateau, with all attention
+    on one choice of tokens or another, and only the directions that select the best ones are low. A minimiser far out
+    needs two smaller radii before it, from which it is within a few lengths: there L-BFGS stops before rows whose pulls
+    differ by many orders are in balance. Where no zero of the gradient is found that is as low, the lowest end of
+    L-BFGS stays, so check the path by :func:`stationarity`.
 
     Parameters
     ----------
@@ -152,8 +155,9 @@ def multistart_path(problem, loss, radii, starts, selected, norm=2.0):
     selected = check_selected(problem, selected)
     starts = unit(torch.cat([starts, _turned_to_select(problem, starts[0], selected)]), norm)
     best = []
-    for radius in radii.tolist():
-        ends = [_descend_sphere(problem, loss, radius, start, selected, norm) for start in (*starts, *best[-1:])]
+    for k, radius in enumerate(radii.tolist()):
+        ahead = _continued(radii[: k + 1], best, norm)
+        ends = [_descend_sphere(problem, loss, radius, start, selected, norm) for start in (*starts, *ahead)]
         ends = torch.stack(ends)
         lowest = ends[ordered(excess_risk(problem, loss, radius * ends, selected)).argmin()]
         best.append(_make_stationary(problem, loss, radius, lowest, norm))
@@ -185,6 +189,19 @@ def _best_so_far(theta, excess, selected):
     best = ordered(excess).cummin(0).indices
     chosen = torch.take_along_dim(theta, best[..., None], 0)
     return Path(chosen, LogScaled(*(part.gather(0, best) for part in excess)), selected)
+
+
+def _continued(radii, best, norm):
+    """Directions at the last radius that continue a path with the directions ``best`` at the radii before.
+
+    The last one and, from two on, that of the line through the last two points: a path tends to a ray with an offset,
+    R u + xi + o(1). The last direction itself is off by the offset, times the ratio of the radii less 1.
+    """
+    if len(best) < 2:
+        return best
+    before, last = radii[-3:-1, None] * torch.stack(best[-2:])
+    step = (last - before) * (radii[-1] - radii[-2]) / (radii[-2] - radii[-3])
+    return [best[-1], unit(last + step, norm)]
 
 
 def _turned_to_select(problem, start, selected):
@@ -248,7 +265,10 @@ def _descend_sphere(problem, loss, radius, start, selected, norm):
 
 
 def _make_stationary(problem, loss, radius, direction, norm):
-    """The zero of the tangential gradient near a direction, which values of the risk cannot locate so closely."""
+    """The zero of the tangential gradient near a direction, which values of the risk cannot locate so closely.
+
+    The direction itself where that is not found, or has a higher risk: then it is not stationary.
+    """
     reference = problem.logits(direction).argmax(-1)
     excess = _log_excess(problem, loss, radius, direction, reference, norm)
 
