@@ -217,7 +217,7 @@ def _turned_to_select(problem, start, selected):
         if rows[least] @ theta > 0:
             return torch.as_tensor(theta)[None]
         theta += rows[least] / length[least]
-    return start[:0, None].mT
+    return start[None][:0]
 
 
 def _log_excess(problem, loss, radius, like, reference, norm):

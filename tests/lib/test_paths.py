@@ -147,10 +147,15 @@ def test_multistart_above_the_plane_is_stationary_and_no_higher_than_the_svm():
         assert torch.equal(selected_tokens(one, path.theta[-1]), selected)
 
 
-def test_multistart_of_tokens_that_no_direction_separates_still_ends_at_a_stationary_point():
-    problem = Problem([[[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], [[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]], [[1.0, 0.0]] * 2)
-    path = multistart_path(problem, losses.logistic, [1.0, 30.0], torch.eye(3), [0, 0])
-    assert stationarity(problem, losses.logistic, path.theta).max() < 1e-12
+def test_multistart_of_tokens_that_no_direction_separates_is_as_low_as_the_line_of_their_rows():
+    # The rows are (1, 0, 0) and its opposite, of unequal score: the risk moves with the first entry alone.
+    keys = [[[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], [[-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]]
+    problem = Problem(keys, [[2.0, 0.0], [0.5, 0.0]])
+    path = multistart_path(problem, losses.exponential, [1.0, 10.0], torch.eye(3), [0, 0])
+    line = torch.linspace(-1, 1, 10_001)[:, None] * torch.tensor([10.0, 0.0, 0.0])
+    risks = problem.risk(losses.exponential, line)
+    assert problem.risk(losses.exponential, path.theta[-1]) <= risks.min() + 1e-9
+    assert problem.risk(losses.exponential, path.theta[0]) <= risks[line[:, 0].abs() <= 1].min() + 1e-9
 
 
 # --- in other norms
