@@ -22,7 +22,6 @@ from .problem import check_selected, difference_rows
 FEWEST = 4  # angles of a grid
 MAX_LOGITS = 10**8  # on one circle, in several arrays of almost a gigabyte
 HALVINGS = 5  # of the spacing of the radii around a minimiser inside the disc
-CORRECTIONS = 10_000  # of a perceptron: enough for cosines of 0.01 to the rows
 LIMITS = 4  # that one descent on a sphere may take as the reference of the risk
 CROSSED = 1e6  # by which the logarithm falls where the risk crosses its reference: more than it falls otherwise
 
@@ -122,7 +121,7 @@ def multistart_path(problem, loss, radii, starts, selected, norm=2.0):
 
     By L-BFGS over the directions, then to a zero of the tangential gradient: from each start, from the solution at the
     radius before, from where the line through the last two solutions meets the sphere, and from a direction that
-    selects the tokens, if a perceptron finds one. On a large sphere nearly all of it is a plateau, with all attention
+    selects the tokens, if there is one. On a large sphere nearly all of it is a plateau, with all attention
     on one choice of tokens or another, and only the directions that select the best ones are low. A minimiser far out
     needs two smaller radii before it, from which it is within a few lengths: there L-BFGS stops before rows whose pulls
     differ by many orders are in balance. Where no zero of the gradient is found that is as low, the lowest end of
@@ -153,7 +152,7 @@ def multistart_path(problem, loss, radii, starts, selected, norm=2.0):
     radii, starts = _increasing(radii), checks.tensor("starts", starts, "starts", "parameter").double()
     problem.check_parameter(starts)
     selected = check_selected(problem, selected)
-    starts = unit(torch.cat([starts, _turned_to_select(problem, starts[0], selected)]), norm)
+    starts = unit(torch.cat([starts, _selecting(problem, selected)]), norm)
     best = []
     for k, radius in enumerate(radii.tolist()):
         ahead = _continued(radii[: k + 1], best, norm)
@@ -204,20 +203,19 @@ def _continued(radii, best, norm):
     return [best[-1], unit(last + step, norm)]
 
 
-def _turned_to_select(problem, start, selected):
-    """Direction that selects the tokens, near a start (d,), as a perceptron finds it, shape (1, d).
+def _selecting(problem, selected):
+    """Direction that selects the tokens, shape (1, d): that of largest margin with entries within 1, a linear program.
 
-    Empty where no direction separates the tokens, or one only by a hair.
+    Empty where no direction separates the tokens.
     """
+    from scipy.optimize import linprog  # slow to import
+
     rows = difference_rows(problem, selected).numpy()
-    length = np.linalg.norm(rows, axis=-1, keepdims=True)
-    theta = start.numpy().copy()
-    for _ in range(CORRECTIONS if length.all() else 0):
-        least = (rows @ theta).argmin()
-        if rows[least] @ theta > 0:
-            return torch.as_tensor(theta)[None]
-        theta += rows[least] / length[least]
-    return start[None][:0]
+    rows = rows / (np.abs(rows).max() or 1.0)
+    behind = np.pad(-rows, ((0, 0), (0, 1)), constant_values=1.0)  # margin - rows @ theta <= 0
+    bounds = [(-1, 1)] * rows.shape[-1] + [(0, None)]
+    theta = linprog(-np.eye(rows.shape[-1] + 1)[-1], behind, np.zeros(len(rows)), bounds=bounds).x[:-1]
+    return torch.as_tensor(theta)[None][: int((rows @ theta > 0).all())]
 
 
 def _log_excess(problem, loss, radius, like, reference, norm):
