@@ -22,7 +22,6 @@ from .problem import check_selected, difference_rows
 FEWEST = 4  # angles of a grid
 MAX_LOGITS = 10**8  # on one circle, in several arrays of almost a gigabyte
 HALVINGS = 5  # of the spacing of the radii around a minimiser inside the disc
-CORRECTIONS = 10_000  # of a perceptron: enough for cosines of 0.01 to the rows
 LIMITS = 4  # that one descent on a sphere may take as the reference of the risk
 CROSSED = 1e6  # by which the logarithm falls where the risk crosses its reference: more than it falls otherwise
 
@@ -121,9 +120,12 @@ def multistart_path(problem, loss, radii, starts, selected, norm=2.0):
     """Regularisation path in any dimension, as the best of several local minimisations on each sphere.
 
     By L-BFGS over the directions, then to a zero of the tangential gradient: from each start, from the solution at the
-    radius before, and from a direction that selects the tokens, if a perceptron finds one. On a large sphere nearly
-    all of it is a plateau, with all attention on one choice of tokens or another, and only the directions that select
-    the best ones are low.
+    radius before, from where the line through the last two solutions meets the sphere, and from a direction that
+    selects the tokens, if there is one. On a large sphere nearly all of it is a plateau, with all attention
+    on one choice of tokens or another, and only the directions that select the best ones are low. A minimiser far out
+    needs two smaller radii before it, from which it is within a few lengths: there L-BFGS stops before rows whose pulls
+    differ by many orders are in balance. Where no zero of the gradient is found that is as low, the lowest end of
+    L-BFGS stays, so check the path by :func:`stationarity`.
 
     Parameters
     ----------
@@ -150,10 +152,11 @@ def multistart_path(problem, loss, radii, starts, selected, norm=2.0):
     radii, starts = _increasing(radii), checks.tensor("starts", starts, "starts", "parameter").double()
     problem.check_parameter(starts)
     selected = check_selected(problem, selected)
-    starts = unit(torch.cat([starts, _turned_to_select(problem, starts[0], selected)]), norm)
+    starts = unit(torch.cat([starts, _selecting(problem, selected)]), norm)
     best = []
-    for radius in radii.tolist():
-        ends = [_descend_sphere(problem, loss, radius, start, selected, norm) for start in (*starts, *best[-1:])]
+    for k, radius in enumerate(radii.tolist()):
+        ahead = _continued(radii[: k + 1], best, norm)
+        ends = [_descend_sphere(problem, loss, radius, start, selected, norm) for start in (*starts, *ahead)]
         ends = torch.stack(ends)
         lowest = ends[ordered(excess_risk(problem, loss, radius * ends, selected)).argmin()]
         best.append(_make_stationary(problem, loss, radius, lowest, norm))
@@ -187,20 +190,32 @@ def _best_so_far(theta, excess, selected):
     return Path(chosen, LogScaled(*(part.gather(0, best) for part in excess)), selected)
 
 
-def _turned_to_select(problem, start, selected):
-    """Direction that selects the tokens, near a start (d,), as a perceptron finds it, shape (1, d).
+def _continued(radii, best, norm):
+    """Directions at the last radius that continue a path with the directions ``best`` at the radii before.
 
-    Empty where no direction separates the tokens, or one only by a hair.
+    The last one and, from two on, that of the line through the last two points: a path tends to a ray with an offset,
+    R u + xi + o(1). The last direction itself is off by the offset, times the ratio of the radii less 1.
     """
+    if len(best) < 2:
+        return best
+    before, last = radii[-3:-1, None] * torch.stack(best[-2:])
+    step = (last - before) * (radii[-1] - radii[-2]) / (radii[-2] - radii[-3])
+    return [best[-1], unit(last + step, norm)]
+
+
+def _selecting(problem, selected):
+    """Direction that selects the tokens, shape (1, d): that of largest margin with entries within 1, a linear program.
+
+    Empty where no direction separates the tokens.
+    """
+    from scipy.optimize import linprog  # slow to import
+
     rows = difference_rows(problem, selected).numpy()
-    length = np.linalg.norm(rows, axis=-1, keepdims=True)
-    theta = start.numpy().copy()
-    for _ in range(CORRECTIONS if length.all() else 0):
-        least = (rows @ theta).argmin()
-        if rows[least] @ theta > 0:
-            return torch.as_tensor(theta)[None]
-        theta += rows[least] / length[least]
-    return start[:0, None].mT
+    rows = rows / (np.abs(rows).max() or 1.0)
+    behind = np.pad(-rows, ((0, 0), (0, 1)), constant_values=1.0)  # margin - rows @ theta <= 0
+    bounds = [(-1, 1)] * rows.shape[-1] + [(0, None)]
+    theta = linprog(-np.eye(rows.shape[-1] + 1)[-1], behind, np.zeros(len(rows)), bounds=bounds).x[:-1]
+    return torch.as_tensor(theta)[None][: int((rows @ theta > 0).all())]
 
 
 def _log_excess(problem, loss, radius, like, reference, norm):
@@ -248,7 +263,10 @@ def _descend_sphere(problem, loss, radius, start, selected, norm):
 
 
 def _make_stationary(problem, loss, radius, direction, norm):
-    """The zero of the tangential gradient near a direction, which values of the risk cannot locate so closely."""
+    """The zero of the tangential gradient near a direction, which values of the risk cannot locate so closely.
+
+    The direction itself where that is not found, or has a higher risk: then it is not stationary.
+    """
     reference = problem.logits(direction).argmax(-1)
     excess = _log_excess(problem, loss, radius, direction, reference, norm)
 

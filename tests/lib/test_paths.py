@@ -20,7 +20,7 @@ from lib.geometry import (
 from lib.logspace import excess_risk
 from lib.paths import multistart_path, regularization_path, stationarity
 from lib.problem import Problem, difference_rows
-from lib.selection import optimal_tokens, selected_tokens
+from lib.selection import limit_offset, optimal_tokens, selected_tokens
 from lib.separators import att_svm, hard_margin
 
 RADII = torch.logspace(0, 4, 9)
@@ -147,10 +147,15 @@ def test_multistart_above_the_plane_is_stationary_and_no_higher_than_the_svm():
         assert torch.equal(selected_tokens(one, path.theta[-1]), selected)
 
 
-def test_multistart_of_tokens_that_no_direction_separates_still_ends_at_a_stationary_point():
-    problem = Problem([[[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], [[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]], [[1.0, 0.0]] * 2)
-    path = multistart_path(problem, losses.logistic, [1.0, 30.0], torch.eye(3), [0, 0])
-    assert stationarity(problem, losses.logistic, path.theta).max() < 1e-12
+def test_multistart_of_tokens_that_no_direction_separates_is_as_low_as_the_line_of_their_rows():
+    # The rows are (1, 0, 0) and its opposite, of unequal score: the risk moves with the first entry alone.
+    keys = [[[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], [[-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]]
+    problem = Problem(keys, [[2.0, 0.0], [0.5, 0.0]])
+    path = multistart_path(problem, losses.exponential, [1.0, 10.0], torch.eye(3), [0, 0])
+    line = torch.linspace(-1, 1, 10_001)[:, None] * torch.tensor([10.0, 0.0, 0.0])
+    risks = problem.risk(losses.exponential, line)
+    assert problem.risk(losses.exponential, path.theta[-1]) <= risks.min() + 1e-9
+    assert problem.risk(losses.exponential, path.theta[0]) <= risks[line[:, 0].abs() <= 1].min() + 1e-9
 
 
 # --- in other norms
@@ -208,3 +213,22 @@ def test_multistart_is_stationary_far_out_on_the_sphere_of_another_norm():
     far = 1e5 * norm(att_svm(problem, norm=3.0).theta, 3.0).item()
     path = multistart_path(problem, losses.logistic, [far], starts, optimal_tokens(problem), norm=3.0)
     assert stationarity(problem, losses.logistic, path.theta, 3.0) < 1e-12
+
+
+@pytest.mark.parametrize("order", [1.5, 2.0, 3.0])
+def test_multistart_far_out_is_as_low_as_the_predicted_point_where_a_multiplier_is_small(order):
+    # Of three rows on the margin one has a fortieth of the largest multiplier. In the direction of the radius before,
+    # the pulls are so far out of balance that a search that has nothing closer to start from ends there.
+    keys = [[[-1.66, 0.01], [-1.03, 1.07], [-0.49, 1.91]], [[-0.84, -1.05], [-0.51, -0.03], [0.48, -1.17]]]
+    scores, queries = [[0.14, 1.0, 0.3], [0.92, 0.8, 0.51]], [[-0.24, -0.39], [0.06, -0.18]]
+    length = norm(att_svm(Problem(keys, scores, queries), norm=order).theta, order)
+    problem, radii = Problem(length * torch.tensor(keys), scores, queries), torch.logspace(0, 5, 6)
+    separator, selected = att_svm(problem, norm=order), optimal_tokens(problem)
+    offset = limit_offset(problem, losses.logistic, separator, norm=order).across
+    predicted = radii[:, None] * unit(radii[:, None] * unit(separator.theta, order) + offset, order)
+    rival = excess_risk(problem, losses.logistic, predicted, selected)
+    for seed in range(4, 8):
+        starts = torch.randn(3, 4, generator=seeded(seed))
+        path = multistart_path(problem, losses.logistic, radii, starts, selected, order)
+        assert stationarity(problem, losses.logistic, path.theta, order).max() < 1e-8
+        assert (path.excess.log_scale <= rival.log_scale + 1e-8).all()
