@@ -23,6 +23,7 @@ const OPTIMISERS = {
 };
 
 const percent = (x) => `${Math.round(100 * x)} %`;
+const nearly = (x) => (x >= 0.995 && x < 1 ? "over 99 %" : percent(x));
 const problemOf = ({ keys, scores }) => ({ keys: [keys], scores: [scores] });
 const bestOf = ({ scores }) => scores.indexOf(Math.max(...scores));
 const rowsOf = (state) => engine.differenceRows(problemOf(state), [bestOf(state)]);
@@ -202,7 +203,7 @@ export const STEPS = {
         name = NAMES[weights.indexOf(most)];
       return most < 0.9
         ? `The largest share is ${percent(most)}: attention reads a mixture of all three words.`
-        : `“${name}” has ${percent(most)} of the attention: the head reads little else.`;
+        : `“${name}” has ${nearly(most)} of the attention: the head reads little else.`;
     },
   },
   sharpens: {
@@ -215,7 +216,7 @@ export const STEPS = {
       const at = pathTo(scene, "path", scene.kept("path", [], () => descent(state, [0, 0])), state, LOOKS.path),
         weights = shares(state, at);
       attend(scene, state, "Attention in the plane", [weights]);
-      return `After ${plural(state.shown, "step")} “${NAMES[0]}” has ${percent(weights[0])} of the attention.`;
+      return `After ${plural(state.shown, "step")} “${NAMES[0]}” has ${nearly(weights[0])} of the attention.`;
     },
   },
   picks: {
