@@ -35,7 +35,7 @@ class Inputs(NamedTuple):
 
 
 class Training(NamedTuple):
-    """Attention heads, inputs of a step, whether steps are normalised, their size, the norm, and frozen queries."""
+    """Attention heads, inputs of a step, whether steps are normalised, their size, the norm, frozen queries, decay."""
 
     heads: i8
     batch: i8
@@ -43,6 +43,7 @@ class Training(NamedTuple):
     size: f8
     norm: f8
     frozen: b1
+    decay: f8  # step k has the size times (1 + k / 100)^-decay
 
 
 Weights = namedtuple(
@@ -134,9 +135,9 @@ def mirrored_by(weight, power):
 
 
 @compiled()
-def move_rows(weights, slopes, used, training):
+def move_rows(weights, slopes, used, training, size):
     """Step along those rows of the slopes that are used, which are zero again then; return the slopes' length."""
-    size, norm, squares = training.size, training.norm, 0.0
+    norm, squares = training.norm, 0.0
     for row in range(len(used)):
         if used[row]:
             for j in range(LANES):
@@ -185,12 +186,28 @@ def train_reader(inputs, orders, training, first, last, weights, path):
             add_slopes(i, slope, inputs, parts, reading, of_parts, used)
         if training.frozen:
             of_parts.queries[:] = 0.0
-        path += move_rows(weights, slopes, used, training)
+        shrunk = (1.0 + step / 100.0) ** -training.decay if training.decay else 1.0
+        path += move_rows(weights, slopes, used, training, training.size * shrunk)
     return path
 
 
 def readers(
-    places, values, labels, rows, seeds, weights, steps, *, heads, batch, normalised, norm, freeze_queries, until, at
+    places,
+    values,
+    labels,
+    rows,
+    seeds,
+    weights,
+    steps,
+    *,
+    heads,
+    batch,
+    normalised,
+    norm,
+    freeze_queries,
+    decay,
+    until,
+    at,
 ):
     """Train readers as `studies.networks.train_readers` does: their weights (members, rows, `LANES`) change.
 
@@ -204,7 +221,7 @@ def readers(
     each, most = rows.shape[1] // batch, max(1, CHUNK // rows.shape[1])  # steps of an epoch, epochs of a call
     for k, seed in enumerate(seeds):
         member_rows, member_weights, step, path = np.ascontiguousarray(rows[k].numpy()), weights[k].numpy(), 0, 0.0
-        training = Training(heads, batch, normalised, float(steps[k]), float(norm), freeze_queries)
+        training = Training(heads, batch, normalised, float(steps[k]), float(norm), freeze_queries, float(decay))
         epochs, orders = epochs_of(member_rows, seed), []
         for look, goal in enumerate(at):
             while step < goal:

@@ -34,7 +34,7 @@ class Readers(NamedTuple):
 
 def train_readers(
     places, values, labels, rows, seeds, step_size, *, rule="sgd", attention="trained", heads=1, batch=1, at=(0,),
-    until=0.0,
+    until=0.0, decay=0.0,
 ):  # fmt: skip
     """Train the papers' model with tokens that are trained too, on the mean logistic loss: a fast network of one layer.
 
@@ -64,6 +64,8 @@ def train_readers(
         Numbers of steps after which to look.
     until : float
         Loss at which a member stops, at a look. One that is no longer finite stops, too.
+    decay : float
+        Step k has the step size times (1 + k / 100)^-decay; not for "adam".
 
     Long runs log their progress every ten seconds, at level INFO.
 
@@ -86,6 +88,7 @@ def train_readers(
     rows, seeds = checks.indices("rows", rows, len(places), "members", "examples"), checks.seeds(seeds)
     checks.trailing_shape("rows", rows, len(seeds), rows.shape[1])
     checks.integer("heads", heads)
+    checks.number("decay", decay, lambda power: power >= 0, "give the power of a step size that shrinks, from 0 on")
     checks.number("until", until, lambda loss: loss >= 0, "give a loss at which to stop, from 0 on")
     if not 0 < checks.integer("batch", batch) <= rows.shape[1]:
         raise ValueError(f"batch is {batch}, each member has {rows.shape[1]} examples: choose at most so many")
@@ -104,7 +107,9 @@ def train_readers(
     if rule == "adam":
         records = _train_by_adam(inputs, rows, seeds, parts, sizes, **about)
     else:
-        records = readers(*inputs, rows, seeds, weights, sizes, heads=heads, normalised=normalised, norm=norm, **about)
+        records = readers(
+            *inputs, rows, seeds, weights, sizes, heads=heads, normalised=normalised, norm=norm, decay=decay, **about
+        )
     return Readers(looks, *records.unbind(-1), parts)
 
 
