@@ -141,7 +141,8 @@ def _shrinking():
             name = f"{task}-{rule}-shrinking-{until:g}"
             runs[f"tuning-{name}"] = Run(common | {"step_size": steps, "seeds": [0] * TRIALS, "until": tuned})
             runs[name] = Run(common | {"seeds": [*seeds], "until": until}, f"tuning-{name}")
-    del runs["images-sgd-shrinking-0.0001"]  # no run that tunes it arrives
+    for lost in ("sgd-shrinking-0.0001", "normalised-shrinking-0.01", "normalised-shrinking-0.0001"):
+        del runs[f"images-{lost}"]  # no run that tunes it arrives
     return runs
 
 
