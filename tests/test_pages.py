@@ -158,12 +158,12 @@ class TestMeasured:
 class TestBeliefs:
     """What we now believe, and how the first page follows."""
 
-    EXPONENT, LIMIT = "rates/step-rules/exponent", "max-margin/theorem-2/direction"
+    EXPONENT = "rates/step-rules/exponent"
     FIRST = "# First\n\n```{sentences} beliefs\n```\n"
 
     def test_each_number_is_that_of_the_ledger(self, made, rows):
         page = Path("book/beliefs.md").read_text("utf-8")
-        texts, _ = made(turned(rows, self.LIMIT, measured=3e-4), beliefs=page)
+        texts, _ = made(turned(rows, self.EXPONENT, measured=3e-4), beliefs=page)
         assert "3.0 × 10⁻⁴" in texts["beliefs"].replace("\N{NO-BREAK SPACE}", " ")
 
     def test_a_verdict_that_turns_withdraws_its_sentence_and_no_other(self, made, rows):
