@@ -202,6 +202,14 @@ def test_a_step_of_readers_is_that_along_the_gradient_of_what_they_read(marked, 
         torch.testing.assert_close(end.weights[name], there, msg=name)
 
 
+@pytest.mark.parametrize("step", [0, 1, 30])
+def test_normalised_steps_of_readers_shrink_as_they_are_told(marked, step):
+    about = {"rule": "normalised", "heads": 2, "batch": 5, "decay": 2 / 3}
+    before, after = (networks.train_readers(*marked, [4, 5, 6], 0.1, at=[k], **about) for k in (step, step + 1))
+    moved = networks.flat([after.weights[name] - weight for name, weight in before.weights.items()]).norm(dim=1)
+    torch.testing.assert_close(moved, torch.full((3,), 0.1 * (1 + step / 100) ** (-2 / 3)).double())
+
+
 @pytest.mark.parametrize(("rule", "sizes"), [("sgd", [0.5, 1.0, 3.0]), ("adam", [0.01, 0.02, 0.1])])
 def test_readers_take_minibatches_and_stop_where_they_are_told(marked, rule, sizes):
     about = {"batch": 5, "at": range(0, 2000, 10), "until": 0.1, "rule": rule}
