@@ -20,14 +20,20 @@ from pathlib import Path
 
 import numpy as np
 
-from studies import archives, language_model, optimisers, random_heads, recorded
+from studies import archives, language_model, optimisers, random_heads, recorded, speed
 from workflow.book import dependencies, fresh_seeds
 from workflow.book.catalogue import BookError, json_of, write_atomic
 from workflow.commands import call, roundings
 from workflow.run.chapter import cpu
 
 FOLDER = Path("book/recorded")
-MODULES = (recorded, optimisers, language_model, random_heads)  # each with its studies, and how a run of them is made
+MODULES = (
+    recorded,
+    speed,
+    optimisers,
+    language_model,
+    random_heads,
+)  # each with its studies, and how a run of them is made
 
 
 def make_runs(name, only="*", again=False):

@@ -65,7 +65,7 @@ def train_readers(
     until : float
         Loss at which a member stops, at a look. One that is no longer finite stops, too.
     decay : float
-        Step k has the step size times (1 + k / 100)^-decay; not for "adam".
+        Step k has the step size times (1 + k / 100)^-decay; 0 for "adam".
 
     Long runs log their progress every ten seconds, at level INFO.
 
@@ -76,7 +76,8 @@ def train_readers(
     Raises
     ------
     ValueError
-        If shapes do not fit, an entry is out of range or not finite, or a label is neither +1 nor -1.
+        If shapes do not fit, an entry is out of range or not finite, a label is neither +1 nor -1, or steps of "adam"
+        should shrink.
     """
     normalised, norm = rule == "normalised", order_of("sgd" if rule in ("normalised", "adam") else rule)
     if attention not in ("trained", "never", "alike"):
@@ -89,6 +90,8 @@ def train_readers(
     checks.trailing_shape("rows", rows, len(seeds), rows.shape[1])
     checks.integer("heads", heads)
     checks.number("decay", decay, lambda power: power >= 0, "give the power of a step size that shrinks, from 0 on")
+    if decay and rule == "adam":
+        raise ValueError(f"decay is {decay} with the rule adam, whose steps do not shrink: leave it out")
     checks.number("until", until, lambda loss: loss >= 0, "give a loss at which to stop, from 0 on")
     if not 0 < checks.integer("batch", batch) <= rows.shape[1]:
         raise ValueError(f"batch is {batch}, each member has {rows.shape[1]} examples: choose at most so many")

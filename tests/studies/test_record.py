@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from studies import record, recorded
+from studies import record, recorded, speed
 from workflow.book import dependencies
 from workflow.book.catalogue import BookError, json_of
 from workflow.commands import roundings
@@ -101,7 +101,7 @@ def test_a_best_step_at_an_end_of_its_list_is_refused(study, monkeypatch):
 
 
 def test_every_method_has_the_same_number_of_trials_on_the_same_seeds():
-    for plan in recorded.STUDIES.values():
+    for plan in (recorded.STUDIES | speed.STUDIES).values():
         tuned = {name: run for name, run in plan().items() if name.startswith("tuning-")}
         assert {len({*run.settings["step_size"]}) for run in tuned.values()} <= {recorded.TRIALS}
         assert len({(*run.settings["seeds"],) for run in tuned.values()}) <= 1
@@ -117,6 +117,16 @@ def test_a_step_size_is_chosen_by_its_mean_over_the_seeds():
     assert recorded.chosen({"tuning-l2": trials | {"found": {"held": held}}}, "tuning-l2") == 4
 
 
+def test_a_run_that_does_not_arrive_counts_with_all_its_steps():
+    settings = {"step_size": [1, 2, 4, 8] * 2, "limit": 100}
+    for limit, best in ((100, 4), (300, 2)):  # 4 comes there on one of two seeds, 2 on both
+        found = {"steps": [90, 70, 10, None, 90, 70, None, None]}
+        assert (
+            recorded.chosen({"tuning-sgd": {"settings": settings | {"limit": limit}, "found": found}}, "tuning-sgd")
+            == best
+        )
+
+
 def test_of_step_sizes_with_equally_many_right_answers_the_smallest_is_chosen():
     counts = [[600, 918, 916, 600], [600, 917, 922, 600], [600, 907, 904, 600]]  # of 1200: 2742 twice
     held = [[round(count / 1200, 4) for row in counts for count in row]]
@@ -125,10 +135,10 @@ def test_of_step_sizes_with_equally_many_right_answers_the_smallest_is_chosen():
         assert recorded.chosen({"tuning-l2": trials}, "tuning-l2") == 2
 
 
-@pytest.mark.parametrize("study", recorded.STUDIES)
+@pytest.mark.parametrize("study", recorded.STUDIES | speed.STUDIES)
 def test_a_recorded_run_has_the_settings_of_its_plan_and_the_step_size_that_its_tuning_chooses(study):
     runs = {path.stem: json_of(path) for path in (ROOT / record.FOLDER / study).glob("*.json")}
-    plan = recorded.STUDIES[study]()
+    plan = (recorded.STUDIES | speed.STUDIES)[study]()
     tuned = [name for name in runs if plan[name].tuned_by]
     for name in tuned:
         step = {"step_size": recorded.chosen(runs, plan[name].tuned_by)}

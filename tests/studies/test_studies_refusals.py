@@ -47,6 +47,7 @@ REFUSED = [
     (lambda: readers(seeds=3), "seeds is 3"),
     (lambda: readers(at=[]), "at is []"),
     (lambda: readers(attention="off"), "attention is 'off'"),
+    (lambda: readers(rule="adam", decay=0.5), "decay is 0.5"),
     (lambda: readers(batch=13), "batch is 13, each member has 2 examples"),
     (lambda: teachers.sparse_entries(17, 1, 16, GENERATOR), "entries is 17"),
     (lambda: teachers.taught_choices(torch.ones(1, 15), 5, 5, GENERATOR), "teachers have 15 entries"),
