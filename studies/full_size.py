@@ -87,6 +87,7 @@ RUNS = {
     "figure-6": FIGURE_6,
     "figure-6-frozen": FIGURE_6._replace(frozen=True, seconds=110),
 }
+RUNS |= {f"{name}-{seed}": plan._replace(seed=seed) for seed in (6001, 6002) for name, plan in RUNS.items()}
 
 
 def make(name, plan, device="cpu", folder=FOLDER):
@@ -128,7 +129,7 @@ def _train(name, plan, network, images, labels, state, saved):
             rows = slice(k * plan.batch, (k + 1) * plan.batch)
             losses[k] = step(inputs[rows], labels[order[rows]])
             if epoch == first and k in (20, 70):
-                clock = _pace(name, plan, clock, k, spent + time.monotonic() - began, epoch)
+                clock = pace(name, plan, clock, k, spent + time.monotonic() - began, epoch)
         epoch += 1
         record["loss"].append(losses.mean().item())
         record["right"].append(right(plan, network, images[-TESTS:][:2000], labels[-TESTS:][:2000]))
@@ -142,7 +143,7 @@ def _train(name, plan, network, images, labels, state, saved):
               f"{record['seconds']:.0f} s", flush=True)  # fmt: skip
         if record["ended"] or record["seconds"] > kept + PAUSE:
             kept = record["seconds"]
-            _save(saved, network=network.state_dict(), rule=rule.state_dict(), record=record, epoch=epoch, maps=maps)
+            save(saved, network=network.state_dict(), rule=rule.state_dict(), record=record, epoch=epoch, maps=maps)
     return _results(plan, network, views, images, labels, record, maps)
 
 
@@ -192,15 +193,15 @@ def _is_early(plan, epoch, k):
     return not plan.epochs and epoch == 0 and k & (k - 1) == 0
 
 
-def _pace(name, plan, clock, k, spent, epoch):
+def pace(name, plan, clock, k, spent, epoch):
     """Start the clock after the first steps; then print the pace, and give up a plan that does not fit."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     now = time.monotonic()
     if k == 70:
-        pace = 50 * plan.batch / (now - clock)
-        ahead = ((plan.epochs or epoch + 1) - epoch) * plan.examples / pace
-        print(f"{name}: {pace:.0f} images a second, {plan.examples / pace:.1f} s an epoch", flush=True)
+        images = 50 * plan.batch / (now - clock)
+        ahead = ((plan.epochs or epoch + 1) - epoch) * plan.examples / images
+        print(f"{name}: {images:.0f} images a second, {plan.examples / images:.1f} s an epoch", flush=True)
         if spent + ahead > plan.seconds:
             raise ValueError(f"{name} needs {spent + ahead:.0f} s and has {plan.seconds}: plan fewer epochs")
     return now
@@ -234,7 +235,8 @@ def _maps(plan, network, views, images):
     return networks.cls_map(attention)[0].half().cpu().numpy()
 
 
-def _save(path, **state):
+def save(path, **state):
+    """Write a state so that a run that is cut off leaves the one before."""
     torch.save(state, path.with_suffix(".part"))
     path.with_suffix(".part").replace(path)
 
@@ -264,22 +266,22 @@ def _results(plan, network, views, images, labels, record, maps):
     return results | {"maps.npz": {"images": shown, "maps": np.stack(maps)}}
 
 
-def main():
+def main(runs=RUNS, make=make):
     """Make the runs that the command names, in their order, and leave their results as JSON and npz."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("runs", nargs="+", choices=RUNS)
+    parser.add_argument("runs", nargs="+", choices=runs)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds for all of them together")
     asked, began = parser.parse_args(), time.monotonic()
     for name in asked.runs:
         left = asked.budget - (time.monotonic() - began) - MARGIN
         try:
-            made(name, RUNS[name]._replace(seconds=min(RUNS[name].seconds, left)), asked.device)
+            made(name, runs[name]._replace(seconds=min(runs[name].seconds, left)), asked.device, make=make)
         except ValueError as error:
             print(error, flush=True)
 
 
-def made(name, plan, device, folder=FOLDER):
+def made(name, plan, device, folder=FOLDER, make=make):
     """Results of a run that another machine left in the folder, or of one that is made now and left there."""
     path, arrays = folder / f"{name}.json", folder / f"{name}-maps.npz"
     if not path.exists():

@@ -20,20 +20,15 @@ from pathlib import Path
 
 import numpy as np
 
-from studies import archives, language_model, optimisers, random_heads, recorded, speed
+from studies import archives, full_size_rules, language_model, optimisers, random_heads, recorded, speed
 from workflow.book import dependencies, fresh_seeds
 from workflow.book.catalogue import BookError, json_of, write_atomic
 from workflow.commands import call, roundings
 from workflow.run.chapter import cpu
 
 FOLDER = Path("book/recorded")
-MODULES = (
-    recorded,
-    speed,
-    optimisers,
-    language_model,
-    random_heads,
-)  # each with its studies, and how a run of them is made
+# Each with its studies, and how a run of them is made.
+MODULES = (recorded, speed, full_size_rules, optimisers, language_model, random_heads)
 
 
 def make_runs(name, only="*", again=False):

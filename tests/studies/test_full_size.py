@@ -24,13 +24,13 @@ def photographs(monkeypatch):
 
 def stop_after(monkeypatch, epochs):
     """End a run without a number of epochs after so many, as the clock does."""
-    save = full_size._save
+    save = full_size.save
 
     def ending(path, **state):
         state["record"]["ended"] = state["epoch"] >= epochs
         save(path, **state)
 
-    monkeypatch.setattr(full_size, "_save", ending)
+    monkeypatch.setattr(full_size, "save", ending)
 
 
 def test_the_fast_network_is_the_one_whose_attention_is_measured():
