@@ -6,7 +6,8 @@ them, all for as many epochs. A run prints images per second in its first second
 It saves after each epoch and goes on from there. ``make record NAME=full-size-rules DEVICE=cuda`` makes the runs; on a
 machine that has neither the book's environment nor a network,
 ``python -m studies.full_size_rules mnist-sgd mnist-normalised mnist-polyak mnist-adam --budget 540`` leaves their
-results in ``build/full-size``, from which ``make record`` takes them. Nothing was run at this size yet.
+results in ``build/full-size``, from which ``make record`` takes them. Nothing was run at this size yet. MNIST in full
+needs the four published files in ``data``; the package that ``make data`` gets has 10,000 of its 70,000 images.
 
 What the rows will say was fixed before the first run, on each of MNIST and CIFAR-10, and must hold for all three seeds:
 normalised SGD comes sooner to the loss that SGD has after its last epoch; after the last epoch its loss is lower; and
@@ -84,13 +85,16 @@ def train(name, plan, device="cpu", folder=full_size.FOLDER):
 def images(plan):
     """Patches and labels to train on and to test on, standardised by one mean and deviation."""
     if plan.data == "mnist":
-        data = archives.images("mnist")
-        pixels, labels = (torch.cat(parts) for parts in zip(data[:2], data[2:4], strict=True))
+        known, labels, new, answers, _ = archives.images("mnist")
     else:
-        pixels, labels = pieces.photographs()
-    known, new = pixels[: -full_size.TESTS].float(), pixels[-full_size.TESTS :].float()
-    known, new = (networks.patches((part - known.mean()) / known.std(), plan.patch) for part in (known, new))
-    return known[: plan.examples], labels[: plan.examples], new, labels[-full_size.TESTS :]
+        pixels, numbers = pieces.photographs()
+        (known, new), (labels, answers) = (
+            (part[: -full_size.TESTS].float(), part[-full_size.TESTS :].float()) for part in (pixels, numbers)
+        )
+        labels, answers = labels.long(), answers.long()
+    middle, width = known.mean(), known.std()
+    known, new = (networks.patches((part - middle) / width, plan.patch) for part in (known, new))
+    return known[: plan.examples], labels[: plan.examples], new, answers
 
 
 def _fit(name, plan, known, unseen, seeds, step_size, device, folder):
