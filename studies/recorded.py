@@ -28,7 +28,7 @@ anew; rows and bounds stay as they were. The larger network and the other studie
 
 import math
 import os
-from statistics import fmean
+from statistics import fmean, median
 from typing import NamedTuple
 
 import torch
@@ -136,18 +136,19 @@ def data_of(run):
 def chosen(record, name):
     """The best step size of a list; ValueError if it is at an end of it.
 
-    It has the most right answers on held-out data or, for speed, came soonest to its loss; on average over its seeds. A
-    run that did not come there counts with all its steps. Records have four digits: of means that these cannot tell
+    It has the most right answers on held-out data, on average over its seeds, or, for speed, came soonest to its loss, in
+    their median. A run that did not come there counts with all its steps. Records have four digits: of means that these cannot tell
     apart the smallest step size is best.
     """
     results, tried = record[name]["found"], record[name]["settings"]["step_size"]
     if "steps" in results:
         most = record[name]["settings"]["limit"]
-        trials = [-most if count is None else -count for count in results["steps"]]
+        trials, over_seeds = [-most if count is None else -count for count in results["steps"]], median
     else:
+        over_seeds = fmean
         trials = [max(row[k] for row in results["held"]) for k in range(len(tried))]
     steps = [*dict.fromkeys(tried)]
-    merits = [fmean(merit for step, merit in zip(tried, trials, strict=True) if step == own) for own in steps]
+    merits = [over_seeds(merit for step, merit in zip(tried, trials, strict=True) if step == own) for own in steps]
     best = next(k for k, merit in enumerate(merits) if merit >= max(merits) - 1e-4)
     if best in (0, len(steps) - 1):
         raise ValueError(f"{name}: the best step size, {steps[best]:g}, is at an end of its list: move the list")
