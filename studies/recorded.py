@@ -136,9 +136,9 @@ def data_of(run):
 def chosen(record, name):
     """The best step size of a list; ValueError if it is at an end of it.
 
-    It has the most right answers on held-out data, on average over its seeds, or, for speed, came soonest to its loss, in
-    their median. A run that did not come there counts with all its steps. Records have four digits: of means that these cannot tell
-    apart the smallest step size is best.
+    It has the most right answers on held-out data, on average over its seeds, or came soonest to its loss, in the
+    median; a run that did not come there counts with all its steps. Records have four digits: of means that these
+    cannot tell apart the smallest step size is best.
     """
     results, tried = record[name]["found"], record[name]["settings"]["step_size"]
     if "steps" in results:
