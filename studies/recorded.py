@@ -113,9 +113,7 @@ STUDIES = {
 
 def make(study, run, record):
     """Make a run, whose tuning is in ``record``; return its settings, with the step size, and its results."""
-    settings = dict(run.settings)
-    if run.tuned_by:
-        settings["step_size"] = chosen(record, run.tuned_by)
+    settings = with_step_size(run, record)
     torch.set_num_threads(1)
     makers = {
         "maps": _train_maps,
@@ -125,6 +123,11 @@ def make(study, run, record):
         "full-size": _train_full_size,
     }
     return settings, makers.get(study, _read_reviews)(**settings)
+
+
+def with_step_size(run, record):
+    """Settings of a run, with the step size that its tuning in ``record`` chooses, if one does."""
+    return run.settings | ({"step_size": chosen(record, run.tuned_by)} if run.tuned_by else {})
 
 
 def data_of(run):

@@ -29,7 +29,7 @@ import torch
 
 from lib.descent import log_spaced
 from studies import archives, networks, polyak
-from studies.recorded import TRIALS, Run, as_lists, chosen, data_of, reviews
+from studies.recorded import TRIALS, Run, as_lists, data_of, reviews, with_step_size
 
 __all__ = ["STUDIES", "data_of", "make"]
 
@@ -87,9 +87,7 @@ STUDIES = {"speed": _speed, "to-losses": _to_losses}
 
 def make(study, run, record):
     """Make a run, whose tuning is in ``record``; return its settings, with the step size, and its results."""
-    settings = dict(run.settings)
-    if run.tuned_by:
-        settings["step_size"] = chosen(record, run.tuned_by)
+    settings = with_step_size(run, record)
     torch.set_num_threads(1)
     return settings, train_to_loss(**settings)
 
