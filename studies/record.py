@@ -11,22 +11,27 @@ it is now, and with the branches of torch, MKL and OpenBLAS for a processor with
 
 import fnmatch
 import hashlib
-import json
 import os
 import sys
-import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
-from studies import archives, full_size_rules, language_model, optimisers, random_heads, recorded, speed
-from workflow.book import dependencies, fresh_seeds
-from workflow.book.catalogue import BookError, json_of, write_atomic
+from studies import (
+    archives,
+    fine_tuning,
+    full_size_rules,
+    language_model,
+    optimisers,
+    provenance,
+    random_heads,
+    recorded,
+    speed,
+)
+from studies.provenance import FOLDER
+from workflow.book.catalogue import BookError
 from workflow.commands import call, roundings
-from workflow.run.chapter import cpu
 
-FOLDER = Path("book/recorded")
 # Each with its studies, and how a run of them is made.
 MODULES = (recorded, speed, full_size_rules, optimisers, language_model, random_heads)
 
@@ -38,7 +43,7 @@ def make_runs(name, only="*", again=False):
     """
     module = next(module for module in MODULES if name in module.STUDIES)
     folder, runs = (roundings.AGAIN if again else FOLDER) / name, module.STUDIES[name]()
-    noted, code = fresh_seeds.commit(), dependencies.module_hash(module.__name__)
+    code = provenance.code_now(module.__name__)
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [run for run in runs if any(fnmatch.fnmatchcase(run, pattern) for pattern in only.split())]
     if again:
@@ -48,22 +53,17 @@ def make_runs(name, only="*", again=False):
         if path.exists():
             continue
         print(f"{name}, {run}, {k} of {len(wanted)}", flush=True)
-        began, clock = time.monotonic(), time.process_time()
-        known = {file.stem: json_of(file) for file in Path(FOLDER, name).glob("*.json")}
+        began, known = provenance.clocks(), provenance.runs_of(name, FOLDER)
         try:
             settings, results = module.make(name, runs[run], known)
         except (OSError, ValueError, KeyError) as error:
             raise BookError(f"{name}, {run}: {error}") from None
         if again and settings != known[run]["settings"]:
             raise BookError(f"{name}, {run}: its record has other settings, so this is another run: record it first")
-        entry = {"study": name, "run": run, "settings": settings, "commit": noted, "cpu": cpu()}
-        entry["code"] = code
-        entry |= {"date": datetime.now(UTC).date().isoformat(), "seconds": round(time.monotonic() - began)}
-        entry |= {"processor_seconds": round(time.process_time() - clock), "data": module.data_of(runs[run])}
         arrays = {name: save_arrays(folder / name, value) for name, value in results.items() if name.endswith(".npz")}
-        entry["found"] = results | arrays  # of arrays the hash alone
-        write_atomic(path, json.dumps(entry, allow_nan=False).replace(', "', ',\n"') + "\n")
-        print(f"{path}, {entry['seconds']} s" + ": commit it" * (not again), flush=True)
+        found = results | arrays  # of arrays the hash alone
+        seconds = provenance.write_run(path, settings, found, began, module.data_of(runs[run]), code)
+        print(f"{path}, {seconds} s" + ": commit it" * (not again), flush=True)
 
 
 def save_arrays(path, arrays):
@@ -75,13 +75,15 @@ def save_arrays(path, arrays):
 def main():
     """Make the runs that the variables of make name."""
     name, again = os.environ.get("NAME", ""), os.environ.get("AGAIN") == "1"
-    studies = [study for module in MODULES for study in module.STUDIES]
+    if name == fine_tuning.STUDY:
+        return fine_tuning.make_all(os.environ.get("ONLY") or "")
+    studies = [study for module in MODULES for study in module.STUDIES] + [fine_tuning.STUDY]
     if name not in studies:
         raise BookError(f"NAME is {name!r}: use one of {', '.join(studies)}")
     if again:
         round_otherwise()
         archives.RECORDED = str(roundings.AGAIN)  # runs that read other runs read those that were made again
-    make_runs(name, os.environ.get("ONLY") or "*", again)
+    return make_runs(name, os.environ.get("ONLY") or "*", again)
 
 
 def round_otherwise():
