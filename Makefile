@@ -16,7 +16,7 @@ export PYTHONNOUSERSITE := 1
 export PYTHONUTF8 := 1
 # Where Python may keep no bytecode, every process compiles torch and matplotlib anew, which takes longer than running them.
 unexport PYTHONDONTWRITEBYTECODE
-export MODEL DATA OUT NAME PARAMS PARAMETERS SEEDS JOBS THREADS TIMEOUT QUICK ONLY RECORD AGAIN
+export MODEL DATA OUT NAME PARAMS PARAMETERS SEEDS JOBS THREADS TIMEOUT QUICK ONLY RECORD WHY
 BUILD := $(BIN)/python -m workflow.commands.build
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
@@ -46,9 +46,6 @@ test: $(COMPILED) $(TESTS) ## check style, bring the book up to date, run the te
 test-all: test ## the same, and build the whole book again with other threads
 	@BOOK_IS_BUILT=1 $(BIN)/python -m pytest -m again tests
 
-test-roundings: test ## run the tests again where arithmetic rounds otherwise, as far as this processor can
-	@BOOK_IS_BUILT=1 $(BIN)/python -m workflow.commands.roundings --tests $(TEST) -m "not again" tests
-
 chapter: $(COMPILED) ## run one chapter and print its verdicts: NAME=theorem-2 PARAMS="seed=7 iterations=5000"
 	@$(BIN)/python -m workflow.commands.chapter "$$NAME" --params "$$PARAMS"
 
@@ -58,10 +55,7 @@ mutants: $(COMPILED) ## put faults into the library, see which verdicts turn (NA
 sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:1019 (NAME=all, PARAMETERS=file.yml, PROFILE=slurm, RECORD=1)
 	@$(BIN)/python -m workflow.commands.sweep
 
-roundings: $(COMPILED) ## see how far numbers move where arithmetic rounds otherwise: NAME=theorem-2 (NAME=all, RECORD=1)
-	@$(BIN)/python -m workflow.commands.roundings
-
-record: $(COMPILED) ## make the runs of a study on published data that are not in book/recorded yet: NAME=film-reviews ONLY="l2*" (AGAIN=1 a second time, rounding otherwise; DEVICE=cuda for NAME=full-size and full-size-rules)
+record: $(COMPILED) ## make the runs of a study on published data that are not in book/recorded yet: NAME=film-reviews ONLY="l2*" (DEVICE=cuda for NAME=full-size and full-size-rules)
 	@$(BIN)/python -m studies.record
 
 page: $(COMPILED) ## show one page as its source is now, for looking: NAME=theorem-2
@@ -103,7 +97,7 @@ publish-chapter: $(COMPILED) ## say what a new or changed chapter lacks, then co
 ledger: $(COMPILED) ## run what is not up to date and collect the ledger, without the site
 	@$(BUILD) build/ledger.json
 
-accept: $(COMPILED) ## accept the measured values of this build: book/ledger.lock.json
+accept: $(COMPILED) ## accept the rows of this build into book/ledger.lock.json: NAME=theorem-2 WHY="the reason" for what changed
 	@$(BUILD) build/ledger.json
 	@$(BIN)/python -m workflow.commands.ledger accept
 
@@ -135,4 +129,4 @@ $(TESTS): $(STAMP)
 $(COMPILED): $(STAMP) $(shell grep -rlsE '^@compiled|^def step_length' lib studies --include=*.py)
 	@$(BIN)/python -m workflow.setup.compile $@
 
-.PHONY: help book check test test-all test-roundings chapter mutants sweep roundings record page slides lab list data serve pdf bench report publish-chapter ledger accept wheel lock clean
+.PHONY: help book check test test-all chapter mutants sweep record page slides lab list data serve pdf bench report publish-chapter ledger accept wheel lock clean

@@ -13,16 +13,6 @@ WORDS = {  # that a statement of a paper needs; a statement of the book has no s
 OMISSION = "[…]"  # the only brackets that a quotation may have
 
 
-def max_tolerance(measured, bound=None):
-    """Largest tolerance of a row that no other rounding was measured to move farther.
-
-    The smaller of a tenth of its distance to the bound and its own size; rounding noise counts as 1e-12 of the scale,
-    which is 1 or the bound if that is larger.
-    """
-    size = max(abs(measured), 1e-12 * max(1.0, abs(bound or 0.0)))
-    return size if bound is None else min(abs(measured - bound) / 10, size)
-
-
 def check_texts(row):
     """Raise ValueError unless name, statement, item and paper of a row are words."""
     for what in ("name", "statement", "item"):
@@ -85,17 +75,6 @@ def checked_interval(name, measured, interval):
             f"the interval of {name!r} goes from {low:g} to {high:g}: its measured value {measured:g} must lie in it"
         )
     return low, high
-
-
-def checked_tolerance(row, measured, bound):
-    """Tolerance of a row, by default a hundredth of its bound, cut at :func:`max_tolerance`; ValueError below 0."""
-    tolerance = row.tolerance
-    if tolerance is None:
-        usual = 1e-2 * abs(measured if bound is None else bound) + 1e-6 * abs(measured)
-        tolerance = 0.0 if row.relation == "==" else usual
-    if (tolerance := finite(tolerance, "tolerance", row.name)) < 0:
-        raise ValueError(f"the tolerance of {row.name!r} is {tolerance:g}: it must not be below 0")
-    return min(tolerance, max_tolerance(measured, bound))
 
 
 def is_text(text):

@@ -13,10 +13,8 @@ from ._row_checks import (
     check_statement,
     check_texts,
     checked_interval,
-    checked_tolerance,
     finite,
     is_text,
-    max_tolerance,
 )
 from ._verdicts import (
     HELD,
@@ -35,8 +33,7 @@ from ._verdicts import (
 
 __all__ = [
     "HELD", "MIME", "RELATIONS", "VERDICTS", "Row", "Source", "Verdict", "between", "bound", "formulas",
-    "max_tolerance", "number",
-    "plain", "show", "signed", "source", "tell", "typeset", "verdict",
+    "number", "plain", "show", "signed", "source", "tell", "typeset", "verdict",
 ]  # fmt: skip
 MINIATURE = {"inside": "seen in miniature", "outside": "not seen in miniature"}
 # The verdicts of a claim by what it was run on (None: a claim of the book), and of an ablation. On other data, sizes or
@@ -54,9 +51,8 @@ OUTCOMES = {
 class Row:
     """One row of the ledger, made by the methods of :class:`Source`.
 
-    ``kind`` is "claim", "ablation" or "baseline". ``tolerance`` is how far ``measured`` may at
-    least move from one machine to the next before a rebuild counts as changed. A baseline has neither ``bound``,
-    ``relation``, ``set`` nor ``verdict``: they are None.
+    ``kind`` is "claim", "ablation" or "baseline". A baseline has neither ``bound``, ``relation``, ``set`` nor
+    ``verdict``: they are None.
 
     Raises
     ------
@@ -71,7 +67,6 @@ class Row:
     kind: str
     of: str
     measured: float
-    tolerance: float | None
     source: str | None = None
     scale: str | None = None
     quote: str | None = None
@@ -91,9 +86,7 @@ class Row:
             check_statement(self)
             bound = finite(self.bound, "bound", self.name)
         interval = checked_interval(self.name, measured, self.interval)
-        numbers = {"measured": measured, "bound": bound, "interval": interval}
-        numbers["tolerance"] = checked_tolerance(self, measured, bound)
-        for field, value in numbers.items():
+        for field, value in {"measured": measured, "bound": bound, "interval": interval}.items():
             object.__setattr__(self, field, value)
 
 
@@ -146,9 +139,6 @@ class Source:
             "before" only if the bound follows from a formula on the page or stood in a commit before the first run.
         interval : pair of float, optional
             Its lower and upper end, with ``measured`` between them.
-        tolerance : float, optional
-            Absolute; by default a hundredth of the bound, 0 for "==". More than :func:`max_tolerance` counts as that.
-            The workflow widens it where another rounding was measured to move the number farther.
         note : str
             What a reader must know to read the row.
 
@@ -190,7 +180,7 @@ class Source:
     def baseline(self, name, statement, measured, relation=None, bound=None, **about):
         """Show what a null or a rival prediction gives: a number without bound and verdict.
 
-        Arguments as in :meth:`claim`: ``interval``, ``tolerance`` and ``note``.
+        Arguments as in :meth:`claim`: ``interval`` and ``note``.
 
         Raises
         ------
@@ -201,11 +191,10 @@ class Source:
             raise ValueError(
                 f"the baseline {name!r} has the bound {relation or ''} {bound}: leave it out, or make the row a claim"
             )
-        about = {"tolerance": None} | about
         return Row(name, self.paper, self.item, statement, "baseline", "book", measured, **about)
 
     def _row(self, kind, name, statement, measured, **about):
-        about = {"of": "paper" if self.paper else "book", "set": self.set, "tolerance": None} | about
+        about = {"of": "paper" if self.paper else "book", "set": self.set} | about
         if about["of"] == "paper":
             about = {"source": self.text, "scale": self.scale} | about
         return Row(name, self.paper, self.item, statement, kind, measured=measured, **about)

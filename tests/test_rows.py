@@ -4,14 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 from small_book import Book, collected, left, row
 
 from workflow.book import ledger, lock
 from workflow.book.catalogue import BookError
 from workflow.site import rows
-
-GONE = Path("book/gone.yml")
 
 
 def addresses():
@@ -38,41 +35,36 @@ def test_two_chapters_of_one_last_name_are_refused(tmp_path, monkeypatch):
     assert book.names == ["good"]
 
 
-def test_a_row_that_goes_leaves_a_note_at_its_address(inside, capsys):
-    GONE.write_text("# old id -> what became of it\npart/good/older: is now half\n")
+def test_a_row_that_goes_leaves_its_reason_at_its_address(inside):
     collected(row(), row("other"))
-    lock.accept()
-    assert yaml.safe_load(GONE.read_text()) == {"part/good/older": "is now half"}
+    lock.accept({"part/good"}, "")
     collected(row())
-    lock.accept()
-    assert "say there what became of them: part/good/other" in capsys.readouterr().out
-    noted = yaml.safe_load(GONE.read_text())
-    assert noted.keys() == {"part/good/older", "part/good/other"}
-    assert "reproduced (0.001)" in noted["part/good/other"]
-    assert GONE.read_text().startswith("# old id")
-    assert addresses() == ["good/half", "good/older", "good/other"]
-
-
-def test_a_row_that_comes_back_takes_its_address_back(inside):
-    collected(row(), row("other"))
-    lock.accept()
-    collected(row())
-    lock.accept()
-    collected(row(), row("other"))
-    lock.accept()
+    lock.accept({"part/good"}, "it repeated half")
     assert addresses() == ["good/half", "good/other"]
-    collected(row())
-    lock.accept()  # gone again: noted once
-    assert list(yaml.safe_load(GONE.read_text())) == ["part/good/other"]
+    assert "was reproduced; It is so: 0.001, at most 0.01. it repeated half" in rows.rows()
+    collected(row(), row("other"))
+    lock.accept({"part/good"}, "")
+    assert addresses() == ["good/half", "good/other"], "a row that comes back takes its address back"
 
 
-def test_a_chapter_that_moves_keeps_the_addresses_of_its_rows(inside):
+def test_a_row_keeps_its_address_where_it_moves(inside):
     collected(row())
-    lock.accept()
-    Path("book/other").mkdir()
-    Path("book/part/good.md").rename("book/other/good.md")
-    Path("_toc.yml").write_text(Path("_toc.yml").read_text().replace("book/part/good", "book/other/good"))
-    collected(row(), chapter="other/good")
-    lock.accept()
+    lock.accept({"part/good"}, "")
+    inside.add("twin")
+    Path("book/part/good.md").unlink()
+    Path("_toc.yml").write_text(Path("_toc.yml").read_text().replace("  - file: book/part/good\n", ""))
+    collected(row("good/half"), chapter="part/twin")
+    lock.compare()
     assert addresses() == ["good/half"]
-    assert not GONE.exists()
+
+
+def test_verdicts_that_changed_are_a_page_with_changed_tests_first(inside):
+    collected(row(), row("other"))
+    lock.accept({"part/good"}, "")
+    collected(row(measured=2e-2), row("other", bound=2e-2))
+    lock.accept({"part/good"}, "a better median")
+    tests, others = rows.changed().split("## ")[1:]
+    assert "good/other" in tests
+    assert "good/half" in others
+    assert "a better median" in tests
+    assert "[good/half](rows.md#good/half)" in others

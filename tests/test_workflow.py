@@ -17,8 +17,6 @@ from tests.small_book import HEADER, ROOT, Book, collected, row, until
 # pytest-xdist gives each class below to one worker, and the rest to another.
 from workflow.book import catalogue, dependencies, ledger, verdicts
 from workflow.run import chapter as run_chapter
-from workflow.run import processor
-from workflow.run.notebook import surroundings
 from workflow.site import chips, landing_page, rows, runs, scoreboard
 
 
@@ -43,7 +41,7 @@ class TestWholeBook:
 
         rows = json.loads((book.folder / "build/ledger.json").read_text())
         assert rows["environment"].keys() >= {"python", "torch", "snakemake", "date", "cpu"}
-        threads = int(os.environ.get("THREADS") or 1)  # more under a setting of `make test-roundings`
+        threads = int(os.environ.get("THREADS") or 1)  # more where THREADS says so
         assert (rows["environment"]["commit"], rows["environment"]["threads"]) == ("unknown", threads)
         assert [row["id"] for row in rows["claims"]] == [
             f"part/{name}/{row}" for name in ("good", "twin") for row in ("half", "seed")
@@ -80,24 +78,23 @@ class TestWholeBook:
         assert site.read_bytes() == before
 
     def check_what_a_changed_lock_leads_to(self, book):
-        """A number doubled by hand, on a kind of processor that the lock knows and on another."""
+        """A number doubled by hand is listed, another verdict fails the build."""
         path = book.folder / "book/ledger.lock.json"
         accepted = path.read_text()
 
-        def change_lock(kind=None, **changed):
+        def change_lock(**changed):
             lock = json.loads(accepted)
             lock["rows"]["part/good/half"] |= changed
-            lock["kinds"] = {kind: []} if kind else lock["kinds"]
             path.write_text(json.dumps(lock))
 
+        change_lock(verdict="not reproduced")
+        turned = book.build("all")
+        assert turned.returncode == 1
+        assert "part/good/half: not reproduced; The step is a half: 0.5, exactly 0.5 -> reproduced" in turned.stderr
         change_lock(measured=1.0)
-        known = book.build("all")
-        assert known.returncode == 1
-        assert "part/good/half: 1 -> 0.5" in known.stderr
-        change_lock("another", measured=1.0)
-        unknown = book.build("all")
-        assert (unknown.returncode, unknown.stderr) == (0, "")
-        assert "part/good/half: 1 -> 0.5" in unknown.stdout
+        moved = book.build("all")
+        assert (moved.returncode, moved.stderr) == (0, "")
+        assert "part/good/half: 1 -> 0.5" in moved.stdout
         (entry,) = json.loads((book.folder / "build/differences.json").read_text())
         assert entry["id"] == "part/good/half"
         path.write_text(accepted)
@@ -291,15 +288,13 @@ class TestSeveralAtOnce:
         assert waiting.ran() == ["good"]
 
 
-def test_two_runs_give_the_same_bytes_and_note_their_kind_of_processor(book):
+def test_two_runs_give_the_same_bytes(book):
     place = book.add("good").folder / "build/executed/part/good.ipynb"
     seen = set()
     for _ in range(2):
         assert book.script("chapter", "part/good", "--publish").returncode == 0
         seen.add(place.read_bytes())
     assert len(seen) == 1
-    noted = json.loads((book.folder / "build/claims/part/good.json").read_text())
-    assert noted["kind"] == processor.kind(os.environ | surroundings())
 
 
 SAYS = """import logging, lib, warnings

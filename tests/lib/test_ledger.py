@@ -18,7 +18,6 @@ from lib.ledger import (
     VERDICTS,
     Row,
     bound,
-    max_tolerance,
     number,
     plain,
     show,
@@ -122,8 +121,6 @@ def test_a_terminal_shows_formulas_as_text():
 
 def test_baseline_has_neither_bound_nor_verdict():
     outcome = row("baseline", 0.3, interval=(0.1, 0.5), note="Random tokens.")
-    assert outcome.tolerance == pytest.approx(0.003, rel=1e-3)  # it may move by a hundredth
-
     assert (outcome.kind, outcome.of, outcome.measured, outcome.interval) == ("baseline", "book", 0.3, (0.1, 0.5))
     for field in ("bound", "relation", "verdict", "set", "source", "scale"):
         assert getattr(outcome, field) is None
@@ -137,50 +134,14 @@ def test_correction_stands_before_the_note():
     assert row().note == ""
 
 
-@pytest.mark.parametrize(
-    ("measured", "bound", "expected"),
-    [
-        (0.9, 1.0, 0.01),  # a tenth of the way to the bound
-        (2.0, 1.0, 0.1),  # on its other side too
-        (1e-5, 1.0, 1e-5),  # the value itself
-        (1e-17, 1.0, 1e-12),  # rounding noise
-        (0.0, 1e-13, 1e-14),
-        (3.0, 3.0, 0.0),  # a count that is what it must be
-        (0.0, 5000.0, 5e-9),
-        (-0.2, None, 0.2),
-        (0.0, None, 1e-12),
-    ],
-)
-def test_largest_tolerance(measured, bound, expected):
-    assert max_tolerance(measured, bound) == pytest.approx(expected, rel=1e-9, abs=0)
-
-
-@pytest.mark.parametrize(
-    ("measured", "relation", "given", "expected"),
-    [
-        (-10.0, "<=", None, 1e-6 * 10 + 1e-2 * 2),
-        (-10.0, ">=", None, 1e-6 * 10 + 1e-2 * 2),
-        (-2.01, "<=", None, 0.001),
-        (1e-9, "<=", None, 1e-9),
-        (-10.0, "==", None, 0.0),
-        (-10.0, "<=", 0.5, 0.5),
-        (-10.0, "==", 0.5, 0.5),
-        (-10.0, "<=", 3.0, 0.8),
-    ],
-)
-def test_tolerance_is_never_wider_than_the_rule(measured, relation, given, expected):
-    outcome = row(measured=measured, relation=relation, bound=-2.0, tolerance=given)
-    assert outcome.tolerance == pytest.approx(expected, rel=1e-9)
-
-
 @pytest.mark.parametrize("make", ["claim", "ablation"])
 @pytest.mark.parametrize(
     "value", [1, True, np.float32(1), np.int64(1), np.array(1.0), torch.tensor(1.0), torch.tensor(1)]
 )
 def test_any_single_number_becomes_a_float(make, value):
-    outcome = row(make, measured=value, bound=value, interval=(value, value), tolerance=value)
-    numbers = (outcome.measured, outcome.bound, outcome.tolerance, *outcome.interval)
-    assert [type(number) for number in numbers] == [float] * 5
+    outcome = row(make, measured=value, bound=value, interval=(value, value))
+    numbers = (outcome.measured, outcome.bound, *outcome.interval)
+    assert [type(number) for number in numbers] == [float] * 4
     assert outcome.measured == 1.0
 
 
@@ -203,7 +164,6 @@ CONTRADICTIONS = [
     ({"set": "later"}, "'direction' has set='later': say one of 'before', 'after'"),
     ({"interval": (0, 1, 2)}, "the interval of 'direction' is (0, 1, 2)"),
     ({"interval": (2.0, 3.0)}, "the interval of 'direction' goes from 2 to 3"),
-    ({"tolerance": -1.0}, "the tolerance of 'direction' is"),
     ({"statement": " \n"}, "the statement of 'direction' is ' \\n'"),
     ({"item": None}, "the item of 'direction' is None"),
     ({"corrects": "Needs B.", "certified": True}, "'direction' corrects a sentence that it does not quote"),

@@ -7,7 +7,6 @@ import pytest
 from studies import record, recorded, speed
 from workflow.book import dependencies
 from workflow.book.catalogue import BookError, json_of
-from workflow.commands import roundings
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,43 +54,6 @@ def test_a_record_carries_the_hash_of_the_code_that_a_change_of_it_alters(study)
     assert dependencies.module_hash("studies.recorded") == before
     Path("lib/a.py").write_text("x = 2\n")
     assert dependencies.module_hash("studies.recorded") != before
-
-
-def test_runs_made_again_take_the_recorded_step_and_leave_the_record(study):
-    record.make_runs("film-reviews")
-    kept = {path: path.read_bytes() for path in record.FOLDER.rglob("*.json")}
-    for _ in range(2):
-        record.make_runs("film-reviews", again=True)
-    assert study == [[0.1, 0.2, 0.4], 0.2, 0.2], "once, and nothing is tuned"
-    assert [path.stem for path in roundings.AGAIN.rglob("*.json")] == ["l2"]
-    assert json_of(roundings.AGAIN / "film-reviews/l2.json")["settings"] == {"seeds": [6000], "step_size": 0.2}
-    assert kept == {path: path.read_bytes() for path in record.FOLDER.rglob("*.json")}
-
-
-def test_runs_without_a_record_or_with_other_settings_than_it_are_not_made_again(study):
-    record.make_runs("film-reviews", "tuning-*")
-    record.make_runs("film-reviews", again=True)
-    assert len(study) == 1
-    record.make_runs("film-reviews")
-    recorded.STUDIES["film-reviews"]()["l2"].settings["seeds"] = [6001]
-    with pytest.raises(BookError, match="film-reviews, l2: its record has other settings"):
-        record.make_runs("film-reviews", again=True)
-
-
-def test_runs_made_again_round_as_a_processor_without_wide_vectors(monkeypatch):
-    monkeypatch.setattr(roundings, "lacking", lambda name: "")
-    for name in roundings.CHOICES:
-        monkeypatch.delenv(name, raising=False)
-    started = []
-    monkeypatch.setattr(record.os, "execve", lambda path, words, env: started.append(env))
-    record.round_otherwise()
-    assert started[0]["ATEN_CPU_CAPABILITY"] == "default"
-    monkeypatch.setattr(record.os, "environ", started[0])
-    record.round_otherwise()
-    assert len(started) == 1
-    monkeypatch.setattr(roundings, "lacking", lambda name: "the processor has no such flag")
-    with pytest.raises(BookError, match="the processor has no such flag"):
-        record.round_otherwise()
 
 
 def test_a_best_step_at_an_end_of_its_list_is_refused(study, monkeypatch):

@@ -120,7 +120,7 @@ def results():
     """
     runs = {f"build/claims/{chapter}.json": sources_hash(chapter) for chapter in chapters()}
     commit = mark_commit().read_text("utf-8")
-    tools = ["book/statements.yml", "book/roundings.json", "pyproject.toml", *workflow_files()]
+    tools = ["book/statements.yml", "pyproject.toml", *workflow_files()]
     ledger = hash_together(tools, commit, list(runs.items()))
     prose = [path for path in sorted(Path("book").rglob("*")) if path.is_file() and path.name != "ledger.lock.json"]
     shown = [path.read_text("utf-8", errors="replace") for path in library()]  # with docstrings: readers download it

@@ -12,20 +12,17 @@ from packaging.requirements import Requirement
 from lib.ledger import MIME, VERDICTS
 from workflow.book.catalogue import BookError, chapters, json_of, write_record, yaml_of
 from workflow.book.dependencies import PROJECT
-from workflow.book.records import ROUNDINGS, entries, hash_of_records, is_current
 
 FIELDS = (
     "paper", "item", "statement", "quote", "kind", "of", "source", "scale", "set", "measured", "interval", "bound",
-    "relation", "tolerance", "recorded", "verdict", "breaks", "note",
+    "relation", "recorded", "verdict", "breaks", "note",
 )  # fmt: skip
 PLURALS = {  # plurals of verdicts that are verbs
     "breaks the claim": "break the claim",
     "does not break the claim": "do not break the claim",
 }
 STATEMENTS = "book/statements.yml"
-GONE = Path("book/gone.yml")  # rows that are gone: old id -> what became of it
 LEDGER = Path("build/ledger.json")
-FACTOR = 5  # the tolerance of a number is this multiple of its measured spread
 
 
 def rows_of(notebook):
@@ -42,36 +39,14 @@ def tally(rows):
     return ", ".join(words) or "–"
 
 
-def spreads():
-    """What is recorded of each row under other roundings, by id; nothing that was measured with older code or records.
-
-    Its "spread", "turned" where another verdict came out, and "again" where the recorded runs were made again.
-    """
-    current, moves = set(chapters()), {}
-    for chapter, entry in entries(ROUNDINGS).items():
-        if chapter not in current or not is_current(chapter, entry):
-            continue
-        older = {"again"} if entry.get("records") != hash_of_records(chapter) else set()
-        for name, row in entry["rows"].items():
-            moves[f"{chapter}/{name}"] = {key: row[key] for key in row.keys() - older}
-    return moves
+def room(measured, bound=None):
+    """How far a number may move before a build lists it: a tenth of its way to the bound, or of itself 5 %."""
+    return abs(measured) / 20 if bound is None else abs(measured - bound) / 10
 
 
-def is_noise(measured, spread):
-    """Tell a number that rounding moves by more than a tenth of its size."""
-    return spread > abs(measured) / 10
-
-
-def tolerance(row, spread=0.0, turned=False):
-    """How far a row's number may move on another machine before the build fails.
-
-    A multiple of its measured spread, at least what the library gives every row, and of a number that is mere rounding
-    error a hundredth of its bound; never past the bound, unless a measured rounding went past it, too.
-    """
-    wide = max(row["tolerance"], FACTOR * spread)
-    if row["bound"] is not None and is_noise(row["measured"], spread):
-        wide = max(wide, abs(row["bound"]) / 100)
-    return wide if turned or row["bound"] is None else min(wide, abs(row["measured"] - row["bound"]))
+def row_id(chapter, name):
+    """Id of a row: its chapter and name. A row that moved says its old chapter, ``adam-epsilon/lead``, and keeps it."""
+    return f"{chapter.rpartition('/')[0] if '/' in name else chapter}/{name}"
 
 
 def register():
@@ -124,7 +99,6 @@ def environment(runs):
         "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
         "cpu": ", ".join(sorted({run["cpu"] for run in runs})),
-        "kinds": {run["chapter"]: run["kind"] for run in runs},
         "seconds": {run["chapter"]: run["seconds"] for run in runs},
         "threads": max((run["threads"] for run in runs), default=1),
         "python": python_version(),
@@ -139,12 +113,12 @@ def commit():
 
 def collect(sources=""):
     """Write the ledger, which carries the hash of its sources, or say which rows cannot stand in it."""
-    runs, claims, faults, moved, places = reports(), {}, [], spreads(), {}
+    runs, claims, faults, places = reports(), {}, [], {}
     known = {(paper["arxiv"], item["item"]) for paper in register() for item in paper["items"]}
     for run in runs:
         claimed = {(row["paper"], row["item"]) for row in run["rows"] if row["kind"] == "claim"}
         for row in run["rows"]:
-            name, about = f"{run['chapter']}/{row['name']}", (row["paper"], row["item"])
+            name, about = row_id(run["chapter"], row["name"]), (row["paper"], row["item"])
             if name in claims:
                 faults.append(f"{name}: two rows of this chapter have the name {row['name']!r}")
             if (taken := places.setdefault(address(name), name)) != name:
@@ -153,10 +127,8 @@ def collect(sources=""):
                 faults.append(f"{name}: {row['item']!r} of {row['paper']} is not in {STATEMENTS}")
             if row["kind"] == "ablation" and about not in claimed:
                 faults.append(f"{name}: checks a claim about {row['item']!r}, of which this chapter claims nothing")
-            move = moved.get(name, {})
             entry = {"id": name} | {field: row[field] for field in FIELDS}
-            entry |= {"tolerance": tolerance(row, move.get("spread", 0.0), "turned" in move)}
-            entry |= {"spread": move.get("spread"), "again": move.get("again")}
+            entry |= {"tolerance": room(row["measured"], row["bound"])}
             claims[name] = entry | {"chapter": run["chapter"], "parameters": run["parameters"]}
     if faults:
         raise BookError("\n".join(faults))

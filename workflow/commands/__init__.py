@@ -54,7 +54,7 @@ def check_variables():
         numbers = given.get(name, "1").split(",") if name.startswith("OMP") else [given.get(name, "1")]  # one a level
         if not all(is_whole(number) and 1 <= int(number) <= most for number in numbers):
             sys.exit(f"{name} is {given[name]!r}: give a whole number from 1 to {most}")
-    for name in ("QUICK", "RECORD", "AGAIN"):
+    for name in ("QUICK", "RECORD"):
         if given.get(name, "1") != "1":
             sys.exit(f"{name} is {given[name]!r}: give 1, or leave it out")
     seconds = given.get("TIMEOUT", "1")

@@ -16,8 +16,7 @@ from workflow.book.ledger import tally
 from workflow.book.lock import read_lock
 from workflow.commands import call
 from workflow.run.chapter import attempt, label, places_of, values_of
-from workflow.run.notebook import CutOff, surroundings
-from workflow.run.processor import kind
+from workflow.run.notebook import CutOff
 
 RUNNING = Path("build/running")
 TYPICAL = 20  # seconds of a chapter of which none are accepted
@@ -75,8 +74,6 @@ def main():
         print(f"{name}: running", flush=True)
         with tempfile.TemporaryDirectory(dir=RUNNING, ignore_cleanup_errors=True) as folder:
             stderr = None if quiet else sys.stderr
-            if arguments.publish:
-                noted["kind"] = os.environ.get("PROCESSOR_KIND") or kind(os.environ | surroundings())
             summary = attempt(chapter, asked, Path(folder), places, stderr, noted)
         if not quiet:
             show(chapter, places["notebook"], summary)

@@ -1,8 +1,8 @@
 """Publish a chapter: say what is missing, else write all that is made by machine.
 
 A person writes the chapter, its line in ``_toc.yml``, its items in ``book/statements.yml``, and mutants that its rows
-should see. This command runs the chapter at fresh seeds, under other roundings and with the mutants, builds the book,
-and accepts its values, whose history git keeps.
+should see. This command runs the chapter at fresh seeds and with the mutants, builds the book, and accepts its values,
+whose history git keeps.
 """
 
 import os
@@ -53,8 +53,7 @@ def main():
         raise BookError("\n".join(lines))
     if seeds := block(chapter):
         make("sweep", f"NAME={chapter}", f"SEEDS={seeds}", "RECORD=1")
-    make("roundings", f"NAME={chapter}", "RECORD=1")
-    make("accept")
+    make("accept", f"NAME={chapter}")
     make("mutants", f"NAME={chapter}", "RECORD=1")  # which refuses verdicts that are not the accepted ones
     make("book")
     print(f"{chapter} is published: look at its page, then commit what changed")

@@ -49,12 +49,6 @@ for package in {packages}:
     logging.getLogger(package).setLevel(logging.INFO)
 del logging, sys, Progress, package, progress
 """
-# With LAST_BIT in the environment, for `make roundings`.
-LAST_BIT = """
-from workflow.run.last_bit import UlpNoise
-UlpNoise().__enter__()
-del UlpNoise
-"""
 # Read by IPython before it makes the kernel. Skip debugpy: importing it takes longer than starting the kernel.
 # Figures are drawings for the page and pictures for all else, of the size that they ask for, and the same in each run.
 SETTINGS = """
@@ -187,7 +181,6 @@ def environment(private, chapter):
     (profile / "startup").mkdir(parents=True)
     (profile / "ipython_kernel_config.py").write_text(SETTINGS, "utf-8")
     startup = STARTUP.format(chapter=chapter, pause=LOG_INTERVAL_S, packages=PACKAGES)
-    startup += LAST_BIT * ("LAST_BIT" in os.environ)
     (profile / "startup/progress.py").write_text(startup, "utf-8")
     Path(private, "matplotlibrc").touch()
     for name in filter(USER_SETTINGS.match, list(os.environ)):

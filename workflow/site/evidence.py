@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 from pathlib import Path
 
-from lib.ledger import HELD, number
+from lib.ledger import HELD
 from workflow.book import records
 from workflow.book.catalogue import yaml_of
 from workflow.book.fresh_seeds import wilson
@@ -47,13 +47,6 @@ def _same_at_every_seed(counts):
     value = counts["median"]
     alike = counts["low"] == value == counts["high"] and counts["of"] > 1 and not counts["errors"]
     return alike and not math.isclose(value, round(value), rel_tol=1e-6)
-
-
-def made_again(row):
-    """How far a row moved when the recorded runs that it reads were made again, and what it then was; "" if unknown."""
-    if not (move := row.get("again")):
-        return ""
-    return f"again ±{number(move['spread'])}" + (f"; then {move['verdict']}" if "verdict" in move else "")
 
 
 def seeds_of(rows):

@@ -19,7 +19,7 @@ MADE = {
     "which_theorem": which_theorem.which_theorem,
     "compare": compare.statements,
     "texts": compare.basis,
-    "rounded": rows.rounded,
+    "verdict_changes": rows.changed,
     "recorded": runs.recorded,
     "runs": runs.runs,
     "cost": runs.cost,

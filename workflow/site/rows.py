@@ -1,16 +1,15 @@
-"""Write the page of every row, each with its address, and the list of the numbers that rounding moves."""
+"""Write the page of every row, each with its address, and that of verdicts that changed."""
 
 import json
-from pathlib import Path
 
 from lib.ledger import between, bound, number
-from workflow.book.catalogue import BookError, chapters, source, yaml_of
-from workflow.book.ledger import GONE, address, commit, is_noise, ledger
+from workflow.book.catalogue import chapters, source
+from workflow.book.ledger import address, commit, ledger
+from workflow.book.lock import GONE, changes
 from workflow.site import landing_page
-from workflow.site.evidence import RECORDED, made_again, mutants, seeds
+from workflow.site.evidence import mutants, seeds
 from workflow.site.markup import called, escaped, link, marked, table
 
-REASONS = Path("book/roundings.yml")  # why rounding moves a number, where its size and interval do not explain it
 SMALLER = {"stand-in": "other data", "same data, smaller": "smaller"}
 
 
@@ -32,9 +31,38 @@ def rows():
 def gone(every):
     """Section of the rows that are gone, each at its old address; nothing where there are none."""
     taken = {address(row["id"]) for row in every}
-    noted = (yaml_of(GONE) or {}) if GONE.exists() else {}
-    lines = [f"- {addressed(name)}: {escaped(became)}" for name, became in noted.items() if address(name) not in taken]
+    went = [(name, change) for change in changes() for name in change["rows"] if change["now"] == GONE]
+    lines = [
+        f"- {addressed(name)}: was {escaped(change['was'])}. {escaped(change['why'])}"
+        for name, change in went
+        if address(name) not in taken
+    ]
     return ["## Rows that are gone\n", *lines, ""] if lines else []
+
+
+def changed():
+    """The page of verdicts that changed, the latest first: rows whose test changed, then all others."""
+    every, taken = [*reversed(changes())], {address(row["id"]) for row in ledger()}
+    parts = {
+        "The test changed after its result was known": [change for change in every if "test" in change],
+        "The number, the data or a rule for all rows changed": [change for change in every if "test" not in change],
+    }
+    return "\n".join(f"## {head}\n\n{_changes(some, taken)}" for head, some in parts.items() if some)
+
+
+def _changes(some, taken):
+    def linked(name):
+        return f"[{address(name)}](rows.md#{address(name)})" if address(name) in taken else f"`{address(name)}`"
+
+    lines = [
+        (
+            change["when"],
+            ", ".join(map(linked, change["rows"])),
+            *(escaped(change[word]) for word in ("was", "now", "why")),
+        )
+        for change in some
+    ]
+    return table(("day", "rows", "before", "after", "why"), lines, "changes")
 
 
 def addressed(name):
@@ -47,8 +75,6 @@ def _row(row):
     text = f"{escaped(row['statement'])} ({escaped(', '.join(filter(None, words)))})"
     interval = f" ({between(row['interval'])})" if row["interval"] else ""
     counted = (seeds(row)[2], mutants(row)[1]) if row["verdict"] else ("–", "–")
-    if again := made_again(row):
-        counted = (f"{RECORDED}; {again}", counted[1])
     asked = bound(row["relation"], row["bound"]) or "–"
     return (
         marked(row["verdict"]),
@@ -57,36 +83,3 @@ def _row(row):
         asked + " ●" * (row["set"] == "before"),
         *counted,
     )
-
-
-def rounded():
-    """List of the numbers that another rounding moves by more than a tenth of their size, and why it does."""
-    moved = [row for row in ledger() if row["spread"] is not None and is_noise(row["measured"], row["spread"])]
-    noise = [row for row in moved if is_rounding_error(row)]
-    lines = [
-        f"- {{doc}}`{row['chapter']}`: {escaped(row['statement'])}: {number(row['measured'])} by "
-        f"{number(row['spread'])}, {why_moved(row)}."
-        for row in moved
-        if row not in noise
-    ]
-    many = f"Another {len(noise)} numbers are themselves rounding error, far below their bounds." if noise else ""
-    return "\n".join([*lines, "", many]) if moved else "Rounding moves none so far.\n"
-
-
-def is_rounding_error(row):
-    """Tell a number that is no more than the rounding of the run, and well below its bound."""
-    most = max(abs(row["measured"]), row["spread"])
-    return bool(row["bound"]) and most <= min(1e-6, abs(row["bound"]) / 10)
-
-
-def why_moved(row):
-    """Why rounding moves a number so far: what its interval tells, or what somebody found out."""
-    width = (row["interval"][1] - row["interval"][0]) / 2 if row["interval"] else 0
-    if row["spread"] <= width:
-        return f"a mean over few runs, known to ± {number(width)}"
-    reasons = yaml_of(REASONS) if REASONS.exists() else {}
-    if row["id"] not in reasons:
-        raise BookError(
-            f"rounding moves {row['id']} from {row['measured']:.3g} by {row['spread']:.3g}: say why in {REASONS}"
-        )
-    return reasons[row["id"]]
