@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 
 from lib.ledger import MIME, VERDICTS
 from workflow.book.catalogue import BookError, chapters, json_of, write_record, yaml_of
+from workflow.book.changes import rows_of_changed_tests
 from workflow.book.dependencies import PROJECT
 
 FIELDS = (
@@ -113,7 +114,7 @@ def commit():
 
 def collect(sources=""):
     """Write the ledger, which carries the hash of its sources, or say which rows cannot stand in it."""
-    runs, claims, faults, places = reports(), {}, [], {}
+    runs, claims, faults, places, changed = reports(), {}, [], {}, set(map(address, rows_of_changed_tests()))
     known = {(paper["arxiv"], item["item"]) for paper in register() for item in paper["items"]}
     for run in runs:
         claimed = {(row["paper"], row["item"]) for row in run["rows"] if row["kind"] == "claim"}
@@ -129,6 +130,8 @@ def collect(sources=""):
                 faults.append(f"{name}: checks a claim about {row['item']!r}, of which this chapter claims nothing")
             entry = {"id": name} | {field: row[field] for field in FIELDS}
             entry |= {"tolerance": room(row["measured"], row["bound"])}
+            if row["set"] and address(name) in changed:
+                entry["set"] = "after"
             claims[name] = entry | {"chapter": run["chapter"], "parameters": run["parameters"]}
     if faults:
         raise BookError("\n".join(faults))

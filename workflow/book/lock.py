@@ -14,13 +14,12 @@ from pathlib import Path
 import yaml
 
 from lib.ledger import bound, number
-from workflow.book.catalogue import BookError, json_of, text_of, write_atomic, write_record, yaml_of
+from workflow.book.catalogue import BookError, json_of, text_of, write_atomic, write_record
+from workflow.book.changes import CHANGES, GONE
 from workflow.book.ledger import LEDGER, address, commit, room
 
 LOCK, DIFFERENCES = Path("book/ledger.lock.json"), Path("build/differences.json")
-CHANGES = Path("book/verdict-changes.yml")
 FIELDS = ("chapter", "verdict", "measured", "kind", "relation", "bound", "statement")
-GONE = "the row is gone"
 SHOWN = 3  # numbers listed of those that moved
 REMEDY = f"""If you changed the code and mean this, make accept WHY='the reason' writes it into {LOCK} and {CHANGES}.
 If you changed nothing, build a fresh clone; if it comes again, please report it with {DIFFERENCES} and {LEDGER}."""
@@ -35,11 +34,6 @@ HEADS = {
 def read_lock():
     """Read the lock: seconds of chapters, and accepted rows by id."""
     return {"seconds": {}, "rows": {}} | (json_of(LOCK) if LOCK.exists() else {})
-
-
-def changes():
-    """Changes of verdicts and tests, as they were noted, the oldest first."""
-    return (yaml_of(CHANGES) or []) if CHANGES.exists() else []
 
 
 def built():
@@ -134,17 +128,13 @@ def accept(chapters, why):
     Raises
     ------
     BookError
-        If a verdict or a test changed, or a row vanished, and no reason is given; if a test changed, and the row says
-        that its bound was set before its number was known.
+        If a verdict or a test changed, or a row vanished, and no reason is given.
     """
     rows, lock = built(), read_lock()
     mine = [entry for entry in differences(rows, lock["rows"]) if chapters & _chapters(entry)]
     noted = [entry for entry in mine if entry["change"] in ("turned", "test", "vanished")]
     if noted and not why:
         raise BookError("\n".join(["Say why, make accept WHY='the reason':", *map(line, noted)]))
-    known = [entry["id"] for entry in noted if _test_changed(entry) and rows[entry["id"]]["set"] == "before"]
-    if known:
-        raise BookError(f'{", ".join(known)}: its test changed after its number was known: write set="after"')
     accepted = {name: row for name, row in lock["rows"].items() if row["chapter"] not in chapters}
     accepted |= {name: _fields(row) for name, row in rows.items() if row["chapter"] in chapters}
     took = json_of(LEDGER)["environment"]["seconds"]

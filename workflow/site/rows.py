@@ -4,8 +4,8 @@ import json
 
 from lib.ledger import between, bound, number
 from workflow.book.catalogue import chapters, source
+from workflow.book.changes import GONE, changes
 from workflow.book.ledger import address, commit, ledger
-from workflow.book.lock import GONE, changes
 from workflow.site import landing_page
 from workflow.site.evidence import mutants, seeds
 from workflow.site.markup import called, escaped, link, marked, table
