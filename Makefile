@@ -61,7 +61,7 @@ sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:10
 roundings: $(COMPILED) ## see how far numbers move where arithmetic rounds otherwise: NAME=theorem-2 (NAME=all, RECORD=1)
 	@$(BIN)/python -m workflow.commands.roundings
 
-record: $(COMPILED) ## make the runs of a study on published data that are not in book/recorded yet: NAME=film-reviews ONLY="l2*" (AGAIN=1 a second time, rounding otherwise; DEVICE=cuda for NAME=full-size and full-size-rules)
+record: $(COMPILED) ## make the runs of a study on published data that are not in book/recorded yet: NAME=film-reviews ONLY="l2*" (AGAIN=1 a second time, rounding otherwise)
 	@$(BIN)/python -m studies.record
 
 page: $(COMPILED) ## show one page as its source is now, for looking: NAME=theorem-2
