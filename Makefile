@@ -55,7 +55,7 @@ mutants: $(COMPILED) ## put faults into the library, see which verdicts turn (NA
 sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:1019 (NAME=all, PARAMETERS=file.yml, PROFILE=slurm, RECORD=1)
 	@$(BIN)/python -m workflow.commands.sweep
 
-record: $(COMPILED) ## make the runs of a study on published data that are not in book/recorded yet: NAME=film-reviews ONLY="l2*" (DEVICE=cuda for NAME=full-size and full-size-rules)
+record: $(COMPILED) ## make the runs of a study on published data that are not in book/recorded yet: NAME=film-reviews ONLY="l2*"
 	@$(BIN)/python -m studies.record
 
 page: $(COMPILED) ## show one page as its source is now, for looking: NAME=theorem-2
@@ -84,9 +84,8 @@ serve: $(STAMP) ## show the built site on this machine (PORT=8000)
 pdf: $(TESTS) ## print the whole built site into one PDF, build/book.pdf; needs Chromium or Chrome
 	@$(BIN)/python -m workflow.commands.pdf
 
-bench: $(COMPILED) $(TESTS) ## time the library beside the published style and the floor, ten minutes (QUICK=1 one; RECORD=1 for the page)
-	@$(BIN)/python -m benchmarks
-	@$(BIN)/python -m benchmarks.examination
+bench: $(COMPILED) $(TESTS) ## time the library beside other solvers and the published style, a minute (RECORD=1 for the page)
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
 report: $(COMPILED) $(TESTS) ## write one page on every head of your model: MODEL=mine/ DATA=texts.txt OUT=report.html
 	@$(BIN)/python -m heads.command report "$$MODEL" "$$DATA" --out "$${OUT:-report.html}"

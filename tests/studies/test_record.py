@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from studies import record, recorded, speed
+from studies import provenance, record, recorded, speed
 from workflow.book import dependencies
 from workflow.book.catalogue import BookError, json_of
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 def study(tmp_path, monkeypatch):
     """A study of two runs, of which the first chooses the second's step size; how often each was made."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(record.fresh_seeds, "commit", lambda: "a1b2c3d 2026-01-31")
+    monkeypatch.setattr(provenance.fresh_seeds, "commit", lambda: "a1b2c3d 2026-01-31")
     made = []
 
     def runner(step_size, seeds):

@@ -15,7 +15,7 @@ import torch
 from heads import read_tokens
 from lib.datasets import figure_1, figure_3
 from lib.descent import normalised, run
-from lib.figures import BLUE, BROWN, FAINT, INK, KINDS, MUTED, PAPER, PINK, VERMILION, WIDTH, dots, sentences, theme
+from lib.figures import BLUE, BROWN, FAINT, INK, KINDS, MUTED, PAPER, PINK, VERMILION, WIDTH, sentences, theme
 from lib.joint import JointProblem
 from lib.joint_paths import joint_limit
 from lib.losses import by_name, cubic
@@ -23,7 +23,7 @@ from lib.problem import from_tokens
 from lib.selection import optimal_tokens, selected_tokens
 from lib.separators import att_svm, hard_margin
 from workflow.book.catalogue import yaml_of
-from workflow.site import film_review, speed
+from workflow.site import film_review
 
 ARROW = {"arrowstyle": "-|>", "lw": 2, "shrinkA": 0, "shrinkB": 0}
 BEST, LOCAL = KINDS["global"], KINDS["local"]
@@ -204,30 +204,6 @@ def draw_ratio_turns():
     return figure, {"threshold": threshold, "angle": max(limits)}
 
 
-def draw_times():
-    """Draw the works of the page on speed, a line each, a mark for each style."""
-    return _draw_seconds(
-        speed.works(speed.recorded()), {style: name for style, name in speed.STYLES.items() if style != "all cores"}
-    )
-
-
-def draw_solvers():
-    """Draw the SVMs of the page on speed, a line each, a mark for each solver."""
-    return _draw_seconds(speed.solver_times(speed.recorded(speed.RECORDED_SOLVERS)), speed.SOLVERS)
-
-
-def _draw_seconds(works, kinds):
-    series = {name: [seconds.get(style, math.nan) for seconds in works.values()] for style, name in kinds.items()}
-    figure = dots([""] * len(works), series, "seconds per unit")
-    figure.set_size_inches(WIDTH, 0.55 * len(works) + 1.6)
-    ax = figure.axes[0]
-    for place, title in enumerate(works):  # on a phone there is no room beside the line
-        ax.annotate(title, (0, place), (0, 8), xycoords=("axes fraction", "data"), textcoords="offset points")
-    ax.set(xscale="log", yticks=[], ylim=(len(works) - 0.6, -0.9))
-    ax.spines["left"].set_visible(False)
-    return figure, {}
-
-
 def draw_film_reader():
     """Draw what the heads of the network that is kept whole attend to, in reviews of few words and no rare one."""
     data = read_tokens(Path("book/recorded/film-reader/reviews.npz"))
@@ -284,8 +260,6 @@ DRAWINGS = {  # by the names that pages use
     "opposite_inputs": draw_opposite_inputs,
     "finite_end": draw_finite_end,
     "ratio_turns": draw_ratio_turns,
-    "times": draw_times,
-    "solvers": draw_solvers,
     "film_reader": draw_film_reader,
     "film_review": draw_film_review,
     "way": draw_pipeline,

@@ -8,7 +8,7 @@ import nbformat
 
 from workflow.book.catalogue import BookError, json_of, pages, text_of, yaml_of
 from workflow.book.ledger import LEDGER, ledger
-from workflow.site import compare, film_review, landing_page, rows, runs, scoreboard, settings, speed, which_theorem
+from workflow.site import compare, film_review, landing_page, rows, runs, scoreboard, settings, which_theorem
 from workflow.site.markup import filled
 
 SCENE = "book/story.yml"
@@ -32,8 +32,7 @@ MADE = {
     "scene": lambda: filled("scene", shown=shown(ledger()), review=json.dumps(film_review.attention())),
     "film_reader": lambda: filled("film_reader", **_drawn("film_reader")[1]),
     "glossary": lambda: filled("glossary", terms=yaml_of("book/glossary.yml")),
-    "speed": lambda: speed.page(speed.recorded()),
-    "solvers": lambda: speed.solvers(speed.recorded(speed.RECORDED_SOLVERS)),
+    "times": runs.times,
 }
 
 

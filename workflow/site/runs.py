@@ -11,6 +11,8 @@ from workflow.book.ledger import commit, direct_dependencies, reports
 from workflow.site import settings
 from workflow.site.markup import link, table
 
+TIMED = Path("book/recorded/benchmarks.json")  # what make bench RECORD=1 measured
+
 
 def runs():
     """How long each chapter of this site ran, with which parameters, on which versions."""
@@ -56,6 +58,21 @@ def recorded():
         commits, processors = (", ".join(sorted(map(str, values))) for values in listed)
         rows.append((f"`{folder.name}`", str(len(made)), commits, processors))
     return table(("study", "runs", "commit and day", "processor"), rows, "totals")
+
+
+def times():
+    """Milliseconds that the library, other solvers and the published style take, and what they were measured on."""
+    records = json_of(TIMED)
+    tasks = {task: taken for record in records for task, taken in record["milliseconds"].items()}
+    styles = list(dict.fromkeys(style for taken in tasks.values() for style in taken))
+    rows = [(task, *(f"{taken[style]:.3g}" if style in taken else "–" for style in styles))
+            for task, taken in tasks.items()]  # fmt: skip
+    machines = [
+        f"- {' and '.join(dict.fromkeys(task.split(',')[0] for task in record['milliseconds']))}: {record['cpu']}, "
+        f"commit {record['commit']}, {', '.join(map(' '.join, record['versions'].items()))}"
+        for record in records
+    ]
+    return "\n".join([table(("milliseconds", *styles), rows, "totals"), "Measured on:\n", *machines, ""])
 
 
 def edition():
