@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from small_book import Book, collected, left, row
+from test_links import broken
 
 from workflow.book import ledger, lock
 from workflow.book.catalogue import BookError
@@ -76,3 +77,18 @@ def test_a_chapter_that_moves_keeps_the_addresses_of_its_rows(inside):
     lock.accept()
     assert addresses() == ["good/half"]
     assert not GONE.exists()
+
+
+def test_the_address_of_a_row_and_of_a_chapter_that_moved_lead_on(inside, tmp_path):
+    moved = "{part/old/half: moved to part/good/half, other/far/third: moved to part/good/half, part/good/x: dropped}"
+    GONE.write_text(moved)
+    collected(row())
+    assert addresses() == ["good/half", "old/half", "far/third", "good/x"]
+    assert rows.rows().count('moved to <a href="#good/half">good/half</a>') == 2
+    for folder in ("part", "other"):
+        (tmp_path / "site/book" / folder).mkdir(parents=True)
+    rows.forward(tmp_path / "site")
+    written = {path.relative_to(tmp_path / "site/book").as_posix() for path in (tmp_path / "site").rglob("*.html")}
+    assert written == {"part/old.html", "other/far.html"}
+    assert broken(tmp_path / "site") == ["book/other/far.html: ../part/good.html", "book/part/old.html: good.html"]
+    assert 'content="0; url=good.html"' in (tmp_path / "site/book/part/old.html").read_text("utf-8")

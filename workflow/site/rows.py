@@ -1,6 +1,8 @@
 """Write the page of every row, each with its address, and the list of the numbers that rounding moves."""
 
 import json
+import os
+import re
 from pathlib import Path
 
 from lib.ledger import between, bound, number
@@ -12,6 +14,12 @@ from workflow.site.markup import called, escaped, link, marked, table
 
 REASONS = Path("book/roundings.yml")  # why rounding moves a number, where its size and interval do not explain it
 SMALLER = {"stand-in": "other data", "same data, smaller": "smaller"}
+MOVED = re.compile(r"moved to (\S+)")  # what GONE says of a row whose chapter was merged with another
+FORWARD = """<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><title>This page has moved</title>
+<meta http-equiv="refresh" content="0; url={0}"><link rel="canonical" href="{0}">
+<p>This page is now a part of <a href="{0}">another</a>.</p></html>
+"""
 
 
 def rows():
@@ -32,9 +40,28 @@ def rows():
 def gone(every):
     """Section of the rows that are gone, each at its old address; nothing where there are none."""
     taken = {address(row["id"]) for row in every}
-    noted = (yaml_of(GONE) or {}) if GONE.exists() else {}
-    lines = [f"- {addressed(name)}: {escaped(became)}" for name, became in noted.items() if address(name) not in taken]
+
+    def says(became):
+        new = MOVED.fullmatch(became)
+        known = new and address(new[1]) in taken
+        return f'moved to <a href="#{address(new[1])}">{address(new[1])}</a>' if known else escaped(became)
+
+    lines = [f"- {addressed(name)}: {says(became)}" for name, became in noted().items() if address(name) not in taken]
     return ["## Rows that are gone\n", *lines, ""] if lines else []
+
+
+def noted():
+    """Rows that are gone: old id -> what became of it."""
+    return (yaml_of(GONE) or {}) if GONE.exists() else {}
+
+
+def forward(built):
+    """Write a page at the old address of each chapter whose rows moved, which leads to the chapter that has them."""
+    for name, became in noted().items():
+        old, new = Path(name).parent, Path("".join(MOVED.findall(became))).parent
+        if old.as_posix() not in chapters() and new.as_posix() in chapters():
+            leads = os.path.relpath(f"{new}.html", old.parent)
+            (built / "book" / f"{old}.html").write_text(FORWARD.format(leads), "utf-8")
 
 
 def addressed(name):
