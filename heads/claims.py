@@ -88,10 +88,10 @@ STATEMENTS = {
         "beyond/adam-clocks", "sign descent at first, then a direction that its memory freezes", None, None,
         ("adam", *W_ALWAYS)),
     "Adam's epsilon, as a law of time": Statement(
-        "beyond/adam-epsilon", "the l_inf margin until the least lead is log(1/epsilon), later the l_2 margin", None,
+        "beyond/adam-clocks", "the l_inf margin until the least lead is log(1/epsilon), later the l_2 margin", None,
         None, ("adam-short-memory", *W_ALWAYS)),
     "The norm that a step rule maximises": Statement(
-        "beyond/optimiser-atlas", "the margin in the norm in which its steps are steepest: l_inf if they make all"
+        "beyond/optimiser-margins", "the margin in the norm in which its steps are steepest: l_inf if they make all"
         " entries of the gradient equally large, l_2 if they only rescale it, spectral if all singular values", None,
         None, ("without-decay", "log-risk", *W_ALWAYS, "one-best")),
 }  # fmt: skip

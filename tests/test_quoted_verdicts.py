@@ -78,11 +78,3 @@ def test_each_row_that_supports_a_sentence_has_its_verdict():
 )
 def test_a_typed_verdict_beside_a_row_or_chapter_is_found(known, said, typed):
     assert bool(typed_verdicts(f"# One\n\n{said}\n", known)) == typed
-
-
-def test_a_row_that_turns_when_its_runs_are_made_again_says_so_and_what_it_is_then(built):
-    claims = json.loads((built / "build/ledger.json").read_text("utf-8"))["claims"]
-    turned = {row["id"]: row["again"]["verdict"] for row in claims if "verdict" in (row["again"] or {})}
-    noted = {row["id"]: row["note"].split(": ", 1)[1] for row in claims if row["note"].startswith("Made again with")}
-    words = {"undecided": "undecided.", "not seen in miniature": "clearly below 0."}
-    assert noted == {name: words[verdict] for name, verdict in turned.items()}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from small_book import Book, collected, left, row
+from test_links import broken
 
 from workflow.book import ledger, lock
 from workflow.book.catalogue import BookError
@@ -68,3 +69,16 @@ def test_verdicts_that_changed_are_a_page_with_changed_tests_first(inside):
     assert "good/half" in others
     assert "a better median" in tests
     assert "[good/half](rows.md#good/half)" in others
+
+
+def test_a_row_of_a_merged_chapter_keeps_its_id_and_the_page_leads_on(inside, tmp_path):
+    collected(row("third"))
+    Path("book/moved.yml").write_text("other/far: {to: part/good, rows: {half: third}}\n")
+    collected(row())
+    (entry,) = ledger.ledger()
+    assert (entry["id"], entry["chapter"], entry["name"]) == ("other/far/third", "part/good", "half")
+    assert addresses() == ["far/third"]
+    (tmp_path / "site/book/other").mkdir(parents=True)
+    rows.forward(tmp_path / "site")
+    assert broken(tmp_path / "site") == ["book/other/far.html: ../part/good.html"]
+    assert 'content="0; url=../part/good.html"' in (tmp_path / "site/book/other/far.html").read_text("utf-8")

@@ -15,14 +15,15 @@ from workflow.book.changes import rows_of_changed_tests
 from workflow.book.dependencies import PROJECT
 
 FIELDS = (
-    "paper", "item", "statement", "quote", "kind", "of", "source", "scale", "set", "measured", "interval", "bound",
-    "relation", "recorded", "verdict", "breaks", "note",
+    "name", "paper", "item", "statement", "quote", "kind", "of", "source", "scale", "set", "measured", "interval",
+    "bound", "relation", "recorded", "verdict", "breaks", "note",
 )  # fmt: skip
 PLURALS = {  # plurals of verdicts that are verbs
     "breaks the claim": "break the claim",
     "does not break the claim": "do not break the claim",
 }
 STATEMENTS = "book/statements.yml"
+MOVED = Path("book/moved.yml")
 LEDGER = Path("build/ledger.json")
 
 
@@ -45,9 +46,24 @@ def room(measured, bound=None):
     return abs(measured) / 20 if bound is None else abs(measured - bound) / 10
 
 
-def row_id(chapter, name):
-    """Id of a row: its chapter and name. A row that moved says its old chapter, ``adam-epsilon/lead``, and keeps it."""
-    return f"{chapter.rpartition('/')[0] if '/' in name else chapter}/{name}"
+def moved_chapters():
+    """Chapters that became a part of another, ``to``, with the names of their rows there and in their ids."""
+    return (yaml_of(MOVED) or {}) if MOVED.exists() else {}
+
+
+def kept_ids():
+    """Ids of the rows that came from another chapter, by where they stand now: rows keep their ids."""
+    return {
+        f"{moved['to']}/{name}": f"{old}/{known}"
+        for old, moved in moved_chapters().items()
+        for name, known in moved["rows"].items()
+    }
+
+
+def by_place(rows):
+    """Rows by their ids, and by chapter and name, which is another where a row came from another chapter."""
+    rows = list(rows)
+    return {f"{row['chapter']}/{row['name']}": row for row in rows} | {row["id"]: row for row in rows if "id" in row}
 
 
 def register():
@@ -115,11 +131,13 @@ def commit():
 def collect(sources=""):
     """Write the ledger, which carries the hash of its sources, or say which rows cannot stand in it."""
     runs, claims, faults, places, changed = reports(), {}, [], {}, set(map(address, rows_of_changed_tests()))
+    kept = kept_ids()
     known = {(paper["arxiv"], item["item"]) for paper in register() for item in paper["items"]}
     for run in runs:
         claimed = {(row["paper"], row["item"]) for row in run["rows"] if row["kind"] == "claim"}
         for row in run["rows"]:
-            name, about = row_id(run["chapter"], row["name"]), (row["paper"], row["item"])
+            name, about = f"{run['chapter']}/{row['name']}", (row["paper"], row["item"])
+            name = kept.get(name, name)
             if name in claims:
                 faults.append(f"{name}: two rows of this chapter have the name {row['name']!r}")
             if (taken := places.setdefault(address(name), name)) != name:

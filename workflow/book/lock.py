@@ -19,7 +19,7 @@ from workflow.book.changes import CHANGES, GONE
 from workflow.book.ledger import LEDGER, address, commit, room
 
 LOCK, DIFFERENCES = Path("book/ledger.lock.json"), Path("build/differences.json")
-FIELDS = ("chapter", "verdict", "measured", "kind", "relation", "bound", "statement")
+FIELDS = ("chapter", "name", "verdict", "measured", "kind", "relation", "bound", "statement")
 SHOWN = 3  # numbers listed of those that moved
 REMEDY = f"""If you changed the code and mean this, make accept WHY='the reason' writes it into {LOCK} and {CHANGES}.
 If you changed nothing, build a fresh clone; if it comes again, please report it with {DIFFERENCES} and {LEDGER}."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from workflow.book import catalogue, dependencies, parameters, records
 from workflow.book.catalogue import BookError, write_record
-from workflow.book.ledger import commit
+from workflow.book.ledger import by_place, commit
 from workflow.book.lock import LOCK, read_lock
 from workflow.book.mutants import LIST, written
 from workflow.commands import call
@@ -32,7 +32,7 @@ def unchanged(chosen, place):
     BookError where a chapter fails, or has other verdicts than those that are accepted.
     """
     runs = [[many_runs.plan(name, f"{FOLDER}/unchanged", values, limit=MAX_SECONDS)] for name, values in chosen.items()]
-    base, known = {}, read_lock()["rows"]
+    base, known = {}, by_place(read_lock()["rows"].values())
     for run, outcome in many_runs.outcomes(runs, place):
         if "rows" not in outcome:
             raise BookError(f"{run.chapter} fails without any mutant ({outcome['sentence']}): mend it first")

@@ -21,7 +21,7 @@ from pybtex.database import parse_file
 from workflow.book.catalogue import chapters
 from workflow.book.dependencies import library, library_of
 from workflow.book.ledger import direct_dependencies
-from workflow.site import slides
+from workflow.site import rows, slides
 from workflow.site.plain_markdown import LABEL, LITERAL, TARGET, linked, parts, plain
 from workflow.site.settings import settings, site_of
 
@@ -54,7 +54,7 @@ if missing:
 
 
 def write(built):
-    """Put the library into a built site, and replace the notebooks that its pages offer."""
+    """Put the library into a built site, replace the notebooks that its pages offer, lead old addresses on."""
     config, sources = settings(Path("_config.yml").read_text("utf-8")), built / "_sources"
     pages = {path.relative_to(sources).with_suffix("").as_posix(): read(path) for path in sorted(sources.rglob("*.*"))}
     macros = config.get("sphinx", {}).get("config", {}).get("mathjax3_config", {}).get("tex", {}).get("macros", {})
@@ -70,6 +70,7 @@ def write(built):
         list(pool.map(partial(replace, sources, book), offered.items()))
         list(pool.map(slides.write, shown))
     binder(built / "binder")
+    rows.forward(built)
 
 
 def binder(folder):

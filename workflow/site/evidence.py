@@ -16,10 +16,10 @@ LISTED = Path("book/nothing-random.yml")  # of the rows that are a whole number,
 
 def seeds(row):
     """On how many fresh seeds a row held: held, of how many, what to say of it; None twice where no seed changes it."""
-    chapter, _, name = row["id"].rpartition("/")
+    chapter, name = row["chapter"], row["name"]
     if row["recorded"]:
         return None, None, RECORDED
-    if LISTED.exists() and row["id"] in yaml_of(LISTED):
+    if LISTED.exists() and {row["id"], f"{chapter}/{name}"} & set(yaml_of(LISTED)):
         return None, None, FIXED
     swept = records.entries(records.SEEDS).get(chapter)
     if not swept or name not in swept["rows"]:
@@ -62,7 +62,7 @@ def seeds_of(rows):
 
 def mutants(row):
     """Number of mutants of the library that turn a row's verdict, and what to say of it."""
-    chapter, _, name = row["id"].rpartition("/")
+    chapter, name = row["chapter"], row["name"]
     tried = records.mutants_of(chapter)
     if not tried:
         return None, "not yet run"

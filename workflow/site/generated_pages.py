@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 
 from workflow.book.catalogue import BookError, json_of, pages, text_of, yaml_of
-from workflow.book.ledger import LEDGER, ledger
+from workflow.book.ledger import LEDGER, by_place, ledger
 from workflow.site import compare, film_review, landing_page, rows, runs, scoreboard, settings, which_theorem
 from workflow.site.markup import filled
 
@@ -64,7 +64,7 @@ def figure_of(chapter, name):
 
 def shown(rows):
     """Numbers that the scene of *In ten minutes* shows, by their names there."""
-    measured = {row["id"]: row["measured"] for row in rows}
+    measured = {name: row["measured"] for name, row in by_place(rows).items()}
     named = yaml_of(SCENE)["shown"]
     if missing := [row for row in named.values() if row not in measured]:
         raise BookError(f"{SCENE} shows {missing[0]}, which is no row of the ledger: name one that is")

@@ -1,16 +1,23 @@
 """Write the page of every row, each with its address, and that of verdicts that changed."""
 
 import json
+import os
+from pathlib import Path
 
 from lib.ledger import between, bound, number
 from workflow.book.catalogue import chapters, source
 from workflow.book.changes import GONE, changes
-from workflow.book.ledger import address, commit, ledger
+from workflow.book.ledger import address, commit, ledger, moved_chapters
 from workflow.site import landing_page
 from workflow.site.evidence import mutants, seeds
 from workflow.site.markup import called, escaped, link, marked, table
 
 SMALLER = {"stand-in": "other data", "same data, smaller": "smaller"}
+FORWARD = """<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><title>This page has moved</title>
+<meta http-equiv="refresh" content="0; url={0}"><link rel="canonical" href="{0}">
+<p>This page is now a part of <a href="{0}">another</a>.</p></html>
+"""
 
 
 def rows():
@@ -63,6 +70,13 @@ def _changes(some, taken):
         for change in some
     ]
     return table(("day", "rows", "before", "after", "why"), lines, "changes")
+
+
+def forward(built):
+    """Write a page at the old address of each chapter that became a part of another, which leads there."""
+    for old, moved in moved_chapters().items():
+        leads = os.path.relpath(f"{moved['to']}.html", Path(old).parent)
+        (built / "book" / f"{old}.html").write_text(FORWARD.format(leads), "utf-8")
 
 
 def addressed(name):

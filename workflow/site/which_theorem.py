@@ -5,14 +5,14 @@ from functools import partial
 
 from lib.ledger import HELD
 from workflow.book.catalogue import BookError, yaml_of
-from workflow.book.ledger import STATEMENTS, address, claims_of, ledger, register
+from workflow.book.ledger import STATEMENTS, address, by_place, claims_of, ledger, register
 from workflow.book.verdicts import standing
 from workflow.site.markup import escaped, filled, link, marked, numbers, table
 
 
 def which_theorem():
     """Table of the statements, a section for each question with its hypotheses, and both as data for the script."""
-    contents, rows = yaml_of(STATEMENTS), {row["id"]: row for row in ledger()}
+    contents, rows = yaml_of(STATEMENTS), by_place(ledger())
     questions, known = contents.get("questions", {}), contents.get("hypotheses", {})
     listed = statements(contents.get("ours", ()))
     for statement in listed:
@@ -27,7 +27,7 @@ def which_theorem():
     }
     return filled(
         "which_theorem",
-        statements=table(head, map(partial(_row, known, list(rows.values())), listed), "which"),
+        statements=table(head, map(partial(_row, known, ledger()), listed), "which"),
         questions=about.items(),
         data=json.dumps(data, ensure_ascii=False).replace("<", "\\u003c"),
     )

@@ -20,6 +20,7 @@ from sphinx.util.docutils import ReferenceRole, SphinxDirective, SphinxRole
 
 from lib.ledger import HELD, number
 from workflow.book.catalogue import chapters
+from workflow.book.ledger import by_place
 from workflow.book.verdicts import SIGNS
 from workflow.site.evidence import seeds
 from workflow.site.markup import escaped, link, numbers
@@ -49,7 +50,7 @@ def staged(env, name):
 
 def rows_of(env, names, where):
     """Rows of the ledger with these names; a warning, which fails the build, where there is none."""
-    known = {row["id"]: row for row in staged(env, LEDGER).get("claims", ())}
+    known = by_place(staged(env, LEDGER).get("claims", ()))
     for name in names:
         if name not in known:
             LOGGER.warning("%s is no row of the ledger: name one that is", name, location=where)
