@@ -43,7 +43,7 @@ def make_runs(name, only="*", again=False):
     """
     module = next(module for module in MODULES if name in module.STUDIES)
     folder, runs = (roundings.AGAIN if again else FOLDER) / name, module.STUDIES[name]()
-    code = provenance.code_now(module.__name__)
+    code = provenance.code_now()
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [run for run in runs if any(fnmatch.fnmatchcase(run, pattern) for pattern in only.split())]
     if again:

@@ -124,7 +124,7 @@ def environment(runs):
         "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
         "cpu": ", ".join(sorted({run["cpu"] for run in runs})),
-        "kinds": {run["chapter"]: run["kind"] for run in runs},
+        "kinds": {run["chapter"]: run.get("kind", "") for run in runs},
         "seconds": {run["chapter"]: run["seconds"] for run in runs},
         "threads": max((run["threads"] for run in runs), default=1),
         "python": python_version(),
