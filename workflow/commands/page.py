@@ -26,12 +26,9 @@ def find_page(name):
 
 def as_it_is(chapter):
     """A chapter with the outputs of its last run, for the book or a look; None if its code has changed."""
-    for run in (
-        Path("build/executed", chapter + ".ipynb"),
-        engine.places(engine.plan(chapter, engine.LOOKS))["notebook"],
-    ):
+    for folder in ("", engine.LOOKS):
         try:
-            return merged(chapter, outcome(run))
+            return merged(chapter, outcome(engine.places(engine.plan(chapter, folder))["notebook"]))
         except BookError:
             continue
     return None

@@ -123,7 +123,7 @@ def here(groups, jobs=None):
 
 
 def warm_up():
-    """Start the server that imports what chapters import, where runs are forked; it takes no interruption from a key."""
+    """Start the server that imports what chapters import, to fork runs from; no interrupt from a key ends it."""
     if METHOD == "forkserver":
         taken = signal.signal(signal.SIGINT, signal.SIG_IGN)
         forkserver.set_forkserver_preload(["workflow.run.warm"])

@@ -185,7 +185,7 @@ def surroundings():
 
 @contextmanager
 def settled():
-    """Give processes that are started meanwhile the same surroundings on every machine, whatever the user's settings."""
+    """Give processes that are started meanwhile the same surroundings everywhere, whatever the user's settings."""
     before = dict(os.environ)
     for name in filter(USER_SETTINGS.match, before):
         del os.environ[name]

@@ -17,10 +17,9 @@ OURS = ("lib", "heads", "studies", "workflow", "__mp_main__")
 sys.modules["debugpy"] = None  # as in the settings of a kernel that is started cold
 # Not pyplot, which looks for IPython's shell as it is imported, and what imports it.
 for module in (
-    "IPython.core.interactiveshell", "IPython.core.pylabtools", "ipykernel.kernelapp", "ipykernel.ipkernel", "jupytext",
-    "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "matplotlib.figure", "numba", "numpy", "pandas",
-    "papermill", "scipy.integrate", "scipy.optimize", "scipy.spatial", "scipy.stats", "sphinx_external_toc.parsing",
-    "torch", "yaml",
+    "IPython.core.interactiveshell", "ipykernel.kernelapp", "jupytext", "matplotlib.backends.backend_agg",
+    "matplotlib.backends.backend_svg", "numba", "numpy", "pandas", "papermill", "scipy.integrate", "scipy.stats",
+    "sphinx_external_toc.parsing", "torch", "yaml",
 ):  # fmt: skip
     import_module(module)
 PATH = [path for path in sys.path if path and path != os.getcwd()]
