@@ -64,7 +64,7 @@ def test_nothing_is_stale_for_a_moved_folder_file_times_or_what_is_no_source(boo
 
 
 def test_a_sentence_makes_no_run_stale_but_the_site(book):
-    before = dependencies.sources_hash("max-margin/theorem-2")
+    before = dependencies.sources_hash("max-margin/theorem-2", "")
     for chapter in catalogue.chapters():
         path = catalogue.source(chapter)
         text = path.read_text("utf-8").replace("\n## Why it is true\n", "\n## Why it is true\n\nA new sentence.\n")
@@ -72,7 +72,7 @@ def test_a_sentence_makes_no_run_stale_but_the_site(book):
         assert "A new" in text
         path.write_text("\n".join([text, "And a last one.\n"]), "utf-8")
     assert stale() == ([], {"build/html/.sources", "build/accepted"})
-    assert dependencies.sources_hash("max-margin/theorem-2") == before
+    assert dependencies.sources_hash("max-margin/theorem-2", "") == before
 
 
 def test_words_in_the_library_make_no_run_stale_and_code_makes_all(book):

@@ -79,17 +79,20 @@ def _names_bound(statement):
     return []
 
 
-def sources_hash(chapter, changed=None):
+def sources_hash(chapter, code):
     """Hash of all that a run depends on beside its values: code, library, recorded runs, lock and runner.
 
-    ``changed`` maps paths to the text that files have in a run: a mutant's library.
+    The library's is ``code``, of `library_hash`.
     """
     files = [*records_of(chapter), "requirements.lock", *RUNNER]
-    return hash_together(files, hash_of(chapter), library_hash(changed))
+    return hash_together(files, hash_of(chapter), code)
 
 
 def library_hash(changed=None):
-    """Hash of the whole library: a chapter, or a study, may use any of it."""
+    """Hash of the whole library: a chapter, or a study, may use any of it.
+
+    ``changed`` maps paths to the text that files have in a mutant of it.
+    """
     return hash_together(library(), changed=changed)
 
 
@@ -133,7 +136,8 @@ def results():
 
     The ledger and the site depend on every file of the folders book and workflow, so that nothing is left out.
     """
-    runs = {f"build/claims/{chapter}.json": sources_hash(chapter) for chapter in chapters()}
+    code = library_hash()
+    runs = {f"build/claims/{chapter}.json": sources_hash(chapter, code) for chapter in chapters()}
     commit = mark_commit().read_text("utf-8")
     tools = ["book/statements.yml", "book/roundings.json", "pyproject.toml", *workflow_files()]
     ledger = hash_together(tools, commit, list(runs.items()))

@@ -28,7 +28,7 @@ def as_it_is(chapter):
     """A chapter with the outputs of its last run, for the book or a look; None if its code has changed."""
     for folder in ("", engine.LOOKS):
         try:
-            return merged(chapter, outcome(engine.places(engine.plan(chapter, folder))["notebook"]))
+            return merged(chapter, outcome(engine.places(engine.Run(chapter, folder))["notebook"]))
         except BookError:
             continue
     return None

@@ -16,7 +16,7 @@ import socket
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import count
 from multiprocessing import forkserver
 from pathlib import Path
@@ -24,7 +24,7 @@ from threading import Event, Thread
 from typing import NamedTuple
 
 from workflow.book.catalogue import BookError, json_of, write_atomic
-from workflow.book.dependencies import PACKAGES, content_hash, files_of, sources_hash
+from workflow.book.dependencies import PACKAGES, content_hash, files_of, library_hash, sources_hash
 from workflow.book.mutants import Mutant
 from workflow.run import chapter
 from workflow.run.chapter import label
@@ -45,20 +45,21 @@ class Run(NamedTuple):
     """A run of a chapter: where its results go, the hash of its sources, and what differs from a run of the book."""
 
     chapter: str
-    folder: str  # below build; "" for the book
-    sources: str
-    values: dict  # parameters
-    limit: float  # seconds; 0 for the limit of every chapter
-    mutant: Mutant | None
+    folder: str = ""  # below build; "" for the book
+    values: dict | None = None  # parameters that differ from the chapter's
+    limit: float = 0  # seconds; 0 for the limit of every chapter
+    mutant: Mutant | None = None
+    sources: str = ""
 
 
-def plan(chapter, folder="", values=None, limit=0, mutant=None):
-    """A run, with the hash of what it depends on beside its values."""
-    return Run(chapter, folder, _sources(chapter, mutant), values or {}, limit, mutant)
+def plan(*fields):
+    """A run, from its first fields, with the hash of what it depends on beside its values."""
+    run = Run(*fields)
+    return run._replace(sources=_sources(run))
 
 
-def _sources(chapter, mutant):
-    return sources_hash(chapter, {mutant.file: mutant.text} if mutant else None)
+def _sources(run):
+    return sources_hash(run.chapter, library_hash({run.mutant.file: run.mutant.text} if run.mutant else None))
 
 
 def places(run):
@@ -73,14 +74,15 @@ def places(run):
     ends = {"claims": ".json", "failure": ".failed.json", "evidence": ".failed.ipynb"}
     ends |= {"notebook": ".ipynb"} if run.folder == LOOKS else {}
     folder = Path("build", run.folder, run.chapter)
-    return {kind: folder / (label(run.values) + end) for kind, end in ends.items()}
+    return {kind: folder / (label(run.values or {}) + end) for kind, end in ends.items()}
 
 
 def outcome(run):
     """Result of a run: a chapter's summary with its ``rows``, or the ``sentence`` with which it failed."""
     for path in (places(run)["claims"], places(run)["failure"]):
-        if path.exists() and (left := json_of(path)).get("sources") == run.sources:
-            return left
+        with suppress(BookError):  # not there, or damaged
+            if (left := json_of(path)).get("sources") == run.sources:
+                return left
     return LOST
 
 
@@ -109,16 +111,16 @@ def here(groups, jobs=None):
         return
     from workflow.run.notebook import settled  # slow to import
 
-    ended, started, jobs = Event(), [], jobs or count_jobs()
-    with workplace() as place, settled(), ThreadPoolExecutor(jobs) as pool:
+    ended, started, jobs = Event(), set(), jobs or count_jobs()
+    with workplace() as places, settled(), ThreadPoolExecutor(jobs) as pool:
         warm_up()
         try:
-            for future in as_completed([pool.submit(_make_group, group, place, started, ended) for group in groups]):
+            for future in as_completed([pool.submit(_make_group, group, places, started, ended) for group in groups]):
                 yield future.result()
         finally:
             ended.set()
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in started:
+            for process in list(started):
                 process.terminate()
 
 
@@ -131,28 +133,32 @@ def warm_up():
         signal.signal(signal.SIGINT, taken)
 
 
-def _make_group(group, place, started, ended):
+def _make_group(group, places, started, ended):
     """Make runs with one library, one after the other; return them."""
-    with changed_library(group[0].mutant, place) if group[0].mutant else nullcontext() as library:
+    with changed_library(group[0].mutant, places[0]) if group[0].mutant else nullcontext() as library:
         for run in group:
-            folder = place / str(next(NUMBERS))
-            folder.mkdir()
-            if run.sources == _sources(run.chapter, run.mutant):
+            number = str(next(NUMBERS))
+            folders = [place / number for place in places]
+            for folder in folders:
+                folder.mkdir(parents=True)  # somebody may have called `make clean`
+            if run.sources == _sources(run):
                 if run.folder in ("", LOOKS):
                     print(f"{run.chapter}: running", flush=True)
-                process = multiprocessing.get_context(METHOD).Process(target=_work, args=(run, folder, library))
+                process = multiprocessing.get_context(METHOD).Process(target=_work, args=(run, *folders, library))
                 process.start()
-                started.append(process)
+                started.add(process)
                 if ended.is_set():  # while it was being started
                     process.terminate()
                 process.join()
+                started.discard(process)
             if not ended.is_set():
-                _publish(run, folder)
-            shutil.rmtree(folder, ignore_errors=True)
+                _publish(run, folders[0])
+            for folder in folders:
+                shutil.rmtree(folder, ignore_errors=True)
     return group
 
 
-def _work(run, folder, library):
+def _work(run, folder, private, library):
     """Make a run in this process, which was started for it, and leave its result in a folder."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     Thread(target=_end_with_parent, daemon=True).start()
@@ -165,11 +171,10 @@ def _work(run, folder, library):
 
         os.dup2(1, 2)
         os.chdir(library)
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    private = Path(os.readlink(folder.parent / "sockets"), folder.name)
-    private.mkdir()
+        with suppress(OSError, ValueError):  # of a system without such a limit
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     try:
-        left = chapter.run(run.chapter, run.values, folder, private, sys.stderr if run.folder == LOOKS else None)
+        left = chapter.run(run.chapter, run.values or {}, folder, private, sys.stderr if run.folder == LOOKS else None)
     except BookError as error:
         left = {"sentence": str(error), "cut_off": getattr(error, "cut_off", False)}
     write_atomic(folder / "result.json", json.dumps(left, indent=1, allow_nan=False) + "\n")
@@ -184,7 +189,7 @@ def _publish(run, folder):
     """Move what a run left into place: its notebook, then its rows; or the sentence and the notebook of a failure."""
     result, notebook, to = folder / "result.json", folder / "executed.ipynb", places(run)
     left = json_of(result) if result.exists() else LOST
-    if run.sources != _sources(run.chapter, run.mutant):
+    if run.sources != _sources(run):
         left = {"sentence": CHANGED, "cut_off": True}
     good = "rows" in left
     for kind in ("failure", "evidence"):  # of an earlier run
@@ -199,7 +204,7 @@ def _publish(run, folder):
 
 @contextmanager
 def workplace():
-    """Folder of this command for what is in progress, with a link to one for sockets, whose paths have to be short.
+    """Folders of this command, for what is in progress and for sockets, whose paths have to be short.
 
     Those of commands that were killed on this machine are removed.
     """
@@ -211,11 +216,13 @@ def workplace():
             _remove(left)
     place = RUNNING.absolute() / f"{machine}-{os.getpid()}"
     place.mkdir(parents=True, exist_ok=True)
-    (place / "sockets").symlink_to(tempfile.mkdtemp(prefix="chapters-", dir=short_folder()))
+    sockets = Path(tempfile.mkdtemp(prefix="chapters-", dir=short_folder()))
+    (place / "sockets").symlink_to(sockets)
     try:
-        yield place
+        yield place, sockets
     finally:
         _remove(place)
+        shutil.rmtree(sockets, ignore_errors=True)
 
 
 def _remove(place):

@@ -21,7 +21,7 @@ from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
 from workflow.book.catalogue import BookError, source
-from workflow.book.dependencies import PACKAGES
+from workflow.book.dependencies import PACKAGES, PROJECT
 
 TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… changes it
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -190,6 +190,7 @@ def settled():
     for name in filter(USER_SETTINGS.match, before):
         del os.environ[name]
     os.environ |= surroundings() | {"PYTHONNOUSERSITE": "1", "PYTHONUTF8": "1"}
+    os.environ["PYTHONPATH"] = str(PROJECT)  # for these processes; not for kernels
     # The backend is ipykernel's, which sets it where matplotlib has not been imported yet.
     os.environ |= {"MATPLOTLIBRC": os.devnull, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     try:
@@ -210,6 +211,7 @@ def environment(private, chapter):
     startup = STARTUP.format(chapter=chapter, pause=LOG_INTERVAL_S, packages=PACKAGES)
     startup += LAST_BIT * ("LAST_BIT" in os.environ)
     (profile / "startup/progress.py").write_text(startup, "utf-8")
+    os.environ.pop("PYTHONPATH", None)
     os.environ |= {"IPYTHONDIR": private, "JUPYTER_PATH": JUPYTER, "JUPYTER_RUNTIME_DIR": private}
 
 

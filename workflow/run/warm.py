@@ -22,7 +22,7 @@ for module in (
     "sphinx_external_toc.parsing", "torch", "yaml",
 ):  # fmt: skip
     import_module(module)
-PATH = [path for path in sys.path if path and path != os.getcwd()]
+PATH = sys.path[2:]  # of a kernel: not the folder where this started, nor PYTHONPATH
 
 
 class Kernel:
