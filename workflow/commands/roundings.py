@@ -19,10 +19,8 @@ from workflow.book import records
 from workflow.book.catalogue import BookError, find_all, json_of
 from workflow.book.dependencies import recorded_hash, records_of
 from workflow.commands import call
-from workflow.run import many_runs
 from workflow.run.chapter import cpu
 from workflow.run.notebook import time_limit
-from workflow.run.snakemake import hold_lock, run_snakemake
 
 # Variables that libraries read on import, and the flag that the processor needs for a setting. With each of the first
 # three, torch, MKL, OpenBLAS and compiled loops take another branch than in a build. The first stands for a processor
