@@ -19,7 +19,7 @@ from workflow import commands
 from workflow.book import dependencies
 from workflow.book.catalogue import BookError, find
 from workflow.run import notebook
-from workflow.run.engine import one_at_a_time
+from workflow.run.engine import wait_for_turn
 from workflow.setup import install
 from workflow.site import downloads
 
@@ -150,8 +150,8 @@ def test_a_build_that_cannot_write_ends_before_anything_runs(inside, monkeypatch
         raise OSError(errno.EROFS, "Read-only file system", str(dir))
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
-    with pytest.raises(OSError, match="Read-only"), one_at_a_time():
-        pass
+    with pytest.raises(OSError, match="Read-only"):
+        wait_for_turn()
 
 
 def test_a_chapter_that_the_contents_lack_is_named_with_the_remedy(inside):

@@ -90,20 +90,20 @@ def run_chapters(made):
 def main(goal):
     """Build all, or as far as the site or the ledger; return the exit status."""
     catalogue.chapters()  # refuse what cannot be read before a folder is made
-    with engine.one_at_a_time():
-        made = dependencies.results()
-        dependencies.discard_stale(made)
-        if not run_chapters(made):
-            return 1
-        if not ledger.LEDGER.exists():
-            ledger.collect(made[str(ledger.LEDGER)])
-        if goal != "ledger" and not Path("build/html/.sources").exists():
-            from workflow.commands import site  # slow to import
+    engine.wait_for_turn()
+    made = dependencies.results()
+    dependencies.discard_stale(made)
+    if not run_chapters(made):
+        return 1
+    if not ledger.LEDGER.exists():
+        ledger.collect(made[str(ledger.LEDGER)])
+    if goal != "ledger" and not Path("build/html/.sources").exists():
+        from workflow.commands import site  # slow to import
 
-            site.main(made["build/html/.sources"])
-        if goal == "all" and not Path("build/accepted").exists():  # after the site, which shows what changed
-            lock.compare()
-            Path("build/accepted").write_text(made["build/accepted"], "utf-8")
+        site.main(made["build/html/.sources"])
+    if goal == "all" and not Path("build/accepted").exists():  # after the site, which shows what changed
+        lock.compare()
+        Path("build/accepted").write_text(made["build/accepted"], "utf-8")
     return 0
 
 

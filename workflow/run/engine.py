@@ -12,9 +12,9 @@ import multiprocessing
 import os
 import shutil
 import signal
-import socket
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, nullcontext, suppress
 from itertools import count
@@ -204,40 +204,41 @@ def _publish(run, folder):
 
 @contextmanager
 def workplace():
-    """Folders of this command, for what is in progress and for sockets, whose paths have to be short.
-
-    Those of commands that were killed on this machine are removed.
-    """
+    """Folders for what is in progress, and for sockets, whose paths are short. Those of killed commands are removed."""
     from workflow.run.notebook import short_folder
 
-    machine = socket.gethostname()
-    for left in RUNNING.glob(f"{machine}-*"):
-        if not _is_alive(int(left.name.rpartition("-")[2])):
-            _remove(left)
-    place = RUNNING.absolute() / f"{machine}-{os.getpid()}"
-    place.mkdir(parents=True, exist_ok=True)
-    sockets = Path(tempfile.mkdtemp(prefix="chapters-", dir=short_folder()))
-    (place / "sockets").symlink_to(sockets)
+    RUNNING.mkdir(parents=True, exist_ok=True)
+    for left in filter(is_free, RUNNING.iterdir()):
+        shutil.rmtree(left, ignore_errors=True)
+    options = {"prefix": "chapters-", "ignore_cleanup_errors": True}
+    with tempfile.TemporaryDirectory(dir=RUNNING, **options) as place:
+        is_free(place)
+        with tempfile.TemporaryDirectory(dir=short_folder(), **options) as sockets:
+            yield Path(place).absolute(), Path(sockets)
+
+
+def is_free(folder):
+    """Lock a folder until this process ends, unless one that lives has locked it; None where there are no locks."""
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        yield place, sockets
-    finally:
-        _remove(place)
-        shutil.rmtree(sockets, ignore_errors=True)
-
-
-def _remove(place):
-    for folder in ((place / "sockets").resolve(), place):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_alive(number):
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        return False if isinstance(error, BlockingIOError) else None
     return True
+
+
+def wait_for_turn():
+    """Wait until no other build of this folder is under way, and lock the folder, which `make clean` leaves.
+
+    On a file system without locks two builds at once do the same work twice.
+    """
+    Path("build").mkdir(exist_ok=True)
+    tempfile.TemporaryFile(dir="build").close()  # a folder that cannot be written is refused before anything runs
+    if is_free(".") is False:
+        print("another build is under way: waiting until it ends", flush=True)
+        while is_free(".") is False:
+            time.sleep(1)
 
 
 @contextmanager
@@ -259,25 +260,6 @@ def changed_library(mutant, place):
 def count_jobs():
     """Number of runs at a time: JOBS or the number of cores, over the threads of each."""
     return max(1, int(os.environ.get("JOBS") or os.cpu_count()) // int(os.environ.get("THREADS") or 1))
-
-
-@contextmanager
-def one_at_a_time():
-    """Wait until no other build of this folder is under way, and hold the lock that says so."""
-    Path("build").mkdir(exist_ok=True)
-    tempfile.TemporaryFile(dir="build").close()  # a folder that cannot be written is refused before anything runs
-    folder = os.open(".", os.O_RDONLY)  # which `make clean` leaves
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        print("another build is under way: waiting until it ends", flush=True)
-        fcntl.flock(folder, fcntl.LOCK_EX)
-    except OSError:  # a file system without locks: two builds at once do the same work twice
-        pass
-    try:
-        yield
-    finally:
-        os.close(folder)
 
 
 def cluster(groups):
