@@ -22,7 +22,7 @@ for module in (
     "sphinx_external_toc.parsing", "torch", "yaml",
 ):  # fmt: skip
     import_module(module)
-PATH = sys.path[2:]  # of a kernel: not the folder where this started, nor PYTHONPATH
+PATH = sys.path[sys.path.index(os.path.dirname(os.__file__)) :]  # of a kernel: what stands before is for us
 
 
 class Kernel:
