@@ -320,6 +320,8 @@ def test_what_an_editor_leaves_beside_sources_has_no_effect(inside):
             Path(folder, name).write_text("a thought\n")
         Path(folder, ".#alpha.py").symlink_to("user@machine.123")
     assert dependencies.results() == before
+    shutil.copy(ROOT / "_config.yml", ".")
+    collected(row())
     stage.stage(Path("staged"), catalogue.read)
     assert not list(Path("staged").rglob(".*")) + list(Path("staged").rglob("*~"))
 

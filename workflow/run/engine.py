@@ -207,13 +207,14 @@ def workplace():
     """Folders for what is in progress, and for sockets, whose paths are short. Those of killed commands are removed."""
     from workflow.run.notebook import short_folder
 
+    tempfile.tempdir = short_folder()  # where multiprocessing has sockets, too
     RUNNING.mkdir(parents=True, exist_ok=True)
     for left in filter(is_free, RUNNING.iterdir()):
         shutil.rmtree(left, ignore_errors=True)
     options = {"prefix": "chapters-", "ignore_cleanup_errors": True}
     with tempfile.TemporaryDirectory(dir=RUNNING, **options) as place:
         is_free(place)
-        with tempfile.TemporaryDirectory(dir=short_folder(), **options) as sockets:
+        with tempfile.TemporaryDirectory(**options) as sockets:
             yield Path(place).absolute(), Path(sockets)
 
 
