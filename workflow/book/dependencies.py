@@ -203,7 +203,7 @@ def library():
 
 def records_of(chapter):
     """Recorded runs of the studies that a chapter names; of all of them where its code cannot be read."""
-    records = files_of("book/recorded", "*.json")
+    records = files_of("book/recorded", "*/*.json")
     try:
         code = "\n".join(text for text, _ in code_of(chapter))
     except BookError:

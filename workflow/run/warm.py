@@ -85,7 +85,8 @@ def _become_kernel(told):
         sys.path[:], sys.argv[:] = PATH, ["ipykernel_launcher", *words]
         for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
             del sys.modules[name]
-        sys.modules["numpy"].random.seed()
+        sys.modules["numpy"].random.seed()  # otherwise what is drawn without a seed is the same in every chapter
+        sys.modules["torch"].seed()
         sys.modules["ipykernel.kernelapp"].IPKernelApp.launch_instance(words, parent_handle=os.getppid())
     except EOFError:  # the run ended before its first cell
         pass
