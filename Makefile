@@ -94,10 +94,10 @@ publish-chapter: $(COMPILED) ## say what a new or changed chapter lacks, then co
 	@$(BIN)/python -m workflow.commands.publish
 
 ledger: $(COMPILED) ## run what is not up to date and collect the ledger, without the site
-	@$(BUILD) build/ledger.json
+	@$(BUILD) ledger
 
 accept: $(COMPILED) ## accept the rows of this build into book/ledger.lock.json: NAME=theorem-2 WHY="the reason" for what changed
-	@$(BUILD) build/ledger.json
+	@$(BUILD) ledger
 	@$(BIN)/python -m workflow.commands.ledger accept
 
 wheel: $(TESTS) ## build the library and the report on heads, attention_selects and attention_heads, into build/wheel
@@ -116,7 +116,10 @@ lock: ## make requirements.lock again from pyproject.toml; lines that still fit 
 	@mv build/lock/new requirements.lock
 
 clean: ## remove what was built; the environment stays
-	@rm -rf build .snakemake
+	@rm -rf build
+
+# On every call, since a folder is renamed or copied in between: its environment finds this library, or is made anew.
+$(if $(wildcard $(STAMP)),$(shell $(BIN)/python -m workflow.setup.install --moved >/dev/null 2>&1 || rm -f $(STAMP) 2>/dev/null))
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(if $(filter book,$(MAKECMDGOALS)),echo "$(FIRST)")

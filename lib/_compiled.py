@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from numba import config, njit, types
 from numba.core import event
-from numba.core.caching import InTreeCacheLocator, UserProvidedCacheLocator, UserWideCacheLocator
+from numba.core.caching import FunctionCache, InTreeCacheLocator, UserProvidedCacheLocator, UserWideCacheLocator
 
 LOG = logging.getLogger(__name__)
-TEXTS = [path.read_bytes() for path in sorted(Path(__file__).parent.rglob("*.py"))]
+TEXTS = [path.read_bytes() for path in sorted(Path(__file__).parent.rglob("[!.]*.py"))]  # no dotfile of an editor
 MARK = re.compile(rb"^@(compiled|intrinsic)|^def (compiled|step_length)\b", re.MULTILINE)  # the last is in rules.py
 STAMP = hashlib.sha256(b"".join(text for text in TEXTS if MARK.search(text))).hexdigest()
 ENTRIES, LOCK = [], Lock()
@@ -40,6 +40,17 @@ class Locator:
             locator.get_source_stamp = lambda: stamp
             locator.get_disambiguator = lambda: stamp[:16]  # numba cannot read an index whose classes are gone
         return locator
+
+
+class _Cache(FunctionCache):
+    """Code that numba has kept; a file of it that is damaged counts as not there."""
+
+    def load_overload(self, sig, target_context):
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # whatever half a pickle raises
+            self.flush()
+            return None
 
 
 class _Compiling(event.Listener):
@@ -104,15 +115,20 @@ def compiled(*signature):
 
 
 def _dispatcher(function):
-    """Wrap a function by ``njit``; numba looks for locators by their names, and its setting is put back."""
-    options, others = {"nogil": True, "error_model": "numpy"}, config.CACHE_LOCATOR_CLASSES
-    config.CACHE_LOCATOR_CLASSES = f"{__name__}.{Locator.__name__}"
+    """Wrap a function by ``njit``; numba looks for locators by their names, and its settings are put back.
+
+    It compiles where NUMBA_DISABLE_JIT is set, too: Python cannot run what is written for LLVM.
+    """
+    others = config.CACHE_LOCATOR_CLASSES, config.DISABLE_JIT
+    config.CACHE_LOCATOR_CLASSES, config.DISABLE_JIT = f"{__name__}.{Locator.__name__}", 0
+    dispatcher = njit(nogil=True, error_model="numpy")(function)
     try:
-        return njit(cache=True, **options)(function)
+        dispatcher._cache = _Cache(function)
     except RuntimeError:  # no folder for a cache can be written
-        return njit(**options)(function)
+        pass
     finally:
-        config.CACHE_LOCATOR_CLASSES = others
+        config.CACHE_LOCATOR_CLASSES, config.DISABLE_JIT = others
+    return dispatcher
 
 
 def _type(kind):

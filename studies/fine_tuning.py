@@ -373,7 +373,7 @@ def make_all(only=""):
         raise ValueError(f"ONLY has {sorted(unknown)[0]!r}: use {', '.join(LOWEST)}")
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # or second moments and tenth powers slow every step
-    code, data, start = provenance.code_now(__name__), *reviews()
+    code, data, start = provenance.code_now(), *reviews()
     files = archives.files("film-reviews") | archives.files("minilm")
     while (run := next_run(provenance.runs_of(STUDY), only.split())) is not None:
         name, settings = run

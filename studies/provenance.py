@@ -17,9 +17,9 @@ def runs_of(study, folder=FOLDER):
     return {path.stem: json_of(path) for path in sorted(Path(folder, study).glob("*.json"))}
 
 
-def code_now(module):
-    """Commit and hash of the code of a module as it is now; BookError where the sources differ from the commit."""
-    return {"commit": fresh_seeds.commit(), "cpu": cpu(), "code": dependencies.module_hash(module)}
+def code_now():
+    """Commit and hash of the library as it is now; BookError where the sources differ from the commit."""
+    return {"commit": fresh_seeds.commit(), "cpu": cpu(), "code": dependencies.library_hash()}
 
 
 def clocks():

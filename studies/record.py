@@ -24,7 +24,7 @@ def make_runs(name, only="*"):
     """Make the runs of a study whose names fit ``only`` and that are not there yet."""
     module = next(module for module in MODULES if name in module.STUDIES)
     folder, runs = FOLDER / name, module.STUDIES[name]()
-    code = provenance.code_now(module.__name__)
+    code = provenance.code_now()
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [run for run in runs if any(fnmatch.fnmatchcase(run, pattern) for pattern in only.split())]
     for k, run in enumerate(wanted, 1):

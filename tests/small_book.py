@@ -88,7 +88,7 @@ class Book:
         """Call that `make book` makes."""
         return [sys.executable, "-m", "workflow.commands.build", *targets]
 
-    def build(self, target="build/ledger.json", **env):
+    def build(self, target="ledger", **env):
         """Run the workflow; return the finished process."""
         return self._run(self.command(target), {"JOBS": "4"} | env)
 

@@ -88,6 +88,22 @@ def test_python_finds_lib_from_any_folder_once_it_was_told_of_it(tmp_path):
     assert said(python, "-c", code, folder=tmp_path) == f"{ROOT / 'lib/__init__.py'}\n"
 
 
+def test_python_finds_the_lib_of_its_folder_under_a_new_name(tmp_path):
+    for name in ("workflow", "lib"):
+        Path(tmp_path / "old").mkdir(exist_ok=True)
+        (tmp_path / "old" / name).symlink_to(ROOT / name)
+    said(sys.executable, "-m", "venv", "--without-pip", tmp_path / "old/.venv")
+    said(tmp_path / "old/.venv/bin/python", "-m", "workflow.setup.install", folder=tmp_path / "old")
+    (tmp_path / "old").rename(tmp_path / "new")
+    python, code = tmp_path / "new/.venv/bin/python", "import importlib.util as u; print(u.find_spec('lib').origin)"
+    said(python, "-m", "workflow.setup.install", "--moved", folder=tmp_path / "new")
+    assert said(python, "-c", code, folder="/") == f"{tmp_path / 'new/lib/__init__.py'}\n"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/workflow").symlink_to(ROOT / "workflow")
+    said(python, "-m", "workflow.setup.install", "--moved", folder=tmp_path / "other")  # which is not its folder
+    assert said(python, "-c", code, folder="/") == f"{tmp_path / 'new/lib/__init__.py'}\n"
+
+
 def test_an_extra_is_left_alone_where_it_is_installed_and_one_line_where_it_cannot_be(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     install.install_extra("lab", "json")

@@ -19,7 +19,7 @@ from workflow import commands
 from workflow.book import dependencies
 from workflow.book.catalogue import BookError, find
 from workflow.run import notebook
-from workflow.run.snakemake import hold_lock
+from workflow.run.engine import wait_for_turn
 from workflow.setup import install
 from workflow.site import downloads
 
@@ -145,13 +145,13 @@ def test_a_sign_that_a_terminal_lacks_is_replaced(book):
     assert (done.returncode, done.stdout) == (0, b"? reproduced\n")
 
 
-def test_a_build_that_cannot_write_ends_before_snakemake_begins(inside, monkeypatch):
+def test_a_build_that_cannot_write_ends_before_anything_runs(inside, monkeypatch):
     def refuse(dir):
         raise OSError(errno.EROFS, "Read-only file system", str(dir))
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
-    with pytest.raises(OSError, match="Read-only"), hold_lock():
-        pass
+    with pytest.raises(OSError, match="Read-only"):
+        wait_for_turn()
 
 
 def test_a_chapter_that_the_contents_lack_is_named_with_the_remedy(inside):
@@ -175,14 +175,14 @@ def test_a_path_of_other_modules_does_not_reach_what_make_calls(inside, tmp_path
 
 def test_a_notebook_names_distributions_that_it_needs(inside):
     Path("lib/alpha.py").write_text("from . import beta\nimport sklearn.svm, json\n")
-    Path("lib/unused.py").write_text("import transformers\n")
-    others = {"pillow", "PIL", "scikit-learn", "sklearn", "transformers", "llvmlite", "myst-nb", "lib", "os"}
+    Path("heads").mkdir()
+    Path("heads/read.py").write_text("import transformers, pandas\n")
+    others = {"pillow", "PIL", "scikit-learn", "sklearn", "transformers", "pandas", "llvmlite", "myst-nb", "lib", "os"}
     code = ["import PIL.Image, os\nfrom lib import ledger", "import llvmlite\nfrom myst_nb import glue"]
     page = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in code])
-    assert {*downloads.needed("book/part/good", page)} & others == {"pillow"}
-    source = Path("book/part/good.md")
-    source.write_text(source.read_text().replace("import os", "import lib.alpha, os"))
-    assert {*downloads.needed("book/part/good", page)} & others == {"pillow", "scikit-learn"}
+    assert {*downloads.needed(page)} & others == {"pillow", "scikit-learn"}
+    page.cells[0].source += "\nfrom heads import read"
+    assert {*downloads.needed(page)} & others == {"pillow", "scikit-learn", "pandas"}
 
 
 def test_binder_installs_the_lock_with_torch_apart(tmp_path, monkeypatch):

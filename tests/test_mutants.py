@@ -1,16 +1,16 @@
 """Mutants over a small book: what turns, survives, crashes or never ends, what is refused; the lists of the book."""
 
+import contextlib
 import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.problems import refuses
-from tests.small_book import Book
+from tests.small_book import Book, until
 from workflow.book import mutants, records
 from workflow.commands import mutants as commands
 
@@ -203,6 +203,15 @@ def test_a_fault_is_found_by_its_function_in_any_package(tmp_path, monkeypatch, 
     assert mutants.change(address, fault) == (file, MOVED.replace(before, after))
 
 
+def processes_in(folder):
+    """Processes that work in a folder."""
+    places = []
+    for place in Path("/proc").glob("[0-9]*/cwd"):
+        with contextlib.suppress(OSError):  # ended meanwhile
+            places.append(place.readlink())
+    return [place for place in places if place.is_relative_to(folder)]
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_it_leaves_no_process_and_the_record_as_it_was(book, how):
     record = (book.folder / "book/mutants.json").read_bytes() if book.has("book/mutants.json") else None
@@ -210,13 +219,12 @@ def test_stopped_it_leaves_no_process_and_the_record_as_it_was(book, how):
     env = book.env(ONLY="asleep", TIMEOUT="600")
     with subprocess.Popen(script, cwd=book.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
         assert command.stdout.readline().startswith(b"part/good: 2 rows")  # the mutant's run comes next
-        threads = Path(f"/proc/{command.pid}/task")
-        while not (running := [pid for path in threads.glob("*/children") for pid in path.read_text().split()]):
-            time.sleep(0.05)
+        before = len(book.running())
+        until(lambda: len(book.running()) > before)
         command.send_signal(how)
         said = command.communicate(timeout=300)[1].decode()
     assert said in ("mutants: interrupted\n", "mutants: stopped\n")
-    assert not [pid for pid in running if Path("/proc", pid).exists()]
+    until(lambda: not processes_in(book.folder), 10)
     assert ((book.folder / "book/mutants.json").read_bytes() if record else None) == record
 
 

@@ -15,7 +15,7 @@ from tests.processes import git
 from tests.small_book import Book, until
 from workflow.book import dependencies, fresh_seeds, records
 from workflow.commands import sweep
-from workflow.run import many_runs
+from workflow.run import engine
 
 ROOT = Path(__file__).parents[1]
 
@@ -111,7 +111,7 @@ def test_killed_run_leaves_nothing_half_and_stops_no_other(book):
     (book.folder / "kill").touch()
     first = swept(book, seeds="1:2")
     assert first.returncode == 1
-    assert f"seed=2: {many_runs.LOST['sentence']}" in first.stderr
+    assert f"seed=2: {engine.LOST['sentence']}" in first.stderr
     assert not book.has("build/sweep/part/good/seed=2.json")
     assert table(book)["sets"][0]["rows"]["half"]["errors"] == 1
     (book.folder / "kill").unlink()
@@ -123,7 +123,7 @@ def test_killed_run_leaves_nothing_half_and_stops_no_other(book):
 def test_sweeps_and_a_build_leave_each_other_alone_and_what_one_did_the_next_does_not(book):
     book.add("good", 'while not os.path.exists("go") and seed in (1, 3): time.sleep(0.05)')
     two = {"JOBS": "2", "THREADS": "1"}
-    build = book.begin(book.command("build/ledger.json"), **two)
+    build = book.begin(book.command("ledger"), **two)
     until(lambda: len(book.running()) == 1)
     command = [sys.executable, "-m", "workflow.commands.sweep"]
     sweeps = [book.begin(command, NAME="good", SEEDS=seeds, **two) for seeds in ("1", "2")]
@@ -237,7 +237,7 @@ def committed(tmp_path_factory):
     """A book in a repository of its own, of a chapter that fails at one seed and one that has none."""
     book = Book(tmp_path_factory.mktemp("recorded")).add("good", 'assert seed != 1001, "no"')
     without_chance(book, "plain")
-    (book.folder / ".gitignore").write_text("build/\n.snakemake/\n__pycache__/\nruns.txt\n")
+    (book.folder / ".gitignore").write_text("build/\n__pycache__/\nruns.txt\n")
     git(book.folder, "init", "-q")
     commit(book)
     return book

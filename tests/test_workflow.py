@@ -1,5 +1,6 @@
 """The workflow over small books: what runs, what does not run again, and what a failure looks like."""
 
+import errno
 import json
 import os
 import re
@@ -16,8 +17,8 @@ from tests.small_book import HEADER, ROOT, Book, collected, row, until
 
 # pytest-xdist gives each class below to one worker, and the rest to another.
 from workflow.book import catalogue, dependencies, ledger, verdicts
-from workflow.run import chapter as run_chapter
-from workflow.site import chips, landing_page, rows, runs, scoreboard
+from workflow.run import engine
+from workflow.site import chips, landing_page, rows, runs, scoreboard, stage
 
 
 class TestWholeBook:
@@ -40,7 +41,7 @@ class TestWholeBook:
         assert book.ran() == ["good", "twin"]
 
         rows = json.loads((book.folder / "build/ledger.json").read_text())
-        assert rows["environment"].keys() >= {"python", "torch", "snakemake", "date", "cpu"}
+        assert rows["environment"].keys() >= {"python", "torch", "papermill", "date", "cpu"}
         threads = int(os.environ.get("THREADS") or 1)  # more where THREADS says so
         assert (rows["environment"]["commit"], rows["environment"]["threads"]) == ("unknown", threads)
         assert [row["id"] for row in rows["claims"]] == [
@@ -160,13 +161,13 @@ class TestFailures:
         assert "did not run: a cell before it left the kernel" in failed.process.stderr
         assert "part/silent: it leaves no claims" in failed.process.stderr
 
-    def test_mended_chapter_runs_alone_and_its_evidence_goes(self, failed):
+    def test_mended_chapter_and_those_that_failed_run_again_and_its_evidence_goes(self, failed):
         failed.ran()
         failed.add("raises")
-        assert failed.build("build/executed/part/raises.ipynb").returncode == 0
-        assert failed.build("build/executed/part/good.ipynb").returncode == 0
-        assert failed.ran() == ["raises"]
-        assert not failed.has("build/evidence/part/raises.ipynb")
+        assert failed.build().returncode == 1
+        assert failed.ran() == ["dies", "leaves", "raises", "silent"]
+        assert failed.has("build/executed/part/raises.ipynb")
+        assert not list((failed.folder / "build/evidence/part").glob("raises.*"))
 
 
 def test_a_chapter_that_does_not_end_is_stopped(book):
@@ -175,15 +176,24 @@ def test_a_chapter_that_does_not_end_is_stopped(book):
     assert '"import os, time") failed: the chapter was still running after 10 s' in process.stderr
 
 
-def test_killed_build_resumes_where_it_stopped(book):
+INTERRUPTIONS = {
+    "from a key": lambda process: os.killpg(process.pid, signal.SIGINT),
+    "of all processes": lambda process: os.killpg(process.pid, signal.SIGKILL),
+    "of the command alone": lambda process: process.kill(),
+    "politely": lambda process: process.terminate(),
+}
+
+
+@pytest.mark.parametrize("how", INTERRUPTIONS.values(), ids=INTERRUPTIONS)
+def test_a_build_that_was_stopped_leaves_no_process_and_resumes_where_it_stopped(book, how):
     note_kernel = 'open("kernel", "w").write(str(os.getpid()))\n'
-    book.add("quick").add("slow", note_kernel + 'time.sleep(60 if os.path.exists("wait") else 0)')
+    book.add("slow", note_kernel + 'time.sleep(60 if os.path.exists("wait") else 0)').add("quick")
     (book.folder / "wait").touch()
-    process = book.begin(book.command("build/ledger.json"))
-    marks = book.folder / ".snakemake/incomplete"  # Snakemake's, for each of two files that a run is to leave
-    until(lambda: book.running() == ["quick", "slow"] and len(list(marks.iterdir())) == 2)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    process = book.begin(book.command("ledger"), JOBS="2")
+    until(lambda: book.has("build/claims/part/quick.json") and book.has("kernel"))
+    assert book.running() == ["quick", "slow"]
+    how(process)
+    process.communicate()
     kernel = int((book.folder / "kernel").read_text())
     until(lambda: not alive(kernel), 10)  # it would sleep for longer
     (book.folder / "wait").unlink()
@@ -191,6 +201,7 @@ def test_killed_build_resumes_where_it_stopped(book):
     resumed = book.build()
     assert resumed.returncode == 0, resumed.stderr
     assert book.ran() == ["slow"]
+    assert not list((book.folder / "build/running").iterdir())
 
 
 def write_old(path, text):
@@ -235,23 +246,95 @@ def test_results_that_are_not_of_the_sources_are_discarded(inside, path, text, l
     assert set(filter(os.path.exists, made)) == left
 
 
-def test_a_run_during_which_the_library_changed_is_not_published(inside, tmp_path, monkeypatch):
-    inside.add("good", "from lib.alpha import step")
-    places = run_chapter.places_of("part/good", None)
-    sources = dependencies.sources_hash("part/good")
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_run_during_which_the_library_changed_is_not_published(book, begun):
+    change = 'open("lib/alpha.py", "w").write("step = 0.5")'
+    book.add("good", f"if not os.path.exists('settled'): {change}" if begun else "pass").add("late")
+    (book.folder / "lib/alpha.py").write_text("step = 0.25\n")
+    process = book.build(JOBS="1")
+    if begun:
+        assert process.stderr.count("the library or the workflow has changed since the command began") == 2
+        assert book.ran() == ["good"]
+        assert not book.has("build/claims")
+        (book.folder / "settled").touch()
+        assert book.build().returncode == 0
+    assert book.ran() == ["good", "late"]
 
-    def run(*_):
-        write_old("lib/alpha.py", "step = 0.5\n")
-        return {"rows": []}
 
-    monkeypatch.setattr(run_chapter, "run", run)
-    (tmp_path / "executed.ipynb").touch()
-    with pytest.raises(catalogue.BookError, match="the library or the workflow has changed"):
-        run_chapter.attempt("part/good", {}, tmp_path, places, None, {"sources": sources})
-    assert not places["claims"].exists()
-    (tmp_path / "executed.ipynb").touch()
-    run_chapter.attempt("part/good", {}, tmp_path, places, None, {"sources": dependencies.sources_hash("part/good")})
-    assert catalogue.json_of(places["claims"])["sources"] == dependencies.sources_hash("part/good")
+def test_a_damaged_notebook_is_made_again(book):
+    book.add("good").add("other").build()
+    book.ran()
+    (book.folder / "build/executed/part/good.ipynb").write_text("{")
+    assert book.build().returncode == 0
+    assert book.ran() == ["good"]
+
+
+LEAK = """import random, numpy, torch, warnings, matplotlib, numba, sys, lib
+if {changes}:
+    random.seed(1), numpy.random.seed(1), torch.manual_seed(1), torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(2), setattr(numba.config, "BOUNDSCHECK", 1), matplotlib.rcParams.update({{"font.size": 99}})
+    os.environ["LEFT"], lib.left = "1", 1
+    sys.path.insert(0, "/left"), warnings.simplefilter("error")
+settings = [torch.get_default_dtype(), torch.get_num_threads(), numba.config.BOUNDSCHECK]
+settings += [matplotlib.rcParams["font.size"], matplotlib.get_backend(), os.getcwd(), sys.path, warnings.filters]
+settings += ["LEFT" in os.environ, hasattr(lib, "left"), hash("text"), "workflow" in sys.modules]
+drawn = random.random(), numpy.random.rand(), torch.rand(1)
+with open(f"drawn-{{os.getpid()}}", "w") as file: file.write(" ".join(map(str, drawn)))
+if not {changes}: open("settings-{name}", "w").write("\\n".join(map(str, settings)))"""
+
+
+def test_no_chapter_leaves_anything_for_the_next(book):
+    for name in ("first", "second"):
+        book.add(name, LEAK.format(changes=False, name=name))
+    book.add("changing", LEAK.format(changes=True, name="changing"))
+    first, second = (book.folder / f"settings-{name}" for name in ("first", "second"))
+    orders = [{"first": 3, "changing": 2, "second": 1}, {"second": 3, "changing": 2, "first": 1}]
+    seen, rows = set(), set()
+    for seconds in orders:
+        lock = {"seconds": {f"part/{name}": value for name, value in seconds.items()}}
+        (book.folder / "book/ledger.lock.json").write_text(json.dumps(lock))
+        shutil.rmtree(book.folder / "build", ignore_errors=True)
+        assert book.build(JOBS="1").returncode == 0
+        assert (book.folder / "runs.txt").read_text().split() == list(seconds)
+        book.ran()
+        seen |= {first.read_text(), second.read_text()}
+        rows.add(json.dumps(json.loads((book.folder / "build/ledger.json").read_text())["claims"]))
+    assert len(seen) == len(rows) == 1
+    drawn = [path.read_text().split(" ", 2) for path in book.folder.glob("drawn-*")]
+    assert all(len(set(numbers)) == 4 + 1 for numbers in zip(*drawn, strict=True)), "without a seed always others"
+
+
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_a_chapter_runs_in_a_warm_kernel_and_in_a_cold_one(inside, monkeypatch, method):
+    monkeypatch.setattr(engine, "METHOD", method)
+    monkeypatch.setenv("PYTHONPATH", f".{os.pathsep}{ROOT}")
+    runs = [engine.plan("part/good"), engine.plan("part/good", "sweep", {"seed": 1})]
+    left = {run.folder: outcome for run, outcome in engine.outcomes([[run] for run in runs], engine.here)}
+    assert [left[""]["parameters"]["seed"], left["sweep"]["parameters"]["seed"]] == [3, 1]
+    assert [row["verdict"] for row in left["sweep"]["rows"]] == ["reproduced", "does not break the claim"]
+
+
+def test_what_an_editor_leaves_beside_sources_has_no_effect(inside):
+    before = dependencies.results()
+    for folder in ("lib", "book/part", "book"):
+        for name in (".problem.py.swp", ".DS_Store", "#alpha.py#", "alpha.py~"):
+            Path(folder, name).write_text("a thought\n")
+        Path(folder, ".#alpha.py").symlink_to("user@machine.123")
+    assert dependencies.results() == before
+    shutil.copy(ROOT / "_config.yml", ".")
+    collected(row())
+    stage.stage(Path("staged"), catalogue.read)
+    assert not list(Path("staged").rglob(".*")) + list(Path("staged").rglob("*~"))
+
+
+def test_a_file_system_without_locks_has_no_effect(inside, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(engine.fcntl, "flock", refuse)
+    engine.wait_for_turn()
+    with engine.workplace() as (place, _), engine.workplace():
+        assert place.is_dir()
 
 
 class TestSeveralAtOnce:
@@ -264,7 +347,7 @@ class TestSeveralAtOnce:
         return book
 
     def test_mistyped_and_good_look_leave_a_build_alone(self, waiting):
-        build = waiting.begin(waiting.command("build/ledger.json"))
+        build = waiting.begin(waiting.command("ledger"))
         until(lambda: waiting.running() == ["good"])
         assert "unknown parameter sed" in waiting.script("chapter", "good", "--params", "sed=7").stderr
         look = waiting.script("chapter", "good", "--params", "seed=7")
@@ -278,7 +361,7 @@ class TestSeveralAtOnce:
         assert not list((waiting.folder / "build/running").iterdir())
 
     def test_the_second_of_two_builds_waits_and_runs_nothing_again(self, waiting):
-        builds = [waiting.begin(waiting.command("build/ledger.json")) for _ in range(2)]
+        builds = [waiting.begin(waiting.command("ledger")) for _ in range(2)]
         until(lambda: waiting.running())
         time.sleep(2)
         (waiting.folder / "go").touch()
@@ -289,11 +372,11 @@ class TestSeveralAtOnce:
 
 
 def test_two_runs_give_the_same_bytes(book):
-    place = book.add("good").folder / "build/executed/part/good.ipynb"
-    seen = set()
+    place, seen = book.add("good").folder / "build/executed/part/good.ipynb", set()
     for _ in range(2):
-        assert book.script("chapter", "part/good", "--publish").returncode == 0
+        assert book.build().returncode == 0
         seen.add(place.read_bytes())
+        place.unlink()
     assert len(seen) == 1
 
 
@@ -330,51 +413,6 @@ def test_list_says_what_a_chapter_reproduces_and_takes(inside, capsys):
         "part/good: Chapter good [Theorem 1]",
         "    seed: int = 3, step: float = 0.5 (above 0, at most seed), loss: str = 'logistic', exact: bool = False",
     ]
-
-
-PACKAGE = {
-    "lib/drawn/__init__.py": 'from .lines import line\nfrom .dots import dot as point\n__all__ = ["line"]\n',
-    "lib/drawn/lines.py": "from .style import ink\n",
-    "lib/drawn/dots.py": "from . import style\n",
-    "lib/drawn/style.py": "",
-    "lib/shape.py": "from . import drawn\nfrom .drawn import line\ndrawn.line()\n",
-    "heads/read.py": "from lib.shape import drawn\ndrawn.point()\n",
-}
-LINES = {"lib/drawn/lines.py", "lib/drawn/style.py"}
-DOTS = {"lib/drawn/dots.py", "lib/drawn/style.py"}
-
-
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ("import lib", set()),
-        ("import lib.alpha as x", {"lib/alpha.py", "lib/beta.py"}),
-        ("from lib import gamma, beta", {"lib/gamma.py", "lib/beta.py"}),
-        ("from lib.alpha import beta", {"lib/alpha.py", "lib/beta.py"}),
-        ("%matplotlib inline\ndef f():\n    import lib.gamma", {"lib/gamma.py"}),
-        ("import library, os.path", set()),
-        ("from lib.drawn import line", LINES),
-        ("from lib import drawn as d\nd.point()", DOTS),
-        ("from lib import drawn\nprint(drawn)\ndrawn.line()", LINES | DOTS),
-        ("from lib import drawn\ndrawn.other()", LINES | DOTS),
-        ("import lib.drawn", LINES | DOTS),
-        ("from lib.drawn import *", LINES | DOTS),
-        ("from lib.drawn import dots", DOTS),
-        ("from lib.shape import drawn\ndrawn.point()", {"lib/shape.py"} | LINES | DOTS),
-        ("from lib import shape\nshape.line()", {"lib/shape.py"} | LINES),
-        ("from heads import read", {"heads/read.py", "lib/shape.py"} | LINES | DOTS),
-    ],
-)
-def test_modules_of_a_chapter(inside, code, expected):
-    for path, text in PACKAGE.items():
-        Path(path).parent.mkdir(exist_ok=True)
-        Path(path).write_text(text)
-    Path("lib/notes.txt").touch()
-    always = {f"lib/{name}.py" for name in ("_glue", "_row_checks", "_verdicts", "ledger")}  # of every chapter
-    inside.add("good", code)
-    assert set(dependencies.library_of("part/good")) == expected | always
-    inside.add("good", "this does not parse")
-    assert dependencies.library_of("part/good") == sorted(map(str, dependencies.library()))
 
 
 # The ledger.

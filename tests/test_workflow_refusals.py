@@ -13,6 +13,7 @@ from tests.small_book import Book
 from workflow import commands
 from workflow.book import parameters
 from workflow.book.catalogue import BookError
+from workflow.commands import build
 
 ROOT = Path(__file__).parents[1]
 PAGE = "book/part/good.md"
@@ -85,6 +86,11 @@ COMMANDS = {
 @pytest.mark.parametrize(("command", "named"), COMMANDS.values(), ids=COMMANDS)
 def test_what_is_not_there_is_named(inside, command, named):
     refused(line_of(*command.split()), named)
+
+
+def test_a_chapter_that_quick_would_run_and_is_gone_is_named(inside):
+    with pytest.raises(BookError, match=r"^QUICK=1 would run max-margin/lemma-1, which is not in _toc"):
+        build.lay_out_part()
 
 
 LEDGER, LOCK = "build/ledger.json", "book/ledger.lock.json"

@@ -101,6 +101,22 @@ def total(pair):
         assert run(folder, f"from lib.kernels import *; print(total({name}(1.0, 2.0)))") == "3.0\n"
 
 
+def test_damaged_files_of_the_cache_are_made_again(folder):
+    place = str(folder / "lib/__pycache__")
+    cache_of(folder)
+    for kind in ("nbi", "nbc"):
+        for path in Path(place).glob(f"*.{kind}"):
+            path.write_bytes(path.read_bytes()[:50])
+        assert cache_of(folder) == (0, 1, place)
+        assert cache_of(folder) == (1, 0, place)
+
+
+def test_it_compiles_whatever_numba_is_told_and_whatever_an_editor_leaves(folder):
+    (folder / "lib/.#kernels.py").symlink_to("user@machine.123")
+    assert cache_of(folder, NUMBA_DISABLE_JIT="1")[:2] == (0, 1)
+    assert cache_of(folder)[:2] == (1, 0)
+
+
 def test_where_the_folder_cannot_be_written_another_keeps_it(folder):
     lock(folder)
     other = {"NUMBA_CACHE_DIR": str(folder / "other")}  # and the home folder: tests/test_compiling.py

@@ -1,4 +1,4 @@
-"""Find what a run depends on: the chapter's code, its parameters, the library that it imports, and the workflow.
+"""Find what a run depends on: the chapter's code, the library as a whole, recorded runs, and what runs it.
 
 Prose is no part of it. All paths are relative to the directory that holds ``_toc.yml``, ``book/`` and `PACKAGES`.
 Whether a result is current is decided by one hash of the contents of all that it depends on, which the result carries;
@@ -10,15 +10,19 @@ import functools
 import hashlib
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
 from workflow.book.catalogue import BookError, chapters, code_of, source
-from workflow.book.imports import imported, imports, is_text, modules_of, reached
 
 PROJECT = Path(__file__).parents[2]
 PACKAGES = ("lib", "heads", "studies")  # packages that a chapter may import from; a small book lacks some
 FOLDERS = ("book", *PACKAGES, "workflow")  # a new file in these is a part of the book; one elsewhere is the user's
+# What runs a chapter and reads its rows; all else of the workflow decides when, or shows what came out.
+RUNNER = ("workflow/run/chapter.py", "workflow/run/notebook.py", "workflow/run/warm.py",
+          "workflow/book/catalogue.py", "workflow/book/parameters.py")  # fmt: skip
+LEFT = re.compile(r"[.#]|__pycache__$|.*~$")  # names of what editors and Python leave in folders
 
 
 def hash_of(chapter, words=True):
@@ -75,13 +79,21 @@ def _names_bound(statement):
     return []
 
 
-def sources_hash(chapter, changed=None):
+def sources_hash(chapter, code):
     """Hash of all that a run depends on beside its values: code, library, recorded runs, lock and runner.
 
-    ``changed`` maps paths to the text that files have in a run: a mutant's library, or other recorded runs.
+    The library's is ``code``, of `library_hash`.
     """
-    files = [*library_of(chapter, changed), "requirements.lock", *workflow_of("chapter")]
-    return hash_together(files, hash_of(chapter), changed=changed)
+    files = [*records_of(chapter), "requirements.lock", *RUNNER]
+    return hash_together(files, hash_of(chapter), code)
+
+
+def library_hash(changed=None):
+    """Hash of the whole library: a chapter, or a study, may use any of it.
+
+    ``changed`` maps paths to the text that files have in a mutant of it.
+    """
+    return hash_together(library(), changed=changed)
 
 
 def hash_together(files, *more, changed=None):
@@ -109,8 +121,14 @@ def code_hash(code):
         return hashlib.sha256(code.encode()).hexdigest()
     for node in ast.walk(tree) if "__doc__" not in code else ():
         if isinstance(statements := getattr(node, "body", None), list):
-            node.body = [statement for statement in statements if not is_text(statement)]
+            node.body = [statement for statement in statements if not _is_text(statement)]
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+
+
+def _is_text(statement):
+    """Tell a docstring, or another text that stands alone."""
+    value = getattr(statement, "value", None)
+    return isinstance(statement, ast.Expr) and isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def results():
@@ -118,11 +136,12 @@ def results():
 
     The ledger and the site depend on every file of the folders book and workflow, so that nothing is left out.
     """
-    runs = {f"build/claims/{chapter}.json": sources_hash(chapter) for chapter in chapters()}
+    code = library_hash()
+    runs = {f"build/claims/{chapter}.json": sources_hash(chapter, code) for chapter in chapters()}
     commit = mark_commit().read_text("utf-8")
     tools = ["book/statements.yml", "pyproject.toml", *workflow_files()]
     ledger = hash_together(tools, commit, list(runs.items()))
-    prose = [path for path in sorted(Path("book").rglob("*")) if path.is_file() and path.name != "ledger.lock.json"]
+    prose = [path for path in files_of("book") if path.name != "ledger.lock.json"]
     shown = [path.read_text("utf-8", errors="replace") for path in library()]  # with docstrings: readers download it
     site = hash_together(["_config.yml", "_toc.yml", "requirements.lock", "CITATION.cff", *prose], shown, ledger)
     accepted = hash_together(["book/ledger.lock.json"], site)
@@ -130,7 +149,7 @@ def results():
 
 
 def discard_stale(made):
-    """Delete each result that does not carry its hash, path -> hash; Snakemake then makes it again."""
+    """Delete each result that does not carry its hash, path -> hash, so that nothing stale is left to be read."""
     for path, sources in made.items():
         if Path(path).exists() and sources not in Path(path).read_text("utf-8", errors="replace"):
             Path(path).unlink()
@@ -171,58 +190,30 @@ def _git(*words):
     return done.stdout.splitlines()
 
 
+def files_of(folder, pattern="*"):
+    """Files of a folder and those below it, without bytecode and what editors leave there, dangling links included."""
+    paths = (path for path in Path(folder).rglob(pattern) if path.is_file())
+    return sorted(path for path in paths if not any(map(LEFT.match, path.relative_to(folder).parts)))
+
+
 def library():
     """Modules of `PACKAGES`, which have no other files; a data file that a module reads would have to be added here."""
-    return sorted(path for package in PACKAGES for path in Path(package).rglob("*.py"))
-
-
-def library_of(chapter, changed=None):
-    """Files that a chapter's result can depend on beside its code.
-
-    These are the modules of `PACKAGES` that it imports, those that they import, and the recorded runs of studies that
-    it names. Code that cannot be parsed depends on everything: better one run too many than an old number published.
-    """
-    modules = modules_of({path: _text(path, changed) for path in library()})
-    try:
-        needed = reached(imported(imports(_python_of(chapter), ()), modules), modules)
-    except (BookError, SyntaxError, ValueError):
-        needed = modules
-    return sorted([modules[name][0] for name in needed if modules[name][0]] + records_of(chapter))
+    return [path for package in PACKAGES for path in files_of(package, "*.py")]
 
 
 def records_of(chapter):
     """Recorded runs of the studies that a chapter names; of all of them where its code cannot be read."""
-    records = sorted(Path("book/recorded").glob("*/*.json"))
+    records = files_of("book/recorded", "*/*.json")
     try:
-        code = _python_of(chapter)
+        code = "\n".join(text for text, _ in code_of(chapter))
     except BookError:
         return [path.as_posix() for path in records]
     return [path.as_posix() for path in records if f'"{path.parent.name}"' in code]
 
 
-def _python_of(chapter):
-    """Code of a chapter without commands of IPython."""
-    lines = (line for code, _ in code_of(chapter) for line in code.splitlines())
-    return "\n".join(line for line in lines if not line.startswith(("%", "!")))
-
-
-def module_hash(name):
-    """Hash of a module of `PACKAGES` and of all that it imports from them: of the code that makes a recorded run."""
-    modules = modules_of({path: _text(path) for path in library()})
-    parts = reached({tuple(name.split("."))} & modules.keys(), modules)
-    return hash_together(sorted(modules[part][0] for part in parts if modules[part][0]))
-
-
-def workflow_of(command):
-    """Files of the workflow that a command consists of: its module, and all that it imports."""
-    modules = modules_of({Path(path): _text(path) for path in workflow_files() if path.endswith(".py")})
-    return sorted(modules[name][0] for name in reached({("workflow", "commands", command)}, modules))
-
-
 def workflow_files():
     """All files of the workflow: any of them may change the ledger or the site."""
-    files = (path for path in Path(PROJECT, "workflow").rglob("*") if path.is_file())
-    return sorted(str(path.relative_to(PROJECT)) for path in files if "__pycache__" not in path.parts)
+    return [str(path.relative_to(PROJECT)) for path in files_of(PROJECT / "workflow")]
 
 
 def _locate(path):

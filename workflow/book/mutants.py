@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from workflow.book.catalogue import BookError, find, text_of, yaml_of
-from workflow.book.dependencies import PACKAGES
+from workflow.book.dependencies import library
 
 LIST = Path("tests/mutants/near.yml")
 FIELDS = {"what", "chapters"}
@@ -75,8 +75,7 @@ def locate(address):
     file, _, name = address.partition("::")
     if Path(file).exists() and name in (here := parts(text_of(file))):
         return file, here[name]
-    modules = [path for package in PACKAGES for path in sorted(Path(package).rglob("*.py"))]
-    spans = {path.as_posix(): parts(text_of(path)).get(name) for path in modules}
+    spans = {path.as_posix(): parts(text_of(path)).get(name) for path in library()}
     files = [path for path, span in spans.items() if span]
     if len(files) != 1:
         raise BookError(f"{name} is not there, but in {' and '.join(files) or 'no other module either'}")

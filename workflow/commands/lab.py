@@ -16,7 +16,7 @@ from workflow.commands import call
 from workflow.run.notebook import JUPYTER
 from workflow.setup.install import install_extra
 
-BIN = Path(sys.executable).parent
+MODULE = (sys.executable, "-m")  # scripts name the folder that they were installed in
 
 
 def pair():
@@ -28,7 +28,7 @@ def pair():
             shutil.copyfile(run, notebook)
         if notebook.exists():
             os.utime(notebook, (0, 0))  # jupytext takes the younger file: always the source
-    subprocess.run([BIN / "jupytext", "--quiet", "--sync", *map(source, chapters())], check=True)
+    subprocess.run([*MODULE, "jupytext", "--quiet", "--sync", *map(source, chapters())], check=True)
 
 
 def main():
@@ -38,10 +38,10 @@ def main():
     try:
         pair()
     except subprocess.CalledProcessError as error:
-        sys.exit(f"JupyterLab was not started: {Path(error.cmd[0]).name} ended with status {error.returncode}")
+        sys.exit(f"JupyterLab was not started: {error.cmd[2]} ended with status {error.returncode}")
     for name in ("JUPYTER_CONFIG_PATH", "JUPYTER_PATH"):  # our settings and our kernel
         os.environ[name] = os.pathsep.join([JUPYTER, *filter(None, [os.environ.get(name)])])
-    os.execv(BIN / "jupyter-lab", ["jupyter-lab", str(Path("build/lab", opened)), *sys.argv[2:]])
+    os.execv(sys.executable, [*MODULE, "jupyterlab", str(Path("build/lab", opened)), *sys.argv[2:]])
 
 
 if __name__ == "__main__":

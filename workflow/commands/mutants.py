@@ -6,6 +6,7 @@ ended is not made again while its chapter, the library and its mutant are the sa
 """
 
 import fnmatch
+import itertools
 import os
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ from workflow.book.ledger import by_place, commit
 from workflow.book.lock import LOCK, read_lock
 from workflow.book.mutants import LIST, written
 from workflow.commands import call
-from workflow.run import many_runs
+from workflow.run import engine
 from workflow.run.chapter import values_of
 
 SIZES = Path("tests/mutants/sizes.yml")
@@ -31,9 +32,9 @@ def unchanged(chosen, place):
 
     BookError where a chapter fails, or has other verdicts than those that are accepted.
     """
-    runs = [[many_runs.plan(name, f"{FOLDER}/unchanged", values, limit=MAX_SECONDS)] for name, values in chosen.items()]
+    runs = [[engine.plan(name, f"{FOLDER}/unchanged", values, MAX_SECONDS)] for name, values in chosen.items()]
     base, known = {}, by_place(read_lock()["rows"].values())
-    for run, outcome in many_runs.outcomes(runs, place):
+    for run, outcome in outcomes(runs, place):
         if "rows" not in outcome:
             raise BookError(f"{run.chapter} fails without any mutant ({outcome['sentence']}): mend it first")
         rows = {row["name"]: row for row in outcome["rows"]}
@@ -46,6 +47,14 @@ def unchanged(chosen, place):
         base[run.chapter] = {"rows": rows, "seconds": outcome["seconds"]}
         print(f"{run.chapter}: {len(rows)} rows in {outcome['seconds']:.1f} s", flush=True)
     return base
+
+
+def outcomes(groups, place):
+    """Yield each run with what it left; those that ended before are not made again."""
+    for run in filter(engine.has_ended, itertools.chain(*groups)):
+        yield run, engine.outcome(run)
+    left = [[run for run in group if not engine.has_ended(run)] for group in groups]
+    yield from engine.outcomes(list(filter(None, left)), place)
 
 
 def compare(outcome, rows, code):
@@ -67,10 +76,10 @@ def run_all(mutants, chosen, base, place):
         survives = {"survives": mutant.survives} if mutant.survives else {}
         entries[mutant.name] = {"what": mutant.what, "chapters": {}} | survives
         folder, asked = f"{FOLDER}/{mutant.name}", [name for name in mutant.chapters if name in chosen]
-        if group := [many_runs.plan(name, folder, chosen[name], None, limits[name], mutant) for name in asked]:
+        if group := [engine.plan(name, folder, chosen[name], limits[name], mutant) for name in asked]:
             groups.append(group)
     left = sum(map(len, groups))
-    for run, outcome in many_runs.outcomes(groups, place):
+    for run, outcome in outcomes(groups, place):
         name, left = run.mutant.name, left - 1
         entry = compare(outcome, base[run.chapter]["rows"], dependencies.recorded_hash(run.chapter))
         entries[name]["chapters"][run.chapter] = entry
@@ -133,7 +142,7 @@ def main():
     started, mutants = time.monotonic(), chosen_mutants(only)
     chosen = chosen_chapters(name, mutants)
     dependencies.mark_commit()
-    place = many_runs.place()
+    place = engine.place()
     base = unchanged(chosen, place)
     entries = run_all(mutants, chosen, base, place)
     counts = {"mutants turn a verdict": show(mutants, entries)}

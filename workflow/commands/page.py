@@ -5,13 +5,13 @@ label that has changed: `make book` builds from an empty tree and finds it.
 """
 
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from workflow.book.catalogue import BookError, chapters, find, pages, read
 from workflow.commands import call
-from workflow.run.chapter import attempt, label, places_of
+from workflow.commands.chapter import look
+from workflow.run import engine
 from workflow.site.jupyter_book import jupyter_book
 from workflow.site.stage import merged, outcome, stage
 
@@ -26,9 +26,9 @@ def find_page(name):
 
 def as_it_is(chapter):
     """A chapter with the outputs of its last run, for the book or a look; None if its code has changed."""
-    for run in (Path("build/executed", chapter + ".ipynb"), places_of(chapter, label({}))["notebook"]):
+    for folder in ("", engine.LOOKS):
         try:
-            return merged(chapter, outcome(run))
+            return merged(chapter, outcome(engine.places(engine.Run(chapter, folder))["notebook"]))
         except BookError:
             continue
     return None
@@ -38,9 +38,7 @@ def main(name):
     """Build the page and say where it is."""
     started, page = time.monotonic(), find_page(name)
     if (wanted := page.removeprefix("book/")) in chapters() and as_it_is(wanted) is None:
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=FOLDER) as folder:  # as make chapter does, not for the book
-            attempt(wanted, {}, Path(folder), places_of(wanted, label({})), sys.stderr)
+        look(wanted, {})
     staged, output = FOLDER / "staged", FOLDER / "sphinx"
     stage(staged, lambda chapter: as_it_is(chapter) or read(chapter))
     lines = jupyter_book(staged, output, FOLDER / "page.log", "-n", "--keep-going")

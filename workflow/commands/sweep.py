@@ -17,7 +17,7 @@ from workflow.book.catalogue import BookError, find_all, read, write_record, yam
 from workflow.book.dependencies import recorded_hash
 from workflow.book.ledger import tally
 from workflow.commands import call, is_whole
-from workflow.run import many_runs
+from workflow.run import engine
 from workflow.run.chapter import fit, label
 
 FOLDER = "sweep"  # below build
@@ -116,7 +116,7 @@ def tables(chapter, runs):
 
 
 def _table_of_set(name, runs):
-    outcomes = {run["label"]: many_runs.outcome(run["run"]) for run in runs}
+    outcomes = {run["label"]: engine.outcome(run["run"]) for run in runs}
     failed = {run: outcome for run, outcome in outcomes.items() if "rows" not in outcome}
     return {
         "set": name,
@@ -142,14 +142,14 @@ def show(table):
 def sweep(planned, place):
     """Run what is not up to date; return what is then known of each chapter."""
     for chapter, runs in planned.items():
-        first = many_runs.plan(chapter, FOLDER, {})
+        first = engine.plan(chapter, FOLDER)
         for run in runs:
             run["run"] = first._replace(values=run["values"])
-            many_runs.places(run["run"])["failure"].unlink(missing_ok=True)
+            engine.places(run["run"])["failure"].unlink(missing_ok=True)
     every = [run["run"] for runs in planned.values() for run in runs]
-    left, ended = [run for run in every if not many_runs.has_ended(run)], 0
+    left, ended = [run for run in every if not engine.has_ended(run)], 0
     print(f"{len(left)} of {len(every)} runs are to be done", flush=True)
-    for run, outcome in many_runs.outcomes([[run] for run in left], place):
+    for run, outcome in engine.outcomes([[run] for run in left], place):
         if "rows" in outcome:
             ended += 1
             name, seconds = f"{run.chapter} {label(run.values)}", outcome["seconds"]
@@ -174,7 +174,7 @@ def report_failures(by_chapter):
 def main():
     """Sweep as the variables of make say; return the exit status."""
     asked = {name: os.environ.get(name, "") for name in ("NAME", "SEEDS", "PARAMETERS", "RECORD")}
-    place, seeds = many_runs.place(), seeds_of(asked["SEEDS"])
+    place, seeds = engine.place(), seeds_of(asked["SEEDS"])
     planned = plan(asked["NAME"], seeds, sets_of(asked["PARAMETERS"]))
     block = fresh_seeds.block_of(seeds, asked["PARAMETERS"], asked["RECORD"])
     commit = fresh_seeds.ready(planned, block) if block else None

@@ -9,6 +9,7 @@ import re
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import jupytext
@@ -20,7 +21,7 @@ from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
 from workflow.book.catalogue import BookError, source
-from workflow.book.dependencies import PACKAGES
+from workflow.book.dependencies import PACKAGES, PROJECT
 
 TIMEOUT = 600  # seconds for a whole chapter; TIMEOUT=… changes it
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -81,6 +82,8 @@ MAX_PIECES = 1000  # ZeroMQ queues 2000, and silently drops what comes faster th
 class CutOff(BookError):
     """A run that something outside the chapter ended: its time, a kernel that was killed, the machine."""
 
+    cut_off = True
+
 
 class SavedOnce(NBClientEngine):
     """papermill's engine, which saves the notebook before and after every cell, text too: here at the end."""
@@ -99,10 +102,11 @@ class SavedOnce(NBClientEngine):
 papermill_engines.register(OPTIONS["engine_name"], SavedOnce)
 
 
-def execute(chapter, plain, done, values, stderr=None):
+def execute(chapter, plain, done, values, private, stderr=None):
     """Run the notebook ``plain`` into ``done``; raise `BookError` naming the cell that failed.
 
-    What the library logs is printed as it comes; what cells write to standard error goes to the file ``stderr``, too.
+    The folder ``private`` is for sockets. What the library logs is printed as it comes; what cells write to standard
+    error goes to the file ``stderr``, too.
     """
     logging.getLogger().addHandler(logging.NullHandler())  # nbclient logs what its error says
     limit = time_limit()
@@ -111,30 +115,31 @@ def execute(chapter, plain, done, values, stderr=None):
     def left(cell):
         return max(running.setdefault("deadline", time.monotonic() + limit) - time.monotonic(), 0.001)
 
+    environment(str(private), chapter)
     config = Config()
-    with tempfile.TemporaryDirectory(prefix="chapter-", dir=short_folder()) as private:
-        environment(private, chapter)
-        # Sockets in a private folder: TCP ports collide between parallel chapters, and so does ipc's default folder.
-        config.KernelManager.transport, config.KernelManager.ip = "ipc", os.path.join(private, "k")
-        seen = {"timeout_func": left, "on_cell_execute": lambda cell, cell_index: running.update(cell=cell)}
-        # A kernel on a slow disk, or a cell that printed much, may take as long as the chapter itself.
-        waits = {"start_timeout": math.ceil(limit), "iopub_timeout": math.ceil(limit)}
-        asked = {"parameters": values, "stderr_file": stderr, "config": config} | seen | waits
-        try:
-            papermill.execute_notebook(str(plain), str(done), **asked, **OPTIONS)
-        except PapermillExecutionError as error:
-            place, problem = raised(chapter, done, error)
-            raise BookError(f"{place} failed: {one_line(problem)}") from None
-        except DeadKernelError:
-            why = "the kernel died (killed, or out of memory)"
-        except CellTimeoutError as error:
-            printed = "IOPub" in str(error)  # nbclient tells it in no other way
-            why = "the cell had ended, and its output was not all read" if printed else "the chapter was still running"
-            why += f" after {limit:g} s"
-        except RuntimeError as error:  # nbclient raises it before the first cell
-            raise CutOff(f"the kernel did not start: {one_line(error)}") from None
-        else:
-            return
+    # Sockets in a private folder: TCP ports collide between parallel chapters, and so does ipc's default folder.
+    config.KernelManager.transport, config.KernelManager.ip = "ipc", os.path.join(private, "k")
+    if warm := sys.modules.get("workflow.run.warm"):  # this process is forked from one that has imported it
+        config.NotebookClient.kernel_manager_class = warm.manager(warm.Kernel())
+    seen = {"timeout_func": left, "on_cell_execute": lambda cell, cell_index: running.update(cell=cell)}
+    # A kernel on a slow disk, or a cell that printed much, may take as long as the chapter itself.
+    waits = {"start_timeout": math.ceil(limit), "iopub_timeout": math.ceil(limit)}
+    asked = {"parameters": values, "stderr_file": stderr, "config": config} | seen | waits
+    try:
+        papermill.execute_notebook(str(plain), str(done), **asked, **OPTIONS)
+    except PapermillExecutionError as error:
+        place, problem = raised(chapter, done, error)
+        raise BookError(f"{place} failed: {one_line(problem)}") from None
+    except DeadKernelError:
+        why = "the kernel died (killed, or out of memory)"
+    except CellTimeoutError as error:
+        printed = "IOPub" in str(error)  # nbclient tells it in no other way
+        why = "the cell had ended, and its output was not all read" if printed else "the chapter was still running"
+        why += f" after {limit:g} s"
+    except RuntimeError as error:  # nbclient raises it before the first cell
+        raise CutOff(f"the kernel did not start: {one_line(error)}") from None
+    else:
+        return
     place = where(chapter, running["cell"]["id"]) if "cell" in running else "the start of the kernel"
     raise CutOff(f"{place} failed: {why}")
 
@@ -172,8 +177,25 @@ def surroundings():
     return variables | {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"), "PYTHONHASHSEED": "0"}
 
 
+@contextmanager
+def settled():
+    """Give processes that are started meanwhile the same surroundings everywhere, whatever the user's settings."""
+    before = dict(os.environ)
+    for name in filter(USER_SETTINGS.match, before):
+        del os.environ[name]
+    os.environ |= surroundings() | {"PYTHONNOUSERSITE": "1", "PYTHONUTF8": "1"}
+    os.environ["PYTHONPATH"] = str(PROJECT)  # for these processes; not for kernels
+    # The backend is ipykernel's, which sets it where matplotlib has not been imported yet.
+    os.environ |= {"MATPLOTLIBRC": os.devnull, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
 def environment(private, chapter):
-    """Give the kernel the same surroundings on every machine, whatever the user's own settings."""
+    """Write the settings of a chapter's kernel into the folder ``private``, and tell the kernel to read no others."""
     files = (path for folder in MACHINE_FOLDERS for path in sorted(Path(folder).rglob("*")))
     if read := [path for path in files if path.suffix in (".py", ".ipy", ".json")]:
         raise BookError(f"{read[0]} would change what runs in a chapter: move it away while the book is built")
@@ -182,12 +204,8 @@ def environment(private, chapter):
     (profile / "ipython_kernel_config.py").write_text(SETTINGS, "utf-8")
     startup = STARTUP.format(chapter=chapter, pause=LOG_INTERVAL_S, packages=PACKAGES)
     (profile / "startup/progress.py").write_text(startup, "utf-8")
-    Path(private, "matplotlibrc").touch()
-    for name in filter(USER_SETTINGS.match, list(os.environ)):
-        del os.environ[name]
-    os.environ |= surroundings() | {"PYTHONNOUSERSITE": "1", "PYTHONUTF8": "1"}
+    os.environ.pop("PYTHONPATH", None)
     os.environ |= {"IPYTHONDIR": private, "JUPYTER_PATH": JUPYTER, "JUPYTER_RUNTIME_DIR": private}
-    os.environ["MATPLOTLIBRC"] = os.path.join(private, "matplotlibrc")
 
 
 def where(chapter, cell_id, line=1):

@@ -25,7 +25,7 @@ def main(stamp=None):
     started = time.monotonic()
     print("compiling the kernels, once:", end=" ", flush=True)
     sys.path.insert(0, "")  # import lib from this folder, also in the processes of the pool
-    files = [path for folder in FOLDERS for path in Path(folder).rglob("*.py") if MARK in path.read_text("utf-8")]
+    files = [path for folder in FOLDERS for path in Path(folder).rglob("[!.]*.py") if MARK in path.read_text("utf-8")]
     files.sort(key=lambda path: -path.stat().st_size)  # the longest first, to finish soonest
     names = [".".join(path.with_suffix("").parts) for path in files]
     with ProcessPoolExecutor(os.cpu_count()) as pool:

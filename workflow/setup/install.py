@@ -1,7 +1,7 @@
 """Make the virtual environment from the lock file, called by make before anything is installed.
 
 With ``--here``: do the same in the Python that runs this, of conda or Binder; with ``--tests``: add what tests need.
-Without arguments: let it find ``lib``.
+Without arguments: let it find ``lib``; with ``--moved``: so where it belongs to this folder, which may have moved.
 
 Newer syntax than Python 3.6 would hide the one clear line that refuses an old Python.
 """
@@ -17,8 +17,6 @@ import sysconfig
 OLDEST, NEWEST = (3, 11), (3, 14)  # for other Pythons some locked packages have no wheels
 GROUPS = ("figures", "data", "check", "book")  # extras that the book needs
 CPU = ("--torch-backend", "cpu", "--no-deps")  # uv knows the index of CPU builds
-# Stand-ins for packages without a wheel for the newest Python: nobody should need a compiler.
-STAND_INS = ["./workflow/stand-ins/immutables"] * (sys.version_info >= (3, 14))
 
 
 def main(folder, stamp):
@@ -107,7 +105,7 @@ def requirements(groups):
 
     with open("pyproject.toml", "rb") as file:
         project = tomllib.load(file)["project"]
-    return sum((project["optional-dependencies"][group] for group in groups), project["dependencies"] + STAND_INS)
+    return sum((project["optional-dependencies"][group] for group in groups), project["dependencies"])
 
 
 def install_extra(name, module):
@@ -127,13 +125,20 @@ def install_extra(name, module):
 
 def link():
     """Write the .pth file by which this Python finds ``lib``, wherever a notebook stands."""
-    path = os.path.join(sysconfig.get_path("purelib"), "what-attention-selects.pth")
+    path, place = os.path.join(sysconfig.get_path("purelib"), "what-attention-selects.pth"), os.getcwd() + "\n"
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            if file.read() == place:
+                return
     with open(path, "w", encoding="utf-8") as file:
-        file.write(os.getcwd() + "\n")
+        file.write(place)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--here"]:
+    if sys.argv[1:] == ["--moved"]:
+        if os.path.dirname(os.path.realpath(sys.prefix)) == os.getcwd():
+            link()
+    elif sys.argv[1:] == ["--here"]:
         here()
     elif sys.argv[1:2] == ["--tests"]:
         add_tests(sys.argv[2])

@@ -19,7 +19,7 @@ from PIL import Image
 from pybtex.database import parse_file
 
 from workflow.book.catalogue import chapters
-from workflow.book.dependencies import library, library_of
+from workflow.book.dependencies import PACKAGES, files_of, library
 from workflow.book.ledger import direct_dependencies
 from workflow.site import rows, slides
 from workflow.site.plain_markdown import LABEL, LITERAL, TARGET, linked, parts, plain
@@ -155,7 +155,7 @@ def downloadable(page, notebook, book):
     here = book | {"page": page, "numbers": numbers}
     folded = {"jupyter": {"source_hidden": True}}
     start = nbformat.v4.new_code_cell(START.format(**book), id="library", metadata=folded)
-    packages = " ".join(needed(page, notebook))
+    packages = " ".join(needed(notebook))
     about = (
         f"This notebook belongs to *{book['title']}*: {linked(*book['labels'][page], book)}. It needs Python 3.11 "
         f"or later and a few packages: `pip install {packages}`. The next cell finds the library of the book: "
@@ -195,14 +195,19 @@ def reduced(picture):
     return file.getvalue()
 
 
-def needed(page, notebook):
-    """Distributions to install: those that these cells import, and the modules of ``lib`` that they use."""
-    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    code += [Path(path).read_text("utf-8") for path in library_of(page.removeprefix("book/")) if path.endswith(".py")]
-    names = {name.partition(".")[0] for text in code for name in imported(text)}
+def needed(notebook):
+    """Distributions to install: those that these cells import, and the packages of the library that they use."""
+    names = {name for cell in notebook.cells if cell.cell_type == "code" for name in _tops(cell.source)}
+    for package in reversed(PACKAGES):  # each imports from those before it
+        if package in names or package == "lib":
+            names = names.union(*(_tops(path.read_text("utf-8")) for path in files_of(package, "*.py")))
     needed = {canonicalize_name(distribution) for name in names for distribution in distributions().get(name, ())}
     ours = {canonicalize_name(name) for name in direct_dependencies()}  # pip installs the others with them
     return sorted(needed & ours - {"myst-nb"})  # glue, which the library does without in a downloaded notebook
+
+
+def _tops(code):
+    return {name.partition(".")[0] for name in imported(code)}
 
 
 distributions = cache(packages_distributions)  # by module; finding them takes a second

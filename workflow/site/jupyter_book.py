@@ -6,12 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+TOOL = "from jupyter_book.cli.main import main; main()"  # its script names the folder that it was installed in
+
 
 def jupyter_book(staged, output, log, *flags):
     """Build the staged tree; return the lines to show if that fails."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    tool = Path(sys.executable).with_name("jupyter-book")
-    command = [tool, "build", staged, "--path-output", output, *flags]
+    command = [sys.executable, "-c", TOOL, "build", staged, "--path-output", output, *flags]
     env = os.environ | {"PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}  # whatever the terminal's encoding
     with log.open("w", encoding="utf-8") as file:
         status = subprocess.run(command, env=env, stdout=file, stderr=subprocess.STDOUT, check=False).returncode

@@ -8,6 +8,7 @@ import yaml
 
 from lib.ledger import MIME
 from workflow.book.catalogue import BookError, chapters, is_chapter, json_of, read
+from workflow.book.dependencies import files_of
 from workflow.site import chips, generated_pages, settings
 from workflow.sphinx_ext import explore
 
@@ -17,8 +18,8 @@ def stage(folder, notebook_of):
 
     A file that is there already with the same content keeps its time, so that Sphinx reads only what changed.
     """
-    for path in Path("book").rglob("*"):
-        if path.is_file() and not (path.suffix == ".md" and is_chapter(path)):
+    for path in files_of("book"):
+        if not (path.suffix == ".md" and is_chapter(path)):
             in_one_line = path.suffix == ".json"  # a download: indents would make it a third larger
             content = json.dumps(json_of(path), ensure_ascii=False).encode() if in_one_line else path.read_bytes()
             put(folder / path, content)
