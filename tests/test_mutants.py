@@ -219,8 +219,7 @@ def test_stopped_it_leaves_no_process_and_the_record_as_it_was(book, how):
     env = book.env(ONLY="asleep", TIMEOUT="600")
     with subprocess.Popen(script, cwd=book.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
         assert command.stdout.readline().startswith(b"part/good: 2 rows")  # the mutant's run comes next
-        before = len(book.running())
-        until(lambda: len(book.running()) > before)
+        until(lambda: processes_in(book.folder / "build/running"))
         command.send_signal(how)
         said = command.communicate(timeout=300)[1].decode()
     assert said in ("mutants: interrupted\n", "mutants: stopped\n")
