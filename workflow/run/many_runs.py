@@ -26,7 +26,6 @@ from workflow.book.dependencies import PACKAGES, sources_hash
 from workflow.book.mutants import Mutant
 from workflow.run.chapter import label, places_of
 from workflow.run.notebook import time_limit
-from workflow.setup.install import install_extra
 
 LINKED = ("build", "workflow", "_toc.yml", "requirements.lock", "pyproject.toml", "data")  # from the folder of a run
 MEMORY = 8 * 2**20  # KiB that a run with a mutant may take: a fault may ask for any amount
@@ -161,7 +160,7 @@ def cluster():
 
     Without SLURM's accounts nobody learns that a job was killed, and the command waits for it until it is stopped.
     """
-    import submitit  # `place` installs it
+    import submitit
 
     executor, jobs = submitit.SlurmExecutor("build/cluster"), []
 
@@ -194,6 +193,4 @@ def place():
         raise BookError(f"PROFILE is {profile!r}: give slurm, or leave it out to run here")
     if profile and not shutil.which("srun"):
         raise BookError("PROFILE is 'slurm', but there is no srun here: use a machine from which jobs are sent")
-    if profile:
-        install_extra("cluster", "submitit")
     return cluster if profile else here
