@@ -1,12 +1,12 @@
 # Two commands are enough: make book, make test. They make their own environment in .venv.
 
-PYTHON ?= python3
-PORT ?= 8000
+PYTHON = python3
+PORT = 8000
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# What tests, the browser and reports on models need besides: transformers, playwright, pytest, ruff.
-TESTS := $(VENV)/.installed-for-tests
+# The environment of another place or lock is made anew; times of files decide nothing, archives keep any.
+KEY := $(shell { pwd -P; cat requirements.lock 2>/dev/null; } | cksum)
 # Beside what numba keeps of it; where that folder cannot be written, every call looks whether all is there.
 COMPILED := lib/__pycache__/compiled
 
@@ -16,7 +16,10 @@ export PYTHONNOUSERSITE := 1
 export PYTHONUTF8 := 1
 # Where Python may keep no bytecode, every process compiles torch and matplotlib anew, which takes longer than running them.
 unexport PYTHONDONTWRITEBYTECODE
-export MODEL DATA OUT NAME PARAMS PARAMETERS SEEDS JOBS THREADS TIMEOUT QUICK ONLY RECORD WHY
+# What commands take is said on make's command line; a variable of this name in the surroundings means something else.
+OPTIONS := MODEL DATA OUT NAME PARAMS PARAMETERS SEEDS JOBS THREADS TIMEOUT QUICK ONLY RECORD WHY PROFILE
+$(foreach option,$(OPTIONS),$(if $(filter environment,$(origin $(option))),$(eval $(option) :=)))
+export $(OPTIONS)
 BUILD := $(BIN)/python -m workflow.commands.build
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
@@ -31,13 +34,13 @@ book: $(COMPILED) ## run every chapter, build the site (QUICK=1: a part; JOBS=4 
 	@$(BUILD) $(if $(QUICK),quick,all)
 	@$(if $(QUICK),,echo "The book is build/html/index.html, its verdicts are build/ledger.json")
 
-check: $(COMPILED) $(TESTS) ## check style and the anatomy of chapters, test the library alone
+check: $(COMPILED) ## check style and the anatomy of chapters, test the library alone
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/python -m workflow.commands.anatomy
 	@$(TEST) tests/lib tests/heads tests/studies tests/test_examples.py
 
-test: $(COMPILED) $(TESTS) ## check style, bring the book up to date, run the tests
+test: $(COMPILED) ## check style, bring the book up to date, run the tests
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BUILD) all
@@ -61,7 +64,7 @@ record: $(COMPILED) ## make the runs of a study on published data that are not i
 page: $(COMPILED) ## show one page as its source is now, for looking: NAME=theorem-2
 	@$(BIN)/python -m workflow.commands.page "$$NAME"
 
-slides: $(TESTS) ## make slides of a chapter from its built page: NAME=theorem-2
+slides: $(STAMP) ## make slides of a chapter from its built page: NAME=theorem-2
 	@$(BIN)/python -m workflow.commands.slides "$$NAME"
 
 lab: $(COMPILED) ## open the chapters as notebooks in JupyterLab, edits go back into book/ (NAME=theorem-2 opens that one)
@@ -81,13 +84,13 @@ serve: $(STAMP) ## show the built site on this machine (PORT=8000)
 		{ echo "port $(PORT) is in use: name another one, make serve PORT=8001" >&2; exit 1; }
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/html "$(PORT)"
 
-pdf: $(TESTS) ## print the whole built site into one PDF, build/book.pdf; needs Chromium or Chrome
+pdf: $(STAMP) ## print the whole built site into one PDF, build/book.pdf; needs Chromium or Chrome
 	@$(BIN)/python -m workflow.commands.pdf
 
-bench: $(COMPILED) $(TESTS) ## time the library beside other solvers and the published style, a minute (RECORD=1 for the page)
+bench: $(COMPILED) ## time the library beside other solvers and the published style, a minute (RECORD=1 for the page)
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
-report: $(COMPILED) $(TESTS) ## write one page on every head of your model: MODEL=mine/ DATA=texts.txt OUT=report.html
+report: $(COMPILED) ## write one page on every head of your model: MODEL=mine/ DATA=texts.txt OUT=report.html
 	@$(BIN)/python -m heads.command report "$$MODEL" "$$DATA" --out "$${OUT:-report.html}"
 
 publish-chapter: $(COMPILED) ## say what a new or changed chapter lacks, then confirm, measure and accept it: NAME=theorem-2
@@ -100,33 +103,34 @@ accept: $(COMPILED) ## accept the rows of this build into book/ledger.lock.json:
 	@$(BUILD) ledger
 	@$(BIN)/python -m workflow.commands.ledger accept
 
-wheel: $(TESTS) ## build the library and the report on heads, attention_selects and attention_heads, into build/wheel
+wheel: $(STAMP) ## build the library and the report on heads, attention_selects and attention_heads, into build/wheel
 	@rm -rf build/wheel && mkdir -p build/wheel/source
 	@cp -R lib heads pyproject.toml README.md LICENSE LICENSE-TEXT build/wheel/source
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel build/wheel/source
 	@ls build/wheel/*.whl
 
-# The lock has no packages for GPUs: torch asks for its own by exact version, and its CPU builds do without.
-lock: ## make requirements.lock again from pyproject.toml; lines that still fit stay, so delete those to be renewed
-	@rm -rf build/lock && $(PYTHON) -m venv build/lock && cp requirements.lock build/lock/resolved
-	@build/lock/bin/python -m pip install --quiet --constraint requirements.lock uv
-	@build/lock/bin/uv pip compile --quiet --no-config --universal --all-extras --fork-strategy fewest \
-		--prerelease disallow --no-header --no-annotate --output-file build/lock/resolved pyproject.toml >/dev/null
-	@{ sed -n '/^#/p' requirements.lock; grep -Ev '^(nvidia|cuda|triton)' build/lock/resolved; } >build/lock/new
-	@mv build/lock/new requirements.lock
+# The lock has no packages for GPUs, which torch asks for by exact version and its CPU builds do without, and no hashes of
+# torch, of which each index has builds of its own.
+lock: $(STAMP) ## make requirements.lock again from pyproject.toml; lines that still fit stay, so delete those to be renewed
+	@mkdir -p build && cp requirements.lock build/resolved
+	@$(BIN)/uv pip compile --quiet --no-config --universal --all-extras --fork-strategy fewest --prerelease disallow \
+		--generate-hashes --no-header --no-annotate --output-file build/resolved pyproject.toml >/dev/null
+	@{ sed -n '/^#/p' requirements.lock; awk '/^[^ ]/ { gpu = /^(nvidia|cuda|triton)/; torch = /^torch==/ } \
+		torch { sub(/ \\$$/, "") } !gpu && !(torch && /^ /)' build/resolved; } >build/lock
+	@mv build/lock requirements.lock
 
 clean: ## remove what was built; the environment stays
 	@rm -rf build
 
-# On every call, since a folder is renamed or copied in between: its environment finds this library, or is made anew.
-$(if $(wildcard $(STAMP)),$(shell $(BIN)/python -m workflow.setup.install --moved >/dev/null 2>&1 || rm -f $(STAMP) 2>/dev/null))
-
-$(STAMP): requirements.lock pyproject.toml
+ifneq ($(KEY),$(shell test -x $(BIN)/python && cat $(STAMP) 2>/dev/null))
+$(STAMP): another-key
+another-key: ;
+endif
+$(STAMP):
 	@$(if $(filter book,$(MAKECMDGOALS)),echo "$(FIRST)")
-	@$(PYTHON) -m workflow.setup.install $(VENV) $@
-
-$(TESTS): $(STAMP)
-	@$(BIN)/python -m workflow.setup.install --tests $@
+	@rm -f $@
+	@$(PYTHON) -m workflow.setup.install $(VENV)
+	@echo "$(KEY)" >$@
 
 $(COMPILED): $(STAMP) $(shell grep -rlsE '^@compiled|^def step_length' lib studies --include=*.py)
 	@$(BIN)/python -m workflow.setup.compile $@

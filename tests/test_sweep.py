@@ -262,7 +262,7 @@ class TestRecord:
         assert "part/good: recorded in book/robustness.json, commit it" in first.stdout
         good, plain = (self.record(committed)[f"part/{name}"] for name in ("good", "plain"))
         assert (good["block"], plain["block"]) == ([1000, 1001], None)
-        assert good["commit"] == git(committed.folder, "show", "-s", "--format=%h %cs").strip()
+        assert good["commit"] == git(committed.folder, "show", "-s", "--abbrev=10", "--format=%h %cs").strip()
         assert good["parameters"] == {"step": 0.5, "loss": "logistic", "exact": False}
         assert good["rows"]["seed"] == {
             "held": 1, "undecided": 0, "errors": 1, "of": 2, "median": 1000, "low": 1000, "high": 1000

@@ -31,7 +31,7 @@ def wheel(tmp_path_factory):
     for name in PACKAGES.values():
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     # As if the environment were there: this one is.
-    command = ["make", "--old-file", ".venv/.installed-for-tests", f"BIN={Path(sys.executable).parent}", "wheel"]
+    command = ["make", "--old-file", ".venv/.installed", f"BIN={Path(sys.executable).parent}", "wheel"]
     said(*command, folder=folder)
     (path,) = (folder / "build/wheel").glob("*.whl")
     return path

@@ -14,7 +14,6 @@ from pathlib import Path
 from workflow.book.catalogue import chapters, find, source
 from workflow.commands import call
 from workflow.run.notebook import JUPYTER
-from workflow.setup.install import install_extra
 
 MODULE = (sys.executable, "-m")  # scripts name the folder that they were installed in
 
@@ -34,7 +33,6 @@ def pair():
 def main():
     """Open the chapter that the command line names, or the folder of all of them."""
     opened = find(sys.argv[1]) + ".ipynb" if sys.argv[1:] and sys.argv[1] else ""
-    install_extra("lab", "jupyterlab")
     try:
         pair()
     except subprocess.CalledProcessError as error:

@@ -28,7 +28,6 @@ from workflow.book.dependencies import PACKAGES, content_hash, files_of, library
 from workflow.book.mutants import Mutant
 from workflow.run import chapter
 from workflow.run.chapter import label
-from workflow.setup.install import install_extra
 
 METHOD = "forkserver" if sys.platform == "linux" else "spawn"  # a fork is not safe on macOS: there each run starts cold
 RUNNING, LOOKS = Path("build/running"), "runs"
@@ -268,7 +267,7 @@ def cluster(groups):
 
     Without SLURM's accounts nobody learns that a job was killed, and the command waits for it until it is stopped.
     """
-    import submitit  # `place` installs it
+    import submitit
 
     from workflow.run.notebook import time_limit
 
@@ -305,6 +304,4 @@ def place():
         raise BookError(f"PROFILE is {profile!r}: give slurm, or leave it out to run here")
     if profile and not shutil.which("srun"):
         raise BookError("PROFILE is 'slurm', but there is no srun here: use a machine from which jobs are sent")
-    if profile:
-        install_extra("cluster", "submitit")
     return cluster if profile else here
