@@ -1,4 +1,4 @@
-"""Write the statements that we restored or recall, and the sentences that we do not test, for readers of the papers."""
+"""Write our text of each statement, and the sentences that we do not test, for somebody who has the printed papers."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ BOX = re.compile(
 
 
 def statements():
-    """Each statement in a box of a chapter, paper by paper: where its text is from, what rests on it; what has no row."""
+    """Each statement in a box of a chapter, with where its text comes from and what rests on it; what is not tested."""
     rows, papers = ledger(), []
     lacked = lacking()
     for paper in register():
