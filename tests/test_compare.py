@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import yaml
 from small_book import collected, row
 
 from workflow.site import compare
@@ -48,3 +49,18 @@ def test_statements_of_a_paper_are_listed_with_what_rests_on_them(inside):
     assert "label:" not in listed
     assert "Not of the paper" not in listed
     assert compare.basis().startswith("We test 4 claims of the papers: 1 rest on printed text, 2 rest on")
+
+
+def test_printed_sentences_without_a_row_are_listed_with_the_reason(inside):
+    Path("book/sources.md").write_text("# Sources\n")
+    collected(row())
+    assert "not tested" not in compare.statements()
+    register = yaml.safe_load(Path("book/statements.yml").read_text())
+    untested = [
+        {"where": "Section 4", "says": "it is large", "because": "No measure."},
+        {"where": "Captions", "because": "We have none."},
+    ]
+    register["papers"][0]["untested"] = untested
+    Path("book/statements.yml").write_text(yaml.safe_dump(register))
+    listed = compare.statements().partition("### Printed, and not tested, or in part only")[2]
+    assert '- *Section 4*, "it is large": No measure.\n- *Captions*: We have none.' in listed

@@ -40,7 +40,7 @@ def rows():
     of = dict.fromkeys((*verdicts.STANDINGS, "seen in miniature", "not seen in miniature"), "paper")
     return [
         about
-        | {"id": name, "chapter": name.rpartition("/")[0], "of": of.get(row["verdict"], "book")}
+        | {"id": name, "of": of.get(row["verdict"], "book")}
         | row
         | ({"scale": "stand-in"} if "miniature" in (row["verdict"] or "") else {})
         for name, row in lock.items()

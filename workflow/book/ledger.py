@@ -128,16 +128,24 @@ def commit():
     return noted.read_text("utf-8").strip() if noted.exists() else "unknown"
 
 
+def placed(chapter, rows):
+    """Rows of a chapter with its name and their ids; a bound whose test changed counts as set after."""
+    kept, changed = kept_ids(), set(map(address, rows_of_changed_tests()))
+    for row in rows:
+        name = f"{chapter}/{row['name']}"
+        name = kept.get(name, name)
+        after = {"set": "after"} if row["set"] and address(name) in changed else {}
+        yield {"id": name, "chapter": chapter} | row | after
+
+
 def collect(sources=""):
     """Write the ledger, which carries the hash of its sources, or say which rows cannot stand in it."""
-    runs, claims, faults, places, changed = reports(), {}, [], {}, set(map(address, rows_of_changed_tests()))
-    kept = kept_ids()
+    runs, claims, faults, places = reports(), {}, [], {}
     known = {(paper["arxiv"], item["item"]) for paper in register() for item in paper["items"]}
     for run in runs:
         claimed = {(row["paper"], row["item"]) for row in run["rows"] if row["kind"] == "claim"}
-        for row in run["rows"]:
-            name, about = f"{run['chapter']}/{row['name']}", (row["paper"], row["item"])
-            name = kept.get(name, name)
+        for row in placed(run["chapter"], run["rows"]):
+            name, about = row["id"], (row["paper"], row["item"])
             if name in claims:
                 faults.append(f"{name}: two rows of this chapter have the name {row['name']!r}")
             if (taken := places.setdefault(address(name), name)) != name:
@@ -146,10 +154,8 @@ def collect(sources=""):
                 faults.append(f"{name}: {row['item']!r} of {row['paper']} is not in {STATEMENTS}")
             if row["kind"] == "ablation" and about not in claimed:
                 faults.append(f"{name}: checks a claim about {row['item']!r}, of which this chapter claims nothing")
-            entry = {"id": name} | {field: row[field] for field in FIELDS}
+            entry = {field: row[field] for field in ("id", *FIELDS)}
             entry |= {"tolerance": room(row["measured"], row["bound"])}
-            if row["set"] and address(name) in changed:
-                entry["set"] = "after"
             claims[name] = entry | {"chapter": run["chapter"], "parameters": run["parameters"]}
     if faults:
         raise BookError("\n".join(faults))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lib.ledger import HELD, VERDICTS
 from workflow.book.catalogue import count_lines, json_of
-from workflow.book.ledger import claims_of, register, rows_of, tally
+from workflow.book.ledger import claims_of, placed, register, rows_of, tally
 from workflow.book.verdicts import holds, standing
 from workflow.site.evidence import FIXED, RECORDED, seeds
 from workflow.site.scoreboard import is_check
@@ -17,7 +17,7 @@ def about(chapter, notebook):
     """What a chapter's page says of its run: subject, two chips, run time, lines of code."""
     claims = Path("build/claims", chapter + ".json")
     seconds = json_of(claims)["seconds"] if claims.exists() else None
-    rows = [{"id": f"{chapter}/{row['name']}"} | row for row in rows_of(notebook)]
+    rows = [*placed(chapter, rows_of(notebook))]
     return {
         "of": items_of(chapter, rows),
         "chips": [chip for chip in (paper_chip(rows), checks_chip(rows)) if chip],

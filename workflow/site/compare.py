@@ -1,4 +1,4 @@
-"""Write the list of the statements that we restored or recall, for somebody who has the printed papers."""
+"""Write our text of each statement, and the sentences that we do not test, for somebody who has the printed papers."""
 
 import re
 from collections import Counter
@@ -15,14 +15,15 @@ BOX = re.compile(
 
 
 def statements():
-    """Each statement in a box of a chapter, paper by paper, with where its text comes from and what rests on it."""
+    """Each statement in a box of a chapter, with where its text comes from and what rests on it; what is not tested."""
     rows, papers = ledger(), []
     lacked = lacking()
     for paper in register():
         about = {row["chapter"] for row in rows if row["paper"] == paper["arxiv"]}
         here = [chapter for chapter in chapters() if chapter in about]
         listed = [box | {"lacked": lacked.get(chapter, "")} for chapter in here for box in boxes(chapter, rows)]
-        papers.append((paper["title"], listed, [claim for chapter in here for claim in unboxed(chapter, rows)]))
+        claims = [claim for chapter in here for claim in unboxed(chapter, rows)]
+        papers.append((paper["title"], listed, claims, paper.get("untested", ())))
     return filled("compare", papers=papers)
 
 
