@@ -94,8 +94,8 @@ bench: $(COMPILED) $(TESTS) ## time the library beside the published style and t
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.examination
 
-report: $(COMPILED) $(TESTS) ## write one page on every head of your model: MODEL=mine/ DATA=texts.txt OUT=report.html
-	@$(BIN)/python -m heads.command report "$$MODEL" "$$DATA" --out "$${OUT:-report.html}"
+report: $(COMPILED) $(TESTS) ## write one page on every head of a model: MODEL=mine/ DATA=texts.txt OUT=report.html (without MODEL all-MiniLM-L6-v2)
+	@$(BIN)/python -m heads.command report "$${MODEL:-minilm}" $${DATA:+"$$DATA"} --out "$${OUT:-report.html}"
 
 publish-chapter: $(COMPILED) ## say what a new or changed chapter lacks, then confirm, measure and accept it: NAME=theorem-2
 	@$(BIN)/python -m workflow.commands.publish
