@@ -51,7 +51,7 @@ def head_facts(source, query="all", bits=(), tell=print):
 def _turns(source, row):
     try:
         return find_turns(source.model, lambda: source.run(source.rows([row])))
-    except (RuntimeError, NotImplementedError):  # of a model that cannot run with gradients: no distance in matrices
+    except Exception:  # of a model that cannot run with gradients: no distance in matrices
         return {}
 
 

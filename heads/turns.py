@@ -105,7 +105,7 @@ def find_turns(model, run):
 
 def _turn(side, leaves):
     """The :class:`Turn` of queries or keys (1, groups, T, h) of one input; None where they are none of one matrix."""
-    if not side.requires_grad or len(side) != 1:
+    if not side.requires_grad or len(side) != 1 or not leaves:
         return None
     groups, size = side.shape[1], side.shape[-1]
     weights = torch.linspace(1, 2, size).to(side)  # of which no rotation makes zero at all places

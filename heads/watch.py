@@ -334,6 +334,8 @@ def _attend(module, query, key, value, attention_mask=None, scaling=None, dropou
     output, shares = frame.f_globals[eager[0]](
         module, query, key, value, attention_mask, dropout=0.0, **given, **more
     )  # as the model was trained to run: dropout is that of training
+    if not isinstance(shares, Tensor):
+        raise Refused(f"{eager[0]} of {type(module).__name__} gives no attention, so nothing of it can be checked")
     call = Attention("", query, key, query.shape[-1] ** -0.5 if scaling is None else scaling)
     call.module, call.attention, call.cap = module, shares.detach(), more.get("softcap")
     _check_mask(module, attention_mask, query, key, more)
