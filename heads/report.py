@@ -265,7 +265,7 @@ def _facts(source, found, tell):
                 "layer": name,
                 "number": number,
                 "head": head,
-                "check": "recorded" if source.recorded else "agrees",
+                "check": "recorded" if source.recorded else "agrees" if off[head] <= EXACT else "assumed",
             }
             facts |= {"off": _short(off[head]), "why": about["why"], "cross": about["cross"]}
             facts |= _of_head(source, part, head, about)
