@@ -90,8 +90,8 @@ pdf: $(STAMP) ## print the whole built site into one PDF, build/book.pdf; needs 
 bench: $(COMPILED) ## time the library beside other solvers and the published style, a minute (RECORD=1 for the page)
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
-report: $(COMPILED) ## write one page on every head of your model: MODEL=mine/ DATA=texts.txt OUT=report.html
-	@$(BIN)/python -m heads.command report "$$MODEL" "$$DATA" --out "$${OUT:-report.html}"
+report: $(COMPILED) ## write one page on every head of a model: MODEL=mine/ DATA=texts.txt OUT=report.html (without MODEL all-MiniLM-L6-v2)
+	@$(BIN)/python -m heads.command report "$${MODEL:-minilm}" $${DATA:+"$$DATA"} --out "$${OUT:-report.html}"
 
 publish-chapter: $(COMPILED) ## say what a new or changed chapter lacks, then confirm, measure and accept it: NAME=theorem-2
 	@$(BIN)/python -m workflow.commands.publish

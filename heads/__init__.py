@@ -1,23 +1,23 @@
-"""Your own model: read its heads, check their attention, and see which tokens they select and how firmly."""
+"""Your own model: watch its attention, and see which tokens its heads select, how firmly, and what turns them."""
 
 from .examination import examine
 from .examined import Examination
-from .files import file_problem, layer_prefixes, read_state, read_tokens
-from .fitting import FittedProblem, fit_problem
+from .files import file_problem, read_state, read_tokens
 from .flips import Flips, flip_distances, least_change, nearest_flips
 from .layers import Head, head_problem, layer_problem
 from .slopes import record
-from .weights import Weights, layer_weights, state_weights
+from .watch import Attention, attention, watching
+from .weights import Weights, layer_prefixes, layer_weights, state_weights
 
 __all__ = [
+    "Attention",
     "Examination",
-    "FittedProblem",
     "Flips",
     "Head",
     "Weights",
+    "attention",
     "examine",
     "file_problem",
-    "fit_problem",
     "flip_distances",
     "head_problem",
     "layer_prefixes",
@@ -29,4 +29,5 @@ __all__ = [
     "read_tokens",
     "record",
     "state_weights",
+    "watching",
 ]  # fmt: skip

@@ -130,13 +130,3 @@ def fewest_bits(weights, head, choices, by_row=True, kept=KEPT):
 
     bits = bisect_left(range(MOST_BITS + 1), True, FEWEST_BITS, key=keeps)
     return bits if bits <= MOST_BITS else None
-
-
-def rounding_facts(weights, head, choices, bits):
-    """Facts of a head for the report: flips at so many bits, forecast and counted, and the bits that it needs."""
-    return {
-        "bits": bits,
-        "bits_forecast": forecast(weights, head, choices, bits).mean().item(),
-        "bits_counted": count_flips(weights, head, choices, bits).double().mean().item(),
-        "bits_needed": fewest_bits(weights, head, choices),
-    }

@@ -15,6 +15,9 @@ EXPECTED = (
     "keys (n, T, d) and scores (n, T), or labels (n,) and head (d,) in their place; if you like queries and start"
 )
 MOST_TOKENS = 400  # of all inputs
+MOST_ENTRIES = 2**16  # of W
+USUAL = 1e6  # keys and queries whose largest entry is beyond, or below 1 over it, are scaled to 1
+LARGEST = 1e100  # score
 
 
 class Claim(NamedTuple):
@@ -35,6 +38,17 @@ def read_claim(path):
     for name, shape in SHAPES.items():
         if name in arrays and arrays[name].ndim != shape.replace(",)", ")").count(",") + 1:
             raise ValueError(f"{name} of {path} have shape {tuple(arrays[name].shape)}: give {shape}")
+    _check_sizes(path, arrays)
+    scale = 1.0
+    for name in ("keys", "queries"):  # W takes up their scale, so that its start does, too
+        if (
+            name in arrays
+            and 0 < (size := arrays[name].abs().max().item()) < torch.inf
+            and not 1 / USUAL <= size <= USUAL
+        ):
+            arrays[name], scale = arrays[name] / size, scale * size
+    if "start" in arrays:
+        arrays["start"] = arrays["start"] * scale
     keys, queries = arrays["keys"], arrays.get("queries")
     if keys.shape[:2].numel() > MOST_TOKENS:
         raise ValueError(f"keys of {path} have shape {tuple(keys.shape)}: give at most {MOST_TOKENS} tokens in all")
@@ -46,6 +60,25 @@ def read_claim(path):
     problem = Problem(keys, arrays["scores"], queries) if "scores" in arrays else joint.fixed_head(arrays["head"])
     checks.single(problem)
     return Claim(problem, joint, _start(path, problem, arrays.get("start")))
+
+
+def _check_sizes(path, arrays):
+    """Raise ValueError where there is nothing to choose, or too much, before anything is made of it."""
+    keys = arrays["keys"]
+    _, tokens, width = keys.shape
+    if not keys.numel() or tokens < 2:
+        raise ValueError(f"keys of {path} have shape {tuple(keys.shape)}: give two tokens an input or more")
+    entries = width * (arrays["queries"].shape[-1] if "queries" in arrays else 1)
+    if entries > MOST_ENTRIES:
+        raise ValueError(f"W of {path} has {entries:,} entries: give keys and queries for at most {MOST_ENTRIES:,}")
+    scores = arrays.get("scores")
+    if scores is None:
+        return
+    if scores.numel() and scores.abs().max() > LARGEST:
+        raise ValueError(f"scores of {path} reach {scores.abs().max():.0e}: divide them by a number")
+    if scores.shape[1:] == (tokens,) and (scores == scores[:, :1]).all(-1).any():
+        place = (scores == scores[:, :1]).all(-1).tolist().index(True)
+        raise ValueError(f"scores of input {place} of {path} are all equal, so no token is best: give others")
 
 
 def _check_names(path, arrays):

@@ -16,14 +16,12 @@ import torch
 from safetensors.torch import load_file
 
 from ._lib import checks
-from .conventions import CAUSAL, CAUSAL_OTHERWISE, CROSS, HEADS, PLAIN, changed_by, scale_of
 from .layers import head_problem
-from .weights import layer_layouts, layer_pattern, state_weights
+from .weights import layer_prefixes, state_weights
 
 NEEDED, OPTIONAL = ("tokens", "labels", "readout"), ("query", "mask", "queries", "attention", "texts")
 ARRAYS = (".npz", ".safetensors")
 SMALL, RATIO = 2**28, 100  # an npz may unpack to so many bytes, or to so many times its size if that is more
-RECORD = "give a report the model's attention too; or record logits, and use fit_problem"
 
 
 def read_arrays(path):
@@ -147,25 +145,10 @@ def read_tokens(path):
     return data
 
 
-def layer_prefixes(state):
-    """Prefix of the names of each attention layer in a state dict, in the order of their numbers.
-
-    ValueError, with the names that come nearest, if no layer of a known convention is there.
-
-    Examples
-    --------
-    >>> state = {f"h.{k}.attn.c_{part}.weight": torch.ones(1) for k in (10, 2) for part in ("attn", "proj")}
-    >>> layer_prefixes(state)
-    ['h.2.', 'h.10.']
-    """
-    return list(layer_layouts(state))
-
-
 def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""):
     """One head of a layer in a file as a problem, on tokens in an npz: :func:`heads.head_problem` from files.
 
-    What ``config.json`` beside the file, and the names of its tensors, say of the logits is heeded or refused by
-    ValueError: rotary and relative positions, norms of queries and keys, other scales, windows shorter than the inputs.
+    The file has the names of torch.nn.MultiheadAttention; of a model under other names, see :func:`heads.watching`.
 
     Parameters
     ----------
@@ -174,11 +157,11 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
     layer, head : int
         From 0.
     heads : int
-        That the layer has; when 0, as ``config.json`` says.
+        That the layer has; when 0, ``num_attention_heads`` of ``config.json`` beside it.
     causal : bool
-        No token after the one that asks may be seen; so it is too where ``config.json`` names a family that hides them.
+        No token after the one that asks may be seen.
     prefix : str
-        With which the names of one of several stacks of layers begin, such as ``"decoder.layers.*.self_attn."``.
+        With which the names of one of several stacks of layers begin, such as ``"decoder."``.
 
     Examples
     --------
@@ -192,93 +175,25 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
     (torch.Size([4, 5]), torch.Size([64]), 'exact')
     """
     state, data = read_state(path), read_tokens(tokens)
-    prefixes = _stack(layer_prefixes(state), prefix, path)
+    every = layer_prefixes(state)
+    prefixes = [name for name in every if name.startswith(prefix)]
+    if not prefixes:
+        raise ValueError(f"prefix is {prefix!r}: {path} has {checks.join_names(every)}, give one of them")
     if checks.integer("layer", layer, 0) >= len(prefixes):
         raise ValueError(f"layer is {layer}: {path} has {len(prefixes)}, {checks.join_names(prefixes)}")
-    start, length = prefixes[layer], data["tokens"].shape[1] if data["tokens"].ndim > 1 else 0
-    if CROSS.search(start) and "queries" not in data:
-        raise ValueError(f"{start} is cross-attention, whose queries are no tokens of {tokens}: give queries there")
-    layout = layer_layouts(state)[start]
-    if "attention" not in data:  # any other change of the logits would show in the attention
-        check_logits(state, start, path, length, layout)
-        causal = causal or hides_behind(path, start)
-    weights = file_weights(state, start, path, heads)
+    weights = state_weights(state, heads or _count_heads(path), prefixes[layer])
     data.pop("texts", None)
     if "attention" in data and data["attention"].ndim == 3 and head < data["attention"].shape[1]:
         data["attention"] = data["attention"][:, head]
     return head_problem(weights, head=head, causal=causal, **data)
 
 
-def check_logits(state, start, path, length, layout):
-    """Raise ValueError unless names and settings say that the logits are plain products of queries and keys."""
-    settings = _settings(path, start)
-    for name, value, _ in changed_by(settings, length):
-        raise ValueError(
-            f"config.json has {name}: {checks.shown(value)}, which changes logits or what is seen: {RECORD}"
-        )
-    family = settings.get("model_type")
-    if family is not None and family not in PLAIN:
-        raise ValueError(f"config.json has model_type: {family!r}, whose logits are not known here: {RECORD}")
-    if layout.config and family is None:
-        raise ValueError(
-            f"{path} has names that families with rotary or relative positions have too, and no config.json with"
-            f" model_type beside it: give that; or {RECORD}"
-        )
-
-
-def hides_behind(path, start):
-    """Whether the family that ``config.json`` names lets no token of a layer see one behind it."""
-    settings = _settings(path, start)
-    family = settings.get("model_type")
-    decoder = bool(settings.get("is_decoder")) or "decoder" in start
-    known = family in PLAIN or bool(settings.get("is_encoder_decoder"))
-    return family in CAUSAL + CAUSAL_OTHERWISE or (known and decoder and not CROSS.search(start))
-
-
-def count_heads(path, start):
-    """Heads of a layer as ``config.json`` beside a file says, 0 where it does not."""
-    settings = _settings(path, start)
-    of_part = "decoder_attention_heads" if "decoder" in start else "encoder_attention_heads"
-    return next((settings[name] for name in (*HEADS, of_part) if name in settings), 0)
-
-
-def file_weights(state, start, path, heads=0, names=None):
-    """Weights of a layer in a file, with heads and scale as ``config.json`` beside it says."""
-    count = count_heads(path, start) or checks.integer("heads", heads, 0)
-    if not count:
-        raise ValueError(f"heads is 0, and no config.json beside {path} says how many: give heads, to a report --heads")
-    if heads not in (0, count):
-        raise ValueError(f"heads is {heads}, config.json beside {path} says {count}: leave heads out, or mend it")
-    return state_weights(state, count, start, names, scale=scale_of(_settings(path, start).get("model_type")))
-
-
-def config_modifiers(path, start):
-    """What in the settings beside a file makes the logits others than those of one matrix; "" where nothing does."""
-    return " and ".join({words: None for _, _, words in changed_by(_settings(path, start))})
-
-
-def _stack(prefixes, wanted, path):
-    """The prefixes of one stack, which begin as wanted, with * for numbers; ValueError unless only numbers differ."""
-    layers = [name for name in prefixes if name.startswith(wanted) or layer_pattern(name).startswith(wanted)]
-    if len(set(map(layer_pattern, layers))) != 1:
-        stacks = checks.join_names(dict.fromkeys(map(layer_pattern, prefixes)))
-        raise ValueError(f"prefix is {wanted!r}: {path} has the stacks of layers {stacks}, give one of them")
-    return layers
-
-
-def _settings(path, start):
-    """Settings beside a file of weights, those of the named part if a model has several; {} where there are none."""
-    beside = Path(path) / "config.json" if Path(path).is_dir() else Path(path).with_name("config.json")
-    if not beside.is_file():
-        return {}
+def _count_heads(path):
+    beside = Path(path).with_name("config.json")
     try:
-        settings = json.loads(beside.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        settings = None
-    if not isinstance(settings, dict):
-        raise ValueError(f"{beside} cannot be read as settings: mend it, or take it away and give heads")
-    parts = {name.removesuffix("_config"): part for name, part in settings.items() if isinstance(part, dict)}
-    return next((part for name, part in parts.items() if name in start), settings)
+        return int(json.loads(beside.read_text("utf-8"))["num_attention_heads"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ValueError(f"heads is 0, and no config.json beside {path} says how many: give heads") from None
 
 
 def _there(path):

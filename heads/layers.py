@@ -15,8 +15,10 @@ import torch
 from torch import Tensor
 
 from ._lib import Problem, checks
-from .agreement import check_attention
 from .weights import layer_weights
+
+ATTENTION_TOLERANCE = 1e-3  # largest total variation distance from the model's own attention
+LEAD_TOLERANCE = 0.01  # largest error of a lead, as a part of it; of leads below 1 as a part of 1
 
 
 class Head(NamedTuple):
@@ -177,6 +179,33 @@ def visible(tokens, mask, last=None):
         place = mask.any(-1).tolist().index(False)
         raise ValueError(f"mask leaves input {place} no token: it must be True where a token may be seen")
     return mask
+
+
+def check_attention(logits, attention):
+    """Raise ValueError if the model's attention (n, T), where it is given, is not that of logits (n, T).
+
+    Where attention is on one token almost alone, shares are all but equal though leads are far from it: the logarithms
+    of the shares tell the leads, down to the least share that has all digits of its number format.
+    """
+    if attention is None:
+        return
+    attention = checks.float64("attention", attention, "n", "T")
+    checks.trailing_shape("attention", attention, *logits.shape)
+    half = attention.to(torch.float16).to(attention.dtype).equal(attention)
+    least = torch.finfo(torch.float16 if half else torch.float32).tiny
+    top = attention.argmax(-1, keepdim=True)
+    leads = attention.gather(-1, top).log() - attention.clamp(min=least).log()
+    errors = logits.gather(-1, top) - logits - leads
+    errors = torch.where(attention >= least, errors.abs(), (-errors).clamp(min=0)).where(logits.isfinite(), 0.0)
+    errors = (errors / leads.clamp(min=1)).nan_to_num(torch.inf).amax(-1)
+    shares = (logits.softmax(-1) - attention).abs().sum(-1) / 2
+    if shares.max() > ATTENTION_TOLERANCE or errors.max() > LEAD_TOLERANCE:
+        i = int(torch.maximum(shares / ATTENTION_TOLERANCE, errors / LEAD_TOLERANCE).argmax())
+        raise ValueError(
+            f"attention on input {i} differs from what is computed by {shares[i]:.2g}, its leads by {errors[i]:.2g}:"
+            " likely tokens from before a layer norm, another number of heads, head, layer or place that asks, a mask"
+            " that is True where a token is hidden, or rotary or relative positions: watch the model instead"
+        )
 
 
 def _query_positions(tokens, query):

@@ -45,14 +45,27 @@ def write(options):
         margins = optimiser_margins(make, problem, options.steps, **how)
     except (FloatingPointError, RuntimeError) as error:
         raise ValueError(f"{options.name}: {error}") from error
+    fewer = {}
+    for name in (name for name in parameters if name != "lr"):
+        kept = {key: value for key, value in parameters.items() if key != name}
+        fewer[name] = optimiser_maker(options.name, kept)
+    idle = optimisers.without_effect(make, fewer)
     beside = out.with_suffix(".json")
     about = {"optimizer": options.name, "parameters": parameters, "seed": options.seed}
     beside.write_text(json.dumps(about | how | facts(margins), allow_nan=False), "utf-8")
     try:
         _draw(out, margins)
     finally:  # the answer is printed even where nothing can be drawn
-        print("\n".join([_heading(options, parameters, margins), "", *table(margins), "", *conclusions(margins)]))
+        print(
+            "\n".join(
+                [_heading(options, parameters, margins), "", *table(margins), "", *_idle(idle), *conclusions(margins)]
+            )
+        )
     print(f"{out} and {beside} are written")
+
+
+def _idle(names):
+    return [f"{name} had no effect: without it the steps are the same." for name in names]
 
 
 def optimiser_class(name):
@@ -136,14 +149,20 @@ def table(margins):
 
 
 def conclusions(margins):
-    """Sentences: what is maximised, whether shares have settled, whether steps were short."""
-    best = margins.shares[-1].quantile(0.5, -1).max()
+    """Sentences: whether the best tokens are selected, what is maximised, whether shares have settled."""
+    best, count = margins.shares[-1].quantile(0.5, -1).max(), margins.shares.shape[-1]
+    said = []
+    if margins.wrong:
+        said = [
+            f"It ends on tokens that are not the best ones in {margins.wrong} of {count} problems: it does not descend"
+            " on the risk. The margins are those of the tokens it ends on."
+        ]
     if margins.norm:
         verb = "maximises" if margins.maximised else "leans to"
-        said = [f"It {verb} the {margins.norm} margin: {best:.1%} of the best one, in the median."]
+        said += [f"It {verb} the {margins.norm} margin: {best:.1%} of the best one, in the median."]
     else:
         need = f"{optimisers.LEANT:.0%} in the median and the largest on {optimisers.FIRST:.0%} of the problems"
-        said = [f"It maximises none of these norms: no share is {need}."]
+        said += [f"It maximises none of these norms: no share is {need}."]
     if margins.settled:
         said += [f"The shares have settled: since half of the steps none moved by more than {optimisers.SETTLED:g}."]
     else:
@@ -155,7 +174,7 @@ def conclusions(margins):
 def facts(margins):
     """What the JSON holds of the result."""
     lists = {name: getattr(margins, name).tolist() for name in ("shares", "gaps", "leads", "selected")}
-    names = ("times", "change", "settled", "norm", "maximised")
+    names = ("times", "change", "settled", "norm", "maximised", "wrong")
     return {"norms": list(NORMS)} | lists | {name: getattr(margins, name) for name in names}
 
 

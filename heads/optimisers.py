@@ -50,6 +50,8 @@ class OptimiserMargins:
         The norm with the largest median share, if that is .9 or more and the largest on three quarters of the problems.
     maximised : bool
         That share is .95 or more.
+    wrong : int
+        Problems in which W ends on other tokens than the best ones: its margins are of these.
     """
 
     times: list
@@ -61,6 +63,7 @@ class OptimiserMargins:
     settled: bool
     norm: str | None
     maximised: bool
+    wrong: int
 
 
 def optimiser_margins(
@@ -181,7 +184,29 @@ def _trained(make, problem, steps, factored, one_input, log_risk, norms, until_s
                 break
     measured = _measured(problem, separators, norms, torch.stack(list(thetas.values())))
     change = torch.stack(changes).quantile(0.95).item()
-    return OptimiserMargins(list(thetas), *measured, change, settled, *leading_norm(measured[0][-1], list(norms)))
+    wrong = int((measured[-1] != best).any(-1).sum())
+    leading = leading_norm(measured[0][-1], list(norms))
+    return OptimiserMargins(list(thetas), *measured, change, settled, *leading, wrong)
+
+
+def without_effect(make, makers, steps=20):
+    """Names of the options in ``makers``, of an optimiser without each, that change no step of ``make``'s.
+
+    Each trains W of a problem for some steps.
+    """
+    problem = clear_problems(1)
+
+    def path(maker):
+        weights = [training.parameters_near(2 * torch.eye(4, dtype=torch.float64), False)]
+        optimisers, slope = [training.made(maker, weights[0])], torch.ones(1, 16, dtype=torch.float64)
+        gradient = training.gradient_of(problem, optimal_tokens(problem), False, False)
+        for k in range(1, steps + 1):
+            slope = gradient(training.products(weights), k - 1)
+            training.take_step(optimisers, weights, slope / slope.abs().max(), k)
+        return training.products(weights)
+
+    own = path(make)
+    return [name for name, maker in makers.items() if torch.equal(path(maker), own)]
 
 
 def _separators(rows, norms, shape):

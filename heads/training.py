@@ -34,12 +34,14 @@ def made(make, parts):
     """An optimiser of these parameters, in training mode where it has one; ValueError with one sentence if it fails."""
     try:
         optimiser = make(parts)
-    except Exception as error:  # of any kind: it is not our code
+    except (Exception, SystemExit) as error:  # of any kind: it is not our code
         raise ValueError(f"the optimiser cannot be made ({_first_line(error)}): change its parameters") from error
     if not isinstance(optimiser, torch.optim.Optimizer):
         raise ValueError(
             f"{checks.shown(optimiser)} is no torch.optim.Optimizer: give a class or function that makes one"
         )
+    if any(group.get("maximize") for group in optimiser.param_groups):
+        raise ValueError(f"{type(optimiser).__name__} has maximize=True, so it climbs the risk: leave it out")
     if hasattr(optimiser, "train"):  # of optimisers that average
         optimiser.train()
     optimiser.first_rates = [group.get("lr", 1.0) for group in optimiser.param_groups]
@@ -79,11 +81,13 @@ def take_step(optimisers, weights, slopes, k):
                 group["lr"] = rate * k**-0.5
         try:
             optimiser.step()
-        except Exception as error:  # of any kind: it is not our code
+        except (Exception, SystemExit) as error:  # of any kind: it is not our code
             raise ValueError(
                 f"{type(optimiser).__name__} fails at step {k} ({_first_line(error)}): it has to take steps from .grad"
                 " alone, without a closure and second derivatives"
             ) from error
+        if any(part.dtype != torch.float64 for part in parts):
+            raise ValueError(f"{type(optimiser).__name__} changes the weights' type: they have to stay in float64")
         if k == 1 and any(
             isinstance(x, Tensor) and x.is_complex() for s in optimiser.state.values() for x in s.values()
         ):

@@ -112,6 +112,7 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     if largest_gap is not None:
         checks.positive("largest_gap", largest_gap)
     plain = isinstance(rows, Tensor) and rows.layout == torch.strided and rows.ndim > 1 and rows.numel()
+    plain = plain and rows.dtype in (torch.float32, torch.float64)
     plain = plain and norm == 2 and required is None and not rows.is_nested
     if plain and (answer := svm.ordinary(rows, _scale.LONGEST, largest_gap or LARGEST_GAP)):
         return Separator(*answer)

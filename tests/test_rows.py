@@ -68,7 +68,7 @@ def test_verdicts_that_changed_are_a_page_with_changed_tests_first(inside):
     assert "good/other" in tests
     assert "good/half" in others
     assert "a better median" in tests
-    assert "[good/half](rows.md#good/half)" in others
+    assert '<a href="rows.html#good/half">good/half</a>' in others
 
 
 def test_a_row_of_a_merged_chapter_keeps_its_id_and_the_page_leads_on(inside, tmp_path):

@@ -3,10 +3,13 @@
 import math
 import re
 
+import numpy as np
 import pytest
+from problems import refuses
 from test_claims import ONE, SHARED, written
 
 from heads import command
+from heads.claim_files import read_claim
 
 
 @pytest.mark.parametrize(
@@ -53,3 +56,24 @@ def test_a_text_is_no_problem(tmp_path, capsys):
     (tmp_path / "notes.txt").write_text("keys")
     assert command.main(["check", str(tmp_path / "notes.txt")]) == 1
     assert "is no npz or safetensors: save keys (n, T, d)" in capsys.readouterr().err
+
+
+def test_sizes_are_bounded_before_anything_is_made(tmp_path):
+    np.savez(tmp_path / "x.npz", keys=np.ones((2, 2, 4096)), scores=np.eye(2), queries=np.ones((2, 4096)))
+    refuses(lambda: read_claim(tmp_path / "x.npz"), "has 16,777,216 entries: give keys")
+    for shape in ((2, 1, 3), (0, 2, 3), (2, 2, 0)):
+        np.savez(tmp_path / "x.npz", keys=np.ones(shape), scores=np.ones(shape[:2]))
+        refuses(lambda: read_claim(tmp_path / "x.npz"), f"have shape {shape}: give two tokens an input or more")
+    np.savez(tmp_path / "x.npz", keys=np.eye(2)[None], scores=np.ones((1, 2)))
+    refuses(lambda: read_claim(tmp_path / "x.npz"), "scores of input 0 of")
+    np.savez(tmp_path / "x.npz", keys=np.eye(2)[None], scores=np.array([[1e300, 0]]))
+    refuses(lambda: read_claim(tmp_path / "x.npz"), "reach 1e+300: divide them")
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_scales_are_normalised(tmp_path, size):
+    keys, start = np.array([[[1.0, 0], [0, 1]]]), np.array([1.0, 2.0])
+    np.savez(tmp_path / "x.npz", keys=size * keys, scores=np.array([[1.0, 0]]), start=start / size)
+    claim = read_claim(tmp_path / "x.npz")
+    assert claim.problem.keys.tolist() == keys.tolist()
+    assert claim.start.tolist() == pytest.approx(start.tolist())

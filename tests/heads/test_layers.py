@@ -1,15 +1,11 @@
 """A head of a trained layer as a problem: its logits, attention and answers are those of the layer itself."""
 
-import itertools
-
 import pytest
 import torch
 from problems import refuses, seeded
 from torch import nn
 
-from heads import fit_problem, head_problem, layer_problem, layer_weights, record, state_weights
-from heads.command import main
-from heads.conventions import FUSED, Order
+from heads import head_problem, layer_problem, layer_weights, record, state_weights
 from lib.logspace import gradient
 from lib.losses import logistic
 
@@ -110,104 +106,27 @@ def test_padding_and_a_causal_mask():
     assert problem.mask.sum(-1).tolist() == [5, 4, 5, 3, 3]
 
 
-def renamed(layer, style):
-    """The layer's weights as another library writes them."""
-    q, k, v = layer.in_proj_weight.detach().chunk(3)
-    bq, bk, bv = layer.in_proj_bias.detach().chunk(3)
-    out, bout = layer.out_proj.weight.detach(), layer.out_proj.bias.detach()
-    if style == "timm":
-        state = {"attn.qkv": (torch.cat([q, k, v]), torch.cat([bq, bk, bv])), "attn.proj": (out, bout)}
-    else:
-        of_part, of_out = {
-            "BERT": ("attention.self.{}", "attention.output.dense"),
-            "Llama": ("self_attn.{:.1}_proj", "self_attn.o_proj"),
-        }[style]
-        pairs = {"query": (q, bq), "key": (k, bk), "value": (v, bv)}
-        state = {of_part.format(part): pair for part, pair in pairs.items()} | {of_out: (out, bout)}
-    return {
-        f"l.3.{name}.{kind}": one
-        for name, pair in state.items()
-        for kind, one in zip(("weight", "bias"), pair, strict=True)
+def renamed(layer):
+    """The layer's weights as BERT has them, and their names by part."""
+    parts = dict(zip(("query", "key", "value"), layer.in_proj_weight.detach().chunk(3), strict=True))
+    biases = dict(zip(parts, layer.in_proj_bias.detach().chunk(3), strict=True))
+    parts, biases = parts | {"out": layer.out_proj.weight.detach()}, biases | {"out": layer.out_proj.bias.detach()}
+    state = {
+        f"mine/{part}.{kind}": pair[part] for kind, pair in {"weight": parts, "bias": biases}.items() for part in parts
     }
-
-
-@pytest.mark.parametrize("style", ["BERT", "timm", "Llama"])
-def test_a_state_dict_of_another_library(style):
-    layer = attention_layer()
-    found, own = state_weights(renamed(layer, style), 2, "l.3."), layer_weights(layer)
-    for one, other in zip(found, own, strict=True):
-        assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
+    return state, {part: f"mine/{part}.weight" for part in parts}
 
 
 def test_names_of_ones_own():
     layer = attention_layer()
-    state = renamed(layer, "BERT")
-    own = {name.replace("l.3.", "mine/"): one for name, one in state.items()}
-    names = {part: f"mine/attention.self.{part}.weight" for part in ("query", "key", "value")}
-    found = state_weights(own, 2, names=names | {"out": "mine/attention.output.dense.weight"})
-    assert torch.equal(found.query_bias, layer_weights(layer).query_bias)
-    assert torch.equal(found.out, layer_weights(layer).out)
-
-
-ORDERS = [
-    " ".join(axes)
-    for letters in itertools.permutations("qkv")
-    for axes in itertools.permutations(["".join(letters), "head", "entry"])
-]
-
-
-def in_order(axes, matrices, groups):
-    """Rows of q, k and v in another order: each row has its place on the axes, and all are sorted by theirs."""
-    size, places = len(matrices["k"]) // groups, []
-    for letter, matrix in matrices.items():
-        sharing = len(matrix) // (groups * size)
-        for row, (group, share, entry) in enumerate(itertools.product(range(groups), range(sharing), range(size))):
-            place = {"head": group, "entry": entry}
-            key = [place.get(axis, axis.find(letter)) for axis in axes.split()]
-            behind = 1 + max(k for k, axis in enumerate(axes.split()) if axis != "entry")  # heads that share a key
-            places.append(([*key[:behind], share, *key[behind:]], letter, row))
-    return torch.stack([matrices[letter][row] for _, letter, row in sorted(places)])
-
-
-@pytest.mark.parametrize("groups", [4, 2, 1])
-@pytest.mark.parametrize("axes", ORDERS)
-def test_an_order_of_fused_rows_is_one_entry_of_the_table(axes, groups, monkeypatch):
-    widths = {"query": 12, "key": 3 * groups, "value": 3 * groups}
-    apart = {f"{part}.weight": tokens(width, D) + k for k, (part, width) in enumerate(widths.items())}
-    apart |= {f"{part}.bias": tokens(width) + k for k, (part, width) in enumerate(widths.items())}
-    out = {"out.weight": tokens(D, 12)}
-    packed = {
-        f"qkv.{kind}": in_order(axes, {part[0]: apart[f"{part}.{kind}"] for part in widths}, groups)
-        for kind in ("weight", "bias")
-    }
-    monkeypatch.setitem(FUSED, "mine", Order(axes, "rows stand as I wish"))
-    names = {"qkv": "qkv.weight", "out": "out.weight"}
-    cut = state_weights(packed | out, 4, names=names | {"fused": "mine"})
-    separate = {part: f"{part}.weight" for part in (*widths, "out")}
-    for one, other in zip(cut, state_weights(apart | out, 4, names=separate), strict=True):
+    state, names = renamed(layer)
+    for one, other in zip(state_weights(state, 2, names=names), layer_weights(layer), strict=True):
         assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
-
-
-def test_the_refusal_and_the_help_have_every_order_of_the_table(monkeypatch, capsys):
-    monkeypatch.setitem(FUSED, "mine", Order("head kqv entry", "rows stand as I wish"))
-    state, names = {"qkv.weight": tokens(24, D), "o.w": tokens(D, D)}, {"qkv": "qkv.weight", "out": "o.w"}
-    refuses(lambda: state_weights(state, 2, names=names), "'mine' where rows stand as I wish")
-    with pytest.raises(SystemExit):
-        main(["report", "--help"])
-    assert "fused=mine where rows stand as I wish" in " ".join(capsys.readouterr().out.split())
-
-
-@pytest.mark.parametrize("axes", ["qkv head", "head entry", "head kq entry", "head kqz entry", "head qkkv entry"])
-def test_an_order_that_cannot_be_cut_does_not_pass(axes, monkeypatch):
-    monkeypatch.setitem(FUSED, "mine", Order(axes, "an entry is wrong"))
-    state, names = {"qkv.weight": tokens(24, D), "o.w": tokens(D, D)}, {"qkv": "qkv.weight", "out": "o.w"}
-    with pytest.raises((ValueError, KeyError, RuntimeError)):
-        state_weights(state, 2, names=names | {"fused": "mine"})
 
 
 def test_heads_that_share_their_keys():
     q, k, v, o = (tokens(*shape) for shape in ((8, D), (4, D), (4, D), (D, 8)))
-    state = {f"{name}_proj.weight": part for name, part in zip("qkvo", (q, k, v, o), strict=True)}
+    state = {f"{name}_proj.weight": part for name, part in zip(("q", "k", "v", "out"), (q, k, v, o), strict=True)}
     weights, x = state_weights(state, 4), tokens()
 
     def cut(matrix):
@@ -242,27 +161,6 @@ def test_slopes_are_the_first_order_of_what_attention_does_in_depth():
     with torch.no_grad():
         gain = LABELS * (answer(asking) - answer(-asking)) / (2 * size)
     same(problem.scores[:, 4] - (attention * problem.scores).sum(-1), gain, 1e-7)
-
-
-def test_a_black_box_by_its_logits():
-    x, asking = tokens(), tokens(N, 3)
-    matrix = torch.randn(D, 3, generator=seeded(3), dtype=torch.float64)
-    logits = torch.einsum("ntd,de,ne->nt", x, matrix, asking)
-    mask = torch.ones(N, T, dtype=torch.bool)
-    mask[1, 4:] = False
-    shifted = (logits + tokens(N, 1)).masked_fill(~mask, -torch.inf)  # what all tokens share does not count
-    problem, theta, misfit = fit_problem(x, shifted, tokens(N, T), asking, mask)
-    assert misfit < 1e-10
-    same(problem.attention(theta), logits.masked_fill(~mask, -torch.inf).softmax(-1), 1e-10)
-    assert theta.norm() <= matrix.norm() * (1 + 1e-12)
-
-
-def test_a_black_box_that_no_parameter_has_says_how_far_it_is():
-    # Two equal keys, and logits that tell them apart: attention is 0.9 on one, a parameter can do 0.5 at best.
-    problem, theta, misfit = fit_problem([[[1.0], [1.0]]], [[2.1972245773362196, 0.0]], [[1.0, 0.0]])
-    assert misfit == pytest.approx(0.4)
-    assert theta.tolist() == [0.0]
-    assert problem.mask is None
 
 
 def turned(x):
@@ -304,12 +202,6 @@ def test_attention_that_the_model_gives_shows_what_was_mistaken(case):
     refuses(lambda: head_problem(**called), case)
 
 
-def test_attention_of_recorded_logits():
-    x, seen = tokens(), attended(tokens(), turned)
-    assert fit_problem(x, seen.log(), tokens(N, T), attention=seen).problem.mask is None
-    refuses(lambda: fit_problem(x, seen.log() / 2, tokens(N, T), attention=seen), "differs from what is computed")
-
-
 def test_slopes_of_frozen_layers_are_those_of_others():
     x, found = tokens(), []
     for frozen in (False, True):
@@ -325,12 +217,12 @@ def test_slopes_are_those_of_the_output_though_it_is_changed_in_place():
     same(record(layer, lambda: layer(x).mul_(3) @ READOUT)[1], 3 * READOUT.expand(N, D))
 
 
-STATE, OUT = renamed(attention_layer(), "BERT"), "attention.output.dense"
+STATE, OWN = renamed(attention_layer())
 WEIGHTS = layer_weights(attention_layer())
 DROPS, FROZEN = attention_layer(dropout=0.5).train(), attention_layer().requires_grad_(False)
 SHARED = {
     f"{name}_proj.weight": torch.ones(*shape)
-    for name, shape in zip("qkvo", [(8, D), (4, D), (4, D), (D, 8)], strict=True)
+    for name, shape in zip(("q", "k", "v", "out"), [(8, D), (4, D), (4, D), (D, 8)], strict=True)
 }
 
 
@@ -340,25 +232,21 @@ def head(**changes):
 
 REFUSED = {
     "another layer": (lambda: layer_weights(nn.Linear(2, 2)), "layer is a Linear: give a MultiheadAttention or"),
-    "tokens of the layer's own": (lambda: layer_weights(attention_layer(add_bias_kv=True)), "use fit_problem"),
-    "a prefix without a layer": (lambda: state_weights(STATE, 2, "l.4."), "prefix is 'l.4.', the layers are 'l.3.'"),
+    "tokens of the layer's own": (lambda: layer_weights(attention_layer(add_bias_kv=True)), "watch the model"),
+    "a prefix without a layer": (lambda: state_weights(SHARED, 2, "l.4."), "prefix is 'l.4.', the layers are ''"),
     "a name that is not there": (
-        lambda: state_weights(STATE, 2, names=dict.fromkeys(["qkv", "out"], "l.3.attention.self.querry.weight")),
-        "has no 'l.3.attention.self.querry.weight': the nearest names are l.3.attention.self.query.weight",
+        lambda: state_weights(STATE, 2, names=OWN | {"out": "mine/o.weight"}), "has no 'mine/o.weight': it has",
     ),
     "names without a part": (lambda: state_weights(STATE, 2, names={"query": "a"}), "names have no key"),
-    "heads that do not divide": (lambda: state_weights(STATE, 3, "l.3."), "query matrix has 8 rows: 3 heads"),
-    "fused rows that do not divide": (
-        lambda: state_weights(renamed(attention_layer(), "timm"), 5, "l.3."), "24 rows: 5 heads with keys of 5",
-    ),
+    "heads that do not divide": (lambda: state_weights(STATE, 3, names=OWN), "query matrix has 8 rows: 3 heads"),
     "keys of other heads": (
         lambda: state_weights(SHARED | {"k_proj.weight": torch.ones(16, D)}, 4), "head have 2 entries, keys 4",
     ),
     "an output matrix of another width": (
-        lambda: state_weights(STATE | {f"l.3.{OUT}.weight": torch.ones(D, 6)}, 2, "l.3."), "has 6 columns: 2 heads of",
+        lambda: state_weights(STATE | {"mine/out.weight": torch.ones(D, 6)}, 2, names=OWN), "has 6 columns: 2 heads of",
     ),
     "a bias of another length": (
-        lambda: state_weights(STATE | {f"l.3.{OUT}.bias": torch.ones(3)}, 2, "l.3."), f"{OUT}.bias has 3 entries",
+        lambda: state_weights(STATE | {"mine/out.bias": torch.ones(3)}, 2, names=OWN), "the bias of out has 3 entries",
     ),
     "a head that is not there": (head(head=2), "head is 2: the layer has 2, 0 to 1"),
     "a place that is not there": (head(query=6), "query is 6: there are 6 tokens, 0 to 5"),
@@ -366,9 +254,6 @@ REFUSED = {
     "labels of another number": (head(labels=[1.0, -1.0]), "labels n = 2: give each"),
     "classes 0 and 1": (head(labels=[0.0, 1.0, 1.0, 0.0, 1.0]), "labels contain 0"),
     "a mask for all that ask": (head(mask=torch.ones(2, N, T, dtype=torch.bool)), "mask has shape (2, 5, 6)"),
-    "logits that are masked": (
-        lambda: fit_problem(tokens(), torch.full((N, T), -torch.inf), tokens(N, T)), "as of hidden tokens: give mask",
-    ),
     "a model in train mode": (
         lambda: record(DROPS, lambda: DROPS(tokens(), tokens(), tokens())[0][:, 0] @ READOUT), "take model.eval()",
     ),
@@ -381,7 +266,7 @@ REFUSED = {
     "an unknown option": (
         lambda: layer_problem(attention_layer(), tokens(), LABELS, READOUT, heads=2), "heads is no option for a",
     ),
-    "a scale that is no number": (lambda: state_weights(STATE, 2, "l.3.", scale=float("nan")), "scale is nan"),
+    "a scale that is no number": (lambda: state_weights(STATE, 2, names=OWN, scale=float("nan")), "scale is nan"),
     "the first token of a causal layer": (head(causal=True), "mask leaves an input 1 of 6 tokens"),
     "a readout of another width": (head(readout=torch.ones(3)), "readout has shape (3,): give 8 numbers"),
     "a readout that returns vectors": (head(readout=lambda x: x), "readout maps shape (5, 6, 8) to (5, 6, 8)"),

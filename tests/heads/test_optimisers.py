@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from problems import refuses
 
-from heads import command, optimisers, training
+from heads import command, optimiser_command, optimisers, training
 from heads.optimiser_command import optimiser_maker
 from heads.optimisers import NORMS, clear_problems, leading_norm, optimiser_margins
 from lib.geometry import dual, norm
@@ -236,3 +237,47 @@ def test_a_closed_output_is_one_sentence(tmp_path):
 def test_a_maker_has_the_options_that_it_was_given():
     optimiser = optimiser_maker("torch.optim.AdamW", {"betas": (0.8, 0.9)})([torch.nn.Parameter(torch.zeros(1))])
     assert optimiser.param_groups[0]["betas"] == (0.8, 0.9)
+
+
+class Climber(torch.optim.SGD):
+    """Takes its steps the wrong way."""
+
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.grad.neg_()
+        super().step()
+
+
+def test_an_optimiser_that_climbs_is_said_to_end_on_wrong_tokens():
+    margins = optimiser_margins(partial(Climber, lr=0.05), PROBLEM, steps=400, norms=FEW)
+    assert margins.wrong == 2
+    said = optimiser_command.conclusions(margins)
+    assert said[0].startswith("It ends on tokens that are not the best ones in 2 of 2 problems")
+
+
+def test_maximize_is_refused():
+    refuses(lambda: optimiser_margins(partial(torch.optim.Adam, maximize=True), PROBLEM), "maximize=True, so it climbs")
+
+
+def test_an_option_without_effect_is_named():
+    make = partial(torch.optim.SGD, lr=0.1, dampening=0.0, momentum=0.5)
+    makers = {"dampening": partial(torch.optim.SGD, lr=0.1, momentum=0.5), "momentum": partial(torch.optim.SGD, lr=0.1)}
+    assert optimisers.without_effect(make, makers) == ["dampening"]
+
+
+class Exits(torch.optim.SGD):
+    def step(self):
+        raise SystemExit(0)
+
+
+class Casts(torch.optim.SGD):
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.data = p.data.float()
+
+
+def test_what_else_an_optimiser_may_do_is_refused():
+    refuses(lambda: optimiser_margins(partial(Exits, lr=1.0), PROBLEM), "fails at step 1")
+    refuses(lambda: optimiser_margins(partial(Casts, lr=1.0), PROBLEM), "changes the weights' type: they have to stay")

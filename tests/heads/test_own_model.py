@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -25,30 +24,6 @@ SECTIONS = {
     part.split("\n")[0]: dict(re.findall(r"^```(\w+)\n(.*?)^```$", part, flags=re.MULTILINE | re.DOTALL))
     for part in PAGE.split("\n## ")[1:]
 }
-WRITTEN_BY_HAND = """
-import torch
-
-class Attention(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.wq, self.wk, self.wv, self.wo = (torch.nn.Linear(16, 16, bias=False) for _ in range(4))
-
-    def forward(self, x):
-        q, k, v = (one(x).unflatten(-1, (4, 4)).transpose(1, 2) for one in (self.wq, self.wk, self.wv))
-        return self.wo(((q @ k.mT / 2).softmax(-1) @ v).transpose(1, 2).flatten(2))
-
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.blocks = torch.nn.ModuleList([torch.nn.ModuleDict({"attention": Attention()}) for _ in range(2)])
-
-    def forward(self, x):
-        for block in self.blocks:
-            x = x + block.attention(x)
-        return x
-
-model, inputs = Model(), torch.randn(5, 6, 16)
-"""
 
 
 def printed(code, folder, path=()):
@@ -109,7 +84,12 @@ def test_the_network_kept_whole_answers_the_reviews_as_recorded():
     assert right == pytest.approx(kept["right"], abs=3 * (0.25 / len(ids)) ** 0.5)
 
 
-PRINTED = ["A layer of PyTorch", "A layer inside a model", "Rotary positions and grouped queries"]
+PRINTED = [
+    "Any module of torch",
+    "A layer of PyTorch",
+    "A layer inside a model",
+    "Rotary positions and grouped queries",
+]
 
 
 def test_lines_print_what_the_page_shows(tmp_path):
@@ -118,18 +98,19 @@ def test_lines_print_what_the_page_shows(tmp_path):
     assert dict(zip(PRINTED, parts, strict=True)) == {section: SECTIONS[section]["text"] for section in PRINTED}
 
 
-def test_an_attention_written_by_hand_is_reported_by_its_names(tmp_path, monkeypatch):
-    section = SECTIONS["An attention of your own"]
-    printed(WRITTEN_BY_HAND + section["python"], tmp_path)
-    monkeypatch.chdir(tmp_path)
-    assert command.main(shlex.split(section["bash"].replace("\\\n", ""))[1:]) == 0
-    heads = json.loads(Path("report.json").read_text())["heads"]
-    assert [one["layer"] for one in heads] == [f"blocks.{k}.attention" for k in (0, 1) for _ in range(4)]
-    assert all(one["check"] == "assumed" and one["flip"] > 0 for one in heads)
-
-
-def test_lines_of_hugging_face_save_what_is_then_examined(tmp_path):
-    code = SECTIONS["A model of Hugging Face"]["python"] + "\nprint('---')\n" + SECTIONS["A file"]["python"]
-    _, told = printed(code, tmp_path, [str(ROOT)]).split("---\n")
-    assert json.loads((tmp_path / "mine/config.json").read_text())["num_attention_heads"] == 2
+def test_lines_of_hugging_face_examine_a_head(tmp_path):
+    told = printed(SECTIONS["A model of Hugging Face"]["python"], tmp_path, [str(ROOT)])
     assert told.startswith("Scores are first order\n4 inputs of up to 6 tokens.\nMost attention: ")
+
+
+def test_the_command_reports_on_the_network_kept_whole(tmp_path):
+    files = [str(RECORDED / "film-reader" / name) for name in ("model.npz", "reviews.npz")]
+    assert command.main(["report", *files, "--out", str(tmp_path / "r.html"), "--bits", "4"]) == 0
+    heads = json.loads((tmp_path / "r.json").read_text())["heads"]
+    assert [head["check"] for head in heads] == ["agrees"] * 2
+    kept = np.load(files[1])
+    for head in heads:
+        asked = [k for k, place in enumerate(head["place"]) if place == 0]
+        own = kept["attention"][:, head["head"]].argmax(-1)
+        assert [head["selects"][k] for k in asked] == own.tolist()
+        assert head["flip"]["query_matrix"] > 0

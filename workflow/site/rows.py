@@ -59,7 +59,8 @@ def changed():
 
 def _changes(some, taken):
     def linked(name):
-        return f"[{address(name)}](rows.md#{address(name)})" if address(name) in taken else f"`{address(name)}`"
+        place = address(name)
+        return f'<a href="rows.html#{place}">{place}</a>' if place in taken else f"`{place}`"
 
     lines = [
         (

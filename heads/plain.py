@@ -1,0 +1,99 @@
+"""Read attention from arrays: queries and keys as a layer multiplies them, or tokens and weights under torch's names.
+
+An npz or safetensors has for each layer, numbered from 0, ``query.0`` (n, heads, T, h) and ``key.0`` (n, groups, S, h);
+where it is not 1 / sqrt(h) ``scale.0``, where some are hidden ``mask.0``, for shape (n, heads, T, S), True where one is
+seen, and if known ``attention.0`` (n, heads, T, S), with which the layer is compared. Or it has ``tokens`` (n, T, d)
+that one layer of torch.nn receives, with ``mask`` (n, T) and ``attention`` (n, heads, T) of token 0, or of every token,
+and a file has the layer's weights. ``texts`` (n, T) are the words of either. One layer needs no number.
+"""
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from ._lib import checks
+from .files import read_state
+from .sources import Source
+from .turns import plain_turn
+from .watch import Attention, Product
+from .weights import layer_prefixes, state_weights
+
+KNOWN = ("query", "key", "scale", "mask", "attention", "tokens", "texts", "labels", "readout")
+
+
+def is_plain(arrays):
+    """Whether arrays are those of attention, not inputs of a model."""
+    return any(name.partition(".")[0] in ("query", "key", "tokens") for name in arrays)
+
+
+def plain_source(options, arrays):
+    """:class:`heads.sources.Source` of arrays, whose calls are read and not run."""
+    if unknown := [name for name in arrays if name.partition(".")[0] not in KNOWN]:
+        raise ValueError(f"{options.data} has {unknown[0]}, which is not known: give {', '.join(KNOWN)}")
+    arrays = {name: x[: options.inputs] if name.partition(".")[0] != "scale" else x for name, x in arrays.items()}
+    ends = sorted(name.removeprefix("query") for name in arrays if name.partition(".")[0] == "query")
+    if "tokens" in arrays:
+        calls, turns = _of_weights(options, arrays)
+    else:
+        calls, turns = [_call(arrays, end, options.data) for end in ends], {}
+    count, length = len(calls[0].query), calls[0].query.shape[2]
+    mask = arrays["mask"].bool() if "mask" in arrays and arrays["mask"].ndim == 2 else torch.ones(count, length).bool()
+    said = "Its attention is compared with what the arrays record."
+    if any(call.attention is None for call in calls):
+        said = "Its attention was compared with nothing: the arrays have none."
+    says = [f"{count} inputs, recorded in {Path(options.data).name}.", said]
+    return Source(
+        nn.Identity(), {"attention_mask": mask.long()}, arrays.get("texts"), says=says, calls=calls, turns=turns
+    )
+
+
+def _call(arrays, end, path):
+    """A call of queries and keys; ValueError where arrays do not go together."""
+    query = checks.float64(f"query{end}", arrays[f"query{end}"], "n", "heads", "T", "h")
+    if f"key{end}" not in arrays:
+        raise ValueError(f"{path} has query{end} and no key{end}")
+    key = checks.float64(f"key{end}", arrays[f"key{end}"], "n", "groups", "S", "h")
+    if query.shape[1] % key.shape[1] or query.shape[-1] != key.shape[-1] or len(query) != len(key):
+        raise ValueError(
+            f"query{end} has shape {tuple(query.shape)}, key{end} {tuple(key.shape)}: they do not go together"
+        )
+    scale = float(arrays.get(f"scale{end}", torch.tensor(query.shape[-1] ** -0.5)))
+    mask, seen = arrays.get(f"mask{end}"), arrays.get(f"attention{end}")
+    mask = None if mask is None else mask.bool()
+    mask = mask[:, None, None] if mask is not None and mask.ndim == 2 else mask
+    name = f"layer {end.lstrip('.') or 0}"
+    return Attention(name, query, key, scale, mask, attention=None if seen is None else seen.double()).compared()
+
+
+def _of_weights(options, arrays):
+    """The call of one layer of torch.nn on tokens, and its turns."""
+    tokens = checks.float64("tokens", arrays["tokens"], "n", "T", "d")
+    prefix = options.prefix + "." * bool(options.prefix and not options.prefix.endswith("."))
+    seen = arrays.get("attention")
+    heads = options.heads or (0 if seen is None else seen.shape[1])
+    if not heads:
+        raise ValueError(f"{options.data} has no attention, which says how many heads there are: give --heads")
+    state = read_state(options.model)
+    layers = [name for name in layer_prefixes(state) if name.startswith(prefix)]
+    if len(layers) != 1:
+        raise ValueError(f"prefix is {prefix!r}: tokens are of one layer, give that of {checks.join_names(layers)}")
+    prefix = layers[0]
+    weights = state_weights(state, heads, prefix)
+    sides = []
+    for part, bias in ((weights.query, weights.query_bias), (weights.key, None)):
+        module = nn.Linear(part.shape[-1], part.shape[:2].numel(), bias is not None, dtype=torch.float64)
+        module.weight.data = part.flatten(0, 1)
+        if bias is not None:
+            module.bias.data = bias.flatten()
+        sides.append(module)
+    with torch.no_grad():
+        query, key = (module(tokens).unflatten(-1, weights.query.shape[:2]).transpose(1, 2) for module in sides)
+    mask = None if "mask" not in arrays else arrays["mask"].bool()[:, None, None]
+    name = prefix.rstrip(".") or "attention"
+    call = Attention(name, query, key, weights.scale, mask, products=[Product(tokens, module) for module in sides])
+    if seen is not None:  # of token 0 alone: the others are what is computed
+        given = call.shares()
+        given[:, :, slice(None) if seen.ndim == 4 else 0] = seen.double()
+        call.attention = given
+    return [call.compared()], {name: tuple(plain_turn(module, *weights.query.shape[:2]) for module in sides)}
