@@ -9,9 +9,10 @@ import pytest
 from lib.ledger import HELD, VERDICTS
 from workflow.book.anatomy import CELL
 from workflow.book.catalogue import chapters
+from workflow.book.ledger import by_place
 
 ROOT = Path(__file__).parents[1]
-LEDGER = json.loads((ROOT / "book/ledger.lock.json").read_text("utf-8"))["rows"]
+LEDGER = by_place(json.loads((ROOT / "book/ledger.lock.json").read_text("utf-8"))["rows"].values())
 PAGES = [path for path in (*ROOT.glob("book/*.md"), *ROOT.glob("book/*/*.md")) if not path.name.startswith("_")]
 PAGES += [ROOT / "README.md", ROOT / "book/story.yml"]
 QUOTED = re.compile(r"\{measured\}`([^`:]+):verdict`")
