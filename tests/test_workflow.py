@@ -33,7 +33,7 @@ class TestWholeBook:
 
         first = book.build("all")
         assert first.returncode == 1
-        assert "part/good/half: new, reproduced (0.5)" in first.stderr
+        assert "part/good/half: new, reproduced; The step is a half" in first.stderr
         assert "part/good: running" in first.stdout
         assert re.search(r"\(1 of 2, (less than a minute|\d+ min) left\)", first.stdout)
         assert "(2 of 2)" in first.stdout

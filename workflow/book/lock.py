@@ -33,7 +33,11 @@ HEADS = {
 
 def read_lock():
     """Read the lock: seconds of chapters, and accepted rows by id."""
-    return {"seconds": {}, "rows": {}} | (json_of(LOCK) if LOCK.exists() else {})
+    try:
+        contents = json.loads(LOCK.read_text("utf-8")) if LOCK.exists() else {}
+    except ValueError as error:
+        raise BookError(f"{LOCK} is not JSON ({error}): mend it by hand, or take that of git") from None
+    return {"seconds": {}, "rows": {}} | contents
 
 
 def built():
