@@ -6,8 +6,8 @@ in each key, in W_Q and in W_K, each alone. The least change of a linear lead to
 gradient, along the gradient (Cauchy and Schwarz), and the least of all tokens flips the choice. The gradients, over the
 scale: in q it is k_a - k_t; in one key, that of a or that of t, it is q; in W_Q it is J_i^T (k_a - k_t) x_i^T, as long
 as J_i^T (k_a - k_t) times x_i; in W_K it is w_a x_a^T - w_t x_t^T with w_t = J_t^T q, whose squared length is
-``|w_a|^2 |x_a|^2 + |w_t|^2 |x_t|^2 - 2 (w_a . w_t) (x_a . x_t)``. Rotary positions are in J, and heads that share a group's
-keys share its W_K: a change of it for one head is a change for all of them.
+``|w_a|^2 |x_a|^2 + |w_t|^2 |x_t|^2 - 2 (w_a . w_t) (x_a . x_t)``. Rotary positions are in J, and heads that
+share a group's keys share its W_K: a change of it for one head is a change for all of them.
 """
 
 from typing import NamedTuple

@@ -229,7 +229,9 @@ def test_stopped_it_leaves_no_process_and_the_record_as_it_was(book, how):
 
 def test_a_chapter_whose_verdicts_are_not_the_accepted_ones_is_refused(book):
     lock = book.folder / "book/ledger.lock.json"
-    lock.write_text(json.dumps({"rows": {"part/good/half": {"verdict": "another"}}}))
+    lock.write_text(
+        json.dumps({"rows": {"part/good/half": {"chapter": "part/good", "name": "half", "verdict": "another"}}})
+    )
     try:
         done = book.script("mutants", ONLY="doubled")
     finally:
