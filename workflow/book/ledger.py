@@ -63,7 +63,8 @@ def kept_ids():
 def by_place(rows):
     """Rows by their ids, and by chapter and name, which is another where a row came from another chapter."""
     rows = list(rows)
-    return {f"{row['chapter']}/{row['name']}": row for row in rows} | {row["id"]: row for row in rows if "id" in row}
+    places = {f"{row['chapter']}/{row['name']}": row for row in rows if "name" in row}
+    return places | {row["id"]: row for row in rows if "id" in row}
 
 
 def register():
