@@ -52,11 +52,15 @@ test-all: test ## the same, and build the whole book again with other threads
 chapter: $(COMPILED) ## run one chapter and print its verdicts: NAME=theorem-2 PARAMS="seed=7 iterations=5000"
 	@$(BIN)/python -m workflow.commands.chapter "$$NAME" --params "$$PARAMS"
 
-mutants: $(COMPILED) ## put faults into the library, see which verdicts turn (NAME=theorem-2 ONLY="gradient-*" RECORD=1)
+mutants: $(COMPILED) ## put faults into the library, see which verdicts turn (NAME=theorem-2 ONLY="gradient-*")
 	@$(BIN)/python -m workflow.commands.mutants
 
-sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:1019 (NAME=all, PARAMETERS=file.yml, PROFILE=slurm, RECORD=1)
+sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:1019 (NAME=all, PARAMETERS=file.yml, PROFILE=slurm)
 	@$(BIN)/python -m workflow.commands.sweep
+
+evidence: $(COMPILED) ## run fresh seeds and mutants where what is recorded is void, hours for the whole book, resumable (NAME=theorem-2)
+	@$(BUILD) ledger
+	@$(BIN)/python -m workflow.commands.evidence
 
 record: $(COMPILED) ## make the runs of a study on published data that are not in book/recorded yet: NAME=film-reviews ONLY="l2*"
 	@$(BIN)/python -m studies.record
@@ -135,4 +139,4 @@ $(STAMP):
 $(COMPILED): $(STAMP) $(shell grep -rlsE '^@compiled|^def step_length' lib studies --include=*.py)
 	@$(BIN)/python -m workflow.setup.compile $@
 
-.PHONY: help book check test test-all chapter mutants sweep record page slides lab list data serve pdf bench report publish-chapter ledger accept wheel lock clean
+.PHONY: help book check test test-all chapter mutants sweep evidence record page slides lab list data serve pdf bench report publish-chapter ledger accept wheel lock clean

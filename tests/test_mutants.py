@@ -11,7 +11,7 @@ import pytest
 
 from tests.problems import refuses
 from tests.small_book import Book, until
-from workflow.book import mutants, records
+from workflow.book import mutants
 from workflow.commands import mutants as commands
 
 ROOT = Path(__file__).parents[1]
@@ -56,7 +56,7 @@ def book(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tried(book):
     """The finished command over all mutants of that book, and its report."""
-    done = book.script("mutants", JOBS="2", TIMEOUT="10", RECORD="1")
+    done = book.script("mutants", JOBS="2", TIMEOUT="10")
     return done, json.loads((book.folder / "build/mutants.json").read_text())
 
 
@@ -77,26 +77,6 @@ def test_verdicts_that_turn_survivors_and_crashes_are_told_apart(tried):
     assert "claims that no mutant turns: 0 of 1" in done.stdout
     assert done.returncode == 1
     assert done.stderr.strip() == "1 of 5 mutants turn a verdict, and 95% must: see the survivors above"
-
-
-def test_the_record_has_what_the_report_has_and_the_library_is_as_it_was(book, tried):
-    assert json.loads((book.folder / "book/mutants.json").read_text()) == tried[1]
-    assert (book.folder / "lib/alpha.py").read_text() == LIBRARY
-
-
-def test_a_record_keeps_chapters_that_were_not_run_while_the_mutant_is_the_same(tmp_path, monkeypatch):
-    def report(what, **turned):
-        chapters = {chapter: {"turned": rows, "code": "a"} for chapter, rows in turned.items()}
-        return {"commit": "c", "mutants": {"sign": {"what": what, "chapters": chapters}}}
-
-    monkeypatch.chdir(tmp_path)
-    records.keep_mutants(report("minus", one=["x"], two=["y"]), ["one", "two"])
-    records.keep_mutants(report("minus", two=[]), ["two"])
-    assert (records.mutants_of("one"), records.mutants_of("two")) == (
-        [{"turned": ["x"], "code": "a"}], [{"turned": [], "code": "a"}]
-    )  # fmt: skip
-    records.keep_mutants(report("plus", two=[]), ["two"])
-    assert records.mutants_of("one") == []
 
 
 def test_chapters_that_no_asked_mutant_names_are_not_run(book):
@@ -129,14 +109,13 @@ def test_runs_that_ended_are_not_made_again_until_what_they_ran_changes(book, tr
 REFUSED = {
     "NAME of no mutant": ({"NAME": "other"}, "NAME is 'other'"),
     "unknown ONLY": ({"ONLY": "tripled"}, "ONLY is 'tripled'"),
-    "RECORD of some": ({"ONLY": "doubled", "RECORD": "1"}, "RECORD is 1 and ONLY is 'doubled'"),
 }
 
 
 @pytest.mark.parametrize(("variables", "words"), REFUSED.values(), ids=REFUSED)
 def test_bad_variables_are_one_line(book, monkeypatch, variables, words):
     monkeypatch.chdir(book.folder)
-    for name in ("NAME", "ONLY", "RECORD"):
+    for name in ("NAME", "ONLY"):
         monkeypatch.setenv(name, variables.get(name, ""))
     refuses(commands.main, words)
 
@@ -200,7 +179,7 @@ def test_a_fault_is_found_by_its_function_in_any_package(tmp_path, monkeypatch, 
     path = Path(file)
     path.parent.mkdir(parents=True)
     path.write_text(MOVED)
-    assert mutants.change(address, fault) == (file, MOVED.replace(before, after))
+    assert mutants.change(address, fault)[:2] == (file, MOVED.replace(before, after))
 
 
 def processes_in(folder):
@@ -213,8 +192,7 @@ def processes_in(folder):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_stopped_it_leaves_no_process_and_the_record_as_it_was(book, how):
-    record = (book.folder / "book/mutants.json").read_bytes() if book.has("book/mutants.json") else None
+def test_stopped_it_leaves_no_process(book, how):
     script = [sys.executable, "-m", "workflow.commands.mutants"]
     env = book.env(ONLY="asleep", TIMEOUT="600")
     with subprocess.Popen(script, cwd=book.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
@@ -224,7 +202,6 @@ def test_stopped_it_leaves_no_process_and_the_record_as_it_was(book, how):
         said = command.communicate(timeout=300)[1].decode()
     assert said in ("mutants: interrupted\n", "mutants: stopped\n")
     until(lambda: not processes_in(book.folder), 10)
-    assert ((book.folder / "book/mutants.json").read_bytes() if record else None) == record
 
 
 def test_a_chapter_whose_verdicts_are_not_the_accepted_ones_is_refused(book):
@@ -242,3 +219,13 @@ def test_a_chapter_whose_verdicts_are_not_the_accepted_ones_is_refused(book):
 def test_the_lists_of_the_book_fit_its_library(monkeypatch):
     monkeypatch.chdir(ROOT)
     assert commands.chosen_chapters("", mutants.written())
+
+
+def test_a_chapter_leads_to_the_functions_that_it_calls_and_that_those_call(inside):
+    Path("lib/alpha.py").write_text(
+        "def one():\n    return two()\n\n\ndef two():\n    return 2\n\n\ndef three():\n    one()\n"
+    )
+    page = Path("book/part/good.md")
+    page.write_text(page.read_text().replace("import os, time", "from lib.alpha import one\nimport os, time"))
+    assert {"one", "two"} <= mutants.reached("part/good")
+    assert "three" not in mutants.reached("part/good")

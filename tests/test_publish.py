@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from workflow.book import records
 from workflow.book.catalogue import BookError
-from workflow.book.dependencies import recorded_hash
 from workflow.commands import publish
 
 
@@ -33,11 +31,4 @@ def test_what_is_missing_is_said_and_nothing_runs(made):
 def test_what_a_machine_writes_comes_in_its_order(made, monkeypatch):
     monkeypatch.setattr(publish, "missing", lambda name: [])
     publish.main()
-    assert [words[0] for words in made] == ["sweep", "accept", "mutants", "book"]
-    assert "SEEDS=1000:1019" in made[0]
-
-
-@pytest.mark.parametrize(("code", "seeds"), [(None, None), ("older", "1020:1039")])
-def test_seeds_are_those_that_nobody_has_seen(made, code, seeds):
-    records.keep_entry(records.SEEDS, "part/good", {"code": code or recorded_hash("part/good"), "block": [1000, 1019]})
-    assert publish.block("part/good") == seeds
+    assert [words[0] for words in made] == ["accept", "evidence", "book"]

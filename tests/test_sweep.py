@@ -1,6 +1,5 @@
-"""Sweeps over small books: what they leave, what they run again, what they refuse, and what may be recorded."""
+"""Sweeps over small books: what they leave, what they run again, and what they refuse."""
 
-import contextlib
 import json
 import os
 import re
@@ -11,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.problems import refuses
-from tests.processes import git
 from tests.small_book import Book, until
-from workflow.book import dependencies, fresh_seeds, records
 from workflow.commands import sweep
 from workflow.run import engine
 
@@ -195,7 +192,6 @@ FILES = {
     "good.yml": "step: [0.1]", "lacks.yml": "sedd: [1, 2]", "type.yml": "step: [0.1, fast]", "scalar.yml": "step: 0.1",
     "empty.yml": "step: []", "words.yml": "- fast", "seed.yml": "seed: [1, 2]", "open.yml": "step: [",
 }  # fmt: skip
-RECORDED = {"block": [1000, 1019], "commit": "a1b2c3d 2026-01-31", "code": "other"}
 REFUSED = [
     ({"NAME": "good bad"}, "'bad'"),
     ({"SEEDS": ""}, "nothing varies"),
@@ -207,11 +203,6 @@ REFUSED = [
     ({"PARAMETERS": "seed.yml"}, "seed is given twice"),
     ({"PROFILE": "grid"}, "PROFILE is 'grid'"),
     ({"PROFILE": "slurm", "PATH": ""}, "no srun here"),
-    ({"RECORD": "1", "SEEDS": "999:1010"}, "'999:1010'"),
-    ({"RECORD": "1", "PARAMETERS": "good.yml"}, "'good.yml'"),
-    ({"RECORD": "1", "SEEDS": "1020:1039"}, "no commit"),
-    ({"RECORD": "1", "SEEDS": "1000:1019"}, "take SEEDS=1020:1039"),
-    ({"RECORD": "1", "SEEDS": "1010:1029"}, "take SEEDS=1020:1039"),
 ]
 
 
@@ -219,80 +210,11 @@ REFUSED = [
 def test_bad_input_is_one_sentence_and_nothing_runs(inside, monkeypatch, variables, named):
     for name, text in FILES.items():
         Path(name).write_text(text)
-    records.SEEDS.write_text(json.dumps({"part/good": RECORDED}))
-    for name, value in ({"NAME": "good", "SEEDS": "1:2", "PARAMETERS": "", "RECORD": ""} | variables).items():
+    for name, value in ({"NAME": "good", "SEEDS": "1:2", "PARAMETERS": ""} | variables).items():
         monkeypatch.setenv(name, value)
     refuses(sweep.main, named)
     assert not Path("build").exists()
     assert not Path("runs.txt").exists()
-
-
-def commit(book):
-    git(book.folder, "add", "-A")
-    git(book.folder, "commit", "-qm", "all")
-
-
-@pytest.fixture(scope="module")
-def committed(tmp_path_factory):
-    """A book in a repository of its own, of a chapter that fails at one seed and one that has none."""
-    book = Book(tmp_path_factory.mktemp("recorded")).add("good", 'assert seed != 1001, "no"')
-    without_chance(book, "plain")
-    (book.folder / ".gitignore").write_text("build/\n__pycache__/\nruns.txt\n")
-    git(book.folder, "init", "-q")
-    commit(book)
-    return book
-
-
-class TestRecord:
-    """By an explicit act, of committed sources, and each block of seeds for one code alone."""
-
-    def record(self, book):
-        return json.loads((book.folder / "book/robustness.json").read_text())
-
-    def test_block_is_recorded_once_for_one_code(self, committed):
-        page = committed.folder / "book/part/good.md"
-        page.write_text(page.read_text() + "\nOne more sentence.\n")
-        refused = swept(committed, "good", "1000:1001", RECORD="1")
-        assert refused.stderr == "book/part/good.md differs from the last commit: commit first, or leave RECORD out\n"
-        assert committed.running() == []
-        commit(committed)
-
-        first = swept(committed, "all", "1000:1001", RECORD="1")
-        assert first.returncode == 1, "a seed on which the chapter fails is told, and recorded"
-        assert "part/good: recorded in book/robustness.json, commit it" in first.stdout
-        good, plain = (self.record(committed)[f"part/{name}"] for name in ("good", "plain"))
-        assert (good["block"], plain["block"]) == ([1000, 1001], None)
-        assert good["commit"] == git(committed.folder, "show", "-s", "--abbrev=10", "--format=%h %cs").strip()
-        assert good["parameters"] == {"step": 0.5, "loss": "logistic", "exact": False}
-        assert good["rows"]["seed"] == {
-            "held": 1, "undecided": 0, "errors": 1, "of": 2, "median": 1000, "low": 1000, "high": 1000
-        }  # fmt: skip
-        assert list(good["errors"]) == ["1001"]
-        assert "AssertionError: no" in good["errors"]["1001"]
-        with contextlib.chdir(committed.folder):
-            assert good["code"] == dependencies.recorded_hash("part/good")
-            assert fresh_seeds.ready(["part/good"], [1000, 1001]), "the same block for the same code"
-
-        page.write_text(page.read_text().replace("seed != 1001", "seed > 0"))
-        commit(committed)
-        committed.ran()
-        spent = swept(committed, "good", "1000:1001", RECORD="1")
-        assert "seeds 1000 to 1001 are recorded for other code" in spent.stderr
-        assert spent.stderr.endswith("and spent: take SEEDS=1002:1003\n")
-        assert committed.ran() == []
-        fresh = swept(committed, "good", "1002:1003", RECORD="1")
-        assert fresh.returncode == 0, fresh.stderr
-        assert self.record(committed)["part/good"]["block"] == [1002, 1003]
-        assert self.record(committed)["part/good"]["rows"]["half"]["held"] == 2
-        assert self.record(committed)["part/plain"] == plain
-
-    def test_a_run_that_was_cut_off_is_not_recorded(self, committed):
-        committed.add("cut", "if seed == 1000: os.kill(os.getpid(), 9)")
-        commit(committed)
-        process = swept(committed, "cut", "1000:1001", RECORD="1")
-        assert process.returncode == 1
-        assert "part/cut: not recorded, seed=1000 did not end: run it again" in process.stdout
-        assert not committed.has("book/robustness.json") or "part/cut" not in self.record(committed)
 
 
 def test_every_sweep_that_a_page_prints_is_one_that_the_workflow_takes(monkeypatch):

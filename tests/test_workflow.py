@@ -16,7 +16,7 @@ import pytest
 from tests.small_book import HEADER, ROOT, Book, collected, row, until
 
 # pytest-xdist gives each class below to one worker, and the rest to another.
-from workflow.book import catalogue, dependencies, ledger, verdicts
+from workflow.book import catalogue, dependencies, ledger, mutants, records, verdicts
 from workflow.run import engine
 from workflow.site import chips, landing_page, rows, runs, scoreboard, stage
 
@@ -514,11 +514,10 @@ def test_a_bound_that_was_set_before_the_first_look_carries_the_mark(inside):
     assert [line.count("●") for line in rows.rows().splitlines() if "It is so" in line] == [1, 0]
 
 
-def swept(held=19, of=20, code=None, name="half", block=(1000, 1019), **more):
-    """Write book/robustness.json as `make sweep` does, of the code that runs now or of other code."""
-    code = code or dependencies.recorded_hash("part/good")
+def swept(held=19, of=20, name="half", block=(7000, 7019), noted=None, **more):
+    """Write book/robustness.json as `make evidence` does, of the row of this build or of another one."""
     counts = {"held": held, "undecided": 0, "errors": 0, "of": of, "median": 1.0, "low": 0.0, "high": 2.0} | more
-    entry = {"block": block, "commit": "c", "code": code, "parameters": {}, "rows": {name: counts}, "errors": {}}
+    entry = {"block": block, "rows": {name: counts | records.noted(noted or row())}}
     Path("book/robustness.json").write_text(json.dumps({"part/good": entry}))
 
 
@@ -528,16 +527,19 @@ def swept(held=19, of=20, code=None, name="half", block=(1000, 1019), **more):
         ({"held": 20}, "20/20"),
         ({}, "19/20 (0.76 to 0.99)"),
         ({"held": 18, "errors": 1, "undecided": 1}, "18/20 (0.70 to 0.97, 1 undecided, 1 errors)"),
-        ({"code": "b2"}, "19/20, before a code change"),
+        ({"noted": row(measured=1.8e-3)}, "19/20 (0.76 to 0.99)"),
+        ({"noted": row(measured=3e-3)}, "not yet run"),
+        ({"noted": row(bound=2e-2)}, "not yet run"),
+        ({"noted": row(kind="ablation")}, "not yet run"),
+        ({"noted": row(statement="It is not so")}, "not yet run"),
         ({"name": "other"}, "not yet run"),
-        ({"held": 1, "of": 1, "block": None}, "nothing random"),
         ({"held": 20, "median": 0.3, "low": 0.3, "high": 0.3}, "nothing random"),
         ({"held": 20, "median": 1.0, "low": 1.0, "high": 1.0}, "20/20"),
         ({"held": 19, "errors": 1, "median": 0.3, "low": 0.3, "high": 0.3}, "19/20 (0.76 to 0.99, 1 errors)"),
         ({"held": 3}, "3/20 (0.05 to 0.36)"),
     ],
 )
-def test_fresh_seeds_are_shown_where_the_code_is_the_same_and_the_least_certain_on_the_scoreboard(inside, given, text):
+def test_fresh_seeds_are_shown_of_the_same_row_and_number_and_the_least_certain_on_the_scoreboard(inside, given, text):
     collected(row(), *([row("other")] if given.get("held") == 3 else []))
     assert "| not yet run |" in rows.rows()
     swept(**given)
@@ -614,71 +616,28 @@ def test_cells_that_show_what_came_out_are_known(code, does):
     assert catalogue.cell_role(code) == does
 
 
-@pytest.mark.parametrize(
-    ("code", "left"),
-    [
-        ("a = 1  # one\nb = '# no'  # é", "a = 1\nb = ''"),
-        ("# first\nif a:\n    # then\n    b = f'{a} at {c}'", "if a:\n    b = f'{a}{c}'"),
-        ("row('gap', 'How far', a,\n    '<=', 1)", "row('gap', '', a, '<=', 1)"),
-        ("a = (  # open", "a = (  # open"),
-    ],
-)
-def test_what_a_record_notes_of_code_is_without_words(code, left):
-    assert dependencies.without_words(code) == left
-
-
-MOVES = {
-    "from lib.networks import train as fit, Texts": "from studies.a import Texts\nfrom studies.b import train as fit",
-    "from lib import archives, losses": "from lib import losses\nfrom studies.data import archives",
-    "import lib.archives as runs": "from studies import archives as runs",
-    "def f():\n    from lib.models import examine\n    examine()": "from heads import examine\ndef f():\n    examine()",
-}
-OTHERS = {
-    "from lib.descent import run": "from lib.descent import run as go",
-    "from lib.descent import *": "from lib.joint import *",
-    "import lib.descent": "import lib.joint",
-    "from lib import losses": "from lib import losses, joint",
-    "from scipy.stats import t": "from scipy.special import t",
-    "import lib.descent as run, os": "import os",
-}
-
-
-@pytest.mark.parametrize("before", MOVES)
-def test_a_record_outlives_a_move_of_the_module_that_a_name_is_from(before):
-    assert dependencies.without_words(before) == dependencies.without_words(MOVES[before])
-
-
-@pytest.mark.parametrize("before", OTHERS)
-def test_a_record_is_of_the_names_that_code_takes(before):
-    assert dependencies.without_words(before) != dependencies.without_words(OTHERS[before])
-
-
-def test_words_change_what_is_built_and_not_what_was_recorded(inside):
-    before, recorded = dependencies.hash_of("part/good"), dependencies.recorded_hash("part/good")
-    page = Path("book/part/good.md")
-    page.write_text(page.read_text().replace("# how far", "# how far, above 0"))
-    assert dependencies.hash_of("part/good") != before
-    assert dependencies.recorded_hash("part/good") == recorded
-    page.write_text(page.read_text().replace("step: float = 0.5", "step: float = 0.6"))
-    assert dependencies.recorded_hash("part/good") != recorded
-
-
 def test_a_row_that_fails_on_every_seed_as_in_this_build_is_stable(inside):
     collected(row(measured=1))
-    swept(held=0)
+    swept(held=0, noted=row(measured=1))
     assert "| fails 20/20, as here |" in rows.rows()
 
 
 @pytest.mark.parametrize(
-    ("code", "turned", "text"), [(None, ["half"], "1"), (None, ["other"], "none"), ("b2", ["half"], "older code")]
-)
-def test_mutants_are_shown_where_the_code_is_the_same(inside, code, turned, text):
+    ("noted", "function", "turned", "text"),
+    [
+        (row(), "", ["half"], "1"), (row(), "", ["other"], "none"), (row(), "another", ["half"], "none"),
+        (row(measured=5e-3), "", ["half"], "not yet run"),
+    ],
+)  # fmt: skip
+def test_mutants_are_shown_where_the_row_and_the_faulty_function_are_the_same(inside, noted, function, turned, text):
     collected(row())
     swept()
-    code = code or dependencies.recorded_hash("part/good")
-    tried = {"part/good": {"turned": turned, "crashed": None, "code": code}}
-    mutant = {"what": "a sign", "chapters": tried}
-    other = {"what": "no step", "chapters": {"part/other": tried["part/good"]}}
-    Path("book/mutants.json").write_text(json.dumps({"commit": "c", "mutants": {"sign": mutant, "step": other}}))
+    Path("lib/alpha.py").write_text("def f():\n    return 1\n")
+    Path("tests/mutants").mkdir(parents=True)
+    Path("tests/mutants/near.yml").write_text("sign: {what: a sign, 'lib/alpha.py::f': 1 -> 2, chapters: [good]}\n")
+    chapters = {"part/good": {"turned": turned, "crashed": None}}
+    mutant = {"what": "a sign", "chapters": chapters, "function": function or mutants.written()[0].code}
+    tables = {"part/good": {"half": records.noted(noted)}}
+    Path("book/mutants.json").write_text(json.dumps({"commit": "c", "rows": tables, "mutants": {"sign": mutant}}))
     assert f"| {text} |" in rows.rows()
     assert "{download}`mutants.json <mutants.json>`" in scoreboard.scoreboard()

@@ -26,58 +26,13 @@ LEFT = re.compile(r"[.#]|__pycache__$|.*~$")  # names of what editors and Python
 ARCHIVED = "$Format:%H %cs$"  # a zip of the repository has hash and day of its commit here (.gitattributes)
 
 
-def hash_of(chapter, words=True):
-    """Hash of a chapter's code, with the words that its page shows."""
+def hash_of(chapter):
+    """Hash of a chapter's code."""
     try:
-        code = [(text if words else without_words(text), marked) for text, marked in code_of(chapter)]
+        code = code_of(chapter)
     except BookError:  # the run will report it
         code = source(chapter).read_text("utf-8", errors="replace")
     return hashlib.sha256(json.dumps([code, {}]).encode()).hexdigest()
-
-
-def recorded_hash(chapter):
-    """Hash that a record notes of the code that ran: no comment, layout or sentence changes what is measured.
-
-    Nor does the module that a name is imported from: a record stays valid when the module moves.
-    """
-    return hash_of(chapter, words=False)
-
-
-def without_words(code):
-    """Code in one layout, without comments, texts of more than one word, and the modules that names are from."""
-    try:
-        tree = ast.parse(code)
-    except SyntaxError:  # a command of IPython, or code that will not run
-        return code
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            node.value = ""
-    return "\n".join([*_names_taken(tree), ast.unparse(tree)])
-
-
-def _names_taken(tree):
-    """Take the imports of names from `PACKAGES` out of a tree; return a line for each name, sorted.
-
-    ``import lib.x`` stays, since the code then says ``lib.x``, and ``from lib.x import *``, which says no name.
-    """
-    taken = set()
-    for node in ast.walk(tree):
-        for field in ("body", "orelse", "finalbody"):
-            if isinstance(statements := getattr(node, field, None), list):
-                bound = [_names_bound(statement) for statement in statements]
-                taken.update(*bound)
-                setattr(node, field, [line for line, names in zip(statements, bound, strict=True) if not names])
-    return [f"import {name} as {alias}" for name, alias in sorted(taken)]
-
-
-def _names_bound(statement):
-    """Names that a statement imports from `PACKAGES`, each with its name in the code; none for any other statement."""
-    pairs = [(alias.name, alias.asname) for alias in getattr(statement, "names", ()) if isinstance(alias, ast.alias)]
-    if isinstance(statement, ast.ImportFrom) and (statement.module or "").partition(".")[0] in PACKAGES:
-        return [(name, alias or name) for name, alias in pairs if name != "*"]
-    if isinstance(statement, ast.Import) and all(alias and name.partition(".")[0] in PACKAGES for name, alias in pairs):
-        return [(name.rpartition(".")[2], alias) for name, alias in pairs]
-    return []
 
 
 def sources_hash(chapter, code):

@@ -1,7 +1,10 @@
-"""Record on how many fresh seeds the rows of each chapter held, and for which code: ``book/robustness.json``.
+"""Confirm the rows of a chapter on seeds that nobody has looked at: ``book/robustness.json``.
 
-Seeds below 1000 are for development. A block of seeds that was seen is spent: other code takes the next one.
+Seeds below 1000 are for development. A block that was begun is spent: other code takes the next one. What was counted
+stays valid by the numbers of three seeds: the chapter's own, and the two of the block that came nearest to a bound.
 """
+
+from collections import Counter
 
 from scipy.stats import binomtest
 
@@ -9,71 +12,85 @@ from workflow.book import records
 from workflow.book.catalogue import BookError
 from workflow.book.dependencies import sources
 
-FIRST = 1000  # the first seed that may be recorded
+FIRST = 7000  # blocks before it were seen while the book was written
+SEEDS, LONG, FEW = 20, 45, 10  # seeds of a block; where a run takes more seconds than LONG there are FEW
 FIELDS = ("held", "undecided", "errors", "of", "median", "low", "high")  # fields of a row of a sweep that are recorded
-
-
-def block_of(seeds, values, asked):
-    """First and last seed to record; None where nobody asked for it."""
-    if not asked:
-        return None
-    if values:
-        raise BookError(f"PARAMETERS is {values!r}: leave it out, only the chapters' own values are recorded")
-    if not seeds or seeds[0] < FIRST:
-        shown = f"{seeds[0]}:{seeds[-1]}" if seeds else ""
-        raise BookError(f"SEEDS is {shown!r}, and seeds below {FIRST} are for development: record {FIRST}:{FIRST + 19}")
-    return [seeds[0], seeds[-1]]
-
-
-def ready(planned, block):
-    """Commit whose numbers may be recorded; refuse spent seeds before anything runs."""
-    known = records.entries(records.SEEDS)
-    spent = [_spent(chapter, known.get(chapter), block) for chapter in planned]
-    if spent := [line for line in spent if line]:
-        raise BookError("\n".join(spent))
-    return commit()
-
-
-def _spent(chapter, old, block):
-    """Why a block may not be recorded: it was seen, by other code or as a part of another block."""
-    if not old or not old["block"] or block[0] > old["block"][1]:
-        return None
-    if block == old["block"] and records.is_current(chapter, old):
-        return None
-    (first, last), size = old["block"], block[1] - block[0] + 1
-    by = "" if records.is_current(chapter, old) else f" for other code (commit {old['commit']})"
-    return f"{chapter}: seeds {first} to {last} are recorded{by}, and spent: take SEEDS={last + 1}:{last + size}"
 
 
 def commit():
     """Commit of the sources; refuse sources that differ from it, other than the records themselves."""
     commit, changed = sources()
-    changed = [path for path in changed if not path.startswith((records.SEEDS.as_posix(), "book/recorded/"))]
+    kept = (records.SEEDS.as_posix(), records.MUTANTS.as_posix(), "book/recorded/")
+    changed = [path for path in changed if not path.startswith(kept)]
     if not commit:
-        raise BookError("there is no commit here to name in the record: commit first, or leave RECORD out")
+        raise BookError("there is no commit here to name in the record: commit first")
     if changed:
-        raise BookError(f"{changed[0]} differs from the last commit: commit first, or leave RECORD out")
+        raise BookError(f"{changed[0]} differs from the last commit: commit first")
     return commit
 
 
-def keep_counts(table, runs, block, noted):
-    """Write what a sweep found of a chapter into the record; return the sentence that says so, or why not."""
-    chapter, (part,) = table["chapter"], table["sets"]
-    if cut := [name for name, error in part["errors"].items() if error["cut_off"]]:
-        return f"{chapter}: not recorded, {', '.join(cut)} did not end: run it again"
-    if commit() != noted:
-        raise BookError(f"{chapter}: not recorded, the sources changed meanwhile (commit {noted}): run it again")
-    seeded = {run["label"]: str(run["parameters"]["seed"]) for run in runs if "seed" in run["parameters"]}
-    entry = {
-        "block": block if seeded else None,
-        "commit": noted,
-        "code": table["code"],
+def block_for(chapter, seconds, code):
+    """First and last seed of the block for a chapter, noted as spent before anything runs.
+
+    A block that was begun with the same code is gone on with.
+    """
+    entry = records.entries(records.SEEDS).get(chapter, {})
+    begun = entry.get("begun", {})
+    if begun.get("code") == code:
+        return begun["block"]
+    spent = max([FIRST - 1, *(block[1] for block in (begun.get("block"), entry.get("block")) if block)])
+    block = [spent + 1, spent + (FEW if seconds > LONG else SEEDS)]
+    records.keep_entry(records.SEEDS, chapter, entry | {"begun": {"block": block, "code": code}})
+    return block
+
+
+def entry_of(table, rows, by_seed, block, code):
+    """Entry of the record: what a sweep counted, and the numbers by which it stays valid.
+
+    ``rows`` are those of the chapter's own seed by name, ``by_seed`` those of the block, seed -> name -> row.
+    """
+    (part,) = table["sets"]
+    near = nearest(by_seed)
+    measured = {name: [by_seed[seed].get(name, {}).get("measured") for seed in near] for name in rows}
+    return {
+        "block": block,
+        "commit": commit(),
+        "code": code,
         "parameters": part["parameters"],
-        "rows": {name: {key: row[key] for key in FIELDS} for name, row in part["rows"].items()},
-        "errors": {seeded.get(name, name): error["sentence"] for name, error in part["errors"].items()},
+        "near": near,
+        "rows": {
+            name: {key: row[key] for key in FIELDS} | records.noted(rows[name]) | {"near": measured[name]}
+            for name, row in part["rows"].items()
+            if name in rows
+        },
+        "errors": {run: error["sentence"] for run, error in part["errors"].items()},
     }
-    records.keep_entry(records.SEEDS, chapter, entry)
-    return f"{chapter}: recorded in {records.SEEDS}, commit it"
+
+
+def nearest(by_seed):
+    """Two seeds at which most rows are nearest to their bounds; each row names two."""
+    votes = Counter()
+    for name in {name for rows in by_seed.values() for name in rows}:
+        far = {seed: distance(rows[name]) for seed, rows in by_seed.items() if name in rows}
+        votes.update(sorted(far, key=lambda seed: (far[seed], seed))[:2])
+    return sorted(sorted(by_seed, key=lambda seed: (-votes[seed], seed))[:2])
+
+
+def distance(row):
+    """How far a row's number is from its bound; none for one that has no bound."""
+    return float("inf") if row["bound"] is None else abs(row["measured"] - row["bound"])
+
+
+def still_valid(entry, by_seed):
+    """Rows of an entry whose numbers at its two near seeds are still those that were noted."""
+    return {name: row for name, row in entry["rows"].items() if _same_at(entry["near"], name, row, by_seed)}
+
+
+def _same_at(near, name, row, by_seed):
+    pairs = [(by_seed[seed].get(name), old) for seed, old in zip(near, row["near"], strict=True)]
+    return all((new is None) == (old is None) for new, old in pairs) and all(
+        records.is_near(new["measured"], old, row["bound"]) for new, old in pairs if new
+    )
 
 
 def wilson(held, of):

@@ -1,5 +1,6 @@
 """Collect the claims of every chapter into the ledger."""
 
+import math
 import tomllib
 from collections import Counter
 from datetime import UTC, datetime
@@ -44,6 +45,11 @@ def tally(rows):
 def room(measured, bound=None):
     """How far a number may move before a build lists it: a tenth of its way to the bound, or of itself 5 %."""
     return abs(measured) / 20 if bound is None else abs(measured - bound) / 10
+
+
+def same_bound(new, old):
+    """Whether two bounds are one; a bound that is computed may move by rounding."""
+    return new == old or (None not in (new, old) and math.isclose(new, old, rel_tol=1e-2))
 
 
 def moved_chapters():

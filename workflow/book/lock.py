@@ -6,7 +6,6 @@ in ``book/verdict-changes.yml``, of which the page *Verdicts that changed* is ma
 """
 
 import json
-import math
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +15,7 @@ import yaml
 from lib.ledger import bound, number
 from workflow.book.catalogue import BookError, json_of, text_of, write_atomic, write_record
 from workflow.book.changes import CHANGES, GONE
-from workflow.book.ledger import LEDGER, address, commit, room
+from workflow.book.ledger import LEDGER, address, commit, room, same_bound
 
 LOCK, DIFFERENCES = Path("book/ledger.lock.json"), Path("build/differences.json")
 FIELDS = ("chapter", "name", "verdict", "measured", "kind", "relation", "bound", "statement")
@@ -70,16 +69,12 @@ def _change(new, old):
     if new["verdict"] != old["verdict"]:
         return "turned"
     moved = abs(new["measured"] - old["measured"]) > room(old["measured"], old["bound"])
-    # A number of other words is another statistic if it moved. A bound that is computed may move by rounding.
+    # A number of other words is another statistic if it moved.
     other_words = new["statement"] != old["statement"] and moved
     other_kind = (new["kind"], new["relation"]) != (old["kind"], old["relation"])
-    if other_words or other_kind or not _same_bound(new["bound"], old["bound"]):
+    if other_words or other_kind or not same_bound(new["bound"], old["bound"]):
         return "test"
     return "moved" if moved else ""
-
-
-def _same_bound(new, old):
-    return new == old or (None not in (new, old) and math.isclose(new, old, rel_tol=1e-2))
 
 
 def line(entry):

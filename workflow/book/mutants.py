@@ -11,8 +11,8 @@ import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
-from workflow.book.catalogue import BookError, find, text_of, yaml_of
-from workflow.book.dependencies import library
+from workflow.book.catalogue import BookError, code_of, find, text_of, yaml_of
+from workflow.book.dependencies import code_hash, library, library_hash
 
 LIST = Path("tests/mutants/near.yml")
 FIELDS = {"what", "chapters"}
@@ -28,6 +28,16 @@ class Mutant(NamedTuple):
     text: str
     chapters: tuple
     survives: str = ""
+    function: str = ""  # its name, or that of the method or assignment that is changed
+    code: str = ""  # hash of that with its fault
+
+
+class Change(NamedTuple):
+    """A file with a fault in it: its path, its new text, and the hash of the function that has the fault."""
+
+    file: str
+    text: str
+    code: str
 
 
 def written():
@@ -45,15 +55,16 @@ def _mutant(name, entry, chapter_of):
     try:
         if not 0 < len(named := entry["chapters"]) <= MAX_CHAPTERS:
             raise BookError(f"its chapters are {named!r}: name one to {MAX_CHAPTERS}")
-        file, text = change(addresses[0], entry[addresses[0]])
+        made = change(addresses[0], entry[addresses[0]])
         chapters = tuple(map(chapter_of, named))
     except BookError as error:
         raise BookError(f"{where}, {addresses[0]}, does not fit the book and its library, renew it: {error}") from None
-    return Mutant(name, entry["what"], file, text, chapters, entry.get("survives", ""))
+    of = addresses[0].partition("::")[2].rpartition(".")[2]
+    return Mutant(name, entry["what"], made.file, made.text, chapters, entry.get("survives", ""), of, made.code)
 
 
 def change(address, fault):
-    """File of the function at an address, and its text with the fault ``old -> new`` put into that function."""
+    """File of the function at an address with the fault ``old -> new`` put into that function."""
     old, arrow, new = str(fault).partition(" -> ")
     if not arrow or " -> " in new:
         raise BookError(f"its fault is {fault!r}: write old -> new")
@@ -67,7 +78,8 @@ def change(address, fault):
         ast.parse(textwrap.dedent(changed))
     except SyntaxError as error:
         raise BookError(f"with the new text it is no Python, {error.msg}") from None
-    return file, "\n".join([*lines[:first], changed, *lines[last:]])
+    text = "\n".join([*lines[:first], changed, *lines[last:]])
+    return Change(file, text, code_hash(textwrap.dedent(changed)))
 
 
 def locate(address):
@@ -97,3 +109,33 @@ def _parts(body, prefix):
             yield from _parts(node.body, f"{node.name}.")
         if isinstance(node, ast.Assign):
             yield prefix + ast.unparse(node.targets[0]), (node.lineno - 1, node.end_lineno)
+
+
+def reached(chapter):
+    """Names to which a chapter's code leads, by what it calls and what the library's functions of these names call."""
+    return _reached("\n".join(text for text, _ in code_of(chapter)), library_hash())
+
+
+@functools.cache
+def _reached(code, _):
+    known = {}
+    for path in library():
+        text = text_of(path)
+        lines = text.split("\n")
+        for name, (first, last) in parts(text).items():
+            uses = _names(textwrap.dedent("\n".join(lines[first:last])))
+            known.setdefault(name.rpartition(".")[2], set()).update(uses)
+    found, new = set(), _names(code)
+    while new:
+        found |= new
+        new = set().union(*(known.get(name, ()) for name in new)) - found
+    return found
+
+
+def _names(code):
+    """Names in a piece of code, with those behind a dot; commands of IPython are left out."""
+    plain = "\n".join(line for line in code.split("\n") if not line.startswith(("%", "!")))
+    nodes = list(ast.walk(ast.parse(plain)))
+    imported = {alias.name for node in nodes for alias in getattr(node, "names", ()) if isinstance(alias, ast.alias)}
+    named = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return imported | named | {node.attr for node in nodes if isinstance(node, ast.Attribute)}

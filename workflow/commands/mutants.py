@@ -11,7 +11,7 @@ import os
 import time
 from pathlib import Path
 
-from workflow.book import catalogue, dependencies, parameters, records
+from workflow.book import catalogue, dependencies, parameters
 from workflow.book.catalogue import BookError, write_record
 from workflow.book.ledger import by_place, commit
 from workflow.book.lock import LOCK, read_lock
@@ -57,14 +57,14 @@ def outcomes(groups, place):
     yield from engine.outcomes(list(filter(None, left)), place)
 
 
-def compare(outcome, rows, code):
+def compare(outcome, rows):
     """Entry of one chapter under one mutant: rows turned, and why a run left none."""
     if "rows" not in outcome:
-        return {"turned": [], "crashed": outcome["sentence"].partition("; evidence")[0], "code": code}
+        return {"turned": [], "crashed": outcome["sentence"].partition("; evidence")[0]}
     verdicts = {row["name"]: row["verdict"] for row in outcome["rows"]}
     turned = [name for name, row in rows.items() if verdicts.get(name, row["verdict"]) != row["verdict"]]
     lost = ", ".join(name for name in rows if name not in verdicts)
-    return {"turned": turned, "crashed": f"it leaves no row {lost}" if lost else None, "code": code}
+    return {"turned": turned, "crashed": f"it leaves no row {lost}" if lost else None}
 
 
 def run_all(mutants, chosen, base, place):
@@ -81,7 +81,7 @@ def run_all(mutants, chosen, base, place):
     left = sum(map(len, groups))
     for run, outcome in outcomes(groups, place):
         name, left = run.mutant.name, left - 1
-        entry = compare(outcome, base[run.chapter]["rows"], dependencies.recorded_hash(run.chapter))
+        entry = compare(outcome, base[run.chapter]["rows"])
         entries[name]["chapters"][run.chapter] = entry
         said = ", ".join(entry["turned"]) or entry["crashed"] or "survived"
         print(f"{name}: {run.chapter}: {said[:150]}  ({left} to go)", flush=True)
@@ -136,9 +136,7 @@ def chosen_chapters(name, mutants):
 
 def main():
     """Run the mutants that the variables of make name, and report."""
-    name, only, record = (os.environ.get(variable, "").strip() for variable in ("NAME", "ONLY", "RECORD"))
-    if record and only:
-        raise BookError(f"RECORD is 1 and ONLY is {only!r}: a record is of all mutants of a chapter, leave ONLY out")
+    name, only = (os.environ.get(variable, "").strip() for variable in ("NAME", "ONLY"))
     started, mutants = time.monotonic(), chosen_mutants(only)
     chosen = chosen_chapters(name, mutants)
     dependencies.mark_commit()
@@ -150,8 +148,6 @@ def main():
         counts["claims are turned by one"] = show_claims(entries, base)
     report = {"commit": commit(), "mutants": entries}
     write_record(REPORT, report)
-    if record:
-        records.keep_mutants(report, chosen)
     print(f"{time.monotonic() - started:.0f} s; all of it: {REPORT}")
     few = [f"{n} of {of} {what}, and {MIN_SHARE:.0%} must" for what, (n, of) in counts.items() if n < MIN_SHARE * of]
     if few and not only:

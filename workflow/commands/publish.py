@@ -9,14 +9,11 @@ import os
 import subprocess
 import sys
 
-from workflow.book import fresh_seeds, records
 from workflow.book.anatomy import faults
 from workflow.book.catalogue import BookError, find, source
 from workflow.book.ledger import register
 from workflow.book.mutants import LIST, written
 from workflow.commands import call
-
-SEEDS = 20
 
 
 def missing(chapter):
@@ -28,15 +25,6 @@ def missing(chapter):
     if not any(chapter in mutant.chapters for mutant in written()):
         lines.append(f"{LIST}: no mutant names {chapter}: write one for each of its claims")
     return lines
-
-
-def block(chapter):
-    """Seeds to confirm a chapter with, ``1000:1019``; None where its code has been confirmed."""
-    old = records.entries(records.SEEDS).get(chapter)
-    if old and records.is_current(chapter, old):
-        return None
-    first = old["block"][1] + 1 if old and old["block"] else fresh_seeds.FIRST
-    return f"{first}:{first + SEEDS - 1}"
 
 
 def make(*words):
@@ -51,10 +39,8 @@ def main():
     chapter = find(os.environ.pop("NAME", ""))
     if lines := missing(chapter):
         raise BookError("\n".join(lines))
-    if seeds := block(chapter):
-        make("sweep", f"NAME={chapter}", f"SEEDS={seeds}", "RECORD=1")
-    make("accept", f"NAME={chapter}")
-    make("mutants", f"NAME={chapter}", "RECORD=1")  # which refuses verdicts that are not the accepted ones
+    make("accept", f"NAME={chapter}")  # without it mutants refuse its verdicts
+    make("evidence", f"NAME={chapter}")
     make("book")
     print(f"{chapter} is published: look at its page, then commit what changed")
 

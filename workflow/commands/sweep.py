@@ -14,7 +14,6 @@ from pathlib import Path
 from lib.ledger import HELD
 from workflow.book import fresh_seeds, parameters
 from workflow.book.catalogue import BookError, find_all, read, write_record, yaml_of
-from workflow.book.dependencies import recorded_hash
 from workflow.book.ledger import tally
 from workflow.commands import call, is_whole
 from workflow.run import engine
@@ -110,7 +109,6 @@ def tables(chapter, runs):
         apart.setdefault(label({name: run["values"][name] for name in run["values"] if name != "seed"}), []).append(run)
     return {
         "chapter": chapter,
-        "code": recorded_hash(chapter),
         "sets": [_table_of_set(name, part) for name, part in apart.items()],
     }
 
@@ -173,18 +171,13 @@ def report_failures(by_chapter):
 
 def main():
     """Sweep as the variables of make say; return the exit status."""
-    asked = {name: os.environ.get(name, "") for name in ("NAME", "SEEDS", "PARAMETERS", "RECORD")}
+    asked = {name: os.environ.get(name, "") for name in ("NAME", "SEEDS", "PARAMETERS")}
     place, seeds = engine.place(), seeds_of(asked["SEEDS"])
     planned = plan(asked["NAME"], seeds, sets_of(asked["PARAMETERS"]))
-    block = fresh_seeds.block_of(seeds, asked["PARAMETERS"], asked["RECORD"])
-    commit = fresh_seeds.ready(planned, block) if block else None
     by_chapter = sweep(planned, place)
     for table in by_chapter:
         show(table)
-    failed = report_failures(by_chapter)
-    for table in by_chapter if block else []:
-        print(fresh_seeds.keep_counts(table, planned[table["chapter"]], block, commit))
-    return int(failed)
+    return int(report_failures(by_chapter))
 
 
 if __name__ == "__main__":

@@ -1,41 +1,43 @@
-"""Say on how many fresh seeds rows held, and how many mutants of the library turn them, as recorded."""
+"""Say on how many fresh seeds rows held, and how many mutants of the library turn them, as far as that is recorded."""
 
 import math
-from fractions import Fraction
+from collections import Counter
 from pathlib import Path
 
 from lib.ledger import HELD
 from workflow.book import records
-from workflow.book.catalogue import yaml_of
+from workflow.book.catalogue import read, yaml_of
 from workflow.book.fresh_seeds import wilson
+from workflow.book.mutants import written
+from workflow.book.parameters import declared
 
-OLDER = ", before a code change"
-RECORDED, FIXED = "recorded", "nothing random"  # what is said of a row that no seed changes
+RECORDED, FIXED, OPEN = "recorded", "nothing random", "not yet run"
 LISTED = Path("book/nothing-random.yml")  # of the rows that are a whole number, those that no seed changes
+
+
+def is_given(row):
+    """Whether a row is listed as one that no seed changes."""
+    return LISTED.exists() and bool({row["id"], f"{row['chapter']}/{row['name']}"} & set(yaml_of(LISTED)))
 
 
 def seeds(row):
     """On how many fresh seeds a row held: held, of how many, what to say of it; None twice where no seed changes it."""
-    chapter, name = row["chapter"], row["name"]
     if row["recorded"]:
         return None, None, RECORDED
-    if LISTED.exists() and {row["id"], f"{chapter}/{name}"} & set(yaml_of(LISTED)):
+    if is_given(row) or "seed" not in declared(read(row["chapter"])):
         return None, None, FIXED
-    swept = records.entries(records.SEEDS).get(chapter)
-    if not swept or name not in swept["rows"]:
-        return None, None, "not yet run"
-    counts = swept["rows"][name]
+    counts = records.counts(row)
+    if not counts:
+        return None, None, OPEN
+    if _same_at_every_seed(counts):
+        return None, None, FIXED
     held, of = counts["held"], counts["of"]
-    if not swept["block"] or _same_at_every_seed(counts):
-        return None, None, FIXED
-    if not records.is_current(chapter, swept):
-        return None, None, f"{held}/{of}{OLDER}"
     alike = {"undecided": counts["undecided"], "fails": of - held - counts["undecided"] - counts["errors"]}
     word = "undecided" if row["verdict"] == "undecided" else "fails"
     if row["verdict"] not in HELD and alike[word] == of:
         return held, of, f"{word} {of}/{of}, as here"
     details = ["{:.2f} to {:.2f}".format(*wilson(held, of))] * (held < of)
-    details += [f"{counts[what]} {what}" for what in ("undecided", "errors") if counts.get(what)]
+    details += [f"{counts[what]} {what}" for what in ("undecided", "errors") if counts[what]]
     return held, of, f"{held}/{of}" + f" ({', '.join(details)})" * bool(details)
 
 
@@ -55,18 +57,17 @@ def seeds_of(rows):
     if counted := [(held / of, text) for held, of, text in swept if held is not None]:
         return min(counted, key=lambda pair: pair[0])[1]
     said = [text for *_, text in swept]
-    older = [text for text in said if text.endswith(OLDER)]
-    rest = next((text for text in ("not yet run", FIXED, RECORDED) if text in said), "–")
-    return min(older, key=lambda text: Fraction(text.removesuffix(OLDER)), default=rest)
+    return next((text for text in (OPEN, FIXED, RECORDED) if text in said), "–")
 
 
-def mutants(row):
-    """Number of mutants of the library that turn a row's verdict, and what to say of it."""
-    chapter, name = row["chapter"], row["name"]
-    tried = records.mutants_of(chapter)
-    if not tried:
-        return None, "not yet run"
-    if not all(records.is_current(chapter, entry) for entry in tried):
-        return None, "older code"
-    turned = sum(name in entry["turned"] for entry in tried)
-    return turned, f"{turned}" if turned else "none"
+def turned(rows):
+    """By how many mutants of the library each row is turned, as text by id, of those rows of which that is known."""
+    known = records.entries(records.MUTANTS)
+    current = {mutant.name: mutant.code for mutant in written()} if known else {}
+    results = known.get("mutants", {}).items()
+    tried = [pair for name, old in results if old["function"] == current.get(name) for pair in old["chapters"].items()]
+    counts = Counter((chapter, name) for chapter, entry in tried for name in entry["turned"])
+    tables = known.get("rows", {})
+    pairs = [(row, tables.get(row["chapter"], {}).get(row["name"])) for row in rows]
+    same = [row for row, old in pairs if old and records.is_same(row, old)]
+    return {row["id"]: str(counts[row["chapter"], row["name"]] or "none") for row in same}

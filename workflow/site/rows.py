@@ -9,7 +9,7 @@ from workflow.book.catalogue import chapters, source
 from workflow.book.changes import GONE, changes
 from workflow.book.ledger import address, commit, ledger, moved_chapters
 from workflow.site import landing_page
-from workflow.site.evidence import mutants, seeds
+from workflow.site.evidence import OPEN, seeds, turned
 from workflow.site.markup import called, escaped, link, marked, table
 
 SMALLER = {"stand-in": "other data", "same data, smaller": "smaller"}
@@ -24,11 +24,13 @@ def rows():
     """A table for each chapter with all its rows, those that are gone, and what a script needs to cite a row."""
     head = ("verdict", "what was measured", "number", "bound", "seeds", "mutants")
     every = ledger()
+    faults = turned(every)
     here = {chapter: [row for row in every if row["chapter"] == chapter] for chapter in chapters()}
     titled = "({})=\n## {}\n\n{}"
     tables = [
-        titled.format(f"rows-{source(chapter).stem}", link(chapter), table(head, map(_row, rows_here), "ledger"))
+        titled.format(f"rows-{source(chapter).stem}", link(chapter), table(head, lines, "ledger"))
         for chapter, rows_here in here.items()
+        for lines in [[_row(row, faults) for row in rows_here]]
     ]
     cited = json.dumps({"fields": landing_page.cited(), "commit": commit()}).replace("<", "\\u003c")
     script = f'```{{raw}} html\n<script type="application/json" class="cited">{cited}</script>\n```\n'
@@ -85,11 +87,11 @@ def addressed(name):
     return f'<a class="row-address" id="{address(name)}" href="#{address(name)}">{address(name)}</a>'
 
 
-def _row(row):
+def _row(row, faults):
     words = (called(row), row["source"] or "ours", SMALLER.get(row["scale"]), row["kind"] * (row["kind"] != "claim"))
     text = f"{escaped(row['statement'])} ({escaped(', '.join(filter(None, words)))})"
     interval = f" ({between(row['interval'])})" if row["interval"] else ""
-    counted = (seeds(row)[2], mutants(row)[1]) if row["verdict"] else ("–", "–")
+    counted = (seeds(row)[2], faults.get(row["id"], OPEN)) if row["verdict"] else ("–", "–")
     asked = bound(row["relation"], row["bound"]) or "–"
     return (
         marked(row["verdict"]),
