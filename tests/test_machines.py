@@ -187,18 +187,6 @@ def test_a_path_of_other_modules_does_not_reach_what_make_calls(inside, tmp_path
     assert said(*command, folder=tmp_path, env=env).startswith("part/good: ")
 
 
-def test_a_notebook_names_distributions_that_it_needs(inside):
-    Path("lib/alpha.py").write_text("from . import beta\nimport sklearn.svm, json\n")
-    Path("heads").mkdir()
-    Path("heads/read.py").write_text("import transformers, pandas\n")
-    others = {"pillow", "PIL", "scikit-learn", "sklearn", "transformers", "pandas", "llvmlite", "myst-nb", "lib", "os"}
-    code = ["import PIL.Image, os\nfrom lib import ledger", "import llvmlite\nfrom myst_nb import glue"]
-    page = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in code])
-    assert {*downloads.needed(page)} & others == {"pillow", "scikit-learn"}
-    page.cells[0].source += "\nfrom heads import read"
-    assert {*downloads.needed(page)} & others == {"pillow", "scikit-learn", "pandas"}
-
-
 def test_binder_installs_the_lock_with_torch_apart(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     downloads.binder(tmp_path / "binder")
