@@ -539,9 +539,9 @@ def swept(held=19, of=20, code=None, name="half", block=(1000, 1019), **more):
 )
 def test_fresh_seeds_are_shown_where_the_code_is_the_same_and_the_least_certain_on_the_scoreboard(inside, given, text):
     collected(row(), *([row("other")] if given.get("held") == 3 else []))
-    assert "| not yet run |" in rows.rows()
+    assert ">not yet run</td>" in rows.rows()
     swept(**given)
-    assert f"| {text} |" in rows.rows()
+    assert f">{text}</td>" in rows.rows()
     assert text in line_of("Theorem 1", scoreboard.scoreboard())
     assert "{download}`robustness.json <robustness.json>` (fresh seeds)" in scoreboard.scoreboard()
 
@@ -551,7 +551,7 @@ def test_a_row_that_no_seed_changes_says_so_and_counts_nowhere(inside):
     swept(held=20)
     Path("book/nothing-random.yml").write_text("- part/good/given\n")
     shown = rows.rows()
-    assert [shown.count(f"| {text} |") for text in ("20/20", "recorded", "nothing random")] == [1, 1, 1]
+    assert [shown.count(f">{text}</td>") for text in ("20/20", "recorded", "nothing random")] == [1, 1, 1]
     basis = scoreboard.basis(scoreboard.ledger())
     assert (basis["repeated"], basis["steady"]) == (1, 1)
     means = noted(row(), row("read", recorded=True), row("given"))["chips"][0]["means"]
@@ -666,7 +666,7 @@ def test_words_change_what_is_built_and_not_what_was_recorded(inside):
 def test_a_row_that_fails_on_every_seed_as_in_this_build_is_stable(inside):
     collected(row(measured=1))
     swept(held=0)
-    assert "| fails 20/20, as here |" in rows.rows()
+    assert ">fails 20/20, as here</td>" in rows.rows()
 
 
 @pytest.mark.parametrize(
@@ -680,5 +680,5 @@ def test_mutants_are_shown_where_the_code_is_the_same(inside, code, turned, text
     mutant = {"what": "a sign", "chapters": tried}
     other = {"what": "no step", "chapters": {"part/other": tried["part/good"]}}
     Path("book/mutants.json").write_text(json.dumps({"commit": "c", "mutants": {"sign": mutant, "step": other}}))
-    assert f"| {text} |" in rows.rows()
+    assert f">{text}</td>" in rows.rows()
     assert "{download}`mutants.json <mutants.json>`" in scoreboard.scoreboard()

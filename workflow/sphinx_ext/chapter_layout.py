@@ -178,13 +178,6 @@ class NameReferences(SphinxPostTransform):
                 reference.children = [nodes.inline(title, title)]
 
 
-def drop_unused(app, page, template, context, doctree):
-    """Drop scripts that Jupyter Book always adds: our pages run no code and have no tabs."""
-    for kind in ("script_files", "css_files"):
-        files = context.get(kind, ())
-        context[kind] = [file for file in files if not any(name in str(file) for name in ("thebe", "design-tabs"))]
-
-
 def number_by_page(numbers):
     """Sphinx's table of the numbers of figures and formulas, counted anew on each page."""
     return {
@@ -214,5 +207,4 @@ def setup(app):
     app.connect("doctree-read", lay_out)
     app.connect("env-get-updated", put_back_numbers, priority=100)
     app.connect("env-get-updated", renumber, priority=900)
-    app.connect("html-page-context", drop_unused, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

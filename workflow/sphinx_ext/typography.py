@@ -72,20 +72,7 @@ class TieSigns(SphinxPostTransform):
             parent[place] = tied
 
 
-class BareCells(SphinxPostTransform):
-    """Leave out the paragraph around the text of a cell of *Every row*, which has some six thousand of them."""
-
-    default_priority = 860
-
-    def run(self, **_):
-        """Put the text of each cell into the cell itself."""
-        for table in self.document.findall(lambda node: isinstance(node, nodes.table) and "ledger" in node["classes"]):
-            for cell in table.findall(nodes.entry):
-                if len(cell) == 1 and isinstance(cell[0], nodes.paragraph):
-                    cell[:] = cell[0].children
-
-
 def setup(app):
     """Register the extension."""
-    for transform in (ShortNames, Numbers, TieSigns, BareCells):
+    for transform in (ShortNames, Numbers, TieSigns):
         app.add_post_transform(transform)
