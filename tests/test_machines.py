@@ -17,7 +17,7 @@ from tests.processes import git, said
 from tests.small_book import Book
 from workflow import commands
 from workflow.book import dependencies
-from workflow.book.catalogue import BookError, find
+from workflow.book.catalogue import BookError
 from workflow.run import notebook
 from workflow.run.engine import wait_for_turn
 from workflow.site import downloads
@@ -166,13 +166,6 @@ def test_a_build_that_cannot_write_ends_before_anything_runs(inside, monkeypatch
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     with pytest.raises(OSError, match="Read-only"):
         wait_for_turn()
-
-
-def test_a_chapter_that_the_contents_lack_is_named_with_the_remedy(inside):
-    shutil.copy("book/part/good.md", "book/part/new.md")
-    for name in ("new", "part/new"):
-        with pytest.raises(BookError, match=r"^book/part/new\.md is not in _toc\.yml: add it"):
-            find(name)
 
 
 @pytest.mark.skipif(not shutil.which("make") or not (ROOT / ".venv").exists(), reason="no make, or no environment")

@@ -1,7 +1,8 @@
-"""Show in prose what the build measured, and withdraw sentences whose rows turn. An extension of Sphinx.
+"""Show in prose what the build measured, and withdraw sentences whose rows turn: no package knows the ledger.
 
 ``{measured}`rates/step-rules/exponent:.2f``` is the number of a row of the ledger, or of a drawing; with ``verdict`` as
 its format it is the row's verdict. ``:::{believed}`` holds sentences that stand as long as the rows of its argument do.
+An extension of Sphinx.
 """
 
 import json
