@@ -68,9 +68,6 @@ record: $(COMPILED) ## make the runs of a study on published data that are not i
 page: $(COMPILED) ## show one page as its source is now, for looking: NAME=theorem-2
 	@$(BIN)/python -m workflow.commands.page "$$NAME"
 
-slides: $(STAMP) ## make slides of a chapter from its built page: NAME=theorem-2
-	@$(BIN)/python -m workflow.commands.slides "$$NAME"
-
 lab: $(COMPILED) ## open the chapters as notebooks in JupyterLab, edits go back into book/ (NAME=theorem-2 opens that one)
 	@$(BIN)/python -m workflow.commands.lab "$$NAME"
 
@@ -139,4 +136,4 @@ $(STAMP):
 $(COMPILED): $(STAMP) $(shell grep -rlsE '^@compiled|^def step_length' lib studies --include=*.py)
 	@$(BIN)/python -m workflow.setup.compile $@
 
-.PHONY: help book check test test-all chapter mutants sweep evidence record page slides lab list data serve pdf bench report publish-chapter ledger accept wheel lock clean
+.PHONY: help book check test test-all chapter mutants sweep evidence record page lab list data serve pdf bench report publish-chapter ledger accept wheel lock clean

@@ -84,6 +84,10 @@ def test_formulas_are_numbered_from_top_to_bottom_also_in_boxes_and_none_in_code
     assert {name: labels[name][2] for name in labels} == {"page": "page", "x": "(1)", "y": "(2)"}
 
 
+def test_a_notebook_names_what_it_may_need():
+    assert {"torch", "matplotlib", "scikit-learn", "cvxpy", "pandas"} <= {*downloads.packages().split()}
+
+
 def first_cell(folder, site=None, digest=None):
     """Run the first cell of a downloaded notebook in a folder, where no `lib` can be imported, and then a use of it."""
     start = downloads.START.format(site=site, digest=digest)

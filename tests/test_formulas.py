@@ -1,11 +1,10 @@
-"""Formulas become MathML while the site is built, and style sheets keep what its pages can use."""
+"""Formulas become MathML while the site is built."""
 
 import pytest
 from bs4 import BeautifulSoup
 from sphinx.testing.util import SphinxTestApp
 
 from lib.ledger import formulas
-from workflow.site.slim import slim
 
 SETTINGS = {
     "extensions": ["myst_parser", "workflow.sphinx_ext.formulas"],
@@ -61,33 +60,3 @@ def test_brackets_with_an_index_are_large_where_braces_hold_the_pair(page):
     body, warnings = page("Here ${\\bigl( x \\bigr)}^2$.")
     assert not warnings
     assert body.select_one("msup > mrow > mo")
-
-
-SHEET = """/*! Licence */ /* words */
-.used, .gone { color: red } .gone { color: blue } div.used > p .gone { color: blue } p { margin: 0 }
-.used:not(.gone) { color: green } .by-script { top: 0 } @font-face { font-family: "A" }
-@media print { .gone { top: 0 } .used { top: 1px } } @media screen { .gone { top: 0 } }"""
-
-
-def test_a_style_sheet_keeps_rules_for_classes_of_pages_and_scripts_alone(tmp_path):
-    (tmp_path / "_static").mkdir()
-    (tmp_path / "page.html").write_text('<p class="other used">gone</p>')
-    (tmp_path / "_static/some.js").write_text('one.classList.add("by-script")')
-    (tmp_path / "_static/some.css").write_text(SHEET)
-    slim(tmp_path)
-    left = (tmp_path / "_static/some.css").read_text()
-    for rule in (
-        "/*! Licence */",
-        ".used{",
-        "p{",
-        ".used:not(.gone){",
-        ".by-script{",
-        "@font-face",
-        "@media print{.used{",
-    ):
-        assert rule in left
-    assert "blue" not in left
-    assert "screen" not in left
-    assert "words" not in left
-    slim(tmp_path)
-    assert (tmp_path / "_static/some.css").read_text() == left

@@ -17,7 +17,7 @@ from tests.processes import git, said
 from tests.small_book import Book
 from workflow import commands
 from workflow.book import dependencies
-from workflow.book.catalogue import BookError, find
+from workflow.book.catalogue import BookError
 from workflow.run import notebook
 from workflow.run.engine import wait_for_turn
 from workflow.site import downloads
@@ -168,13 +168,6 @@ def test_a_build_that_cannot_write_ends_before_anything_runs(inside, monkeypatch
         wait_for_turn()
 
 
-def test_a_chapter_that_the_contents_lack_is_named_with_the_remedy(inside):
-    shutil.copy("book/part/good.md", "book/part/new.md")
-    for name in ("new", "part/new"):
-        with pytest.raises(BookError, match=r"^book/part/new\.md is not in _toc\.yml: add it"):
-            find(name)
-
-
 @pytest.mark.skipif(not shutil.which("make") or not (ROOT / ".venv").exists(), reason="no make, or no environment")
 def test_a_path_of_other_modules_does_not_reach_what_make_calls(inside, tmp_path):
     for name in ("workflow", ".venv"):
@@ -185,18 +178,6 @@ def test_a_path_of_other_modules_does_not_reach_what_make_calls(inside, tmp_path
     command = ["make", "-f", ROOT / "Makefile", "-o", ".venv/.installed", "list"]
     env |= {"PYTHONPATH": str(tmp_path / "other"), "PYTHONHOME": "/nowhere"}
     assert said(*command, folder=tmp_path, env=env).startswith("part/good: ")
-
-
-def test_a_notebook_names_distributions_that_it_needs(inside):
-    Path("lib/alpha.py").write_text("from . import beta\nimport sklearn.svm, json\n")
-    Path("heads").mkdir()
-    Path("heads/read.py").write_text("import transformers, pandas\n")
-    others = {"pillow", "PIL", "scikit-learn", "sklearn", "transformers", "pandas", "llvmlite", "myst-nb", "lib", "os"}
-    code = ["import PIL.Image, os\nfrom lib import ledger", "import llvmlite\nfrom myst_nb import glue"]
-    page = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in code])
-    assert {*downloads.needed(page)} & others == {"pillow", "scikit-learn"}
-    page.cells[0].source += "\nfrom heads import read"
-    assert {*downloads.needed(page)} & others == {"pillow", "scikit-learn", "pandas"}
 
 
 def test_binder_installs_the_lock_with_torch_apart(tmp_path, monkeypatch):

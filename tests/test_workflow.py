@@ -541,9 +541,9 @@ def swept(held=19, of=20, name="half", block=(7000, 7019), noted=None, **more):
 )
 def test_fresh_seeds_are_shown_of_the_same_row_and_number_and_the_least_certain_on_the_scoreboard(inside, given, text):
     collected(row(), *([row("other")] if given.get("held") == 3 else []))
-    assert "| not yet run |" in rows.rows()
+    assert ">not yet run</td>" in rows.rows()
     swept(**given)
-    assert f"| {text} |" in rows.rows()
+    assert f">{text}</td>" in rows.rows()
     assert text in line_of("Theorem 1", scoreboard.scoreboard())
     assert "{download}`robustness.json <robustness.json>` (fresh seeds)" in scoreboard.scoreboard()
 
@@ -553,7 +553,7 @@ def test_a_row_that_no_seed_changes_says_so_and_counts_nowhere(inside):
     swept(held=20)
     Path("book/nothing-random.yml").write_text("- part/good/given\n")
     shown = rows.rows()
-    assert [shown.count(f"| {text} |") for text in ("20/20", "recorded", "nothing random")] == [1, 1, 1]
+    assert [shown.count(f">{text}</td>") for text in ("20/20", "recorded", "nothing random")] == [1, 1, 1]
     basis = scoreboard.basis(scoreboard.ledger())
     assert (basis["repeated"], basis["steady"]) == (1, 1)
     means = noted(row(), row("read", recorded=True), row("given"))["chips"][0]["means"]
@@ -619,7 +619,7 @@ def test_cells_that_show_what_came_out_are_known(code, does):
 def test_a_row_that_fails_on_every_seed_as_in_this_build_is_stable(inside):
     collected(row(measured=1))
     swept(held=0, noted=row(measured=1))
-    assert "| fails 20/20, as here |" in rows.rows()
+    assert ">fails 20/20, as here</td>" in rows.rows()
 
 
 @pytest.mark.parametrize(
@@ -639,5 +639,5 @@ def test_mutants_are_shown_where_the_row_and_the_faulty_function_are_the_same(in
     mutant = {"what": "a sign", "chapters": chapters, "function": function or mutants.written()[0].code}
     tables = {"part/good": {"half": records.noted(noted)}}
     Path("book/mutants.json").write_text(json.dumps({"commit": "c", "rows": tables, "mutants": {"sign": mutant}}))
-    assert f"| {text} |" in rows.rows()
+    assert f">{text}</td>" in rows.rows()
     assert "{download}`mutants.json <mutants.json>`" in scoreboard.scoreboard()

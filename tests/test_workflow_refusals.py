@@ -75,19 +75,6 @@ def test_bad_source_of_a_chapter_is_named(inside, old, new, asked, named):
     refused(line_of("chapter", "good", "--params", asked), named)
 
 
-COMMANDS = {
-    "unknown chapter": ("chapter bad", "'bad'"),
-    "unknown page": ("page bad", "'bad'"),
-    "no claims of a run": ("ledger collect", "build/claims/part/good.json"),
-    "no ledger": ("ledger accept", "build/ledger.json"),
-}
-
-
-@pytest.mark.parametrize(("command", "named"), COMMANDS.values(), ids=COMMANDS)
-def test_what_is_not_there_is_named(inside, command, named):
-    refused(line_of(*command.split()), named)
-
-
 def test_a_chapter_that_quick_would_run_and_is_gone_is_named(inside):
     with pytest.raises(BookError, match=r"^QUICK=1 would run max-margin/lemma-1, which is not in _toc"):
         build.lay_out_part()
@@ -96,6 +83,11 @@ def test_a_chapter_that_quick_would_run_and_is_gone_is_named(inside):
 LEDGER, LOCK = "build/ledger.json", "book/ledger.lock.json"
 STATEMENTS, NO_ROWS = "book/statements.yml", '{"claims": [], "environment": {"kinds": {}}}'
 FILES = {
+    "unknown chapter": ("chapter bad", {}, "'bad'"),
+    "unknown page": ("page bad", {}, "'bad'"),
+    "no claims of a run": ("ledger collect", {}, "build/claims/part/good.json"),
+    "no ledger": ("ledger accept", {}, LEDGER),
+    "chapter that the contents lack": ("chapter new", {"book/part/new.md": PAGE}, "new.md is not in _toc.yml: add"),
     "chapter that is not text": ("chapter good", {PAGE: b"\xff\xfe"}, f"{PAGE} cannot be read as text in UTF-8"),
     "two chapters": ("chapter good", {"book/other/good.md": PAGE, "_toc.yml": ANOTHER}, "part/good, other/good"),
     "no contents": ("chapter good", {"_toc.yml": None}, "_toc.yml cannot be read"),

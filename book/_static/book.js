@@ -94,7 +94,7 @@ addEventListener("load", () => {
 // A drawing as a file, by day on white ground: SVG as it is on the page, or PNG of three times as many points.
 function drawn(drawing) {
   const copy = drawing.cloneNode(true);
-  copy.style.cssText = "color: #1c1c1c; background: #fff";
+  copy.style.background = "#fff";
   return new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" });
 }
 

@@ -15,7 +15,8 @@
   const escaped = (words) => words.split("$").map((part, k) => (k % 2 ? part : part.replace(/[%&#_]/g, "\\$&"))).join("$");
 
   const cited = (row, id) => {
-    const [verdict, statement, number, bound] = [...row.cells].slice(0, 4).map(text);
+    const cell = (name) => text(row.querySelector(`[data-name="${name}"]`));
+    const [verdict, statement, number, bound] = ["verdict", "what was measured", "number", "bound"].map(cell);
     const says = `${statement}: ${number}` + (bound === "–" ? "" : `, bound: ${bound.replace(/ ●$/, "")}`) + `; ${verdict.replace(/^[^\w]+/, "")}`;
     const address = page && `${page}#${id}`;
     const lines = { ...fields, title: `{${escaped(says)}}`, howpublished: `${fields.title}, row ${escaped(id)}`, version: `${fields.version}, commit ${commit}`, url: address };

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gzip
 import os
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +21,12 @@ PLACES = """() => ["figure :is(img, svg)", ".findings"].map((name) => {
 })"""
 OPEN = "() => document.querySelectorAll('details').forEach((one) => { one.open = true; })"
 DRAWN = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
+
+
+@functools.cache
+def weight(path):
+    """Bytes of a file as hosts send it: text compressed."""
+    return len(path.read_bytes() if path.suffix in (".png", ".woff2") else gzip.compress(path.read_bytes()))
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -127,7 +134,7 @@ def seen(site, address, browser):
         paths = {urlsplit(url).path for url in visit.requests if url.startswith(address)}
         page |= {
             "errors": [*visit.errors],
-            "weight": sum((site / unquote(path).lstrip("/")).stat().st_size for path in paths),
+            "weight": sum(weight(site / unquote(path).lstrip("/")) for path in paths),
         }
         return page
 

@@ -41,7 +41,7 @@ def test_page_needs_no_other_machine_has_no_error_and_is_light(seen, page):
     measured = seen(page)
     assert measured["foreign"] == []
     assert measured["errors"] == []
-    assert measured["weight"] < (1e6 if page in CHAPTERS else 1.2e6)  # bytes, none compressed on its way
+    assert measured["weight"] < 400e3
 
 
 @every_page

@@ -14,7 +14,6 @@ from workflow.book.catalogue import PART_PAGE, pages
 from workflow.commands import call
 from workflow.site import downloads
 from workflow.site.jupyter_book import jupyter_book
-from workflow.site.slim import slim
 from workflow.site.stage import executed, stage
 
 STAGED, OUTPUT, HTML, LOG = (Path("build", name) for name in ("staged", "sphinx", "html", "logs/site.log"))
@@ -32,7 +31,6 @@ def main(sources=""):
         sys.exit("\n".join([*lines, f"site: jupyter-book failed, see {LOG}"]))
     built = OUTPUT / "_build/html"
     downloads.write(built)
-    slim(built)
     (built / ".sources").write_text(sources, "utf-8")
     os.replace(built, HTML)
     print(f"site: {time.monotonic() - started:.1f} s" + f", {HTML}/index.html" * (not part), flush=True)

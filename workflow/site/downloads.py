@@ -1,26 +1,20 @@
 """Write what a reader downloads from the site: the library, notebooks that run on their own, and slides."""
 
-import ast
-import base64
 import hashlib
-import io
 import re
+import tomllib
 import zipfile
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache, partial
-from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import jupytext
 import nbformat
-from packaging.utils import canonicalize_name
-from PIL import Image
+from packaging.requirements import Requirement
 from pybtex.database import parse_file
 
 from workflow.book.catalogue import chapters
-from workflow.book.dependencies import PACKAGES, files_of, library
-from workflow.book.ledger import direct_dependencies
+from workflow.book.dependencies import PROJECT, library
 from workflow.site import rows, slides
 from workflow.site.plain_markdown import LABEL, LITERAL, TARGET, linked, parts, plain
 from workflow.site.settings import settings, site_of
@@ -64,10 +58,11 @@ def write(built):
         own_model(built / "_static/use-it-on-your-model.zip", book)
     if CLAIM in pages:
         nbformat.write(templated(CLAIM, "check-your-claim", book), built / "_static/check-your-claim.ipynb")
-    offered = {page: notebook for page, notebook in pages.items() if "kernelspec" in notebook.metadata}
+    for page, notebook in pages.items():
+        if "kernelspec" in notebook.metadata:
+            nbformat.write(downloadable(page, notebook, book), sources / (page + ".ipynb"))
     shown = [page for page in (built / f"book/{chapter}.html" for chapter in chapters()) if page.is_file()]
     with ProcessPoolExecutor() as pool:
-        list(pool.map(partial(replace, sources, book), offered.items()))
         list(pool.map(slides.write, shown))
     binder(built / "binder")
     rows.forward(built)
@@ -96,12 +91,6 @@ def own_model(path, book):
 def templated(page, name, book):
     """A notebook of a template, as it goes with a page."""
     return downloadable(page, jupytext.read(Path(__file__).with_name("templates") / f"{name}.md"), book)
-
-
-def replace(sources, book, offered):
-    """Write the notebook that a page offers."""
-    page, notebook = offered
-    nbformat.write(downloadable(page, notebook, book), sources / (page + ".ipynb"))
 
 
 def library_zip(path):
@@ -155,11 +144,11 @@ def downloadable(page, notebook, book):
     here = book | {"page": page, "numbers": numbers}
     folded = {"jupyter": {"source_hidden": True}}
     start = nbformat.v4.new_code_cell(START.format(**book), id="library", metadata=folded)
-    packages = " ".join(needed(notebook))
     about = (
-        f"This notebook belongs to *{book['title']}*: {linked(*book['labels'][page], book)}. It needs Python 3.11 "
-        f"or later and a few packages: `pip install {packages}`. The next cell finds the library of the book: "
-        f"{origin(book)}."
+        f"This notebook belongs to *{book['title']}*: {linked(*book['labels'][page], book)}. It needs Python 3.11 or "
+        f"later, and of these packages those that it imports: `pip install {packages()}`. The next cell finds the "
+        "library of the book: in this environment, in `lib.zip` beside this notebook, which is under `_static/` on the "
+        "site, or on the site where that has an address."
     )
     cells = [nbformat.v4.new_markdown_cell(about, id="about"), start]
     for output in outputs:
@@ -173,49 +162,15 @@ def downloadable(page, notebook, book):
     return notebook
 
 
-def origin(book):
-    """Where a notebook gets the library from."""
-    if book["site"]:
-        return f"in this environment, beside this notebook, or on the site ([lib.zip]({book['site']}/_static/lib.zip))"
-    return "in this environment, or in `lib.zip`, which is under `_static/` on the site; put it beside this notebook"
-
-
 def pictured(data):
     """An output with its picture once, as the file that every viewer shows, also where a page places it."""
     picture = next((value for kind, value in data.items() if kind.endswith("image/png")), None)
-    shown = {"image/png": base64.b64encode(reduced(base64.b64decode(picture))).decode()} if picture else {}
+    shown = {"image/png": picture} if picture else {}
     return {kind: value for kind, value in data.items() if "image/" not in kind} | shown
 
 
-def reduced(picture):
-    """A picture in 64 colours, rare ones included, which is all that a drawing has and a quarter of the bytes."""
-    file = io.BytesIO()
-    with Image.open(io.BytesIO(picture)) as image:
-        image.convert("RGB").quantize(64, method=Image.Quantize.MAXCOVERAGE).save(file, "PNG")
-    return file.getvalue()
-
-
-def needed(notebook):
-    """Distributions to install: those that these cells import, and the packages of the library that they use."""
-    names = {name for cell in notebook.cells if cell.cell_type == "code" for name in _tops(cell.source)}
-    for package in reversed(PACKAGES):  # each imports from those before it
-        if package in names or package == "lib":
-            names = names.union(*(_tops(path.read_text("utf-8")) for path in files_of(package, "*.py")))
-    needed = {canonicalize_name(distribution) for name in names for distribution in distributions().get(name, ())}
-    ours = {canonicalize_name(name) for name in direct_dependencies()}  # pip installs the others with them
-    return sorted(needed & ours - {"myst-nb"})  # glue, which the library does without in a downloaded notebook
-
-
-def _tops(code):
-    return {name.partition(".")[0] for name in imported(code)}
-
-
-distributions = cache(packages_distributions)  # by module; finding them takes a second
-
-
-@cache
-def imported(text):
-    """Modules that code imports by their whole names."""
-    nodes = list(ast.walk(ast.parse(text)))
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    return names | {node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+def packages():
+    """Distributions that notebooks of the book may need: those of the library with its extras, and pandas."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = [line for name in ("figures", "data", "check") for line in project["optional-dependencies"][name]]
+    return " ".join([*(Requirement(line).name for line in project["dependencies"] + extras), "pandas"])

@@ -225,32 +225,6 @@ def draw_film_review():
     return sentences([review["words"]], [maps], rows, [int(np.argmax(review["alone"]))]), numbers
 
 
-PIPELINE = (  # product, place, and how it is made from the product above
-    ("a chapter: prose, code, parameters", "book/<paper>/<name>.md", ""),
-    ("a notebook with cells that keep their names", "build/running/", "jupytext"),
-    ("the notebook with its outputs", "build/executed/", "papermill, in a separate folder"),
-    ("its claims, ablations and baselines", "build/claims/", "read from the outputs"),
-    ("the ledger of all chapters", "build/ledger.json", "collected, compared with accepted values"),
-    ("pages: current prose, outputs of the run", "build/staged/", "drawings, tables, scoreboard"),
-    ("the site", "build/html/", "Jupyter Book"),
-)
-
-
-def draw_pipeline():
-    """Draw the pipeline from a chapter to the site: a box for each thing that is made, an arrow for what makes it."""
-    figure = plt.figure(figsize=(WIDTH, 0.84 * len(PIPELINE)), layout="none")
-    ax = figure.add_axes((0, 0, 1, 1))  # the whole figure: layout would shrink the boxes for the text
-    for place, (thing, folder, how) in enumerate(PIPELINE):
-        box = {"boxstyle": "round,pad=0.45", "facecolor": "none", "edgecolor": BLUE}
-        ax.text(0, -place, f"{thing}\n{folder}", ha="center", va="center", bbox=box)
-        if how:
-            ax.annotate("", (0, 0.36 - place), (0, 0.64 - place), arrowprops=ARROW | {"color": MUTED})
-            ax.text(0.04, 0.5 - place, how, va="center", color=MUTED)
-    ax.set(xlim=(-0.82, 1.18), ylim=(0.5 - len(PIPELINE), 0.5))
-    ax.set_axis_off()
-    return figure, {}
-
-
 DRAWINGS = {  # by the names that pages use
     "selection": draw_selection,
     "tokens": draw_tokens,
@@ -262,5 +236,4 @@ DRAWINGS = {  # by the names that pages use
     "ratio_turns": draw_ratio_turns,
     "film_reader": draw_film_reader,
     "film_review": draw_film_review,
-    "way": draw_pipeline,
 }

@@ -1,14 +1,15 @@
 """Say on how many fresh seeds rows held, and how many mutants of the library turn them, as far as that is recorded."""
 
+import functools
 import math
 from collections import Counter
 from pathlib import Path
 
 from lib.ledger import HELD
 from workflow.book import records
-from workflow.book.catalogue import read, yaml_of
+from workflow.book.catalogue import read, text_of, yaml_of
 from workflow.book.fresh_seeds import wilson
-from workflow.book.mutants import written
+from workflow.book.mutants import LIST, written
 from workflow.book.parameters import declared
 
 RECORDED, FIXED, OPEN = "recorded", "nothing random", "not yet run"
@@ -60,14 +61,18 @@ def seeds_of(rows):
     return next((text for text in (OPEN, FIXED, RECORDED) if text in said), "–")
 
 
-def turned(rows):
-    """By how many mutants of the library each row is turned, as text by id, of those rows of which that is known."""
-    known = records.entries(records.MUTANTS)
-    current = {mutant.name: mutant.code for mutant in written()} if known else {}
-    results = known.get("mutants", {}).items()
+def mutants(row):
+    """How many mutants of the library turn a row's verdict, as far as that is known."""
+    old = records.entries(records.MUTANTS).get("rows", {}).get(row["chapter"], {}).get(row["name"])
+    if not old or not records.is_same(row, old):
+        return OPEN
+    return str(_turns(text_of(records.MUTANTS), text_of(LIST))[row["chapter"], row["name"]] or "none")
+
+
+@functools.cache
+def _turns(*_):
+    """Number of mutants that turn a row, by chapter and name, of those whose faulty functions are as they were."""
+    current = {mutant.name: mutant.code for mutant in written()}
+    results = records.entries(records.MUTANTS)["mutants"].items()
     tried = [pair for name, old in results if old["function"] == current.get(name) for pair in old["chapters"].items()]
-    counts = Counter((chapter, name) for chapter, entry in tried for name in entry["turned"])
-    tables = known.get("rows", {})
-    pairs = [(row, tables.get(row["chapter"], {}).get(row["name"])) for row in rows]
-    same = [row for row, old in pairs if old and records.is_same(row, old)]
-    return {row["id"]: str(counts[row["chapter"], row["name"]] or "none") for row in same}
+    return Counter((chapter, name) for chapter, entry in tried for name in entry["turned"])

@@ -6,6 +6,8 @@ Directives become quotations, roles become numbers, citations, formulas and link
 import posixpath
 import re
 
+from workflow.sphinx_ext.bounds import rounded
+
 FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,}(?!.*`)|:{3,}(?=\{))(?:\{(?P<kind>[\w:-]+)\})? *(?P<title>.*)")
 OPTIONS = re.compile(r"(?: *:[\w-]+:.*\n)*\n*")
 LITERAL = (None, "math")  # blocks that contain no other block; None is code
@@ -80,7 +82,7 @@ def role(match, here):
     if kind.startswith("glue"):
         key, _, form = text.partition(":")
         number = here["numbers"][key]
-        return format((int if form.endswith("d") else float)(number), form) if form else number.strip("'\"")
+        return rounded((int if form.endswith("d") else float)(number), form) if form else number.strip("'\"")
     if kind.startswith("cite"):
         works = [here["works"][key.strip()] for key in text.split(",")]
         cited = "; ".join(f"{authors(work)}, {work.fields['year']}" for work in works)

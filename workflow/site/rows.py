@@ -1,16 +1,18 @@
 """Write the page of every row, each with its address, and that of verdicts that changed."""
 
+import html
 import json
 import os
 from pathlib import Path
 
-from lib.ledger import between, bound, number
+from lib.ledger import between, bound, formulas, number
 from workflow.book.catalogue import chapters, source
 from workflow.book.changes import GONE, changes
 from workflow.book.ledger import address, commit, ledger, moved_chapters
+from workflow.book.verdicts import SIGNS
 from workflow.site import landing_page
-from workflow.site.evidence import OPEN, seeds, turned
-from workflow.site.markup import called, escaped, link, marked, table
+from workflow.site.evidence import mutants, seeds
+from workflow.site.markup import called, escaped, link, table
 
 SMALLER = {"stand-in": "other data", "same data, smaller": "smaller"}
 FORWARD = """<!DOCTYPE html>
@@ -22,19 +24,30 @@ FORWARD = """<!DOCTYPE html>
 
 def rows():
     """A table for each chapter with all its rows, those that are gone, and what a script needs to cite a row."""
-    head = ("verdict", "what was measured", "number", "bound", "seeds", "mutants")
     every = ledger()
-    faults = turned(every)
-    here = {chapter: [row for row in every if row["chapter"] == chapter] for chapter in chapters()}
-    titled = "({})=\n## {}\n\n{}"
-    tables = [
-        titled.format(f"rows-{source(chapter).stem}", link(chapter), table(head, lines, "ledger"))
-        for chapter, rows_here in here.items()
-        for lines in [[_row(row, faults) for row in rows_here]]
-    ]
+    tables = []
+    for chapter in chapters():
+        here = [row for row in every if row["chapter"] == chapter]
+        tables.append(f"(rows-{source(chapter).stem})=\n## {link(chapter)}\n\n{raw(_table(here))}")
     cited = json.dumps({"fields": landing_page.cited(), "commit": commit()}).replace("<", "\\u003c")
-    script = f'```{{raw}} html\n<script type="application/json" class="cited">{cited}</script>\n```\n'
-    return "\n".join([*tables, *gone(every), script])
+    return "\n".join([*tables, *gone(every), raw(f'<script type="application/json" class="cited">{cited}</script>')])
+
+
+def raw(text):
+    """HTML in Markdown."""
+    return f"```{{raw}} html\n{text}\n```\n"
+
+
+def _table(listed):
+    head = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
+    body = "\n".join(f"<tr>{''.join(_cell(name, row) for name in COLUMNS)}</tr>" for row in listed)
+    made = f'<table class="ledger table"><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>'
+    return f'<div class="pst-scrollable-table-container">{made}</div>'
+
+
+def _cell(name, row):
+    layout, shown = COLUMNS[name]
+    return f'<td class="{layout}" data-name="{name}">{shown(row)}</td>'
 
 
 def gone(every):
@@ -87,16 +100,31 @@ def addressed(name):
     return f'<a class="row-address" id="{address(name)}" href="#{address(name)}">{address(name)}</a>'
 
 
-def _row(row, faults):
+def _verdict(row):
+    word = row["verdict"]
+    return f'<span class="verdict {word.replace(" ", "-")}">{SIGNS[word]}&nbsp;{word}</span>' if word else "baseline"
+
+
+def _sentence(row):
     words = (called(row), row["source"] or "ours", SMALLER.get(row["scale"]), row["kind"] * (row["kind"] != "claim"))
-    text = f"{escaped(row['statement'])} ({escaped(', '.join(filter(None, words)))})"
-    interval = f" ({between(row['interval'])})" if row["interval"] else ""
-    counted = (seeds(row)[2], faults.get(row["id"], OPEN)) if row["verdict"] else ("–", "–")
-    asked = bound(row["relation"], row["bound"]) or "–"
-    return (
-        marked(row["verdict"]),
-        f"{text} {addressed(row['id'])}",
-        number(row["measured"]) + interval,
-        asked + " ●" * (row["set"] == "before"),
-        *counted,
-    )
+    return f"{formulas(row['statement'])} ({html.escape(', '.join(filter(None, words)))}) {addressed(row['id'])}"
+
+
+def _number(row):
+    return number(row["measured"]) + (f" ({between(row['interval'])})" if row["interval"] else "")
+
+
+def _bound(row):
+    return (bound(row["relation"], row["bound"]) or "–") + " ●" * (row["set"] == "before")
+
+
+# A column is added, moved or renamed here alone: how its cells are laid out, and what they show. On a phone, where a
+# row is a card, `named` cells have their name before them; `whole` ones never break. rows.js cites cells by names.
+COLUMNS = {
+    "verdict": ("stands", _verdict),
+    "what was measured": ("sentence", _sentence),
+    "number": ("short", _number),
+    "bound": ("short named whole", _bound),
+    "seeds": ("short named", lambda row: seeds(row)[2] if row["verdict"] else "–"),
+    "mutants": ("short named whole", lambda row: mutants(row) if row["verdict"] else "–"),
+}

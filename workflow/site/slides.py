@@ -23,7 +23,7 @@ PICTURE, ROW, FORMULA = 1000, 100, 300  # how many letters a picture, a row of a
 
 
 def slides(page, address=""):
-    """Title, what its head needs, and slides of a chapter's page, each with a heading and HTML.
+    """Title, links to styles, and slides of a chapter's page, each with a heading and HTML.
 
     Links to places of the page lead to its ``address``: the place may be on no slide.
 
@@ -52,7 +52,7 @@ def slides(page, address=""):
         if section := chapter.find("section", id=name):
             blocks = [part for part in section.find_all(recursive=False) if part.name != "h2"]
             made += [{"heading": heading, "body": "".join(map(str, blocks))} for blocks in packed(blocks)]
-    return title.get_text(), head(soup), made
+    return title.get_text(), "\n".join(map(str, soup.head.select("link[rel=stylesheet]"))), made
 
 
 def packed(blocks):
@@ -70,16 +70,8 @@ def packed(blocks):
     return sheets
 
 
-def head(soup):
-    """Styles of the page, and what sets its formulas."""
-    kept = soup.head.select("link[rel=stylesheet]")
-    kept += [script for script in soup.head.select("script") if "mathjax" in str(script).lower()]
-    return "\n".join(map(str, kept))
-
-
 def write(page):
-    """Write the slides beside the page of a chapter; the file and how many there are."""
-    title, needs, made = slides(page.read_text("utf-8"), page.name)
-    out = page.with_name(f"{page.stem}-slides.html")
-    out.write_text(TEMPLATES.get_template("slides.html").render(title=title, head=needs, slides=made), "utf-8")
-    return out, len(made)
+    """Write the slides beside the page of a chapter."""
+    title, head, made = slides(page.read_text("utf-8"), page.name)
+    shown = TEMPLATES.get_template("slides.html").render(title=title, head=head, slides=made)
+    page.with_name(f"{page.stem}-slides.html").write_text(shown, "utf-8")

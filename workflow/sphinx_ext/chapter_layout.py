@@ -2,7 +2,8 @@
 
 CONTRIBUTING.md, *Add a chapter*, says what a source contains. This extension makes chips of verdicts under the title,
 one fold around the experiment, named bars over the code of figures and tables, numbers that begin anew on each page,
-boxes that carry the paper's title, and the badge that says where a statement's text comes from.
+boxes that carry the paper's title, and the badge that says where a statement's text comes from. Sphinx has one count
+of figures for a book, and sphinx_proof one of boxes.
 """
 
 import html
@@ -11,8 +12,6 @@ import re
 from pathlib import Path
 
 from docutils import nodes
-from sphinx import addnodes
-from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 from sphinx_proof.nodes import NODE_TYPES
 
@@ -163,26 +162,9 @@ def _badge(name, app):
     return f'<a {said} href="{app.builder.get_relative_uri(app.env.docname, "book/sources")}">{name}</a>'
 
 
-class NameReferences(SphinxPostTransform):
-    """Let a reference to a box read as the box's title, which is known once all pages are read."""
-
-    default_priority = 9  # references are resolved at 10
-
-    def run(self, **_):
-        """Give each reference to a box that has no text of its own the box's title."""
-        known = getattr(self.env, "proof_list", {})
-        for reference in self.document.findall(addnodes.pending_xref):
-            target = reference["reftarget"]
-            if reference.get("refdomain") == "prf" and reference.astext() == target in known:
-                title = known[target]["title"]
-                reference.children = [nodes.inline(title, title)]
-
-
-def drop_unused(app, page, template, context, doctree):
-    """Drop scripts that Jupyter Book always adds: our pages run no code and have no tabs."""
-    for kind in ("script_files", "css_files"):
-        files = context.get(kind, ())
-        context[kind] = [file for file in files if not any(name in str(file) for name in ("thebe", "design-tabs"))]
+def drop_thebe(app, page, template, context, doctree):
+    """Drop the scripts that would run code in the page, which Jupyter Book always adds, twice where a page has code."""
+    context["script_files"] = [file for file in context.get("script_files", ()) if "thebe" not in str(file).lower()]
 
 
 def number_by_page(numbers):
@@ -209,10 +191,9 @@ def renumber(app, env):
 def setup(app):
     """Register the extension."""
     app.add_directive("findings", Findings)
-    app.add_post_transform(NameReferences)
     app.connect("source-read", tag_cells)
     app.connect("doctree-read", lay_out)
+    app.connect("html-page-context", drop_thebe, priority=900)
     app.connect("env-get-updated", put_back_numbers, priority=100)
     app.connect("env-get-updated", renumber, priority=900)
-    app.connect("html-page-context", drop_unused, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

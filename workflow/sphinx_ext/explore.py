@@ -40,19 +40,7 @@ def bundle(folder=SOURCES):
     """Text of the script."""
     style = json.dumps((folder / STYLE).read_text("utf-8"))
     modules = "".join(module(name, source_of(name, folder)) for name in ORDER)
-    return f'(() => {{\n"use strict";\nconst STYLE = {style};\n{without_indents(modules)}}})();\n'
-
-
-def without_indents(script):
-    """A script without indents, empty lines and lines of comments, a seventh of ours; texts over several lines stay."""
-    lines, open_text = [], False
-    for line in script.splitlines():
-        shown = line if open_text else line.strip()
-        comment = shown.startswith("//") or (shown.startswith("/**") and shown.endswith("*/"))
-        if open_text or (shown and not comment):
-            lines.append(shown)
-        open_text ^= line.count("`") % 2 == 1
-    return "\n".join(lines) + "\n"
+    return f'(() => {{\n"use strict";\nconst STYLE = {style};\n{modules}}})();\n'
 
 
 def setup(app):

@@ -1,6 +1,7 @@
 """Explain terms of ``book/glossary.yml`` where a chapter first uses them. An extension of Sphinx.
 
-A meaning opens by hovering, by tapping and by keyboard; on paper the terms of a page stand at its end.
+A meaning opens by hovering, by tapping and by keyboard; on paper the terms of a page stand at its end. Sphinx's
+``:term:`` would lead away from the sentence, and would have to be written at each first use.
 """
 
 import html

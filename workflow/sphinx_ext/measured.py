@@ -1,7 +1,8 @@
-"""Show in prose what the build measured, and withdraw sentences whose rows turn. An extension of Sphinx.
+"""Show in prose what the build measured, and withdraw sentences whose rows turn: no package knows the ledger.
 
 ``{measured}`rates/step-rules/exponent:.2f``` is the number of a row of the ledger, or of a drawing; with ``verdict`` as
 its format it is the row's verdict. ``:::{believed}`` holds sentences that stand as long as the rows of its argument do.
+An extension of Sphinx.
 """
 
 import json
@@ -24,7 +25,7 @@ from workflow.book.ledger import by_place
 from workflow.book.verdicts import SIGNS
 from workflow.site.evidence import seeds
 from workflow.site.markup import escaped, link, numbers
-from workflow.sphinx_ext.bounds import remember
+from workflow.sphinx_ext.bounds import rounded
 
 LOGGER = logging.getLogger(__name__)
 LEDGER, DRAWN = "book/_generated/ledger.json", "book/_generated/drawings.json"
@@ -60,8 +61,8 @@ def rows_of(env, names, where):
 class Measured(SphinxRole):
     """The number of a row, ``id:format``, or of a drawing, ``drawing/name:format``; or a row's verdict, ``id:verdict``.
 
-    A format is Python's, after ``size`` of the number without its sign, after ``angle`` in degrees where the number is
-    1 - cos of an angle; without one the number is written as tables write it.
+    A format is Python's, or one with a side (``bounds``); before it stands ``size`` for the number without its sign,
+    ``angle`` for degrees where the number is 1 - cos of an angle. Without one it is written as tables write numbers.
     """
 
     def run(self):
@@ -76,10 +77,8 @@ class Measured(SphinxRole):
             value = next((row["measured"] for row in rows_of(self.env, [name], self.get_location())), math.nan)
         sense, form = FORM.fullmatch(form).groups()
         value = SENSES[sense](value) if sense else value
-        shown = nodes.inline(self.rawtext, format(value, form) if form else number(value), classes=["pasted-text"])
-        if form:
-            remember(shown, value, form)
-        return [shown], []
+        text = rounded(value, form) if form else number(value)
+        return [nodes.inline(self.rawtext, text, classes=["pasted-text"])], []
 
 
 class Verdict(ReferenceRole):

@@ -1,4 +1,7 @@
-"""Index the statements in boxes and the words of ``book/search.yml``: entries of the index that search lists first."""
+"""Index the statements in boxes and the words of ``book/search.yml``: entries of the index that search lists first.
+
+Sphinx's ``index`` directive would have to stand before each box, and to repeat its title.
+"""
 
 import re
 from pathlib import Path

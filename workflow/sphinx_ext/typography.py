@@ -1,4 +1,7 @@
-"""Set short names of chapters, numbers, and signs beside formulas. An extension of Sphinx."""
+"""Set short names of chapters, numbers, and signs beside formulas. An extension of Sphinx.
+
+No theme shortens titles, and a browser breaks a line between a formula and its comma, with a word joiner as well.
+"""
 
 import re
 
@@ -14,26 +17,30 @@ SHORT = 30  # letters of the longest formula that is kept on one line
 
 
 class ShortNames(SphinxPostTransform):
-    """Show a chapter's short name, that of the sidebar, in references to it: its title is a whole sentence."""
+    """Let references read as what they lead to is called: a chapter as in the sidebar, a box by its title."""
 
     default_priority = 9  # references are resolved at 10
 
     def run(self, **_):
         """Give this name to each reference without a text."""
-        listed = getattr(self.env, "external_site_map", {})
         for reference in self.document.findall(addnodes.pending_xref):
-            chapter = None if reference.get("refexplicit") else self.chapter(reference)
-            if name := chapter in listed and listed[chapter].title:
+            if not reference.get("refexplicit") and (name := self.name(reference)):
                 reference.children = [nodes.inline(name, name)]
                 reference["refexplicit"] = True
 
-    def chapter(self, reference):
-        """Page that a reference names, itself or by the label of its title."""
+    def name(self, reference):
+        """Name of the box, or of the chapter that a reference names, itself or by the label of its title."""
         kind, target = reference.get("reftype"), reference["reftarget"]
+        if reference.get("refdomain") == "prf":
+            box = getattr(self.env, "proof_list", {}).get(target)
+            return box and reference.astext() == target and box["title"]
+        page, _, said = self.env.get_domain("std").labels.get(target, ("", "", "")) if kind == "ref" else ("", "", "")
         if kind == "doc":
-            return docname_join(reference["refdoc"], target)
-        page, _, said = self.env.get_domain("std").labels.get(target, ("", "", ""))
-        return page if kind == "ref" and page and said == self.env.titles[page].astext() else None
+            page = docname_join(reference["refdoc"], target)
+        elif not page or said != self.env.titles[page].astext():
+            return None
+        listed = getattr(self.env, "external_site_map", {})
+        return page in listed and listed[page].title
 
 
 class Numbers(SphinxPostTransform):
@@ -72,20 +79,7 @@ class TieSigns(SphinxPostTransform):
             parent[place] = tied
 
 
-class BareCells(SphinxPostTransform):
-    """Leave out the paragraph around the text of a cell of *Every row*, which has some six thousand of them."""
-
-    default_priority = 860
-
-    def run(self, **_):
-        """Put the text of each cell into the cell itself."""
-        for table in self.document.findall(lambda node: isinstance(node, nodes.table) and "ledger" in node["classes"]):
-            for cell in table.findall(nodes.entry):
-                if len(cell) == 1 and isinstance(cell[0], nodes.paragraph):
-                    cell[:] = cell[0].children
-
-
 def setup(app):
     """Register the extension."""
-    for transform in (ShortNames, Numbers, TieSigns, BareCells):
+    for transform in (ShortNames, Numbers, TieSigns):
         app.add_post_transform(transform)
