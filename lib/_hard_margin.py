@@ -60,7 +60,6 @@ class Separator:
     margin_error: Tensor
 
 
-@checks.in_float64
 def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     """Solve ``min |theta|_p`` s.t. rows theta >= required for many sets of rows; infeasible ones marked, not raised.
 
@@ -71,8 +70,8 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     for p = 1 and infinity, linear programs) unless the solution is longer than 1e5 / (longest row) or p is above 20 or
     below 1.02. The norm is what the gap bounds: entries and multipliers whose share of it is below rounding, as a
     quarter of the largest entry has for p = 30, are known to few digits. All run on torch's number of threads.
-    All is computed in float64 on the CPU; the answer has the dtype and device of the rows. These may be of any size:
-    scaled by c, theta is scaled by 1 / c and its multipliers by 1 / c^2, which may leave the floats, to 0 or infinity.
+    Rows may be of any size: scaled by c, theta is scaled by 1 / c and its multipliers by 1 / c^2, which may leave the
+    floats, to 0 or infinity.
 
     Parameters
     ----------
@@ -111,9 +110,8 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     """
     if largest_gap is not None:
         checks.positive("largest_gap", largest_gap)
-    plain = isinstance(rows, Tensor) and rows.layout == torch.strided and rows.ndim > 1 and rows.numel()
-    plain = plain and rows.dtype in (torch.float32, torch.float64)
-    plain = plain and norm == 2 and required is None and not rows.is_nested
+    rows = checks.real("difference rows", rows)
+    plain = norm == 2 and required is None and rows.ndim > 1 and rows.numel()
     if plain and (answer := svm.ordinary(rows, _scale.LONGEST, largest_gap or LARGEST_GAP)):
         return Separator(*answer)
     rows, required = _with_required(rows, required)
@@ -168,7 +166,7 @@ def _with_required(rows, required):
     rows = checks.tensor("difference rows", rows, "m", "D")
     if required is None:
         return rows, rows.new_ones(rows.shape[:-1])
-    required = checks.tensor("required", required, "m", like=rows).to(rows)
+    required = checks.tensor("required", required, "m")
     if (required < 0).any() or not (required > 0).any(-1).all():
         raise ValueError(f"required margins go from {required.min():g} to {required.max():g}: none below 0, one above")
     if required.shape[-1] != rows.shape[-2]:
@@ -177,7 +175,6 @@ def _with_required(rows, required):
     return rows.expand(*batch, *rows.shape[-2:]), required.expand(*batch, -1)
 
 
-@checks.in_float64
 def hard_margin_cvxpy(rows, norm=2.0, required=None):
     """State :func:`hard_margin` for one set of rows (m, D) in cvxpy, as one reads it: the second opinion.
 

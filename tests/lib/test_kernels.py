@@ -173,13 +173,12 @@ def test_every_theta_of_a_batch_has_the_gradient_and_the_excess_of_the_tensors(b
 
 def test_only_what_is_known_is_compiled():
     problem, start = random_problem(7), torch.zeros(3)
-    curved, single = random_problem(7, nonlinear=True), problem.to(torch.float32)
+    curved = random_problem(7, nonlinear=True)
     rule, other = constant(0.1), polyak(random_problem(8), losses.logistic, [0, 0])
     assert compiled(problem, losses.logistic, start, [rule])
     assert not compiled(problem, losses.logistic, start, [by_tensors(rule)])
     assert not compiled(problem, losses.logistic, start, [other])
     assert not compiled(curved, losses.logistic, start, [rule])
-    assert not compiled(single, losses.logistic, start, [rule])
     doubled = torch.cat([problem.keys[:, :1], problem.keys[:, :-1]], dim=1)
     assert not compiled(with_fields(problem, keys=doubled), losses.logistic, start, [rule])
     assert compiled(Problem(doubled, doubled[..., 0]), losses.logistic, start, [rule])

@@ -563,10 +563,3 @@ def test_the_norm_of_signs_of_few_sign_matrices_does_not_depend_on_order_signs_a
     assert plain <= sum(weights) * (1 + 1e-8)
     turned = (matrix * signs[0, 0])[[3, 0, 5, 1, 4, 2]].T
     assert norm(turned.flatten(), "signs", (6, 6)).item() == pytest.approx(plain.item(), rel=1e-8)
-
-
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.bool])
-def test_whole_numbers_and_flags_are_rows(dtype):
-    rows = torch.tensor([[1, 0], [0, 1]], dtype=dtype)
-    assert hard_margin(rows).theta.tolist() == pytest.approx([1.0, 1.0])
-    assert att_svm(rows).theta.dtype == torch.float64
