@@ -8,7 +8,7 @@ file knows it.
 import math
 
 from .._compiled import compiled
-from ..losses import CORRELATION, CUBIC, EXPONENTIAL, LOGISTIC, SIGMOID, TINY
+from ..losses import CORRELATION, EXPONENTIAL, LOGISTIC, SIGMOID, TINY
 
 STEEP = 300.0  # margin at which a slope is given by its logarithm
 

@@ -91,6 +91,8 @@ def rule(step):
     return lambda grad, theta, k: step(theta)
 
 
+SOURCE = ledger.source("2306.13596", "Theorem 2", "printed", set="after")
+ROW = SOURCE.claim("a", "It holds.", 1.0, "<=", 2.0)
 HUGE = 10**400
 REFUSED = [
     # shapes that do not fit
@@ -198,6 +200,8 @@ REFUSED = [
     # the ledger
     (lambda: ledger.tell("", b=1.0), "stem is ''"),
     (lambda: ledger.verdict("a"), "a row is 'a'"),
+    (lambda: ledger.verdict(ROW, ROW), "two rows are called a"),
+    (lambda: SOURCE.baseline("a", "It holds.", 1.0, "<=", 2.0), "bound <= 2"),
     # figures
     (lambda: plane(paths=torch.ones(2, 1, 3)), "paths has shape (2, 1, 3)"),
     (lambda: plane(chosen=(0, 1)), "chosen has type int64"),
