@@ -81,12 +81,12 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     checks.single(problem)
     checks.integer("iterations", iterations, 0)
     settle, all_choices = checks.boolean("settle", settle), checks.boolean("all_choices", all_choices)
-    theta = checks.tensor("theta", theta, "parameter", like=problem.keys)
+    theta = checks.tensor("theta", theta, "parameter")
     problem.check_parameter(theta)
     if theta.ndim > 1 or not theta.any():
         raise ValueError(f"theta is {checks.shown(theta.tolist())}: give one that is not zero, which selects no token")
     _check_size(problem)
-    small, here, back = _compact(problem.to(torch.float64, "cpu"), theta.to("cpu", torch.float64))
+    small, here, back = _compact(problem, theta)
     today = selected_tokens(small, here)
     selected = today if selected is None else check_selected(small, selected)
     if selected.ndim > 1:

@@ -1,6 +1,6 @@
 """Study softmax attention as a token selector, and the SVMs that predict its choice: one problem, three papers.
 
-Importing it changes nothing outside it: what a function returns has the dtype and device of what it is given.
+Importing it changes nothing outside it. What the theory is given becomes float64 on the CPU, and so is what it answers.
 """
 
 

@@ -23,12 +23,12 @@ def arc(cone):
     if cone is None:
         return 0.0, math.pi
     pair = isinstance(cone, tuple | list) and len(cone) == 2
-    axis = checks.tensor("axis", cone[0], "d").double() if pair else torch.empty(0)
+    axis = checks.tensor("axis", cone[0], "d") if pair else torch.empty(0)
     if axis.shape[-1] != 2:
         raise ValueError(f"cone is {checks.shown(cone)}: give (axis, opening), the axis in the plane")
     if (axis == 0).all(-1).any():
         raise ValueError("the cone's axis is zero: give a direction")
-    opening = checks.positive("opening", cone[1]).double()
+    opening = checks.positive("opening", cone[1])
     if (opening > 2).any():
         raise ValueError(f"the cone's opening is {opening.max():g}: 1 - cos is at most 2")
     return torch.atan2(axis[..., 1], axis[..., 0]), (1 - opening).arccos()

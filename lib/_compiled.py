@@ -22,7 +22,8 @@ from numba.core.caching import FunctionCache, InTreeCacheLocator, UserProvidedCa
 
 LOG = logging.getLogger(__name__)
 TEXTS = [path.read_bytes() for path in sorted(Path(__file__).parent.rglob("[!.]*.py"))]  # no dotfile of an editor
-MARK = re.compile(rb"^@(compiled|intrinsic)|^def (compiled|step_length)\b", re.MULTILINE)  # the last is in rules.py
+# Sources of compiled code: what is decorated, the formula of rules.py, and the codes of losses.py.
+MARK = re.compile(rb"^@compiled|^def (compiled|step_length)\b|^LOGISTIC,", re.MULTILINE)
 STAMP = hashlib.sha256(b"".join(text for text in TEXTS if MARK.search(text))).hexdigest()
 ENTRIES, LOCK = [], Lock()
 
@@ -117,7 +118,7 @@ def compiled(*signature):
 def _dispatcher(function):
     """Wrap a function by ``njit``; numba looks for locators by their names, and its settings are put back.
 
-    It compiles where NUMBA_DISABLE_JIT is set, too: Python cannot run what is written for LLVM.
+    It compiles where NUMBA_DISABLE_JIT is set, too: as Python the loops would take hours.
     """
     others = config.CACHE_LOCATOR_CLASSES, config.DISABLE_JIT
     config.CACHE_LOCATOR_CLASSES, config.DISABLE_JIT = f"{__name__}.{Locator.__name__}", 0

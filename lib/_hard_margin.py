@@ -6,13 +6,20 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from . import _scale, checks, geometry, svm
+from . import checks, geometry, svm
 
 SURE = 2.0**-50  # the same part, above which a margin is surely positive
 LARGEST_GAP = 1e-6  # that is let pass; ten decades above what is common
 CLARABEL = 1e-6  # part of the lengths of rows that a certificate of cvxpy's may leave
 LARGEST_MATRIX_GAP = 1e-8  # of the norms of matrices; a hundred times what is common
 NORMS = (*checks.MATRIX_NORMS, "signs")
+LONGEST = 1e9  # length of theta, times (longest row) / (largest required margin), above which there may be no theta
+MODERATE = 64  # powers of 2 between which the largest entry of rows leaves room for squares and products
+TOP = 2048  # power of 2 above all of the floats
+WIDE = 20  # powers of 2 between the largest and smallest row above which each is scaled by its own
+CERTAIN = 1e-10  # part of |row| |theta| that a margin is raised to where it is less: rounding would hide it
+TINIEST = 1e-300  # size of rows below which they are not made larger: the power of 2 would leave the floats
+ROUNDING = 1e-15  # a gap below which nothing is known
 
 
 class InfeasibleError(ValueError):
@@ -60,7 +67,6 @@ class Separator:
     margin_error: Tensor
 
 
-@checks.in_float64
 def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     """Solve ``min |theta|_p`` s.t. rows theta >= required for many sets of rows; infeasible ones marked, not raised.
 
@@ -71,8 +77,8 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     for p = 1 and infinity, linear programs) unless the solution is longer than 1e5 / (longest row) or p is above 20 or
     below 1.02. The norm is what the gap bounds: entries and multipliers whose share of it is below rounding, as a
     quarter of the largest entry has for p = 30, are known to few digits. All run on torch's number of threads.
-    All is computed in float64 on the CPU; the answer has the dtype and device of the rows. These may be of any size:
-    scaled by c, theta is scaled by 1 / c and its multipliers by 1 / c^2, which may leave the floats, to 0 or infinity.
+    Rows may be of any size: scaled by c, theta is scaled by 1 / c and its multipliers by 1 / c^2, which may leave the
+    floats, to 0 or infinity.
 
     Parameters
     ----------
@@ -111,14 +117,13 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
     """
     if largest_gap is not None:
         checks.positive("largest_gap", largest_gap)
-    plain = isinstance(rows, Tensor) and rows.layout == torch.strided and rows.ndim > 1 and rows.numel()
-    plain = plain and rows.dtype in (torch.float32, torch.float64)
-    plain = plain and norm == 2 and required is None and not rows.is_nested
-    if plain and (answer := svm.ordinary(rows, _scale.LONGEST, largest_gap or LARGEST_GAP)):
+    rows = checks.real("difference rows", rows)
+    plain = norm == 2 and required is None and rows.ndim > 1 and rows.numel()
+    if plain and (answer := svm.ordinary(rows, LONGEST, largest_gap or LARGEST_GAP)):
         return Separator(*answer)
     rows, required = _with_required(rows, required)
     norm = checks.any_norm(norm, shape, rows.shape[-1], NORMS)
-    separator, gap = _solved(rows, required, norm, shape, _scale.WIDE)
+    separator, gap = _solved(rows, required, norm, shape, WIDE)
     let_pass = largest_gap or (LARGEST_MATRIX_GAP if isinstance(norm, str) else LARGEST_GAP)
     if gap > let_pass and not isinstance(norm, str):  # rows of lengths that differ less may be too different for p
         separator, gap = _solved(rows, required, norm, shape, 0)
@@ -134,8 +139,8 @@ def hard_margin(rows, norm=2.0, required=None, shape=None, largest_gap=None):
 def _solved(rows, required, norm, shape, wide):
     """The separator, and the largest gap in its batch, each row scaled by its own power of 2 where they differ so."""
     sizes = rows.abs().amax(-1)
-    rows, required, powers = _scale.scaled(rows, required, wide)
-    theta, duals, certificate, asked = _scale.beyond_rounding(rows, required)
+    rows, required, powers = _scaled(rows, required, wide)
+    theta, duals, certificate, asked = _beyond_rounding(rows, required)
     feasible = (certificate == 0).all(-1)
     if norm != 2 and feasible.any():
         parts = (part[feasible] for part in (rows, asked, theta, duals))
@@ -146,14 +151,14 @@ def _solved(rows, required, norm, shape, wide):
 
 
 def _unscaled(separator, row, theta, sizes):
-    """The separator of rows of these sizes, as they were before `_scale.scaled` with these exponents."""
+    """The separator of rows of these sizes, as they were before `_scaled` with these exponents."""
     back = replace(
         separator,
-        theta=separator.theta * _scale.power_of_two(theta),
-        duals=separator.duals * _scale.power_of_two(row) * _scale.power_of_two(theta),
-        margins=separator.margins * _scale.power_of_two(theta - row),
-        certificate=separator.certificate * _scale.power_of_two(row - theta),
-        margin_error=separator.margin_error * _scale.power_of_two(theta - row),
+        theta=separator.theta * _power_of_two(theta),
+        duals=separator.duals * _power_of_two(row) * _power_of_two(theta),
+        margins=separator.margins * _power_of_two(theta - row),
+        certificate=separator.certificate * _power_of_two(row - theta),
+        margin_error=separator.margin_error * _power_of_two(theta - row),
     )
     if not (torch.isfinite(back.theta).all() and torch.isfinite(back.margins).all()):
         raise ValueError(
@@ -168,7 +173,7 @@ def _with_required(rows, required):
     rows = checks.tensor("difference rows", rows, "m", "D")
     if required is None:
         return rows, rows.new_ones(rows.shape[:-1])
-    required = checks.tensor("required", required, "m", like=rows).to(rows)
+    required = checks.tensor("required", required, "m")
     if (required < 0).any() or not (required > 0).any(-1).all():
         raise ValueError(f"required margins go from {required.min():g} to {required.max():g}: none below 0, one above")
     if required.shape[-1] != rows.shape[-2]:
@@ -177,7 +182,6 @@ def _with_required(rows, required):
     return rows.expand(*batch, *rows.shape[-2:]), required.expand(*batch, -1)
 
 
-@checks.in_float64
 def hard_margin_cvxpy(rows, norm=2.0, required=None):
     """State :func:`hard_margin` for one set of rows (m, D) in cvxpy, as one reads it: the second opinion.
 
@@ -219,7 +223,7 @@ def _certified(rows, required, theta, duals, certificate, norm, shape=None):
     feasible = (certificate == 0).all(-1)
     margins = torch.einsum("...md,...d->...m", rows, theta)
     smallest = torch.where(required > 0, margins / required, torch.inf).amin(-1).where(feasible, 1.0)
-    size = _scale.sizes(rows, theta)
+    size = _sizes(rows, theta)
     if (smallest <= 0).any() or (margins < torch.where(required > 0, SURE, -1e-6) * size).any():
         raise RuntimeError(
             "the solver's direction does not separate the rows, nor is there a proof that none does, so it cannot be"
@@ -231,5 +235,69 @@ def _certified(rows, required, theta, duals, certificate, norm, shape=None):
     gap = 1 - bound / geometry.norm(theta, norm, shape)
     margin_error = torch.zeros_like(margins)
     if norm not in (1, 2, math.inf, *NORMS):
-        margin_error = torch.einsum("...md,...d->...m", rows.abs(), _scale.entry_errors(theta, gap, norm))
+        margin_error = torch.einsum("...md,...d->...m", rows.abs(), _entry_errors(theta, gap, norm))
     return Separator(theta, duals, margins, gap, feasible, certificate, margin_error)
+
+
+def _scaled(rows, required, wide=WIDE):
+    """Rows and required margins times powers of 2, where they are of about 2^64 or 2^-64 or differ by 2^wide in size.
+
+    Exactly, and with the same solutions up to a factor: also the powers (..., m) of rows and (..., 1) of theta, as the
+    exponents, or None where all are 0. Each row has its own where they differ, all of a set the same where they do not.
+    """
+    smallest, largest = rows.aminmax(dim=-1)
+    largest = torch.maximum(largest, -smallest)
+    exponent = torch.frexp(largest.clamp(min=TINIEST))[1]
+    top = exponent.amax(-1, keepdim=True)
+    exponent = torch.where(largest > 0, exponent, top)
+    differ = top - exponent.amin(-1, keepdim=True) > wide
+    exponent = torch.where(differ, exponent, torch.where(top.abs() > MODERATE, top, 0))
+    if not exponent.any():
+        return rows, required, None
+    power = torch.where(required > 0, -exponent, -TOP).amax(-1, keepdim=True)
+    required = torch.where(required > 0, (required * _power_of_two(-exponent - power)).clamp(min=TINIEST), 0.0)
+    return rows * _power_of_two(-exponent)[..., None], required, (-exponent, power)
+
+
+def _power_of_two(exponent):
+    """2^exponent in float64."""
+    return 2.0 ** exponent.double()
+
+
+def _beyond_rounding(rows, required):
+    """Theta, duals and certificate for p = 2, and the required margins that were asked for.
+
+    A margin that rounding could hide, of a row far longer than others, is raised to one that it cannot.
+    """
+    theta, duals, certificate = svm.shortest(rows, required, LONGEST)
+    size = _sizes(rows, theta)
+    most = torch.where(required > 0, required / size, 0.0).amax(-1, keepdim=True)
+    least = (2.0**-WIDE * most).clamp(max=CERTAIN) * size
+    hidden = (required > 0) & (required < least)
+    again = hidden.any(-1)
+    if again.any():
+        required = torch.where(hidden, least, required)
+        theta[again], duals[again], certificate[again] = svm.shortest(rows[again], required[again], LONGEST)
+    return theta, duals, certificate, required
+
+
+def _sizes(rows, theta):
+    """|row| |theta|, shape (..., m)."""
+    return torch.linalg.vector_norm(rows, dim=-1) * torch.linalg.vector_norm(theta, dim=-1)[..., None]
+
+
+def _entry_errors(theta, gap, norm):
+    """Bounds on the distance of each entry of theta from the exact solution's, shape (..., D), for 1 < p < infinity.
+
+    Half way between two solutions is one as well, so the mean of their powers ``|x|^p`` exceeds that of the middle by
+    at most ``1 - (1 - gap)^p`` of ``|theta|_p^p``. How far apart entries can then be is told by the second derivative
+    ``p (p - 1) |x|^(p-2)`` and, for p > 2, near zero, by Clarkson's ``|difference / 2|^p``.
+    """
+    length = geometry.norm(theta, norm)[..., None]
+    share = theta.abs() / torch.where(length == 0, 1.0, length)
+    excess = -torch.expm1(norm * torch.log1p(-gap.nan_to_num().clamp(ROUNDING, 0.5)))[..., None]
+    bend = norm * (norm - 1)
+    if norm < 2:
+        return (8 * excess / bend) ** 0.5 * length * torch.ones_like(share)
+    curved = (16 * excess / bend * (share / 2) ** (2 - norm)) ** 0.5
+    return torch.where(curved <= share, curved, torch.inf).minimum(2 * excess ** (1 / norm)) * length

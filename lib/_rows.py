@@ -9,7 +9,7 @@ def check_selected(problem, selected):
     """``selected`` as indices of shape (..., n); ValueError if one is out of range or not a whole number."""
     checks.either_problem(problem)
     inputs, tokens = problem.keys.shape[-3:-1]
-    indices = checks.as_tensor("selected", selected, "one whole number for each input").to(problem.keys.device)
+    indices = checks.as_tensor("selected", selected, "one whole number for each input")
     if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype == torch.bool:
         raise ValueError(f"selected has type {indices.dtype}: give one whole number for each input")
     if indices.dtype != torch.int64:
@@ -34,7 +34,7 @@ def other_tokens(selected, tokens, mask=None):
     In place of a token that a mask hides stands the first other one that may be seen: rows stay as many for each input,
     and one that is there twice changes no separator.
     """
-    places = torch.arange(tokens - 1, device=selected.device).expand(*selected.shape, -1)
+    places = torch.arange(tokens - 1).expand(*selected.shape, -1)
     others = places + (places >= selected[..., None])
     if mask is None:
         return others

@@ -1,4 +1,9 @@
-"""Check arguments: raise one sentence that names value and remedy. :mod:`lib._dtypes` settles dtypes and devices."""
+"""Check arguments, and convert arrays once: raise one sentence that names value and remedy.
+
+What the theory is given, lists, arrays, tensors of any dtype on any device, becomes float64 on the CPU at the door, and
+so is what it answers. Only :mod:`lib.geometry` and the rules of :mod:`lib.rules`, which networks use, too, keep
+tensors of other floats and of a GPU as they are.
+"""
 
 import math
 from functools import partial
@@ -10,13 +15,36 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._dtypes import common, dense, floating, in_float64, moved, native, shown  # noqa: F401  two are for callers
-
 MATRIX_NORMS = ("spectral", "nuclear")
 SIGN_NORMS = ("signs", "inf-1")
 
 
-def tensor(name, value, *trailing, like=None):
+def shown(value):
+    """One-line repr of a value, cut at 60 characters."""
+    try:
+        text = " ".join(repr(value).split())
+    except (ValueError, NotImplementedError):  # an integer of more than 4300 digits, a tensor without values
+        text = f"a value of type {type(value).__name__} that cannot be printed"
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def real(name, value):
+    """``value`` as a tensor of float64 on the CPU, or ValueError if it is no array of real numbers."""
+    if type(value) is Tensor and value.dtype == torch.float64 and value.is_cpu and value.layout == torch.strided:
+        return value
+    wanted = "an array of real numbers, all rows of one length"
+    array = as_tensor(name, value, wanted, None if hasattr(value, "__array__") else torch.float64)
+    if array.is_complex():
+        raise ValueError(f"{name} has dtype {array.dtype}: give real numbers, such as the real parts")
+    return array.to(torch.float64)
+
+
+def floats(name, value):
+    """``value`` as :func:`real`, but a tensor of floats as it is: for what networks use, too."""
+    return value if isinstance(value, Tensor) and value.is_floating_point() else real(name, value)
+
+
+def tensor(name, value, *trailing):
     """``value`` as a finite tensor with last dimensions ``trailing``; one that requires grad is detached.
 
     Parameters
@@ -26,16 +54,19 @@ def tensor(name, value, *trailing, like=None):
     value : array_like
     *trailing : str
         Names of the dimensions that the array must at least have, for the message.
-    like : Tensor, optional
-        Has the dtype and device for lists and whole numbers: float64 on the CPU when left out.
+
+    Returns
+    -------
+    Tensor
+        In float64 on the CPU.
 
     Raises
     ------
     ValueError
-        If it is no array of real numbers in single or double precision, has fewer dimensions than that, an empty one,
-        or an entry that is NaN or infinite.
+        If it is no array of real numbers, has fewer dimensions than that, an empty one, or an entry that is NaN or
+        infinite.
     """
-    array = floating(name, value, like).detach()
+    array = real(name, value).detach()
     shape = tuple(array.shape)
     if array.ndim < len(trailing):
         raise ValueError(f"{name} has shape {shape}: give an array of shape (..., {', '.join(trailing)})")
@@ -46,33 +77,20 @@ def tensor(name, value, *trailing, like=None):
 
 
 def float64(name, value, *trailing, more=False):
-    """``value`` as :func:`tensor` in float64 on the CPU, of any floats, those of half precision too.
-
-    It has the dimensions ``trailing`` and no others, unless there may be ``more`` before them.
-    """
-    if isinstance(value, Tensor) and value.is_floating_point():
-        value = value.detach().cpu().double()
-    array = tensor(name, value, *trailing).cpu().double()
+    """``value`` as :func:`tensor`, with the dimensions ``trailing`` and no others, unless there may be ``more``."""
+    array = tensor(name, value, *trailing)
     if array.ndim > len(trailing) and not more:
         raise ValueError(f"{name} has shape {tuple(array.shape)}: give an array of shape ({', '.join(trailing)})")
     return array
 
 
 def tensors(*optional, **given):
-    """Arrays, each given as (value, *names of its last dimensions), as tensors of one dtype.
+    """Arrays, each given as (value, *names of its last dimensions), as :func:`tensor`.
 
     Those whose names are ``optional`` are left out where they are None.
     """
     given = {name: pair for name, pair in given.items() if pair[0] is not None or name not in optional}
-    like = next((floating(name, value) for name, (value, *_) in given.items() if _has_dtype(value)), None)
-    return common(**{name: tensor(name, value, *trailing, like=like) for name, (value, *trailing) in given.items()})
-
-
-def _has_dtype(value):
-    """Whether a value is an array of floats, which have a dtype of their own."""
-    if isinstance(value, Tensor):
-        return value.is_floating_point()
-    return isinstance(value, np.ndarray | np.generic) and value.dtype.kind == "f"
+    return {name: tensor(name, value, *trailing) for name, (value, *trailing) in given.items()}
 
 
 def finite(name, array):
@@ -199,15 +217,24 @@ def any_norm(value, shape=None, size=None, names=MATRIX_NORMS):
     return value
 
 
-def as_tensor(name, value, wanted):
+def as_tensor(name, value, wanted, dtype=None):
     """``value``, whatever its dtype, as a tensor, or ValueError that says what is wanted."""
-    value = native(name, value) if isinstance(value, np.ndarray) else value
+    if np.ma.is_masked(value):
+        raise ValueError(
+            f"{name} is a masked array, whose mask would be lost: give {name}.filled(0), and hidden tokens by mask="
+        )
     try:
-        array = torch.as_tensor(value)
+        if hasattr(value, "__array__") and not isinstance(value, Tensor):  # in an order and with steps torch takes
+            value = np.asarray(value)
+            value = value.astype(value.dtype.newbyteorder("="), copy=min(value.strides, default=0) < 0)
+        array = torch.as_tensor(value, dtype=dtype)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise ValueError(f"{name} is {shown(value)}: give {wanted}") from None
-    dense(name, array)
-    return array
+    if array.is_nested or array.is_meta or array.is_quantized or array.layout != torch.strided:
+        kinds = {"nested": array.is_nested, "meta": array.is_meta, "quantised": array.is_quantized, "sparse": True}
+        kind = next(kind for kind, unusable in kinds.items() if unusable)
+        raise ValueError(f"{name} is a {kind} tensor: give an ordinary one that has all its values")
+    return array.cpu()
 
 
 def has_attribute(name, value, part, remedy):

@@ -1,4 +1,4 @@
-"""Draw the papers' synthetic data, each from an explicit generator: in float64, on the generator's device."""
+"""Draw the papers' synthetic data, each from an explicit generator: in float64."""
 
 import math
 from itertools import islice
@@ -13,7 +13,7 @@ from . import checks
 def coin_labels(trials, n, generator):
     """Draw labels +1 and -1 (trials, n) by a fair coin."""
     checks.generator(generator)
-    return 2 * torch.randint(0, 2, (trials, n), generator=generator, device=generator.device).double() - 1
+    return 2 * torch.randint(0, 2, (trials, n), generator=generator).double() - 1
 
 
 class DataSet(NamedTuple):
@@ -102,7 +102,7 @@ def figure_3(panel):
 def _gaussian(*shape, generator):
     """Independent N(0, 1) numbers."""
     checks.generator(generator)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64, device=generator.device)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def _check_sizes(**sizes):
@@ -124,7 +124,7 @@ def on_sphere(n, T, d, trials, generator):
     _check_sizes(n=n, T=T, d=d, trials=trials)
     tokens = torch.nn.functional.normalize(_gaussian(trials, n, T, d, generator=generator), dim=-1)
     head = torch.nn.functional.normalize(_gaussian(trials, d, generator=generator), dim=-1)
-    return DataSet(tokens, coin_labels(trials, n, generator), head, torch.eye(d, dtype=head.dtype, device=head.device))
+    return DataSet(tokens, coin_labels(trials, n, generator), head, torch.eye(d, dtype=head.dtype))
 
 
 class Sequences(NamedTuple):
@@ -196,15 +196,15 @@ def head_with_scores(tokens, labels, scores):
             f"tokens have (n, T) = {tuple(tokens.shape[-3:-1])}, scores {tuple(scores.shape[-2:])}, labels"
             f" n = {tuple(labels.shape[-1:])}: give each token one score and each input one label"
         )
-    wanted = (labels[..., None] * scores).double().flatten(-2)
-    rows = tokens.double().flatten(-3, -2)
+    wanted = (labels[..., None] * scores).flatten(-2)
+    rows = tokens.flatten(-3, -2)
     head = torch.einsum("...dm,...m->...d", torch.linalg.pinv(rows), wanted)
     missed = (torch.einsum("...md,...d->...m", rows, head) - wanted).abs().max()
     if missed > 1e-9 * wanted.abs().max():
         raise ValueError(
             f"no head has these scores, the nearest is off by {missed:.2g}: take linearly independent tokens"
         )
-    return head.to(tokens)
+    return head
 
 
 def one_best(n, T, trials, generator, top=None, equal=True):
@@ -236,10 +236,10 @@ def one_best(n, T, trials, generator, top=None, equal=True):
     checks.generator(generator)
 
     def uniform(count):
-        return torch.rand(trials, n, count, generator=generator, dtype=torch.float64, device=generator.device)
+        return torch.rand(trials, n, count, generator=generator, dtype=torch.float64)
 
-    best = torch.randint(T, (trials, n, 1), generator=generator, device=generator.device)
-    highest = 2 * uniform(1) if top is None else torch.full(best.shape, top, dtype=torch.float64, device=best.device)
+    best = torch.randint(T, (trials, n, 1), generator=generator)
+    highest = 2 * uniform(1) if top is None else torch.full(best.shape, top, dtype=torch.float64)
     gap = 0.2 + uniform(1 if equal else T)
     return (highest - gap).expand(-1, -1, T).scatter(-1, best, highest)
 
@@ -287,7 +287,7 @@ def signal_tokens(n, T, d, trials, generator):
         raise ValueError(f"d is {d}: noise that is orthogonal to two signals needs at least 3 dimensions")
     signals = _orthonormal(trials, 2, d, generator)
     labels = coin_labels(trials, n, generator)
-    places = torch.randint(0, T, (trials, n), generator=generator, device=generator.device)
+    places = torch.randint(0, T, (trials, n), generator=generator)
     tokens = _gaussian(trials, n, T, d, generator=generator) / d**0.5
     along = torch.einsum("rntd,rsd->rnts", tokens, signals)
     tokens = tokens - torch.einsum("rnts,rsd->rntd", along, signals)

@@ -87,8 +87,7 @@ def run(problem, loss, start, rule, iterations, record=None, norm=2.0):
     checks.loss(loss)
     checks.rule(rule)
     check_polyak_problem(rule, problem, loss)
-    theta = checks.tensor("start", start, "parameter", like=problem.keys)
-    theta = checks.common(start=theta, problem=problem.keys)["start"]
+    theta = checks.tensor("start", start, "parameter")
     batch = checks.broadcastable(problem=problem.batch_shape, start=theta.shape[:-1])
     problem.check_parameter(theta)
     theta = theta.expand(*batch, theta.shape[-1])
@@ -125,7 +124,7 @@ def excess_near(problem, loss, theta, selected):
 def compiled(problem, loss, theta, rules=()):
     """Whether :mod:`lib.kernels` has what a run needs; otherwise it goes by tensors.
 
-    It has linear heads without a mask, in float64 on the CPU, with the losses and step rules of this library; Polyak's
+    It has linear heads without a mask, with the losses and step rules of this library; Polyak's
     step for the problem and the loss of the run itself; tokens on one spot must be alike.
     """
     specs = [getattr(rule, "spec", None) for rule in rules]
@@ -136,8 +135,7 @@ def compiled(problem, loss, theta, rules=()):
         if spec.step_size is not None:
             check_step_size(spec.step_size, theta.shape[:-1])
     of_this_run = all(spec.problem in (None, problem) and spec.loss in (None, loss) for spec in specs)
-    in_float64 = theta.device.type == "cpu" and theta.dtype == problem.keys.dtype == torch.float64
-    return of_this_run and in_float64 and problem.duplicates_agree
+    return of_this_run and problem.duplicates_agree
 
 
 def kept_iterations(iterations, record, theta):
@@ -172,9 +170,8 @@ def iterate(step, theta, iterations, record=None, norm=2.0):
             mirrored = mirrored + step(theta, k)
             theta = mirrored if norm == 2 else inverse_mirror_map(mirrored, norm)
             if not torch.isfinite(theta).all():
-                remedy = "take a smaller step" + (", or float64" if theta.dtype == torch.float32 else "")
-                raise FloatingPointError(f"the iterate is no longer finite at iteration {k + 1}: {remedy}")
-    return Trajectory(torch.stack(records), torch.tensor(list(times), device=theta.device))
+                raise FloatingPointError(f"the iterate is no longer finite at iteration {k + 1}: take a smaller step")
+    return Trajectory(torch.stack(records), torch.tensor(list(times)))
 
 
 def log_spaced(last, count, first=1):

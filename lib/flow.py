@@ -14,15 +14,13 @@ LONGEST = 1e12  # log time plus path length at which a flow that has not arrived
 MAX_STEPS = 50_000  # of the solver, after which a flow is given up; those of the book take a few thousand
 
 
-@checks.in_float64
 def log_time_flow(problem, loss, start, log_times, accuracy=1e-9, norm=2.0):
     """Integrate the gradient flow d theta/dt = -grad L in tau = log(1 + t), where t = e^10000 is within reach.
 
     In log time the velocity is v = -e^tau grad L(theta), its two factors multiplied as logarithms. Descent that has to
     leave a saturated wrong token waits, then jumps, so tau and theta are both integrated over sigma with
     ``d sigma = (1 + |v|) d tau``: no speed is above 1. By a solver for stiff equations (LSODA), one entry of the batch
-    after the other, in float64 on the CPU; the answer has the dtype and device of the problem. At a *finite* stationary
-    point e^tau multiplies rounding errors: there log times end near 30.
+    after the other. At a *finite* stationary point e^tau multiplies rounding errors: there log times end near 30.
 
     Parameters
     ----------
@@ -60,12 +58,12 @@ def log_time_flow(problem, loss, start, log_times, accuracy=1e-9, norm=2.0):
     checks.problem(problem)
     checks.loss(loss)
     checks.number("accuracy", accuracy, lambda part: 0 < part <= 0.01, "give a number above 0, at most 0.01")
-    times = checks.tensor("log_times", log_times, "records").double()
+    times = checks.tensor("log_times", log_times, "records")
     if times.ndim != 1 or times[0] < 0 or (times.diff() <= 0).any():
         raise ValueError(
             f"log_times is {checks.shown(times.tolist())}: values of log(1 + t) must increase, in one list from 0 on"
         )
-    start = checks.tensor("start", start, "parameter").double()
+    start = checks.tensor("start", start, "parameter")
     problem.check_parameter(start)
     batch = problem.batch_shape
     if batch and start.shape[:-1] != batch:

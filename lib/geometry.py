@@ -24,7 +24,7 @@ def norm(vectors, norm=2.0, shape=None):
     dual "signs": the least sum of ``|c_j|`` with W = sum_j c_j s_j t_j^T. The last two take sides d <= e with
     2^(d - 1) e <= 8192.
     """
-    vectors = checks.floating("vectors", vectors)
+    vectors = checks.floats("vectors", vectors)
     known = (*checks.MATRIX_NORMS, *checks.SIGN_NORMS)
     if checks.any_norm(norm, shape, *vectors.shape[-1:], names=known) in checks.SIGN_NORMS:
         flat = vectors.reshape(-1, vectors.shape[-1]).double().cpu().numpy()
@@ -81,7 +81,7 @@ def mirror_map(vectors, norm=2.0):
     >>> mirror_map(torch.tensor([-2, 0, 3], dtype=torch.float64), norm=3).tolist()
     [-4.0, 0.0, 9.0]
     """
-    vectors, norm = checks.floating("vectors", vectors), checks.potential(norm)
+    vectors, norm = checks.floats("vectors", vectors), checks.potential(norm)
     return vectors if norm == 2 else vectors.sign() * vectors.abs() ** (norm - 1)
 
 
@@ -113,7 +113,7 @@ def bregman_divergence(first, second, norm=2.0):
     >>> round(bregman_divergence(first, second).item(), 6)
     12.5
     """
-    first, second = checks.floating("first", first), checks.floating("second", second)
+    first, second = checks.floats("first", first), checks.floats("second", second)
     checks.broadcastable(first=first.shape, second=second.shape)
     first, second = torch.broadcast_tensors(first, second)
     change = first - second
@@ -148,8 +148,7 @@ def in_cone(vectors, axis, opening, radius=0.0):
     radius : float or Tensor
         R: the smallest length.
     """
-    like = checks.floating("vectors", vectors)
-    opening, radius = checks.tensor("opening", opening, like=like), checks.tensor("radius", radius, like=like)
+    opening, radius = checks.tensor("opening", opening), checks.tensor("radius", radius)
     if (wrong := opening[(opening < 0) | (opening > 2)]).numel():
         raise ValueError(f"opening is {wrong[0]:g}: 1 - cos to the axis is from 0 to 2")
     if (radius < 0).any():
@@ -159,9 +158,9 @@ def in_cone(vectors, axis, opening, radius=0.0):
 
 def on_circle(angles, radius, norm=2.0):
     """Vectors of l_p norm ``radius`` at ``angles`` from the first axis, shape (..., 2)."""
-    angles = checks.floating("angles", angles)
+    angles = checks.floats("angles", angles)
     directions = torch.stack([angles.cos(), angles.sin()], dim=-1)
-    radius = checks.floating("radius", radius, like=angles)
+    radius = checks.floats("radius", radius)
     return radius[..., None] * (directions if norm == 2 else unit(directions, norm))
 
 

@@ -80,21 +80,20 @@ class JointProblem(Batch):
 
     def fixed_head(self, head):
         """The problem in theta alone for a head v of shape (..., c): scores gamma_it = Y_i v . x_it."""
-        head = checks.tensor("head", head, "c", like=self.tokens)
+        head = checks.tensor("head", head, "c")
         if head.shape[-1] != self.tokens.shape[-1]:
             raise ValueError(
                 f"the head has {head.shape[-1]} entries, tokens have {self.tokens.shape[-1]}: they must agree"
             )
         checks.broadcastable(tokens=self.tokens.shape[:-3], head=head.shape[:-1])
-        tokens, head = checks.common(tokens=self.tokens, head=head).values()
-        scores = self.labels[..., None] * torch.einsum("...ntc,...c->...nt", tokens, head)
+        scores = self.labels[..., None] * torch.einsum("...ntc,...c->...nt", self.tokens, head)
         return Problem(self.keys, scores, self.queries)
 
     def features(self, attention):
         """Y_i r_i with r_i = X_i^T a_i, what attention passes on, shape (..., n, c): the rows of the label SVM."""
-        tokens, attention = checks.common(tokens=self.tokens, attention=attention).values()
-        checks.trailing_shape("attention", attention, *tokens.shape[-3:-1])
-        return self.labels[..., None] * torch.einsum("...nt,...ntc->...nc", attention, tokens)
+        attention = checks.real("attention", attention)
+        checks.trailing_shape("attention", attention, *self.tokens.shape[-3:-1])
+        return self.labels[..., None] * torch.einsum("...nt,...ntc->...nc", attention, self.tokens)
 
     def attention(self, theta):
         """softmax(A_i theta), shape (..., n, T)."""
@@ -135,7 +134,6 @@ class LabelChoice(NamedTuple):
     holds: bool
 
 
-@checks.in_float64
 def assumption_c(problem):
     """Decide Assumption C of arXiv:2306.13596 for a small data set, over all attention maps, by T^n label SVMs.
 
@@ -194,7 +192,7 @@ def head_gradient(problem, loss, head, theta):
 def _features_gradient(features, loss, head):
     """:func:`head_gradient` for the features Y_i r_i themselves, shape (..., n, c)."""
     checks.loss(loss)
-    features, head = checks.common(features=features, head=head).values()
+    head = checks.real("head", head)
     log_slope = loss.log_slope(torch.einsum("...nc,...c->...n", features, head))
     log_scale = log_slope.amax(-1)
     weights = (log_slope - log_scale[..., None]).exp()
@@ -268,9 +266,8 @@ def run(problem, loss, head, theta, head_rule, rule, iterations, record=None, no
     for name, given_rule in (("rule", rule), ("head_rule", rule if head_rule is None else head_rule)):
         checks.rule(given_rule, name)
         check_polyak_problem(given_rule)
-    head = checks.tensor("head", head, "c", like=problem.keys)
-    theta = checks.tensor("theta", theta, "d", like=problem.keys)
-    head, theta, _ = checks.common(head=head, theta=theta, problem=problem.keys).values()
+    head = checks.tensor("head", head, "c")
+    theta = checks.tensor("theta", theta, "d")
     problem.fixed_head(head).check_parameter(theta)  # refuses a head of another size, too
     size = head.shape[-1]
     batch = checks.broadcastable(problem=problem.batch_shape, head=head.shape[:-1], theta=theta.shape[:-1])

@@ -1,7 +1,6 @@
 """Trace the joint regularisation path of head and prompt in the plane, and its limit at each ratio of the radii.
 
-The theory is that of the logistic loss (section 3 of arXiv:2306.13596). All is computed in float64 on the CPU; results
-have the dtype and device of the problem.
+The theory is that of the logistic loss (section 3 of arXiv:2306.13596).
 """
 
 import math
@@ -36,7 +35,6 @@ class JointLimit(NamedTuple):
     threshold: float
 
 
-@checks.in_float64
 def joint_limit(problem, selected, ratio):
     """Limit directions of the joint regularisation path over ``|v| <= c R, |p| <= R`` as R grows, c the ratio.
 
@@ -128,7 +126,6 @@ class JointPath(NamedTuple):
     log_risk: Tensor
 
 
-@checks.in_float64
 def joint_path(problem, head_radii, radii, angles=360, norm=2.0, within=None):
     """Joint regularisation path of the logistic risk over ``|v| = r, |p| = R`` in the plane, globally minimal.
 
@@ -200,9 +197,7 @@ def _plane_radii(problem, head_radii, radii):
             f"tokens have c = {problem.tokens.shape[-1]} and keys d = {problem.keys.shape[-1]}, and both must be in the"
             " plane: above it, use run"
         )
-    head_radii, radii = (
-        checks.positive(name, radii).double() for name, radii in (("head_radii", head_radii), ("radii", radii))
-    )
+    head_radii, radii = (checks.positive(name, radii) for name, radii in (("head_radii", head_radii), ("radii", radii)))
     if head_radii.ndim != 1 or head_radii.shape != radii.shape:
         raise ValueError(
             f"there are {tuple(head_radii.shape)} radii of the head and {tuple(radii.shape)} of the prompt: give two"

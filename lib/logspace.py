@@ -154,7 +154,7 @@ def _head_drop(problem, log_attention, selected):
     share = log_share.exp()[..., None]
     half_way = value_and_slope(problem.head, start + share / 2 * mean)[1]
     apart = problem.head(start) - problem.head(start + share * mean)
-    tiny = torch.finfo(share.dtype).eps ** (1 / 3)  # where the quotient's rounding equals the slope's error
+    tiny = 2.0 ** (-52 / 3)  # where the quotient's rounding equals the slope's error
     rate = torch.where(share[..., 0] > tiny, apart / share[..., 0], -(half_way * mean).sum(-1)) * problem.labels
     return rate.sign()[..., None], (log_share + rate.abs().log())[..., None]
 

@@ -14,7 +14,7 @@ from torch.nn.functional import logsigmoid
 
 from . import checks
 
-LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC, SIGMOID = range(5)
+LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC, SIGMOID = range(5)  # codes, by which compiled loops know a loss
 TINY = 1e-16  # below it, e^s - 1 = s and log(1 + s) = s to rounding
 
 
@@ -115,7 +115,8 @@ sigmoid = Loss(
     code=(SIGMOID, 0.0),
 )
 
-LOSSES = {loss.name: loss for loss in (logistic, exponential, correlation)}
+LOSSES = {loss.name: loss for loss in (logistic, exponential, correlation)}  # those that the papers name
+KNOWN = LOSSES | {"sigmoid": sigmoid}
 
 
 def cubic(centre):
@@ -147,9 +148,9 @@ def by_name(name):
     >>> loss.log_slope(torch.tensor(800.0)).item()  # where the slope itself is 0
     -800.0
     """
-    if name not in [*LOSSES]:
-        raise ValueError(f"loss {name!r} is unknown: use one of {', '.join(LOSSES)}")
-    return LOSSES[name]
+    if name not in [*KNOWN]:
+        raise ValueError(f"loss {name!r} is unknown: use one of {', '.join(KNOWN)}")
+    return KNOWN[name]
 
 
 def smoothness(loss, tokens, head, key_matrix):

@@ -3,7 +3,6 @@
 The risk is not convex in p. In the plane the minimiser is global: all angles are searched at every radius. Above the
 plane it is the best of many starts, and :func:`stationarity` tells how good it is. Risks are compared as
 logarithms of their distance from a limit of the risk, so that a path can be followed where L itself no longer moves.
-The search is in float64 on the CPU; the path has the dtype and device of the problem.
 """
 
 from typing import NamedTuple
@@ -39,7 +38,6 @@ class Path(NamedTuple):
     selected: Tensor
 
 
-@checks.in_float64
 def regularization_path(problem, loss, radii, cone=None, angles=1440, norm=2.0):
     """Regularisation path in the plane, globally minimal: all angles are searched, the lowest local minima refined.
 
@@ -115,7 +113,6 @@ def regularization_path(problem, loss, radii, cone=None, angles=1440, norm=2.0):
     return Path(path.theta[asked], LogScaled(*(part[asked] for part in path.excess)), selected)
 
 
-@checks.in_float64
 def multistart_path(problem, loss, radii, starts, selected, norm=2.0):
     """Regularisation path in any dimension, as the best of several local minimisations on each sphere.
 
@@ -149,7 +146,7 @@ def multistart_path(problem, loss, radii, starts, selected, norm=2.0):
     checks.problem(problem)
     checks.loss(loss)
     checks.single(problem)
-    radii, starts = _increasing(radii), checks.tensor("starts", starts, "starts", "parameter").double()
+    radii, starts = _increasing(radii), checks.tensor("starts", starts, "starts", "parameter")
     problem.check_parameter(starts)
     selected = check_selected(problem, selected)
     starts = unit(torch.cat([starts, _selecting(problem, selected)]), norm)
@@ -177,7 +174,7 @@ def stationarity(problem, loss, theta, norm=2.0):
 
 
 def _increasing(radii):
-    radii = checks.positive("radii", radii).double()
+    radii = checks.positive("radii", radii)
     if radii.ndim != 1 or (radii.diff() <= 0).any():
         raise ValueError(f"radii is {checks.shown(radii.tolist())}: give a list of increasing lengths")
     return radii

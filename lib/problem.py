@@ -26,8 +26,8 @@ __all__ = [
 class Problem(Batch):
     """Keys, scores and, when the parameter is a matrix, queries; any leading batch dimensions.
 
-    Build it with :func:`from_tokens`, or directly from keys and scores. Its dtype and device are those of its arrays,
-    float64 on the CPU for lists, and so are those of what is computed from it; arrays that require grad are detached.
+    Build it with :func:`from_tokens`, or directly from keys and scores. Its arrays become float64 on the CPU, and so is
+    what is computed from it; arrays that require grad are detached.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Problem(Batch):
     def _hide(self):
         """Check the mask, and set what it hides to 0, so that rows and spans are those of the other tokens."""
         shape = tuple(self.keys.shape[-3:-1])
-        mask = checks.mask(self.mask, shape).to(self.keys.device)
+        mask = checks.mask(self.mask, shape)
         if (mask.sum(-1) < 2).any():
             raise ValueError(
                 f"mask leaves an input {mask.sum(-1).min()} of {shape[1]} tokens: attention chooses among at least 2"
@@ -115,20 +115,6 @@ class Problem(Batch):
         """Number of entries of theta, d with a prompt and d * e with queries."""
         return self.keys.shape[-1] * (1 if self.queries is None else self.queries.shape[-1])
 
-    def to(self, dtype=None, device=None):
-        """The problem in another dtype or on another device; a nonlinear head still gets its own."""
-        keys, head = self.keys, self.head
-        dtype, device = dtype or keys.dtype, device or keys.device
-
-        def moved_head(features):
-            return self.head(features.to(keys.device, keys.dtype)).to(features)
-
-        if head is not None and (dtype != keys.dtype or torch.device(device) != keys.device):
-            head = moved_head
-        return Problem(
-            **{name: checks.moved(value, dtype, device) for name, value in self._tensors().items()}, head=head
-        )
-
     def seen(self, values):
         """Values (..., n, T) with -inf for the tokens that the mask hides."""
         return values if self.mask is None else torch.where(self.mask, values, -torch.inf)
@@ -138,42 +124,36 @@ class Problem(Batch):
         if theta.shape[-1:] != (self.parameter_size,):
             raise ValueError(f"theta has shape {tuple(theta.shape)}: its last dimension must be {self.parameter_size}")
 
-    def _promoted(self, name, array):
-        """The problem and an array in the dtype that both have in common."""
-        if array.dtype == self.keys.dtype and array.device == self.keys.device:
-            return self, array
-        keys, array = checks.common(problem=self.keys, **{name: array}).values()
-        return self if keys.dtype == self.keys.dtype else self.to(keys.dtype), array
-
     def logits(self, theta):
         """A theta, shape (..., n, T), -inf for hidden tokens.
 
         ValueError unless theta is (..., parameter_size), and where logits leave the floats.
         """
-        problem, theta = self._promoted("theta", checks.floating("theta", theta, like=self.keys))
-        problem.check_parameter(theta)
+        theta = checks.real("theta", theta)
+        self.check_parameter(theta)
         checks.finite("theta", theta)
-        checks.broadcastable(problem=problem.batch_shape, theta=theta.shape[:-1])
-        if problem.queries is None:
-            if theta.shape[:-1] == problem.keys.shape[:-3]:  # a row times a matrix is the fast product
-                logits = (theta[..., None, :] @ problem.keys.flatten(-3, -2).mT).reshape(problem.keys.shape[:-1])
+        checks.broadcastable(problem=self.batch_shape, theta=theta.shape[:-1])
+        keys, queries = self.keys, self.queries
+        if queries is None:
+            if theta.shape[:-1] == keys.shape[:-3]:  # a row times a matrix is the fast product
+                logits = (theta[..., None, :] @ keys.flatten(-3, -2).mT).reshape(keys.shape[:-1])
             else:
-                logits = torch.einsum("...ntd,...d->...nt", problem.keys, theta)
-            return problem.seen(_in_floats(logits, problem.keys, theta))
-        matrix = theta.unflatten(-1, (problem.keys.shape[-1], problem.queries.shape[-1]))
-        asked = torch.einsum("...de,...ne->...nd", matrix, problem.queries)
-        return problem.seen(_in_floats(torch.einsum("...ntd,...nd->...nt", problem.keys, asked), problem.keys, theta))
+                logits = torch.einsum("...ntd,...d->...nt", keys, theta)
+            return self.seen(_in_floats(logits, keys, theta))
+        matrix = theta.unflatten(-1, (keys.shape[-1], queries.shape[-1]))
+        asked = torch.einsum("...de,...ne->...nd", matrix, queries)
+        return self.seen(_in_floats(torch.einsum("...ntd,...nd->...nt", keys, asked), keys, theta))
 
     def pull_back(self, weights):
         """A^T weights: the combination of the rows of A with weights of shape (..., n, T); (..., parameter_size)."""
-        problem, weights = self._promoted("weights", weights)
+        weights = checks.real("weights", weights)
         checks.trailing_shape("weights", weights, *self.scores.shape[-2:])
-        if problem.queries is None:
-            if weights.shape == problem.keys.shape[:-1]:
-                return (weights.flatten(-2)[..., None, :] @ problem.keys.flatten(-3, -2)).squeeze(-2)
-            return torch.einsum("...ntd,...nt->...d", problem.keys, weights)
-        combined = torch.einsum("...ntd,...nt->...nd", problem.keys, weights)
-        return torch.einsum("...nd,...ne->...de", combined, problem.queries).flatten(-2)
+        if self.queries is None:
+            if weights.shape == self.keys.shape[:-1]:
+                return (weights.flatten(-2)[..., None, :] @ self.keys.flatten(-3, -2)).squeeze(-2)
+            return torch.einsum("...ntd,...nt->...d", self.keys, weights)
+        combined = torch.einsum("...ntd,...nt->...nd", self.keys, weights)
+        return torch.einsum("...nd,...ne->...de", combined, self.queries).flatten(-2)
 
     def attention(self, theta):
         """softmax(A theta), shape (..., n, T)."""
@@ -185,17 +165,17 @@ class Problem(Batch):
         A nonlinear head's scores are relative to the token with the most attention: attention sums to 1, so nothing
         depends on a constant, and tokens that look alike must tie exactly, not to rounding.
         """
+        attention = checks.real("attention", attention)
         checks.trailing_shape("attention", attention, *self.scores.shape[-2:])
         if self.head is None:
             return (attention * self.scores).sum(-1), self.scores
-        problem, attention = self._promoted("attention", attention)
-        features = torch.einsum("...nt,...ntc->...nc", attention, problem.tokens)
-        values, slopes = value_and_slope(problem.head, features)
-        shape = checks.broadcastable(attention=attention.shape, tokens=problem.tokens.shape[:-1])
-        tokens = problem.tokens.expand(*shape, -1)
+        features = torch.einsum("...nt,...ntc->...nc", attention, self.tokens)
+        values, slopes = value_and_slope(self.head, features)
+        shape = checks.broadcastable(attention=attention.shape, tokens=self.tokens.shape[:-1])
+        tokens = self.tokens.expand(*shape, -1)
         top = attention.argmax(-1)[..., None, None].expand(*tokens.shape[:-2], 1, tokens.shape[-1])
         away = tokens - tokens.gather(-2, top)
-        return problem.labels * values, problem.labels[..., None] * torch.einsum("...ntc,...nc->...nt", away, slopes)
+        return self.labels * values, self.labels[..., None] * torch.einsum("...ntc,...nc->...nt", away, slopes)
 
     def scores_merged(self, scores):
         """Scores (..., n, T), each averaged over the tokens with its key: risk and gradient depend on no other."""

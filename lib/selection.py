@@ -61,7 +61,7 @@ _check_separator = partial(
 def svm_neighbours(problem, selected, separator):
     """Tokens on the margin of the ATT-SVM (Definition 2): bool, shape (..., n, T).
 
-    A token is on the margin when its own margin is 1 to within 1e-6, in float32 3e-4, or how far the margin may be from
+    A token is on the margin when its own margin is 1 to within 1e-6, or how far the margin may be from
     the exact one if that is more: ``separator.margin_error``, for p > 2 where theta_mm has an entry of zero. What
     cannot be told from a neighbour counts as one.
 
@@ -73,8 +73,7 @@ def svm_neighbours(problem, selected, separator):
     _check_separator(separator)
     selected = check_selected(problem, selected)
     margins = token_margins(problem, selected, separator.theta)
-    least = max(1e-6, torch.finfo(margins.dtype).eps ** 0.5)
-    return margins.sub(1).abs() <= _on_tokens(separator.margin_error.to(margins), margins, selected).clamp(min=least)
+    return margins.sub(1).abs() <= _on_tokens(separator.margin_error, margins, selected).clamp(min=1e-6)
 
 
 def _on_tokens(rows, like, selected):
@@ -127,7 +126,6 @@ class LimitOffset(NamedTuple):
     along: Tensor
 
 
-@checks.in_float64
 def limit_offset(problem, loss, separator, selected=None, norm=2.0):
     """Solve c_t exp(-rho . d_t) = lambda_t for the offset rho of the limit, on all rows d_t with a multiplier lambda_t.
 
@@ -177,7 +175,6 @@ def limit_offset(problem, loss, separator, selected=None, norm=2.0):
     return LimitOffset(solution[..., :-1, 0], solution[..., -1, 0] - log_inputs)
 
 
-@checks.in_float64
 def set_att_svm(problem, optimal):
     """Solve ATT-SVM' (Theorem 8, arXiv:2306.13596): from each set of optimal tokens one must lead all others by 1.
 
@@ -259,7 +256,6 @@ def _choices(allowed, count=None):
     return torch.cartesian_prod(*(torch.nonzero(row).flatten() for row in allowed)).reshape(-1, len(allowed))
 
 
-@checks.in_float64
 def locally_optimal_selections(problem, norm=2.0):
     """Find every locally optimal selection of one problem (Definition 2, arXiv:2306.13596), by solving all T^n SVMs.
 

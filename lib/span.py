@@ -39,19 +39,19 @@ def in_span(problem):
     (torch.Size([2, 3, 6]), torch.Size([500]))
     """
     checks.either_problem(problem)
-    keys = problem.keys.double().flatten(-3, -2)
+    keys = problem.keys.flatten(-3, -2)
     gram, size = keys @ keys.mT, keys.shape[-1]
     if problem.queries is not None:
-        queries = problem.queries.double()
+        queries = problem.queries
         between = queries @ queries.mT
         tokens = problem.keys.shape[-2]
         gram = gram * between.repeat_interleave(tokens, -2).repeat_interleave(tokens, -1)
         size = size * problem.queries.shape[-1]
     squares, vectors = torch.linalg.eigh(gram)
-    noise = gram.shape[-1] * torch.finfo(gram.dtype).eps * squares[..., -1:]
+    noise = gram.shape[-1] * 2.0**-52 * squares[..., -1:]
     lengths = torch.where(squares > noise, squares, 0.0).sqrt()
     coordinates = (vectors * lengths[..., None, :])[..., -size:]
-    keys = coordinates.unflatten(-2, problem.keys.shape[-3:-1]).to(problem.keys)
+    keys = coordinates.unflatten(-2, problem.keys.shape[-3:-1])
     return replace(problem, keys=keys, queries=None)
 
 

@@ -1,4 +1,4 @@
-"""Descent of many trials, eight at a time, and gradients and excess risks for descent that is not compiled.
+"""Descent of many trials, some side by side, and gradients and excess risks for descent that is not compiled.
 
 Keys are (problems, n, T, d), queries (problems, n, e), or (problems, n, 0) with a prompt, scores (problems, n, T), and
 theta is (d) or (d e). ``problem_index`` has, for each trial, the indices of its keys, queries and scores.
@@ -10,32 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numba import b1, f8, i8
+from numba import f8, i8
 
 from .. import rules
 from .._compiled import compiled, in_threads
 from ..logspace import LogScaled
 from ..rules import CONSTANT, KINDS, POLYAK
-from .arrays import lines, queries_of, rows_of
-from .elementary import SMALLEST, length, powers
-from .lanes import (
-    Lanes,
-    empty_lanes,
-    empty_space,
-    excess_lanes,
-    gather,
-    gather_bests,
-    gather_inputs,
-    gradient_lanes,
-    logit_gradient_lanes,
-    logits_lanes,
-    odds_lanes,
-    zero_excess,
-)
-from .llvm import LANES, add_dot
-from .trial import LOSS
-
-KEPT = 2**23  # numbers of problems that stay in the lanes from one gradient to the next
+from .elementary import fill_lengths, powers
+from .gradient import LANES, LOSS, fill_excess, fill_gradient, fill_logits, side_by_side, space_for
 
 
 class Problems(NamedTuple):
@@ -69,34 +51,27 @@ class Record(NamedTuple):
     failed: i8[::1]
 
 
-# Theta, its mirror variable, the gradient's direction and its powers, (D, LANES); then (LANES): the direction's
-# log_scales, step sizes, and steps.
-State = namedtuple("State", "theta mirrored direction raised log_scales sizes steps")
+# Theta, its mirror variable, the gradient's direction and its powers, (D, lanes); then (lanes): the direction's
+# log_scales, step sizes, steps, and sign and logarithm of the excess risk.
+State = namedtuple("State", "theta mirrored direction raised log_scales sizes steps signs logarithms")
 
 
 @compiled()
-def empty_state(size):
-    """Arrays for thetas of this size."""
-    wide = size, LANES
-    vectors = np.empty(wide), np.empty(wide), np.empty(wide), np.empty(wide)
-    return State(*vectors, np.empty(LANES), np.empty(LANES), np.empty(LANES))
+def begin(thetas, sizes, norm):
+    """The state of trials side by side at their starts (lanes, D), with these step sizes."""
+    theta = side_by_side(thetas, np.arange(len(thetas)))
+    mirrored, direction, raised = np.empty_like(theta), np.empty_like(theta), np.empty_like(theta)
+    powers(theta.reshape(-1), norm - 1.0, mirrored.reshape(-1))
+    numbers = np.zeros_like(sizes), sizes.copy(), np.zeros_like(sizes), np.zeros_like(sizes), np.zeros_like(sizes)
+    return State(theta, mirrored, direction, raised, *numbers)
 
 
 @compiled()
-def begin(thetas, sizes, norm, start, last, state):
-    """Put the thetas and the step sizes of these trials into the lanes."""
-    gather(thetas, np.arange(last), start, last, state.theta)
-    powers(state.theta.reshape(-1), norm - 1.0, state.mirrored.reshape(-1))
-    for lane in range(LANES):
-        state.sizes[lane] = sizes[min(start + lane, last - 1)]
-
-
-@compiled()
-def keep(record, k, row, start, last, theta):
+def keep(record, k, row, start, theta):
     """Keep the iterates if k is the next iteration to keep, in this row; return the row of the one after."""
     if k != record.kept[row]:
         return row
-    for lane in range(min(LANES, last - start)):
+    for lane in range(theta.shape[1]):
         record.out[row, start + lane] = theta[:, lane]
     return row + 1
 
@@ -111,120 +86,90 @@ step_length = compiled()(rules.step_length)
 
 
 @compiled()
-def lengths_lanes(direction, norm, raised, lengths):
-    """`length` of each lane."""
-    lengths[:] = 0.0
-    if norm == np.inf:
-        for k in range(len(direction)):
-            for lane in range(LANES):
-                lengths[lane] = max(lengths[lane], abs(direction[k, lane]))
-        return
-    powers(direction.reshape(-1), norm, raised.reshape(-1))
-    for k in range(len(direction)):
-        for lane in range(LANES):
-            lengths[lane] += abs(raised[k, lane])
-    for lane in range(LANES):
-        if SMALLEST < lengths[lane] < 1.0 / SMALLEST:
-            lengths[lane] = math.sqrt(lengths[lane]) if norm == 2.0 else lengths[lane] ** (1.0 / norm)
-        else:
-            lengths[lane] = length(direction[:, lane], norm, raised[:, lane])
-
-
-@compiled()
-def take_step(state, rule, norm, k, excess):
-    """Take step k of each lane; return the first lane that is no longer finite, or LANES."""
-    theta, mirrored, direction, raised, log_scales, sizes, steps = state
-    _, signs, logarithms = excess
-    kind, factor = rule.kind, decay(k, rule.power)
+def take_step(state, rule, norm, k):
+    """Take step k of each lane; return the first lane that is no longer finite, or how many there are."""
+    theta, mirrored, direction, raised, log_scales, sizes, steps, signs, logarithms = state
+    kind, factor, lanes = rule.kind, decay(k, rule.power), len(steps)
     if kind != CONSTANT:
-        lengths_lanes(direction, rule.dual, raised, steps)
-    for lane in range(LANES):
+        fill_lengths(direction, rule.dual, raised, steps)
+    for lane in range(lanes):
         steps[lane] = step_length(
-            kind, factor, sizes[lane], steps[lane], log_scales[lane], signs[0, lane], logarithms[0, lane]
+            kind, factor, sizes[lane], steps[lane], log_scales[lane], signs[lane], logarithms[lane]
         )
-    squares, back = np.zeros(LANES), -steps
     for m in range(len(theta)):
-        add_dot(mirrored, m, direction, m, 0, back, 0, 0, 1)
+        for lane in range(lanes):
+            mirrored[m, lane] -= steps[lane] * direction[m, lane]
     powers(mirrored.reshape(-1), 1.0 / (norm - 1.0), theta.reshape(-1))
-    add_dot(squares, 0, theta, 0, 1, theta, 0, 1, len(theta))
-    for lane in range(LANES):
-        if not squares[lane] < np.inf and not np.isfinite(theta[:, lane]).all():
-            return lane
-    return LANES
+    if not np.isfinite(theta).all():
+        for lane in range(lanes):
+            if not np.isfinite(theta[:, lane]).all():
+                return lane
+    return lanes
 
 
 @compiled(Problems, f8[:, ::1], Rule, f8, Record, i8, i8)
 def descend(problems, thetas, rule, norm, record, first, last):
     """Run the trials from first to before last."""
-    lanes, space, state = empty_lanes(problems), empty_space(problems), empty_state(thetas.shape[1])
-    keys, queries, scores, loss = lanes  # here, because a field in the loop has its references counted
-    logits, weights, Wz, tops, sums = space
-    excess = zero_excess(len(keys))
+    loss, kind = problems.loss, rule.kind  # here, because a field in the loop has its references counted
     for start in range(first, last, LANES):
-        gather_inputs(problems, start, last, lanes)
-        gather(problems.scores, problems.problem_index[2], start, last, scores)
-        if rule.kind == POLYAK:
-            gather_bests(scores, rule.selected, start, last, excess.bests)
-        begin(thetas, rule.sizes, norm, start, last, state)
+        end = min(start + LANES, last)
+        index = problems.problem_index[:, start:end]
+        keys, queries = side_by_side(problems.keys, index[0]), side_by_side(problems.queries, index[1])
+        scores = side_by_side(problems.scores, index[2])
+        space, state = space_for(keys), begin(thetas[start:end], rule.sizes[start:end], norm)
+        bests = best_scores(scores, rule.selected[start:end]) if kind == POLYAK else space.bests
         row = 0
         for k in range(record.kept[-1] + 1):
-            row = keep(record, k, row, start, last, state.theta)
+            row = keep(record, k, row, start, state.theta)
             if k == record.kept[-1]:
                 break
-            logits_lanes(keys, queries, state.theta, Wz, logits)
-            odds_lanes(logits, scores, tops, sums, weights)
-            scales = logit_gradient_lanes(logits, scores, loss, tops, sums, weights)
-            gradient_lanes(keys, queries, weights, scales, Wz, state.direction, state.log_scales)
-            if rule.kind == POLYAK:
-                excess_lanes(logits, scores, loss, weights, excess)
-            lost = take_step(state, rule, norm, k, excess)
-            if lost < LANES:
-                record.failed[min(start + lost, last - 1)] = k + 1
+            fill_logits(keys, queries, state.theta, space)
+            fill_gradient(keys, queries, scores, loss, space, state.direction, state.log_scales)
+            if kind == POLYAK:
+                fill_excess(scores, loss, bests, space, state.signs, state.logarithms)
+            lost = take_step(state, rule, norm, k)
+            if lost < end - start:
+                record.failed[start + lost] = k + 1
                 break
 
 
-class Blocks(NamedTuple):
-    """Keys, queries and scores of all blocks of trials, or of one, the lane last."""
+@compiled()
+def best_scores(scores, selected):
+    """Scores (n, lanes) of the selected tokens (lanes, n)."""
+    bests = np.empty((scores.shape[0], scores.shape[2]))
+    for i in range(len(bests)):
+        for lane in range(len(selected)):
+            bests[i, lane] = scores[i, selected[lane, i], lane]
+    return bests
 
-    keys: f8[:, :, :, :, ::1]
-    queries: f8[:, :, :, ::1]
-    scores: f8[:, :, :, ::1]
 
-
-@compiled(Problems, Blocks, b1, f8[:, ::1], f8[:, ::1], f8[::1])
-def fill_gradients(problems, blocks, fresh, thetas, directions, log_scales):
-    """Fill in gradients; the problems are put into the blocks if ``fresh``, and are there otherwise."""
-    logits, weights, Wz, tops, sums = empty_space(problems)
-    state, every, loss = empty_state(thetas.shape[1]), np.arange(len(thetas)), problems.loss
+@compiled(Problems, f8[:, ::1], f8[:, ::1], f8[::1])
+def fill_gradients(problems, thetas, directions, log_scales):
+    """Fill in the gradients of all trials."""
     for start in range(0, len(thetas), LANES):
-        block = start // LANES % len(blocks.keys)
-        keys, queries, scores = blocks.keys[block], blocks.queries[block], blocks.scores[block]
-        if fresh:
-            gather_inputs(problems, start, len(thetas), Lanes(keys, queries, scores, loss))
-            gather(problems.scores, problems.problem_index[2], start, len(thetas), scores)
-        gather(thetas, every, start, len(thetas), state.theta)
-        logits_lanes(keys, queries, state.theta, Wz, logits)
-        odds_lanes(logits, scores, tops, sums, weights)
-        scales = logit_gradient_lanes(logits, scores, loss, tops, sums, weights)
-        gradient_lanes(keys, queries, weights, scales, Wz, state.direction, state.log_scales)
-        for lane in range(min(LANES, len(thetas) - start)):
-            directions[start + lane], log_scales[start + lane] = state.direction[:, lane], state.log_scales[lane]
+        end = min(start + LANES, len(thetas))
+        index = problems.problem_index[:, start:end]
+        keys, queries = side_by_side(problems.keys, index[0]), side_by_side(problems.queries, index[1])
+        space, theta = space_for(keys), side_by_side(thetas, np.arange(start, end))
+        direction, logarithms = np.empty_like(theta), log_scales[start:end]
+        fill_logits(keys, queries, theta, space)
+        scores = side_by_side(problems.scores, index[2])
+        fill_gradient(keys, queries, scores, problems.loss, space, direction, logarithms)
+        for lane in range(end - start):
+            directions[start + lane] = direction[:, lane]
 
 
 @compiled(Problems, i8[:, ::1], f8[:, ::1], f8[::1], f8[::1])
 def fill_excesses(problems, selected, thetas, signs, logarithms):
     """Fill in the excess risks; ``selected`` has a row for each trial."""
-    lanes, space, theta = empty_lanes(problems), empty_space(problems), np.empty((thetas.shape[1], LANES))
-    excess, every, count = zero_excess(len(lanes.keys)), np.arange(len(thetas)), len(thetas)
-    for start in range(0, count, LANES):
-        gather_inputs(problems, start, count, lanes)
-        gather(problems.scores, problems.problem_index[2], start, count, lanes.scores)
-        gather_bests(lanes.scores, selected, start, count, excess.bests)
-        gather(thetas, every, start, count, theta)
-        logits_lanes(lanes.keys, lanes.queries, theta, space.Wz, space.logits)
-        excess_lanes(space.logits, lanes.scores, lanes.loss, space.weights, excess)
-        for lane in range(min(LANES, count - start)):
-            signs[start + lane], logarithms[start + lane] = excess.signs[0, lane], excess.logarithms[0, lane]
+    for start in range(0, len(thetas), LANES):
+        end = min(start + LANES, len(thetas))
+        index = problems.problem_index[:, start:end]
+        keys, queries = side_by_side(problems.keys, index[0]), side_by_side(problems.queries, index[1])
+        space, scores = space_for(keys), side_by_side(problems.scores, index[2])
+        fill_logits(keys, queries, side_by_side(thetas, np.arange(start, end)), space)
+        bests = best_scores(scores, selected[start:end])
+        fill_excess(scores, problems.loss, bests, space, signs[start:end], logarithms[start:end])
 
 
 def trajectories(problem, loss, start, rule, times, norm=2.0):
@@ -236,17 +181,11 @@ def trajectories(problem, loss, start, rule, times, norm=2.0):
 def gradients(problem, loss, batch):
     """`lib.logspace.gradient` as a function of theta, ``(*batch, D)``, into which the problem's fits."""
     problems = problems_of(problem, loss, batch)
-    arrays, blocks = problems[:3], -(-problems.problem_index.shape[1] // LANES)
-    fit = blocks * LANES * sum(array[0].size for array in arrays) <= KEPT
-    blocks_of_problems = Blocks(*(np.empty((blocks if fit else 1, *array.shape[1:], LANES)) for array in arrays))
-    fresh = True
 
     def at(theta):
-        nonlocal fresh
         thetas = lines(theta)
         directions, log_scales = np.empty_like(thetas), np.empty(len(thetas))
-        fill_gradients(problems, blocks_of_problems, fresh, thetas, directions, log_scales)
-        fresh = not fit
+        fill_gradients(problems, thetas, directions, log_scales)
         return LogScaled(torch.from_numpy(directions).view(theta.shape), torch.from_numpy(log_scales).view(batch))
 
     return at
@@ -263,6 +202,26 @@ def excesses(problem, loss, batch, selected):
         return LogScaled(torch.from_numpy(signs).view(batch), torch.from_numpy(logarithms).view(batch))
 
     return at
+
+
+def queries_of(problem):
+    """Queries, (..., n, 0) with a prompt."""
+    return problem.keys.new_empty(problem.keys.shape[-3], 0) if problem.queries is None else problem.queries
+
+
+def lines(array):
+    """All vectors of an array, one below the other."""
+    return np.ascontiguousarray(array.reshape(-1, array.shape[-1]).numpy())
+
+
+def rows_of(batch, *arrays):
+    """Arrays, each with how many dimensions are its own, with one leading dimension; for each trial their indices."""
+    flat, index = [], []
+    for array, trailing in zip(arrays[::2], arrays[1::2], strict=True):
+        lead = array.shape[: array.ndim - trailing]
+        flat.append(np.ascontiguousarray(array.numpy()).reshape(math.prod(lead), *array.shape[array.ndim - trailing :]))
+        index.append(torch.arange(math.prod(lead)).reshape(lead).expand(batch).reshape(-1))
+    return flat, torch.stack(index).numpy()
 
 
 def problems_of(problem, loss, batch):

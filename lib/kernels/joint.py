@@ -1,32 +1,26 @@
-"""Joint descent of head and theta, one behind the other in one vector, eight trials at a time."""
+"""Joint descent of head and theta, one behind the other in one vector, some trials side by side."""
 
 import math
-from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
 from numba import b1, f8, i8
 
 from .._compiled import compiled
-from .arrays import queries_of, rows_of
-from .descent import Record, Rule, State, begin, empty_state, keep, recorded, rule_of, take_step
-from .lanes import (
+from .descent import Record, Rule, State, begin, keep, queries_of, recorded, rows_of, rule_of, take_step
+from .elementary import exponentials
+from .gradient import (
+    LANES,
+    LOSS,
     dots,
-    empty_lanes,
-    empty_space,
-    gather,
-    gather_inputs,
-    gradient_lanes,
-    logit_gradient_lanes,
-    logits_lanes,
+    fill_gradient,
+    fill_logits,
+    fill_slopes,
     multiples,
-    odds_lanes,
-    slopes_lanes,
+    side_by_side,
+    space_for,
     to_one_scale,
-    zero_excess,
 )
-from .llvm import LANES
-from .trial import LOSS
 
 
 class JointProblems(NamedTuple):
@@ -48,72 +42,69 @@ class JointRules(NamedTuple):
     together: b1
 
 
-# Tokens (n, T, c), labels (n), features Y_i r_i (n, c), which attention passes on; then (n); the lane last.
-HeadWorkspace = namedtuple("HeadWorkspace", "tokens labels features margins zeros slopes log_slopes")
-
-
 @compiled()
-def empty_head(problems):
-    """Arrays for the heads of a block of these problems."""
-    _, inputs, count, size = problems.tokens.shape
-    own = inputs, LANES
-    return HeadWorkspace(
-        np.empty((inputs, count, size, LANES)), np.empty(own), np.empty((inputs, size, LANES)),
-        np.empty(own), np.zeros(own), np.empty(own), np.empty(own),
-    )  # fmt: skip
-
-
-@compiled()
-def fill_scores(head, vector, scores):
+def fill_scores(tokens, labels, vector, scores):
     """gamma_it = Y_i v . x_it."""
-    labels = head.labels
-    dots(head.tokens, vector.reshape(1, len(vector), LANES), scores)
+    dots(tokens, vector.reshape(1, *vector.shape), scores)
     for i in range(len(scores)):
         for t in range(scores.shape[1]):
-            for lane in range(LANES):
+            for lane in range(scores.shape[2]):
                 scores[i, t, lane] *= labels[i, lane]
 
 
 @compiled()
-def fill_features(head, odds, totals):
+def fill_features(tokens, labels, space, features):
     """Y_i r_i, what attention passes on."""
-    features, labels = head.features, head.labels
-    multiples(odds, head.tokens, features)
-    for i in range(len(features)):
+    logits, odds, totals, highest = space.logits, space.odds, space.totals, space.slopes
+    inputs, count, lanes = logits.shape
+    highest[:], totals[:] = -np.inf, 0.0
+    for i in range(inputs):
+        for t in range(count):
+            for lane in range(lanes):
+                higher = logits[i, t, lane] > highest[i, lane]
+                highest[i, lane] = logits[i, t, lane] if higher else highest[i, lane]
+        for t in range(count):
+            for lane in range(lanes):
+                odds[i, t, lane] = logits[i, t, lane] - highest[i, lane]
+    exponentials(odds.reshape(-1))
+    for i in range(inputs):
+        for t in range(count):
+            for lane in range(lanes):
+                totals[i, lane] += odds[i, t, lane]
+    multiples(odds, tokens, features)
+    for i in range(inputs):
         for k in range(features.shape[1]):
-            for lane in range(LANES):
+            for lane in range(lanes):
                 features[i, k, lane] *= labels[i, lane] / totals[i, lane]
 
 
 @compiled()
-def head_gradient(head, loss, vector, direction, log_scales):
+def head_gradient(features, loss, vector, space, direction, log_scales):
     """Fill in the direction of the gradient in the head and its logarithm, as `lib.joint.head_gradient` does."""
-    features, margins, slopes, log_slopes = head.features, head.margins, head.slopes, head.log_slopes
-    inputs, size, _ = features.shape
-    dots(features.reshape(1, inputs, size, LANES), vector.reshape(1, size, LANES), margins.reshape(1, inputs, LANES))
-    slopes_lanes(loss, margins.reshape(-1), head.zeros.reshape(-1), slopes.reshape(-1), log_slopes.reshape(-1))
-    inverse = to_one_scale(slopes.reshape(inputs, 1, LANES), log_slopes, log_scales)
+    inputs, size, lanes = features.shape
+    space.pulls[:], space.smalls[:], space.shifts[:] = 0.0, 1.0, 0.0
+    all_features, one = features.reshape(1, inputs, size, lanes), (1, inputs, lanes)
+    dots(all_features, vector.reshape(1, size, lanes), space.bests.reshape(one))
+    fill_slopes(loss, space)
+    inverse = to_one_scale(space.slopes.reshape(inputs, 1, lanes), space.scales, log_scales)
     for i in range(inputs):
-        for lane in range(LANES):
-            slopes[i, lane] *= -inverse[lane]
-    multiples(
-        slopes.reshape(1, inputs, LANES), features.reshape(1, inputs, size, LANES), direction.reshape(1, size, LANES)
-    )
+        for lane in range(lanes):
+            space.slopes[i, lane] *= -inverse[lane]
+    multiples(space.slopes.reshape(one), all_features, direction.reshape(1, size, lanes))
 
 
 @compiled()
-def part_of(both, first, last):
+def part_of(both, sizes, first, last):
     """The state of a part of the vectors, with its own scales and steps."""
-    return State(
-        both.theta[first:last], both.mirrored[first:last], both.direction[first:last], both.raised[first:last],
-        np.empty(LANES), np.empty(LANES), np.empty(LANES),
-    )  # fmt: skip
+    vectors = both.theta[first:last], both.mirrored[first:last], both.direction[first:last], both.raised[first:last]
+    log_scales, steps = np.empty_like(sizes), np.empty_like(sizes)
+    return State(*vectors, log_scales, sizes.copy(), steps, both.signs, both.logarithms)
 
 
 @compiled()
 def scale_together(both, head, theta):
     """Give the two parts of each lane's direction one scale, the larger one."""
-    for lane in range(LANES):
+    for lane in range(len(both.log_scales)):
         log_scale = max(head.log_scales[lane], theta.log_scales[lane])
         if log_scale > -np.inf:
             head.direction[:, lane] *= math.exp(head.log_scales[lane] - log_scale)
@@ -124,40 +115,34 @@ def scale_together(both, head, theta):
 @compiled(JointProblems, f8[:, ::1], JointRules, f8, Record, i8, i8)
 def descend_jointly(problems, thetas, rules, norm, record, first, last):
     """Run the trials from first to before last; thetas have the head before theta."""
-    lanes, space, head_space = empty_lanes(problems), empty_space(problems), empty_head(problems)
-    cut, size, nothing = problems.tokens.shape[3], thetas.shape[1], zero_excess(1)
-    keys, queries, scores, loss = lanes  # here, because a field in the loop has its references counted
-    logits, weights, Wz, tops, sums = space
-    both = empty_state(size)
-    head, theta = part_of(both, 0, cut), part_of(both, cut, size)
+    cut, size, loss = problems.tokens.shape[3], thetas.shape[1], problems.loss
     for start in range(first, last, LANES):
-        gather_inputs(problems, start, last, lanes)
-        gather(problems.tokens, problems.problem_index[2], start, last, head_space.tokens)
-        gather(problems.labels, problems.problem_index[3], start, last, head_space.labels)
-        begin(thetas, rules.theta.sizes, norm, start, last, both)
-        theta.sizes[:] = both.sizes
-        for lane in range(LANES):
-            head.sizes[lane] = rules.head.sizes[min(start + lane, last - 1)]
+        end = min(start + LANES, last)
+        index = problems.problem_index[:, start:end]
+        keys, queries = side_by_side(problems.keys, index[0]), side_by_side(problems.queries, index[1])
+        tokens, labels = side_by_side(problems.tokens, index[2]), side_by_side(problems.labels, index[3])
+        space, both = space_for(keys), begin(thetas[start:end], rules.theta.sizes[start:end], norm)
+        head = part_of(both, rules.head.sizes[start:end], 0, cut)
+        theta = part_of(both, both.sizes, cut, size)
+        scores, features = np.empty_like(space.logits), np.empty((len(keys), cut, end - start))
         row = 0
         for k in range(record.kept[-1] + 1):
-            row = keep(record, k, row, start, last, both.theta)
+            row = keep(record, k, row, start, both.theta)
             if k == record.kept[-1]:
                 break
-            logits_lanes(keys, queries, theta.theta, Wz, logits)
-            fill_scores(head_space, head.theta, scores)
-            odds_lanes(logits, scores, tops, sums, weights)
-            fill_features(head_space, weights, sums[1])
-            head_gradient(head_space, loss, head.theta, head.direction, head.log_scales)
-            scales = logit_gradient_lanes(logits, scores, loss, tops, sums, weights)
-            gradient_lanes(keys, queries, weights, scales, Wz, theta.direction, theta.log_scales)
+            fill_logits(keys, queries, theta.theta, space)
+            fill_features(tokens, labels, space, features)
+            head_gradient(features, loss, head.theta, space, head.direction, head.log_scales)
+            fill_scores(tokens, labels, head.theta, scores)
+            fill_gradient(keys, queries, scores, loss, space, theta.direction, theta.log_scales)
             if rules.together:
                 scale_together(both, head, theta)
-                lost = take_step(both, rules.theta, norm, k, nothing)
+                lost = take_step(both, rules.theta, norm, k)
             else:
-                lost = take_step(head, rules.head, norm, k, nothing)
-                lost = min(lost, take_step(theta, rules.theta, norm, k, nothing))
-            if lost < LANES:
-                record.failed[min(start + lost, last - 1)] = k + 1
+                lost = take_step(head, rules.head, norm, k)
+                lost = min(lost, take_step(theta, rules.theta, norm, k))
+            if lost < end - start:
+                record.failed[start + lost] = k + 1
                 break
 
 

@@ -1,14 +1,15 @@
 """Slopes and changes of the losses, by the logarithm where the number itself would underflow.
 
-A loss is its ``code``, a pair: which of the formulas, and the centre of the cubic one.
+A loss is its ``code``, a pair: which of the formulas, and the centre of the cubic one. A new loss has its formula for
+tensors in :mod:`lib.losses`, with a code of its own, and its branches of `slope_at` and `log_change` here; no other
+file knows it.
 """
 
 import math
 
 from .._compiled import compiled
+from ..losses import CORRELATION, EXPONENTIAL, LOGISTIC, SIGMOID, TINY
 
-LOGISTIC, EXPONENTIAL, CORRELATION, CUBIC, SIGMOID = range(5)  # as in lib.losses, which is no source of the cache's key
-TINY = 1e-16  # likewise
 STEEP = 300.0  # margin at which a slope is given by its logarithm
 
 

@@ -9,10 +9,9 @@ from numba import f8, i8
 
 from .._compiled import compiled, in_threads
 from .elementary import powers
-from .joint import JointProblems, joint_problems_of
-from .llvm import LANES
+from .gradient import LANES, fill_gradient, fill_logits, space_for
+from .joint import JointProblems, fill_features, fill_scores, joint_problems_of
 from .losses import LOGISTIC
-from .trial import Trial, fill_logits, gradient, space_of
 
 ANGLE = 2.0**-51  # half the width of a bracket that is narrow enough; the rounding of an angle of pi
 
@@ -36,40 +35,11 @@ class Profile(NamedTuple):
 @compiled()
 def on_circle(angle, radius, power, norm, vector):
     """Fill in the vector of this l_p norm in the direction of the powers of cosine and sine; 1 for the angle's own."""
-    vector[0], vector[1] = math.cos(angle), math.sin(angle)
-    powers(vector, power, vector)
+    powers(np.array([math.cos(angle), math.sin(angle)]), power, vector)
     if norm != 2.0:
         radius /= (abs(vector[0]) ** norm + abs(vector[1]) ** norm) ** (1.0 / norm)
     vector[0] *= radius
     vector[1] *= radius
-
-
-@compiled()
-def fill_scores(tokens, labels, head, scores):
-    """gamma_it = Y_i v . x_it."""
-    inputs, count, size = tokens.shape
-    for i in range(inputs):
-        for t in range(count):
-            score = 0.0
-            for k in range(size):
-                score += tokens[i, t, k] * head[k]
-            scores[i, t] = labels[i] * score
-
-
-@compiled()
-def fill_features(tokens, labels, logits, features):
-    """Y_i r_i, what attention passes on."""
-    inputs, count, size = tokens.shape
-    features[:] = 0.0
-    for i in range(inputs):
-        top, total = logits[i].max(), 0.0
-        for t in range(count):
-            odds = math.exp(logits[i, t] - top)
-            total += odds
-            for k in range(size):
-                features[i, k] += odds * tokens[i, t, k]
-        for k in range(size):
-            features[i, k] *= labels[i] / total
 
 
 @compiled()
@@ -156,14 +126,18 @@ def fill_profile(problems, circles, norm, profile, first, last):
     """Fill in the profile of the trials from first to before last."""
     keys, queries, tokens, labels, problem_index, loss = problems
     heads, slopes, values = profile
-    space, scores = space_of(keys[0]), np.empty(keys.shape[1:3])
-    features, prompt, direction, across = np.empty((keys.shape[1], 2)), np.empty(2), np.empty(2), np.empty(2)
-    for b in range(first, last):
-        trial = Trial(keys[problem_index[0, b]], queries[problem_index[1, b]], scores, loss)
-        own_tokens, own_labels = tokens[problem_index[2, b]], labels[problem_index[3, b]]
-        on_circle(circles.angles[b], circles.radii[b], 1.0, norm, prompt)
-        fill_logits(trial.keys, trial.queries, prompt, space)
-        fill_features(own_tokens, own_labels, space.logits, features)
+    _, inputs, count, size = keys.shape
+    space = space_for(keys[0].reshape(inputs, count, size, 1))
+    scores, features = np.empty((inputs, count, 1)), np.empty((inputs, 2))
+    prompt, direction, across, log_scale = np.empty((2, 1)), np.empty((2, 1)), np.empty(2), np.empty(1)
+    for b in range(first, last):  # each is one lane
+        own_keys = keys[problem_index[0, b]].reshape(inputs, count, size, 1)
+        own_queries = queries[problem_index[1, b]].reshape(inputs, -1, 1)
+        own_tokens = tokens[problem_index[2, b]].reshape(inputs, count, 2, 1)
+        own_labels = labels[problem_index[3, b]].reshape(inputs, 1)
+        on_circle(circles.angles[b], circles.radii[b], 1.0, norm, prompt.reshape(2))
+        fill_logits(own_keys, own_queries, prompt, space)
+        fill_features(own_tokens, own_labels, space, features.reshape(inputs, 2, 1))
         low, high = arc(features)
         if math.isnan(low):
             slopes[b], values[b] = np.nan, np.inf
@@ -171,11 +145,11 @@ def fill_profile(problems, circles, norm, profile, first, last):
             continue
         find_head(features, low, high, circles.head_radii[b], norm, heads[b])
         values[b] = log_risk(features, heads[b])
-        fill_scores(own_tokens, own_labels, heads[b], scores)
-        gradient(trial, space, direction)
-        on_circle(circles.angles[b], 1.0, 1.0, norm, prompt)
-        powers(prompt, norm - 1.0, across)
-        slopes[b] = direction[1] * across[0] - direction[0] * across[1]
+        fill_scores(own_tokens, own_labels, heads[b].reshape(2, 1), scores)
+        fill_gradient(own_keys, own_queries, scores, loss, space, direction, log_scale)
+        on_circle(circles.angles[b], 1.0, 1.0, norm, prompt.reshape(2))
+        powers(prompt.reshape(2), norm - 1.0, across)
+        slopes[b] = direction[1, 0] * across[0] - direction[0, 0] * across[1]
 
 
 def profile(problem, head_radii, radii, angles, norm):

@@ -37,7 +37,7 @@ def shortest_in_norm(rows, required, start, duals, norm, shape=None):
     the caller certifies it.
     """
     if isinstance(norm, str):
-        from .matrix import least_matrix, least_signs
+        from .lp import least_matrix, least_signs
 
         solve = least_signs if norm == "signs" else partial(least_matrix, norm=norm)
         solved = [solve(*svm, shape=shape) for svm in zip(rows, required, start, strict=True)]

@@ -1,17 +1,20 @@
-"""Solve ``min |theta|_p`` s.t. D theta >= b for p other than 2.
+"""Solve ``min |theta|`` s.t. D theta >= b in other norms than Euclid's.
 
-For 1 < p < infinity an interior-point method, compiled; p = 1 and p = infinity are linear programs.
+For 1 < p < infinity an interior-point method, compiled; p = 1 and p = infinity are linear programs, and so is the norm
+of signs of a matrix. The spectral and nuclear ones are stated in cvxpy.
 """
 
 import math
+import warnings
 
 import numpy as np
 import torch
 
 from .. import geometry
-from .._signs import OPTIONS
+from .._signs import OPTIONS, shortest
 
 LARGE = 256  # rows above which they are not all given to a solver at once
+TOLERANCE = 1e-11  # asked of Clarabel, which may say that it was not reached: the certified gap judges
 ACCURATE = 1e-12  # part of the largest required margin that a row outside may lack
 
 
@@ -99,3 +102,31 @@ def _linear_program(rows, required, norm):
     if solution.status != 0:
         raise RuntimeError(f"HiGHS ended with status {solution.status} ({solution.message}): rescale the rows")
     return split @ solution.x, -solution.ineqlin.marginals[: len(required)]
+
+
+def least_matrix(rows, required, start, norm, shape):
+    """Theta (D,) and multipliers (m,), these up to a factor, for one set of rows (m, D) that can be separated.
+
+    ``start`` is the Euclidean solution, whose length is the scale of theta.
+    """
+    import cvxpy
+
+    length = torch.linalg.vector_norm(start).item()
+    matrix = cvxpy.Variable(shape)
+    size = {"spectral": cvxpy.sigma_max, "nuclear": cvxpy.normNuc}[norm](matrix)
+    separated = (length * rows).numpy() @ cvxpy.vec(matrix, order="C") >= required.numpy()
+    problem = cvxpy.Problem(cvxpy.Minimize(size), [separated])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that the tolerance was not reached
+        tolerances = {name: TOLERANCE for name in ("tol_gap_abs", "tol_gap_rel", "tol_feas")}
+        problem.solve(solver=cvxpy.CLARABEL, **tolerances)
+    if problem.status not in ("optimal", "optimal_inaccurate"):
+        raise RuntimeError(f"cvxpy ended with status {problem.status!r}: rescale the rows")
+    return length * torch.as_tensor(matrix.value).flatten(), torch.as_tensor(separated.dual_value).clamp(min=0)
+
+
+def least_signs(rows, required, start, shape):
+    """The same for the norm "signs"."""
+    length = torch.linalg.vector_norm(start)
+    theta, duals = shortest((length * rows).numpy(), required.numpy(), shape)
+    return length * torch.as_tensor(theta), torch.as_tensor(duals).clamp(min=0)

@@ -17,13 +17,13 @@ from numba import b1, f8, i8
 
 from lib._compiled import compiled
 from lib.kernels.descent import step_length
-from lib.kernels.llvm import LANES, add_multiple
 from lib.kernels.losses import STEEP
 from lib.rules import CONSTANT, NORMALISED
 
 LOG = logging.getLogger(__name__)
 CHUNK = 2**16  # examples that a reader is trained on from one call to the next
 LOG_INTERVAL_S = 10.0  # at least, from one line of the log to the next
+LANES = 8  # numbers of a row
 
 
 class Inputs(NamedTuple):
@@ -51,6 +51,13 @@ Weights = namedtuple(
 )  # of a reader, or their gradient: (rows, LANES), (heads, LANES) twice
 # Tokens (T, LANES) of one input, attention (heads, T), what is read (heads, LANES), and the tokens' gradient.
 Reading = namedtuple("Reading", "tokens attention read of_tokens")
+
+
+@compiled()
+def add_multiple(out, place, factor, rows, row):
+    """out[place] += factor rows[row], whose length the compiler does not know: then it vectorises the loop."""
+    for j in range(rows.shape[1]):
+        out[place, j] += factor * rows[row, j]
 
 
 @compiled()

@@ -1,4 +1,4 @@
-"""Every entry point of the theory on one small input, in a dtype and on a device, for the tests of surroundings."""
+"""Every entry point of the theory on one small input, for the tests of surroundings."""
 
 from dataclasses import fields, is_dataclass
 
@@ -30,19 +30,18 @@ from lib.span import from_span, in_span, span_coordinates
 FIGURE_3 = [[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, -1.0]], [[0.0, 0.0], [0.5, 1.5]]]
 
 
-def entries(dtype=torch.float64, device="cpu", grad=False):
-    """Results by name, for inputs that float32 has exactly; arrays require grad if asked to."""
+def entries():
+    """Results by name."""
 
     def array(*shape, seed=0):
-        drawn = torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-        return drawn.float().to(device, dtype).requires_grad_(grad)
+        return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
     def given(values):
-        return torch.tensor(values, dtype=dtype, device=device, requires_grad=grad)
+        return torch.tensor(values, dtype=torch.float64)
 
-    keys, scores = array(2, 3, 2).detach().clone(), array(2, 3, seed=1)
+    keys, scores = array(2, 3, 2), array(2, 3, seed=1)
     keys[:, 0] += 3.0
-    plane = Problem(keys.requires_grad_(grad), scores)
+    plane = Problem(keys, scores)
     first, best, theta, loss = [0, 0], optimal_tokens(plane), array(2, seed=2), losses.logistic
     labels, tokens, queries, hidden = given([1.0, -1.0]), array(2, 3, 4, seed=3), array(2, 2, seed=4), array(4, seed=5)
     matrix = from_tokens(tokens, labels, hidden, queries=queries)
@@ -94,7 +93,7 @@ def entries(dtype=torch.float64, device="cpu", grad=False):
             relaxed_att_svm(plane, first, [True, False]),
             label_svm(array(2, 5, seed=9), [1, -1]),
             hard_margin(difference_rows(plane, first), required=[1.0, 0.0, 0.5, 2.0]),
-            hard_margin([[1.0, 0.0], [-1.0, 0.0]]).certificate.to(device, dtype),
+            hard_margin([[1.0, 0.0], [-1.0, 0.0]]).certificate,
         ],
         "cvxpy": hard_margin_cvxpy(difference_rows(plane, first)).theta,
         "selection": [

@@ -1,13 +1,10 @@
 """Figures draw ordinary and odd input, show every name that they are given, and keep to the house style."""
 
 import itertools
-import re
 
-import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-import seaborn
 from matplotlib.colors import to_hex, to_rgb, to_rgba
 from matplotlib.text import Text
 
@@ -43,17 +40,6 @@ def curves(series, **kwargs):
     return figure
 
 
-def test_the_theme_and_the_colours_of_time_are_seaborns():
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        figures.theme()
-        ours = dict(plt.rcParams)
-        seaborn.set_theme(context="notebook", style="ticks", palette=figures.PALETTE)
-        figures.theme()
-        assert {name for name, value in ours.items() if plt.rcParams[name] != value} == {"image.cmap"}  # never used
-    assert [to_hex(colour) for colour in figures.TIME.colors] == seaborn.color_palette("flare", 24).as_hex()
-
-
 @pytest.mark.parametrize("starts", [1, 6])
 def test_plane_draws_one_path_a_start_and_every_score(starts):
     figure = plane(starts)
@@ -62,11 +48,6 @@ def test_plane_draws_one_path_a_start_and_every_score(starts):
     assert sum(len(piece) - 1 for piece in drawn) == 29 * starts
     assert [text for text in texts(figure) if "score" in text] == ["score 1", "score 0.9", "score 0"]
     assert figure.axes[1].get_xlabel() == "iteration"
-
-
-def test_plane_takes_names_for_scores():
-    figure = figures.plane(np.ones((3, 1, 2)), range(3), [[0, 0], [2, 1]], ["Y = +1", "best"], [True, False])
-    assert set(texts(figure)) == {"Y = +1", "best"}
 
 
 @pytest.mark.parametrize(
@@ -95,22 +76,6 @@ def test_separating_line_runs_midway_or_is_left_out(normal, offset):
     assert len(drawn) == (offset is not None)
 
 
-def test_crowded_tokens_of_one_score_are_labelled_once():
-    points = np.array([[0.0, 0.0], [0.01, 0.0], [0.0, 0.01], [1.0, 1.0]])
-    figure = figures.plane(np.zeros((5, 1, 2)), np.arange(5), points, np.array([1, 1, 2, 1]), np.ones(4, bool))
-    assert sorted(texts(figure)) == ["score 1", "score 1", "score 2"]
-
-
-@pytest.mark.parametrize("scales", [("log", "log"), ("linear", "linear")], ids=str)
-def test_curves_carry_their_names(scales):
-    references = {"1 / t": 1 / X}
-    figure = curves({"one": 1 / X, "two": 1 / X**2}, references=references, xscale=scales[0], yscale=scales[1])
-    assert set(texts(figure)) == {"one", "two", "1 / t"}
-    assert (figure.axes[0].get_xscale(), figure.axes[0].get_yscale()) == scales
-    colours = [str(text.get_color()) for text in figure.axes[0].texts]
-    assert len(set(colours)) == 3
-
-
 def test_many_trials_are_a_median_and_a_band_of_few_points_and_a_given_interval_is_drawn():
     t = np.arange(1, 5001)
     series, given = {"GD": np.arange(1, 12) / t[:, None], "share": 1 / t}, {"share": (0.5 / t, 1.5 / t)}
@@ -122,16 +87,6 @@ def test_many_trials_are_a_median_and_a_band_of_few_points_and_a_given_interval_
     for band, ends in zip(ax.collections, ((2 / 5000, 10), (0.5 / 5000, 1.5)), strict=True):
         heights = band.get_paths()[0].vertices[:, 1]
         assert (heights.min(), heights.max()) == pytest.approx(ends)
-
-
-@pytest.mark.parametrize(("scale", "first"), [("log", 1), ("symlog", 0)])
-def test_a_band_keeps_early_records_on_a_logarithmic_axis_also_after_one_at_zero(scale, first):
-    t = np.concatenate([[0], np.unique(np.geomspace(1, 30000, 200).round())])
-    ax = figures.curves(t, {"GD": np.arange(1, 12) / (1 + t[:, None])}, "t", "y", xscale=scale).axes[0]
-    drawn = ax.lines[0].get_xdata()
-    assert (drawn[0], drawn[-1]) == (first, 30000)
-    assert {1, 2, 3} <= set(drawn)
-    assert len(drawn) > 75
 
 
 HOLES = np.where(X % 3 == 0, np.nan, 1 / X)
@@ -154,14 +109,6 @@ def test_curves_with_odd_values(y):
     assert set(texts(curves({"odd": y, "other": 1 / X}))) == {"odd", "other"}
 
 
-def test_a_curve_that_others_cover_is_wider_than_they_are():
-    x = np.logspace(-1, 1, 17)
-    series = {"path": x, "descent": 1.001 * x, "else": x**2}
-    lines = figures.curves(x, series, "", "", references={"formula": x}).axes[0].lines
-    path, descent, other, formula = (line.get_linewidth() for line in lines)
-    assert path > descent > other > formula
-
-
 def test_histogram_stacks_what_is_inside_its_edges():
     samples = {"few": [0.05, 0.15, 0.15], "none": [], "more": [0.15, 0.25, 0.25, 9.0, -1.0]}
     ax = figures.histogram(samples, [0.0, 0.1, 0.2, 0.3], "gap", "runs").axes[0]
@@ -174,14 +121,6 @@ def test_histogram_stacks_what_is_inside_its_edges():
     np.testing.assert_array_equal([ax.get_xlim(), ax.get_ylim()], [(0, 0.3), (0, 1.05 * 3)])
     assert [text.get_text() for text in ax.get_legend().get_texts()] == list(samples)
     assert figures.histogram({"one": []}, [0.0, 1.0], "gap", "runs").axes[0].get_legend() is None
-
-
-def test_panels_are_stacked_in_one_figure():
-    upper, lower = figures.panels(2)
-    figure = figures.curves(X, {"a": 1 / X}, "x", "y", ax=upper)
-    assert figures.curves(X, {"b": 1 / X}, "x", "y", ax=lower) is figure
-    assert figure.get_figwidth() == figures.WIDTH
-    assert len(figures.panels(1)) == 1
 
 
 def test_agreement_shows_by_how_much_numbers_differ():
@@ -219,16 +158,6 @@ def test_heatmap_puts_rows_upwards_and_columns_to_the_right():
     assert image.get_clim() == (0, values.size - 1)
 
 
-@pytest.mark.parametrize("values", [SLOPE, np.ones_like(SLOPE), np.where(SLOPE == 1, 0.3, np.nan)], ids=range(3))
-def test_heatmap_names_its_lines_and_stays_in_its_frame(values):
-    lines = {"up": (COLUMNS, 10 * COLUMNS), "flat": (COLUMNS, 0 * COLUMNS + 20), "outside": (COLUMNS, 0 * COLUMNS + 99)}
-    figure = heatmap(values, lines=lines, level=0.5, limits=(0, 1))
-    assert texts(figure) == ["up", "flat"]
-    assert figure.axes[0].get_ylim() == (0, 12)
-    up = figure.axes[0].lines[0].get_ydata()
-    np.testing.assert_allclose(up, 10 * COLUMNS / 5 + 0.5)
-
-
 def test_regions_cover_their_cells_and_bear_their_names():
     kinds = np.where(ROWS[:, None] > 50, np.nan, SLOPE)
     figure = figures.regions(
@@ -244,24 +173,6 @@ def test_regions_cover_their_cells_and_bear_their_names():
     assert [to_hex(patch.get_facecolor()) for patch in ax.patches] == [
         figures.KINDS[name] for name in ("local", "global")
     ]
-
-
-def test_dots_have_a_line_for_each_case_and_a_mark_for_each_kind():
-    figure = figures.dots(["one", "two", "three"], {"a": [0.1, 0.2, 0.3], "b": [0.4, np.nan, 0.6]}, "share")
-    (ax,) = figure.axes
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["one", "two", "three"]
-    assert ax.get_ylim()[0] > ax.get_ylim()[1]
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
-    drawn = [place for kind in ax.collections[1:] for place in np.ma.compress_rows(kind.get_offsets()).tolist()]
-    assert sorted(drawn) == [[0.1, 0], [0.2, 1], [0.3, 2], [0.4, 0], [0.6, 2]]
-
-
-def test_panels_of_heatmaps_share_one_bar():
-    upper, lower = figures.panels(2)
-    figures.heatmap(COLUMNS, ROWS, SLOPE, "", "rows", label="", ax=upper)
-    figure = figures.heatmap(COLUMNS, ROWS, SLOPE, "d", "rows", label="fraction", ax=lower)
-    figure.canvas.draw()
-    assert len(figure.axes) == 3
 
 
 SENTENCES = [["[CLS]", "a", "truly", "dreadful", "film"], 3 * ["the", "film", "about", "a", "quiet", "town", "was"]]
@@ -287,18 +198,6 @@ def test_sentences_have_every_word_and_a_cell_for_each_row_under_it():
     np.testing.assert_allclose(shades, np.concatenate(ATTENTION, axis=1))
 
 
-def test_sentences_are_wrapped_and_stay_in_the_figure():
-    figure = figures.sentences(SENTENCES, ATTENTION, ["start", "end"])
-    drawn = boxes_of_words(figure)
-    lines = sum(name == "start" for name, _ in drawn)
-    assert lines == 1 + 3
-    assert figure.get_figwidth() == figures.WIDTH
-    frame = figure.bbox
-    assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 <= frame.y1 for _, box in drawn)
-    assert not any(a.overlaps(b) for (_, a), (_, b) in itertools.combinations(drawn, 2))
-    assert figure.axes[1].get_xlabel() == "attention"
-
-
 DIGITS = np.linspace(0, 1, 2 * 4 * 8).reshape(2, 1, 4, 8)
 MAPS = np.arange(2 * 3 * 8).reshape(2, 3, 8) / 48
 
@@ -321,43 +220,6 @@ def test_pictures_put_each_map_over_its_image(attention):
         assert tuple(image.get_extent()) == tuple(seen.get_extent()) == (0, 8, 4, 0)
         assert seen.get_clim() == (0, MAPS.max())
     assert figure.axes[-1].get_xlabel() == "attention"
-
-
-def test_pictures_hide_an_image_only_where_the_attention_is():
-    seen = pictures().axes[0].images[1]
-    shades = seen.to_rgba(np.linspace(0, MAPS.max(), 5))[:, -1]
-    assert shades[0] == 0
-    assert (np.diff(shades) > 0).all()
-    assert shades[-1] < 1
-
-
-def test_names_above_square_pictures_are_whole():
-    columns = ["start", "end", "frozen", "only K, Q"]
-    figure = pictures(np.ones((3, 1, 8, 8)), np.ones((3, 4, 16)) / 16, columns, notes=[["9.3"] * 4] * 3)
-    assert max(ax.title.get_window_extent().y1 for ax in figure.axes[:4]) <= figure.bbox.y1
-
-
-def test_pictures_have_notes_and_colours_and_fit_the_page():
-    notes = [["15.9", "8.0", "1.2"], ["16.0", "7.0", "1.1"]]
-    figure = pictures(DIGITS.repeat(3, axis=1), notes=notes, label="share")
-    axes = figure.axes[:-1]
-    assert [ax.get_xlabel() for ax in axes] == notes[0] + notes[1]
-    assert axes[0].images[0].get_array().shape == (4, 8, 3)
-    assert figure.get_figwidth() == figures.WIDTH
-    boxes = [ax.get_tightbbox() for ax in axes]
-    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
-
-
-def test_matrices_have_a_square_for_each_entry_as_large_as_it_is():
-    figure = figures.matrices({"one": [[4.0, -1.0], [0.0, 2.0]], "none": np.zeros((2, 2))})
-    first, second, third = figure.axes
-    squares = [patch for patch in first.patches if patch.get_width()]
-    areas = np.array([patch.get_width() ** 2 for patch in squares])
-    assert areas / areas[0] == pytest.approx([1, 1 / 4, 1 / 2])
-    assert [to_hex(patch.get_facecolor()) for patch in squares] == [figures.BLUE, figures.VERMILION, figures.BLUE]
-    assert [ax.get_title() for ax in figure.axes] == ["one", "none", ""]
-    assert not any(patch.get_width() for patch in second.patches)
-    assert not third.axison
 
 
 PLANE = {"paths": np.ones((5, 1, 2)), "times": range(5), "points": POINTS, "scores": SCORES}
@@ -401,26 +263,6 @@ def test_colours_are_distinct_for_every_eye(eye):
     assert min(distances.values()) > 0.1
 
 
-@pytest.mark.parametrize(
-    ("names", "colours"),
-    [
-        (["GD", "NGD", "Adam"], [figures.BLUE, figures.VERMILION, figures.PINK]),
-        (["normalised\nGD", "Polyak"], [figures.VERMILION, figures.GREEN]),
-        (
-            [r"$p = 1.75$", "q = 2", r"$\ell_{1.1}$", r"$\ell_3$"],
-            [figures.VERMILION, figures.BLUE, figures.BROWN, figures.GREEN],
-        ),
-        (["local", "something", "global"], [figures.VERMILION, figures.BLUE, figures.GREEN]),
-    ],
-    ids=str,
-)
-def test_a_method_has_its_colour_in_every_figure(names, colours):
-    drawn = curves({name: (k + 1) / X for k, name in enumerate(names)}).axes[0].lines
-    assert [line.get_color() for line in drawn] == colours
-    beside_others = {"other": 3 / X} | {name: 1 / X for name in names[::-1]}
-    assert curves(beside_others).axes[0].lines[-1].get_color() == colours[0]
-
-
 def test_a_name_has_one_colour_in_all_panels_and_no_other_name_has_it():
     upper, lower = figures.panels(2)
     figures.curves(X, {"constant": 1 / X, "GD": 2 / X, "1 / t": 3 / X}, "t", "y", ax=upper)
@@ -452,17 +294,6 @@ def test_a_name_stands_at_the_end_of_its_curve():
         assert np.linalg.norm(nearest - (x, y)) < 20 * ax.figure.dpi / 72
 
 
-def test_a_name_that_had_to_move_has_a_leader_to_its_curve():
-    ax = curves({f"curve {k}": (1 + 1e-3 * k) / X for k in range(5)}, heading="five").axes[0]
-    moved = [text for text in ax.texts if text.arrow_patch]
-    assert len(moved) >= 3
-    boxes = [box for _, box in boxes_of_words(ax.figure)]
-    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
-    for text in moved:
-        np.testing.assert_allclose(ax.transData.transform(text.xy), ax.transData.transform((40, 1 / 40)), atol=8)
-    assert texts(ax.figure).count("five") == 1
-
-
 @pytest.mark.parametrize("count", [2, 3, 6])
 def test_nothing_is_cut_off_and_no_two_names_overlap(count):
     with plt.rc_context():
@@ -475,26 +306,3 @@ def test_nothing_is_cut_off_and_no_two_names_overlap(count):
         assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
         assert all(figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 + 1 for box in boxes)
         assert all(figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1 + 1 for box in boxes)
-
-
-@pytest.mark.parametrize(("low", "high", "plain"), [(0.03, 0.4, True), (0.3, 0.6, True), (1e-6, 1e-1, False)], ids=str)
-def test_a_short_logarithmic_axis_has_plain_numbers(low, high, plain):
-    ax = curves({"GD": np.geomspace(low, high, 40)}).axes[0]
-    low, high = ax.get_ylim()
-    shown = [label.get_text() for label in ax.get_yticklabels() if low <= label.get_position()[1] <= high]
-    assert len(shown) >= 2
-    assert all(re.fullmatch(r"0\.\d+", text) for text in shown) == plain
-    assert not [label.get_text() for label in ax.get_yticklabels(minor=True) if label.get_text()]
-
-
-def test_names_stay_at_their_curves_when_more_panels_come():
-    with plt.rc_context():
-        figures.theme()
-        upper, lower = figures.panels(2)
-        figures.curves(X, {"low": 0 * X, "high": 0 * X + 1}, "", "y", yscale="linear", ax=upper)
-        figure = figures.heatmap(
-            COLUMNS, ROWS, SLOPE, "d", "rows\nin two lines", label="fraction", title="more", ax=lower
-        )
-        boxes = boxes_of_words(figure)
-        for (_, box), height in zip(boxes, (0, 1), strict=True):
-            assert box.y0 < upper.transData.transform((40, height))[1] < box.y1

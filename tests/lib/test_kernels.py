@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import mpmath
 import numpy as np
 import pytest
 import torch
@@ -12,8 +13,6 @@ from hypothesis import strategies as st
 from lib import flow, joint, kernels, losses
 from lib.descent import compiled, constant, decaying, excess_near, gradient_near, normalised, polyak, run
 from lib.joint import JointProblem
-from lib.kernels import trial
-from lib.kernels.arrays import queries_of
 from lib.kernels.elementary import exponentials, powers
 from lib.logspace import LogScaled, excess_risk, gradient
 from lib.problem import Problem
@@ -48,16 +47,7 @@ def exact_problems(draw):
 
 
 def compiled_gradient(problem, loss, theta):
-    arrays = [part.contiguous().numpy() for part in (problem.keys, queries_of(problem), problem.scores)]
-    one, direction = trial.Trial(*arrays, loss.code), np.empty(problem.parameter_size)
-    space = trial.space_of(one.keys)
-    trial.fill_logits(*arrays[:2], theta.numpy(), space)
-    scale = trial.gradient(one, space, direction)
-    return LogScaled(*(torch.as_tensor(part, dtype=torch.float64) for part in (direction, scale)))
-
-
-def lanes_gradient(problem, loss, theta):
-    """The same, in one of the lanes."""
+    """The gradient in the middle one of three lanes."""
     found = kernels.gradients(problem, loss, (3,))(theta * torch.tensor([[0.5], [1.0], [-1.0]]))
     return LogScaled(found.direction[1], found.log_scale[1])
 
@@ -66,11 +56,7 @@ def lanes_gradient(problem, loss, theta):
 def test_the_gradient_is_that_of_the_tensors(drawn, loss):
     problem, theta = drawn
     expected = gradient(problem, loss, theta)
-    for found in (compiled_gradient(problem, loss, theta), lanes_gradient(problem, loss, theta)):
-        check_gradient(problem, expected, found)
-
-
-def check_gradient(problem, expected, found):
+    found = compiled_gradient(problem, loss, theta)
     lengths = expected.direction.norm(), found.direction.norm()
     if min(lengths) == 0:
         assert max(lengths) < 1e-14
@@ -101,11 +87,17 @@ def test_the_excess_is_that_of_the_tensors(drawn, loss):
     torch.testing.assert_close(found.log_scale, expected.log_scale, rtol=1e-13, atol=1e-12)
 
 
+def exactly(function, *columns):
+    """A function of mpmath at numbers, rounded once."""
+    with mpmath.workdps(40):
+        return np.array([float(function(*map(mpmath.mpf, row))) for row in zip(*columns, strict=True)])
+
+
 def test_exponentials_are_exact_to_the_last_digit():
-    values = np.concatenate([-np.linspace(0.0, 600.0, 100_001), -np.logspace(-300, -1, 1000)])
+    values = np.concatenate([-np.linspace(0.0, 600.0, 10_001), -np.logspace(-300, -1, 1000)])
     found = values.copy()
     exponentials(found)
-    np.testing.assert_array_max_ulp(found, np.exp(values), 2)
+    np.testing.assert_array_max_ulp(found, exactly(mpmath.exp, values), 1)
     lost = np.array([-601.0, -1e6, -np.inf, np.nan])
     exponentials(lost)
     assert (lost[:3] < 1e-306).all()
@@ -113,18 +105,19 @@ def test_exponentials_are_exact_to_the_last_digit():
 
 
 @pytest.mark.parametrize("power", [0.1, 1 / 3, 0.75, 4 / 3, 7 / 3, 3.0, 10.0, 11.0])
-def test_powers_are_exact_to_the_last_digit(power):
-    sizes = np.concatenate([np.logspace(-20, 20, 10_001), np.linspace(0.5, 2.0, 1001)])
+def test_powers_are_exact_to_a_unit_for_each_of_the_power(power):
+    sizes = np.concatenate([np.logspace(-20, 20, 3001), np.linspace(0.5, 2.0, 301)])
     values, found = sizes * np.where(np.arange(len(sizes)) % 2, 1.0, -1.0), np.empty(len(sizes))
     powers(values, power, found)
-    np.testing.assert_array_max_ulp(np.abs(found), sizes**power, 2)
+    wanted = exactly(mpmath.power, sizes, np.full(len(sizes), power))
+    np.testing.assert_array_max_ulp(np.abs(found), wanted, 1 + math.ceil(power / 2))
     assert (np.sign(found) == np.sign(values)).all()
     far = np.array([0.0, -0.0, 1e-305, np.inf, np.nan, 1e300, 1.5])
     found = np.empty(len(far))
     powers(far, power, found)
     with np.errstate(over="ignore"):
-        np.testing.assert_allclose(found, far**power, rtol=1e-15, atol=1e-260)
-    assert found[-1] == pytest.approx(1.5**power, rel=1e-15)
+        np.testing.assert_allclose(found, far**power, rtol=3e-15, atol=1e-260)
+    assert found[-1] == pytest.approx(1.5**power, rel=3e-15)
 
 
 def test_a_trial_is_the_same_whichever_others_go_beside_it():
@@ -180,13 +173,12 @@ def test_every_theta_of_a_batch_has_the_gradient_and_the_excess_of_the_tensors(b
 
 def test_only_what_is_known_is_compiled():
     problem, start = random_problem(7), torch.zeros(3)
-    curved, single = random_problem(7, nonlinear=True), problem.to(torch.float32)
+    curved = random_problem(7, nonlinear=True)
     rule, other = constant(0.1), polyak(random_problem(8), losses.logistic, [0, 0])
     assert compiled(problem, losses.logistic, start, [rule])
     assert not compiled(problem, losses.logistic, start, [by_tensors(rule)])
     assert not compiled(problem, losses.logistic, start, [other])
     assert not compiled(curved, losses.logistic, start, [rule])
-    assert not compiled(single, losses.logistic, start, [rule])
     doubled = torch.cat([problem.keys[:, :1], problem.keys[:, :-1]], dim=1)
     assert not compiled(with_fields(problem, keys=doubled), losses.logistic, start, [rule])
     assert compiled(Problem(doubled, doubled[..., 0]), losses.logistic, start, [rule])

@@ -9,7 +9,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
-from IPython.core.interactiveshell import InteractiveShell
 
 from lib.ledger import (
     HELD,
@@ -17,9 +16,7 @@ from lib.ledger import (
     OUTCOMES,
     VERDICTS,
     Row,
-    bound,
     number,
-    plain,
     show,
     source,
     tell,
@@ -107,42 +104,11 @@ def test_a_number_is_written_as_one_would_write_it(value, said):
     assert number(value) == said
 
 
-def test_a_bound_is_said_in_words():
-    said = [bound(relation, 1e-3) for relation in ("<=", ">=", "==")]
-    assert said == ["at most 0.001", "at least 0.001", "exactly 0.001"]
-    assert bound(None, None) == ""
-
-
-def test_a_terminal_shows_formulas_as_text():
-    assert plain(r"Largest $1 - \cos$ to $p_{\mathrm{mm}}$, $\norm{p_{\mathrm{mm}}} \le 3$") == (
-        "Largest 1 - cos to p_mm, ‖p_mm‖ ≤ 3"
-    )
-
-
 def test_baseline_has_neither_bound_nor_verdict():
     outcome = row("baseline", 0.3, interval=(0.1, 0.5), note="Random tokens.")
     assert (outcome.kind, outcome.of, outcome.measured, outcome.interval) == ("baseline", "book", 0.3, (0.1, 0.5))
     for field in ("bound", "relation", "verdict", "set", "source", "scale"):
         assert getattr(outcome, field) is None
-
-
-def test_correction_stands_before_the_note():
-    corrected = row(note="On GD.", **CORRECTED)
-    assert corrected.note == "Needs a slope below 0. On GD."
-    assert corrected.quote == SENTENCE
-    assert row(note="On GD.").note == "On GD."
-    assert row().note == ""
-
-
-@pytest.mark.parametrize("make", ["claim", "ablation"])
-@pytest.mark.parametrize(
-    "value", [1, True, np.float32(1), np.int64(1), np.array(1.0), torch.tensor(1.0), torch.tensor(1)]
-)
-def test_any_single_number_becomes_a_float(make, value):
-    outcome = row(make, measured=value, bound=value, interval=(value, value))
-    numbers = (outcome.measured, outcome.bound, *outcome.interval)
-    assert [type(number) for number in numbers] == [float] * 4
-    assert outcome.measured == 1.0
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, torch.tensor(math.nan), torch.ones(1), "1", None, 1j])
@@ -180,37 +146,6 @@ CONTRADICTIONS = [
 def test_a_row_that_contradicts_the_contract_is_refused(given, named):
     with pytest.raises(ValueError, match=re.escape(named)):
         row(**given)
-
-
-@pytest.mark.parametrize(
-    ("act", "named"),
-    [
-        (lambda: source("2306.13596", "Theorem 2").baseline("direction", "it holds", 1.0, "<=", 2), "bound <= 2"),
-        (lambda: verdict(row(name="norm"), row(), row("ablation", name="norm")), "two rows are called norm"),
-    ],
-    ids=["a bound of a baseline", "a name of two rows"],
-)
-def test_what_makes_no_table_is_refused(act, named):
-    with pytest.raises(ValueError, match=named):
-        act()
-
-
-def test_a_source_says_once_what_its_rows_share():
-    of_r1 = source("2402.05738", "R1", "recalled", set="after")
-    about = {"paper": "2402.05738", "item": "R1"}
-    given = ("direction", "it holds", 1.0, "<=", 2.0)
-    assert of_r1.claim(*given, note="On GD.") == row(source="recalled", note="On GD.", **about)
-    assert of_r1.claim(*given, set="before") == row(source="recalled", set="before", **about)
-    assert of_r1.claim(*given, source="restored") == row(source="restored", **about)
-    assert of_r1.claim(*given, of="book") == row(of="book", **about)
-    assert of_r1.ablation(*given, **BROKEN, of="book") == row("ablation", of="book", **about)
-    assert of_r1.baseline(*given[:3]) == row("baseline", **about)
-
-
-def test_what_no_paper_has_is_the_books():
-    ours = source(None, "Adam from random starts", set="before")
-    outcome = ours.claim("direction", "it holds", 1.0, "<=", 2.0)
-    assert (outcome.of, outcome.source, outcome.paper, outcome.verdict) == ("book", None, None, "confirmed")
 
 
 def test_bundle_is_json_with_the_fields_of_the_ledger():
@@ -311,12 +246,3 @@ def test_a_script_gets_what_it_would_show_and_a_downloaded_notebook_shows_it(mon
     monkeypatch.setitem(sys.modules, "myst_nb", None)
     assert show("tab-theorem-2-evidence", table) is None
     assert seen == [table]
-
-
-def test_a_script_and_a_notebook_without_myst_nb_tell_nobody(capsys, monkeypatch):
-    tell("theorem-2", log_time=9.25)
-    assert not InteractiveShell.initialized()
-    monkeypatch.setattr("IPython.get_ipython", lambda: "a notebook")
-    monkeypatch.setitem(sys.modules, "myst_nb", None)
-    tell("theorem-2", log_time=9.25)
-    assert capsys.readouterr() == ("", "")

@@ -132,7 +132,5 @@ def test_inputs_of_different_length():
 
 def test_a_mask_goes_where_its_problem_goes():
     problem = padded(random_problem(0, batch=(2,)))
-    assert problem.to(torch.float32).mask.dtype == torch.bool
     assert torch.equal(problem[1].mask, problem.mask)
     assert stack([problem, problem]).mask.shape == (2, 2, 2, 5)
-    assert problem.logits(random_theta(0, problem).float()).dtype == torch.float64

@@ -1,4 +1,4 @@
-"""What the library does to the process that imports it: nothing. What it answers to float32, to grad, on a GPU.
+"""What the library does to the process that imports it: nothing. What it makes of arrays of any kind: float64.
 
 The other tests have the defaults of a chapter, which hide a tensor whose dtype nobody said; here torch has its
 own.
@@ -14,6 +14,13 @@ import torch
 from entries import data_sets, entries, flat
 
 import lib
+from lib import geometry, losses
+from lib.descent import constant, normalised, run
+from lib.joint import JointProblem
+from lib.logspace import LogScaled, gradient
+from lib.paths import regularization_path
+from lib.problem import Problem, from_tokens
+from lib.separators import att_svm, hard_margin
 from tests.processes import said
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +98,7 @@ def test_a_chapter_has_as_many_threads_as_it_is_given(monkeypatch, asked, thread
     assert torch.get_num_threads() == threads
 
 
-# --- dtype, device, grad
+# --- arrays
 
 
 def test_no_result_depends_on_torchs_default_dtype(tmp_path):
@@ -110,33 +117,46 @@ torch.save(flat([entries(), data_sets()]), {str(tmp_path / "there")!r})
     assert {one.dtype for one in there.values()} == {torch.float64, torch.int64, torch.bool}
 
 
-def near(ours, exact, tolerance):
-    """Names of what is not as near to the float64 result as float32 lets it."""
-    assert ours.keys() == exact.keys()
-    wrong = []
-    for name, one in ours.items():
-        wanted = exact[name].to("cpu", one.dtype)
-        size = wanted.nan_to_num().abs().max() if one.is_floating_point() else 0
-        if not torch.allclose(one.cpu(), wanted, rtol=tolerance, atol=tolerance * (1e-9 + float(size)), equal_nan=True):
-            wrong.append(name)
-    return wrong
+GIVEN = {
+    "lists": lambda array: array.tolist(),
+    "NumPy": lambda array: array.numpy(),
+    "float32": lambda array: array.float(),
+    "bfloat16": lambda array: array.bfloat16(),
+    "integers": lambda array: array.to(torch.int16),
+    "flags": lambda array: array > 0,
+    "reversed": lambda array: array.flip(-1).numpy()[..., ::-1],
+    "big-endian": lambda array: array.numpy().astype(">f8"),
+    "grad": lambda array: array.clone().requires_grad_(),
+    "CUDA": lambda array: array.cuda(),
+}
 
 
-def test_float32_gives_float32_near_the_results_of_float64():
-    ours = flat(entries(torch.float32))
-    assert {one.dtype for one in ours.values()} == {torch.float32, torch.int64, torch.bool}
-    assert not near(ours, flat(entries()), 1e-3)
+@pytest.mark.parametrize("kind", GIVEN)
+def test_whatever_is_given_becomes_float64_on_the_cpu_at_the_door(kind):
+    if kind == "CUDA" and not torch.cuda.is_available():
+        pytest.skip("no GPU here")
+    keys, scores, theta = torch.eye(2)[None], torch.tensor([[1.0, 0.0]]), torch.tensor([1.0, 0.0])
+    given = GIVEN[kind]
+    problem, one = Problem(given(keys), given(scores)), given(theta)
+    answers = [
+        *gradient(problem, losses.logistic, one),
+        run(problem, losses.logistic, one, constant(0.1), 2).theta,
+        hard_margin(given(torch.eye(2))).theta,
+        att_svm(problem, [0]).theta,
+        from_tokens(given(keys), [1], given(theta)).scores,
+        JointProblem(given(keys), [1]).fixed_head(one).scores,
+        regularization_path(problem, losses.logistic, given(torch.ones(1, 1))[0], angles=8).theta,
+    ]
+    assert {(answer.dtype, answer.device.type, answer.requires_grad) for answer in answers} == {
+        (torch.float64, "cpu", False)
+    }
+    assert answers[3].tolist() == pytest.approx([1.0, 1.0])
+    assert problem.keys.tolist() == keys.tolist()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_arrays_that_require_grad_are_detached(dtype):
-    plain, tracked = flat(entries(dtype)), flat(entries(dtype, grad=True))
-    assert not near(tracked, plain, 0.0)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-3), (torch.float64, 1e-9)])
-def test_results_are_on_the_device_of_the_inputs(dtype, tolerance):
-    ours = flat(entries(dtype, "cuda"))
-    assert {one.device.type for one in ours.values()} == {"cuda"}
-    assert not near(ours, flat(entries()), tolerance)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_networks_use_too_keeps_their_floats(dtype):
+    weights, step = torch.randn(3, 4, generator=torch.Generator().manual_seed(0)).to(dtype), normalised(0.1, 1.5)
+    moved = [geometry.norm(weights, 1.5), geometry.mirror_map(weights, 1.5), geometry.inverse_mirror_map(weights, 1.5)]
+    moved.append(step(LogScaled(weights, torch.zeros_like(weights[:, 0])), weights, 0))
+    assert {one.dtype for one in moved} == {dtype}
