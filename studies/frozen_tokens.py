@@ -5,6 +5,9 @@ their root mean square length; [CLS] is the query. The head is the sum over revi
 their tokens, less the mean of all tokens, scaled to length 1.
 """
 
+import math
+from contextlib import suppress
+
 import torch
 from torch.nn.functional import logsigmoid
 
@@ -14,7 +17,7 @@ from lib.geometry import directional_bregman_divergence, norm, one_minus_cosine
 from lib.intervals import median
 from lib.logspace import gradient
 from lib.problem import Problem, difference_rows, from_tokens
-from lib.selection import optimal_tokens, selected_tokens
+from lib.selection import locally_optimal, optimal_tokens, selected_tokens
 from lib.separators import hard_margin
 from lib.span import in_span
 from studies.networks.measures import share_that_counts
@@ -80,15 +83,22 @@ def from_zero(problem, separator):
     rules = {"NGD": normalised(STEP * length), "GD": constant(STEP * length / first)}
     rules |= {"Polyak": polyak(problem, losses.logistic, best)}
     marks = [STEPS // 2, STEPS]
-    return {name: run(problem, losses.logistic, start, rule, STEPS, marks).theta for name, rule in rules.items()}
+    paths = {}
+    for name, rule in rules.items():
+        with suppress(FloatingPointError):  # Polyak's step leaves the floats where attention saturates on other tokens
+            paths[name] = run(problem, losses.logistic, start, rule, STEPS, marks).theta
+    return paths
 
 
-def rates(problem, separator, theta):
-    """Of records at half and at the end of normalised descent: log-log slope of the distance, error of the exponent."""
+def rates(problem, separator, theta, selected, length):
+    """Of records at half and at the end of normalised descent: log-log slope of the distance, error of the exponent.
+
+    The steps are `STEP` times the length; the exponent is that of the attention outside the selected tokens.
+    """
     distance = one_minus_cosine(theta, separator.theta).sqrt().log()
-    left = log_elsewhere(problem, theta, optimal_tokens(problem)).amax(-1)
-    power, exponent = (distance[1] - distance[0]) / torch.tensor(2.0).log(), (left[0] - left[1]) / (STEPS / 2)
-    return power, (exponent / STEP - 1).abs()
+    left = log_elsewhere(problem, theta, selected).amax(-1)
+    power, exponent = (distance[1] - distance[0]) / math.log(2), (left[0] - left[1]) / (STEPS / 2)
+    return power, (exponent * norm(separator.theta) / (STEP * length) - 1).abs()
 
 
 def descended(problem, starts, length):
@@ -105,18 +115,23 @@ def at_length(texts, draw):
     others = random_selections(whole, 2, draw)
     separator, *more = separators(problem, [best, *others])
     prompts = separators(with_prompt(whole), [best, *others])
-    paths = from_zero(problem, separator)
-    power, exponent = rates(problem, separator, paths["NGD"])
-    return {
-        "overlap": overlap(whole).item(),
+    paths, length = from_zero(problem, separator), norm(separator.theta)
+    end = paths["NGD"][-1]
+    ends = selected_tokens(problem, end)
+    (own,) = separators(problem, [ends])
+    power, exponent = rates(problem, separator, paths["NGD"], best, length)
+    own_power, own_exponent = rates(problem, own, paths["NGD"], ends, length)
+    found = {
+        "overlap": overlap(whole), "length": length, "power": power, "exponent": exponent, "own_power": own_power,
+        "own_exponent": own_exponent, "off": one_minus_cosine(end, separator.theta),
+        "own_off": one_minus_cosine(end, own.theta), "own_local": locally_optimal(problem, ends, own),
+    }  # fmt: skip
+    return {name: float(value) for name, value in found.items()} | {
         "feasible": [float(one.feasible) for one in (separator, *more)],
         "prompt": [float(one.feasible) for one in prompts],
-        "length": norm(separator.theta).item(),
         "on_best": {name: (selected_tokens(problem, path[-1]) == best).double().mean().item()
                     for name, path in paths.items()},
         "elsewhere": {name: log_elsewhere(problem, path[-1], best).exp().mean().item() for name, path in paths.items()},
-        "power": power.item(), "exponent": exponent.item(),
-        "off": one_minus_cosine(paths["NGD"][-1], separator.theta).item(),
     }  # fmt: skip
 
 
