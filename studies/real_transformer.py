@@ -263,6 +263,49 @@ def bilinear(weights):
     return keys.mT @ torch.cat([queries, bias[..., None]], -1) / math.sqrt(SIZE)
 
 
+def spectra(weights):
+    """Singular values of W (layers, heads, columns of a head), the query's bias left out."""
+    keys, queries = (
+        torch.linalg.qr(weights[side].double().unflatten(1, (minilm.HEADS, SIZE)).mT).R for side in ("key", "query")
+    )
+    return torch.linalg.svdvals(keys @ queries.mT) / math.sqrt(SIZE)
+
+
+def effective_rank(sizes):
+    """e to the entropy of singular values (..., r) over their sum (Roy and Vetterli, 2007).
+
+    Examples
+    --------
+    >>> effective_rank(torch.tensor([2.0, 2.0, 0.0])).item()
+    2.0
+    """
+    shares = sizes / sizes.sum(-1, keepdim=True)
+    return torch.special.entr(shares).sum(-1).exp()
+
+
+def lean_of_weights(weights, draw, without=()):
+    """The part from W of the lean to l_inf, less that of the head in rotated coordinates, (layers, heads).
+
+    log(|W|_2 / |W|_inf) as in `your-attention`, where it is above 0 for Adam; ``without`` coordinates that are left
+    out.
+    """
+    kept = [k for k in range(minilm.WIDTH) if k not in without]
+    turn = torch.linalg.qr(torch.randn(len(kept), len(kept), generator=draw, dtype=torch.float64)).Q
+    parts = [weights[side].double()[..., kept].unflatten(1, (minilm.HEADS, SIZE)) for side in ("key", "query")]
+    flat = []
+    for keys, queries in (parts, [part @ turn for part in parts]):  # of one Euclidean length, which cancels
+        flat.append(
+            torch.stack([(one.mT @ other).abs().amax((-2, -1)) for one, other in zip(keys, queries, strict=True)])
+        )
+    return (flat[1] / flat[0]).log()
+
+
+def outliers(weights, count=2):
+    """The coordinates with the largest sum of squares over key and query matrices of all layers."""
+    squares = sum(weights[side].double().square().sum((0, 1)) for side in ("key", "query"))
+    return squares.topk(count).indices.tolist()
+
+
 def alike(matrix, draw):
     """A matrix with the same singular values and random singular vectors."""
     sizes = torch.linalg.svdvals(matrix)[..., :SIZE]
