@@ -61,6 +61,13 @@ def separators(problem, selections):
     return [hard_margin(difference_rows(problem, selected)) for selected in selections]
 
 
+def orthogonal(problem):
+    """The same scores on tokens whose rows are orthonormal."""
+    keys = torch.zeros(*problem.mask.shape, int(problem.mask.sum()), dtype=problem.keys.dtype)
+    keys[problem.mask] = torch.eye(keys.shape[-1], dtype=keys.dtype)
+    return Problem(keys, problem.scores, mask=problem.mask)
+
+
 def with_prompt(problem):
     """The same tokens and scores with one prompt for all inputs."""
     return Problem(problem.keys, problem.scores, mask=problem.mask)
@@ -74,20 +81,20 @@ def log_elsewhere(problem, theta, selected):
     return logsigmoid(others - logits.gather(-1, place)[..., 0])
 
 
-def from_zero(problem, separator):
-    """Normalised descent, gradient descent and Polyak's steps from W = 0: the records of each."""
-    best, length = optimal_tokens(problem), norm(separator.theta)
-    start = torch.zeros_like(separator.theta)
+def other_rules(problem, length):
+    """Thetas at the end of gradient descent and of Polyak's steps from W = 0, by name; none where they overflow.
+
+    The first step of gradient descent is as long as those of normalised descent.
+    """
+    start = problem.keys.new_zeros(problem.parameter_size)
     slope = gradient(problem, losses.logistic, start)
     first = norm(slope.direction) * slope.log_scale.exp()
-    rules = {"NGD": normalised(STEP * length), "GD": constant(STEP * length / first)}
-    rules |= {"Polyak": polyak(problem, losses.logistic, best)}
-    marks = [STEPS // 2, STEPS]
-    paths = {}
+    rules = {"GD": constant(STEP * length / first), "Polyak": polyak(problem, losses.logistic, optimal_tokens(problem))}
+    ends = {}
     for name, rule in rules.items():
         with suppress(FloatingPointError):  # Polyak's step leaves the floats where attention saturates on other tokens
-            paths[name] = run(problem, losses.logistic, start, rule, STEPS, marks).theta
-    return paths
+            ends[name] = run(problem, losses.logistic, start, rule, STEPS, [STEPS]).theta[0]
+    return ends
 
 
 def rates(problem, separator, theta, selected, length):
@@ -102,36 +109,37 @@ def rates(problem, separator, theta, selected, length):
 
 
 def descended(problem, starts, length):
-    """Tokens (starts, n) that normalised descent ends on, and its last thetas."""
+    """Tokens (starts, n) that normalised descent ends on, and its thetas at half and at the end, (2, starts, D)."""
     rule = normalised(STEP * length)
-    ends = run(problem, losses.logistic, starts, rule, STEPS, [STEPS]).theta[0]
-    return selected_tokens(problem, ends), ends
+    path = run(problem, losses.logistic, starts, rule, STEPS, [STEPS // 2, STEPS]).theta
+    return selected_tokens(problem, path[-1]), path
 
 
-def at_length(texts, draw):
+def of_all(texts, draw):
     """What is recorded of all the texts together."""
     whole = problem_of(texts, torch.arange(len(texts.there)))
     problem, best = in_span(whole), optimal_tokens(whole)
     others = random_selections(whole, 2, draw)
     separator, *more = separators(problem, [best, *others])
     prompts = separators(with_prompt(whole), [best, *others])
-    paths, length = from_zero(problem, separator), norm(separator.theta)
-    end = paths["NGD"][-1]
-    ends = selected_tokens(problem, end)
+    length = norm(separator.theta)
+    (ends,), path = descended(problem, torch.zeros_like(separator.theta)[None], length)
+    path = path[:, 0]
     (own,) = separators(problem, [ends])
-    power, exponent = rates(problem, separator, paths["NGD"], best, length)
-    own_power, own_exponent = rates(problem, own, paths["NGD"], ends, length)
+    power, exponent = rates(problem, separator, path, best, length)
+    own_power, own_exponent = rates(problem, own, path, ends, length)
+    thetas = {"NGD": path[-1]} | other_rules(problem, length)
     found = {
         "overlap": overlap(whole), "length": length, "power": power, "exponent": exponent, "own_power": own_power,
-        "own_exponent": own_exponent, "off": one_minus_cosine(end, separator.theta),
-        "own_off": one_minus_cosine(end, own.theta), "own_local": locally_optimal(problem, ends, own),
+        "own_exponent": own_exponent, "off": one_minus_cosine(path[-1], separator.theta),
+        "own_off": one_minus_cosine(path[-1], own.theta), "own_local": locally_optimal(problem, ends, own),
     }  # fmt: skip
     return {name: float(value) for name, value in found.items()} | {
         "feasible": [float(one.feasible) for one in (separator, *more)],
         "prompt": [float(one.feasible) for one in prompts],
-        "on_best": {name: (selected_tokens(problem, path[-1]) == best).double().mean().item()
-                    for name, path in paths.items()},
-        "elsewhere": {name: log_elsewhere(problem, path[-1], best).exp().mean().item() for name, path in paths.items()},
+        "on_best": {name: (selected_tokens(problem, theta) == best).double().mean().item()
+                    for name, theta in thetas.items()},
+        "elsewhere": {name: log_elsewhere(problem, theta, best).exp().mean().item() for name, theta in thetas.items()},
     }  # fmt: skip
 
 

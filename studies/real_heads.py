@@ -98,8 +98,9 @@ def against_separators(texts, weights, draw):
 
     One query of each of `QUERIES` texts, drawn; W is 384 x 385, with the query's bias. ``cosine`` and ``best``, the
     share of the best margin, of heads, ``random_…`` of heads with the same singular values and random singular
-    vectors, for their own choices; ``shuffled`` the cosine to the separator of one token of each text, drawn;
-    ``lead``, the least lead over its ceiling in the spectral ball of the head's own W.
+    vectors, for their own choices; ``shuffled`` the cosine to the separator of one token of each text, drawn, nan where
+    texts with equal queries contradict each other; ``lead``, the least lead over its ceiling in the spectral ball of
+    the head's own W.
     """
     found = [_against(texts, *head, draw) for head in enumerate(bilinear(weights))]
     return {name: torch.stack([layer[name] for layer in found]) for name in found[0]}
