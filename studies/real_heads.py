@@ -66,7 +66,12 @@ def selects(texts, weights):
 
 
 def of_heads(texts, weights, bits=BITS):
-    """What heads select and how firmly, and their flips by rounding; tensors (layers, heads, ...)."""
+    """What heads select and how firmly, and their flips by rounding; tensors (layers, heads, ...).
+
+    ``share`` and ``entropy`` are means over choices, ``above`` and ``nearly`` the shares of choices with more than .9
+    and .99 of the attention, ``kinds`` those of each kind, ``given`` the attention that each kind gets. Of the first
+    token as the query: ``first``, the share above .9, and ``itself``, the share that select it.
+    """
     layers = [_of_layer(texts, *layer, bits) for layer in attentions(texts, weights)]
     return {name: torch.stack([layer[name] for layer in layers]) for name in layers[0]}
 
@@ -75,13 +80,15 @@ def _of_layer(texts, call, pair, bits):
     found = chosen(call, texts.there)
     selected = texts.kinds[found.input, found.selects]
     one_hot = nn.functional.one_hot(texts.kinds, len(KINDS)).float()
-    given = torch.einsum("nhts,nsk->nhtk", call.shares(), one_hot)[texts.there[:, None].expand(-1, minilm.HEADS, -1)]
+    given = torch.einsum("nhts,nsk->nthk", call.shares(), one_hot)[texts.there]
+    first = found.place == 0
     rounding = head_rounding(call, texts.there, *pair, list(bits))
     return {
         "share": found.share.mean(-1), "above": (found.share > 0.9).float().mean(-1),
         "nearly": (found.share > 0.99).float().mean(-1), "entropy": found.entropy.mean(-1),
         "kinds": nn.functional.one_hot(selected, len(KINDS)).float().mean(1),
-        "given": given.unflatten(0, (-1, minilm.HEADS)).mean(0),
+        "given": given.mean(0), "first": (found.share[:, first] > 0.9).float().mean(-1),
+        "itself": (found.selects[:, first] == 0).float().mean(-1),
         "forecast": torch.tensor([list(head.forecast.values()) for head in rounding]),
         "counted": torch.tensor([list(head.counted.values()) for head in rounding]),
     }  # fmt: skip
