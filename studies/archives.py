@@ -92,12 +92,21 @@ def film_reviews(folder=FOLDER):
     Source: Hutto and Gilbert (2014), VADER; the snippets are those of Pang and Lee (2005). `make data` brings them:
     FileNotFoundError if they are not there, ValueError if the file is not the published one.
     """
+    return _snippets("movieReviewSnippets", folder)
+
+
+def editorials(folder=FOLDER):
+    """5,190 snippets of newspaper editorials with ratings, from the same package as :func:`film_reviews`."""
+    return _snippets("nytEditorialSnippets", folder)
+
+
+def _snippets(part, folder):
     with zipfile.ZipFile(local_package("film-reviews", folder)) as whole:
         inner = whole.read("vaderSentiment-0.5/additional_resources/hutto_ICWSM_2014.tar.gz")
     with tarfile.open(fileobj=io.BytesIO(inner)) as tar:
         rated, words = (
             tar.extractfile(f"hutto_ICWSM_2014/{file}.txt").read().decode("latin-1").splitlines()
-            for file in ("movieReviewSnippets_GroundTruth", "vader_sentiment_lexicon")
+            for file in (f"{part}_GroundTruth", "vader_sentiment_lexicon")
         )
     snippets = [line.split("\t") for line in rated]
     entries = [line.split("\t") for line in words if line]

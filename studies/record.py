@@ -11,13 +11,13 @@ import os
 
 import numpy as np
 
-from studies import fine_tuning, language_model, optimisers, provenance, random_heads, recorded, speed
+from studies import fine_tuning, language_model, optimisers, provenance, random_heads, real_transformer, recorded, speed
 from studies.provenance import FOLDER
 from workflow.book.catalogue import BookError
 from workflow.commands import call
 
 # Each with its studies, and how a run of them is made.
-MODULES = (recorded, speed, optimisers, language_model, random_heads)
+MODULES = (recorded, speed, optimisers, language_model, random_heads, real_transformer)
 
 
 def make_runs(name, only="*"):
