@@ -364,9 +364,7 @@ def test_marks_speak_of_no_limit_and_no_token_that_is_gone(figure):
     shown = figure("playground")
     mark = shown.page.locator(".explore-coach")
     shown.slide("Score of token 3", 0.9)  # which takes the second limit away
-    assert mark.inner_text().splitlines()[-2].endswith("its path turns to the limit that is left.")
-    shown.slide("Score of token 3", 0)
-    assert "its path turns to one of the limits." in mark.inner_text()
+    assert mark.inner_text().splitlines()[-2].endswith("To which limit does its path turn?")
     shown.press("Reset")
     shown.press("1(a)")
     shown.more()
@@ -616,6 +614,27 @@ def test_a_configuration_can_be_sent(figure, name):
     assert second.said != first.said or not keys.count()
 
 
+def test_a_link_pasted_into_an_open_page_moves_the_figure(figure):
+    shown = figure("playground")
+    shown.page.evaluate("location.hash = 'explore=playground&preset=1(a)&scores=1,0.9,0.9&step=flow'")
+    shown.page.wait_for_function("document.querySelector('.explore-said').innerText.startsWith('6 starts → 6')")
+    assert "step=flow" in shown.spot
+    shown.press("Undo")
+    assert shown.said.startswith("6 starts → 4")
+
+
+def test_an_answer_goes_with_the_setting_that_it_is_true_of(figure):
+    shown = figure("road", reduced_motion="reduce")
+    group = shown.page.locator(".explore-quiz [role=group]").first
+    group.locator("button").first.click()
+    group.get_by_role("button", name="Show me").click()
+    shown.rest()
+    assert "212 digits" in group.inner_text()
+    shown.slide("C, score of one input", 2)
+    assert "digits" not in group.inner_text()
+    assert group.locator("button.right").count() == 0
+
+
 @pytest.mark.parametrize(
     "state",
     [
@@ -675,7 +694,7 @@ def test_race_fits_one_screen_and_ends_in_its_point(figure, width):
 def test_road_dial_and_ball_say_what_they_show(figure):
     road = figure("road")
     road.slide("1 − cos", -8)
-    assert re.search(r"takes 10[⁰¹²³⁴⁵⁶⁷⁸⁹]{4,}", road.said)
+    assert re.search(r"about 10[⁰¹²³⁴⁵⁶⁷⁸⁹]{4,} steps", road.said)
     dial = figure("dial")
     assert "sits exactly there" in dial.said
     dial.slide("c = r / R", -1)

@@ -62,7 +62,7 @@ export function entries(norm) {
   return { norm: 1 + 0.05 * 380 ** (k / last), sizes: ENTRIES.map((line) => (line.charCodeAt(k) - 48) / WHOLE) };
 }
 
-function told({ norm, rows, grown, path: shown }, solved, lengths) {
+export function told({ norm, rows, grown, path: shown }, solved, lengths = LENGTHS) {
   const { solution } = solved;
   if (!solution.feasible) return "No direction is ahead on both rows, so there is no wedge to touch.";
   const theta = solution.theta,
@@ -72,7 +72,7 @@ function told({ norm, rows, grown, path: shown }, solved, lengths) {
     share < 0.02
       ? "nearly all of it is in one entry"
       : share > 0.98
-        ? "both entries have the same size"
+        ? "both entries have nearly the same size"
         : `its smaller entry is ${share.toFixed(2)} of the larger`;
   const touch =
     active === 2 ? "at the corner, where both margins are 1" : "on one side: one margin is 1, the other more";
@@ -83,7 +83,7 @@ function told({ norm, rows, grown, path: shown }, solved, lengths) {
   return (
     `For p = ${norm} the ball touches ${touch}. The separator is ` +
     `(${theta.map((x) => x.toFixed(2)).join(", ")}): ${shape}. ` +
-    `Mirror descent ends ${degreesOf(off)} from its direction${off > 1 ? ", and is still turning" : ""}.` +
+    `After ${LAST} steps mirror descent is ${degreesOf(off)} from its direction.` +
     (shown
       ? ` The path of lowest risk is ${TOLD.map(angle).join(", ")} away at 10, 100 and 1000 times the length.`
       : "")

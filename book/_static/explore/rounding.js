@@ -25,8 +25,7 @@ const FIRST = { epsilon: -9, size: 0.1, at: DRAWN, start: 5 };
 
 /** What is to be run for a state: the kind, the start, and how. */
 function entrants({ epsilon, size }) {
-  const recipe = (start, round) =>
-    engine.descendTextbook(PROBLEM, "logistic", start, size, LAST, 10 ** epsilon, round);
+  const recipe = (start, round) => engine.descendTextbook(PROBLEM, "logistic", start, size, LAST, 10 ** epsilon, round);
   const exact = (start) => ({
     path: engine.descend(PROBLEM, "logistic", start, { kind: "normalised", size }, LAST),
   });
@@ -41,8 +40,9 @@ export function race(state) {
   return judged(runs);
 }
 function judged(runs) {
-  const choices = engine.locallyOptimal(PROBLEM);
-  const home = runs[2].map(({ path }) => engine.outcome(PROBLEM, engine.endOf(path), choices).place);
+  const choices = engine.locallyOptimal(PROBLEM),
+    rule = { kind: "normalised" };
+  const home = runs[2].map(({ path }) => engine.outcome(PROBLEM, "logistic", rule, engine.endOf(path), choices).place);
   return { choices, runs, frame: around([...runs[0], ...runs[1]]), home, lines: [] };
 }
 
@@ -62,55 +62,51 @@ function around(runs) {
   });
 }
 
-/**
- * How many of the starts of local choices have gone over to the side of the best one after so many steps, run by
- * run.
- */
-export function crossed({ choices, runs, home }, at) {
-  const nearer = (path, k) => {
-    const p = engine.at(path, at);
-    return (
-      engine.length(p) > 0 &&
-      choices[home[k]] &&
-      !choices[home[k]].best &&
-      choices.some(
-        (one) =>
-          one.best &&
-          engine.oneMinusCosine(p, one.separator.theta) < engine.oneMinusCosine(p, choices[home[k]].separator.theta),
-      )
-    );
-  };
-  return runs.map((run) => run.filter(({ path }, k) => nearer(path, k)).length);
-}
+/** The choice on whose side each run is after so many steps, nearest in angle: a row of them for each kind of run. */
+const sides = ({ choices, runs }, at) =>
+  runs.map((run) =>
+    run.map(({ path }) => {
+      const away = choices.map((one) => engine.oneMinusCosine(engine.at(path, at), one.separator.theta));
+      return away.indexOf(Math.min(...away));
+    }),
+  );
 
-function told({ epsilon, at, start }, solved) {
+/** How many of the starts of local choices are on the side of the best one after so many steps, run by run. */
+export const crossed = (solved, at) =>
+  sides(solved, at).map(
+    (row) =>
+      row.filter((side, k) => solved.choices[side]?.best && solved.choices[solved.home[k]]?.best === false).length,
+  );
+
+/** How far the dots of one start are from each other at most, after so many steps. */
+export const spread = ({ runs }, at) =>
+  Math.max(
+    ...STARTS.flatMap((_, k) => {
+      const dots = runs.map((run) => engine.at(run[k].path, at));
+      return dots.flatMap((one, i) => dots.slice(0, i).map((other) => engine.apart(one, other)));
+    }),
+  );
+
+export function told({ epsilon, size, at, start }, solved) {
   const locals = solved.home.filter((place) => place >= 0 && !solved.choices[place].best).length,
-    over = crossed(solved, at);
-  const stands = solved.runs.map((run) => moved(run[start].path, at)),
-    stuck = RUNS.filter((_, k) => stands[k] < 0.5);
-  const agree = over.every((count) => count === over[2]);
-  if (at === LAST && !agree)
-    return (
-      `The late turn is rounding, not training: of the ${plural(locals, "start")} that tend to the local limit, ` +
-      `32 bits have carried ${over[0]} over to the other side, 64 bits ${over[1]} and exact gradients ${over[2]}.`
-    );
-  const which =
-    at < 20
-      ? "Side by side so far."
-      : agree
-        ? "All three agree on the side of each start."
-        : `Of the ${plural(locals, "start")} that tend to the local limit, 32 bits have carried ${over[0]} over ` +
-          `to the other side, 64 bits ${over[1]} and exact gradients ${over[2]}.`;
-  const pin = at === DRAWN ? " Here the paper stops drawing; its axes end earlier." : "";
-  const stall = ` From start ${start + 1}, drawn wide, ${stuck.join(" and ")} hardly move: the gradient is below ε.`;
+    over = crossed(solved, at),
+    [rough, finer, exact] = sides(solved, at),
+    stuck = RUNS.filter((_, kind) => moved(solved.runs[kind][start].path, at, size) < 0.5),
+    agree = String(rough) === String(exact) && String(finer) === String(exact);
+  const carried =
+    `${plural(locals, "start")} that ${locals === 1 ? "tends" : "tend"} to the local limit, ` +
+    `32 bits have carried ${over[0]} over to the other side, 64 bits ${over[1]} and exact gradients ${over[2]}.`;
+  if (at === LAST && over[0] > 0 && over[2] === 0) return `The late turn is rounding, not training: of the ${carried}`;
+  const apart = `The runs of a start are at most ${small(spread(solved, at))} apart.`,
+    which = at < 20 ? apart : agree ? `All three agree on the side of each start. ${apart}` : `Of the ${carried}`;
+  const published = at === DRAWN && epsilon === FIRST.epsilon && size === FIRST.size;
+  const pin = published ? " Here the paper stops drawing; its axes end earlier." : "";
+  const stall = ` From start ${start + 1}, drawn wide, the last step of ${stuck.join(" and ")} is not half of a full one: the gradient is small beside ε.`;
   return `After ${plural(at, "step")}, ε = 1e${epsilon}. ${which}${stuck.length && at > 0 ? stall : ""}${pin}`;
 }
 
 /** Length of the last step, in steps of full size. */
-function moved(path, at) {
-  const step = (k) => engine.apart(engine.at(path, k), engine.at(path, k - 1));
-  return at ? step(at) / step(1) : 1;
-}
+const moved = (path, at, size) => (at ? engine.apart(engine.at(path, at), engine.at(path, at - 1)) / size : 1);
 
 /** The configuration in Python. */
 export function python({ epsilon, size }) {
@@ -210,10 +206,25 @@ export function rounding(root, tag) {
     );
     for (const kind of [2, 1, 0]) {
       const paths = solved.runs[kind].map(({ path }) => path);
-      view.trails(`runs ${kind}`, paths.toSpliced(start, 1).map((path) => [path, at]), `path ${COLOURS[kind]}`);
+      view.trails(
+        `runs ${kind}`,
+        paths.toSpliced(start, 1).map((path) => [path, at]),
+        `path ${COLOURS[kind]}`,
+      );
       view.trail(`wide ${kind}`, paths[start], `path ${COLOURS[kind]} wide`, at);
-      view.marks(`dots ${kind}`, paths.map((path) => engine.at(path, at)), circle(4), `dot ${COLOURS[kind]}`);
-      if (kind === 0 && at > DRAWN) view.marks("pins", paths.map((path) => engine.at(path, DRAWN)), CROSS, "none");
+      view.marks(
+        `dots ${kind}`,
+        paths.map((path) => engine.at(path, at)),
+        circle(4),
+        `dot ${COLOURS[kind]}`,
+      );
+      if (kind === 0 && at > DRAWN)
+        view.marks(
+          "pins",
+          paths.map((path) => engine.at(path, DRAWN)),
+          CROSS,
+          "none",
+        );
     }
     const names = RUNS.map((run, kind) => [kind < 2 ? run : "exact", COLOURS[kind]]);
     view.legend(view.width - 118, 68, at > DRAWN ? [...names, ["× paper stops", ""]] : names);
