@@ -223,7 +223,6 @@ def test_answers_are_the_library_s():
     ]
     assert limits == [1, 2, 2]
     assert answers["score"] == "as soon as it is below 0.9"
-    assert answers["gone"] == "0.9, the score of token 2"
     problem, starts = Problem(keys=keys, scores=[[1, 0.9, 0]]), [[0, y] for y in (1, 0.5, 0, -0.5, -1, -1.5)]
     ends = run(problem, logistic, torch.tensor(starts).double(), normalised(0.1), 1000).theta[-1]
     assert answers["count"] == {0: "none", 2: "two", 6: "all six"}[int((selected_tokens(problem, ends) == 1).sum())]

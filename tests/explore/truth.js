@@ -44,6 +44,11 @@ const CHECKS = {
     const told = [/(\d+) to the best/, /(\d+) to another/, /(\d+) undecided/].map((part) => number(text, part) || 0);
     if (text.includes("→") && String(told) !== String([best, 2 - best - open, open])) wrong(text);
     if (text.includes("None of these starts") && best < 2) wrong(text);
+    const now = solved.runs.flatMap(({ path, times }, n) => {
+      const step = times ? engineModule.placeAt(times, state.shown / 10) : state.shown, p = at(path, step);
+      return ends[n].place >= 0 && length(p) ? turn(p, choices[ends[n].place].separator.theta) : [];
+    });
+    if (Math.max(...now) > 0.01 && !like(number(text, /farthest is ([\d.]+)°/), Math.max(...now))) wrong(state, text, now);
     if (/A second limit|further/.test(text) && text.includes("direction does not exist")) wrong(text);
   },
   road(k, wrong) {
@@ -106,7 +111,7 @@ const CHECKS = {
     const sizes = Array.from({ length: 100 }, (_, j) => last * 2 ** (j / 50 - 1)).filter((size) => size >= 1);
     if (bounded && last < 15 && !like(number(text, /at length ([\d.]+)/), highest(sizes, most))) wrong(state, text);
     if (!bounded && score(problem, points[16]) < most(length(points[16])) - 1e-9) wrong(state, "is not the lowest risk");
-    if (settled && (state.turn || /position|tie/.test(text) === local)) wrong(state, text);
+    if (settled && (state.turn || (text.includes("position") && coneModule.apart(others)))) wrong(state, text);
     const general = new Set([0.5, state.score, 0]).size === 3 && coneModule.apart(others) > 0.05;
     if (!bounded && general && settled !== local) wrong(state, text, found.angles.at(-1));
   },

@@ -59,26 +59,16 @@ export function walk({ others, score, turn, opening }) {
   };
 }
 
-export function told({ opening, others, score }, found) {
+export function told({ opening, others }, found) {
   if (!found.feasible) return "No direction puts token A ahead of both others.";
   const { angles, last, bounded, settled, local } = found,
-    there = Math.abs(angles[LENGTHS.length - 1]), // at length 1000
-    end = Math.abs(angles.at(-1));
-  const kind = `q is ${local ? "" : "not "}locally optimal`;
+    [there, end] = [LENGTHS.length - 1, -1].map((k) => Math.abs(angles.at(k))), // at length 1000, and afar
+    kind = `q is ${local ? "" : "not "}locally optimal`,
+    from = `${last.toPrecision(2)}${last > 1.002 ? "" : " or before"}`;
   if (bounded)
-    return (
-      `The path stops growing at length ${last.toPrecision(2)}${last > 1.002 ? "" : " or before"}: a longer p in the cone has no lower risk, ` +
-      `and ${kind}.`
-    );
-  if (settled && !local) {
-    const why =
-      apart(others) === 0
-        ? ": these keys are not in general position"
-        : score === SCORE || !score
-          ? ": scores tie"
-          : "";
-    return `The path settles on q although ${kind}${why}.`;
-  }
+    return `The path stops growing at length ${from}: a longer p in the cone has no lower risk, and ${kind}.`;
+  const why = apart(others) === 0 ? ": these keys are not in general position" : "";
+  if (settled && !local) return `The path settles on q although ${kind}${why}.`;
   if (settled) return `The path grows and settles on q: ${kind}. At length 1000 it is ${degreesOf(there)} away.`;
   const edge = end > 0.98 * opening ? ", the edge of the cone" : "";
   return `The path grows, but leaves q: ${kind}. It goes ${degreesOf(end)} away${edge}.`;

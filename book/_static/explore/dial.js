@@ -107,14 +107,8 @@ export function dial(root, tag) {
         turn = degrees(prompt),
         wing = (a) => [0, 1].map((k) => tip[k] - 0.2 * Math.cos(((turn + a) * Math.PI) / 180 - (k * Math.PI) / 2));
       view.trail("prompt", [0, 0, ...tip, ...wing(25), ...tip, ...wing(-25)], "path wide c0");
-      view.beside(
-        "p",
-        tip.map((part) => part / 2),
-        0,
-        18,
-        "prompt",
-        "c0",
-      );
+      const half = tip.map((part) => part / 2);
+      view.beside("p", half, 0, 18, "prompt", "c0");
       curve(state, found);
     } else chart.tidy();
     [...STARS, [0, 0]].forEach((at, k) => {

@@ -211,8 +211,8 @@ function mapWorker() {
 }
 
 /**
- * The map of starts on a canvas, coarse to fine, hatched where a start is undecided; tell(share, open) gets the
- * shares of starts that choose best, and that are undecided, once it is fine.
+ * The map of starts on a canvas, coarse to fine, hatched where a start is undecided; tell(shares) gets
+ * those of starts that choose best, and that are undecided, once it is fine.
  */
 function basinMap(stage, tell) {
   const canvas = make("canvas", { "aria-hidden": "true" });
@@ -253,12 +253,8 @@ function basinMap(stage, tell) {
       row += 1;
       if (row === rows) [level, row] = [level + 1, 0];
       canvas.dataset.level = level;
-      const share = (is) => ends.filter(is).length / ends.length;
       if (level === LEVELS.length)
-        tell(
-          share((place) => found[place]?.best),
-          share((place) => place < 0),
-        );
+        tell([true, undefined].map((best) => ends.filter((place) => found[place]?.best === best).length / ends.length));
     }
     next();
   }
@@ -312,15 +308,15 @@ const look = (choices, place) =>
 const locals = (state) => engine.locallyOptimal(state).filter(({ best }) => !best).length;
 /** What to do first with a preset, and what next. */
 export function marksOf(now) {
-  const several = locals(now) > 0, // limits
-    third = now.keys[0].length > 2;
+  const third = now.keys[0].length > 2;
   const limits = (words, at) => ({ words, at, done: (state, from) => locals(state) !== locals(from) });
   const drag = (words, part, at) => ({
     words,
     at: `[data-key="${at}"]`,
     done: (state, from) => JSON.stringify(state[part]) !== JSON.stringify(from[part]),
   });
-  const score = third ? '[data-mark="score"]' : "[none]";
+  const score = third ? '[data-mark="score"]' : "[none]",
+    turning = (at) => drag("Now drag a circle. To which limit does its path turn?", "starts", at);
   return {
     "1(a)": [
       limits("Lower the score of token 3 until a second limit appears.", score),
@@ -330,10 +326,7 @@ export function marksOf(now) {
         done: ({ scores }) => scores[0][2] <= 0,
       },
     ],
-    "1(b)": [
-      limits("Raise the score of token 3 until the second limit is gone.", score),
-      drag("Now drag a circle. To which limit does its path turn?", "starts", "start 4"),
-    ],
+    "1(b)": [limits("Raise the score of token 3 until the second limit is gone.", score), turning("start 4")],
     "1(c)": [
       drag("Drag a star. Does the limit follow?", "keys", "token 0 0"),
       drag("Now drag a circle: the limit stays.", "starts", "start 0"),
@@ -350,14 +343,7 @@ export function marksOf(now) {
         done: (a, b) => a.loss !== b.loss,
       },
     ],
-    8: [
-      limits("Lower the shared direction until one limit is left.", '[data-mark="shared"]'),
-      drag(
-        several ? "Now drag a circle across the border." : "Raise it again, and drag a circle across the border.",
-        "starts",
-        "start 1",
-      ),
-    ],
+    8: [limits("Lower the shared direction until one limit is left.", '[data-mark="shared"]'), turning("start 1")],
   }[now.preset];
 }
 
@@ -389,7 +375,7 @@ export function playground(root, tag, name) {
     tall: (width) => clamp(0.2 * width, 84, innerHeight / 8),
     ui,
   });
-  const map = basinMap(ui.stage, (...found) => {
+  const map = basinMap(ui.stage, (found) => {
     shares = found;
     ui.ask();
   });

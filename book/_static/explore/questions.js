@@ -41,9 +41,6 @@ const asked = ({ parts = {}, ...question }) => ({
 // ---- playground: Figure 1 ---------------------------------------------------------------------------
 
 const third = (score) => ({ ...preset("1(a)"), scores: [[1, 0.9, score]] });
-/** Whether the scores are those of Figure 1 but for the third, and how many further limits they then have. */
-const lowered = (scores) =>
-  text(scores) === text([[1, 0.9, scores[0]?.[2]]]) && { limits: locals(third(scores[0][2])) };
 /** The first score of token 3 with a second limit, from 0.9 down in steps of the slider. */
 const parting = once(() => {
   for (let k = 18; k >= -20; k--) if (locals(third(k / 20))) return k / 20;
@@ -65,7 +62,7 @@ const figure1 = {
     answer: () => (parting() >= 0.5 ? 0 : parting() >= 0 ? 1 : 2),
     told: () => `It is there at ${parting()}: token 2 then beats its neighbour, and by how much does not matter.`,
     show: () => third(parting()),
-    parts: { scores: (scores) => lowered(scores).limits > 0 },
+    parts: { scores: ([[one, two, three]]) => one === 1 && two === 0.9 && locals(third(three)) > 0 },
   },
   count: {
     ask: "Lower the score of token 3 to 0. How many of the six starts turn to the second limit?",
@@ -73,14 +70,6 @@ const figure1 = {
     answer: () => [0, 2, 6].indexOf(strayed(third(0))),
     told: () => `${strayed(third(0))} of 6: a limit has its own starts, and all others still go to the best token.`,
     show: () => third(0),
-  },
-  gone: {
-    ask: "Token 3, at the origin, scores 0. To which score must you raise it to be rid of the second limit?",
-    options: ["0.5, half way", "0.9, the score of token 2", "1, the best score"],
-    answer: () => nearest([0.5, 0.9, 1], parting() + 0.05),
-    told: () => `At ${parting()} it is still there. It goes when token 2 no longer scores higher than its neighbour.`,
-    show: () => ({ ...preset("1(b)"), scores: [[1, 0.9, rounded(parting() + 0.05)]] }),
-    parts: { scores: (scores) => lowered(scores).limits === 0 },
   },
   flow: {
     ask: "Let the gradient flow of Figure 1(a) run to log t = 100. How far is the farthest run from its limit?",
@@ -168,7 +157,7 @@ const otherFigures = {
 
 // ---- road -------------------------------------------------------------------------------------------
 
-const ROAD = { wanted: -4, size: 0.1, high: 10 };
+const { FIRST: ROAD } = roadFigure;
 /** Logarithm of how many times the steps a rule needs for a tenth of 1 - cos. */
 const dearer = (rule) => roadFigure.journey({ ...ROAD, wanted: -5 }).logs[rule] - roadFigure.journey(ROAD).logs[rule];
 const tenfold = (rule, name) => ({
@@ -240,14 +229,11 @@ const dials = {
   },
 };
 
-const ROWS = [
-  [0.9, 0.5],
-  [0.2, 1.6],
-];
+const { rows: ROWS } = ballFigure.FIRST;
 const touch = (norm) => engine.separator(ROWS, norm);
 const smaller = (norm) => Math.min(...touch(norm).theta) / Math.max(...touch(norm).theta);
 const corner = (norm) => touch(norm).margins.every((margin) => margin < 1 + 1e-6);
-const grown = (norm, more) => ({ rows: ROWS, norm, grown: 1, measure: false, path: false, ...more });
+const grown = (norm, more) => ({ ...ballFigure.FIRST, norm, ...more });
 const level = (norm, q) => engine.divergence(engine.separator(ROWS, q).theta, touch(norm).theta, norm);
 const MEASURES = [1.75, 2, 3];
 const balls = {
@@ -393,7 +379,7 @@ const races = {
 const all = { ...figure1, ...otherFigures, ...roads, ...dials, ...balls, ...paths, ...cones, ...races };
 export const QUESTIONS = Object.fromEntries(Object.entries(all).map(([name, one]) => [name, asked(one)]));
 const ASKED = {
-  playground: { "1(a)": "score count", "1(b)": "gone count", 5: "bend bend_correlation", 8: "shared rescued" },
+  playground: { "": "score count", 5: "bend bend_correlation", 8: "shared rescued" },
   road: "tenfold_gd tenfold_ngd",
   dial: "half higher",
   ball: { "": "flat corner", path: "closer moved" },

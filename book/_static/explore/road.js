@@ -5,7 +5,7 @@ import { LOOKS, counts, make, py, small } from "./view.js";
 import { PRESETS } from "./playground.js";
 import * as engine from "./engine.js";
 
-const FIRST = { wanted: -4, size: 0.1, high: 10 };
+export const FIRST = { wanted: -4, size: 0.1, high: 10 };
 /**
  * The two inputs of Figure 5: a token of score C and one of score 1 pull with unequal strength, so the road lies
  * beside the ray.

@@ -2,47 +2,27 @@
 import { frame } from "./frame.js";
 import { circle, plane } from "./plane.js";
 import { LOOKS, button, clamp, make, play, plural, py, small, still } from "./view.js";
+import { PRESETS } from "./playground.js";
 import * as engine from "./engine.js";
 
 const LAST = 1000,
   DRAWN = 200; // iterations that were run, and that the paper draws
-const PROBLEM = {
-  keys: [
-    [
-      [-0.1, 1],
-      [1, 0],
-      [0, 0],
-    ],
-  ],
-  scores: [[1, 0.9, 0]],
-};
-const STARTS = [1, 0.5, 0, -0.5, -1, -1.5].map((y) => [0, y]);
+const { keys, scores, starts: STARTS } = PRESETS["1(b)"];
+const PROBLEM = { keys, scores };
 const RUNS = ["32 bits", "64 bits", "log space"];
 const COLOURS = RUNS.map((run) => LOOKS[run]);
 const ROUNDOFF = 2 ** -24;
 const CROSS = "m-4 -4l8 8m0 -8l-8 8";
 const FIRST = { epsilon: -9, size: 0.1, at: DRAWN, start: 5 };
 
-/** What is to be run for a state: the kind, the start, and how. */
-function entrants({ epsilon, size }) {
-  const recipe = (start, round) => engine.descendTextbook(PROBLEM, "logistic", start, size, LAST, 10 ** epsilon, round);
-  const exact = (start) => ({
-    path: engine.descend(PROBLEM, "logistic", start, { kind: "normalised", size }, LAST),
-  });
-  const ways = [(start) => recipe(start, Math.fround), (start) => recipe(start, (x) => x), exact];
-  return ways.flatMap((way, kind) => STARTS.map((start, k) => [kind, k, () => way(start)]));
-}
-
-/** All runs from all starts, and the choice that each exact run comes to. */
-export function race(state) {
-  const runs = RUNS.map(() => []);
-  for (const [kind, k, run] of entrants(state)) runs[kind][k] = run();
-  return judged(runs);
-}
-function judged(runs) {
-  const choices = engine.locallyOptimal(PROBLEM),
-    rule = { kind: "normalised" };
-  const home = runs[2].map(({ path }) => engine.outcome(PROBLEM, "logistic", rule, engine.endOf(path), choices).place);
+/** All runs from all starts, and the choice to which each exact run tends. */
+export function race({ epsilon, size }) {
+  const rule = { kind: "normalised", size },
+    recipe = (round) => (start) => engine.descendTextbook(PROBLEM, "logistic", start, size, LAST, 10 ** epsilon, round),
+    exact = (start) => ({ path: engine.descend(PROBLEM, "logistic", start, rule, LAST) });
+  const runs = [recipe(Math.fround), recipe((x) => x), exact].map((way) => STARTS.map(way)),
+    choices = engine.locallyOptimal(PROBLEM),
+    home = runs[2].map(({ path }) => engine.outcome(PROBLEM, "logistic", rule, engine.endOf(path), choices).place);
   return { choices, runs, frame: around([...runs[0], ...runs[1]]), home, lines: [] };
 }
 
@@ -129,8 +109,6 @@ export function python({ epsilon, size }) {
 export function rounding(root, tag) {
   let solved = null,
     key = "",
-    todo = [],
-    ran = 0, // step size of the exact runs, which no ε changes
     stop = null;
   const ui = frame(root, {
     tag,
@@ -184,20 +162,10 @@ export function rounding(root, tag) {
   function render(state) {
     const { at, start } = state,
       now = JSON.stringify([state.epsilon, state.size]);
-    if (!solved) [key, solved, ran] = [now, race(state), state.size];
-    if (now !== key) [key, todo] = [now, entrants(state).filter(([kind]) => kind < 2 || state.size !== ran)];
-    ran = state.size;
-    catchUp(ui.moving() ? 1 : todo.length);
+    if (now !== key) [key, solved] = [now, race(state)];
     if (view.width) drawPaths(at, start);
-    if (chart.width && !todo.length) drawSizes(state);
+    if (chart.width) drawSizes(state);
     ui.say(() => told(state, solved));
-  }
-  /** Do so many of the runs that the state has made necessary: while a slider moves, a frame has time for one. */
-  function catchUp(few) {
-    if (!todo.length) return;
-    for (const [kind, k, run] of todo.splice(0, few)) solved.runs[kind][k] = run();
-    if (todo.length) ui.ask();
-    else solved = judged(solved.runs);
   }
   function drawPaths(at, start) {
     view.look(solved.frame);
