@@ -527,13 +527,7 @@ export function playground(root, tag, name) {
         const [x, y] = view.lastSeen(run.path);
         return sum + (ends[n].place === k ? Math.sign(separator.theta[0] * y - separator.theta[1] * x) : 0);
       }, 0);
-      view.ray(
-        `ray ${k}`,
-        separator.theta,
-        `${best ? "dashed" : "dotted"} ${colour}`,
-        best ? "global" : `local${others}`,
-        turn < 0,
-      );
+      view.ray(`ray ${k}`, separator.theta, `dashed ${colour}`, best ? "global" : `local${others}`, turn < 0);
       boundaries(problem, choices[k], `${k} ${colour}`);
     });
     const border = choices.some(({ best }) => best) && engine.border(problem, loss); // of the starts that give up an input
@@ -557,7 +551,8 @@ export function playground(root, tag, name) {
         `dot ${colour}`,
       );
     }
-    keys.forEach((row, i) => row.forEach((at, t) => token(state, i, t, at)));
+    const locals = choices.filter((one) => !one.best).map(({ selected }) => selected[0]);
+    keys.forEach((row, i) => row.forEach((at, t) => token(state, i, t, at, locals)));
     starts.forEach((at, k) =>
       view.handle(`start ${k}`, at, {
         name: `start ${k + 1}`,
@@ -605,14 +600,14 @@ export function playground(root, tag, name) {
     );
   }
 
-  function token({ keys, scores }, i, t, at) {
+  function token({ keys, scores }, i, t, at, locals) {
     const best = scores[i][t] === Math.max(...scores[i]),
       half = rounded(6 + 2.5 * clamp(scores[i][t], -0.5, 1.5), 1);
     view.handle(`token ${i} ${t}`, at, {
       name: `token ${t + 1}${named(keys, i)}, score ${scores[i][t]}${best ? ", best" : ""}`,
       value: `at ${at[0]}, ${at[1]}`,
       done: ui.done,
-      look: `token${keys.length > 1 ? ` i${i}` : ""}${chosen[0] === i && chosen[1] === t ? " chosen" : ""}`,
+      look: `token ${keys.length > 1 ? `i${i}` : best ? "c0" : locals.includes(t) ? "c1" : ""}${chosen[0] === i && chosen[1] === t ? " chosen" : ""}`,
       draw: (best ? star : square)(half),
       move: (to) => ui.change(moved(i, t, to)),
       chosen: () => (chosen = [i, t]) + ui.ask(),

@@ -170,7 +170,7 @@ export function rounding(root, tag) {
   function drawPaths(at, start) {
     view.look(solved.frame);
     solved.choices.forEach(({ separator, best }, k) =>
-      view.ray(`ray ${k}`, separator.theta, best ? "dashed" : "dotted", best ? "global" : "local"),
+      view.ray(`ray ${k}`, separator.theta, "dashed", best ? "global" : "local"),
     );
     for (const kind of [2, 1, 0]) {
       const paths = solved.runs[kind].map(({ path }) => path);
