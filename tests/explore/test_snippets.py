@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import math
 import re
 from pathlib import Path
 
@@ -134,28 +133,14 @@ def test_race_is_the_chapter_s():
 
 
 def test_journey_is_the_library_s():
-    states = [
-        {"wanted": wanted, "size": size, "high": high}
-        for wanted in (-1, -4.5, -8)
-        for size, high in ((0.1, 10), (1, 2))
-    ]
-    ask = """states => states.map(state => {
-      const { logs, reached, way } = roadModule.journey(state);
-      return [logs, reached, way, roadModule.python(state)];
-    })"""
-    for state, (logs, reached, way, lines) in zip(states, javascript.call(PROGRAM, ask, states), strict=True):
-        left, _ = ran(lines)
-        first = min(range(3), key=logs.__getitem__)
-        assert reached[first] == pytest.approx(way, rel=1e-6)
-        assert way == pytest.approx(left["way"].item(), rel=1e-6)
-        across, along = norm(left["offset"].across).item(), left["offset"].along.item()
-        margin, steps = norm(left["svm"].theta).item(), 10 ** logs[first]
-        assert reached[0] == pytest.approx(max(margin * (math.log(steps * state["size"]) + along), 0), rel=1e-6)
-        for place, length in zip(reached[1:], (steps * state["size"], steps * margin / 2), strict=True):
-            assert math.hypot(place, across) == pytest.approx(max(length, across), rel=1e-6)
-        steps = left["length"] / left["size"], 2 * left["length"] / norm(left["svm"].theta)
-        expected = [left["log_steps"].item(), *(math.log10(count) for count in steps)]
-        assert logs == pytest.approx(expected, rel=1e-7)
+    states = [{"wanted": -1, "size": 0.1, "high": 10}, {"wanted": -4.5, "size": 1, "high": 2}]
+    ask = "states => states.map(state => [roadModule.journey(state).logs, roadModule.python(state)])"
+    for logs, lines in javascript.call(PROGRAM, ask, states):
+        steps = [round(10**log) for log in logs]
+        printed = ran(lines)[1].split()
+        assert printed == [
+            str(count) if count <= most else "more" for count, most in zip(steps, (20000, 5000, 1000), strict=True)
+        ]
 
 
 def test_dial_is_the_library_s():
@@ -238,7 +223,6 @@ def test_answers_are_the_library_s():
     ]
     assert limits == [1, 2, 2]
     assert answers["score"] == "as soon as it is below 0.9"
-    assert answers["gone"] == "0.9, the score of token 2"
     problem, starts = Problem(keys=keys, scores=[[1, 0.9, 0]]), [[0, y] for y in (1, 0.5, 0, -0.5, -1, -1.5)]
     ends = run(problem, logistic, torch.tensor(starts).double(), normalised(0.1), 1000).theta[-1]
     assert answers["count"] == {0: "none", 2: "two", 6: "all six"}[int((selected_tokens(problem, ends) == 1).sum())]
@@ -266,8 +250,8 @@ def test_cone_is_the_library_s():
         path = ran(lines)[0]["path"].theta
         ours = torch.tensor(walk["points"]).double()
         reach = norm(path[-1]).item()
-        assert walk["last"] == pytest.approx(reach, rel=0.1), state
         assert walk["bounded"] == (reach < 500)
+        assert not walk["bounded"] or walk["last"] == pytest.approx(reach, rel=0.1), state
         if not walk["bounded"]:
             far = path[:, 0].isfinite() & (norm(path) > 5)
             assert one_minus_cosine(ours[far], path[far]).max() < 1e-6, state

@@ -31,7 +31,8 @@ def test_a_step_is_read_in_a_quarter_of_a_minute(name, prose):
 
 @needs_script
 def test_polyak_s_steps_are_the_library_s_for_as_long_as_the_scene_runs():
-    steps = javascript.call(PROGRAM, "state => storyModule.polyak(state, 1000)", STATE)
+    ask = "({ keys, scores }) => [...engineModule.polyak({ keys: [keys], scores: [scores] }, 1000)]"
+    steps = javascript.call(PROGRAM, ask, STATE)
     loss = by_name("logistic")
     path = run(PROBLEM, loss, torch.zeros(2).double(), polyak(PROBLEM, loss, [0]), 1000).theta
     torch.testing.assert_close(torch.tensor(steps).double().reshape(-1, 2), path, rtol=1e-6, atol=1e-9)

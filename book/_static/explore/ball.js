@@ -5,7 +5,7 @@ import { LOOKS, bars, button, clamp, counts, degreesOf, make, needed, play, py, 
 import * as engine from "./engine.js";
 import { ENTRIES, STEPS, WHOLE } from "./entries.js";
 
-const FIRST = {
+export const FIRST = {
   rows: [
     [0.9, 0.5],
     [0.2, 1.6],
@@ -16,10 +16,9 @@ const FIRST = {
   path: false,
 };
 const MEASURES = [1.75, 2, 3]; // the q of the chapter on the Bregman divergence
-const [CORNERS, COARSE] = [240, 96]; // of the ball, at rest and while something moves
+const CORNERS = 240; // of the ball
 const [LAST, BRIEF] = [3000, 300]; // steps: all of them, and those that lead out of sight
 const LENGTHS = Array.from({ length: 41 }, (_, k) => 10 ** (k / 10 - 1)); // in lengths of the separator
-const ROUGH = LENGTHS.filter((_, k) => k % 2 === 0); // while something moves
 const TOLD = [10, 100, 1000]; // of these
 
 const check = ({ rows, norm }) =>
@@ -62,7 +61,7 @@ export function entries(norm) {
   return { norm: 1 + 0.05 * 380 ** (k / last), sizes: ENTRIES.map((line) => (line.charCodeAt(k) - 48) / WHOLE) };
 }
 
-function told({ norm, rows, grown, path: shown }, solved, lengths) {
+export function told({ norm, rows, grown, path: shown }, solved) {
   const { solution } = solved;
   if (!solution.feasible) return "No direction is ahead on both rows, so there is no wedge to touch.";
   const theta = solution.theta,
@@ -72,29 +71,25 @@ function told({ norm, rows, grown, path: shown }, solved, lengths) {
     share < 0.02
       ? "nearly all of it is in one entry"
       : share > 0.98
-        ? "both entries have the same size"
+        ? "both entries have nearly the same size"
         : `its smaller entry is ${share.toFixed(2)} of the larger`;
   const touch =
     active === 2 ? "at the corner, where both margins are 1" : "on one side: one margin is 1, the other more";
   if (grown < 1) return `The ball of p = ${norm} is growing.`;
   const off = degrees(endOf({ norm }, solved), theta);
-  const angle = (length) =>
-    degreesOf(lowestOf(solved, norm, lengths).angles[lengths.findIndex((one) => one > 0.99 * length)]);
+  const angle = (length) => degreesOf(lowestOf(solved, norm).angles[LENGTHS.findIndex((one) => one > 0.99 * length)]);
   return (
     `For p = ${norm} the ball touches ${touch}. The separator is ` +
     `(${theta.map((x) => x.toFixed(2)).join(", ")}): ${shape}. ` +
-    `Mirror descent ends ${degreesOf(off)} from its direction${off > 1 ? ", and is still turning" : ""}.` +
+    `After ${LAST} steps mirror descent is ${degreesOf(off)} from its direction.` +
     (shown
       ? ` The path of lowest risk is ${TOLD.map(angle).join(", ")} away at 10, 100 and 1000 times the length.`
       : "")
   );
 }
 
-/** The path of lowest risk of a configuration at these lengths, found once. */
-function lowestOf(solved, norm, lengths) {
-  if (solved.lowest?.lengths !== lengths) solved.lowest = lowest({ norm }, solved, lengths);
-  return solved.lowest;
-}
+/** The path of lowest risk of a configuration, found once. */
+const lowestOf = (solved, norm) => (solved.lowest ??= lowest({ norm }, solved));
 
 export function python({ rows, norm }) {
   return [
@@ -116,22 +111,22 @@ export const degrees = (a, b) =>
   2 * Math.asin(Math.min(Math.sqrt(engine.oneMinusCosine(a, b) / 2), 1)) * (180 / Math.PI);
 
 /** The path of lowest risk in the norm, and the degrees of each of its points to the separator. */
-export function lowest({ norm }, { problem, solution }, lengths = LENGTHS) {
+export function lowest({ norm }, { problem, solution }) {
   const size = engine.length(solution.theta, norm);
   const path = engine.riskPath(
     problem,
-    lengths.map((length) => length * size),
+    LENGTHS.map((length) => length * size),
     solution.theta,
     Math.PI,
     norm,
   );
-  return { path, lengths, angles: lengths.map((_, k) => degrees(engine.at(path, k), solution.theta)) };
+  return { path, angles: LENGTHS.map((_, k) => degrees(engine.at(path, k), solution.theta)) };
 }
 
 /** The rim of the l_p ball, as points. */
-export const rim = (norm, radius, corners = CORNERS) =>
-  Array.from({ length: corners + 1 }, (_, k) => {
-    const a = (2 * Math.PI * k) / corners,
+export const rim = (norm, radius) =>
+  Array.from({ length: CORNERS + 1 }, (_, k) => {
+    const a = (2 * Math.PI * k) / CORNERS,
       power = norm < 2 ? 2 / norm : 1;
     const u = [Math.cos(a), Math.sin(a)].map((x) => Math.sign(x) * Math.abs(x) ** power);
     return engine.unit(u, norm).map((x) => radius * x);
@@ -174,7 +169,6 @@ export function ball(root, tag, name) {
   ui.add(measured);
   ui.add(sizes);
 
-  const wanted = () => (ui.moving() ? ROUGH : LENGTHS);
   function start() {
     stop();
     if (still()) return ui.set({ grown: 1 });
@@ -198,7 +192,7 @@ export function ball(root, tag, name) {
     const { solution, path } = solved;
     if (solution.feasible) {
       const corners = view.beyond(rows),
-        edge = rim(norm, grown * engine.length(solution.theta, norm), ui.moving() ? COARSE : CORNERS);
+        edge = rim(norm, grown * engine.length(solution.theta, norm));
       if (corners.length) view.area("back", "wedge", corners, "area none");
       view.area("back", "ball", edge, "area rim c0");
       view.ray("ray", solution.theta, "dashed", `${view.width < 500 ? "" : "separator, "}p = ${norm}`);
@@ -243,12 +237,12 @@ export function ball(root, tag, name) {
         `levels off at ${small(level)}, is ${small(at)}`,
       ]),
     );
-    return told(state, solved, wanted());
+    return told(state, solved);
   }
 
   /** The path of lowest risk in the plane, and its angle to the separator over its length, both logarithmic. */
   function drawLowest(state) {
-    const { path, lengths, angles } = lowestOf(solved, state.norm, wanted()),
+    const { path, angles } = lowestOf(solved, state.norm),
       [low, high] = [-2, 3];
     view.trail("lowest", path, `path wide ${LOOKS.path}`);
     if (!dial.width) return;
@@ -257,7 +251,7 @@ export function ball(root, tag, name) {
       dial.segment(`decade ${decade}`, [-1, decade], [3, decade], "axis");
       dial.label(`name ${decade}`, 2, clamp(dial.to([0, decade])[1] + 4, 12, dial.height - 2), `${10 ** decade}°`);
     }
-    const points = angles.flatMap((angle, k) => [Math.log10(lengths[k]), clamp(Math.log10(angle), low, high)]);
+    const points = angles.flatMap((angle, k) => [Math.log10(LENGTHS[k]), clamp(Math.log10(angle), low, high)]);
     dial.trail("angle", points, `path ${LOOKS.path}`);
     dial.label("what", 50, 13, "angle to the separator, over length 0.1 to 1000");
     dial.tidy();

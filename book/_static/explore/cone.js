@@ -17,6 +17,8 @@ const KEPT = [1, 0]; // the token that the direction selects
 const SCORE = 0.5; // its score; that of the third token is 0
 const DECADES = [0, 3];
 const LENGTHS = Array.from({ length: 46 }, (_, k) => 10 ** (k / 15));
+const AFAR = [1e4, 1e5, 1e6]; // where it shows whether the path goes on, and settles
+const SETTLED = 0.01; // degrees
 const RADIAN = Math.PI / 180;
 const SNAP = 0.045; // tokens let go closer than that lie on one spot; less than a step of the arrow keys
 /** How far tokens B and C are from each other. */
@@ -38,32 +40,38 @@ export function walk({ others, score, turn, opening }) {
   const solution = engine.separator(engine.differenceRows(problem, [0]));
   if (!solution.feasible) return { feasible: false, problem };
   const axis = turned(engine.unit(solution.theta), turn);
-  const path = engine.riskPath(problem, LENGTHS, axis, opening * RADIAN),
-    points = LENGTHS.map((_, k) => engine.at(path, k));
+  const along = (lengths) => {
+    const path = engine.riskPath(problem, lengths, axis, opening * RADIAN);
+    return lengths.map((_, k) => engine.at(path, k));
+  };
+  const points = along([...LENGTHS, ...AFAR]),
+    far = engine.length(points.at(-1)),
+    bounded = far < 0.9 * AFAR.at(-1),
+    // between two lengths of the grid
+    fine = Array.from({ length: 201 }, (_, k) => far * 10 ** ((k - 100) / 1500)).filter((size) => size >= LENGTHS[0]),
+    last = bounded ? engine.length(along(fine).at(-1)) : far;
   const angles = points.map((p) => between(axis, p)),
-    last = engine.length(points.at(-1));
-  const bounded = last < LENGTHS.at(-1) / 2;
+    settled = !bounded && Math.abs(angles.at(-1)) < SETTLED;
+  points.length = LENGTHS.length;
   return {
-    ...{ feasible: true, problem, solution, axis, points, angles, last, bounded },
-    settled: !bounded && Math.abs(angles.at(-1)) < 0.05 * opening,
+    ...{ feasible: true, problem, solution, axis, points, angles, last, bounded, settled },
     local: Math.abs(turn) < 1e-9 && engine.locallyOptimal(problem).some(({ selected }) => selected[0] === 0),
   };
 }
 
-function told({ opening }, found) {
+export function told({ opening, others }, found) {
   if (!found.feasible) return "No direction puts token A ahead of both others.";
-  const { angles, last, bounded, settled, local } = found;
-  const kind = `q is ${local ? "" : "not "}locally optimal`;
+  const { angles, last, bounded, settled, local } = found,
+    [there, end] = [LENGTHS.length - 1, -1].map((k) => Math.abs(angles.at(k))), // at length 1000, and afar
+    kind = `q is ${local ? "" : "not "}locally optimal`,
+    from = `${last.toPrecision(2)}${last > 1.002 ? "" : " or before"}`;
   if (bounded)
-    return (
-      `The path stops growing at length ${last.toPrecision(2)}: a longer p in the cone has no lower risk, ` +
-      `and ${kind}.`
-    );
-  if (settled && !local) return `The path settles on q although ${kind}: these keys are not in general position.`;
-  if (settled)
-    return `The path grows and settles on q: ${kind}. At length 1000 it is ${degreesOf(Math.abs(angles.at(-1)))} away.`;
-  const edge = Math.abs(angles.at(-1)) > 0.98 * opening ? ", the edge of the cone" : "";
-  return `The path grows, but leaves q: ${kind}. It goes ${Math.abs(angles.at(-1)).toFixed(1)}° away${edge}.`;
+    return `The path stops growing at length ${from}: a longer p in the cone has no lower risk, and ${kind}.`;
+  const why = apart(others) === 0 ? ": these keys are not in general position" : "";
+  if (settled && !local) return `The path settles on q although ${kind}${why}.`;
+  if (settled) return `The path grows and settles on q: ${kind}. At length 1000 it is ${degreesOf(there)} away.`;
+  const edge = end > 0.98 * opening ? ", the edge of the cone" : "";
+  return `The path grows, but leaves q: ${kind}. It goes ${degreesOf(end)} away${edge}.`;
 }
 
 export function python({ others, score, turn, opening }) {

@@ -27,7 +27,7 @@ export function turned({ third }, log) {
 
 const degrees = (u) => (Math.atan2(u[1], u[0]) * 180) / Math.PI;
 
-function told({ ratio }, found) {
+export function told({ third, ratio }, found) {
   if (!found)
     return "No head separates the labels, or no prompt separates these tokens from the origin: there is no limit.";
   const { prompt, relaxed, threshold, buffers } = found,
@@ -51,7 +51,8 @@ function told({ ratio }, found) {
       : "is on the relaxed direction, which it reaches";
   const beyond =
     threshold > most ? ", beyond the end of this dial" : threshold < least ? ", below the start of this dial" : "";
-  const there = Math.abs(threshold - 1) < 1e-3 ? " The paper's figure, with equal rates, sits exactly there." : "";
+  const there =
+    String(third) === String(FIRST.third) ? " The paper's figure, with equal rates, sits exactly there." : "";
   return (
     `${which}The head grows ${c.toFixed(2)} times as fast as the prompt. The prompt ${here} at c* = ` +
     `${threshold.toFixed(2)}${beyond}.${there}`
@@ -106,14 +107,8 @@ export function dial(root, tag) {
         turn = degrees(prompt),
         wing = (a) => [0, 1].map((k) => tip[k] - 0.2 * Math.cos(((turn + a) * Math.PI) / 180 - (k * Math.PI) / 2));
       view.trail("prompt", [0, 0, ...tip, ...wing(25), ...tip, ...wing(-25)], "path wide c0");
-      view.beside(
-        "p",
-        tip.map((part) => part / 2),
-        0,
-        18,
-        "prompt",
-        "c0",
-      );
+      const half = tip.map((part) => part / 2);
+      view.beside("p", half, 0, 18, "prompt", "c0");
       curve(state, found);
     } else chart.tidy();
     [...STARS, [0, 0]].forEach((at, k) => {

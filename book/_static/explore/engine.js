@@ -16,6 +16,10 @@ const LONGEST = 1e9; // length of theta times the longest row above which it cou
 const FAN = 60; // directions that are tried before the best one is refined
 const FINE = 1e-7; // part of the angle to which it is known
 const TIGHT = 1e-6; // how far from 1 the margin of a neighbour may be
+const CONES = [0.01, 0.05, 0.2, 0.5, 0.7, 1, 1.4]; // half angles, in radians, of cones that a run may not leave
+const OUT = [1, 1.5, 3, 10, 100, 1e4]; // lengths, in that of its end, at which their borders are looked at
+const STILL = 0.01; // part of its length by which a run with constant steps still moves at most
+const LATE = 400; // log t to which it is then followed as a flow
 
 export const losses = ["logistic", "exponential", "correlation"];
 
@@ -252,6 +256,38 @@ function stepLength(room, rule, norm) {
   return size === 0 ? 0 : rule.size / size;
 }
 
+/** log of a difference of the logistic loss: of a mean score e^log below the best one from that of the best one. */
+const logLost = (log, best) =>
+  log < -15
+    ? log - Math.log1p(Math.exp(best))
+    : Math.log(Math.log1p(Math.exp(Math.exp(log) - best)) - Math.log1p(Math.exp(-best)));
+
+/** Polyak's steps from zero with the logistic loss: what the risk exceeds its infimum by, over twice the gradient. */
+export function polyak(problem, iterations) {
+  const { keys, scores } = problem,
+    tops = optimalTokens(problem),
+    path = new Float64Array(2 * iterations + 2);
+  let p = [0, 0];
+  for (let k = 1; k <= iterations; k++) {
+    const losses = keys.map((tokens, i) => {
+        const best = scores[i][tops[i]],
+          logits = tokens.map((key) => dot(key, p) - dot(tokens[tops[i]], p)),
+          lead = Math.max(...logits.filter((_, t) => t !== tops[i]));
+        const lost = logits.reduce(
+          (sum, z, t) => sum + (t === tops[i] ? 0 : Math.exp(z - lead) * (best - scores[i][t])),
+          0,
+        );
+        return logLost(lead + Math.log(lost / logits.reduce((sum, z) => sum + Math.exp(z), 0)), best);
+      }),
+      most = Math.max(...losses),
+      log = most + Math.log(losses.reduce((sum, one) => sum + Math.exp(one - most), 0) / keys.length);
+    const { direction, logScale } = gradient(problem, "logistic", p);
+    p = minus(p, times(Math.exp(log - logScale) / (2 * dot(direction, direction)), direction));
+    path.set(p, 2 * k);
+  }
+  return path;
+}
+
 /** The point of a path at a place, which may be between two, and the last one. */
 export function at(path, place) {
   const k = Math.floor(place),
@@ -415,8 +451,7 @@ function multipliers(rows, named, theta, norm) {
  * Solve min |theta|_p such that rows theta >= required (1 when left out), in the plane and exactly: at most two
  * rows are active.
  *
- * {feasible, theta, duals, margins}; a theta longer than 1e9 / (longest row) counts as none. What proves it is in
- * proof.js.
+ * {feasible, theta, duals, margins}; a theta longer than 1e9 / (longest row) counts as none.
  */
 export function separator(rows, norm = 2, required = rows.map(() => 1)) {
   const sizes = rows.map((row) => length(row)),
@@ -604,10 +639,15 @@ export function riskPath({ keys, scores }, lengths, axis, half = Math.PI, norm =
   const middle = Math.atan2(axis[1], axis[0]),
     path = [];
   const at = (angle, size) => times(size, unit([Math.cos(middle + angle), Math.sin(middle + angle)], norm));
-  const fan = Array.from({ length: FAN + 1 }, (_, k) => half * ((2 * k) / FAN - 1)).map((angle) => [
-    angle,
-    at(angle, 1),
+  // and where two tokens tie or part fastest, and the separators: far out the lowest risk is in a narrow valley there
+  const ways = keys[0].flatMap((key, t) => [
+    ...keys[0].flatMap((other) => [minus(key, other), [other[1] - key[1], key[0] - other[0]]]),
+    separator(differenceRows({ keys }, [t]), norm).theta,
   ]);
+  const turned = ways.filter((way) => length(way) > 0).map((way) => Math.atan2(cross(axis, way), dot(axis, way)));
+  const fan = [...Array.from({ length: FAN + 1 }, (_, k) => half * ((2 * k) / FAN - 1)), ...turned]
+    .filter((angle) => Math.abs(angle) <= half)
+    .map((angle) => [angle, at(angle, 1)]);
   let found = null,
     best = null,
     last = 0;
@@ -694,21 +734,54 @@ function widest(rows, lifts, middle) {
 // ---- where starts end ---------------------------------------------------------------------------
 
 /**
- * For each start's end: the choice it has come to, as a place in choices (-1 for none), and 1 - cos to that
- * choice's direction.
+ * The place of the choice to which a run tends that has come to p; -1 where that is not sure.
+ *
+ * It is sure where a cone around the choice's direction holds p, and the pull leads into it all along its border,
+ * from the length of p on: in its logarithm that is looked at in a few places, up to 10⁴ times as far out.
  */
-export function outcome(problem, end, choices) {
-  const selected = selectedAt(problem, end),
-    place = choices.findIndex((choice) => choice.selected.every((token, i) => token === selected[i]));
+function tending(problem, loss, p, choices) {
+  const chosen = ({ selected }, at) => selectedAt(problem, at).every((token, i) => token === selected[i]),
+    place = choices.findIndex((one) => chosen(one, p)),
+    size = length(p);
+  if (place < 0 || !(size > 0)) return -1;
+  const { theta } = choices[place].separator,
+    middle = Math.atan2(theta[1], theta[0]),
+    off = Math.abs(Math.atan2(cross(theta, p), dot(theta, p))),
+    room = workspace(problem, p);
+  const held = (half, far, side) => {
+    const angle = middle + side * half,
+      at = [far * size * Math.cos(angle), far * size * Math.sin(angle)];
+    room.p.set(at);
+    gradientIn(room, loss);
+    return chosen(choices[place], at) && dot(room.found, at) < 0 && cross(at, room.found) * side >= 0;
+  };
+  const sure = (half) => OUT.every((far) => [-1, 1, 0].every((side) => held(half, far, side)));
+  return CONES.some((half) => off < 0.9 * half && sure(half)) ? place : -1;
+}
+
+/**
+ * Where a run ends that has come to a point: the tokens with the largest logits there, the choice that it tends to,
+ * as a place in choices (-1 where that is undecided), and 1 - cos to that choice's direction.
+ *
+ * Constant steps become the flow, which is followed on from there.
+ */
+export function outcome(problem, loss, rule, end, choices) {
+  let place = tending(problem, loss, end, choices);
+  if (place < 0 && rule.kind !== "normalised") {
+    const { direction, logScale } = gradient(problem, loss, end);
+    if (rule.kind === "flow" || rule.size * Math.exp(logScale) * length(direction) < STILL * length(end))
+      place = tending(problem, loss, endOf(flow(problem, loss, end, LATE).path), choices);
+  }
   const away = place < 0 || length(end) === 0 ? NaN : oneMinusCosine(end, choices[place].separator.theta);
-  return { selected, place, away };
+  return { selected: selectedAt(problem, end), place, away };
 }
 
 /** The places of the choices at which a row of starts ends, so many between left and right at the height y. */
 export function basins(problem, loss, rule, iterations, left, right, y, columns) {
   const choices = locallyOptimal(problem);
   return Array.from({ length: columns }, (_, c) => {
-    const start = [left + ((c + 0.5) / columns) * (right - left), y];
-    return outcome(problem, endOf(follow(problem, loss, start, rule, iterations, iterations).path), choices).place;
+    const start = [left + ((c + 0.5) / columns) * (right - left), y],
+      { path } = follow(problem, loss, start, rule, iterations, iterations);
+    return outcome(problem, loss, rule, endOf(path), choices).place;
   });
 }

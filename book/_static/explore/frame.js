@@ -84,22 +84,24 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     watching = [],
     limits = {};
   let place = controls; // where the next control goes
-  /** Begin with what the address has. */
+  /** Begin with what the address has, and follow a link that is pasted into the open page. */
   function start() {
+    arrive();
+    addEventListener("hashchange", arrive);
+    done();
+  }
+  function arrive() {
     try {
       const given = fromAddress(tag, first);
-      if (given) {
-        for (const key in limits) needed(limits[key](given[key]), `${key} is ${given[key]}`);
-        check(given);
-        state = given;
-        settled = JSON.stringify(state);
-        setTimeout(() => root.scrollIntoView({ block: "center" }));
-      }
+      if (!given) return;
+      for (const key in limits) needed(limits[key](given[key]), `${key} is ${given[key]}`);
+      check(given);
+      set(given);
+      setTimeout(() => root.scrollIntoView());
     } catch (error) {
-      note = `The address holds no configuration of this figure (${error.message}); this is its first one. `;
+      note = `The address holds no configuration of this figure (${error.message}); this is the one before. `;
+      ask();
     }
-    code.textContent = python(state).join("\n");
-    ask();
   }
 
   function draw() {

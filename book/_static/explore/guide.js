@@ -1,5 +1,5 @@
 // What leads a reader through a figure: marks that say what to do first, and questions to answer before one looks.
-import { button, make, still, write } from "./view.js";
+import { button, make, still, turn, write } from "./view.js";
 
 /**
  * Marks above a figure, one at a time: the next one comes when one is done, and after the last they are gone.
@@ -50,7 +50,7 @@ export function coach(ui, marksOf, name) {
  * Questions under a figure: choose first, then turn the figure, or let it be turned, and see.
  *
  * Each is {ask, options, answer(), told(), show(), seen(state)}: the place of the right option and what there is to say
- * of it, both computed; the state that shows it; whether a state does.
+ * of it, both computed; the state that shows it; whether they are true of a state. The answer goes when they are not.
  */
 export function quiz(ui, questions) {
   const node = make("div", { class: "explore-quiz" }, make("strong", {}, "Predict, then drag."));
@@ -69,25 +69,24 @@ function question(ui, { ask, options, answer, told, show, seen }, id) {
 
   function choose(k) {
     guess = k;
+    said.ariaLive = "polite";
     choices.forEach((each, at) => each.setAttribute("aria-pressed", String(at === k)));
-    if (seen(ui.state())) return tell();
-    reveal.hidden = false;
-    write(said, "Now try it in the figure, or let it show you.");
+    judge(ui.state());
   }
-  function tell() {
-    const right = answer();
-    open = false;
-    reveal.hidden = true;
-    choices.forEach((each, at) => {
-      each.disabled = true;
-      each.classList.toggle("right", at === right);
-    });
-    write(said, `${guess === right ? "Right." : `It is “${options[right]}”.`} ${told()}`);
+  /** Say the answer while the state shows it. */
+  function judge(state) {
+    open = guess < 0 || !seen(state);
+    const right = open ? -1 : answer();
+    turn(reveal, "hidden", !open || guess < 0);
+    choices.forEach((each, at) => each.classList.toggle("right", at === right));
+    if (!open) write(said, `${guess === right ? "Right." : `It is “${options[right]}”.`} ${told()}`);
+    else if (guess >= 0) write(said, "Now try it in the figure, or let it show you.");
   }
   ui.watch((state) => {
-    if (!open || guess < 0 || !seen(state)) return;
+    const before = open;
+    judge(state);
+    if (open || !before) return;
     said.ariaLive = "off"; // the sentence says it
-    tell();
     ui.remark(said.textContent);
     // a drawing that is dragged is in view, and a slider comes to rest first
     if (ui.stage.contains(document.activeElement)) return;

@@ -36,7 +36,8 @@ function start() {
     for (const other of beside(root)) other.classList.add("explore-apart");
     const name = root.dataset.explore,
       number = (count[name] = (count[name] ?? 0) + 1);
-    const { preset, ask } = root.dataset;
+    const { preset, ask, review } = root.dataset;
+    if (name === "story" && !review) continue; // alone, without its page
     const ui = FIGURES[name]?.(root, number > 1 ? `${name}${number}` : name, preset);
     const questions = questionsOf(name, preset, ask);
     if (ui && questions.length) quiz(ui, questions);

@@ -42,13 +42,13 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
     held = null;
 
   new ResizeObserver(() => {
-    const width = Math.round(stage.clientWidth);
-    if (width === 0 || width === self.width) return;
-    self.width = width;
-    const high = tall?.(width) ?? width * (width < 500 ? Math.min(1.4 * ratio, 0.85) : ratio);
-    self.height = Math.round(Math.min(high, 0.75 * innerHeight));
-    svg.setAttribute("viewBox", `0 0 ${width} ${self.height}`);
-    svg.style.height = `${self.height}px`;
+    const width = Math.round(stage.clientWidth),
+      high = tall?.(width) ?? width * (width < 500 ? Math.min(1.4 * ratio, 0.85) : ratio),
+      height = Math.round(Math.min(high, 0.75 * innerHeight));
+    if (width === 0 || (width === self.width && height === self.height)) return;
+    Object.assign(self, { width, height });
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    svg.style.height = `${height}px`;
     ui.ask();
   }).observe(stage);
 

@@ -2,100 +2,43 @@
 import { frame } from "./frame.js";
 import { coach } from "./guide.js";
 import { circle, plane, square, star } from "./plane.js";
-import { bars, button, clamp, make, needed, plural, py, rounded, small, turn, write } from "./view.js";
+import { bars, button, clamp, degreesOf, make, needed, plural, py, rounded, turn, write } from "./view.js";
 import * as engine from "./engine.js";
 
 const FEW = 12; // starts
-const LAST = 1000; // step
-const BRIEF = 120; // steps while something is dragged, which lead out of sight
+const LAST = 1000; // step, and ten times the last log t
 const LEVELS = [12, 24, 48, 96]; // columns of the map, from coarse to fine
 const SIDE = 960; // width of its canvas
 const UPRIGHT = [1, 0.5, 0, -0.5, -1, -1.5].map((y) => [0, y]),
   LEVEL = UPRIGHT.map(([, y]) => [y, 0]);
 const STEPS = ["normalised", "constant", "flow"];
 const BASE = { preset: "1(a)", loss: "logistic", step: "normalised", size: 0.1, shown: 1000, zoom: 1, map: false };
-const THREE = [
-  [
-    [-0.1, 1],
-    [1, 0],
-    [0, 0],
-  ],
-];
+const THREE = [[[-0.1, 1], [1, 0], [0, 0]]]; // prettier-ignore
 /** The data of the papers' figures; (c) is the draw of the chapter Figure 1, seed 0, to three digits. */
+// prettier-ignore
 export const PRESETS = {
   "1(a)": { keys: THREE, scores: [[1, 0.9, 0.9]], starts: UPRIGHT, view: [-4.5, 3.5, -1.8, 4.6] },
   "1(b)": { keys: THREE, scores: [[1, 0.9, 0]], starts: UPRIGHT, view: [-1.8, 5.2, -1.8, 4.2] },
   "1(c)": {
     keys: [
-      [
-        [0.538, -0.075],
-        [-1.212, 1.2],
-        [-1.177, 0.745],
-        [-1.125, 0.827],
-        [-0.759, -0.195],
-        [-0.435, -0.096],
-        [-0.273, -0.745],
-      ],
-      [
-        [1.014, 0.068],
-        [-0.969, 0.873],
-        [-1.252, 0.855],
-        [-1.004, 1.042],
-        [-0.465, -0.666],
-        [-0.298, -0.549],
-        [-0.473, -0.507],
-      ],
-      [
-        [1.092, 0.223],
-        [-0.926, 0.963],
-        [-1.629, 0.977],
-        [-1.331, 1.183],
-        [-0.269, -0.517],
-        [-0.892, -0.456],
-        [-0.776, -0.911],
-      ],
+      [[0.538, -0.075], [-1.212, 1.2], [-1.177, 0.745], [-1.125, 0.827], [-0.759, -0.195], [-0.435, -0.096], [-0.273, -0.745]],
+      [[1.014, 0.068], [-0.969, 0.873], [-1.252, 0.855], [-1.004, 1.042], [-0.465, -0.666], [-0.298, -0.549], [-0.473, -0.507]],
+      [[1.092, 0.223], [-0.926, 0.963], [-1.629, 0.977], [-1.331, 1.183], [-0.269, -0.517], [-0.892, -0.456], [-0.776, -0.911]],
     ],
     scores: [0, 1, 2].map(() => [1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]),
     starts: LEVEL,
     view: [-2, 4.4, -1.6, 2.6],
   },
   5: {
-    keys: [
-      [
-        [0, 0],
-        [1, 1],
-      ],
-      [
-        [0, 0],
-        [1, -1],
-      ],
-    ],
-    scores: [
-      [0, 10],
-      [0, 1],
-    ],
+    keys: [[[0, 0], [1, 1]], [[0, 0], [1, -1]]],
+    scores: [[0, 10], [0, 1]],
     starts: [[0, 0]],
     view: [-0.5, 9, -5.2, 2.2],
   },
   8: {
-    keys: [
-      [
-        [1, 0],
-        [0, 0],
-      ],
-      [
-        [-2, 1],
-        [0, 0],
-      ],
-    ],
-    scores: [
-      [1, 0],
-      [1, 0],
-    ],
-    starts: [
-      [-2, -1.5],
-      [2.5, -1],
-    ],
+    keys: [[[1, 0], [0, 0]], [[-2, 1], [0, 0]]],
+    scores: [[1, 0], [1, 0]],
+    starts: [[-2, -1.5], [2.5, -1]],
     view: [-2.8, 4.6, -2.2, 4.4],
   },
 };
@@ -117,11 +60,13 @@ export function check({ keys, scores, starts, view, shown, preset: name }) {
 }
 
 /** What a configuration does: its choices, paths and ends. */
-export function solve({ keys, scores, starts, loss, step, size }, steps = LAST) {
+export function solve({ keys, scores, starts, loss, step, size }) {
   const problem = { keys, scores },
     choices = engine.locallyOptimal(problem);
-  const runs = starts.map((start) => engine.follow(problem, loss, start, { kind: step, size }, steps));
-  return { problem, choices, runs, ends: runs.map(({ path }) => engine.outcome(problem, engine.endOf(path), choices)) };
+  const rule = { kind: step, size },
+    runs = starts.map((start) => engine.follow(problem, loss, start, rule, LAST)),
+    ends = runs.map(({ path }) => engine.outcome(problem, loss, rule, engine.endOf(path), choices));
+  return { problem, choices, runs, ends };
 }
 
 /**
@@ -182,16 +127,14 @@ export function warnings({ keys, scores }, choices) {
   return found;
 }
 
-/** The largest 1 - cos to its direction of the runs, at the time shown; NaN where none has come to its choice yet. */
-function standing({ shown }, { problem, choices, runs, ends }) {
+/** The largest 1 - cos to its direction of the runs that have one, at the time shown; none of those at the origin. */
+export function standing({ shown }, { choices, runs, ends }) {
   const found = runs.flatMap((run, k) => {
     const point = engine.at(run.path, placed(run, shown)),
       { place } = ends[k];
-    if (place < 0 || !engine.length(point)) return [];
-    const away = engine.oneMinusCosine(point, choices[place].separator.theta);
-    return [{ away, there: engine.outcome(problem, point, choices).place === place }];
+    return place < 0 || !engine.length(point) ? [] : [engine.oneMinusCosine(point, choices[place].separator.theta)];
   });
-  return found.some(({ there }) => there) ? Math.max(...found.map(({ away }) => away)) : NaN;
+  return Math.max(...found);
 }
 
 /** The sentence under the figure. */
@@ -206,30 +149,30 @@ export function told(state, { problem, choices, runs, ends }) {
   const parts = [
     [best, "to the best tokens (global)"],
     [at.length - best, "to another locally optimal choice"],
-    [open, "to no locally optimal choice so far"],
+    [open, `undecided after ${when(state, LAST)}`],
   ];
   const counts = parts
     .filter(([count]) => count)
     .map(([count, text]) => `${count} ${text}`)
     .join(", ");
-  const farthest = Math.max(...at.map(({ away }) => away));
-  const locals = choices.filter((one) => !one.best).length;
+  const locals = choices.filter((one) => !one.best).length,
+    second = locals < choices.length ? "A second limit exists" : "One limit exists";
   const limits = locals
-    ? ` ${locals > 1 ? `${locals} further limits exist` : "A second limit exists"}: ` +
-      `a token that is not the best but outscores those next to it there.${at.length > best ? "" : " None of these starts goes there."}`
+    ? ` ${locals > 1 ? `${locals} ${locals < choices.length ? "further " : ""}limits exist` : second}: ` +
+      `tokens that are not all the best but outscore their neighbours on the margin.` +
+      (ends.length > best ? "" : " None of these starts goes there.")
     : "";
-  const early = state.shown < 1000,
-    now = early ? standing(state, { problem, choices, runs, ends }) : farthest;
-  const so = early ? ` After ${when(state, state.shown)} the` : " The";
-  const angle = at.length && now >= 0 ? `${so} farthest is ${degrees(now)}° from its predicted direction.` : "";
-  const slow =
-    at.length && !early && farthest > 0.05 ? ` It is still turning: ${when(state, 1000)} is not enough here.` : "";
+  const early = state.shown < LAST,
+    now = standing(state, { choices, runs, ends }),
+    so = early ? ` After ${when(state, state.shown)} the` : " The";
+  const angle = now >= 0 ? `${so} farthest is ${degrees(now)} from its predicted direction.` : "";
+  const slow = !early && now > 0.05 ? ` It is still turning: ${when(state, LAST)} is not enough here.` : "";
   const until = Math.min(...runs.map(({ times }) => times?.at(-1) ?? 100));
   const rest = until < 99 ? ` A flow can be followed to log t = ${until.toFixed(0)} only.` : "";
   return `${plural(ends.length, "start")} → ${counts}.${limits}${angle}${slow}${rest} ${special.join(" ")}`.trim();
 }
 /** An angle in degrees, from 1 - cos. */
-const degrees = (away) => small((Math.acos(clamp(1 - away, -1, 1)) || Math.sqrt(2 * away)) * (180 / Math.PI));
+const degrees = (away) => degreesOf(2 * Math.asin(Math.min(Math.sqrt(away / 2), 1)) * (180 / Math.PI));
 const when = ({ step }, shown) => (step === "flow" ? `log t = ${shown / 10}` : plural(shown, "step"));
 
 /** The configuration in Python. */
@@ -268,8 +211,8 @@ function mapWorker() {
 }
 
 /**
- * The map of starts on a canvas, coarse to fine; tell(share) gets the share of starts that choose best once it is
- * fine.
+ * The map of starts on a canvas, coarse to fine, hatched where a start is undecided; tell(shares) gets
+ * those of starts that choose best, and that are undecided, once it is fine.
  */
 function basinMap(stage, tell) {
   const canvas = make("canvas", { "aria-hidden": "true" });
@@ -279,7 +222,7 @@ function basinMap(stage, tell) {
     found = [],
     level = 0,
     row = 0,
-    best = 0,
+    ends = [],
     busy = false;
 
   function next() {
@@ -306,11 +249,12 @@ function basinMap(stage, tell) {
     busy = false;
     if (wanted && key === wanted.key) {
       paint(places, rows);
-      best = (row && best) + places.filter((place) => found[place]?.best).length;
+      ends = row ? [...ends, ...places] : places;
       row += 1;
       if (row === rows) [level, row] = [level + 1, 0];
       canvas.dataset.level = level;
-      if (level === LEVELS.length) tell(best / rows / places.length);
+      if (level === LEVELS.length)
+        tell([true, undefined].map((best) => ends.filter((place) => found[place]?.best === best).length / ends.length));
     }
     next();
   }
@@ -318,10 +262,12 @@ function basinMap(stage, tell) {
   function paint(places, rows) {
     const style = getComputedStyle(canvas),
       context = canvas.getContext("2d"),
+      hatched = context.createPattern(hatch(), "repeat"),
       across = canvas.width / places.length,
       edge = (r) => Math.round((r * canvas.height) / rows);
     places.forEach((place, k) => {
-      context.fillStyle = place < 0 ? "#777" : style.getPropertyValue(`--x-${1 + look(found, place)}`);
+      context.fillStyle = place < 0 ? hatched : style.getPropertyValue(`--x-${1 + look(found, place)}`);
+      context.clearRect(k * across, edge(row), across, edge(row + 1) - edge(row));
       context.fillRect(k * across, edge(row), across, edge(row + 1) - edge(row));
     });
   }
@@ -345,6 +291,16 @@ function basinMap(stage, tell) {
   return show;
 }
 
+/** A tile of slanting lines. */
+function hatch() {
+  const tile = make("canvas", { width: 12, height: 12 }),
+    context = tile.getContext("2d");
+  context.strokeStyle = "#777";
+  context.lineWidth = 3;
+  for (const x of [-12, 0, 12]) context.stroke(new Path2D(`M${x - 2} 14L${x + 14} -2`));
+  return tile;
+}
+
 /** The colour of a choice: 0 for the best one, others in turn. */
 const look = (choices, place) =>
   choices[place].best ? 0 : 1 + (choices.slice(0, place).filter((one) => !one.best).length % 3);
@@ -352,8 +308,7 @@ const look = (choices, place) =>
 const locals = (state) => engine.locallyOptimal(state).filter(({ best }) => !best).length;
 /** What to do first with a preset, and what next. */
 export function marksOf(now) {
-  const several = locals(now) > 0, // limits
-    third = now.keys[0].length > 2;
+  const third = now.keys[0].length > 2;
   const limits = (words, at) => ({ words, at, done: (state, from) => locals(state) !== locals(from) });
   const drag = (words, part, at) => ({
     words,
@@ -361,44 +316,34 @@ export function marksOf(now) {
     done: (state, from) => JSON.stringify(state[part]) !== JSON.stringify(from[part]),
   });
   const score = third ? '[data-mark="score"]' : "[none]",
-    start = several
-      ? "Now drag a circle: its path turns to one of the limits."
-      : "Now drag a circle: its path turns to the limit that is left.";
+    turning = (at) => drag("Now drag a circle. To which limit does its path turn?", "starts", at);
   return {
     "1(a)": [
       limits("Lower the score of token 3 until a second limit appears.", score),
       {
-        words: several
-          ? "Lower it to 0: some starts turn to the new limit."
-          : "Lower the score of token 3 to 0: some starts turn to a second limit.",
+        words: "Lower the score of token 3 to 0. Which starts turn to a second limit?",
         at: score,
         done: ({ scores }) => scores[0][2] <= 0,
       },
     ],
-    "1(b)": [
-      limits("Raise the score of token 3 until the second limit is gone.", score),
-      drag(start, "starts", "start 4"),
-    ],
+    "1(b)": [limits("Raise the score of token 3 until the second limit is gone.", score), turning("start 4")],
     "1(c)": [
-      drag("Drag a star: the limit follows it.", "keys", "token 0 0"),
+      drag("Drag a star. Does the limit follow?", "keys", "token 0 0"),
       drag("Now drag a circle: the limit stays.", "starts", "start 0"),
     ],
     5: [
-      { words: "Raise C to 100: the path bends.", at: '[data-mark="high"]', done: ({ scores }) => scores[0][1] >= 100 },
+      {
+        words: "Raise C to 100. Does the path bend?",
+        at: '[data-mark="high"]',
+        done: ({ scores }) => scores[0][1] >= 100,
+      },
       {
         words: "Now choose another loss, under More.",
         at: ".explore-more > summary",
         done: (a, b) => a.loss !== b.loss,
       },
     ],
-    8: [
-      limits("Lower the shared direction until one limit is left.", '[data-mark="shared"]'),
-      drag(
-        several ? "Now drag a circle across the border." : "Raise it again, and drag a circle across the border.",
-        "starts",
-        "start 1",
-      ),
-    ],
+    8: [limits("Lower the shared direction until one limit is left.", '[data-mark="shared"]'), turning("start 1")],
   }[now.preset];
 }
 
@@ -408,8 +353,7 @@ export function playground(root, tag, name) {
     chosen = [0, 2], // the third token, whose score makes the second limit
     followed = 0,
     armed = -1, // the start that the next drag near it takes
-    share = null,
-    brief = false;
+    shares = null; // of the map
   const first = preset(name in PRESETS ? name : "1(b)");
   const ui = frame(root, {
     tag,
@@ -419,8 +363,8 @@ export function playground(root, tag, name) {
     python,
     render,
     hint:
-      "Points are keys, with their scores; a star scores best. Curves are the prompt p as it trains, from each circle to a limit. " +
-      "Fine dots: half way between a limit's key and its closest rivals.",
+      "Points are keys, with their scores; a star scores best. Curves are the prompt p as it trains, from each circle. " +
+      "Fine dots: half of the margin below a limit's key.",
   });
   // on a laptop the plane and its controls are on one screen; in a frame all of the figure is in sight
   const rest = "alone" in root.dataset ? 710 : 435,
@@ -431,8 +375,8 @@ export function playground(root, tag, name) {
     tall: (width) => clamp(0.2 * width, 84, innerHeight / 8),
     ui,
   });
-  const map = basinMap(ui.stage, (part) => {
-    share = part;
+  const map = basinMap(ui.stage, (found) => {
+    shares = found;
     ui.ask();
   });
   view.onEmpty((point) => {
@@ -556,12 +500,8 @@ export function playground(root, tag, name) {
 
   function render(state) {
     const { keys, scores, starts, loss, step, size, shown, zoom, view: window } = state;
-    const now = JSON.stringify([keys, scores, starts, loss, step, size]),
-      hurried = ui.moving() && step === "normalised" && size >= BASE.size && zoom === 1;
-    if (now !== key || (brief && !hurried)) {
-      if (now !== key) share = null;
-      [key, brief, solved] = [now, hurried, solve(state, hurried ? BRIEF : LAST)];
-    }
+    const now = JSON.stringify([keys, scores, starts, loss, step, size]);
+    if (now !== key) [key, shares, solved] = [now, null, solve(state)];
     if (!view.width) return;
     view.look(window.map((x) => x * zoom));
     const { problem, choices, runs, ends } = solved;
@@ -587,32 +527,32 @@ export function playground(root, tag, name) {
         const [x, y] = view.lastSeen(run.path);
         return sum + (ends[n].place === k ? Math.sign(separator.theta[0] * y - separator.theta[1] * x) : 0);
       }, 0);
-      view.ray(
-        `ray ${k}`,
-        separator.theta,
-        `${best ? "dashed" : "dotted"} ${colour}`,
-        best ? "global" : `local${others}`,
-        turn < 0,
-      );
+      view.ray(`ray ${k}`, separator.theta, `dashed ${colour}`, best ? "global" : `local${others}`, turn < 0);
       boundaries(problem, choices[k], `${k} ${colour}`);
     });
-    const border = engine.border(problem, loss); // of the starts that give up an input
+    const border = choices.some(({ best }) => best) && engine.border(problem, loss); // of the starts that give up an input
     if (border)
       view.beside(
         "border name",
         view.across("border", border.row, border.level, "dashed")(-3),
         8,
         0,
-        "predicted border",
+        "predicted border, far out",
       );
     const colours = ends.map(({ place }) => (place < 0 ? "none" : `c${look(choices, place)}`)),
       lasts = runs.map((run) => placed(run, shown));
     for (const colour of new Set(colours)) {
       const lines = runs.map(({ path }, k) => [path, lasts[k]]).filter((_, k) => colours[k] === colour);
       view.trails(`paths ${colour}`, lines, `path ${colour}`);
-      view.marks(`ends ${colour}`, lines.map(([path, last]) => engine.at(path, last)), circle(4), `dot ${colour}`);
+      view.marks(
+        `ends ${colour}`,
+        lines.map(([path, last]) => engine.at(path, last)),
+        circle(4),
+        `dot ${colour}`,
+      );
     }
-    keys.forEach((row, i) => row.forEach((at, t) => token(state, i, t, at)));
+    const locals = choices.filter((one) => !one.best).map(({ selected }) => selected[0]);
+    keys.forEach((row, i) => row.forEach((at, t) => token(state, i, t, at, locals)));
     starts.forEach((at, k) =>
       view.handle(`start ${k}`, at, {
         name: `start ${k + 1}`,
@@ -636,14 +576,14 @@ export function playground(root, tag, name) {
 
   /** Draw what may wait of the configuration that was drawn last, and say what it is. */
   function words() {
-    const now = ui.state(),
-      state = brief ? { ...now, shown: Math.min(now.shown, BRIEF) } : now; // no further is computed
+    const state = ui.state();
     drawBars(state);
     if (chart.width) drawAngles(state);
     const mapped = state.map
-      ? share === null
+      ? shares === null
         ? " The map is on its way."
-        : ` Of all starts in view ${Math.round(100 * share)} % choose best.`
+        : ` Of all starts in view ${Math.floor(100 * shares[0])} % choose best` +
+          (shares[1] ? `, ${Math.ceil(100 * shares[1])} % are undecided (hatched).` : ".")
       : "";
     return told(state, solved) + mapped;
   }
@@ -660,14 +600,14 @@ export function playground(root, tag, name) {
     );
   }
 
-  function token({ keys, scores }, i, t, at) {
+  function token({ keys, scores }, i, t, at, locals) {
     const best = scores[i][t] === Math.max(...scores[i]),
       half = rounded(6 + 2.5 * clamp(scores[i][t], -0.5, 1.5), 1);
     view.handle(`token ${i} ${t}`, at, {
       name: `token ${t + 1}${named(keys, i)}, score ${scores[i][t]}${best ? ", best" : ""}`,
       value: `at ${at[0]}, ${at[1]}`,
       done: ui.done,
-      look: `token${keys.length > 1 ? ` i${i}` : ""}${chosen[0] === i && chosen[1] === t ? " chosen" : ""}`,
+      look: `token ${keys.length > 1 ? `i${i}` : best ? "c0" : locals.includes(t) ? "c1" : ""}${chosen[0] === i && chosen[1] === t ? " chosen" : ""}`,
       draw: (best ? star : square)(half),
       move: (to) => ui.change(moved(i, t, to)),
       chosen: () => (chosen = [i, t]) + ui.ask(),

@@ -5,7 +5,7 @@ import { LOOKS, counts, make, py, small } from "./view.js";
 import { PRESETS } from "./playground.js";
 import * as engine from "./engine.js";
 
-const FIRST = { wanted: -4, size: 0.1, high: 10 };
+export const FIRST = { wanted: -4, size: 0.1, high: 10 };
 /**
  * The two inputs of Figure 5: a token of score C and one of score 1 pull with unequal strength, so the road lies
  * beside the ray.
@@ -22,56 +22,85 @@ const RULES = [
   ["NGD, normalised", LOOKS.NGD],
   ["Polyak's step", LOOKS.Polyak],
 ];
+const RUN = [20000, 5000, 1000]; // steps that are run of each rule
+const LATER = 30; // log t to which the flow is followed from there
 const AGE = Math.log10(4e26); // steps that 10⁹ a second make in the age of the universe
 
-/**
- * Where on the road the direction is right to 1 - cos = 10^wanted, the decimal logarithm of the steps of each rule
- * to there, and how far each is when the first one has arrived.
- *
- * The road is r theta + across. Constant steps follow the flow, r = log t + along; normalised ones make the length
- * size t, Polyak's theta t / 2.
- */
-export function journey({ wanted, size, high }) {
+/** What depends on no wanted angle: the ray, the road's offset from it, and the first steps of each rule. */
+let ran = {};
+function runs({ size, high }) {
+  const name = `${size} ${high}`;
+  if (ran.name === name) return ran;
   const problem = inputs({ high }),
     selected = engine.optimalTokens(problem),
-    solution = engine.separator(engine.differenceRows(problem, selected));
-  const offset = engine.limitOffset(problem, "logistic", selected, solution),
-    own = engine.length(solution.theta),
-    cosine = 1 - 10 ** wanted;
-  const way = (engine.length(offset.across) * cosine) / Math.sqrt(1 - cosine * cosine),
-    total = Math.hypot(way, engine.length(offset.across));
-  const logs = [
-    (way / own - offset.along - Math.log(size)) / Math.LN10,
-    Math.log10(total / size),
-    Math.log10((2 * total) / own),
-  ];
-  const steps = 10 ** Math.min(...logs),
-    along = (length) => Math.sqrt(Math.max(length * length - total * total + way * way, 0));
-  return {
-    solution,
-    offset,
-    way,
-    logs,
-    reached: [
-      Math.max(own * (Math.log(steps * size) + offset.along), 0),
-      along(steps * size),
-      along((steps * own) / 2),
-    ],
-  };
+    solution = engine.separator(engine.differenceRows(problem, selected)),
+    descent = (kind, k) => engine.descend(problem, "logistic", [0, 0], { kind, size }, RUN[k]);
+  const paths = [...["constant", "normalised"].map(descent), engine.polyak(problem, RUN[2])],
+    offset = engine.limitOffset(problem, "logistic", selected, solution),
+    later = engine.flow(problem, "logistic", engine.endOf(paths[0]), LATER);
+  return (ran = { name, problem, solution, offset, paths, later });
 }
 
-/** A number that may have two hundred digits. */
-const count = (log) => (log < 6 ? Math.round(10 ** log).toLocaleString("en") : power(Math.round(log)));
+/**
+ * The decimal logarithm of the steps of each rule after which the direction stays right to 1 - cos = 10^wanted, and
+ * where each is when the first one has come so far.
+ *
+ * Runs tell it as far as they go. Beyond, constant steps follow the flow, and all are on the road, r theta + across,
+ * where the flow has r = log t + along, and normalised steps grow by the step size, Polyak's by half of theta.
+ */
+export function journey({ wanted, size, high }) {
+  const found = runs({ size, high }),
+    { problem, solution, offset, paths, later } = found,
+    own = engine.length(solution.theta),
+    aside = engine.length(offset.across),
+    wrong = (path, k) => !(engine.oneMinusCosine(engine.at(path, k), solution.theta) <= 10 ** wanted);
+  const cosine = 1 - 10 ** wanted,
+    way = (aside * cosine) / Math.sqrt(1 - cosine * cosine),
+    paces = [0, size, own / 2],
+    long = (k) => engine.length(engine.endOf(paths[k]));
+  const logs = paths.map((path, k) => {
+    const until = (points, to) => {
+      let last = to;
+      while (last > 0 && !wrong(points, last)) last--;
+      return last;
+    };
+    const last = until(path, RUN[k]);
+    if (last < RUN[k]) return Math.log10(last + 1);
+    if (k) return Math.log10(last + (Math.hypot(way, aside) - long(k)) / paces[k]);
+    const end = later.times.length - 1,
+      before = until(later.path, end);
+    if (before === end) return (way / own - offset.along - Math.log(size)) / Math.LN10;
+    const part = [...Array(50).keys()].find((x) => !wrong(later.path, before + (x + 1) / 50)) / 50,
+      tau = later.times[before] + part * (later.times[before + 1] - later.times[before]);
+    return Math.log10(last + Math.expm1(tau) / size);
+  });
+  const steps = Math.round(10 ** Math.min(...logs)),
+    reached = paths.map((path, k) => {
+      if (steps <= RUN[k]) return engine.at(path, steps);
+      const more = steps - RUN[k],
+        far = Math.sqrt((long(k) + more * paces[k]) ** 2 - aside ** 2) / own;
+      if (!k) return engine.endOf(engine.flow(problem, "logistic", engine.endOf(path), Math.log1p(more * size)).path);
+      return solution.theta.map((x, c) => far * x + offset.across[c]);
+    });
+  return { ...found, way, logs, reached, steps };
+}
+
+/** A number that may have two hundred digits; it is rounded where more steps than so many make it a prediction. */
+const count = (log, most = 0) => {
+  const sure = log <= Math.log10(most) + 1e-9,
+    number = () => (sure ? Math.round(10 ** log) : +(10 ** log).toPrecision(2)).toLocaleString("en");
+  return `${sure ? "" : "about "}${log < 9 ? number() : power(Math.round(log))}`;
+};
 /** A power of ten. */
 export const power = (exponent) => `10${[...String(exponent)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`;
 
-function told({ wanted, size }, { logs }) {
-  const late = logs[0] - AGE;
-  const compare = late > 0 ? ` At 10⁹ steps a second that is ${count(late)} ages of the universe.` : "";
+export function told({ wanted, size }, { logs }) {
+  const late = logs[0] - AGE,
+    compare = late > 0 ? ` At 10⁹ steps a second that is ${count(late)} ages of the universe.` : "",
+    steps = (k) => `${count(logs[k], RUN[k])} step${logs[k] ? "s" : ""}`;
   return (
-    `For 1 − cos = ${small(10 ** wanted)} normalised descent with steps of ${size} takes ${count(logs[1])} steps, ` +
-    `Polyak's step ${count(logs[2])}, gradient descent with the constant step ${size} takes ` +
-    `${count(logs[0])}.${compare}`
+    `For 1 − cos to stay below ${small(10 ** wanted)} normalised descent with steps of ${size} needs ${steps(1)}, ` +
+    `Polyak's rule ${steps(2)}, gradient descent with the constant step ${size} ${steps(0)}.${compare}`
   );
 }
 
@@ -80,20 +109,18 @@ export function python({ wanted, size, high }) {
   return [
     "import torch",
     "from lib import losses",
-    "from lib.geometry import norm",
+    "from lib.descent import constant, normalised, polyak, run",
+    "from lib.geometry import one_minus_cosine",
     "from lib.problem import Problem",
-    "from lib.selection import limit_offset",
     "from lib.separators import att_svm",
     "",
     `problem = Problem(keys=${py(keys)}, scores=${py(scores)})`,
-    "svm = att_svm(problem)",
-    "offset = limit_offset(problem, losses.logistic, svm)",
-    `cosine, size = 1 - 10**${wanted}, ${size}`,
-    "way = norm(offset.across) * cosine / (1 - cosine**2) ** 0.5",
-    "length = (way**2 + norm(offset.across) ** 2) ** 0.5",
-    "log_steps = (way / norm(svm.theta) - offset.along) / torch.tensor(10.0).log() - torch.tensor(size).log10()",
-    'print("GD: 10 to the", log_steps.item(), " NGD:", (length / size).item(),',
-    '      " Polyak:", (2 * length / norm(svm.theta)).item())',
+    "svm, start = att_svm(problem), torch.zeros(2, dtype=torch.float64)",
+    `rules = {constant(${size}): ${RUN[0]}, normalised(${size}): ${RUN[1]}, polyak(problem, losses.logistic, [1, 1]): ${RUN[2]}}`,
+    "for rule, steps in rules.items():",
+    "    away = one_minus_cosine(run(problem, losses.logistic, start, rule, steps).theta[1:], svm.theta)",
+    `    needed = 1 + max((k for k, x in enumerate(away, 1) if x > 10**${wanted}), default=0)`,
+    '    print(needed if needed <= steps else "more")',
   ];
 }
 
@@ -101,7 +128,7 @@ export function road(root, tag) {
   const ui = frame(root, {
     tag,
     title: "One road, three speeds.",
-    hint: "How right should the direction be? The bars are logarithmic.",
+    hint: "How right should the direction be? The bars are logarithmic. Numbers with “about” are predicted, all others run.",
     first: FIRST,
     python,
     render,
@@ -115,12 +142,12 @@ export function road(root, tag) {
 
   function render(state) {
     const found = journey(state),
-      { offset, solution, way, logs, reached } = found;
+      { offset, solution, way, logs, reached, steps } = found;
     ui.say(() => {
-      const most = Math.max(...logs);
+      const most = Math.max(...logs, 1);
       counts(
         table,
-        RULES.map(([name, look], k) => [name, look, logs[k] / most, count(logs[k])]),
+        RULES.map(([name, look], k) => [name, look, logs[k] / most, count(logs[k], RUN[k])]),
       );
       return told(state, found);
     });
@@ -129,7 +156,9 @@ export function road(root, tag) {
     const far = Math.max(way * 1.15, 3),
       side =
         Math.sign(engine.dot([-solution.theta[1], solution.theta[0]], offset.across)) * engine.length(offset.across);
-    const back = Math.min(-0.06 * far, ...reached.map((x) => x - 0.1 * far)),
+    const [along, up] = [solution.theta, [-solution.theta[1], solution.theta[0]]].map((one) => engine.unit(one)),
+      places = reached.map((at) => [engine.dot(along, at), engine.dot(up, at)]);
+    const back = Math.min(-0.06 * far, ...places.map(([x]) => x - 0.1 * far)),
       tall = Math.max(0.12 * far, (0.5 * Math.abs(side) * view.height) / (view.height - 76)); // and room for names
     view.look([back, far, side / 2 - tall, side / 2 + tall]);
     const end = view.window[1];
@@ -137,16 +166,16 @@ export function road(root, tag) {
     view.segment("road", [0, side], [end, side], "path c0");
     view.segment("angle", [0, 0], [way, side], "thin");
     let free = 0; // where the next name may begin
-    for (const [k] of [...reached.entries()].sort(([, a], [, b]) => a - b)) {
+    for (const [k] of [...places.entries()].sort(([, [a]], [, [b]]) => a - b)) {
       const [name, look] = RULES[k],
         short = name.split(/\W/)[0],
-        [x, y] = view.to([reached[k], side]),
+        [x, y] = view.to(places[k]),
         left = Math.max(x - 12, free);
-      view.dot(`dot ${k}`, [reached[k], side], 7 - k, look);
+      view.dot(`dot ${k}`, places[k], 7 - k, look);
       view.label(`name ${k}`, left, y + (side > 0 ? -12 : 22), short, look);
       free = left + 8 * short.length + 8;
     }
-    view.label("after", 8, 14, `where each is after ${count(Math.min(...logs))} steps`);
+    view.label("after", 8, 14, `where each is after ${steps.toLocaleString("en")} step${steps > 1 ? "s" : ""}`);
     view.beside("limit", [way / 2, 0], 0, side > 0 ? 18 : -8, "max-margin direction");
     view.tidy();
   }

@@ -2,47 +2,27 @@
 import { frame } from "./frame.js";
 import { circle, plane } from "./plane.js";
 import { LOOKS, button, clamp, make, play, plural, py, small, still } from "./view.js";
+import { PRESETS } from "./playground.js";
 import * as engine from "./engine.js";
 
 const LAST = 1000,
   DRAWN = 200; // iterations that were run, and that the paper draws
-const PROBLEM = {
-  keys: [
-    [
-      [-0.1, 1],
-      [1, 0],
-      [0, 0],
-    ],
-  ],
-  scores: [[1, 0.9, 0]],
-};
-const STARTS = [1, 0.5, 0, -0.5, -1, -1.5].map((y) => [0, y]);
+const { keys, scores, starts: STARTS } = PRESETS["1(b)"];
+const PROBLEM = { keys, scores };
 const RUNS = ["32 bits", "64 bits", "log space"];
 const COLOURS = RUNS.map((run) => LOOKS[run]);
 const ROUNDOFF = 2 ** -24;
 const CROSS = "m-4 -4l8 8m0 -8l-8 8";
 const FIRST = { epsilon: -9, size: 0.1, at: DRAWN, start: 5 };
 
-/** What is to be run for a state: the kind, the start, and how. */
-function entrants({ epsilon, size }) {
-  const recipe = (start, round) =>
-    engine.descendTextbook(PROBLEM, "logistic", start, size, LAST, 10 ** epsilon, round);
-  const exact = (start) => ({
-    path: engine.descend(PROBLEM, "logistic", start, { kind: "normalised", size }, LAST),
-  });
-  const ways = [(start) => recipe(start, Math.fround), (start) => recipe(start, (x) => x), exact];
-  return ways.flatMap((way, kind) => STARTS.map((start, k) => [kind, k, () => way(start)]));
-}
-
-/** All runs from all starts, and the choice that each exact run comes to. */
-export function race(state) {
-  const runs = RUNS.map(() => []);
-  for (const [kind, k, run] of entrants(state)) runs[kind][k] = run();
-  return judged(runs);
-}
-function judged(runs) {
-  const choices = engine.locallyOptimal(PROBLEM);
-  const home = runs[2].map(({ path }) => engine.outcome(PROBLEM, engine.endOf(path), choices).place);
+/** All runs from all starts, and the choice to which each exact run tends. */
+export function race({ epsilon, size }) {
+  const rule = { kind: "normalised", size },
+    recipe = (round) => (start) => engine.descendTextbook(PROBLEM, "logistic", start, size, LAST, 10 ** epsilon, round),
+    exact = (start) => ({ path: engine.descend(PROBLEM, "logistic", start, rule, LAST) });
+  const runs = [recipe(Math.fround), recipe((x) => x), exact].map((way) => STARTS.map(way)),
+    choices = engine.locallyOptimal(PROBLEM),
+    home = runs[2].map(({ path }) => engine.outcome(PROBLEM, "logistic", rule, engine.endOf(path), choices).place);
   return { choices, runs, frame: around([...runs[0], ...runs[1]]), home, lines: [] };
 }
 
@@ -62,55 +42,51 @@ function around(runs) {
   });
 }
 
-/**
- * How many of the starts of local choices have gone over to the side of the best one after so many steps, run by
- * run.
- */
-export function crossed({ choices, runs, home }, at) {
-  const nearer = (path, k) => {
-    const p = engine.at(path, at);
-    return (
-      engine.length(p) > 0 &&
-      choices[home[k]] &&
-      !choices[home[k]].best &&
-      choices.some(
-        (one) =>
-          one.best &&
-          engine.oneMinusCosine(p, one.separator.theta) < engine.oneMinusCosine(p, choices[home[k]].separator.theta),
-      )
-    );
-  };
-  return runs.map((run) => run.filter(({ path }, k) => nearer(path, k)).length);
-}
+/** The choice on whose side each run is after so many steps, nearest in angle: a row of them for each kind of run. */
+const sides = ({ choices, runs }, at) =>
+  runs.map((run) =>
+    run.map(({ path }) => {
+      const away = choices.map((one) => engine.oneMinusCosine(engine.at(path, at), one.separator.theta));
+      return away.indexOf(Math.min(...away));
+    }),
+  );
 
-function told({ epsilon, at, start }, solved) {
+/** How many of the starts of local choices are on the side of the best one after so many steps, run by run. */
+export const crossed = (solved, at) =>
+  sides(solved, at).map(
+    (row) =>
+      row.filter((side, k) => solved.choices[side]?.best && solved.choices[solved.home[k]]?.best === false).length,
+  );
+
+/** How far the dots of one start are from each other at most, after so many steps. */
+export const spread = ({ runs }, at) =>
+  Math.max(
+    ...STARTS.flatMap((_, k) => {
+      const dots = runs.map((run) => engine.at(run[k].path, at));
+      return dots.flatMap((one, i) => dots.slice(0, i).map((other) => engine.apart(one, other)));
+    }),
+  );
+
+export function told({ epsilon, size, at, start }, solved) {
   const locals = solved.home.filter((place) => place >= 0 && !solved.choices[place].best).length,
-    over = crossed(solved, at);
-  const stands = solved.runs.map((run) => moved(run[start].path, at)),
-    stuck = RUNS.filter((_, k) => stands[k] < 0.5);
-  const agree = over.every((count) => count === over[2]);
-  if (at === LAST && !agree)
-    return (
-      `The late turn is rounding, not training: of the ${plural(locals, "start")} that tend to the local limit, ` +
-      `32 bits have carried ${over[0]} over to the other side, 64 bits ${over[1]} and exact gradients ${over[2]}.`
-    );
-  const which =
-    at < 20
-      ? "Side by side so far."
-      : agree
-        ? "All three agree on the side of each start."
-        : `Of the ${plural(locals, "start")} that tend to the local limit, 32 bits have carried ${over[0]} over ` +
-          `to the other side, 64 bits ${over[1]} and exact gradients ${over[2]}.`;
-  const pin = at === DRAWN ? " Here the paper stops drawing; its axes end earlier." : "";
-  const stall = ` From start ${start + 1}, drawn wide, ${stuck.join(" and ")} hardly move: the gradient is below ε.`;
+    over = crossed(solved, at),
+    [rough, finer, exact] = sides(solved, at),
+    stuck = RUNS.filter((_, kind) => moved(solved.runs[kind][start].path, at, size) < 0.5),
+    agree = String(rough) === String(exact) && String(finer) === String(exact);
+  const carried =
+    `${plural(locals, "start")} that ${locals === 1 ? "tends" : "tend"} to the local limit, ` +
+    `32 bits have carried ${over[0]} over to the other side, 64 bits ${over[1]} and exact gradients ${over[2]}.`;
+  if (at === LAST && over[0] > 0 && over[2] === 0) return `The late turn is rounding, not training: of the ${carried}`;
+  const apart = `The runs of a start are at most ${small(spread(solved, at))} apart.`,
+    which = at < 20 ? apart : agree ? `All three agree on the side of each start. ${apart}` : `Of the ${carried}`;
+  const published = at === DRAWN && epsilon === FIRST.epsilon && size === FIRST.size;
+  const pin = published ? " Here the paper stops drawing; its axes end earlier." : "";
+  const stall = ` From start ${start + 1}, drawn wide, the last step of ${stuck.join(" and ")} is not half of a full one: the gradient is small beside ε.`;
   return `After ${plural(at, "step")}, ε = 1e${epsilon}. ${which}${stuck.length && at > 0 ? stall : ""}${pin}`;
 }
 
 /** Length of the last step, in steps of full size. */
-function moved(path, at) {
-  const step = (k) => engine.apart(engine.at(path, k), engine.at(path, k - 1));
-  return at ? step(at) / step(1) : 1;
-}
+const moved = (path, at, size) => (at ? engine.apart(engine.at(path, at), engine.at(path, at - 1)) / size : 1);
 
 /** The configuration in Python. */
 export function python({ epsilon, size }) {
@@ -133,8 +109,6 @@ export function python({ epsilon, size }) {
 export function rounding(root, tag) {
   let solved = null,
     key = "",
-    todo = [],
-    ran = 0, // step size of the exact runs, which no ε changes
     stop = null;
   const ui = frame(root, {
     tag,
@@ -188,32 +162,37 @@ export function rounding(root, tag) {
   function render(state) {
     const { at, start } = state,
       now = JSON.stringify([state.epsilon, state.size]);
-    if (!solved) [key, solved, ran] = [now, race(state), state.size];
-    if (now !== key) [key, todo] = [now, entrants(state).filter(([kind]) => kind < 2 || state.size !== ran)];
-    ran = state.size;
-    catchUp(ui.moving() ? 1 : todo.length);
+    if (now !== key) [key, solved] = [now, race(state)];
     if (view.width) drawPaths(at, start);
-    if (chart.width && !todo.length) drawSizes(state);
+    if (chart.width) drawSizes(state);
     ui.say(() => told(state, solved));
-  }
-  /** Do so many of the runs that the state has made necessary: while a slider moves, a frame has time for one. */
-  function catchUp(few) {
-    if (!todo.length) return;
-    for (const [kind, k, run] of todo.splice(0, few)) solved.runs[kind][k] = run();
-    if (todo.length) ui.ask();
-    else solved = judged(solved.runs);
   }
   function drawPaths(at, start) {
     view.look(solved.frame);
     solved.choices.forEach(({ separator, best }, k) =>
-      view.ray(`ray ${k}`, separator.theta, best ? "dashed" : "dotted", best ? "global" : "local"),
+      view.ray(`ray ${k}`, separator.theta, "dashed", best ? "global" : "local"),
     );
     for (const kind of [2, 1, 0]) {
       const paths = solved.runs[kind].map(({ path }) => path);
-      view.trails(`runs ${kind}`, paths.toSpliced(start, 1).map((path) => [path, at]), `path ${COLOURS[kind]}`);
+      view.trails(
+        `runs ${kind}`,
+        paths.toSpliced(start, 1).map((path) => [path, at]),
+        `path ${COLOURS[kind]}`,
+      );
       view.trail(`wide ${kind}`, paths[start], `path ${COLOURS[kind]} wide`, at);
-      view.marks(`dots ${kind}`, paths.map((path) => engine.at(path, at)), circle(4), `dot ${COLOURS[kind]}`);
-      if (kind === 0 && at > DRAWN) view.marks("pins", paths.map((path) => engine.at(path, DRAWN)), CROSS, "none");
+      view.marks(
+        `dots ${kind}`,
+        paths.map((path) => engine.at(path, at)),
+        circle(4),
+        `dot ${COLOURS[kind]}`,
+      );
+      if (kind === 0 && at > DRAWN)
+        view.marks(
+          "pins",
+          paths.map((path) => engine.at(path, DRAWN)),
+          CROSS,
+          "none",
+        );
     }
     const names = RUNS.map((run, kind) => [kind < 2 ? run : "exact", COLOURS[kind]]);
     view.legend(view.width - 118, 68, at > DRAWN ? [...names, ["× paper stops", ""]] : names);

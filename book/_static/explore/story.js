@@ -3,7 +3,7 @@ import { circle, plane, square, star } from "./plane.js";
 import { degrees, rim } from "./ball.js";
 import { power } from "./road.js";
 import { shownAt, slid } from "./playground.js";
-import { LOOKS, bars, button, clamp, counts, give, make, play, plural, rounded, small, still, write } from "./view.js";
+import { LOOKS, bars, button, clamp, counts, degreesOf, give, make, play, plural, rounded, small, still, write } from "./view.js";
 import * as engine from "./engine.js";
 import { SCENE } from "./scene.js";
 
@@ -23,7 +23,7 @@ const OPTIMISERS = {
 };
 
 const percent = (x) => `${Math.round(100 * x)} %`;
-const nearly = (x) => (x >= 0.995 && x < 1 ? "over 99 %" : percent(x));
+const nearly = (x) => (x >= 0.995 ? "over 99 %" : percent(x));
 const problemOf = ({ keys, scores }) => ({ keys: [keys], scores: [scores] });
 const bestOf = ({ scores }) => scores.indexOf(Math.max(...scores));
 const rowsOf = (state) => engine.differenceRows(problemOf(state), [bestOf(state)]);
@@ -31,32 +31,21 @@ const shares = (state, p) => engine.attention(problemOf(state), p)[0];
 const descent = (state, start, rule = NORMALISED, norm = 2) =>
   engine.descend(problemOf(state), "logistic", start, rule, LAST, norm);
 
-// ---- runs that only this page has -------------------------------------------------------------------
-
-/** Polyak's step for the scores of the scene: the rest of the risk and the gradient both by their logarithms. */
-export function polyak(state, iterations) {
-  const { keys, scores } = state,
-    top = bestOf(state),
-    path = [0, 0];
-  let p = [0, 0];
-  for (let k = 0; k < iterations; k++) {
-    const logits = keys.map((key) => engine.dot(key, p) - engine.dot(keys[top], p)),
-      others = logits.filter((_, t) => t !== top),
-      lead = Math.max(...others);
-    const lost = logits.reduce((sum, z, t) => sum + Math.exp(z - lead) * (scores[top] - scores[t]), 0),
-      log = lead + Math.log(lost) - Math.log(logits.reduce((sum, z) => sum + Math.exp(z), 0)),
-      [own, best] = [scores[top] - Math.exp(log), scores[top]];
-    const rest =
-      log < -15
-        ? log - Math.log1p(Math.exp(best))
-        : Math.log(Math.log1p(Math.exp(-own)) - Math.log1p(Math.exp(-best)));
-    const { direction, logScale } = engine.gradient(problemOf(state), "logistic", p),
-      step = Math.exp(rest - logScale) / (2 * engine.dot(direction, direction));
-    p = p.map((x, j) => x - step * direction[j]);
-    path.push(...p);
-  }
-  return path;
+/** How far a query is from a direction, in words. */
+const away = (at, theta) => (engine.length(at) ? `${degreesOf(degrees(at, theta))} from` : "not yet on the way to");
+const FAR = 50; // steps from which the road of the next function is a road
+/**
+ * Decimal logarithm of the plain steps of length 1 that a query of this length needs. Far out it is
+ * r theta + offset, with r = log t + along (limitOffset), and normalised descent is on the same road.
+ */
+export function plainSteps(state, long) {
+  const problem = problemOf(state),
+    solution = engine.separator(rowsOf(state)),
+    { across, along } = engine.limitOffset(problem, "logistic", [bestOf(state)], solution);
+  return (Math.sqrt(long ** 2 - engine.dot(across, across)) / engine.length(solution.theta) - along) * Math.LOG10E;
 }
+
+// ---- runs that only this page has -------------------------------------------------------------------
 
 /** A run of the optimiser: of the query itself, or of two factors whose products are its entries. */
 export function trained(state, rule) {
@@ -202,7 +191,7 @@ export const STEPS = {
       const most = Math.max(...weights),
         name = NAMES[weights.indexOf(most)];
       return most < 0.9
-        ? `The largest share is ${percent(most)}: attention reads a mixture of all three words.`
+        ? `The largest share is ${percent(most)}: attention reads a mixture of the words.`
         : `“${name}” has ${nearly(most)} of the attention: the head reads little else.`;
     },
   },
@@ -257,8 +246,8 @@ export const STEPS = {
       afar(scene, state, feasible && theta, path);
       attend(scene, state, "Attention in the plane", [shares(state, at)]);
       return feasible
-        ? `After ${plural(state.shown, "step")}: ${small(degrees(at, theta))}° from max-margin.`
-        : `No direction puts “${NAMES[0]}” ahead of both others: the query has nowhere to go.`;
+        ? `After ${plural(state.shown, "step")}: ${away(at, theta)} max-margin.`
+        : `No direction puts “${NAMES[0]}” ahead of both others: it has no max-margin direction.`;
     },
   },
   starts: {
@@ -275,7 +264,7 @@ export const STEPS = {
         scene.view.ray(`ray ${k}`, separator.theta, `dashed ${look(k)}`, `limit ${NAMES[best ? 0 : 1]}`),
       );
       const runs = state.starts.map((start, k) => scene.kept(`run ${k}`, start, () => descent(state, start))),
-        places = runs.map((path) => engine.outcome(problem, engine.endOf(path), choices).place);
+        places = runs.map((path) => engine.outcome(problem, "logistic", NORMALISED, engine.endOf(path), choices).place);
       runs.forEach((path, k) => pathTo(scene, `path ${k}`, path, state, look(places[k])));
       tokens(scene, state, { right: true });
       state.starts.forEach((at, k) =>
@@ -288,11 +277,15 @@ export const STEPS = {
         }),
       );
       const best = places.filter((place) => place >= 0 && choices[place].best).length,
-        ends = [best, places.length - best];
+        open = places.filter((place) => place < 0).length,
+        ends = [best, places.length - best - open];
       scene.counts(
         ends.map((n, k) => [`to ${NAMES[k]}`, k ? LOOKS.local : LOOKS.global, n / places.length, `${n} of 6 starts`]),
       );
-      return `From ${ends[0]} of 6 starts “${NAMES[0]}”, the best word, wins, and from ${ends[1]} “${NAMES[1]}”.`;
+      return (
+        `From ${ends[0]} of 6 starts “${NAMES[0]}”, the best word, wins, and from ${ends[1]} “${NAMES[1]}”.` +
+        (open ? ` Undecided after ${LAST} steps: ${open}.` : "")
+      );
     },
   },
   speed: {
@@ -303,7 +296,7 @@ export const STEPS = {
     draw(scene, state) {
       const { theta } = scene.kept("wedge", rowsOf(state), () => engine.separator(rowsOf(state))),
         runs = scene.kept("roads", [], () => ({
-          Polyak: polyak(state, LAST),
+          Polyak: engine.polyak(problemOf(state), LAST),
           NGD: descent(state, [0, 0]),
           GD: descent(state, [0, 0], { kind: "constant", size: 1 }),
         }));
@@ -320,11 +313,11 @@ export const STEPS = {
           { GD: "gradient descent", NGD: "normalised", Polyak: "Polyak" }[name],
           OWN[name],
           length / longest,
-          length ? `${small(length)} long, ${Math.max(degrees(at, theta), 0.01).toFixed(2)}° off` : "at the origin",
+          length ? `${small(length)} long, ${degreesOf(degrees(at, theta)).replace("less than ", "<")} off` : "at the origin",
         ]),
       );
-      const log = engine.length(theta) * ends[1][2] * Math.LOG10E;
-      return state.shown < 50
+      const log = plainSteps(state, ends[1][2]);
+      return state.shown < FAR
         ? "All three have just set out."
         : `For a query as long as the normalised one, gradient descent needs some ${power(Math.round(log))} steps.`;
     },
@@ -348,8 +341,7 @@ export const STEPS = {
       afar(scene, state, theta, path);
       scene.view.dot("touch", theta, 6, LOOKS.optimal);
       entries(scene, theta);
-      const off = small(degrees(at, theta));
-      return `The ball of p = ${state.norm} touches at the dot. The run ends ${off}° from the dashed ray.`;
+      return `The ball of p = ${state.norm} touches at the dot. After ${LAST} steps: ${away(at, theta)} the dashed ray.`;
     },
   },
   optimiser: {
@@ -375,7 +367,7 @@ export const STEPS = {
       afar(scene, state, theta, path);
       scene.view.dot("touch", theta, 6, LOOKS.optimal);
       entries(scene, theta);
-      return `Limit: ${OPTIMISERS[rule]}. The run ends ${small(degrees(at, theta))}° away.`;
+      return `Limit: ${OPTIMISERS[rule]}. After ${LAST} steps: ${away(at, theta)} it.`;
     },
   },
   rounding: {
@@ -473,7 +465,7 @@ export function story(root) {
     count = make("span", { class: "story-count" });
   const [back, next] = [button("‹ Back", () => go(-1)), button("Next ›", () => go(1))];
   const foot = make("div", { class: "explore-row story-foot" }, back, count, next);
-  const parts = [make("div", { class: "story-view" }, stage, corner, panel, review), controls, said, live, foot];
+  const parts = [stage, corner, panel, review, controls, said, live, foot];
   root.append(make("section", { class: "explore-box", "aria-label": "The scene" }, ...parts));
   document.documentElement.classList.add("story-on");
 
@@ -487,8 +479,8 @@ export function story(root) {
     syncs = [];
   const ask = () => (asked ||= requestAnimationFrame(draw)),
     ui = { ask, now: draw, moving: () => false };
-  const view = plane(stage, { name: "The plane of keys and the query", ratio: innerWidth > 960 ? 0.72 : 0.6, ui }),
-    far = plane(corner, { name: "The run, seen from afar", ratio: 0.6, ui });
+  const view = plane(stage, { name: "The plane of keys and the query", tall: () => stage.clientHeight, ui }),
+    far = plane(corner, { name: "The run, seen from afar", tall: () => corner.clientHeight, ui });
   /** The place under the plane, for bars that stand or lie. */
   const room = (look) => {
     if (panel.firstChild?.className !== look) panel.replaceChildren(make("div", { class: look }));
@@ -570,9 +562,10 @@ export function story(root) {
     ask();
   }
 
-  /** Show the step that is being read, the last whose heading is above a line; on a phone the scene lies above that. */
+  /** Show the step that is being read, the last whose heading is above a line, below a scene that lies above the steps. */
   function read() {
-    const line = (innerWidth > 960 ? 0.65 : 0.8) * innerHeight,
+    const over = getComputedStyle(root).float === "none" ? Math.max(root.getBoundingClientRect().bottom, 0) : 0,
+      line = over + 0.65 * (innerHeight - over),
       passed = sections.filter(([, section]) => section.getBoundingClientRect().top < line).at(-1),
       to = passed ? passed[0] : names[0];
     if (to !== name) show(to);
