@@ -497,7 +497,7 @@ def test_scoreboard_says_what_did_not_hold_and_what_was_corrected(inside):
     worse, refuted = (text.index(f"**✗ {word}**") for word in ("not reproduced", "refuted"))
     assert "- {doc}`part/good`: It is so: 1; bound: at most 0.01." in text[worse:refuted]
     assert "- {doc}`part/good`: It is so: 2; bound: at most 0.01." in text[refuted:]
-    assert rows.rows().count("\n| ") == 2 + 6
+    assert rows.rows().count("<tr>") == 1 + 6
     assert "{doc}`Chapter good <part/good>` | Theorem 1 | 1.0 s |" in runs.runs()
 
 
