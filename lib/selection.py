@@ -140,7 +140,7 @@ def limit_offset(problem, loss, separator, selected=None, norm=2.0):
         With a linear head.
     loss : lib.losses.Loss
     separator : lib.separators.Separator
-        The feasible ATT-SVM of the selected tokens, with rows whose multipliers are unique.
+        The feasible ATT-SVM of the selected tokens, with rows whose multipliers are unique, and positive on the margin.
     selected : array_like of int, shape (..., n)
         The optimal tokens when left out.
     norm : float
@@ -149,6 +149,11 @@ def limit_offset(problem, loss, separator, selected=None, norm=2.0):
     Returns
     -------
     LimitOffset
+
+    Raises
+    ------
+    ValueError
+        If a row on the margin has no multiplier: theta may then move off the ray without end, like log R.
 
     Examples
     --------
@@ -163,7 +168,9 @@ def limit_offset(problem, loss, separator, selected=None, norm=2.0):
     _check_separator(separator)
     selected = optimal_tokens(problem) if selected is None else selected
     duals, log_inputs = separator.duals, math.log(problem.scores.shape[-2])
-    support = (duals > 1e-9 * duals.amax(-1, keepdim=True)) & (separator.margins < 1 + 1e-6)
+    tight = separator.margins < 1 + 1e-6
+    support = (duals > 1e-9 * duals.amax(-1, keepdim=True)) & tight
+    _check_multipliers(problem, selected, tight, support)
     equations = pad(difference_rows(problem, selected), (0, 1), value=1.0) * support[..., None]
     axis = geometry.unit(separator.theta, norm)
     across = pad(geometry.mirror_map(axis, norm), (0, 1))[..., None, :]
@@ -173,6 +180,21 @@ def limit_offset(problem, loss, separator, selected=None, norm=2.0):
     system = torch.cat([equations, across], dim=-2) * flat[..., None, :]
     solution = flat[..., None] * (torch.linalg.pinv(system) @ pad(right, (0, 1))[..., None])
     return LimitOffset(solution[..., :-1, 0], solution[..., -1, 0] - log_inputs)
+
+
+def _check_multipliers(problem, selected, tight, support):
+    """ValueError if a token on the margin has no multiplier; where a mask repeats a row, one of the two has it."""
+    tokens = problem.keys.shape[-2]
+    others = other_tokens(check_selected(problem, selected), tokens, problem.mask)
+    held = support.unflatten(-1, others.shape[-2:])
+    others = others.expand(held.shape)
+    of_tokens = torch.zeros(*held.shape[:-1], tokens).to(others).scatter_add(-1, others, held.to(others))
+    idle = tight & (of_tokens.gather(-1, others) == 0).flatten(-2)
+    if idle.any():
+        raise ValueError(
+            f"{idle.sum()} tokens on the margin have no multiplier: there is no offset to tend to, move them off the"
+            " margin, or follow the path itself"
+        )
 
 
 def set_att_svm(problem, optimal):

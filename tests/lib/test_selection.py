@@ -99,6 +99,15 @@ def test_on_the_road_the_gradient_points_along_the_ray(loss):
     assert one_minus_cosine(-gradient(problem, loss, 100 * svm.theta).direction, svm.theta)[clear].max() > 1e-3
 
 
+def test_a_token_on_the_margin_without_a_multiplier_is_refused():
+    """The path then leaves the ray like log R, up to the log of that."""
+    problem = Problem([[[0.0, 0.0], [-1.0, 0.0], [-1.0, -1.0]]], [[1.0, 0.5, 0.0]])
+    with pytest.raises(ValueError, match="1 tokens on the margin have no multiplier"):
+        selection.limit_offset(problem, losses.logistic, att_svm(problem))
+    ends = regularization_path(problem, losses.logistic, [1e2, 1e4, 1e6]).theta[:, 1]
+    assert ((ends.diff() > 0.8 * math.log(100)) & (ends.diff() < math.log(100))).all()
+
+
 @pytest.mark.parametrize("order", [1.5, 2.0, 3.0])
 def test_paths_end_on_the_road(order):
     problem = Problem([[[0.0, 0.0], [-1.0, -0.2], [0.1, -1.0]]], [[1.0, 0.5, -1.0]])
