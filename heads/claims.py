@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from ._lib import (
-    assumption_c,
+    checks,
     difference_rows,
     every_selection,
     hard_margin,
@@ -97,10 +97,10 @@ STATEMENTS = {
 }  # fmt: skip
 
 
-def hypotheses(claim, choices=None):
-    """Facts by hypothesis: of data and start, those that the statements here need, and of labels Assumption C.
+def hypotheses(claim, stable=None):
+    """Facts by hypothesis of data and start, those that the statements here need.
 
-    ``choices`` is the answer of :func:`stable_selections`, None where there are too many.
+    ``stable`` are the selections of :func:`stable_selections`, None where there are too many to try.
     """
     problem = claim.problem
     inputs, tokens = problem.scores.shape
@@ -112,50 +112,39 @@ def hypotheses(claim, choices=None):
         "linear-head": Fact(True, "each token has one score"),
         "full-batch": Fact(True, "every step here sees all inputs"),
         "slope": Fact(True, "that of each loss offered here is negative everywhere"),
-        "one-input": Fact(inputs == 1, f"n = {inputs}"),
         "one-input-direction": Fact(inputs == 1, f"n = {inputs}"),
         "two-by-two": Fact((inputs, tokens) == (2, 2), f"n = {inputs}, T = {tokens}"),
+        "feasible": _feasible(problem),
+        "orthogonal": _orthogonal(problem),
+        "none-stable": Fact(None, TOO_MANY),
     }
-    facts |= _of_scores(problem) | {"feasible": _feasible(problem), "orthogonal": _orthogonal(problem)}
-    facts["none-stable"] = _none_stable(problem, choices)
-    return facts | _of_start(claim) | _of_labels(claim.joint)
+    if stable is not None:
+        wrong = int((stable != optimal_tokens(problem)).any(-1).sum())
+        facts["none-stable"] = Fact(not wrong, f"{wrong} of {tokens**inputs} selections are stable wrong ones")
+    return facts | _of_scores(problem) | _of_start(claim)
 
 
 def _of_scores(problem):
     scores = problem.scores.sort(-1, descending=True).values
-    gaps, spread = -scores.diff(dim=-1), (scores[:, :1] - scores[:, -1:]).amax().clamp(min=1e-300)
-    tied = gaps <= ALIKE * spread
-    second = (scores[:, 1] - scores[:, -1]).amax() if scores.shape[1] > 2 else torch.zeros(())
-    best, distinct = not tied[:, 0].any(), not tied.any()
-    least = gaps[:, 0].amin()
-    apart = f"scores of the other tokens of an input differ by up to {second:.3g}"
-    return {
-        "one-best": Fact(bool(best), f"the best token leads by {least:.3g} or more" if best else "two best tokens tie"),
-        "equal-scores": Fact(bool(best and second <= ALIKE * spread), apart),
-        "distinct-scores": Fact(distinct, "no two scores tie" if distinct else "some scores tie"),
-    }
+    gaps, spread = -scores.diff(dim=-1)[:, 0], (scores[:, :1] - scores[:, -1:]).amax().clamp(min=1e-300)
+    best, second = bool((gaps > ALIKE * spread).all()), (scores[:, 1] - scores[:, -1]).amax()
+    leads = f"the best token leads by {gaps.amin():.3g} or more" if best else "two best tokens tie"
+    apart = f"scores of the other tokens of an input differ by up to {second:.3g}" if best else leads
+    return {"one-best": Fact(best, leads), "equal-scores": Fact(best and bool(second <= ALIKE * spread), apart)}
 
 
 def _feasible(problem):
-    rows = difference_rows(problem, optimal_tokens(problem))
-    separator = hard_margin(rows)
-    if separator.feasible:
-        size = norm(separator.theta)
-        return Fact(True, f"the shortest separator has length {size:.4g}, relative gap {separator.gap:.0e}")
-    weights, count = separator.certificate, int((separator.certificate > 0).sum())
-    left = norm(weights @ rows)
-    return Fact(False, f"{count} differences with weights of sum {weights.sum():.3g} add up to {left:.0e}")
-
-
-def certificate_tokens(problem):
-    """Tokens (input, token) of the certificate that nothing separates the best tokens; none where something does."""
     best = optimal_tokens(problem)
     separator = hard_margin(difference_rows(problem, best))
     if separator.feasible:
-        return []
+        size = norm(separator.theta)
+        return Fact(True, f"the shortest separator has length {size:.4g}, relative gap {separator.gap:.0e}")
     others = other_tokens(best, problem.scores.shape[-1])
     weighed = (separator.certificate.view_as(others) > 0).nonzero().tolist()
-    return [[place, others[place, k].item()] for place, k in weighed]
+    tokens = checks.join_names(f"{others[place, k]} of input {place}" for place, k in weighed)
+    return Fact(False, f"no direction separates the best tokens: behind them cannot all be tokens {tokens}, whose"
+                       f" differences with weights of sum 1 add up to"
+                       f" {norm(separator.certificate @ difference_rows(problem, best)):.0e}")  # fmt: skip
 
 
 def _orthogonal(problem):
@@ -172,44 +161,20 @@ def _orthogonal(problem):
     return Fact(None if near else False, f"the largest |cosine| of two tokens is {largest:.2g}; {said}")
 
 
-def _none_stable(problem, choices):
-    if choices is None:
-        return Fact(None, TOO_MANY)
-    wrong = (choices[0] != optimal_tokens(problem)).any(-1)
-    inputs, tokens = problem.scores.shape
-    return Fact(not wrong.any(), f"{int(wrong.sum())} of {tokens**inputs} selections are stable wrong ones")
-
-
 def _of_start(claim):
-    problem, start = claim.problem, claim.start
+    problem, start = claim
     if not start.any():
-        no = Fact(False, "the start is zero")
-        return {"in-cone": no, "locally-optimal": Fact(False, "the start, zero, favours no tokens"), "not-far":
-                Fact(True, no.why)}  # fmt: skip
+        why = "the start is zero, and favours no tokens"
+        return {"in-cone": Fact(False, why), "locally-optimal": Fact(False, why)}
     selected = selected_tokens(problem, start)
     separator = hard_margin(difference_rows(problem, selected))
-    far = Fact(None, f"the start has length {norm(start):.3g}")
     if not separator.feasible:
         no = Fact(False, f"nothing separates the tokens {selected.tolist()} that the start favours")
-        return {"in-cone": no, "locally-optimal": no, "not-far": far}
-    local = bool(locally_optimal(problem, selected, separator))
+        return {"in-cone": no, "locally-optimal": no}
     away, length = one_minus_cosine(start, separator.theta), norm(start) / norm(separator.theta)
     cone = Fact(None, f"1 - cos to the separator of its tokens is {away:.2g}, its length {length:.3g} of theirs")
-    which = f"the start favours the tokens {selected.tolist()}"
-    return {"in-cone": cone, "locally-optimal": Fact(local, which), "not-far": far}
-
-
-def _of_labels(joint):
-    """Assumption C, and whether every input is on the label margin; nothing without labels."""
-    if joint is None:
-        return {}
-    if joint.keys.shape[1] ** joint.keys.shape[0] > MOST_CHOICES:
-        return dict.fromkeys(("assumption-c", "on-label-margin"), Fact(None, TOO_MANY))
-    choice = assumption_c(joint)
-    tokens = choice.selected.tolist()
-    said = f"label margin {choice.margin:.4g} for the tokens {tokens}, {choice.runner_up:.4g} for others"
-    on = bool(choice.separator.feasible) and bool((choice.separator.margins < 1 + 1e-6).all())
-    return {"assumption-c": Fact(choice.holds, said), "on-label-margin": Fact(on, "of the label SVM on these tokens")}
+    local = bool(locally_optimal(problem, selected, separator))
+    return {"in-cone": cone, "locally-optimal": Fact(local, f"the start favours the tokens {selected.tolist()}")}
 
 
 def stable_selections(problem):
