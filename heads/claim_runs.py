@@ -111,7 +111,9 @@ def _check_sizes(path, arrays):
         raise ValueError(f"scores of {path} reach {scores.abs().max():.0e}: divide them by a number")
     equal = (scores == scores[:, :1]).all(-1).tolist()
     if any(equal):
-        raise ValueError(f"scores of input {equal.index(True)} of {path} are all equal, so no token is best: give others")
+        raise ValueError(
+            f"scores of input {equal.index(True)} of {path} are all equal, so no token is best: give others"
+        )
 
 
 def _start(path, problem, start, scale):

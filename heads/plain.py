@@ -13,11 +13,10 @@ import torch
 from torch import nn
 
 from ._lib import checks
-from .files import read_state
+from .files import read_layer
 from .sources import Source
 from .turns import plain_turn
 from .watch import Attention, Product
-from .weights import layer_prefixes, state_weights
 
 KNOWN = ("query", "key", "scale", "mask", "attention", "tokens", "texts", "labels", "readout")
 
@@ -68,18 +67,9 @@ def _call(arrays, end, path):
 
 def _of_weights(options, arrays):
     """The call of one layer of torch.nn on tokens, and its turns."""
-    tokens = checks.float64("tokens", arrays["tokens"], "n", "T", "d")
-    prefix = options.prefix + "." * bool(options.prefix and not options.prefix.endswith("."))
-    seen = arrays.get("attention")
+    tokens, seen = checks.float64("tokens", arrays["tokens"], "n", "T", "d"), arrays.get("attention")
     heads = options.heads or (0 if seen is None else seen.shape[1])
-    if not heads:
-        raise ValueError(f"{options.data} has no attention, which says how many heads there are: give --heads")
-    state = read_state(options.model)
-    layers = [name for name in layer_prefixes(state) if name.startswith(prefix)]
-    if len(layers) != 1:
-        raise ValueError(f"prefix is {prefix!r}: tokens are of one layer, give that of {checks.join_names(layers)}")
-    prefix = layers[0]
-    weights = state_weights(state, heads, prefix)
+    weights, prefix = read_layer(options.model, heads, options.prefix)
     sides = []
     for part, bias in ((weights.query, weights.query_bias), (weights.key, None)):
         module = nn.Linear(part.shape[-1], part.shape[:2].numel(), bias is not None, dtype=torch.float64)
