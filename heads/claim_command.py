@@ -11,8 +11,7 @@ from .page import STYLE
 
 HELP = f"""FILE is an npz or safetensors with {claim_runs.EXPECTED}. keys: tokens as the logits see them. scores: the
 margin when all attention is on a token. queries: W is trained, logits are key times W times query; without queries p is
-trained. start: p (d,) or W (d, e), zero if left out. OPTIMIZER is the full name of a class that can be imported here,
-or one of {", ".join(claim_runs.STEEPEST)}: steepest descent in l_2, l_inf, l_1 or the spectral norm, with lr alone."""
+trained. start: p (d,) or W (d, e), zero if left out. OPTIMIZER is the full name of a class that can be imported."""
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width,initial-scale=1"><title>{name}: checked</title>
 <style>{style}</style><h1>{name}, checked</h1>{body}</html>
@@ -75,41 +74,37 @@ def _trained(claim, loss, optimizer, steps):
     if not optimizer:
         return []
     name, given = optimizer[0], parsed(optimizer[1:])
-    if name in claim_runs.STEEPEST:
-        return [claim_runs.descent(claim, loss, name, given, steps)]
     make, called = optimiser_maker(name, given), name + "".join(f", {key}={value}" for key, value in given.items())
     return [claim_runs.trained(claim, loss, called, make, steps, log_risk) for log_risk in (False, True)]
 
 
 def _answered(claim, facts, run):
-    """Where a run ends, and what predicted it."""
+    """Where a run ends, and of a flow what predicted it."""
     end = claim_runs.ending(claim.problem, run) | {"statements": []}
-    far = "towards" in run.name  # such a run has another start than the file
-    for name, about in claims.predictions(facts, run.step, run.log_risk).items():
+    for name, about in claims.predictions(facts).items() if run.unit == "log t" else ():
         statement = claims.STATEMENTS[name]
-        if (far and statement.tokens == "start") or any(need in claims.STEPS for need in about["lacks"]):
+        if statement.tokens == "start" and "towards" in run.name:  # which has another start than the file
             continue
-        known = {"name": name, "says": statement.says.format(norm=run.norm), "chapter": statement.chapter} | about
-        known["agrees"] = None if about["lacks"] else _agrees(claim, statement, run, end)
+        known = {"name": name, "says": statement.says, "chapter": statement.chapter} | about
+        known["agrees"] = None if about["lacks"] else _agrees(claim, statement, end)
         end["statements"].append(known)
     return end
 
 
-def _agrees(claim, statement, run, end):
-    """Whether a run ends as a statement says; None where the statement does not say, or the run is on its way."""
+def _agrees(claim, statement, end):
+    """Whether a flow ends as a statement says; None where the statement does not say, or the flow is on its way."""
     favoured = claim.problem.logits(claim.start).argmax(-1).tolist()
     wanted = {"best": end["best"], "start": end["selected"] == favoured, None: True}[statement.tokens]
-    refuted = False if run.step == "flow" and not (run.stopped or end["still"]) else None
+    refuted = None if end["stopped"] or end["still"] else False
     if not end["norms"]:
         return refuted if statement.tokens else None
-    order = run.norm if statement.norm == "own" else statement.norm
     if not wanted:
         return refuted
-    if order not in end["norms"]:
-        return True if statement.tokens else None
+    if statement.norm is None:
+        return True
     if not end["turned"]:
         return None
-    return True if end["norms"][order]["share"] >= optimisers.MAXIMISED else refuted
+    return True if end["norms"][statement.norm]["share"] >= optimisers.MAXIMISED else refuted
 
 
 def sections(answer):
@@ -139,9 +134,12 @@ def _short(run):
     said = [f"predicted by {', '.join(agree)}"] if agree else []
     said += [f"AGAINST {', '.join(against)}"] if against else []
     if run["norms"]:
-        said = said or [f"applicable, see below: {', '.join(open_)}" if open_ else "predicted by no statement here"]
+        if not said and run["unit"] == "log t":
+            said = [f"applicable, see below: {', '.join(open_)}" if open_ else "predicted by no statement here"]
         which = "the best tokens" if run["best"] else "not the best tokens"
-        return f"{_name(run)} selects {run['selected']}, {which}, and {_norms(run)}; {', '.join(said)}."
+        return (
+            f"{_name(run)} selects {run['selected']}, {which}, and {_norms(run)}{'; ' * bool(said)}{', '.join(said)}."
+        )
     most = f"most attention on {run['selected']}, {run['attention']:.3g} or more"
     if run["stopped"]:
         where = f"could not be followed beyond log t = {run['until']:.0f}"
@@ -195,8 +193,9 @@ def _ends(run):
 
 
 def _predicted(run):
-    """What the statements said of a run."""
-    yield f"On that page it counts as: {claims.RULES[run['step']]}."
+    """What the statements said of a flow."""
+    if run["unit"] != "log t":
+        return
     true = [one for one in run["statements"] if not one["lacks"]]
     for one in true if run["norms"] else ():
         said = f" if {', '.join(one['open'])}, which is open" if one["open"] else ""

@@ -13,7 +13,6 @@ from ._lib import (
     Problem,
     checks,
     difference_rows,
-    dual,
     excess_near,
     from_span,
     gradient_near,
@@ -24,10 +23,8 @@ from ._lib import (
     norm,
     one_minus_cosine,
     optimal_tokens,
-    run,
     selected_tokens,
     span_coordinates,
-    steepest,
 )
 from .files import ARRAYS, read_arrays
 
@@ -35,9 +32,6 @@ SHAPES = {"keys": 3, "scores": 2, "queries": 2, "start": None}
 EXPECTED = "keys (n, T, d) and scores (n, T), and if you like queries (n, e) and start"
 MOST_TOKENS, MOST_ENTRIES = 400, 2**16  # of all inputs; of W
 USUAL, LARGEST = 1e6, 1e100  # keys and queries beyond, or below 1 over it, are scaled to 1; scores beyond are refused
-# Rules by name: which step rule of the register they are, and the norm in which they are steepest.
-STEEPEST = {"normalised": ("ngd", "l_2"), "sign": ("steepest", "l_inf"), "coordinate": ("steepest", "l_1"),
-            "spectral": ("steepest", "spectral")}  # fmt: skip
 LATE = 10_000.0  # log t at which flows end
 LOG_TIMES = [*range(60), *torch.logspace(math.log10(60), math.log10(LATE), 40, dtype=torch.float64).tolist()]
 ENDS = (LATE, 25.0, 15.0)  # log t: a flow that rests at a finite minimum goes no further than the latter, by rounding
@@ -56,19 +50,16 @@ class Claim(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Iterates of a run from its start on: name, step rule, norm, unit of time; why it ended early; if on the log.
+    """Iterates of a run from its start on, the times of each in a unit, log t or steps; why it ended early.
 
     ``change`` is by how much 95 % of the steps change a margin of the best tokens at most, None of a flow.
     """
 
     name: str
-    step: str
-    norm: str | None
     unit: str
     times: Tensor
     thetas: Tensor
     stopped: str = ""
-    log_risk: bool = False
     change: float | None = None
 
 
@@ -163,7 +154,7 @@ def flow(problem, loss, start, name):
         except RuntimeError as error:
             times, stopped = [0.0], stopped or str(error)
     thetas = reached if spanned is problem else from_span(problem, spanned, reached) + rest
-    return Run(name, "flow", "l_2", "log t", torch.tensor(times, dtype=torch.float64), thetas, stopped)
+    return Run(name, "log t", torch.tensor(times, dtype=torch.float64), thetas, stopped)
 
 
 def flows(claim, loss, stable):
@@ -177,22 +168,6 @@ def flows(claim, loss, stable):
             name = f"gradient flow from {AHEAD:g} lengths towards the stable tokens {selected.tolist()}"
             found.append(flow(problem, loss, AHEAD * separator.theta, name))
     return found
-
-
-def descent(claim, loss, name, parameters, steps):
-    """Run steepest descent of a norm, with steps that are exact at any size of the gradient."""
-    (problem, start), (step, own), shape = claim, STEEPEST[name], weight_shape(claim.problem)
-    if own not in norms(problem):
-        raise ValueError(f"{name} takes steps of a matrix: give queries")
-    if unknown := [one for one in parameters if one != "lr"]:
-        raise ValueError(f"{name} has no parameter {unknown[0]!r}: it has lr")
-    order, lr = optimisers.NORMS[own], parameters.get("lr", 1.0)
-    if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < math.inf:
-        raise ValueError(f"lr={lr} is no step size of {name}: give a number above 0, such as lr=0.01")
-    longest = norm(difference_rows(problem, optimal_tokens(problem)), dual(order), shape).amax().item()
-    size = parameters.get("lr", 0.5 / longest)  # no margin moves by more than .5
-    path = run(problem, LOSSES[loss], start, steepest(size, order, shape), steps, _records(steps))
-    return Run(f"{name}, lr={size:.3g}", step, own, "steps", path.times.double(), path.theta, "", True, size * longest)
 
 
 def trained(claim, loss, name, make, steps, log_risk):
@@ -213,50 +188,13 @@ def trained(claim, loss, name, make, steps, log_risk):
         changes.append((rows @ (theta - before)).abs().amax())
         if k in kept:
             thetas[k] = training.evaluated([optimiser], [weights])[0]
-    step, own = step_rule(problem, loss, optimiser)
-    if log_risk and type(optimiser) is torch.optim.SGD:  # whose steps do not shrink with the gradient then
-        step = "other"
     called = f"{name} on {'the log of the excess risk' if log_risk else 'the risk'}"
     times, path = torch.tensor([*thetas], dtype=torch.float64), torch.stack([*thetas.values()])
-    return Run(called, step, own, "steps", times, path, "", log_risk, torch.stack(changes).quantile(0.95).item())
+    return Run(called, "steps", times, path, "", torch.stack(changes).quantile(0.95).item())
 
 
 def _records(steps):
     return sorted({0, steps // 2, *log_spaced(checks.integer("steps", steps, least=8), 60).tolist()})
-
-
-def smoothness(problem, loss):
-    """A constant L such that the risk is L-smooth, from the scores alone.
-
-    With g_t = a_t (gamma_t - u), the slope of u = gamma . a in the logits has |g| <= r / 2, r the range of the scores,
-    and its second derivative, diag(g) - g a^T - a g^T, a norm of at most 3 r / 2. Both vanish on shifts of all logits,
-    so rows count as differences to one of them.
-    """
-    sizes = torch.linalg.matrix_norm(problem.keys - problem.keys[:, :1], ord=2)
-    sizes = sizes if problem.queries is None else sizes * norm(problem.queries)
-    spread = problem.scores.amax(-1) - problem.scores.amin(-1)
-    lipschitz, slope = LOSSES[loss].constants(problem.scores.abs().amax())
-    return (sizes**2 * (lipschitz * spread**2 / 4 + 1.5 * slope * spread)).mean().item()
-
-
-def step_rule(problem, loss, optimiser):
-    """Which of the step rules of the register an optimiser is, "other" for most, and the norm that it should maximise.
-
-    Adam's memory is short where a full step raises the least lead by less than it forgets: lr / N < log(1/beta_2) / 2,
-    N the norm of the l_inf separator (the chapter on Adam's clocks).
-    """
-    kind, group = type(optimiser), optimiser.param_groups[0]
-    if group.get("weight_decay"):
-        return "other-decay", None
-    if kind is torch.optim.SGD and not group["momentum"]:
-        return ("gd" if group["lr"] <= 1 / smoothness(problem, loss) else "gd-long"), "l_2"
-    if kind not in (torch.optim.Adam, torch.optim.AdamW) or group["amsgrad"]:
-        return "other", None
-    separator = hard_margin(difference_rows(problem, optimal_tokens(problem)), math.inf)
-    forgets = 0.5 * math.log(1 / group["betas"][1]) if group["betas"][1] else math.inf
-    if not separator.feasible or group["lr"] / norm(separator.theta, math.inf) >= forgets:
-        return "adam", None
-    return ("adam-epsilon", None) if group["eps"] else ("adam-bare", "l_inf")
 
 
 def ending(problem, end):
@@ -269,7 +207,7 @@ def ending(problem, end):
     selected = selected_tokens(problem, theta)
     rows, followed = difference_rows(problem, selected), end.unit == "log t" and len(end.times) > 1
     facts = {
-        "name": end.name, "step": end.step, "unit": end.unit, "until": end.times[-1].item(), "stopped": end.stopped,
+        "name": end.name, "unit": end.unit, "until": end.times[-1].item(), "stopped": end.stopped,
         "selected": selected.tolist(), "best": torch.equal(selected, optimal_tokens(problem)),
         "length": norm(theta).item(), "attention": problem.attention(theta).amax(-1).amin().item(),
         "lead": (rows @ theta).amin().item(), "lead_before": (rows @ middle).amin().item(), "change": end.change,

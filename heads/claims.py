@@ -47,53 +47,20 @@ class Statement(NamedTuple):
     needs: tuple
 
 
-RULES = {  # step rules of the register that a run here may have
-    "flow": "gradient flow",
-    "gd": "gradient descent, steps of at most 1/L (the gradient of the risk is L-Lipschitz)",
-    "gd-long": "gradient descent, longer constant steps",
-    "ngd": "normalised gradient descent, constant step",
-    "steepest": "steepest descent in another norm with short steps (sign descent, exact Muon, coordinate descent)",
-    "adam-bare": "Adam, ε = 0 and a memory that is short for its steps",
-    "adam-epsilon": "Adam, ε > 0 and a memory that is short for its steps",
-    "adam": "Adam, a memory that is long for its steps (default betas)",
-    "other": "another one without weight decay (Lion, SGD with momentum, SGD on the log)",
-    "other-decay": "another one with weight decay (AdamW as libraries have it)",
-}
-# Step rules under which a hypothesis on the optimiser holds, as the book's register has them.
-STEPS = {
-    "short-steps": ("flow", "gd"),
-    "normalised": ("ngd",),
-    "flow-or-normalised": ("flow", "ngd"),
-    "steepest-direction": ("flow", "gd", "ngd", "steepest", "adam-bare"),
-    "adam": ("adam",),
-    "adam-short-memory": ("adam-epsilon",),
-    "without-decay": ("gd", "ngd", "steepest", "adam-bare", "adam-epsilon", "adam", "momentum", "memory", "other"),
-}
+# What is predicted of gradient flow; of the runs of an optimiser the shares of the margins tell.
 ALWAYS = ("full-batch", "prompt", "linear-head", "slope")
 W_ALWAYS = ("full-batch", "key-query", "linear-head")
 STATEMENTS = {
     "Theorem 2": Statement("max-margin/theorem-2", "the best tokens, along their l_2 separator", "best", "l_2",
-                           ("short-steps", *ALWAYS, "equal-scores", "one-input-direction", "feasible")),
+                           (*ALWAYS, "equal-scores", "one-input-direction", "feasible")),
     "Theorem 3": Statement("max-margin/theorem-3", "the tokens of the start, along their l_2 separator", "start",
-                           "l_2", ("short-steps", *ALWAYS, "locally-optimal", "in-cone")),
-    "R1": Statement("rates/global-convergence", "the best tokens from any start, along their l_2 separator", "best",
-                    "l_2", ("normalised", *W_ALWAYS, "one-best", "orthogonal")),
+                           "l_2", (*ALWAYS, "locally-optimal", "in-cone")),
     "Two inputs of two tokens": Statement(
         "rates/global-convergence", "the best tokens from any start", "best", None,
-        ("flow-or-normalised", *W_ALWAYS, "slope", "two-by-two", "one-best", "feasible", "none-stable")),
+        (*W_ALWAYS, "slope", "two-by-two", "one-best", "feasible", "none-stable")),
     "Each optimiser its own margin": Statement(
-        "beyond/optimiser-margins", "the direction of the separator of the selected tokens in {norm}, whatever tokens"
-        " these are", None, "own", ("steepest-direction", *W_ALWAYS, "one-best")),
-    "Adam's three clocks": Statement(
-        "beyond/adam-clocks", "sign descent at first, then a direction that its memory freezes", None, None,
-        ("adam", *W_ALWAYS)),
-    "Adam's epsilon, as a law of time": Statement(
-        "beyond/adam-clocks", "the l_inf margin until the least lead is log(1/epsilon), later the l_2 margin", None,
-        None, ("adam-short-memory", *W_ALWAYS)),
-    "The norm that a step rule maximises": Statement(
-        "beyond/optimiser-margins", "the margin in the norm in which its steps are steepest: l_inf if they make all"
-        " entries of the gradient equally large, l_2 if they only rescale it, spectral if all singular values", None,
-        None, ("without-decay", "log-risk", *W_ALWAYS, "one-best")),
+        "beyond/optimiser-margins", "the direction of the l_2 separator of the selected tokens, whatever tokens these"
+        " are", None, "l_2", (*W_ALWAYS, "one-best")),
 }  # fmt: skip
 
 
@@ -207,12 +174,12 @@ def stable_selections(problem):
     return every[order], lags[order]
 
 
-def predictions(facts, step, log_risk):
-    """What each statement on training needs and has not: by name the lacking hypotheses, and those that are open."""
-    facts = facts | {"log-risk": Fact(log_risk, "the objective of the run")}
-    answers = {}
-    for name, statement in STATEMENTS.items():
-        holds = {need: step in STEPS[need] if need in STEPS else facts[need].holds for need in statement.needs}
-        lacks = [need for need, true in holds.items() if true is False]
-        answers[name] = {"lacks": lacks, "open": [need for need, true in holds.items() if true is None]}
-    return answers
+def predictions(facts):
+    """What each statement on gradient flow needs and has not: by name lacking hypotheses, and those that are open."""
+    return {
+        name: {
+            "lacks": [need for need in statement.needs if facts[need].holds is False],
+            "open": [need for need in statement.needs if facts[need].holds is None],
+        }
+        for name, statement in STATEMENTS.items()
+    }
