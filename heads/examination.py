@@ -3,8 +3,7 @@
 The theory is that of one trained parameter: all else in the model stays as it is. Lengths and angles are Euclid's.
 """
 
-import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -98,16 +97,6 @@ class Examination:
 
     def _rule_of_thumb(self):
         return self.selected if self.locally_optimal and torch.equal(self.today, self.selected) else self.settled
-
-    def as_dict(self):
-        """The examination in numbers and lists for JSON, None where there is no number, without the separator."""
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "separator"}
-        values |= {"gap": self.separator.gap, "forecast": self.forecast, "outscored": torch.nonzero(self.outscored)}
-        return _plain(values)
-
-    def to_json(self):
-        """:meth:`as_dict` as JSON."""
-        return json.dumps(self.as_dict(), allow_nan=False)
 
     def figure(self):
         """Draw how far each input is from another token, and which choices a neighbour outscores or a conflict bars."""
@@ -291,16 +280,6 @@ def _descend(problem, theta, iterations):
     selected = selected_tokens(problem, last)
     distance = _cosine_distance(last, hard_margin(difference_rows(problem, selected)))
     return {"iterations": iterations, "selected": selected, "cosine_distance": distance}
-
-
-def _plain(value):
-    """A value in plain dicts and lists, with None for nan."""
-    value = value.tolist() if isinstance(value, torch.Tensor) else value
-    if isinstance(value, dict):
-        return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    return None if value != value else value
 
 
 def _join_tokens(pairs):

@@ -14,7 +14,7 @@ from torch import nn
 
 from ._lib import checks
 from .files import read_layer
-from .sources import Source
+from .inputs import Source
 from .turns import plain_turn
 from .watch import Attention, Product
 
@@ -27,7 +27,7 @@ def is_plain(arrays):
 
 
 def plain_source(options, arrays):
-    """:class:`heads.sources.Source` of arrays, whose calls are read and not run."""
+    """:class:`heads.inputs.Source` of arrays, whose calls are read and not run."""
     if unknown := [name for name in arrays if name.partition(".")[0] not in KNOWN]:
         raise ValueError(f"{options.data} has {unknown[0]}, which is not known: give {', '.join(KNOWN)}")
     arrays = {name: x[: options.inputs] if name.partition(".")[0] != "scale" else x for name, x in arrays.items()}

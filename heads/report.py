@@ -23,7 +23,7 @@ SHOWN, NEAREST = 4, 8  # inputs of a head that a page shows with their words, an
 
 
 def head_facts(source, query="all", bits=(), tell=print):
-    """Facts of every head of a :class:`heads.sources.Source`, for JSON; sentences on layers left out; rows compared.
+    """Facts of every head of a :class:`heads.inputs.Source`, for JSON; sentences on layers left out; rows compared.
 
     ``query`` is "all", "first", "last", a number or a word; ``tell`` gets a line for each layer.
     """
@@ -261,12 +261,8 @@ def _facts(source, found, tell):
             )
         for head in many:
             bits = found.bits.get(name)
-            facts = {
-                "layer": name,
-                "number": number,
-                "head": head,
-                "check": "recorded" if source.recorded else "agrees" if off[head] <= EXACT else "assumed",
-            }
+            checked = "recorded" if source.recorded else "agrees" if off[head] <= EXACT else "assumed"
+            facts = {"layer": name, "number": number, "head": head, "check": checked}
             facts |= {"off": _short(off[head]), "why": about["why"], "cross": about["cross"]}
             facts |= _of_head(source, part, head, about)
             facts |= {} if bits is None else {"bits": bits[head]._asdict()}
@@ -291,11 +287,8 @@ def _of_head(source, part, head, about):
     if source.special is not None and words is not None and not dead:
         kinds["special"] = source.special[part.input, selects]
     if not about["cross"]:
-        kinds |= {
-            "itself": selects == part.place,
-            "previous": selects == part.place - 1,
-            "next": selects == part.place + 1,
-        }
+        shifts = {"itself": 0, "previous": -1, "next": 1}
+        kinds |= {kind: selects == part.place + shift for kind, shift in shifts.items()}
     facts["places"] = {kind: _mean(where) for kind, where in kinds.items()}
     sink = kinds.get("special", torch.zeros_like(kinds["first"])) | kinds["first"]
     facts["words"] = None if dead else 1 - _mean(sink)

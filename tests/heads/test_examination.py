@@ -1,7 +1,5 @@
 """What becomes of a choice: each answer against its definition, and conflicts that really are irreducible."""
 
-import json
-
 import pytest
 import torch
 from problems import random_problem, random_theta, refuses, seeded
@@ -101,18 +99,6 @@ def test_a_conflict_is_among_tokens_that_may_be_seen():
     assert examine(both, [1.0], [0, 0]).conflict == [(1, 1)]  # its two tokens have the same key
 
 
-def test_json_has_numbers_and_none():
-    for problem, options in (
-        (crowded(0), {"selected": optimal_tokens(crowded(0))}),
-        (random_problem(3, n=2, T=3, d=6), {"iterations": 5}),
-    ):
-        found = examine(problem, random_theta(0, problem), **options)
-        read = json.loads(found.to_json())
-        assert read == found.as_dict() | {"conflict": [list(pair) for pair in found.conflict]}
-        assert read["selected"] == found.selected.tolist()
-        assert (read["cosine_distance"] is None) == (not found.feasible)
-
-
 def test_the_figure_has_a_point_for_each_input_and_says_what_it_is():
     problem = crowded(0)
     found = examine(problem, random_theta(0, problem), optimal_tokens(problem))
@@ -192,6 +178,5 @@ def test_swaps_forecast_where_the_choice_is_not_optimal():
         assert torch.equal(found.settled, swap_until_stable(problem, found.today))
         assert torch.equal(found.forecast, found.settled)
         assert f"Swaps lead from today's choice to {found.settled[0]}, {found.settled[1]}." in str(found)
-        assert found.as_dict()["settled"] == found.settled.tolist()
         asked += not torch.equal(found.settled, found.today)
     assert asked > 2

@@ -109,7 +109,7 @@ def test_attention_by_hand():
     expected = (0.5 * query @ key.repeat_interleave(2, 1).mT + bias).masked_fill(~mask, -math.inf).softmax(-1)
     torch.testing.assert_close(shares, expected.nan_to_num(0.0))
     assert len(calls) == 1
-    refuses(lambda: attention(query[0], key), "query has shape (4, 3, 8): give")
+    refuses(lambda: attention(query[0], key), "query has shape (4, 3, 8), key")
     refuses(lambda: attention(query, key[:, :, :, :4]), "give heads of one size")
     refuses(lambda: attention(query, key, mask.long()), "mask has dtype torch.int64: give bool")
 
