@@ -117,7 +117,8 @@ def write(options):
     if not facts:
         why = f"prefix is {options.prefix!r}, and no layer's name begins so" if options.prefix else "; ".join(left_out)
         raise ValueError(f"no head can be reported: {why}")
-    name = "all-MiniLM-L6-v2" if options.model == "minilm" else Path(options.model).name or options.model
+    name = "all-MiniLM-L6-v2" if options.model == "minilm" else Path(options.model).resolve().name
+    name += "" if source.calls is not None else f" ({type(source.model).__name__})"
     judged, found = judgement(source, facts, left_out, compared), findings(facts)
     if options.model == "minilm":
         judged.append(

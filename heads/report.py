@@ -286,7 +286,7 @@ def _of_head(source, part, head, about):
     words = source.words if about["windows"] == 1 and about["tokens"] <= len((source.words or [[]])[0]) else None
     if source.special is not None and words is not None and not dead:
         kinds["special"] = source.special[part.input, selects]
-    if not about["cross"]:
+    if not about["cross"] and part.place.any():  # where the first token asks it is itself
         shifts = {"itself": 0, "previous": -1, "next": 1}
         kinds |= {kind: selects == part.place + shift for kind, shift in shifts.items()}
     facts["places"] = {kind: _mean(where) for kind, where in kinds.items()}

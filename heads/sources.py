@@ -70,10 +70,14 @@ def _own(options, name):
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     mine = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(Path(path).parent))
-    spec.loader.exec_module(mine)
-    if not callable(getattr(mine, function, None)):
+    try:
+        spec.loader.exec_module(mine)
+        made = getattr(mine, function, None)
+        model = made() if callable(made) else None
+    except (Exception, SystemExit) as error:  # of the user's own code
+        raise ValueError(f"{path} fails ({type(error).__name__}: {str(error)[:200]}): run it by itself") from error
+    if not callable(made):
         raise ValueError(f"{path} has no function {function}: write one that returns the module")
-    model = getattr(mine, function)()
     if not isinstance(model, nn.Module):
         raise ValueError(f"{function} of {path} returns a {type(model).__name__}: it has to return a torch.nn.Module")
     says = [f"{Path(path).name} was executed to build the model."]
