@@ -127,8 +127,8 @@ def read_inputs(options, name, model):
         tokenizer, failed = _tokenizer(name, transformers)
         if data is not None and data.suffix in ARRAYS:
             source = array_inputs(options, tokenizer)
-            pads = getattr(tokenizer, "pad_token_id", None) or getattr(model.config, "pad_token_id", None)
-            _check_padding(source.inputs, pads)
+            pads = [getattr(one, "pad_token_id", None) for one in (tokenizer, model.config)]
+            _check_padding(source.inputs, next((pad for pad in pads if pad is not None), None))
         elif tokenizer is None:
             raise ValueError(f"{name} has no tokenizer{failed}: save it there, or give DATA as npz with input_ids")
         else:
@@ -206,11 +206,17 @@ def array_inputs(options, tokenizer):
     """Arrays as inputs, those of padded rows moved to the left."""
     data = Path(options.data or "")
     if data.suffix not in ARRAYS or not data.is_file():
-        raise ValueError(f"{data} is no npz or safetensors here: give the arrays that the model takes")
+        given = f"{data} is no npz or safetensors here" if options.data else "DATA is missing"
+        raise ValueError(f"{given}: give an npz or safetensors with the arrays that the model takes")
     inputs = {name: x[: options.inputs] for name, x in read_arrays(data).items() if name != "texts"}
-    if not inputs or min(x.ndim for x in inputs.values()) < 2 or len(set(map(len, inputs.values()))) > 1:
+    if (
+        not inputs
+        or min(x.ndim for x in inputs.values()) < 2
+        or len(counts := {*map(len, inputs.values())}) > 1
+        or counts == {0}
+    ):
         shapes = checks.join_names(f"{name} {tuple(x.shape)}" for name, x in inputs.items())
-        raise ValueError(f"{data} has {shapes}: give arrays (inputs, ...), of equally many inputs")
+        raise ValueError(f"{data} has {shapes}: give arrays (inputs, ...), of equally many inputs, one at least")
     inputs = {name: x.float() if x.is_floating_point() else x.long() for name, x in inputs.items()}
     for prefix in ("", "decoder_"):
         inputs = _to_the_left(inputs, prefix)

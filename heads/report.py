@@ -224,7 +224,7 @@ def real_tokens(call, inputs, rows):
 
 
 def asking(real, query, words):
-    """Mask (n, T) of the queries that are asked for; ValueError where there is none of them."""
+    """Mask (n, T) of the queries that are asked for; Refused where there is none of them."""
     if query == "all":
         return real
     if query in ("first", "last"):
@@ -233,7 +233,7 @@ def asking(real, query, words):
         counts = real.sum(-1)
         least = int(counts.min())
         if not -least <= query < least:
-            raise ValueError(f"query is {query}: an input has {least} tokens, 0 to {least - 1}")
+            raise Refused(f"query is {query}: an input has {least} tokens, 0 to {least - 1}")
         place = counts * (query < 0) + query
         return real & (real.cumsum(-1) == place[:, None] + 1)
     asks = torch.zeros_like(real)

@@ -6,6 +6,7 @@ Only a file of Python that the user names is executed, which is said; nothing in
 import contextlib
 import hashlib
 import importlib.util
+import logging
 import re
 import subprocess
 import sys
@@ -81,7 +82,9 @@ def _own(options, name):
     if not isinstance(model, nn.Module):
         raise ValueError(f"{function} of {path} returns a {type(model).__name__}: it has to return a torch.nn.Module")
     says = [f"{Path(path).name} was executed to build the model."]
-    return array_inputs(options, None)._replace(model=model.eval(), says=says)
+    if any(x.is_floating_point() and x.dtype != torch.float32 for x in model.parameters()):
+        says.append("The report computes with its weights in float32.")
+    return array_inputs(options, None)._replace(model=model.float().eval(), says=says)
 
 
 def _loaded(name):
@@ -92,6 +95,7 @@ def _loaded(name):
         raise ValueError(f"running {name} needs transformers: pip install transformers") from None
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()  # what it would warn of is refused below
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # which tells of every try without a network
     folder, file = place(name)
     if file and (lacks := [package for package in ("gguf", "accelerate") if importlib.util.find_spec(package) is None]):
         raise ValueError(f"{name} needs {' and '.join(lacks)}, which is not installed: pip install gguf accelerate")
