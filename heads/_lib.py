@@ -7,14 +7,11 @@ if __package__ == "attention_heads":
     from attention_selects.descent import excess_near, gradient_near, log_spaced, normalised, run
     from attention_selects.flow import log_time_flow
     from attention_selects.geometry import dual, norm, one_minus_cosine
-    from attention_selects.joint import JointProblem, assumption_c
-    from attention_selects.logspace import gradient
     from attention_selects.losses import LOSSES, logistic
     from attention_selects.problem import Problem, check_selected, difference_rows, other_tokens
     from attention_selects.selection import (
         every_selection,
         locally_optimal,
-        locally_optimal_selections,
         optimal_tokens,
         score_leads,
         selected_tokens,
@@ -29,14 +26,11 @@ else:
     from lib.descent import excess_near, gradient_near, log_spaced, normalised, run
     from lib.flow import log_time_flow
     from lib.geometry import dual, norm, one_minus_cosine
-    from lib.joint import JointProblem, assumption_c
-    from lib.logspace import gradient
     from lib.losses import LOSSES, logistic
     from lib.problem import Problem, check_selected, difference_rows, other_tokens
     from lib.selection import (
         every_selection,
         locally_optimal,
-        locally_optimal_selections,
         optimal_tokens,
         score_leads,
         selected_tokens,

@@ -2,24 +2,28 @@
 
 import html
 import json
-from functools import partial
 from pathlib import Path
 
-from . import claim_ends, claim_files, claim_runs, claims, optimisers
+from . import claim_runs, claims, optimisers
 from ._lib import LOSSES
-from .claim_words import sections
 from .optimiser_command import optimiser_maker, parsed
 from .page import STYLE
 
-HELP = f"""FILE is an npz or safetensors with {claim_files.EXPECTED}. keys: tokens as the logits see them. scores: the
-margin when all attention is on a token; or labels, +1 or -1, and head, a vector: scores are label times head times key
-(or tokens, (n, T, c)). queries: W is trained, logits are key times W times query; without queries p is trained. start:
-p, or W, zero if left out. OPTIMIZER is the full name of a class that can be imported here, or one of
-{", ".join(claim_runs.STEEPEST)}: steepest descent in l_2, l_inf, l_1 or the spectral norm, with lr alone."""
+HELP = f"""FILE is an npz or safetensors with {claim_runs.EXPECTED}. keys: tokens as the logits see them. scores: the
+margin when all attention is on a token. queries: W is trained, logits are key times W times query; without queries p is
+trained. start: p (d,) or W (d, e), zero if left out. OPTIMIZER is the full name of a class that can be imported."""
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width,initial-scale=1"><title>{name}: checked</title>
 <style>{style}</style><h1>{name}, checked</h1>{body}</html>
 """
+HOLDS = {True: "holds", False: "fails", None: "open"}
+STABLE = """Descent can stay at each of these, where better tokens lag by more than 1: a lag is how far a logit is \
+behind the selected one's along the shortest direction that puts all tokens that score lower at least 1 behind. It \
+leaves all others unless it stops at a finite point: measured in the chapter From any start, proved for two inputs of \
+two tokens."""
+NONE_STABLE = """There is none, as in none of them better tokens lag by more than 1: descent leaves every selection \
+unless it stops at a finite point."""
+KNOWN_AS = "Names are those of the page Which theorem applies to me?, which-theorem.html in the book: #needs-NAME."
 
 
 def add_parser(commands):
@@ -30,37 +34,38 @@ def add_parser(commands):
     parser.add_argument("--optimizer", nargs="+", metavar=("NAME", "PARAMETER=VALUE"), help="trained with, too")
     parser.add_argument("--loss", default="logistic", choices=[*LOSSES], help="of the runs (logistic)")
     parser.add_argument("--steps", type=int, default=8000, help="of the optimizer (8000)")
-    parser.add_argument("--out", default="check.html", help="the page (check.html)")
-    parser.add_argument("--json", help="the same as JSON (beside the page)")
+    parser.add_argument("--out", default="check.html", help="the page; JSON goes beside it (check.html)")
     parser.set_defaults(write=write)
 
 
 def write(options):
     """Check the problem, print the answer, and write page and JSON."""
     out = Path(options.out)
-    beside = Path(options.json) if options.json else out.with_suffix(".json")
-    answer = check(claim_files.read_claim(options.file), options.loss, options.optimizer, options.steps)
+    answer = check(claim_runs.read_claim(options.file), options.loss, options.optimizer, options.steps)
     out.write_text(page(Path(options.file).name, answer), "utf-8")
+    beside = out.with_suffix(".json")
     beside.write_text(json.dumps({"file": str(options.file)} | answer, allow_nan=False), "utf-8")
     print("\n".join(line for title, lines in sections(answer) for line in (title, *(f"  {x}" for x in lines), "")))
     print(f"{out} and {beside} are written")
 
 
 def check(claim, loss="logistic", optimizer=None, steps=8000):
-    """Facts of a :class:`heads.claim_files.Claim`, as JSON takes them: hypotheses, stable selections, runs."""
+    """Facts of a :class:`heads.claim_runs.Claim`, as JSON takes them: hypotheses, stable selections, runs."""
     trained = _trained(claim, loss, optimizer, steps)  # first: it refuses in a moment what cannot be trained
     choices = claims.stable_selections(claim.problem)
-    facts = claims.hypotheses(claim, choices)
-    flows = claim_runs.flows(claim, loss, choices)
-    stable = None
-    if choices is not None:
-        lags = [lag if lag < float("inf") else None for lag in choices[1].tolist()]
-        stable = [{"tokens": tokens, "lag": lag} for tokens, lag in zip(choices[0].tolist(), lags, strict=True)]
+    chosen, lags = choices or (None, None)
+    facts = claims.hypotheses(claim, chosen)
+    runs = [*claim_runs.flows(claim, loss, chosen), *trained]
+    inputs, tokens, width = claim.problem.keys.shape
+    letter = "p" if claim.problem.queries is None else "W"
     return {
-        "problem": _size(claim), "loss": loss, "certificate": claims.certificate_tokens(claim.problem),
-        "hypotheses": {name: {"holds": fact.holds, "why": fact.why} for name, fact in facts.items()},
-        "stable": stable, "runs": [_answered(claim, loss, facts, run) for run in (*flows, *trained)],
-        "losses": claim_runs.other_losses(claim, loss, flows[0].thetas[-1]),
+        "problem": f"{inputs} inputs of {tokens} tokens, keys of {width} entries; {letter} is trained", "loss": loss,
+        "hypotheses": {name: fact._asdict() for name, fact in facts.items()},
+        "stable": None if chosen is None else [
+            {"tokens": tokens, "lag": lag if lag < float("inf") else None}
+            for tokens, lag in zip(chosen.tolist(), lags.tolist(), strict=True)
+        ],
+        "runs": [_answered(claim, facts, run) for run in runs],
     }  # fmt: skip
 
 
@@ -69,55 +74,139 @@ def _trained(claim, loss, optimizer, steps):
     if not optimizer:
         return []
     name, given = optimizer[0], parsed(optimizer[1:])
-    if name in claim_runs.STEEPEST:
-        return [claim_runs.descent(claim.problem, loss, claim.start, name, given, steps)]
-    make = optimiser_maker(name, given)
-    called = name + "".join(f", {key}={value}" for key, value in given.items())
-    train = partial(claim_runs.trained, claim.problem, loss, claim.start, called, make, steps)
-    return [train(log_risk) for log_risk in (False, True)]  # on the risk, and on the log of its excess
+    make, called = optimiser_maker(name, given), name + "".join(f", {key}={value}" for key, value in given.items())
+    return [claim_runs.trained(claim, loss, called, make, steps, log_risk) for log_risk in (False, True)]
 
 
-def _size(claim):
-    inputs, tokens, width = claim.problem.keys.shape
-    trained = "p is trained" if claim.problem.queries is None else "W is trained"
-    return f"{inputs} inputs of {tokens} tokens, keys of {width} entries; {trained}"
-
-
-def _answered(claim, loss, facts, run):
-    """Where a run ends, what predicted it, and where 32 bits are enough."""
-    end = claim_ends.ending(claim.problem, loss, run)
-    end |= {"step": run.step, "change": run.change, "statements": []}
-    end["float32"] = claim_ends.single_precision(claim.problem, loss, run)
-    far = "towards" in run.name  # such a run has another start than the file
-    for name, about in claims.predictions(facts, run.step, run.log_risk).items():
+def _answered(claim, facts, run):
+    """Where a run ends, and of a flow what predicted it."""
+    end = claim_runs.ending(claim.problem, run) | {"statements": []}
+    for name, about in claims.predictions(facts).items() if run.unit == "log t" else ():
         statement = claims.STATEMENTS[name]
-        if (far and statement.tokens == "start") or any(need in claims.STEPS for need in about["lacks"]):
+        if statement.tokens == "start" and "towards" in run.name:  # which has another start than the file
             continue
-        says = statement.says.format(norm=run.norm)
-        known = {"name": name, "says": says, "chapter": statement.chapter} | about
-        known["agrees"] = None if about["lacks"] else _agrees(claim, statement, run, end)
+        known = {"name": name, "says": statement.says, "chapter": statement.chapter} | about
+        known["agrees"] = None if about["lacks"] else _agrees(claim, statement, end)
         end["statements"].append(known)
     return end
 
 
-def _agrees(claim, statement, run, end):
-    """Whether a run ends as a statement says; None where the statement does not say, or the run is on its way."""
-    wanted = {"best": end["best"], "start": end["selected"] == _favoured(claim), None: True}[statement.tokens]
-    refuted = False if run.step == "flow" and (end["rests"] or not (run.stopped or end["waits"])) else None
+def _agrees(claim, statement, end):
+    """Whether a flow ends as a statement says; None where the statement does not say, or the flow is on its way."""
+    favoured = claim.problem.logits(claim.start).argmax(-1).tolist()
+    wanted = {"best": end["best"], "start": end["selected"] == favoured, None: True}[statement.tokens]
+    refuted = None if end["stopped"] or end["still"] else False
     if not end["norms"]:
         return refuted if statement.tokens else None
-    order = run.norm if statement.norm == "own" else statement.norm
     if not wanted:
         return refuted
-    if order is None or order not in end["norms"]:
-        return True if statement.tokens else None
+    if statement.norm is None:
+        return True
     if not end["turned"]:
         return None
-    return True if end["norms"][order]["share"] >= optimisers.MAXIMISED else refuted
+    return True if end["norms"][statement.norm]["share"] >= optimisers.MAXIMISED else refuted
 
 
-def _favoured(claim):
-    return claim.problem.logits(claim.start).argmax(-1).tolist()
+def sections(answer):
+    """Titles and lines of the answer, in words."""
+    yield f"{answer['problem']}, {answer['loss']} loss", [_short(run) for run in answer["runs"]]
+    facts = answer["hypotheses"].items()
+    yield "Hypotheses", [f"{HOLDS[fact['holds']]:<6} {name}: {fact['why']}" for name, fact in facts] + [KNOWN_AS]
+    if answer["stable"] is not None:
+        lags = ["no token scores higher" if one["lag"] is None else f"a better token has a lag of {one['lag']:.3g}"
+                for one in answer["stable"]]  # fmt: skip
+        lines = [f"{one['tokens']}, {lag}" for one, lag in zip(answer["stable"], lags, strict=True)]
+        yield "Stable selections of tokens", [*lines, STABLE] if lines else [NONE_STABLE]
+    for run in answer["runs"]:
+        yield _name(run), [*_ends(run), *_predicted(run)]
+
+
+def _name(run):
+    return run["name"].replace("gradient flow", "Gradient flow", 1)
+
+
+def _short(run):
+    """A run in a line: where it ends, and which statements say so."""
+    told = [one for one in run["statements"] if not one["lacks"]]
+    agree = [one["name"] for one in told if one["agrees"]]
+    against = [one["name"] for one in told if one["agrees"] is False and not one["open"]]
+    open_ = [one["name"] for one in told if one["agrees"] is None]
+    said = [f"predicted by {', '.join(agree)}"] if agree else []
+    said += [f"AGAINST {', '.join(against)}"] if against else []
+    if run["norms"]:
+        if not said and run["unit"] == "log t":
+            said = [f"applicable, see below: {', '.join(open_)}" if open_ else "predicted by no statement here"]
+        which = "the best tokens" if run["best"] else "not the best tokens"
+        return (
+            f"{_name(run)} selects {run['selected']}, {which}, and {_norms(run)}{'; ' * bool(said)}{', '.join(said)}."
+        )
+    most = f"most attention on {run['selected']}, {run['attention']:.3g} or more"
+    if run["stopped"]:
+        where = f"could not be followed beyond log t = {run['until']:.0f}"
+    elif run["still"]:
+        where = f"stands still at log t = {run['until']:.0f}: it rests at a finite point, or waits for longer than that"
+    else:
+        where = "selects nothing, for no direction separates its tokens or it is on its way"
+    return f"{_name(run)} {where} ({most}); {', '.join(said) or 'no statement on directions is tested'}."
+
+
+def _norms(run):
+    """Which margins a run maximises, without a subject."""
+    if not run["turned"]:
+        return "has moved too little to tell: its direction is still that of the start"
+    if not (names := run["maximises"]):
+        return "maximises none of these margins"
+    said = f"maximises the margin in {' or '.join(names)} ({run['norms'][names[0]]['share']:.1%} of the best)"
+    return said + (", which this problem does not tell apart: take another problem" if len(names) > 1 else "")
+
+
+def _ends(run):
+    """Tokens and direction of a run, in a few sentences."""
+    time = f"at log t = {run['until']:,.0f}" if run["unit"] == "log t" else f"after {run['until']:,.0f} steps"
+    if not run["norms"]:
+        yield f"It ends {time}, length {run['length']:.4g}" + (f": {run['stopped']}." if run["stopped"] else ".")
+        return
+    yield (
+        f"Selects {run['selected']} {time}: least lead {run['lead']:.4g}, least attention {run['attention']:.4g},"
+        f" length {run['length']:.4g}."
+    )
+    for name, end in run["norms"].items():
+        yield (
+            f"{name:<9} {end['share']:7.2%} of the best margin, {end['degrees']:.3g} degrees from the separator found"
+            f" (length {end['length']:.4g}, gap {end['gap']:.0e})"
+        )
+    said = _norms(run)
+    yield said[0].upper() + said[1:] + "."
+    if run["change"] is not None and run["change"] > optimisers.SHORT:
+        yield (
+            f"Its steps are long: 95 % of them change a margin by up to {run['change']:.2g}, and shorter ones may come"
+            " closer to a margin; take a smaller lr."
+        )
+    if run["lead"] < run["lead_before"]:
+        yield (
+            f"Unstable: since half of the time the least lead has fallen from {run['lead_before']:.4g} to"
+            f" {run['lead']:.4g}; take a smaller lr."
+        )
+    moved = max(abs(end["share"] - end["before"]) for end in run["norms"].values())
+    if moved > optimisers.SETTLED:
+        yield f"Not settled: since half of the time a share moved by {moved:.2g}; take more --steps."
+
+
+def _predicted(run):
+    """What the statements said of a flow."""
+    if run["unit"] != "log t":
+        return
+    true = [one for one in run["statements"] if not one["lacks"]]
+    for one in true if run["norms"] else ():
+        said = f" if {', '.join(one['open'])}, which is open" if one["open"] else ""
+        ends = {True: "and so it ends", None: "which this run neither shows nor refutes",
+                False: "it does not, so either the one or the other fails" if said else "BUT IT DOES NOT"}  # fmt: skip
+        yield f"{one['name']} ({one['chapter']}) predicts {one['says']}{said}: {ends[one['agrees']]}."
+    if not true:
+        yield "No statement of the book predicts where it ends."
+    for one in run["statements"]:
+        if one["lacks"]:
+            yield f"{one['name']} does not apply: {', '.join(one['lacks'])}."
 
 
 def page(name, answer):

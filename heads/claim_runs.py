@@ -1,6 +1,7 @@
-"""Train a problem of one's own: by gradient flow in log time and by an optimiser; say where each run ends."""
+"""Read a problem of one's own, train it by flow in log time and by an optimiser, and say where each run ends."""
 
 import math
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -9,9 +10,9 @@ from torch import Tensor
 from . import optimisers, training
 from ._lib import (
     LOSSES,
+    Problem,
     checks,
     difference_rows,
-    dual,
     excess_near,
     from_span,
     gradient_near,
@@ -20,42 +21,118 @@ from ._lib import (
     log_spaced,
     log_time_flow,
     norm,
+    one_minus_cosine,
     optimal_tokens,
-    run,
     selected_tokens,
     span_coordinates,
-    steepest,
 )
-from .claim_ends import degrees, norms, selects, weight_shape
+from .files import ARRAYS, read_arrays
 
-# Rules by name: what makes them of step size, norm and shape; which step rule of the register they are; the norm.
-STEEPEST = {
-    "normalised": (steepest, "ngd", "l_2"),
-    "sign": (steepest, "steepest", "l_inf"),
-    "coordinate": (steepest, "steepest", "l_1"),
-    "spectral": (steepest, "steepest", "spectral"),
-}
+SHAPES = {"keys": 3, "scores": 2, "queries": 2, "start": None}
+EXPECTED = "keys (n, T, d) and scores (n, T), and if you like queries (n, e) and start"
+MOST_TOKENS, MOST_ENTRIES = 400, 2**16  # of all inputs; of W
+USUAL, LARGEST = 1e6, 1e100  # keys and queries beyond, or below 1 over it, are scaled to 1; scores beyond are refused
 LATE = 10_000.0  # log t at which flows end
 LOG_TIMES = [*range(60), *torch.logspace(math.log10(60), math.log10(LATE), 40, dtype=torch.float64).tolist()]
 ENDS = (LATE, 25.0, 15.0)  # log t: a flow that rests at a finite minimum goes no further than the latter, by rounding
 AHEAD = 5.0  # lengths of a separator at which a flow starts to see whether its selection lasts
+APART = 0.02  # by which shares of two norms have to differ for a problem to tell the norms apart
+TURN = 5.0  # degrees up to which a run still has the direction of its start
+STILL = 1e-6  # part of its length by which a flow moves in the second half of its log time that has all but stopped
+MATRICES = 256  # entries of W up to which norms of matrices are tried, and 10 for the side of sign matrices
+
+
+class Claim(NamedTuple):
+    """What a file holds: the problem, and vec(W) or p at the start."""
+
+    problem: Problem
+    start: Tensor
 
 
 class Run(NamedTuple):
-    """Iterates of a run from its start on: name, step rule, norm, unit of time; why it ended early; if on the log.
+    """Iterates of a run from its start on, the times of each in a unit, log t or steps; why it ended early.
 
     ``change`` is by how much 95 % of the steps change a margin of the best tokens at most, None of a flow.
     """
 
     name: str
-    step: str
-    norm: str | None
     unit: str
     times: Tensor
     thetas: Tensor
     stopped: str = ""
-    log_risk: bool = False
     change: float | None = None
+
+
+def read_claim(path):
+    """Read a :class:`Claim`; ValueError with one sentence where the file does not hold what is needed."""
+    if Path(path).suffix not in ARRAYS:
+        raise ValueError(f"{path} is no npz or safetensors: save {EXPECTED}")
+    arrays = read_arrays(path)
+    if unknown := [name for name in arrays if name not in SHAPES]:
+        raise ValueError(f"{path} has {unknown[0]}, which is not known: give {EXPECTED}")
+    if missing := [name for name in ("keys", "scores") if name not in arrays]:
+        raise ValueError(f"{path} has no {' and no '.join(missing)}, but {checks.join_names(arrays)}: give {EXPECTED}")
+    arrays = {name: torch.as_tensor(array) for name, array in arrays.items()}
+    _check_sizes(path, arrays)
+    arrays, scale = {name: array.double() for name, array in arrays.items()}, 1.0
+    for name in {"keys", "queries"} & {*arrays}:  # W takes up their scale, so that its start does, too
+        size = arrays[name].abs().max().item()
+        if 0 < size < math.inf and not 1 / USUAL <= size <= USUAL:
+            arrays[name], scale = arrays[name] / size, scale * size
+    problem = Problem(arrays["keys"], arrays["scores"], arrays.get("queries"))
+    checks.single(problem)
+    return Claim(problem, _start(path, problem, arrays.get("start"), scale))
+
+
+def _check_sizes(path, arrays):
+    """Raise ValueError where there is nothing to choose, or too much, before anything is made of it."""
+    keys, scores = arrays["keys"], arrays["scores"]
+    for name, array in arrays.items():
+        if SHAPES[name] not in (None, array.ndim):
+            raise ValueError(f"{name} of {path} have shape {tuple(array.shape)}: give {EXPECTED}")
+    if not keys.numel() or keys.shape[1] < 2 or keys.shape[:2].numel() > MOST_TOKENS:
+        limits = f"two tokens an input or more, and at most {MOST_TOKENS} in all"
+        raise ValueError(f"keys of {path} have shape {tuple(keys.shape)}: give {limits}")
+    entries = keys.shape[-1] * (arrays["queries"].shape[-1] if "queries" in arrays else 1)
+    if not 0 < entries <= MOST_ENTRIES:
+        raise ValueError(f"W of {path} has {entries:,} entries: give keys and queries for 1 to {MOST_ENTRIES:,}")
+    if (keys == keys[:, :1]).all():
+        raise ValueError(f"keys of {path} are the same for all tokens of an input, so nothing is chosen: give others")
+    if (scores.abs() > LARGEST).any():
+        raise ValueError(f"scores of {path} reach {scores.abs().max():.0e}: divide them by a number")
+    equal = (scores == scores[:, :1]).all(-1).tolist()
+    if any(equal):
+        raise ValueError(
+            f"scores of input {equal.index(True)} of {path} are all equal, so no token is best: give others"
+        )
+
+
+def _start(path, problem, start, scale):
+    """vec(W) or p at the start, zero without one; ValueError if its shape is another than that of W or p."""
+    if start is None:
+        return torch.zeros(problem.parameter_size, dtype=torch.float64)
+    d, e = weight_shape(problem)
+    shape, named = ((d,), "(d,) without queries") if problem.queries is None else ((d, e), "(d, e) with queries")
+    if tuple(start.shape) != shape:
+        raise ValueError(f"start of {path} has shape {tuple(start.shape)}: give {named}, {shape}")
+    start = scale * start.flatten()
+    checks.finite("start", start)
+    problem.logits(start)  # refuses one whose logits leave the floats
+    return start
+
+
+def weight_shape(problem):
+    """(d, e) of W, or (d, 1) of p."""
+    return problem.keys.shape[-1], 1 if problem.queries is None else problem.queries.shape[-1]
+
+
+def norms(problem):
+    """Norms that are tried, by name: of matrices only for a W with two sides, and small."""
+    shape = weight_shape(problem)
+    names = ["l_1", "l_2", "l_inf"]
+    if min(shape) > 1 and math.prod(shape) <= MATRICES:
+        names += ["spectral", "nuclear"] + ["sign"] * (max(shape) <= 10)
+    return {name: optimisers.NORMS[name] for name in names}
 
 
 def flow(problem, loss, start, name):
@@ -63,14 +140,12 @@ def flow(problem, loss, start, name):
 
     Where it cannot be followed even so far, the run has its start alone.
     """
-    spanned, rest = problem, 0.0
-    coordinates = start
+    spanned, rest, coordinates = problem, 0.0, start
     if problem.queries is not None:
         spanned = in_span(problem)
         coordinates = span_coordinates(spanned, problem.logits(start))
         rest = start - from_span(problem, spanned, coordinates)
-    stopped = ""
-    times, reached = [0.0], coordinates[None]
+    times, reached, stopped = [0.0], coordinates[None], ""
     for last in ENDS:
         wanted = [time for time in LOG_TIMES if time <= last]
         try:
@@ -79,104 +154,14 @@ def flow(problem, loss, start, name):
         except RuntimeError as error:
             times, stopped = [0.0], stopped or str(error)
     thetas = reached if spanned is problem else from_span(problem, spanned, reached) + rest
-    return Run(name, "flow", "l_2", "log t", torch.tensor(times, dtype=torch.float64), thetas, stopped)
+    return Run(name, "log t", torch.tensor(times, dtype=torch.float64), thetas, stopped)
 
 
-def descent(problem, loss, start, name, parameters, steps):
-    """Run steepest descent of a norm, with steps that are exact at any size of the gradient."""
-    make, step, own = STEEPEST[name]
-    shape = weight_shape(problem)
-    if own not in norms(problem):
-        raise ValueError(f"{name} takes steps of a matrix: give queries")
-    order = optimisers.NORMS[own]
-    if unknown := [one for one in parameters if one != "lr"]:
-        raise ValueError(f"{name} has no parameter {unknown[0]!r}: it has lr")
-    lr = parameters.get("lr", 1.0)
-    if isinstance(lr, bool) or not isinstance(lr, int | float) or not 0 < lr < math.inf:
-        raise ValueError(f"lr={lr} is no step size of {name}: give a number above 0, such as lr=0.01")
-    rows = difference_rows(problem, optimal_tokens(problem))
-    longest = norm(rows, dual(order), shape).amax().item()
-    size = parameters.get("lr", 0.5 / longest)  # no margin moves by more than .5
-    record = _records(steps)
-    path = run(problem, LOSSES[loss], start, make(size, order, shape), steps, record)
-    return Run(f"{name}, lr={size:.3g}", step, own, "steps", path.times.double(), path.theta, "", True, size * longest)
-
-
-def trained(problem, loss, start, name, make, steps, log_risk):
-    """Train with an optimiser of PyTorch, on the risk or on the log of its excess."""
-    like, shape = start, weight_shape(problem)
-    weights = [torch.nn.Parameter(start.view(shape).clone())]
-    optimiser = training.made(make, weights)
-    slope = gradient_near(problem, LOSSES[loss], like)
-    excess = excess_near(problem, LOSSES[loss], like, optimal_tokens(problem))
-    thetas, kept, theta, changes = {0: start.clone()}, set(_records(steps)), start.clone(), []
-    rows = difference_rows(problem, optimal_tokens(problem))
-    for k in range(1, steps + 1):
-        direction, log_scale = slope(theta)
-        if log_risk:
-            log_scale = log_scale - excess(theta).log_scale
-        training.take_step([optimiser], [weights], [log_scale.exp() * direction], k)
-        theta, before = weights[0].detach().flatten().clone(), theta
-        if not (theta.abs() < training.HUGE).all():
-            raise ValueError(f"{name} diverges at step {k}: take a smaller learning rate")
-        changes.append((rows @ (theta - before)).abs().amax())
-        if k in kept:
-            thetas[k] = training.evaluated([optimiser], [weights])[0]
-    step, own = step_rule(problem, loss, optimiser)
-    if log_risk and type(optimiser) is torch.optim.SGD:  # whose steps do not shrink with the gradient then
-        step = "other"
-    objective = "the log of the excess risk" if log_risk else "the risk"
-    times = torch.tensor([*thetas], dtype=torch.float64)
-    iterates, change = torch.stack([*thetas.values()]), torch.stack(changes).quantile(0.95).item()
-    return Run(f"{name} on {objective}", step, own, "steps", times, iterates, "", log_risk, change)
-
-
-def _records(steps):
-    return sorted({0, steps // 2, *log_spaced(checks.integer("steps", steps, least=8), 60).tolist()})
-
-
-def smoothness(problem, loss):
-    """A constant L such that the risk is L-smooth, from the scores alone.
-
-    With g_t = a_t (gamma_t - u), the slope of u = gamma . a in the logits has |g| <= r / 2, r the range of the scores,
-    and its second derivative, diag(g) - g a^T - a g^T, a norm of at most 3 r / 2. Both vanish on shifts of all logits,
-    so rows count as differences to one of them.
-    """
-    keys = problem.keys - problem.keys[:, :1]
-    sizes = torch.linalg.matrix_norm(keys, ord=2)
-    if problem.queries is not None:
-        sizes = sizes * norm(problem.queries)
-    spread = problem.scores.amax(-1) - problem.scores.amin(-1)
-    lipschitz, slope = LOSSES[loss].constants(problem.scores.abs().amax())
-    return (sizes**2 * (lipschitz * spread**2 / 4 + 1.5 * slope * spread)).mean().item()
-
-
-def step_rule(problem, loss, optimiser):
-    """Which of the step rules of the register an optimiser is, "other" for most, and the norm that it should maximise.
-
-    Adam's memory is short where a full step raises the least lead by less than it forgets: lr / N < log(1/beta_2) / 2,
-    N the norm of the l_inf separator (the chapter on Adam's clocks).
-    """
-    kind, group = type(optimiser), optimiser.param_groups[0]
-    if group.get("weight_decay"):
-        return "other-decay", None
-    if kind is torch.optim.SGD and not group["momentum"] and not group["maximize"]:
-        return ("gd" if group["lr"] <= 1 / smoothness(problem, loss) else "gd-long"), "l_2"
-    if kind not in (torch.optim.Adam, torch.optim.AdamW) or group["amsgrad"]:
-        return "other", None
-    separator = hard_margin(difference_rows(problem, optimal_tokens(problem)), math.inf)
-    forgets = 0.5 * math.log(1 / group["betas"][1]) if group["betas"][1] else math.inf
-    if not separator.feasible or group["lr"] / norm(separator.theta, math.inf) >= forgets:
-        return "adam", None
-    return ("adam-epsilon", None) if group["eps"] else ("adam-bare", "l_inf")
-
-
-def flows(claim, loss, choices):
-    """Flows from the start, and from afar towards each other stable selection, four at most."""
-    problem, start = claim.problem, claim.start
-    where = "from the start of the file" if start.any() else "from zero"
-    found = [flow(problem, loss, start, f"gradient flow {where}")]
-    wrong = [] if choices is None else choices[0][(choices[0] != optimal_tokens(problem)).any(-1)][:4]
+def flows(claim, loss, stable):
+    """Flows from the start, and from afar towards each other of the stable selections, four at most."""
+    problem, start = claim
+    found = [flow(problem, loss, start, f"gradient flow from {'the start of the file' if start.any() else 'zero'}")]
+    wrong = [] if stable is None else stable[(stable != optimal_tokens(problem)).any(-1)][:4]
     for selected in wrong:
         separator = hard_margin(difference_rows(problem, selected))
         if separator.feasible:
@@ -185,15 +170,78 @@ def flows(claim, loss, choices):
     return found
 
 
-def other_losses(claim, loss, end):
-    """Where the flow of each other loss ends, from the same start as a run: tokens it selects, angle to its end.
+def trained(claim, loss, name, make, steps, log_risk):
+    """Train with an optimiser of PyTorch, on the risk or on the log of its excess."""
+    problem, start = claim
+    weights = [torch.nn.Parameter(start.view(weight_shape(problem)).clone())]
+    optimiser, best = training.made(make, weights), optimal_tokens(problem)
+    slope, excess = gradient_near(problem, LOSSES[loss], start), excess_near(problem, LOSSES[loss], start, best)
+    thetas, kept, theta, changes = {0: start.clone()}, {*_records(steps)}, start.clone(), []
+    rows = difference_rows(problem, best)
+    for k in range(1, steps + 1):
+        direction, log_scale = slope(theta)
+        log_scale = log_scale - excess(theta).log_scale if log_risk else log_scale
+        training.take_step([optimiser], [weights], [log_scale.exp() * direction], k)
+        theta, before = weights[0].detach().flatten().clone(), theta
+        if not (theta.abs() < training.HUGE).all():
+            raise ValueError(f"{name} diverges at step {k}: take a smaller learning rate")
+        changes.append((rows @ (theta - before)).abs().amax())
+        if k in kept:
+            thetas[k] = training.evaluated([optimiser], [weights])[0]
+    called = f"{name} on {'the log of the excess risk' if log_risk else 'the risk'}"
+    times, path = torch.tensor([*thetas], dtype=torch.float64), torch.stack([*thetas.values()])
+    return Run(called, "steps", times, path, "", torch.stack(changes).quantile(0.95).item())
 
-    Tokens are None where it selects none.
+
+def _records(steps):
+    return sorted({0, steps // 2, *log_spaced(checks.integer("steps", steps, least=8), 60).tolist()})
+
+
+def ending(problem, end):
+    """Where a run ends: tokens, lead, attention; in each norm share of the best margin, angle, gap of its separator.
+
+    A run selects the tokens with the most attention where something separates them and it was followed there: a flow
+    that stands still rests at a finite point, or waits for longer than it was followed.
     """
-    facts = []
-    for other in LOSSES:
-        if other != loss:
-            path = flow(claim.problem, other, claim.start, other)
-            tokens = selected_tokens(claim.problem, path.thetas[-1]).tolist() if selects(claim.problem, path) else None
-            facts.append({"loss": other, "selected": tokens, "degrees": degrees(path.thetas[-1], end)})
+    start, theta, middle = end.thetas[0], end.thetas[-1], end.thetas[_half(end)]
+    selected = selected_tokens(problem, theta)
+    rows, followed = difference_rows(problem, selected), end.unit == "log t" and len(end.times) > 1
+    facts = {
+        "name": end.name, "unit": end.unit, "until": end.times[-1].item(), "stopped": end.stopped,
+        "selected": selected.tolist(), "best": torch.equal(selected, optimal_tokens(problem)),
+        "length": norm(theta).item(), "attention": problem.attention(theta).amax(-1).amin().item(),
+        "lead": (rows @ theta).amin().item(), "lead_before": (rows @ middle).amin().item(), "change": end.change,
+        "still": followed and bool(norm(theta - middle) <= STILL * norm(theta)), "norms": {}, "maximises": [],
+        "turned": not start.any() or degrees(theta, start) > TURN or bool(norm(theta - start) >= norm(start)),
+    }  # fmt: skip
+    selects = not end.stopped and not facts["still"] and facts["lead"] > 0 and bool(hard_margin(rows).feasible)
+    if selects:
+        facts["norms"] = _shares(problem, rows, end.thetas[[-1, _half(end)]])
+        largest = max(answer["share"] for answer in facts["norms"].values())
+        alike = [name for name, answer in facts["norms"].items() if answer["share"] >= largest - APART]
+        facts["maximises"] = alike if largest >= optimisers.MAXIMISED and facts["turned"] else []
     return facts
+
+
+def _shares(problem, rows, thetas):
+    """Facts by norm at the end of a run, with its share at half of its time."""
+    answers, shape = {}, weight_shape(problem)
+    for name, order in norms(problem).items():
+        separator = hard_margin(rows, order, shape=shape, largest_gap=optimisers.GAP)
+        least = norm(separator.theta, order, shape)
+        shares = (least * (thetas @ rows.mT).amin(-1) / norm(thetas, order, shape)).nan_to_num(0.0).tolist()
+        answers[name] = {
+            "share": shares[0], "before": shares[1], "degrees": degrees(thetas[0], separator.theta),
+            "length": least.item(), "gap": separator.gap.item(),
+        }  # fmt: skip
+    return answers
+
+
+def _half(end):
+    return int((end.times <= end.times[-1] / 2).nonzero()[-1])
+
+
+def degrees(first, second):
+    """Angle between two vectors."""
+    half = (one_minus_cosine(first, second) / 2).sqrt().clamp(max=1.0).asin()
+    return math.degrees(2 * half.item())

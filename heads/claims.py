@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from ._lib import (
-    assumption_c,
+    checks,
     difference_rows,
     every_selection,
     hard_margin,
@@ -47,60 +47,27 @@ class Statement(NamedTuple):
     needs: tuple
 
 
-RULES = {  # step rules of the register that a run here may have
-    "flow": "gradient flow",
-    "gd": "gradient descent, steps of at most 1/L (the gradient of the risk is L-Lipschitz)",
-    "gd-long": "gradient descent, longer constant steps",
-    "ngd": "normalised gradient descent, constant step",
-    "steepest": "steepest descent in another norm with short steps (sign descent, exact Muon, coordinate descent)",
-    "adam-bare": "Adam, ε = 0 and a memory that is short for its steps",
-    "adam-epsilon": "Adam, ε > 0 and a memory that is short for its steps",
-    "adam": "Adam, a memory that is long for its steps (default betas)",
-    "other": "another one without weight decay (Lion, SGD with momentum, SGD on the log)",
-    "other-decay": "another one with weight decay (AdamW as libraries have it)",
-}
-# Step rules under which a hypothesis on the optimiser holds, as the book's register has them.
-STEPS = {
-    "short-steps": ("flow", "gd"),
-    "normalised": ("ngd",),
-    "flow-or-normalised": ("flow", "ngd"),
-    "steepest-direction": ("flow", "gd", "ngd", "steepest", "adam-bare"),
-    "adam": ("adam",),
-    "adam-short-memory": ("adam-epsilon",),
-    "without-decay": ("gd", "ngd", "steepest", "adam-bare", "adam-epsilon", "adam", "momentum", "memory", "other"),
-}
+# What is predicted of gradient flow; of the runs of an optimiser the shares of the margins tell.
 ALWAYS = ("full-batch", "prompt", "linear-head", "slope")
 W_ALWAYS = ("full-batch", "key-query", "linear-head")
 STATEMENTS = {
     "Theorem 2": Statement("max-margin/theorem-2", "the best tokens, along their l_2 separator", "best", "l_2",
-                           ("short-steps", *ALWAYS, "equal-scores", "one-input-direction", "feasible")),
+                           (*ALWAYS, "equal-scores", "one-input-direction", "feasible")),
     "Theorem 3": Statement("max-margin/theorem-3", "the tokens of the start, along their l_2 separator", "start",
-                           "l_2", ("short-steps", *ALWAYS, "locally-optimal", "in-cone")),
-    "R1": Statement("rates/global-convergence", "the best tokens from any start, along their l_2 separator", "best",
-                    "l_2", ("normalised", *W_ALWAYS, "one-best", "orthogonal")),
+                           "l_2", (*ALWAYS, "locally-optimal", "in-cone")),
     "Two inputs of two tokens": Statement(
         "rates/global-convergence", "the best tokens from any start", "best", None,
-        ("flow-or-normalised", *W_ALWAYS, "slope", "two-by-two", "one-best", "feasible", "none-stable")),
+        (*W_ALWAYS, "slope", "two-by-two", "one-best", "feasible", "none-stable")),
     "Each optimiser its own margin": Statement(
-        "beyond/optimiser-margins", "the direction of the separator of the selected tokens in {norm}, whatever tokens"
-        " these are", None, "own", ("steepest-direction", *W_ALWAYS, "one-best")),
-    "Adam's three clocks": Statement(
-        "beyond/adam-clocks", "sign descent at first, then a direction that its memory freezes", None, None,
-        ("adam", *W_ALWAYS)),
-    "Adam's epsilon, as a law of time": Statement(
-        "beyond/adam-clocks", "the l_inf margin until the least lead is log(1/epsilon), later the l_2 margin", None,
-        None, ("adam-short-memory", *W_ALWAYS)),
-    "The norm that a step rule maximises": Statement(
-        "beyond/optimiser-margins", "the margin in the norm in which its steps are steepest: l_inf if they make all"
-        " entries of the gradient equally large, l_2 if they only rescale it, spectral if all singular values", None,
-        None, ("without-decay", "log-risk", *W_ALWAYS, "one-best")),
+        "beyond/optimiser-margins", "the direction of the l_2 separator of the selected tokens, whatever tokens these"
+        " are", None, "l_2", (*W_ALWAYS, "one-best")),
 }  # fmt: skip
 
 
-def hypotheses(claim, choices=None):
-    """Facts by hypothesis: of data and start, those that the statements here need, and of labels Assumption C.
+def hypotheses(claim, stable=None):
+    """Facts by hypothesis of data and start, those that the statements here need.
 
-    ``choices`` is the answer of :func:`stable_selections`, None where there are too many.
+    ``stable`` are the selections of :func:`stable_selections`, None where there are too many to try.
     """
     problem = claim.problem
     inputs, tokens = problem.scores.shape
@@ -112,50 +79,39 @@ def hypotheses(claim, choices=None):
         "linear-head": Fact(True, "each token has one score"),
         "full-batch": Fact(True, "every step here sees all inputs"),
         "slope": Fact(True, "that of each loss offered here is negative everywhere"),
-        "one-input": Fact(inputs == 1, f"n = {inputs}"),
         "one-input-direction": Fact(inputs == 1, f"n = {inputs}"),
         "two-by-two": Fact((inputs, tokens) == (2, 2), f"n = {inputs}, T = {tokens}"),
+        "feasible": _feasible(problem),
+        "orthogonal": _orthogonal(problem),
+        "none-stable": Fact(None, TOO_MANY),
     }
-    facts |= _of_scores(problem) | {"feasible": _feasible(problem), "orthogonal": _orthogonal(problem)}
-    facts["none-stable"] = _none_stable(problem, choices)
-    return facts | _of_start(claim) | _of_labels(claim.joint)
+    if stable is not None:
+        wrong = int((stable != optimal_tokens(problem)).any(-1).sum())
+        facts["none-stable"] = Fact(not wrong, f"{wrong} of {tokens**inputs} selections are stable wrong ones")
+    return facts | _of_scores(problem) | _of_start(claim)
 
 
 def _of_scores(problem):
     scores = problem.scores.sort(-1, descending=True).values
-    gaps, spread = -scores.diff(dim=-1), (scores[:, :1] - scores[:, -1:]).amax().clamp(min=1e-300)
-    tied = gaps <= ALIKE * spread
-    second = (scores[:, 1] - scores[:, -1]).amax() if scores.shape[1] > 2 else torch.zeros(())
-    best, distinct = not tied[:, 0].any(), not tied.any()
-    least = gaps[:, 0].amin()
-    apart = f"scores of the other tokens of an input differ by up to {second:.3g}"
-    return {
-        "one-best": Fact(bool(best), f"the best token leads by {least:.3g} or more" if best else "two best tokens tie"),
-        "equal-scores": Fact(bool(best and second <= ALIKE * spread), apart),
-        "distinct-scores": Fact(distinct, "no two scores tie" if distinct else "some scores tie"),
-    }
+    gaps, spread = -scores.diff(dim=-1)[:, 0], (scores[:, :1] - scores[:, -1:]).amax().clamp(min=1e-300)
+    best, second = bool((gaps > ALIKE * spread).all()), (scores[:, 1] - scores[:, -1]).amax()
+    leads = f"the best token leads by {gaps.amin():.3g} or more" if best else "two best tokens tie"
+    apart = f"scores of the other tokens of an input differ by up to {second:.3g}" if best else leads
+    return {"one-best": Fact(best, leads), "equal-scores": Fact(best and bool(second <= ALIKE * spread), apart)}
 
 
 def _feasible(problem):
-    rows = difference_rows(problem, optimal_tokens(problem))
-    separator = hard_margin(rows)
-    if separator.feasible:
-        size = norm(separator.theta)
-        return Fact(True, f"the shortest separator has length {size:.4g}, relative gap {separator.gap:.0e}")
-    weights, count = separator.certificate, int((separator.certificate > 0).sum())
-    left = norm(weights @ rows)
-    return Fact(False, f"{count} differences with weights of sum {weights.sum():.3g} add up to {left:.0e}")
-
-
-def certificate_tokens(problem):
-    """Tokens (input, token) of the certificate that nothing separates the best tokens; none where something does."""
     best = optimal_tokens(problem)
     separator = hard_margin(difference_rows(problem, best))
     if separator.feasible:
-        return []
+        size = norm(separator.theta)
+        return Fact(True, f"the shortest separator has length {size:.4g}, relative gap {separator.gap:.0e}")
     others = other_tokens(best, problem.scores.shape[-1])
     weighed = (separator.certificate.view_as(others) > 0).nonzero().tolist()
-    return [[place, others[place, k].item()] for place, k in weighed]
+    tokens = checks.join_names(f"{others[place, k]} of input {place}" for place, k in weighed)
+    return Fact(False, f"no direction separates the best tokens: behind them cannot all be tokens {tokens}, whose"
+                       f" differences with weights of sum 1 add up to"
+                       f" {norm(separator.certificate @ difference_rows(problem, best)):.0e}")  # fmt: skip
 
 
 def _orthogonal(problem):
@@ -172,44 +128,20 @@ def _orthogonal(problem):
     return Fact(None if near else False, f"the largest |cosine| of two tokens is {largest:.2g}; {said}")
 
 
-def _none_stable(problem, choices):
-    if choices is None:
-        return Fact(None, TOO_MANY)
-    wrong = (choices[0] != optimal_tokens(problem)).any(-1)
-    inputs, tokens = problem.scores.shape
-    return Fact(not wrong.any(), f"{int(wrong.sum())} of {tokens**inputs} selections are stable wrong ones")
-
-
 def _of_start(claim):
-    problem, start = claim.problem, claim.start
+    problem, start = claim
     if not start.any():
-        no = Fact(False, "the start is zero")
-        return {"in-cone": no, "locally-optimal": Fact(False, "the start, zero, favours no tokens"), "not-far":
-                Fact(True, no.why)}  # fmt: skip
+        why = "the start is zero, and favours no tokens"
+        return {"in-cone": Fact(False, why), "locally-optimal": Fact(False, why)}
     selected = selected_tokens(problem, start)
     separator = hard_margin(difference_rows(problem, selected))
-    far = Fact(None, f"the start has length {norm(start):.3g}")
     if not separator.feasible:
         no = Fact(False, f"nothing separates the tokens {selected.tolist()} that the start favours")
-        return {"in-cone": no, "locally-optimal": no, "not-far": far}
-    local = bool(locally_optimal(problem, selected, separator))
+        return {"in-cone": no, "locally-optimal": no}
     away, length = one_minus_cosine(start, separator.theta), norm(start) / norm(separator.theta)
     cone = Fact(None, f"1 - cos to the separator of its tokens is {away:.2g}, its length {length:.3g} of theirs")
-    which = f"the start favours the tokens {selected.tolist()}"
-    return {"in-cone": cone, "locally-optimal": Fact(local, which), "not-far": far}
-
-
-def _of_labels(joint):
-    """Assumption C, and whether every input is on the label margin; nothing without labels."""
-    if joint is None:
-        return {}
-    if joint.keys.shape[1] ** joint.keys.shape[0] > MOST_CHOICES:
-        return dict.fromkeys(("assumption-c", "on-label-margin"), Fact(None, TOO_MANY))
-    choice = assumption_c(joint)
-    tokens = choice.selected.tolist()
-    said = f"label margin {choice.margin:.4g} for the tokens {tokens}, {choice.runner_up:.4g} for others"
-    on = bool(choice.separator.feasible) and bool((choice.separator.margins < 1 + 1e-6).all())
-    return {"assumption-c": Fact(choice.holds, said), "on-label-margin": Fact(on, "of the label SVM on these tokens")}
+    local = bool(locally_optimal(problem, selected, separator))
+    return {"in-cone": cone, "locally-optimal": Fact(local, f"the start favours the tokens {selected.tolist()}")}
 
 
 def stable_selections(problem):
@@ -242,12 +174,12 @@ def stable_selections(problem):
     return every[order], lags[order]
 
 
-def predictions(facts, step, log_risk):
-    """What each statement on training needs and has not: by name the lacking hypotheses, and those that are open."""
-    facts = facts | {"log-risk": Fact(log_risk, "the objective of the run")}
-    answers = {}
-    for name, statement in STATEMENTS.items():
-        holds = {need: step in STEPS[need] if need in STEPS else facts[need].holds for need in statement.needs}
-        lacks = [need for need, true in holds.items() if true is False]
-        answers[name] = {"lacks": lacks, "open": [need for need, true in holds.items() if true is None]}
-    return answers
+def predictions(facts):
+    """What each statement on gradient flow needs and has not: by name lacking hypotheses, and those that are open."""
+    return {
+        name: {
+            "lacks": [need for need in statement.needs if facts[need].holds is False],
+            "open": [need for need in statement.needs if facts[need].holds is None],
+        }
+        for name, statement in STATEMENTS.items()
+    }

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -42,7 +43,7 @@ def main(arguments=None):
         )
         command.add_argument("--query", type=_query, default="all", help="all, first, last, a number or a word (all)")
     report.add_argument("--out", default="report.html", help="the page; JSON goes beside it (report.html)")
-    report.add_argument("--bits", type=_bits, default=(), help="2:8 forecasts the flips at 2 to 8 bits, 4 those at 4")
+    report.add_argument("--bits", default="", help="2:8 forecasts the flips at 2 to 8 bits, 4 those at 4")
     report.add_argument("--prefix", default="", help="only layers whose names begin so, such as encoder.")
     report.add_argument("--heads", type=int, default=0, help="heads of a layer whose weights are in a file")
     report.set_defaults(write=write)
@@ -71,15 +72,14 @@ def _query(text):
 
 
 def _bits(text):
-    """Numbers of bits of 2:8 or 4."""
-    first, _, last = text.partition(":")
-    try:
-        numbers = range(check_bits(int(first)), check_bits(int(last or first)) + 1)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    if not numbers:
-        raise argparse.ArgumentTypeError(f"{text} has no number: write the fewer bits first, as in 2:8")
-    return tuple(numbers)
+    """Numbers of bits of 2:8 or 4; none of nothing."""
+    ends = text.partition(":")[::2] if text else ("0", "-1")
+    if text and not re.fullmatch(r"\d+(:\d+)?", text):
+        raise ValueError(f"--bits is {text!r}: write 4, or 2:8 for 2 to 8")
+    numbers = tuple(range(int(ends[0]), int(ends[1] or ends[0]) + 1))
+    if text and not numbers:
+        raise ValueError(f"--bits is {text}: write the fewer bits first, as in 2:8")
+    return tuple(map(check_bits, numbers))
 
 
 def _check_places(options):
@@ -101,23 +101,27 @@ def write(options):
     out, started = Path(options.out), time.perf_counter()
     checks.integer("inputs", options.inputs)
     checks.integer("tokens", options.tokens, 2)
+    bits = _bits(options.bits)
     arrays = _arrays(options)
     if plain.is_plain(arrays):
         source = plain.plain_source(options, arrays)
-        facts, left_out, compared = head_facts(source, options.query, options.bits, _tell)
+        facts, left_out, compared = head_facts(source, options.query, bits, _tell)
     else:
+        if options.model.endswith(".py"):
+            raise ValueError(f"{options.model} needs a function that builds the model: give {options.model}:build")
         if Path(options.model).is_file() and not options.model.endswith(".gguf"):
             raise ValueError(
                 f"{options.model} is a file of weights, which nothing here can run: give a folder that transformers can"
                 " load, or mine.py:build; or DATA with arrays of attention, see attention-selects report --help"
             )
         with sources.opened(options) as source:
-            facts, left_out, compared = head_facts(source, options.query, options.bits, _tell)
+            facts, left_out, compared = head_facts(source, options.query, bits, _tell)
     facts = [head for head in facts if f"{head['layer']}.".startswith(options.prefix)]
     if not facts:
         why = f"prefix is {options.prefix!r}, and no layer's name begins so" if options.prefix else "; ".join(left_out)
         raise ValueError(f"no head can be reported: {why}")
-    name = "all-MiniLM-L6-v2" if options.model == "minilm" else Path(options.model).name or options.model
+    name = "all-MiniLM-L6-v2" if options.model == "minilm" else Path(options.model).resolve().name
+    name += "" if source.calls is not None else f" ({type(source.model).__name__})"
     judged, found = judgement(source, facts, left_out, compared), findings(facts)
     if options.model == "minilm":
         judged.append(

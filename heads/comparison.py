@@ -39,10 +39,12 @@ def compare(options):
         second = second._replace(inputs=first.inputs, words=first.words, special=first.special)
         before, _, _ = head_facts(first, options.query, tell=lambda line: None)
         after, _, _ = head_facts(second, options.query, tell=lambda line: None)
+        now = {(head["layer"], head["head"]): head for head in after}
+        if {*now} != {(head["layer"], head["head"]) for head in before}:
+            raise ValueError(
+                f"{options.other} has other heads than {options.model}: compare a model with itself, changed"
+            )
         forecasts = _forecasts(first, second, options.query)
-    now = {(head["layer"], head["head"]): head for head in after}
-    if {*now} != {(head["layer"], head["head"]) for head in before}:
-        raise ValueError(f"{options.other} has other heads than {options.model}: compare a model with itself, changed")
     return [_row(head, now[head["layer"], head["head"]], forecasts, first.words) for head in before]
 
 

@@ -3,20 +3,22 @@
 The theory is that of one trained parameter: all else in the model stays as it is. Lengths and angles are Euclid's.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 from torch.nn.functional import pad
 
 from ._lib import (
+    Separator,
     check_selected,
     checks,
     difference_rows,
+    figures,
     from_span,
     hard_margin,
     in_span,
     locally_optimal,
-    locally_optimal_selections,
     logistic,
     norm,
     normalised,
@@ -27,8 +29,6 @@ from ._lib import (
     span_coordinates,
     svm_neighbours,
 )
-from .conflict import irreducible
-from .examined import Examination
 from .files import memory
 from .flips import flip_distances
 from .swaps import swap_until_stable
@@ -36,9 +36,126 @@ from .swaps import swap_until_stable
 STEPS_A_LENGTH = 50  # of descent, together as long as theta
 MOST_WORK = 2**36  # (rows) x (their size)^2 of the largest examination: half a minute
 COPIES = 4  # of the rows that a solver holds at a time
+LISTED = 8  # entries of a list that a report shows
 
 
-def examine(problem, theta, selected=None, iterations=0, all_choices=False, settle=False):
+@dataclass(frozen=True, eq=False)
+class Examination:
+    """What :func:`heads.examine` finds; ``str`` of it is a short report.
+
+    Attributes
+    ----------
+    today, selected : Tensor of int, shape (n,)
+        The token with the most attention, and the choice that is examined.
+    attention : Tensor, shape (n,)
+        What the selected tokens have.
+    distances, takers : Tensor, shape (n,)
+        Of :func:`heads.flip_distances`, over the length of theta: below 0 where another token has a larger logit.
+    feasible : bool
+        Whether a direction separates the selected tokens.
+    cosine_distance : float
+        1 - cos from theta to the separator; nan without one.
+    outscored : Tensor of bool, shape (n, T)
+        SVM-neighbours whose score is not below the selected token's.
+    locally_optimal : bool
+        Whether the choice is separated, and no neighbour outscores it (Definition 2, arXiv:2306.13596).
+    separator : Separator
+        With its theta in the coordinates of the problem, and its gap.
+    conflict : list of (int, int)
+        Without a separator: inputs and tokens over which the selected ones cannot lead together, while they can over
+        all of them but any one.
+    settled : Tensor of int, shape (n,), or None
+        Where swaps lead from today's choice, if asked for; see :func:`heads.swaps.swap_until_stable`.
+    after_descent : dict, or None
+        Where descent from theta ends, if asked for: ``iterations``, ``selected``, and ``cosine_distance``, 1 - cos to
+        the separator of what it selects there, nan if that has none.
+    """
+
+    today: Tensor
+    selected: Tensor
+    attention: Tensor
+    distances: Tensor
+    takers: Tensor
+    feasible: bool
+    cosine_distance: float
+    outscored: Tensor
+    locally_optimal: bool
+    separator: Separator
+    conflict: list
+    settled: Tensor | None = None
+    after_descent: dict | None = None
+
+    @property
+    def forecast(self):
+        """Tokens (n,) that this head selects if it alone goes on to train: by descent where it was run, else by a rule.
+
+        The rule of thumb, which is no theorem: today's choice where that is examined and locally optimal, else that to
+        which swaps lead; None where neither was asked for. When everything trains no forecast is worth as much as
+        :attr:`today` (*A head that trains on* measures it).
+        """
+        return self._rule_of_thumb() if self.after_descent is None else self.after_descent["selected"]
+
+    def _rule_of_thumb(self):
+        return self.selected if self.locally_optimal and torch.equal(self.today, self.selected) else self.settled
+
+    def figure(self):
+        """Draw how far each input is from another token, and which choices a neighbour outscores or a conflict bars."""
+        kinds = ["outscored" if any(row) else "lasting" for row in self.outscored.tolist()]
+        kinds = kinds if self.feasible else ["free"] * len(kinds)
+        for i, _ in self.conflict:
+            kinds[i] = "in conflict"
+        return figures().flips(self.distances.tolist(), kinds)
+
+    def __str__(self):
+        inputs, tokens = self.outscored.shape
+        nearest, below = self.distances.argmin(), int((self.distances < 0).sum())
+        distance = (
+            f"A change of W by {self.distances[nearest]:.2%} turns input {nearest} to token {self.takers[nearest]};"
+            f" half of the inputs need {self.distances.median():.2%} or more."
+        )
+        return "\n".join([
+            f"{inputs} inputs of up to {tokens} tokens.",
+            f"Most attention: {checks.join_names(self.today.tolist(), LISTED)}.",
+            f"Examined: {checks.join_names(self.selected.tolist(), LISTED)}, with attention from"
+            f" {self.attention.min():.3g} to {self.attention.max():.3g}.",
+            f"In {below} of {inputs} inputs another token has the largest logit." if below else distance,
+            *self._separator_lines(),
+            *self._forecast_lines(),
+        ])  # fmt: skip
+
+    def _separator_lines(self):
+        """Lines on the separator, and on what bars the choice."""
+        if not self.feasible:
+            yield (
+                f"No direction separates this choice: the selected tokens cannot lead these {len(self.conflict)}"
+                f" together, {_join_tokens(self.conflict)}."
+            )
+            return
+        outscored = _join_tokens(torch.nonzero(self.outscored).tolist())
+        yield f"1 - cos to the separator {self.cosine_distance:.3g}."
+        if self.locally_optimal:
+            yield "Locally optimal: no neighbour scores as high."
+        else:
+            yield f"Not locally optimal, outscored by {outscored}."
+
+    def _forecast_lines(self):
+        """Lines on swaps and descent, where they were asked for."""
+        if self.settled is not None:
+            yield f"Swaps lead from today's choice to {checks.join_names(self.settled.tolist(), LISTED)}."
+        if self.after_descent is not None:
+            selected, distance = self.after_descent["selected"], self.after_descent["cosine_distance"]
+            line = f"Descent of {self.after_descent['iterations']} steps ends on "
+            line += checks.join_names(selected.tolist(), LISTED) + ", "
+            line += (
+                f"1 - cos to its separator {distance:.3g}" if distance == distance else "which no direction separates"
+            )
+            rule, right = self._rule_of_thumb(), "nothing was predicted"
+            if rule is not None:
+                right = f"predicted for {(rule == selected).sum()} of {len(selected)} inputs"
+            yield f"{line}; {right}."
+
+
+def examine(problem, theta, selected=None, iterations=0, settle=False):
     """Examine the choice that attention makes at theta, or another one: :class:`Examination`.
 
     Some dozens of inputs at a time: more are refused where the rows of their tokens are too many for a solver. Their
@@ -54,15 +171,13 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
         may have none, and then there is a conflict.
     iterations : int
         Of normalised descent from theta on the logistic loss, each a fiftieth of its length; none when 0.
-    all_choices : bool
-        Solve the SVMs of all choices of tokens, at most 100,000.
     settle : bool
         Swap outscored tokens of today's choice until it is locally optimal.
 
     Raises
     ------
     ValueError
-        If theta does not fit or is zero, or there are too many choices or inputs.
+        If theta does not fit or is zero, or there are too many inputs.
 
     Examples
     --------
@@ -80,7 +195,7 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     checks.problem(problem)
     checks.single(problem)
     checks.integer("iterations", iterations, 0)
-    settle, all_choices = checks.boolean("settle", settle), checks.boolean("all_choices", all_choices)
+    settle = checks.boolean("settle", settle)
     theta = checks.tensor("theta", theta, "parameter")
     problem.check_parameter(theta)
     if theta.ndim > 1 or not theta.any():
@@ -95,7 +210,6 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
     feasible = bool(separator.feasible)
     flips = flip_distances(small, here, selected)
     outscored, lasting = _outscored(small, selected, separator)
-    choices, choices_cosine_distance = _every_choice(small, here) if all_choices else (None, None)
     return Examination(
         today=today,
         selected=selected,
@@ -108,8 +222,6 @@ def examine(problem, theta, selected=None, iterations=0, all_choices=False, sett
         locally_optimal=lasting,
         separator=replace(separator, theta=back(separator.theta)),
         conflict=[] if feasible else _conflict(small, selected, separator.certificate),
-        choices=choices,
-        choices_cosine_distance=choices_cosine_distance,
         settled=swap_until_stable(small, today) if settle else None,
         after_descent=_descend(small, here, iterations) if iterations else None,
     )
@@ -155,19 +267,10 @@ def _cosine_distance(theta, separator):
 
 
 def _conflict(problem, selected, certificate):
-    """Inputs and tokens of an irreducible set of rows."""
-    rows, others = difference_rows(problem, selected), other_tokens(selected, problem.scores.shape[-1], problem.mask)
-    places = irreducible(rows, certificate)
+    """Inputs and tokens of the certificate's rows: independent but for one dependence, so that none can be left out."""
+    others = other_tokens(selected, problem.scores.shape[-1], problem.mask)
+    places = torch.nonzero(certificate > 0).flatten().tolist()
     return [(place // others.shape[-1], others.flatten()[place].item()) for place in places]
-
-
-def _every_choice(problem, theta):
-    """All locally optimal selections, and 1 - cos from theta to their separators, the nearest first."""
-    chosen, separators = locally_optimal_selections(problem)
-    if not len(chosen):
-        return chosen, theta[:0]
-    distances, order = one_minus_cosine(theta, separators.theta).sort()
-    return chosen[order], distances
 
 
 def _descend(problem, theta, iterations):
@@ -177,3 +280,7 @@ def _descend(problem, theta, iterations):
     selected = selected_tokens(problem, last)
     distance = _cosine_distance(last, hard_margin(difference_rows(problem, selected)))
     return {"iterations": iterations, "selected": selected, "cosine_distance": distance}
+
+
+def _join_tokens(pairs):
+    return checks.join_names((f"token {token} of input {i}" for i, token in pairs), LISTED)

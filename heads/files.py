@@ -145,6 +145,18 @@ def read_tokens(path):
     return data
 
 
+def read_layer(path, heads, prefix="", layer=0):
+    """Weights of a layer in a file of :func:`read_state`, and the prefix of its names: as :func:`file_problem`."""
+    state = read_state(path)
+    every = layer_prefixes(state)
+    prefixes = [name for name in every if name.startswith(prefix)]
+    if not prefixes:
+        raise ValueError(f"prefix is {prefix!r}: {path} has {checks.join_names(every)}, give one of them")
+    if checks.integer("layer", layer, 0) >= len(prefixes):
+        raise ValueError(f"layer is {layer}: {path} has {len(prefixes)}, {checks.join_names(prefixes)}")
+    return state_weights(state, heads or _count_heads(path), prefixes[layer]), prefixes[layer]
+
+
 def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""):
     """One head of a layer in a file as a problem, on tokens in an npz: :func:`heads.head_problem` from files.
 
@@ -174,14 +186,7 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
     >>> problem.scores.shape, theta.shape, scores
     (torch.Size([4, 5]), torch.Size([64]), 'exact')
     """
-    state, data = read_state(path), read_tokens(tokens)
-    every = layer_prefixes(state)
-    prefixes = [name for name in every if name.startswith(prefix)]
-    if not prefixes:
-        raise ValueError(f"prefix is {prefix!r}: {path} has {checks.join_names(every)}, give one of them")
-    if checks.integer("layer", layer, 0) >= len(prefixes):
-        raise ValueError(f"layer is {layer}: {path} has {len(prefixes)}, {checks.join_names(prefixes)}")
-    weights = state_weights(state, heads or _count_heads(path), prefixes[layer])
+    (weights, _), data = read_layer(path, heads, prefix, layer), read_tokens(tokens)
     data.pop("texts", None)
     if "attention" in data and data["attention"].ndim == 3 and head < data["attention"].shape[1]:
         data["attention"] = data["attention"][:, head]

@@ -3,11 +3,10 @@
 With queries W_Q z + b_Q and keys W_K x + b_K the logits of a head are x . W z / sqrt(h) for ``W = W_K^T W_Q``, up to a
 number that all tokens of an input share: theta is vec(W), with one column more for b_Q. Everything else that the layer
 adds to its output at the query token, such as the other heads, does not depend on this W: each token's part has it
-added, which changes nothing, because attention sums to 1. All is computed in float64 on the CPU, in the layer's
-evaluation mode, without dropout. A mask is True where a token may be seen.
+added, which changes nothing, because attention sums to 1. All is computed in float64 on the CPU. A mask is True where a
+token may be seen.
 """
 
-import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,6 @@ import torch
 from torch import Tensor
 
 from ._lib import Problem, checks
-from .weights import layer_weights
 
 ATTENTION_TOLERANCE = 1e-3  # largest total variation distance from the model's own attention
 LEAD_TOLERANCE = 0.01  # largest error of a lead, as a part of it; of leads below 1 as a part of 1
@@ -35,8 +33,7 @@ class Head(NamedTuple):
 
 
 def head_problem(
-    weights, tokens, labels, readout, head=0, query=0, values=None, queries=None, mask=None, causal=False,
-    attention=None,
+    weights, tokens, labels, readout, head=0, query=0, queries=None, mask=None, causal=False, attention=None
 ):  # fmt: skip
     """One head as a problem, a :class:`Head`: among which tokens one token chooses, and what each would answer.
 
@@ -48,15 +45,12 @@ def head_problem(
         transposed, which nothing here can tell where n = T.
     labels : array_like, shape (n,)
         +1 or -1; one class against the rest where there are more.
-    readout : array_like of shape (m,) or (n, m), or callable
-        What is read from the layer's output at the query token, m numbers: a vector, and scores are exact; a
-        differentiable function from (..., m) to (...), and they are exact for a head that is not linear; or for each
+    readout : array_like, shape (m,) or (n, m)
+        What is read from the layer's output at the query token, m numbers: a vector, and scores are exact; or for each
         input the gradient of the answer there, as :func:`record` has it, and they are the effect to first order.
     head : int
     query : int, or array_like of int of shape (n,)
         Place of the query token; -1 is the last.
-    values : array_like, shape (n, T, c), optional
-        What the values are made of; the tokens when left out.
     queries : array_like, shape (n, e), optional
         The vectors that ask, in place of the tokens at ``query``.
     mask : array_like of bool, shape (n, T), optional
@@ -80,71 +74,18 @@ def head_problem(
     if checks.integer("head", head, 0) >= heads:
         raise ValueError(f"head is {head}: the layer has {heads}, 0 to {heads - 1}")
     tokens = checks.float64("tokens", tokens, "n", "T", "d")
-    values = tokens if values is None else checks.float64("values", values, "n", "T", "c")
     labels = checks.labels(checks.float64("labels", labels, "n"))
     positions = _query_positions(tokens, query)
     mask = visible(tokens, mask, positions if checks.boolean("causal", causal) else None)
     queries = tokens[torch.arange(len(tokens)), positions] if queries is None else queries
     queries = checks.float64("queries", queries, "n", "e")
-    _check_sizes(weights, tokens, values, queries, labels)
-    rest, value = _other_heads(weights, tokens, values, queries, mask, head), weights.out[head] @ weights.value[head]
-    answers, linked = _token_values(readout, values, value, rest)
+    _check_sizes(weights, tokens, queries, labels)
+    rest, value = _other_heads(weights, tokens, queries, mask, head), weights.out[head] @ weights.value[head]
+    answers = _token_values(readout, tokens, value, rest)
     theta, queries = _parameter(weights, head, queries)
-    linked = (linked, labels, readout) if callable(readout) else ()
-    problem = Problem(tokens, labels[:, None] * answers, queries, *linked, mask=None if mask.all() else mask)
+    problem = Problem(tokens, labels[:, None] * answers, queries, mask=None if mask.all() else mask)
     check_attention(problem.logits(theta), attention)
-    return Head(problem, theta, "exact" if callable(readout) or np.ndim(readout) == 1 else "first order")
-
-
-def layer_problem(layer, tokens, labels, readout, head=0, query=0, **options):
-    """As :func:`head_problem`, for a layer of torch.nn, with tokens in the layer's own order of dimensions.
-
-    Parameters
-    ----------
-    layer : torch.nn.MultiheadAttention, or TransformerEncoderLayer
-        The latter takes tokens as it receives them, its own LayerNorm included, and ``readout``, a vector or a
-        callable, reads from its output at the query token, behind its feed-forward part: scores are exact.
-    tokens : array_like, shape (n, T, d), or (T, n, d) where the layer is not ``batch_first``
-    **options
-        Of :func:`head_problem`, ``values`` in the order of the tokens; of a TransformerEncoderLayer, whose values and
-        queries are its tokens, only ``mask``, ``causal`` and ``attention``.
-
-    Examples
-    --------
-    >>> layer, tokens = torch.nn.MultiheadAttention(8, 2, batch_first=True), torch.randn(4, 5, 8)
-    >>> problem, theta, scores = layer_problem(layer, tokens, [1, -1, 1, -1], readout=torch.randn(8), head=1)
-    >>> seen = layer(tokens, tokens, tokens, average_attn_weights=False)[1][:, 1, 0]
-    >>> torch.allclose(problem.attention(theta), seen.to(theta), atol=1e-6), scores
-    (True, 'exact')
-    """
-    weights = layer_weights(layer)
-    attention = getattr(layer, "self_attn", layer)
-    known = ("mask", "causal", "attention", *(("values", "queries") if attention is layer else ()))
-    if unknown := [name for name in options if name not in known]:
-        raise TypeError(f"{unknown[0]} is no option for a {type(layer).__name__}: give {', '.join(known)}")
-    tokens = checks.float64("tokens", tokens, "n", "T", "d")
-    if not attention.batch_first:
-        tokens = tokens.transpose(0, 1)
-        if options.get("values") is not None:
-            options["values"] = checks.float64("values", options["values"], "T", "n", "c").transpose(0, 1)
-    if attention is layer:
-        return head_problem(weights, tokens, labels, readout, head, query, **options)
-    last = None if callable(readout) else checks.float64("readout", readout, "m", more=True)
-    if last is not None and last.ndim > 1:
-        raise ValueError(f"readout has shape {tuple(last.shape)}: for slopes give the layer's self_attn and its tokens")
-    block = copy.deepcopy(layer).double().cpu().eval().requires_grad_(False)
-    asking = tokens[torch.arange(len(tokens)), _query_positions(tokens, query)]
-    received = block.norm1(tokens) if block.norm_first else tokens
-    # The residual does not depend on attention either: it joins what the output has besides this head.
-    behind = weights._replace(out_bias=weights.out_bias + asking)
-
-    def answer(sums):
-        inner = sums if block.norm_first else block.norm1(sums)
-        fed = block.linear2(block.activation(block.linear1(block.norm2(inner) if block.norm_first else inner)))
-        outputs = inner + fed if block.norm_first else block.norm2(inner + fed)
-        return readout(outputs) if last is None else outputs @ last
-
-    return head_problem(behind, received, labels, answer, head, query, **options)
+    return Head(problem, theta, "exact" if np.ndim(readout) == 1 else "first order")
 
 
 def _parameter(weights, head, queries):
@@ -156,12 +97,12 @@ def _parameter(weights, head, queries):
     return torch.cat([W, asked[:, None]], 1).flatten(), torch.cat([queries, torch.ones_like(queries[:, :1])], 1)
 
 
-def _other_heads(weights, tokens, values, queries, mask, head):
+def _other_heads(weights, tokens, queries, mask, head):
     """Output (n, m) of the layer without what this head attends to."""
     asked = torch.einsum("hke,ne->nhk", weights.query, queries) + weights.query_bias
     logits = weights.scale * torch.einsum("nhd,ntd->nht", torch.einsum("nhk,hkd->nhd", asked, weights.key), tokens)
     attention = logits.masked_fill(~mask[:, None], -torch.inf).softmax(-1)
-    mixed = torch.einsum("hvc,nhc->nhv", weights.value, torch.einsum("nht,ntc->nhc", attention, values))
+    mixed = torch.einsum("hvc,nhc->nhv", weights.value, torch.einsum("nht,ntc->nhc", attention, tokens))
     mixed = mixed + weights.value_bias
     mixed[:, head] = weights.value_bias[head]
     return torch.einsum("hmv,nhv->nm", weights.out, mixed) + weights.out_bias
@@ -219,38 +160,24 @@ def _query_positions(tokens, query):
     return (positions % length).expand(inputs)
 
 
-def check_width(name, array, part):
-    """Raise ValueError unless an array has as many entries as a part of the layer's weights takes."""
-    if array.shape[-1] != part.shape[-1]:
-        sizes = f"{array.shape[-1]} entries, the layer takes {part.shape[-1]}"
-        raise ValueError(f"{name} have {sizes}: give them as the layer receives them")
-
-
-def _check_sizes(weights, tokens, values, queries, labels):
+def _check_sizes(weights, tokens, queries, labels):
     """Raise ValueError unless arrays fit the layer and each other."""
-    check_width("tokens", tokens, weights.key)
-    check_width("values", values, weights.value)
-    check_width("queries", queries, weights.query)
-    if not len(tokens) == len(values) == len(queries) == len(labels) or values.shape[1] != tokens.shape[1]:
+    for name, array, part in (("tokens", tokens, weights.key), ("tokens", tokens, weights.value),
+                              ("queries", queries, weights.query)):  # fmt: skip
+        if array.shape[-1] != part.shape[-1]:
+            sizes = f"{array.shape[-1]} entries, the layer takes {part.shape[-1]}"
+            raise ValueError(f"{name} have {sizes}: give them as the layer receives them")
+    if not len(tokens) == len(queries) == len(labels):
         raise ValueError(
-            f"tokens have (n, T) = {tuple(tokens.shape[:2])}, values {tuple(values.shape[:2])}, queries"
-            f" n = {len(queries)}, labels n = {len(labels)}: give each input one query and label, each key one value"
+            f"tokens have n = {len(tokens)}, queries n = {len(queries)}, labels n = {len(labels)}: give each input one"
         )
 
 
-def _token_values(readout, values, value, rest):
-    """Answer (n, T) with all attention on each token, and the outputs (n, T, m) that a callable reads them from."""
-    if callable(readout):
-        outputs = values @ value.mT + rest[:, None]
-        with torch.no_grad():
-            answers = readout(outputs)
-        if answers.shape != outputs.shape[:-1]:
-            maps = f"{tuple(outputs.shape)} to {tuple(answers.shape)}"
-            raise ValueError(f"readout maps shape {maps}: it must return one number for each output")
-        return answers, outputs
+def _token_values(readout, tokens, value, rest):
+    """Answer (n, T) with all attention on each token."""
     readout = checks.float64("readout", readout, "m", more=True)
     if readout.shape not in (rest.shape[-1:], rest.shape):
         numbers = f"{rest.shape[-1]} numbers for all inputs, or for each of the {len(rest)}"
         raise ValueError(f"readout has shape {tuple(readout.shape)}: give {numbers}")
     rows = readout.expand(rest.shape)
-    return torch.einsum("ntc,nc->nt", values, rows @ value) + (rest * rows).sum(-1, keepdim=True), None
+    return torch.einsum("ntc,nc->nt", tokens, rows @ value) + (rest * rows).sum(-1, keepdim=True)

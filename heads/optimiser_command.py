@@ -45,27 +45,14 @@ def write(options):
         margins = optimiser_margins(make, problem, options.steps, **how)
     except (FloatingPointError, RuntimeError) as error:
         raise ValueError(f"{options.name}: {error}") from error
-    fewer = {}
-    for name in (name for name in parameters if name != "lr"):
-        kept = {key: value for key, value in parameters.items() if key != name}
-        fewer[name] = optimiser_maker(options.name, kept)
-    idle = optimisers.without_effect(make, fewer)
     beside = out.with_suffix(".json")
     about = {"optimizer": options.name, "parameters": parameters, "seed": options.seed}
     beside.write_text(json.dumps(about | how | facts(margins), allow_nan=False), "utf-8")
     try:
         _draw(out, margins)
     finally:  # the answer is printed even where nothing can be drawn
-        print(
-            "\n".join(
-                [_heading(options, parameters, margins), "", *table(margins), "", *_idle(idle), *conclusions(margins)]
-            )
-        )
+        print("\n".join([_heading(options, parameters, margins), "", *table(margins), "", *conclusions(margins)]))
     print(f"{out} and {beside} are written")
-
-
-def _idle(names):
-    return [f"{name} had no effect: without it the steps are the same." for name in names]
 
 
 def optimiser_class(name):

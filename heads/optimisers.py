@@ -189,26 +189,6 @@ def _trained(make, problem, steps, factored, one_input, log_risk, norms, until_s
     return OptimiserMargins(list(thetas), *measured, change, settled, *leading, wrong)
 
 
-def without_effect(make, makers, steps=20):
-    """Names of the options in ``makers``, of an optimiser without each, that change no step of ``make``'s.
-
-    Each trains W of a problem for some steps.
-    """
-    problem = clear_problems(1)
-
-    def path(maker):
-        weights = [training.parameters_near(2 * torch.eye(4, dtype=torch.float64), False)]
-        optimisers, slope = [training.made(maker, weights[0])], torch.ones(1, 16, dtype=torch.float64)
-        gradient = training.gradient_of(problem, optimal_tokens(problem), False, False)
-        for k in range(1, steps + 1):
-            slope = gradient(training.products(weights), k - 1)
-            training.take_step(optimisers, weights, slope / slope.abs().max(), k)
-        return training.products(weights)
-
-    own = path(make)
-    return [name for name, maker in makers.items() if torch.equal(path(maker), own)]
-
-
 def _separators(rows, norms, shape):
     separators = {name: hard_margin(rows, order, shape=shape, largest_gap=GAP) for name, order in norms.items()}
     feasible = next(iter(separators.values())).feasible

@@ -13,11 +13,10 @@ import torch
 from torch import nn
 
 from ._lib import checks
-from .files import read_state
-from .sources import Source
+from .files import read_layer
+from .inputs import Source
 from .turns import plain_turn
 from .watch import Attention, Product
-from .weights import layer_prefixes, state_weights
 
 KNOWN = ("query", "key", "scale", "mask", "attention", "tokens", "texts", "labels", "readout")
 
@@ -28,17 +27,20 @@ def is_plain(arrays):
 
 
 def plain_source(options, arrays):
-    """:class:`heads.sources.Source` of arrays, whose calls are read and not run."""
+    """:class:`heads.inputs.Source` of arrays, whose calls are read and not run."""
     if unknown := [name for name in arrays if name.partition(".")[0] not in KNOWN]:
         raise ValueError(f"{options.data} has {unknown[0]}, which is not known: give {', '.join(KNOWN)}")
     arrays = {name: x[: options.inputs] if name.partition(".")[0] != "scale" else x for name, x in arrays.items()}
     ends = sorted(name.removeprefix("query") for name in arrays if name.partition(".")[0] == "query")
+    if not ends and "tokens" not in arrays:
+        raise ValueError(f"{options.data} has {checks.join_names(arrays)}: give query.0 and key.0, or tokens")
     if "tokens" in arrays:
         calls, turns = _of_weights(options, arrays)
     else:
         calls, turns = [_call(arrays, end, options.data) for end in ends], {}
     count, length = len(calls[0].query), calls[0].query.shape[2]
-    mask = arrays["mask"].bool() if "mask" in arrays and arrays["mask"].ndim == 2 else torch.ones(count, length).bool()
+    masks = [x.bool() for name, x in arrays.items() if name.startswith("mask") and x.shape == (count, length)]
+    mask = masks[0] if masks else torch.ones(count, length).bool()
     said = "Its attention is compared with what the arrays record."
     if any(call.attention is None for call in calls):
         said = "Its attention was compared with nothing: the arrays have none."
@@ -50,36 +52,39 @@ def plain_source(options, arrays):
 
 def _call(arrays, end, path):
     """A call of queries and keys; ValueError where arrays do not go together."""
-    query = checks.float64(f"query{end}", arrays[f"query{end}"], "n", "heads", "T", "h")
     if f"key{end}" not in arrays:
-        raise ValueError(f"{path} has query{end} and no key{end}")
-    key = checks.float64(f"key{end}", arrays[f"key{end}"], "n", "groups", "S", "h")
+        raise ValueError(f"{path} has query{end} and no key{end}: give both")
+    mask, seen = arrays.get(f"mask{end}"), arrays.get(f"attention{end}")
+    mask = None if mask is None else mask.bool()
+    padding = mask if mask is not None and mask.ndim == 2 else None
+    query, key = (
+        checks.float64(name, _without_padding(arrays[name], padding), "n", heads, "T", "h")
+        for name, heads in ((f"query{end}", "heads"), (f"key{end}", "groups"))
+    )
     if query.shape[1] % key.shape[1] or query.shape[-1] != key.shape[-1] or len(query) != len(key):
         raise ValueError(
             f"query{end} has shape {tuple(query.shape)}, key{end} {tuple(key.shape)}: they do not go together"
         )
     scale = float(arrays.get(f"scale{end}", torch.tensor(query.shape[-1] ** -0.5)))
-    mask, seen = arrays.get(f"mask{end}"), arrays.get(f"attention{end}")
-    mask = None if mask is None else mask.bool()
-    mask = mask[:, None, None] if mask is not None and mask.ndim == 2 else mask
+    mask = mask if padding is None else padding[:, None, None]
     name = f"layer {end.lstrip('.') or 0}"
     return Attention(name, query, key, scale, mask, attention=None if seen is None else seen.double()).compared()
 
 
+def _without_padding(x, mask):
+    """Tokens (n, T, d), or (n, heads, T, h), with zeros where a mask (n, T) says padding, whatever stood there."""
+    if mask is None or (len(x), x.shape[-2]) != mask.shape:
+        return x
+    return x.masked_fill(~(mask[..., None] if x.ndim == 3 else mask[:, None, :, None]), 0)
+
+
 def _of_weights(options, arrays):
     """The call of one layer of torch.nn on tokens, and its turns."""
-    tokens = checks.float64("tokens", arrays["tokens"], "n", "T", "d")
-    prefix = options.prefix + "." * bool(options.prefix and not options.prefix.endswith("."))
-    seen = arrays.get("attention")
+    mask = arrays["mask"].bool() if "mask" in arrays else None
+    tokens, seen = _without_padding(arrays["tokens"], mask), arrays.get("attention")
+    tokens = checks.float64("tokens", tokens, "n", "T", "d")
     heads = options.heads or (0 if seen is None else seen.shape[1])
-    if not heads:
-        raise ValueError(f"{options.data} has no attention, which says how many heads there are: give --heads")
-    state = read_state(options.model)
-    layers = [name for name in layer_prefixes(state) if name.startswith(prefix)]
-    if len(layers) != 1:
-        raise ValueError(f"prefix is {prefix!r}: tokens are of one layer, give that of {checks.join_names(layers)}")
-    prefix = layers[0]
-    weights = state_weights(state, heads, prefix)
+    weights, prefix = read_layer(options.model, heads, options.prefix)
     sides = []
     for part, bias in ((weights.query, weights.query_bias), (weights.key, None)):
         module = nn.Linear(part.shape[-1], part.shape[:2].numel(), bias is not None, dtype=torch.float64)
@@ -89,9 +94,15 @@ def _of_weights(options, arrays):
         sides.append(module)
     with torch.no_grad():
         query, key = (module(tokens).unflatten(-1, weights.query.shape[:2]).transpose(1, 2) for module in sides)
-    mask = None if "mask" not in arrays else arrays["mask"].bool()[:, None, None]
     name = prefix.rstrip(".") or "attention"
-    call = Attention(name, query, key, weights.scale, mask, products=[Product(tokens, module) for module in sides])
+    call = Attention(
+        name,
+        query,
+        key,
+        weights.scale,
+        None if mask is None else mask[:, None, None],
+        products=[Product(tokens, module) for module in sides],
+    )
     if seen is not None:  # of token 0 alone: the others are what is computed
         given = call.shares()
         given[:, :, slice(None) if seen.ndim == 4 else 0] = seen.double()

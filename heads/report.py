@@ -23,7 +23,7 @@ SHOWN, NEAREST = 4, 8  # inputs of a head that a page shows with their words, an
 
 
 def head_facts(source, query="all", bits=(), tell=print):
-    """Facts of every head of a :class:`heads.sources.Source`, for JSON; sentences on layers left out; rows compared.
+    """Facts of every head of a :class:`heads.inputs.Source`, for JSON; sentences on layers left out; rows compared.
 
     ``query`` is "all", "first", "last", a number or a word; ``tell`` gets a line for each layer.
     """
@@ -224,7 +224,7 @@ def real_tokens(call, inputs, rows):
 
 
 def asking(real, query, words):
-    """Mask (n, T) of the queries that are asked for; ValueError where there is none of them."""
+    """Mask (n, T) of the queries that are asked for; Refused where there is none of them."""
     if query == "all":
         return real
     if query in ("first", "last"):
@@ -233,7 +233,7 @@ def asking(real, query, words):
         counts = real.sum(-1)
         least = int(counts.min())
         if not -least <= query < least:
-            raise ValueError(f"query is {query}: an input has {least} tokens, 0 to {least - 1}")
+            raise Refused(f"query is {query}: an input has {least} tokens, 0 to {least - 1}")
         place = counts * (query < 0) + query
         return real & (real.cumsum(-1) == place[:, None] + 1)
     asks = torch.zeros_like(real)
@@ -261,12 +261,8 @@ def _facts(source, found, tell):
             )
         for head in many:
             bits = found.bits.get(name)
-            facts = {
-                "layer": name,
-                "number": number,
-                "head": head,
-                "check": "recorded" if source.recorded else "agrees" if off[head] <= EXACT else "assumed",
-            }
+            checked = "recorded" if source.recorded else "agrees" if off[head] <= EXACT else "assumed"
+            facts = {"layer": name, "number": number, "head": head, "check": checked}
             facts |= {"off": _short(off[head]), "why": about["why"], "cross": about["cross"]}
             facts |= _of_head(source, part, head, about)
             facts |= {} if bits is None else {"bits": bits[head]._asdict()}
@@ -290,12 +286,9 @@ def _of_head(source, part, head, about):
     words = source.words if about["windows"] == 1 and about["tokens"] <= len((source.words or [[]])[0]) else None
     if source.special is not None and words is not None and not dead:
         kinds["special"] = source.special[part.input, selects]
-    if not about["cross"]:
-        kinds |= {
-            "itself": selects == part.place,
-            "previous": selects == part.place - 1,
-            "next": selects == part.place + 1,
-        }
+    if not about["cross"] and part.place.any():  # where the first token asks it is itself
+        shifts = {"itself": 0, "previous": -1, "next": 1}
+        kinds |= {kind: selects == part.place + shift for kind, shift in shifts.items()}
     facts["places"] = {kind: _mean(where) for kind, where in kinds.items()}
     sink = kinds.get("special", torch.zeros_like(kinds["first"])) | kinds["first"]
     facts["words"] = None if dead else 1 - _mean(sink)

@@ -31,7 +31,7 @@ class Refused(ValueError):
 
 
 class Product(NamedTuple):
-    """A product of a matrix and what it receives, as a linear module makes it: inputs (n, T, e), the module."""
+    """What a linear module received, inputs (n, T, e), and the module."""
 
     inputs: Tensor
     module: nn.Module
@@ -43,25 +43,15 @@ class Attention:
 
     Attributes
     ----------
-    name : str
-    query, key : Tensor, shapes (n, heads, T, h) and (n, groups, S, h)
-        As they are multiplied, with their graph if there is one; heads share the keys of their group.
-    scale : float
-    mask : Tensor of bool or None, for shape (n, heads, T, S)
-        True where a token is seen.
-    bias : Tensor or None, for shape (n, heads, T, S)
-        What is added to the logits, such as that of relative positions.
-    cap : float or None
-        Logits are cap * tanh(products / cap) before the bias.
-    sinks : Tensor or None, for shape (n, heads, T, 1)
-        Logits of what takes attention and is no token.
-    attention : Tensor or None, shape (n, heads, T, S)
-        As the model gives it.
-    off : Tensor or None, shape (heads,)
-        Largest difference from what the model gives.
-    module : Module or None
-    products : list of Product
-        Of the linear modules that have run since the attention before.
+    query, key : Tensor, shapes (n, heads, T, h) and (n, groups, S, h), as they are multiplied; with their graph
+        where it exists; heads share the keys of their group.
+    mask : Tensor of bool or None, for shape (n, heads, T, S), True where a token is seen.
+    bias : Tensor or None, for shape (n, heads, T, S), added to the logits, such as that of relative positions.
+    cap : float or None; logits are cap * tanh(products / cap) before the bias.
+    sinks : Tensor or None, for shape (n, heads, T, 1), logits of what takes attention and is no token.
+    attention : Tensor or None, shape (n, heads, T, S), as the model gives it.
+    off : Tensor or None, shape (heads,), largest difference from what the model gives.
+    products : list of Product, of the linear modules that have run since the attention before.
     """
 
     name: str
@@ -132,22 +122,14 @@ class Attention:
 
 
 def attention(query, key, mask=None, scale=None, bias=None):
-    """Attend by hand: the attention that follows, which a block of :func:`watching` sees.
+    """Attend by hand: the attention (n, heads, T, S) that follows, which a block of :func:`watching` sees.
 
     Parameters
     ----------
-    query, key : Tensor, shapes (n, heads, T, h) and (n, groups, S, h)
-        As they are multiplied, after rotary positions and norms.
-    mask : Tensor of bool, for shape (n, heads, T, S), optional
-        True where a token is seen.
-    scale : float, optional
-        1 / sqrt(h) when left out.
-    bias : Tensor, for shape (n, heads, T, S), optional
-        Added to the logits.
-
-    Returns
-    -------
-    Tensor, shape (n, heads, T, S)
+    query, key : Tensor, shapes (n, heads, T, h) and (n, groups, S, h), after rotary positions and norms.
+    mask : Tensor of bool, for shape (n, heads, T, S), optional; True where a token is seen.
+    scale : float, optional; 1 / sqrt(h) when left out.
+    bias : Tensor, for shape (n, heads, T, S), optional; added to the logits.
 
     Examples
     --------
@@ -157,14 +139,11 @@ def attention(query, key, mask=None, scale=None, bias=None):
     >>> shares.shape, calls[0].query is query
     (torch.Size([1, 2, 3, 3]), True)
     """
-    for name, array in {"query": query, "key": key}.items():
-        if array.ndim != 4:
-            raise ValueError(f"{name} has shape {tuple(array.shape)}: give (inputs, heads, tokens, size of a head)")
+    shapes = f"query has shape {tuple(query.shape)}, key {tuple(key.shape)}"
+    if query.ndim != 4 or key.ndim != 4:
+        raise ValueError(f"{shapes}: give (inputs, heads, tokens, size of a head)")
     if query.shape[1] % key.shape[1] or query.shape[-1] != key.shape[-1] or len(query) != len(key):
-        raise ValueError(
-            f"query has shape {tuple(query.shape)}, key {tuple(key.shape)}: give heads of one size, and equally"
-            " many for each group of keys"
-        )
+        raise ValueError(f"{shapes}: give heads of one size, and equally many for each group of keys")
     if mask is not None and mask.dtype != torch.bool:
         raise ValueError(f"mask has dtype {mask.dtype}: give bool, True where a token is seen")
     call = Attention("", query, key, query.shape[-1] ** -0.5 if scale is None else float(scale), mask, bias)
@@ -271,8 +250,7 @@ def _see(
         call.mask, call.bias = split_mask(attn_mask)
     values = value.detach().repeat_interleave(query.shape[1] // value.shape[1], 1)
     apart = (call.shares() @ values - output.detach()).abs().amax(-1).where(call.seen(), 0.0)
-    largest = values.abs().amax().clamp(min=1e-30)
-    call.off = (apart / largest).transpose(0, 1).flatten(1).amax(1)
+    call.off = (apart / values.abs().amax().clamp(min=1e-30)).transpose(0, 1).flatten(1).amax(1)
     _received(call, frame)
 
 
@@ -282,8 +260,7 @@ def _see_torchs_layer(output, given, frame):
         return
     tokens, bias = [given[name].detach() for name in ("query", "key", "value")], given["in_proj_bias"]
     weights = [given[f"{name}_proj_weight"] for name in "qkv"] if given["use_separate_proj_weight"] else None
-    weights = weights or given["in_proj_weight"].chunk(3)
-    biases = (None,) * 3 if bias is None else bias.chunk(3)
+    weights, biases = weights or given["in_proj_weight"].chunk(3), (None,) * 3 if bias is None else bias.chunk(3)
     parts = [functional.linear(*three) for three in zip(tokens, weights, biases, strict=True)]
     query, key, value = (part.unflatten(-1, (given["num_heads"], -1)).permute(1, 2, 0, 3) for part in parts)
     call, hidden = Attention("", query, key, query.shape[-1] ** -0.5), given["key_padding_mask"]

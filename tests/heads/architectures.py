@@ -7,6 +7,7 @@ becomes of it goes into `architectures.json`, which is made again after a new ve
 import contextlib
 import inspect
 import io
+import itertools
 import json
 import re
 import signal
@@ -22,7 +23,7 @@ from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
 from heads import command
 
-SECONDS, PARAMETERS, LENGTH, INPUTS = 60, 40_000_000, 8, 6
+SECONDS, PARAMETERS, LENGTH, INPUTS = 60, 60_000_000, 8, 6
 LIST = Path(__file__).with_suffix(".json")
 SIZES = [  # pattern of the name of a setting, and its small value; None where it stays
     (".*feat_extract_layers|.*conv.*|.*kernel.*|.*buckets?", None),
@@ -49,6 +50,7 @@ SIZES = [  # pattern of the name of a setting, and its small value; None where i
     ("patch_sizes?", 8),
     ("num_mel_bins", 16),
     ("num_codebooks", 4),
+    ("context_size", 8),
 ]
 MODELS = Path(transformers.__file__).parent / "models"
 FOLDERS = {path.parent.name for path in MODELS.glob("*/modeling_*.py") if "ALL_ATTENTION_FUNCTIONS" in path.read_text()}
@@ -73,41 +75,94 @@ BY_FAMILY = {
     "reformer": {"axial_pos_shape": [4, 2], "axial_pos_embds_dim": [16, 16], "attn_layers": ["local", "lsh"]},
     "funnel": {"block_sizes": [1, 1], "block_repeats": [1, 1], "num_decoder_layers": 1},
 }
+LAYERS = "(.*_)?(num_hidden_layers|num_layers|n_layers?|layers|depth)"  # settings that say how many layers there are
+COUNTS = SIZES[2:3] + SIZES[7:8] + SIZES[11:13]  # vocabularies, layers, ranks and experts
 DEEP = [(pattern, 8 if size == 2 and "layers" in pattern else size) for pattern, size in SIZES]
-COUNTS = SIZES[2:3] + SIZES[7:8] + SIZES[11:12]  # vocabularies, layers and experts, where all sizes do not go together
+ROPE = {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [2, 1, 1]}  # of heads of eight entries
+DEFAULTS = {  # of settings that some families leave open
+    "rope_parameters": ROPE, "rope_theta": 10_000.0, "num_key_value_heads": 4, "head_dim": 8,
+}  # fmt: skip
+WIDE = "|".join(pattern for pattern, size in SIZES if size in (32, 48))
+STAYS = re.compile(
+    ".*(_id|_index|_idx|heads|n_head|conv.*|kernel.*|stride.*|rate|theta|groups?|window.*|top_k|max_.*|channels)"
+)
 BY_LAYER = re.compile(
     "(transformers_version|architectures|(mlp_)?layer_types|layers_block_type|out_.*|stage_names|per_.*)"
 )
 
 
-def shrunk(settings, sizes):
-    """Settings of a family with small sizes, those of its parts too."""
-    small = {}
-    for name, value in settings.items():
-        if BY_LAYER.fullmatch(name):
-            continue
-        if isinstance(value, dict) and "mrope_section" in value:
-            value = value | {"mrope_section": [2, 1, 1]}
-        if isinstance(value, dict) and value and (name.endswith("config") or "model_type" in value):
-            small[name] = shrunk(value, sizes)
-        else:
-            size = next((size for pattern, size in sizes if re.fullmatch(pattern, name)), None)
-            small[name] = value if size is None else smaller(value, size)
+def smallest(sizes):
+    """A way to make settings small: each at most as large as in a table."""
+
+    def small(name, value):
+        size = next((size for pattern, size in sizes if re.fullmatch(pattern, name)), None)
+        return value if size is None else each(value, lambda one: min(one, size))
+
     return small
 
 
-def smaller(value, size):
-    """A number above zero, or each of a list, that is not above a size."""
+def divided(by):
+    """A way to make settings small: widths by one factor, so that sums and products of them still fit."""
+    counted = smallest(COUNTS)
+
+    def small(name, value):
+        if any(re.fullmatch(pattern, name) for pattern, _ in COUNTS):
+            return counted(name, value)
+        return value if STAYS.fullmatch(name) else each(value, lambda one: one // by if one % by == 0 else one)
+
+    return small
+
+
+def narrower(by):
+    """A way to make settings small: fewer heads of the same size, all other widths by the same factor."""
+    counted = smallest(COUNTS)
+
+    def small(name, value):
+        if any(re.fullmatch(pattern, name) for pattern, _ in COUNTS):
+            return counted(name, value)
+        if re.fullmatch(".*heads?", name) or re.fullmatch(WIDE, name):
+            return each(value, lambda one: max(one // by, 1))
+        return value
+
+    return small
+
+
+ALIKE = [(pattern, size) for pattern, size in SIZES if "kv" not in pattern or "heads" not in pattern]  # no groups
+WAYS = (smallest(SIZES), smallest(ALIKE), divided(8), narrower(16), smallest(COUNTS))
+
+
+def shrunk(settings, way):
+    """Settings of a family made small in a way, those of its parts too; lists of a layer each are cut."""
+    layers = {value for name, value in settings.items() if isinstance(value, int) and re.fullmatch(LAYERS, str(name))}
+    fewer = {count: way("num_hidden_layers", count) for count in layers if count > 2}
+    small = {}
+    for name, value in settings.items():
+        if name == "layer_types" and value is None:
+            small[name] = ["full_attention"] * way("num_hidden_layers", 32)
+        if BY_LAYER.fullmatch(name):
+            continue
+        if isinstance(value, list) and len(value) in fewer:
+            value = value[: fewer[len(value)]]
+        value = DEFAULTS.get(name) if value is None else value
+        parts = isinstance(value, dict) and all(isinstance(key, str) for key in value)
+        small[name] = shrunk(value, way) if parts else way(name, value)
+        if parts and "rope_theta" in value and way is WAYS[0]:
+            small[name] |= {"mrope_section": ROPE["mrope_section"]}
+    return small
+
+
+def each(value, change):
+    """A number above zero changed, or each of a list; all else as it is."""
     if isinstance(value, list):
-        return [smaller(entry, size) for entry in value]
-    return min(value, size) if isinstance(value, int) and not isinstance(value, bool) and value > 0 else value
+        return [each(entry, change) for entry in value]
+    return change(value) if isinstance(value, int) and not isinstance(value, bool) and value > 0 else value
 
 
-def small_model(family, sizes):
+def small_model(family, way):
     """A random model of a family; ValueError if it stays large."""
     kind = transformers.CONFIG_MAPPING[family]
     more = BY_FAMILY.get(family, {})
-    config = kind.from_dict(shrunk(kind(**more).to_dict(), sizes) | more)
+    config = kind.from_dict(shrunk(kind(**more).to_dict(), way) | more)
     with torch.device("meta"):
         count = sum(x.numel() for x in transformers.AutoModel.from_config(config).parameters())
     if count > PARAMETERS:
@@ -134,54 +189,69 @@ def setting(config, *names, default):
     return default
 
 
-def made_up(config):
-    """Every array that a model may take, by name."""
+def made_up(config, takes):
+    """Every array that a model may take, by name, in each of the shapes that are in use."""
     draw = np.random.default_rng(0)
     size = setting(config, "image_size", "img_size", "input_size", default=32)
     channels, frames = setting(config, "num_channels", default=3), setting(config, "num_frames", default=4)
-    mels = setting(config, "num_mel_bins", "input_feat_per_channel", default=16)
+    mels = setting(config, "num_mel_bins", "input_feat_per_channel", "num_mels", "mel_bins", default=16)
+    width = setting(config, "hidden_size", "d_model", "encoder_hidden_size", default=32)
+    image, wide = (channels, size, size), (LENGTH, width)
+    time = setting(config, "max_length", "max_source_positions", default=64) * 2
     shapes = {
-        "pixel_values": (channels, size, size),
-        "pixel_values_videos": (frames, channels, size, size),
-        "input_features": (mels, 128),
-        "input_values": (4000,),
-        "visual_feats": (3, setting(config, "visual_feat_dim", default=32)),
-        "visual_pos": (3, 4),
-        "inputs": (16, setting(config, "d_model", default=32)),
-        "past_values": (setting(config, "context_length", default=16), 1),
+        "pixel_values": [image, (2, *image), (frames, *image)],
+        "pixel_values_videos": [(frames, *image)],
+        "input_features": [(mels, 128), (128, mels), (1, 128, mels), (mels, time), (1, time // 2, mels)],
+        "input_values": [(4000,), (1, 4000), (128, mels), (time // 2, mels)],
+        "visual_feats": [(3, setting(config, "visual_feat_dim", default=32))],
+        "visual_pos": [(3, 4)],
+        "inputs": [(16, setting(config, "d_model", default=32))],
+        "past_values": [(setting(config, "context_length", default=16), 1)],
     }
-    arrays = {name: draw.standard_normal((INPUTS, *shape), np.float32) for name, shape in shapes.items()}
-    words = {name: draw.integers(5, 60, (INPUTS, LENGTH)) for name in ("input_ids", "decoder_input_ids")}
-    return arrays | words | {"bbox": np.zeros((INPUTS, LENGTH, 4), np.int64)}
+    shapes |= {name: [wide] for name in takes if re.search("embeds$|hidden_states$|^query_", name)}
+    arrays = {name: [draw.standard_normal((INPUTS, *one), np.float32) for one in some] for name, some in shapes.items()}
+    arrays |= {name: [draw.integers(5, 60, (INPUTS, LENGTH))] for name in takes if re.search("input_ids$", name)}
+    masks = {name: name.removesuffix("_mask") for name in takes if re.search("(features|values)_mask$", name)}
+    for name, of in masks.items():
+        arrays[name] = [np.ones(x.shape[:2], np.int64) for x in arrays.get(of, ())][::-1] or [
+            np.ones((INPUTS, 128), int)
+        ]
+    arrays |= {name: [np.ones((INPUTS, LENGTH), np.int64)] for name in takes if name == "attention_mask"}
+    return arrays | {"bbox": [np.zeros((INPUTS, LENGTH, 4), np.int64)]}
 
 
 def small_inputs(model):
-    """Arrays on which a model runs, by name; the error of the last try where it runs on none."""
-    arrays, parameters = made_up(model.config), inspect.signature(model.forward).parameters
-    needed = {name for name, p in parameters.items() if p.default is p.empty}
+    """Arrays on which a model runs, by name; the error of the first try where it runs on none."""
+    parameters = inspect.signature(model.forward).parameters
+    arrays = made_up(model.config, parameters)
+    needed = {name for name, p in parameters.items() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD}
     needed |= {"decoder_input_ids"} if model.config.is_encoder_decoder else set()
     tries = [{"input_ids", "pixel_values"}, {"input_ids"}, {"pixel_values"}, {"input_ids", "bbox"}]
-    tries += [{"input_ids", "visual_feats", "visual_pos"}, {model.main_input_name}]
-    failed = ValueError(f"none of the arrays that are made up is one of {', '.join(parameters)}")
-    for names in [names | needed for names in tries if names <= set(parameters)]:
-        data = {name: arrays[name] for name in sorted(names) if name in arrays and name in parameters}
-        try:
-            with torch.inference_mode():
-                more = {"use_cache": False} if "use_cache" in parameters else {}
-                model.eval()(**{name: torch.from_numpy(array) for name, array in data.items()}, **more)
-            return data
-        except Exception as error:
-            failed = error
-    raise failed
+    tries += [{"input_ids", "visual_feats", "visual_pos"}, {"input_features"}, {"input_values"}, {"inputs_embeds"}]
+    tries += [{name, f"{name}_mask"} for name in ("input_features", "input_values")]
+    tries += [{"input_ids", "input_features"}, {model.main_input_name}, set()]
+    tries = [sorted((names | needed) & set(parameters) & set(arrays)) for names in tries if names <= set(parameters)]
+    failed = None
+    for names in filter(None, dict.fromkeys(map(tuple, tries))):
+        for shapes in itertools.product(*(arrays[name] for name in names)):
+            data = dict(zip(names, shapes, strict=True))
+            try:
+                with torch.inference_mode():
+                    more = {"use_cache": False} if "use_cache" in parameters else {}
+                    model.eval()(**{name: torch.from_numpy(array) for name, array in data.items()}, **more)
+                return data
+            except Exception as error:
+                failed = failed or error
+    raise failed or ValueError(f"none of the arrays that are made up is one of {', '.join(parameters)}")
 
 
 def report(family, folder, every=None):
     """What becomes of a report on a family: ``result``, and ``why`` or how many heads are in each state."""
     failed = None
-    for sizes in every or (SIZES, COUNTS):
+    for way in every or WAYS:
         try:
             result = "not built"
-            model = small_model(family, sizes)
+            model = small_model(family, way)
             result = "does not run"
             data = small_inputs(model)
             model.save_pretrained(folder / "model")
@@ -216,20 +286,20 @@ def timed(family):
     def stop(*_):
         raise SystemExit  # which no model catches
 
-    before, dtype = signal.signal(signal.SIGALRM, stop), torch.get_default_dtype()
+    before, dtype = signal.signal(signal.SIGPROF, stop), torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
-    signal.alarm(SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of the processor: others may use the machine
     try:
         with tempfile.TemporaryDirectory() as folder:
             found = report(family, Path(folder))
             if "no attention was seen" in found.get("why", ""):  # hybrids attend in every fourth layer
-                found = report(family, Path(folder), [DEEP])
+                found = report(family, Path(folder), [smallest(DEEP)])
             return found
     except SystemExit:
         return {"result": "does not run", "why": f"longer than {SECONDS} s"}
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
         torch.set_default_dtype(dtype)
 
 

@@ -20,6 +20,19 @@ CONFIGS = {
     "gpt_oss": lambda: transformers.GptOssConfig(**SHARED, head_dim=8, num_local_experts=4),
     "gpt_neox": lambda: transformers.GPTNeoXConfig(**SIZES),
     "gptj": lambda: transformers.GPTJConfig(vocab_size=64, n_embd=32, n_layer=2, n_head=4, rotary_dim=4),
+    "gpt_neo": lambda: transformers.GPTNeoConfig(
+        vocab_size=64,
+        hidden_size=32,
+        num_layers=2,
+        num_heads=4,
+        intermediate_size=48,
+        max_position_embeddings=64,
+        window_size=4,
+        attention_types=[[["global", "local"], 1]],
+        bos_token_id=1,
+        eos_token_id=1,
+    ),
+    "biogpt": lambda: transformers.BioGptConfig(**SIZES, max_position_embeddings=64),
     "opt": lambda: transformers.OPTConfig(
         vocab_size=64, hidden_size=32, ffn_dim=48, num_hidden_layers=2, num_attention_heads=4, word_embed_proj_dim=32
     ),

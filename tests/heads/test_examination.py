@@ -1,13 +1,10 @@
 """What becomes of a choice: each answer against its definition, and conflicts that really are irreducible."""
 
-import json
-
 import pytest
 import torch
 from problems import random_problem, random_theta, refuses, seeded
 
 from heads import examination, examine, flip_distances, least_change
-from heads.conflict import irreducible
 from heads.swaps import swap_until_stable
 from lib.geometry import norm, one_minus_cosine
 from lib.problem import Problem, difference_rows
@@ -43,22 +40,6 @@ def test_a_separable_choice_is_told_by_its_definitions(seed, queries):
     torch.testing.assert_close(found.attention, problem.attention(theta).amax(-1))
 
 
-def test_the_nearest_of_all_choices_is_predicted_where_the_choice_is_not_optimal():
-    problem = random_problem(3, n=2, T=3, d=6)
-    selections, separators = locally_optimal_selections(problem)
-    seen = set()
-    for seed in range(12):
-        theta = random_theta(seed, problem)
-        found = examine(problem, theta, all_choices=True)
-        away = one_minus_cosine(theta, separators.theta)
-        assert sorted(found.choices.tolist()) == sorted(selections.tolist())
-        assert found.choices_cosine_distance[0].item() == pytest.approx(away.min().item())
-        best = found.selected if found.locally_optimal else selections[away.argmin()]
-        assert torch.equal(found.forecast, best)
-        seen.add(found.locally_optimal)
-    assert seen == {True, False}
-
-
 def test_descent_ends_on_a_choice_that_lasts():
     problem = random_problem(3, n=2, T=3, d=6)
     ended = [examine(problem, random_theta(seed, problem), iterations=4000) for seed in range(4)]
@@ -76,16 +57,14 @@ def test_descent_ends_on_a_choice_that_lasts():
 def test_in_the_span_all_is_as_in_the_full_space(monkeypatch):
     problem = random_problem(1, n=2, T=3, d=4, queries=5)
     theta = random_theta(1, problem)
-    small = examine(problem, theta, iterations=100, all_choices=True)
+    small = examine(problem, theta, iterations=100)
     monkeypatch.setattr(examination, "_compact", lambda problem, theta: (problem, theta, lambda vector: vector))
-    full = examine(problem, theta, iterations=100, all_choices=True)
+    full = examine(problem, theta, iterations=100)
     assert problem.parameter_size > problem.scores.numel()
     torch.testing.assert_close(small.separator.theta, full.separator.theta, rtol=1e-7, atol=1e-9)
     assert small.cosine_distance == pytest.approx(full.cosine_distance)
     torch.testing.assert_close(small.distances, full.distances)
     assert small.after_descent["cosine_distance"] == pytest.approx(full.after_descent["cosine_distance"])
-    assert torch.equal(small.choices, full.choices)
-    torch.testing.assert_close(small.choices_cosine_distance, full.choices_cosine_distance)
 
 
 @pytest.mark.parametrize("options", [{}, {"queries": 2, "inputs": 20}], ids=str)
@@ -112,33 +91,12 @@ def test_a_conflict_cannot_be_had_and_without_any_one_of_it_can(seed, options):
     assert f"token {found.conflict[0][1]} of input {found.conflict[0][0]}" in str(found)
 
 
-def test_a_certificate_of_many_conflicts_is_cut_to_one():
-    rows = torch.randn(12, 3, generator=seeded(0), dtype=torch.float64)
-    rows = torch.cat([rows, -rows])
-    found = irreducible(rows, torch.full((24,), 1 / 24, dtype=torch.float64))
-    assert not hard_margin(rows[found]).feasible
-    assert 2 <= len(found) <= 4
-    assert irreducible(torch.zeros(2, 3, dtype=torch.float64), torch.ones(2, dtype=torch.float64) / 2) == [0]
-
-
 def test_a_conflict_is_among_tokens_that_may_be_seen():
     keys = [[[1.0], [0.0], [9.0]], [[0.0], [1.0], [9.0]]]
     problem = Problem(keys, [[1.0, 0.0, 0.0]] * 2, mask=[[True, True, False]] * 2)
     assert examine(problem, [1.0]).conflict == []
     both = Problem([[[1.0], [0.0], [9.0]], [[1.0], [1.0], [9.0]]], [[1.0, 0.0, 0.0]] * 2, mask=problem.mask)
     assert examine(both, [1.0], [0, 0]).conflict == [(1, 1)]  # its two tokens have the same key
-
-
-def test_json_has_numbers_and_none():
-    for problem, options in (
-        (crowded(0), {"selected": optimal_tokens(crowded(0))}),
-        (random_problem(3, n=2, T=3, d=6), {"all_choices": True, "iterations": 5}),
-    ):
-        found = examine(problem, random_theta(0, problem), **options)
-        read = json.loads(found.to_json())
-        assert read == found.as_dict() | {"conflict": [list(pair) for pair in found.conflict]}
-        assert read["selected"] == found.selected.tolist()
-        assert (read["cosine_distance"] is None) == (not found.feasible)
 
 
 def test_the_figure_has_a_point_for_each_input_and_says_what_it_is():
@@ -180,14 +138,13 @@ def test_a_token_on_the_same_spot_is_no_other_token():
 
 
 PROBLEM = Problem([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 0.0]])
-BATCH, LARGE = Problem(torch.ones(5, 1, 2, 2), torch.ones(1, 2)), Problem(torch.zeros(17, 3, 2), torch.zeros(17, 3))
+BATCH = Problem(torch.ones(5, 1, 2, 2), torch.ones(1, 2))
 REFUSED = {
     "no direction": (lambda: examine(PROBLEM, [0.0, 0.0]), "theta is [0.0, 0.0]"),
     "several": (lambda: examine(PROBLEM, [[1.0, 0.0]]), "theta is [[1.0, 0.0]]"),
     "another size": (lambda: examine(PROBLEM, [1.0]), "theta has shape (1,)"),
     "steps": (lambda: examine(PROBLEM, [1.0, 0.0], iterations=-1), "iterations is -1"),
     "a word for a flag": (lambda: examine(PROBLEM, [1.0, 0.0], settle="no"), "settle is 'no'"),
-    "choices": (lambda: examine(LARGE, [1.0, 0.0], all_choices=True), "there are 3^17 selections"),
     "choice": (lambda: examine(PROBLEM, [1.0, 0.0], [2]), "selected index 2 is out of range"),
     "two choices": (lambda: examine(PROBLEM, [1.0, 0.0], [[0], [1]]), "selected has shape (2, 1)"),
     "batch": (lambda: examine(BATCH, [1.0, 0.0]), "problem has leading dimensions (5,)"),
@@ -221,6 +178,5 @@ def test_swaps_forecast_where_the_choice_is_not_optimal():
         assert torch.equal(found.settled, swap_until_stable(problem, found.today))
         assert torch.equal(found.forecast, found.settled)
         assert f"Swaps lead from today's choice to {found.settled[0]}, {found.settled[1]}." in str(found)
-        assert found.as_dict()["settled"] == found.settled.tolist()
         asked += not torch.equal(found.settled, found.today)
     assert asked > 2

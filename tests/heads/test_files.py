@@ -16,7 +16,7 @@ from torch import nn
 from heads import (
     file_problem,
     files,
-    layer_problem,
+    head_problem,
     layer_weights,
     read_state,
     read_tokens,
@@ -65,7 +65,7 @@ def test_a_layer_from_a_file_is_the_layer(tmp_path, tokens, name):
     path = save(layer, tmp_path / name)
     problem, theta, scores = file_problem(path, tokens, layer=1, head=1, heads=2)
     data = read_tokens(tokens)
-    own = layer_problem(layer.layers[1].self_attn, data["tokens"], data["labels"], data["readout"], head=1)
+    own = head_problem(layer_weights(layer.layers[1]), data["tokens"], data["labels"], data["readout"], head=1)
     assert torch.equal(theta, own.theta)
     assert torch.equal(problem.scores, own.problem.scores)
     assert scores == "exact"

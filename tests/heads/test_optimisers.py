@@ -260,12 +260,6 @@ def test_maximize_is_refused():
     refuses(lambda: optimiser_margins(partial(torch.optim.Adam, maximize=True), PROBLEM), "maximize=True, so it climbs")
 
 
-def test_an_option_without_effect_is_named():
-    make = partial(torch.optim.SGD, lr=0.1, dampening=0.0, momentum=0.5)
-    makers = {"dampening": partial(torch.optim.SGD, lr=0.1, momentum=0.5), "momentum": partial(torch.optim.SGD, lr=0.1)}
-    assert optimisers.without_effect(make, makers) == ["dampening"]
-
-
 class Exits(torch.optim.SGD):
     def step(self):
         raise SystemExit(0)
