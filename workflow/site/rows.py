@@ -102,7 +102,7 @@ def addressed(name):
 
 def _verdict(row):
     word = row["verdict"]
-    return f'<span class="verdict {word.replace(" ", "-")}">{SIGNS[word]} {word}</span>' if word else "baseline"
+    return f'<span class="verdict {word.replace(" ", "-")}">{SIGNS[word]}&nbsp;{word}</span>' if word else "baseline"
 
 
 def _sentence(row):

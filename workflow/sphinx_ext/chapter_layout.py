@@ -162,6 +162,11 @@ def _badge(name, app):
     return f'<a {said} href="{app.builder.get_relative_uri(app.env.docname, "book/sources")}">{name}</a>'
 
 
+def drop_thebe(app, page, template, context, doctree):
+    """Drop the scripts that would run code in the page, which Jupyter Book always adds, twice where a page has code."""
+    context["script_files"] = [file for file in context.get("script_files", ()) if "thebe" not in str(file).lower()]
+
+
 def number_by_page(numbers):
     """Sphinx's table of the numbers of figures and formulas, counted anew on each page."""
     return {
@@ -188,6 +193,7 @@ def setup(app):
     app.add_directive("findings", Findings)
     app.connect("source-read", tag_cells)
     app.connect("doctree-read", lay_out)
+    app.connect("html-page-context", drop_thebe, priority=900)
     app.connect("env-get-updated", put_back_numbers, priority=100)
     app.connect("env-get-updated", renumber, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

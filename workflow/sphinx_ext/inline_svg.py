@@ -10,8 +10,10 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-# Also the ground, which is that of the page.
-LEFT_OUT = re.compile(r'<metadata>.*?</metadata>|<!--.*?-->|xlink:|<g id="patch_1">.*?</g>|(?<=>)\s+(?=<)', re.DOTALL)
+# Also the ground, which is that of the page, and names of groups, to which nothing refers.
+LEFT_OUT = re.compile(
+    r'<metadata>.*?</metadata>|<!--.*?-->|xlink:|<g id="patch_1">.*?</g>|(?<=<g) id="[^"]*"|(?<=>)\s+(?=<)', re.DOTALL
+)
 ID, PATH, NUMBER = (
     re.compile(r'( id="|href="#|url\(#)'),
     re.compile(r' (?:d|x|y)="[^"]*"'),
