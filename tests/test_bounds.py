@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.parametrize(
     ("value", "form", "shown"),
     [
-        (4.37e-9, ".0e+", "5e-9"),
+        (4.37e-9, ".0e+", "5e-09"),
         (4.37e-9, ".0e", "4e-09"),
         (8.056, ".1f-", "8.0"),
         (10.4, ".0f+", "11"),
@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[1]
         (1234.5, ",.0f+", "1,235"),
         (-0.0488, ".2f+", "-0.04"),
         (2.0004, ".3g+", "2.01"),
+        (5.99, ".2g+", "6"),
         (math.inf, ".1f+", "inf"),
     ],
 )
@@ -66,4 +67,4 @@ def test_pages_round_what_chapters_glue_and_rows_measure(tmp_path):
     # A process of its own: myst_nb, once loaded, stays in all later builds of this one.
     build = [sys.executable, "-m", "sphinx", "-q", "-b", "text", tmp_path, tmp_path / "_build/text"]
     subprocess.run(build, cwd=ROOT, check=True)
-    assert "At most 5e-9, but 4e-09; at least 8.0." in (tmp_path / "_build/text/index.txt").read_text()
+    assert "At most 5e-09, but 4e-09; at least 8.0." in (tmp_path / "_build/text/index.txt").read_text()

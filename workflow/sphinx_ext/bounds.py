@@ -18,7 +18,9 @@ def rounded(value, form):
     if form[-1:] not in SIDES or not math.isfinite(value):
         return format(value, form.rstrip("+-"))
     with localcontext(rounding=SIDES[form[-1]]):
-        return format(Decimal(f"{value:.12g}"), form[:-1])  # what is closer than that is the number itself
+        text = format(Decimal(f"{value:.12g}"), form[:-1])  # what is closer than that is the number itself
+    read = float(text.rstrip("%").replace(",", "")) / (100 if text.endswith("%") else 1)
+    return format(read, form[:-1])  # as Python writes a float: 5e-09, and 6 for .2g
 
 
 class GluedText(PasteTextRole):
