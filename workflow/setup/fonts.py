@@ -17,7 +17,7 @@ FORMULAS = (
     "2243,2245,2248,2254,2260-2265,226A,226B,227A,227B,2282-2287,2295-229A,22A2-22A5,22C0-22C6,22EE-22F1,2308-230B,"
     "23DC-23DF,27C2,27E6-27EB,2A7D,2A7E,2AAF,2AB0,1D400-1D467,1D49C-1D4B5,1D538-1D550,1D5CE,1D6E2-1D71B,1D7CE-1D7D7,FE00"
 )
-# What the theme's menus, boxes and buttons show: the codes that are left in the style sheets of a built site.
+# What the menus, boxes and buttons of the theme show (tests/browser/test_site.py says which lack).
 ICONS = (
     "F002,F00D,F010,F019,F03A,F042,F057,F058,F05A,F062,F064,F065,F06A,F071,F078,F09B,F0C9,F0EB,F0F3,F104,F105,F107,F15B,"
     "F185,F186,F1C1,F296,F303,F35D"
