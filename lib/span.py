@@ -65,6 +65,7 @@ def span_coordinates(spanned, logits):
     logits : Tensor, shape (..., n, T)
         ``problem.logits(theta)`` of the problem that it was made from.
     """
+    logits = checks.real("logits", logits)
     checks.trailing_shape("logits", logits, *spanned.keys.shape[-3:-1])
     if spanned.mask is not None:
         logits = torch.where(spanned.mask, logits, 0.0)
@@ -76,6 +77,7 @@ def from_span(problem, spanned, coordinates):
 
     The inverse of :func:`span_coordinates`; with queries it forms W.
     """
+    coordinates = checks.real("coordinates", coordinates)
     checks.trailing_shape("coordinates", coordinates, spanned.keys.shape[-1])
     return problem.pull_back(torch.einsum("...ntm,...m->...nt", _pseudo_inverse(spanned.keys), coordinates))
 
