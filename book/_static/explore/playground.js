@@ -156,10 +156,12 @@ export function told(state, { problem, choices, runs, ends }) {
     .map(([count, text]) => `${count} ${text}`)
     .join(", ");
   const locals = choices.filter((one) => !one.best).length,
-    second = locals < choices.length ? "A second limit exists" : "One limit exists";
+    second = locals < choices.length ? "A second limit exists" : "One limit exists",
+    single = state.keys.length === 1,
+    what = single ? "a token that is not the best but outscores its" : "tokens not all the best that outscore their";
   const limits = locals
     ? ` ${locals > 1 ? `${locals} ${locals < choices.length ? "further " : ""}limits exist` : second}: ` +
-      `tokens that are not all the best but outscore their neighbours on the margin.` +
+      `${what} neighbours on the margin.` +
       (ends.length > best ? "" : " None of these starts goes there.")
     : "";
   const early = state.shown < LAST,
@@ -326,7 +328,10 @@ export function marksOf(now) {
         done: ({ scores }) => scores[0][2] <= 0,
       },
     ],
-    "1(b)": [limits("Raise the score of token 3 until the second limit is gone.", score), turning("start 4")],
+    "1(b)": [
+      limits("Raise the score of token 3 until the second limit is gone.", locals(now) ? score : "[none]"),
+      turning("start 4"),
+    ],
     "1(c)": [
       drag("Drag a star. Does the limit follow?", "keys", "token 0 0"),
       drag("Now drag a circle: the limit stays.", "starts", "start 0"),
