@@ -47,7 +47,7 @@ in every draw.
 R4 is left out: joint training needs tokens that are a signal, which these are not.
 
 Changed before the first run: 24 reviews in place of 48, since a separator of 48 takes a second, and fewer of (r). 100
-reviews in place of 200 were taken to save time before any of that run was seen.
+reviews in place of 200 were taken to save time before any of that run was seen. (r) and (s) have no recorded run yet.
 """
 
 import unicodedata
