@@ -63,6 +63,7 @@ def head_problem(
 
     Examples
     --------
+    >>> from heads import layer_weights
     >>> layer = torch.nn.MultiheadAttention(4, 2, batch_first=True, dtype=torch.float64)
     >>> tokens = torch.randn(3, 5, 4, dtype=torch.float64)
     >>> problem, theta, scores = head_problem(layer_weights(layer), tokens, [1, -1, 1], readout=[1, 0, 0, 0], head=1)

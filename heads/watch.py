@@ -89,10 +89,6 @@ class Attention:
             return torch.cat([logits, sinks], -1).softmax(-1)[..., :-1].nan_to_num(0.0)
         return logits.softmax(-1).nan_to_num(0.0)
 
-    def seen(self):
-        """Whether a query sees any token, (n, heads, T)."""
-        return self.logits.isfinite().any(-1)
-
     def of_rows(self, rows):
         """The same call of some inputs."""
 
@@ -117,7 +113,7 @@ class Attention:
         return self
 
     def _difference(self):
-        apart = (self.shares() - self.attention).abs().amax(-1).where(self.seen(), 0.0)
+        apart = (self.shares() - self.attention).abs().amax(-1).where(self.logits.isfinite().any(-1), 0.0)
         return apart.transpose(0, 1).flatten(1).amax(1).nan_to_num(torch.inf)
 
 
@@ -156,13 +152,11 @@ def attention(query, key, mask=None, scale=None, bias=None):
 def watching(model=None, receive=None):
     """Watch every attention that runs in the block.
 
-    A list of :class:`Attention`, which grows with each call; with ``receive``, a function of one, nothing is kept, and
-    memory is that of one layer.
+    A list of :class:`Attention`, which grows with each call; with ``receive``, a function of one, nothing is kept.
 
     Parameters
     ----------
-    model : Module, optional
-        Whose names the calls get, and whose linear modules are watched: distances in K and Q need them.
+    model : Module, optional; its names are those of the calls, its linear modules are watched for distances in K and Q.
     receive : callable, optional
 
     Examples
@@ -249,7 +243,7 @@ def _see(
     elif attn_mask is not None:
         call.mask, call.bias = split_mask(attn_mask)
     values = value.detach().repeat_interleave(query.shape[1] // value.shape[1], 1)
-    apart = (call.shares() @ values - output.detach()).abs().amax(-1).where(call.seen(), 0.0)
+    apart = (call.shares() @ values - output.detach()).abs().amax(-1).where(call.logits.isfinite().any(-1), 0.0)
     call.off = (apart / values.abs().amax().clamp(min=1e-30)).transpose(0, 1).flatten(1).amax(1)
     _received(call, frame)
 
@@ -273,7 +267,7 @@ def _see_torchs_layer(output, given, frame):
     mixed = (call.shares() @ value).permute(2, 0, 1, 3).flatten(2)
     again = functional.linear(mixed, given["out_proj_weight"], given["out_proj_bias"])
     apart = (again - output.detach()).abs().amax() / output.detach().abs().amax().clamp(min=1e-30)
-    call.off = apart.nan_to_num(0.0).expand(query.shape[1]) if call.seen().all() else None
+    call.off = apart.nan_to_num(0.0).expand(query.shape[1]) if call.logits.isfinite().any(-1).all() else None
     _received(call, frame)
 
 
