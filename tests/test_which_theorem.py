@@ -126,3 +126,22 @@ class TestRegister:
             holds = [set(one["holds"]) for one in self.register["hypotheses"].values() if one["about"] == on]
             assert holds, on
             assert any(set(question["options"]) - options for options in holds), on
+
+    @pytest.mark.parametrize(
+        ("has", "item", "fails"),
+        [
+            ({"inputs": "several", "step": "gd"}, "Theorem 2", {"one-input-direction"}),
+            ({"loss": "exponential", "step": "path", "scores": "distinct"}, "Theorem 1", set()),
+            ({"loss": "flat", "step": "path"}, "Theorem 1", {"slope"}),
+            ({"train": "factors", "step": "gd"}, "Factored keys and queries", set()),
+            ({"train": "w", "step": "adam-epsilon"}, "Each optimiser its own margin", {"steepest-direction"}),
+            ({"train": "w", "step": "ngd", "tokens": "other"}, "R1", {"orthogonal"}),
+            ({"train": "w", "step": "ngd"}, "Theorem 2", {"prompt", "short-steps"}),
+        ],
+    )
+    def test_what_one_has_fails_the_hypotheses_that_it_contradicts(self, has, item, fails):
+        needs = next(one for one in self.stated if one["item"] == item and "needs" in one)["needs"]
+        known = {name: self.register["hypotheses"][name] for name in needs}
+        assert {
+            name for name, one in known.items() if has.get(one["about"], one["holds"][0]) not in one["holds"]
+        } == fails
