@@ -27,7 +27,9 @@ def test_examples_come_out_as_shown(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32], indirect=True)
-@pytest.mark.parametrize("path", sorted((ROOT / "book/library").glob("*.md")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [*sorted((ROOT / "book/library").glob("*.md")), ROOT / "book/by-hand.md"], ids=lambda path: path.stem
+)
 def test_examples_of_pages_come_out_as_shown(path, dtype):
     text = path.read_text("utf-8").replace("```", "")  # the end of a block is not a part of what is printed
     example = doctest.DocTestParser().get_doctest(text, {}, path.stem, str(path), 0)

@@ -17,10 +17,11 @@ from fontTools.ttLib import TTFont
 from PIL import Image
 
 from lib.ledger import VERDICTS
+from workflow.book.catalogue import pages
 
 ROOT = Path(__file__).parents[2]
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
-PAGES = [TOC["root"], *(entry["file"] for part in TOC["parts"] for entry in part["chapters"])]
+PAGES = pages()
 CHAPTERS = [page for page in PAGES if "kernelspec:" in (ROOT / f"{page}.md").read_text()]
 REGISTER = yaml.safe_load((ROOT / "book/statements.yml").read_text())
 DRAWN = re.compile(r'(<svg [^>]*class="drawing"[^>]*>).*?</svg>', re.DOTALL)  # most of a page, and no text

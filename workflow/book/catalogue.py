@@ -96,6 +96,18 @@ def chapters():
     return [page.removeprefix("book/") for page in pages() if is_chapter(page + ".md")]
 
 
+def parts():
+    """Chapters by part of the table of contents, in reading order; a page with others below it is a part as well."""
+    found = {}
+    for part in yaml_of("_toc.yml").get("parts", ()):
+        for page in part["chapters"]:
+            below = page.get("sections")
+            name = title(page["file"] + ".md") if below else part["caption"]
+            found.setdefault(name, []).extend(entry["file"].removeprefix("book/") for entry in below or [page])
+    known = set(chapters())
+    return {name: listed for name, files in found.items() if (listed := [file for file in files if file in known])}
+
+
 def source(chapter):
     """Path of a chapter's source."""
     return Path("book", chapter + ".md")

@@ -15,11 +15,11 @@ import torch
 from heads import read_tokens
 from lib.datasets import figure_1, figure_3
 from lib.descent import normalised, run
-from lib.figures import BLUE, BROWN, FAINT, INK, KINDS, MUTED, PAPER, PINK, VERMILION, WIDTH, sentences, theme
+from lib.figures import BLUE, BROWN, FAINT, INK, KINDS, MUTED, PAPER, PINK, VERMILION, VIOLET, WIDTH, sentences, theme
 from lib.joint import JointProblem
 from lib.joint_paths import joint_limit
 from lib.losses import by_name, cubic
-from lib.problem import from_tokens
+from lib.problem import Problem, from_tokens
 from lib.selection import optimal_tokens, selected_tokens
 from lib.separators import att_svm, hard_margin
 from workflow.book.catalogue import yaml_of
@@ -71,6 +71,27 @@ def draw_selection():
     axes["b"].set_ylabel("attention")
     numbers = {"starts": len(ends), "best": ends.count(best), "other": len(ends) - ends.count(best)}
     return figure, numbers | {"before": shares[0][best], "after": shares[-1][best], "steps": steps[-1]}
+
+
+def draw_by_hand():
+    """Draw the example of *One example by hand*: keys, feasible queries, the shortest of them, and the path."""
+    problem = Problem(keys=[[[2, 0], [0, 1], [0, -1]]], scores=[[1, 0.5, 0]])
+    path = run(problem, by_name("correlation"), torch.zeros(2), normalised(0.02), 170).theta
+    shortest = att_svm(problem, selected=[0]).theta.tolist()
+    figure, ax = plt.subplots(figsize=(WIDTH, 3.6))
+    ax.set(xlim=(-0.55, 3.3), ylim=(-1.35, 1.35), aspect="equal")
+    ax.set_axis_off()
+    ax.fill([shortest[0], 4, 4], [0, 7, -7], color=FAINT, zorder=0)
+    ax.plot([0, 4], [0, 0], "--", color=INK, lw=1.4)
+    ax.plot(*path.T, color=VIOLET, lw=2)
+    ax.plot(*shortest, "o", color=INK, zorder=5)
+    ax.scatter(*path[0].tolist(), s=60, facecolor="none", edgecolor=VIOLET, lw=1.4, zorder=3)
+    for token, (key, score) in enumerate(zip(problem.keys[0].tolist(), problem.scores[0].tolist(), strict=True)):
+        colour = MUTED if token else BEST
+        ax.plot(*key, "s" if token else "*", ms=8 if token else 14, color=colour, zorder=4)
+        aside, end = ((-4, 12), (9, -4), (9, -14))[token], "\n" if token else ", "
+        ax.annotate(f"token {token + 1}{end}score {score:g}", key, aside, textcoords="offset points", color=colour)
+    return figure, {}
 
 
 def draw_tokens():
@@ -227,6 +248,7 @@ def draw_film_review():
 
 DRAWINGS = {  # by the names that pages use
     "selection": draw_selection,
+    "by_hand": draw_by_hand,
     "tokens": draw_tokens,
     "region": draw_region,
     "balls": draw_balls,

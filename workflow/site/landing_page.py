@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from workflow.book.catalogue import chapters, source, text_of, title, yaml_of
+from workflow.book.catalogue import chapters, parts, source, text_of, title, yaml_of
 from workflow.book.ledger import commit, register
 from workflow.book.verdicts import SIGNS, standing
 from workflow.site.markup import filled, link, styled
@@ -11,12 +11,6 @@ from workflow.site.markup import filled, link, styled
 FRONT, EXERCISES = Path("book/front.yml"), Path("book/exercises.md")
 # The label of an exercise, and in the line under it its title and its chapter.
 EXERCISE = re.compile(r"^\((exercise-[\w-]+)\)=\n\*\*(.+?)\*\*.*?<([\w/-]+)>`", re.MULTILINE)
-PARTS = {
-    "max-margin": "Max-margin token selection",
-    "rates": "Convergence rates",
-    "mirror-descent": "Mirror descent",
-    "beyond": "Beyond the papers",
-}
 
 
 def _front():
@@ -24,54 +18,51 @@ def _front():
 
 
 def entries():
-    """Entries of the map, in its order: chapters of the table of contents, those that it does not know last."""
-    listed = [entry for entry in _front().get("map") or [] if entry["chapter"] in chapters()]
-    known = {entry["chapter"] for entry in listed}
-    for chapter in chapters():
-        if chapter not in known:
-            name, _, says = re.sub(r"[*$`]", "", title(source(chapter))).partition(":")
-            listed.append({"chapter": chapter, "name": name, "says": says.strip()})
-    order = list(dict.fromkeys(chapter.partition("/")[0] for chapter in chapters()))
-    return sorted(listed, key=lambda entry: order.index(entry["chapter"].partition("/")[0]))
+    """Entry of the map for each chapter, in reading order; its title speaks for one that the map does not know."""
+    known = {entry["chapter"]: entry for entry in _front().get("map") or []}
+    return {chapter: known.get(chapter) or _entry(chapter) for chapter in chapters()}
+
+
+def _entry(chapter):
+    name, _, says = re.sub(r"[*$`]", "", title(source(chapter))).partition(":")
+    return {"chapter": chapter, "name": name, "says": says.strip()}
 
 
 def book_map(rows):
     """Map of the book: a list of each part's chapters with how they stand and what they rest on."""
     listed = entries()
-    called = {entry["chapter"]: link(entry["chapter"], entry["name"]) for entry in listed}
-    parts = {}
-    for entry in listed:
-        part = entry["chapter"].partition("/")[0]
-        stands = standing([row for row in rows if row["chapter"] == entry["chapter"]])
-        below = [called[earlier] for earlier in entry.get("from", ()) if earlier in called]
-        parts.setdefault(PARTS.get(part, part.replace("-", " ").capitalize()), []).append(
-            {
-                "sign": styled(SIGNS[stands], stands),
-                "link": called[entry["chapter"]],
-                "says": entry["says"],
-                "from": below,
-            }
-        )
-    return filled("book_map", parts=parts)
+    called = {chapter: link(chapter, entry["name"]) for chapter, entry in listed.items()}
+
+    def shown(chapter):
+        stands = standing([row for row in rows if row["chapter"] == chapter])
+        below = [called[earlier] for earlier in listed[chapter].get("from", ()) if earlier in called]
+        says = {"says": listed[chapter]["says"], "from": below}
+        return says | {"sign": styled(SIGNS[stands], stands), "link": called[chapter]}
+
+    shown_parts = {part: [*map(shown, chapters)] for part, chapters in parts().items()}
+    return filled("book_map", parts=shown_parts, answers=_front().get("parts") or {})
 
 
 def needs():
     """Tables of each part's chapters: what they build on, what that rests on in turn, and their exercises."""
-    listed, below, parts = entries(), {}, {}
-    called = {entry["chapter"]: link(entry["chapter"], entry["name"]) for entry in listed}
+    listed = entries()
+    called = {chapter: link(chapter, entry["name"]) for chapter, entry in listed.items()}
     exercises = EXERCISE.findall(text_of(EXERCISES)) if EXERCISES.exists() else []
-    for chapter, direct in {entry["chapter"]: entry.get("from", ()) for entry in listed}.items():
-        below[chapter] = set(direct).union(*(below.get(earlier, ()) for earlier in direct))
-        part = chapter.partition("/")[0]
-        parts.setdefault(PARTS.get(part, part.replace("-", " ").capitalize()), []).append(
-            {
-                "link": called[chapter],
-                "from": [called[earlier] for earlier in direct if earlier in called],
-                "below": [called[earlier] for earlier in called if earlier in below[chapter] - set(direct)],
-                "exercises": [f"{{ref}}`{name} <{label}>`" for label, name, of in exercises if of == chapter],
-            }
-        )
-    return filled("needs", parts=parts)
+    direct = {chapter: [name for name in entry.get("from", ()) if name in called] for chapter, entry in listed.items()}
+
+    def below(chapter):
+        return set(direct[chapter]).union(*map(below, direct[chapter]))
+
+    def shown(chapter):
+        further = below(chapter) - set(direct[chapter])
+        return {
+            "link": called[chapter],
+            "from": [called[earlier] for earlier in direct[chapter]],
+            "below": [called[earlier] for earlier in called if earlier in further],
+            "exercises": [f"{{ref}}`{name} <{label}>`" for label, name, of in exercises if of == chapter],
+        }
+
+    return filled("needs", parts={part: [*map(shown, chapters)] for part, chapters in parts().items()})
 
 
 def cited():
