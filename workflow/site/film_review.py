@@ -34,6 +34,7 @@ def numbers():
         "blame": certain,
         "blame-without": blame.min().item(),
         "before-largest": max(shown["before"][:-1]),
+        "after-largest": max(shown["after"][:-1]),
         "iterations": settings["iterations"],
     }
 
