@@ -17,7 +17,7 @@ export PYTHONUTF8 := 1
 # Where Python may keep no bytecode, every process compiles torch and matplotlib anew, which takes longer than running them.
 unexport PYTHONDONTWRITEBYTECODE
 # What commands take is said on make's command line; a variable of this name in the surroundings means something else.
-OPTIONS := MODEL DATA OUT NAME PARAMS PARAMETERS SEEDS JOBS THREADS TIMEOUT QUICK ONLY RECORD WHY PROFILE
+OPTIONS := MODEL DATA OUT NAME PARAMS PARAMETERS SEEDS JOBS THREADS TIMEOUT QUICK ONLY RECORD WHY PROFILE VERSION
 $(foreach option,$(OPTIONS),$(if $(filter environment,$(origin $(option))),$(eval $(option) :=)))
 export $(OPTIONS)
 BUILD := $(BIN)/python -m workflow.commands.build
@@ -105,10 +105,10 @@ accept: $(COMPILED) ## accept the rows of this build into book/ledger.lock.json:
 	@$(BIN)/python -m workflow.commands.ledger accept
 
 wheel: $(STAMP) ## build the library and the report on heads, attention_selects and attention_heads, into build/wheel
-	@rm -rf build/wheel && mkdir -p build/wheel/source
-	@cp -R lib heads pyproject.toml README.md LICENSE LICENSE-TEXT build/wheel/source
-	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel build/wheel/source
-	@ls build/wheel/*.whl
+	@$(BIN)/python -m workflow.commands.wheel
+
+release: $(COMPILED) ## make wheel, source, archive and site of a release, and its tag, or say what it lacks: VERSION=0.2.0
+	@$(BIN)/python -m workflow.commands.release
 
 # The lock has no packages for GPUs, which torch asks for by exact version and its CPU builds do without, and no hashes of
 # torch, of which each index has builds of its own.
@@ -136,4 +136,4 @@ $(STAMP):
 $(COMPILED): $(STAMP) $(shell grep -rlsE '^@compiled|^def step_length' lib studies --include=*.py)
 	@$(BIN)/python -m workflow.setup.compile $@
 
-.PHONY: help book check test test-all chapter mutants sweep evidence record page lab list data serve pdf bench report publish-chapter ledger accept wheel lock clean
+.PHONY: help book check test test-all chapter mutants sweep evidence record page lab list data serve pdf bench report publish-chapter ledger accept wheel release lock clean

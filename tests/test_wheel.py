@@ -26,9 +26,9 @@ EXTRAS = [
 def wheel(tmp_path_factory):
     """Wheel, made by the Makefile's own recipe in a copy of the files that it needs."""
     folder = tmp_path_factory.mktemp("wheel")
-    for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE", "LICENSE-TEXT"):
+    for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE", "LICENSE-TEXT", "_config.yml"):
         shutil.copy(ROOT / name, folder)
-    for name in PACKAGES.values():
+    for name in (*PACKAGES.values(), "workflow"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     # As if the environment were there: this one is.
     command = ["make", "--old-file", ".venv/.installed", f"BIN={Path(sys.executable).parent}", "wheel"]

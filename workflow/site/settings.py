@@ -28,6 +28,11 @@ def site_of(config):
     return config.get("html", {}).get("baseurl") or (github and f"https://{github[1]}.github.io/{github[2]}")
 
 
+def repository():
+    """Address of the repository, "" while none is set."""
+    return yaml.safe_load(Path("_config.yml").read_text("utf-8")).get("repository", {}).get("url", "").rstrip("/")
+
+
 def published(file):
     """Where a file of the published site is on GitHub: repository, branch and path; no repository while none is set."""
     repository = yaml.safe_load(Path("_config.yml").read_text("utf-8")).get("repository", {})
