@@ -29,8 +29,11 @@ the seeds above a referee found between SGD's a faster one, with which the lead 
 steps shrink. So each rule has seven step sizes a factor of sqrt(2) apart around its best, on the same tuning seeds, and
 all runs are on thirty-two other seeds, with every one of the seven (``all-...``), so that intervals include the choice:
 of resampled tuning seeds the best step sizes, and of them resampled speed-ups. The rows ask what they asked.
-MNIST stays as it was.
+MNIST stays as it was. Cut while the runs were made: of SGD with steps that shrink to 1e-4 there is no ``all-...``,
+since its tuning alone took ten minutes.
 """
+
+import itertools
 
 import torch
 
@@ -50,7 +53,8 @@ LOWEST = {
     "text": {"sgd": 0.4, "normalised": 0.1, "adam": 0.0025, "polyak": 1.6},
     "images": {"sgd": 0.01, "normalised": 0.1, "adam": 0.000625, "polyak": 0.04},
 }
-LOWEST_SHRINKING = {"text": {"sgd": 1.6, "normalised": 0.4}, "images": {"sgd": 0.02, "normalised": 0.1}}
+LOWEST_SHRINKING = {"images": {"sgd": 0.02, "normalised": 0.1}}
+SLOW = "text-sgd-shrinking-0.0001"  # not run with every step size
 BEST = {  # of step sizes of film reviews a factor of 2 apart, to each of the losses
     "sgd-constant": (6.4, 6.4, 6.4),
     "sgd-shrinking": (12.8, 12.8, 12.8),
@@ -80,7 +84,7 @@ def _to_losses():
     """SGD and normalised SGD, with constant steps and with steps that shrink, each tuned for the loss it trains to."""
     runs = {}
     for kind, lowest, decay in (("constant", LOWEST, 0.0), ("shrinking", LOWEST_SHRINKING, 2 / 3)):
-        for task, rule in [(task, rule) for task in lowest for rule in ("sgd", "normalised")]:
+        for task, rule in itertools.product(("text", "images"), ("sgd", "normalised")):
             about = {"task": task, "rule": rule, "limit": LIMIT, "decay": decay}
             for k, loss in enumerate(LOSSES):
                 name, fine = f"{task}-{rule}-{kind}-{loss:g}", task == "text"
@@ -89,7 +93,7 @@ def _to_losses():
                 runs[f"tuning-{name}"] = Run(to_loss | _on_each(steps, TUNING_SEEDS))
                 tuned_by = f"tuning-{NONE_ARRIVES.get(name, name)}"
                 runs[name] = Run(to_loss | {"seeds": [*others]}, tuned_by)
-                if fine:
+                if fine and name != SLOW:
                     runs[f"all-{name}"] = Run(to_loss | _on_each(steps, others))
     return runs
 
