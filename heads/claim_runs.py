@@ -1,7 +1,6 @@
-"""Read a problem of one's own, train it by flow in log time and by an optimiser, and say where each run ends."""
+"""Train a problem of one's own by flow in log time and by an optimiser, and say where each run ends."""
 
 import math
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -10,7 +9,6 @@ from torch import Tensor
 from . import optimisers, training
 from ._lib import (
     LOSSES,
-    Problem,
     checks,
     difference_rows,
     excess_near,
@@ -26,12 +24,8 @@ from ._lib import (
     selected_tokens,
     span_coordinates,
 )
-from .files import ARRAYS, read_arrays
+from .claims import weight_shape
 
-SHAPES = {"keys": 3, "scores": 2, "queries": 2, "start": None}
-EXPECTED = "keys (n, T, d) and scores (n, T), and if you like queries (n, e) and start"
-MOST_TOKENS, MOST_ENTRIES = 400, 2**16  # of all inputs; of W
-USUAL, LARGEST = 1e6, 1e100  # keys and queries beyond, or below 1 over it, are scaled to 1; scores beyond are refused
 LATE = 10_000.0  # log t at which flows end
 LOG_TIMES = [*range(60), *torch.logspace(math.log10(60), math.log10(LATE), 40, dtype=torch.float64).tolist()]
 ENDS = (LATE, 25.0, 15.0)  # log t: a flow that rests at a finite minimum goes no further than the latter, by rounding
@@ -40,13 +34,6 @@ APART = 0.02  # by which shares of two norms have to differ for a problem to tel
 TURN = 5.0  # degrees up to which a run still has the direction of its start
 STILL = 1e-6  # part of its length by which a flow moves in the second half of its log time that has all but stopped
 MATRICES = 256  # entries of W up to which norms of matrices are tried, and 10 for the side of sign matrices
-
-
-class Claim(NamedTuple):
-    """What a file holds: the problem, and vec(W) or p at the start."""
-
-    problem: Problem
-    start: Tensor
 
 
 class Run(NamedTuple):
@@ -61,69 +48,6 @@ class Run(NamedTuple):
     thetas: Tensor
     stopped: str = ""
     change: float | None = None
-
-
-def read_claim(path):
-    """Read a :class:`Claim`; ValueError with one sentence where the file does not hold what is needed."""
-    if Path(path).suffix not in ARRAYS:
-        raise ValueError(f"{path} is no npz or safetensors: save {EXPECTED}")
-    arrays = read_arrays(path)
-    if unknown := [name for name in arrays if name not in SHAPES]:
-        raise ValueError(f"{path} has {unknown[0]}, which is not known: give {EXPECTED}")
-    if missing := [name for name in ("keys", "scores") if name not in arrays]:
-        raise ValueError(f"{path} has no {' and no '.join(missing)}, but {checks.join_names(arrays)}: give {EXPECTED}")
-    arrays = {name: torch.as_tensor(array) for name, array in arrays.items()}
-    _check_sizes(path, arrays)
-    arrays, scale = {name: array.double() for name, array in arrays.items()}, 1.0
-    for name in {"keys", "queries"} & {*arrays}:  # W takes up their scale, so that its start does, too
-        size = arrays[name].abs().max().item()
-        if 0 < size < math.inf and not 1 / USUAL <= size <= USUAL:
-            arrays[name], scale = arrays[name] / size, scale * size
-    problem = Problem(arrays["keys"], arrays["scores"], arrays.get("queries"))
-    checks.single(problem)
-    return Claim(problem, _start(path, problem, arrays.get("start"), scale))
-
-
-def _check_sizes(path, arrays):
-    """Raise ValueError where there is nothing to choose, or too much, before anything is made of it."""
-    keys, scores = arrays["keys"], arrays["scores"]
-    for name, array in arrays.items():
-        if SHAPES[name] not in (None, array.ndim):
-            raise ValueError(f"{name} of {path} have shape {tuple(array.shape)}: give {EXPECTED}")
-    if not keys.numel() or keys.shape[1] < 2 or keys.shape[:2].numel() > MOST_TOKENS:
-        limits = f"two tokens an input or more, and at most {MOST_TOKENS} in all"
-        raise ValueError(f"keys of {path} have shape {tuple(keys.shape)}: give {limits}")
-    entries = keys.shape[-1] * (arrays["queries"].shape[-1] if "queries" in arrays else 1)
-    if not 0 < entries <= MOST_ENTRIES:
-        raise ValueError(f"W of {path} has {entries:,} entries: give keys and queries for 1 to {MOST_ENTRIES:,}")
-    if (keys == keys[:, :1]).all():
-        raise ValueError(f"keys of {path} are the same for all tokens of an input, so nothing is chosen: give others")
-    if (scores.abs() > LARGEST).any():
-        raise ValueError(f"scores of {path} reach {scores.abs().max():.0e}: divide them by a number")
-    equal = (scores == scores[:, :1]).all(-1).tolist()
-    if any(equal):
-        raise ValueError(
-            f"scores of input {equal.index(True)} of {path} are all equal, so no token is best: give others"
-        )
-
-
-def _start(path, problem, start, scale):
-    """vec(W) or p at the start, zero without one; ValueError if its shape is another than that of W or p."""
-    if start is None:
-        return torch.zeros(problem.parameter_size, dtype=torch.float64)
-    d, e = weight_shape(problem)
-    shape, named = ((d,), "(d,) without queries") if problem.queries is None else ((d, e), "(d, e) with queries")
-    if tuple(start.shape) != shape:
-        raise ValueError(f"start of {path} has shape {tuple(start.shape)}: give {named}, {shape}")
-    start = scale * start.flatten()
-    checks.finite("start", start)
-    problem.logits(start)  # refuses one whose logits leave the floats
-    return start
-
-
-def weight_shape(problem):
-    """(d, e) of W, or (d, 1) of p."""
-    return problem.keys.shape[-1], 1 if problem.queries is None else problem.queries.shape[-1]
 
 
 def norms(problem):
@@ -176,8 +100,8 @@ def trained(claim, loss, name, make, steps, log_risk):
     weights = [torch.nn.Parameter(start.view(weight_shape(problem)).clone())]
     optimiser, best = training.made(make, weights), optimal_tokens(problem)
     slope, excess = gradient_near(problem, LOSSES[loss], start), excess_near(problem, LOSSES[loss], start, best)
-    thetas, kept, theta, changes = {0: start.clone()}, {*_records(steps)}, start.clone(), []
-    rows = difference_rows(problem, best)
+    kept = {steps // 2, *log_spaced(checks.integer("steps", steps, least=8), 60).tolist()}
+    thetas, theta, changes, rows = {0: start.clone()}, start.clone(), [], difference_rows(problem, best)
     for k in range(1, steps + 1):
         direction, log_scale = slope(theta)
         log_scale = log_scale - excess(theta).log_scale if log_risk else log_scale
@@ -193,30 +117,26 @@ def trained(claim, loss, name, make, steps, log_risk):
     return Run(called, "steps", times, path, "", torch.stack(changes).quantile(0.95).item())
 
 
-def _records(steps):
-    return sorted({0, steps // 2, *log_spaced(checks.integer("steps", steps, least=8), 60).tolist()})
-
-
 def ending(problem, end):
     """Where a run ends: tokens, lead, attention; in each norm share of the best margin, angle, gap of its separator.
 
     A run selects the tokens with the most attention where something separates them and it was followed there: a flow
     that stands still rests at a finite point, or waits for longer than it was followed.
     """
-    start, theta, middle = end.thetas[0], end.thetas[-1], end.thetas[_half(end)]
+    half = int((end.times <= end.times[-1] / 2).nonzero()[-1])
+    start, middle, theta = end.thetas[0], end.thetas[half], end.thetas[-1]
     selected = selected_tokens(problem, theta)
     rows, followed = difference_rows(problem, selected), end.unit == "log t" and len(end.times) > 1
     facts = {
         "name": end.name, "unit": end.unit, "until": end.times[-1].item(), "stopped": end.stopped,
         "selected": selected.tolist(), "best": torch.equal(selected, optimal_tokens(problem)),
         "length": norm(theta).item(), "attention": problem.attention(theta).amax(-1).amin().item(),
-        "lead": (rows @ theta).amin().item(), "lead_before": (rows @ middle).amin().item(), "change": end.change,
+        "lead": (rows @ theta).amin().item(), "change": end.change,
         "still": followed and bool(norm(theta - middle) <= STILL * norm(theta)), "norms": {}, "maximises": [],
         "turned": not start.any() or degrees(theta, start) > TURN or bool(norm(theta - start) >= norm(start)),
     }  # fmt: skip
-    selects = not end.stopped and not facts["still"] and facts["lead"] > 0 and bool(hard_margin(rows).feasible)
-    if selects:
-        facts["norms"] = _shares(problem, rows, end.thetas[[-1, _half(end)]])
+    if not end.stopped and not facts["still"] and facts["lead"] > 0 and bool(hard_margin(rows).feasible):
+        facts["norms"] = _shares(problem, rows, torch.stack([theta, middle]))
         largest = max(answer["share"] for answer in facts["norms"].values())
         alike = [name for name, answer in facts["norms"].items() if answer["share"] >= largest - APART]
         facts["maximises"] = alike if largest >= optimisers.MAXIMISED and facts["turned"] else []
@@ -235,10 +155,6 @@ def _shares(problem, rows, thetas):
             "length": least.item(), "gap": separator.gap.item(),
         }  # fmt: skip
     return answers
-
-
-def _half(end):
-    return int((end.times <= end.times[-1] / 2).nonzero()[-1])
 
 
 def degrees(first, second):

@@ -1,14 +1,17 @@
-"""Say which hypotheses of the book's statements hold for a problem of one's own, and what the statements then predict.
+"""Read a problem of one's own, and say which hypotheses of the book's statements hold for it.
 
 Hypotheses and statements have the names of the page *Which theorem applies to me?* and of the ledger; a test compares
 them with the book's register, which this package does not have.
 """
 
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ._lib import (
+    Problem,
     checks,
     difference_rows,
     every_selection,
@@ -23,11 +26,23 @@ from ._lib import (
     selected_tokens,
     token_margins,
 )
+from .files import ARRAYS, read_arrays
 
+SHAPES = {"keys": 3, "scores": 2, "queries": 2, "start": None}
+EXPECTED = "keys (n, T, d) and scores (n, T), and if you like queries (n, e) and start"
+MOST_TOKENS, MOST_ENTRIES = 400, 2**16  # of all inputs; of W
+LARGEST = 1e100  # entry, and 1 over it the least largest one, so that squares stay in the floats
 MOST_CHOICES = 5000  # selections up to which all are tried
 TOO_MANY = f"there are more than {MOST_CHOICES} selections: too many to try"
-ALIKE = 1e-9  # relative to the spread of the scores, below which two are equal; and cosines that are zero
+ALIKE = 1e-9  # relative to the spread of the scores, below which two are equal
 TIE = 1e-9  # of a lag, from 1
+
+
+class Claim(NamedTuple):
+    """What a file holds: the problem, and vec(W) or p at the start."""
+
+    problem: Problem
+    start: Tensor
 
 
 class Fact(NamedTuple):
@@ -47,21 +62,80 @@ class Statement(NamedTuple):
     needs: tuple
 
 
+# Hypotheses that hold of all runs here: each step sees all inputs, W is trained, each token has one score, and the
+# slope of each loss is negative everywhere.
+ALWAYS = ("full-batch", "key-query", "linear-head", "slope")
 # What is predicted of gradient flow; of the runs of an optimiser the shares of the margins tell.
-ALWAYS = ("full-batch", "prompt", "linear-head", "slope")
-W_ALWAYS = ("full-batch", "key-query", "linear-head")
 STATEMENTS = {
     "Theorem 2": Statement("max-margin/theorem-2", "the best tokens, along their l_2 separator", "best", "l_2",
-                           (*ALWAYS, "equal-scores", "one-input-direction", "feasible")),
+                           ("prompt", "equal-scores", "one-input-direction", "feasible")),
     "Theorem 3": Statement("max-margin/theorem-3", "the tokens of the start, along their l_2 separator", "start",
-                           "l_2", (*ALWAYS, "locally-optimal", "in-cone")),
+                           "l_2", ("prompt", "locally-optimal", "in-cone")),
     "Two inputs of two tokens": Statement(
         "rates/global-convergence", "the best tokens from any start", "best", None,
-        (*W_ALWAYS, "slope", "two-by-two", "one-best", "feasible", "none-stable")),
+        ("two-by-two", "one-best", "feasible", "none-stable")),
     "Each optimiser its own margin": Statement(
         "beyond/optimiser-margins", "the direction of the l_2 separator of the selected tokens, whatever tokens these"
-        " are", None, "l_2", (*W_ALWAYS, "one-best")),
+        " are", None, "l_2", ("one-best",)),
 }  # fmt: skip
+
+
+def read_claim(path):
+    """Read a :class:`Claim`; ValueError with one sentence where the file does not hold what is needed."""
+    if Path(path).suffix not in ARRAYS:
+        raise ValueError(f"{path} is no npz or safetensors: save {EXPECTED}")
+    arrays = read_arrays(path)
+    if unknown := [name for name in arrays if name not in SHAPES]:
+        raise ValueError(f"{path} has {unknown[0]}, which is not known: give {EXPECTED}")
+    if missing := [name for name in ("keys", "scores") if name not in arrays]:
+        raise ValueError(f"{path} has no {' and no '.join(missing)}, but {checks.join_names(arrays)}: give {EXPECTED}")
+    arrays = {name: torch.as_tensor(array).double() for name, array in arrays.items()}
+    _check_sizes(path, arrays)
+    problem = Problem(arrays["keys"], arrays["scores"], arrays.get("queries"))
+    checks.single(problem)
+    return Claim(problem, _start(path, problem, arrays.get("start")))
+
+
+def _check_sizes(path, arrays):
+    """Raise ValueError where there is nothing to choose, or too much, before anything is made of it."""
+    keys, scores = arrays["keys"], arrays["scores"]
+    for name, array in arrays.items():
+        if SHAPES[name] not in (None, array.ndim):
+            raise ValueError(f"{name} of {path} have shape {tuple(array.shape)}: give {EXPECTED}")
+        largest = array.abs().max().item() if array.numel() else 0.0
+        if largest and not 1 / LARGEST <= largest <= LARGEST and largest < torch.inf:
+            raise ValueError(f"{name} of {path} reach {largest:.0e}: divide them by a number, so that they are near 1")
+    if not keys.numel() or keys.shape[1] < 2 or keys.shape[:2].numel() > MOST_TOKENS:
+        limits = f"two tokens an input or more, and at most {MOST_TOKENS} in all"
+        raise ValueError(f"keys of {path} have shape {tuple(keys.shape)}: give {limits}")
+    entries = keys.shape[-1] * (arrays["queries"].shape[-1] if "queries" in arrays else 1)
+    if not 0 < entries <= MOST_ENTRIES:
+        raise ValueError(f"W of {path} has {entries:,} entries: give keys and queries for 1 to {MOST_ENTRIES:,}")
+    if (keys == keys[:, :1]).all():
+        raise ValueError(f"keys of {path} are the same for all tokens of an input, so nothing is chosen: give others")
+    equal = (scores == scores[:, :1]).all(-1).tolist()
+    if any(equal):
+        raise ValueError(
+            f"scores of input {equal.index(True)} of {path} are all equal, so no token is best: give others"
+        )
+
+
+def _start(path, problem, start):
+    """vec(W) or p at the start, zero without one; ValueError if its shape is another than that of W or p."""
+    if start is None:
+        return torch.zeros(problem.parameter_size, dtype=torch.float64)
+    d, e = weight_shape(problem)
+    shape, named = ((d,), "(d,) without queries") if problem.queries is None else ((d, e), "(d, e) with queries")
+    if tuple(start.shape) != shape:
+        raise ValueError(f"start of {path} has shape {tuple(start.shape)}: give {named}, {shape}")
+    checks.finite("start", start)
+    problem.logits(start.flatten())  # refuses one whose logits leave the floats
+    return start.flatten()
+
+
+def weight_shape(problem):
+    """(d, e) of W, or (d, 1) of p."""
+    return problem.keys.shape[-1], 1 if problem.queries is None else problem.queries.shape[-1]
 
 
 def hypotheses(claim, stable=None):
@@ -72,17 +146,12 @@ def hypotheses(claim, stable=None):
     problem = claim.problem
     inputs, tokens = problem.scores.shape
     one_query = problem.queries is None or bool((problem.queries == problem.queries[0]).all())
-    trained = "p is trained, or W with one query of length 1" if problem.queries is None else "W is trained"
+    trained = "p is trained, or W with one query" if one_query else "W is trained, and queries differ"
     facts = {
-        "prompt": Fact(one_query, trained + ("" if one_query else ", and queries differ")),
-        "key-query": Fact(True, trained),
-        "linear-head": Fact(True, "each token has one score"),
-        "full-batch": Fact(True, "every step here sees all inputs"),
-        "slope": Fact(True, "that of each loss offered here is negative everywhere"),
+        "prompt": Fact(one_query, trained),
         "one-input-direction": Fact(inputs == 1, f"n = {inputs}"),
         "two-by-two": Fact((inputs, tokens) == (2, 2), f"n = {inputs}, T = {tokens}"),
         "feasible": _feasible(problem),
-        "orthogonal": _orthogonal(problem),
         "none-stable": Fact(None, TOO_MANY),
     }
     if stable is not None:
@@ -112,20 +181,6 @@ def _feasible(problem):
     return Fact(False, f"no direction separates the best tokens: behind them cannot all be tokens {tokens}, whose"
                        f" differences with weights of sum 1 add up to"
                        f" {norm(separator.certificate @ difference_rows(problem, best)):.0e}")  # fmt: skip
-
-
-def _orthogonal(problem):
-    """Tokens of the whole data set: orthogonal, nearly so (each is nearer to itself than to all others), or neither."""
-    keys = problem.keys.flatten(0, 1)
-    keys = keys[norm(keys) > 0]
-    cosines = (keys @ keys.mT) / (norm(keys)[:, None] * norm(keys)).clamp(min=1e-300)
-    others = cosines.abs().fill_diagonal_(0.0)
-    largest = others.amax().item()
-    if largest <= ALIKE:
-        return Fact(True, "all tokens are orthogonal")
-    near = others.sum(-1).amax() < 1
-    said = "how near is near enough we do not know" if near else "too much for nearly orthogonal"
-    return Fact(None if near else False, f"the largest |cosine| of two tokens is {largest:.2g}; {said}")
 
 
 def _of_start(claim):
@@ -172,14 +227,3 @@ def stable_selections(problem):
     order = problem.scores.expand(margins.shape).gather(-1, every[..., None]).sum((-2, -1)).argsort(descending=True)
     order = order[stable[order]]
     return every[order], lags[order]
-
-
-def predictions(facts):
-    """What each statement on gradient flow needs and has not: by name lacking hypotheses, and those that are open."""
-    return {
-        name: {
-            "lacks": [need for need in statement.needs if facts[need].holds is False],
-            "open": [need for need in statement.needs if facts[need].holds is None],
-        }
-        for name, statement in STATEMENTS.items()
-    }

@@ -55,7 +55,7 @@ def main(arguments=None):
     sys.path.append(str(Path.cwd()))  # for an optimizer in a file of this folder
     try:
         _check_places(options)
-        vars(options).pop("write")(options)
+        options.write(options)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever reads the output, such as head, has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python does not complain at its end
@@ -83,17 +83,16 @@ def _bits(text):
 
 
 def _check_places(options):
-    """Raise ValueError where page or figure, or the JSON beside it, cannot be written."""
-    for place in map(Path, filter(None, (options.out, getattr(options, "json", None)))):
+    """Raise ValueError where what is written has no place."""
+    out = Path(options.out)
+    beside = out.with_suffix(".json") if options.write is write else out
+    if options.write is write and out == beside:
+        raise ValueError(f"--out is {out}, where the JSON goes: end the page in .html")
+    for place in (out, beside):
         if not place.parent.is_dir():
             raise ValueError(f"{place.parent} is no folder here: make it, or give another place")
         if place.is_dir():
-            raise ValueError(f"{place} is a folder: give a file in it")
-    out, beside = Path(options.out), Path(getattr(options, "json", None) or Path(options.out).with_suffix(".json"))
-    if out == beside and not hasattr(options, "other"):
-        raise ValueError(f"--out is {out}, where the JSON goes: give them two names")
-    if beside.is_dir():
-        raise ValueError(f"{beside} is a folder, and the JSON goes there: give another --out")
+            raise ValueError(f"{place} is a folder: give --out a file in it")
 
 
 def write(options):

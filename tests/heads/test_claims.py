@@ -45,7 +45,7 @@ def written(folder, arrays):
 
 
 def claim(folder, arrays):
-    return claim_runs.read_claim(written(folder, arrays))
+    return claims.read_claim(written(folder, arrays))
 
 
 def facts(folder, arrays):
@@ -59,7 +59,7 @@ def test_names_and_needs_are_those_of_the_register():
     for name, statement in claims.STATEMENTS.items():
         item = next(item for item in items if item["item"] == name and "needs" in item)
         steps = {need for need in item["needs"] if REGISTER["hypotheses"][need]["about"] == "step"}
-        assert {*item["needs"]} - steps == {*statement.needs}, name
+        assert {*item["needs"]} - steps - {*claims.ALWAYS} == {*statement.needs}, name
         assert all("flow" in REGISTER["hypotheses"][need]["holds"] for need in steps), name
         assert item["chapter"] == statement.chapter
 
@@ -70,10 +70,7 @@ def test_hypotheses_of_two_inputs_that_pull_apart_and_of_two_that_do_not(tmp_pat
     assert apart["two-by-two"]
     assert apart["prompt"]
     assert not apart["none-stable"]
-    assert not apart["orthogonal"]
-    calm = facts(tmp_path, ORTHOGONAL)
-    assert calm["none-stable"]
-    assert calm["orthogonal"]
+    assert facts(tmp_path, ORTHOGONAL)["none-stable"]
     assert facts(tmp_path, SHARED | {"queries": [[1.0], [2.0]]})["prompt"] is False
 
 
@@ -146,7 +143,6 @@ def test_a_flow_that_selects_nothing_confirms_no_statement(tmp_path):
     assert not any(one["agrees"] for one in run["statements"])
     first = next(sections(answer))[1][0]
     assert "could not be followed beyond" in first or "stands still" in first
-    assert "predicted by" not in first
 
 
 def test_of_a_flow_that_cannot_be_followed_the_report_says_so_and_goes_on(tmp_path, monkeypatch):
@@ -180,14 +176,15 @@ def test_what_nothing_separates_has_a_certificate_of_tokens(tmp_path):
 
 
 def test_sign_descent_maximises_the_margin_in_its_norm(tmp_path, capsys):
-    path, out = written(tmp_path, ONE), tmp_path / "check.html"
+    path, out = written(tmp_path, ONE), tmp_path / "check.json"
     words = ["--optimizer", "test_claims.Sign", "lr=0.01", "--steps", "2000", "--out", str(out)]
     assert command.main(["check", str(path), *words]) == 0
-    run = json.loads(out.with_suffix(".json").read_text())["runs"][-1]
+    run = json.loads(out.read_text())["runs"][-1]
     assert (run["maximises"], run["statements"]) == (["l_inf"], [])
     assert run["norms"]["l_inf"]["share"] == pytest.approx(1.0, abs=1e-6)
-    assert "maximises the margin in l_inf (100.0% of the best)." in capsys.readouterr().out
-    assert "Theorem 3 does not apply: locally-optimal, in-cone" in out.read_text("utf-8").replace("&#x27;", "")
+    said = capsys.readouterr().out
+    assert "maximises the margin in l_inf (100.0% of the best)." in said
+    assert "Theorem 3 does not apply: in-cone" in said or "Theorem 3 does not apply: locally-optimal, in-cone" in said
 
 
 def test_an_optimiser_is_found_in_a_file_of_the_folder(tmp_path, monkeypatch):
@@ -208,18 +205,16 @@ def test_two_best_tokens_that_tie_are_no_case_for_a_margin_of_ones_own(tmp_path)
         ties = scores is tied["scores"]
         assert own["lacks"] == (["one-best"] if ties else [])
         assert own["agrees"] is (None if ties else True)
-        assert "AGAINST" not in next(sections(answer))[1][0]
 
 
-def test_long_steps_and_leads_that_fall_are_said(tmp_path):
+def test_long_steps_are_said(tmp_path):
     mine = claim(tmp_path, ORTHOGONAL)
     short, long = (
         [*check(mine, optimizer=["test_claims.Sign", f"lr={lr}"], steps=200)["runs"]][-1] for lr in (0.1, 10)
     )
     assert short["change"] <= 0.2 + 1e-12 < 20 - 1e-12 <= long["change"]  # lr times the l_1 norm of the longest row, 2
-    said = [" ".join(_ends(run)) for run in (short, long, long | {"lead": 1.0, "lead_before": 2.0})]
-    assert ["Its steps are long" in text for text in said] == [False, True, True]
-    assert ["Unstable" in text for text in said] == [False, False, True]
+    said = [" ".join(_ends(run)) for run in (short, long)]
+    assert ["Its steps are long" in text for text in said] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +242,7 @@ def test_long_steps_and_leads_that_fall_are_said(tmp_path):
     ],
 )
 def test_bad_input_gets_one_sentence(tmp_path, arrays, words, sentence, capsys):
-    out = tmp_path / "check.html"
+    out = tmp_path / "check.json"
     assert (
         command.main(
             ["check", str(written(tmp_path, arrays)), *([] if "--out" in words else ["--out", str(out)]), *words]
@@ -260,30 +255,18 @@ def test_bad_input_gets_one_sentence(tmp_path, arrays, words, sentence, capsys):
     assert not out.exists()
 
 
-def test_a_text_is_no_problem(tmp_path, capsys):
-    (tmp_path / "notes.txt").write_text("keys")
-    assert command.main(["check", str(tmp_path / "notes.txt")]) == 1
-    assert "is no npz or safetensors: save keys (n, T, d)" in capsys.readouterr().err
-
-
 def test_sizes_are_bounded_before_anything_is_made(tmp_path):
-    np.savez(tmp_path / "x.npz", keys=np.ones((2, 2, 4096)), scores=np.eye(2), queries=np.ones((2, 4096)))
-    refuses(lambda: claim_runs.read_claim(tmp_path / "x.npz"), "has 16,777,216 entries: give keys")
+    keys, scores = np.eye(2)[None], np.array([[1.0, 0]])
+    wide = {"keys": np.ones((2, 2, 4096)), "scores": np.eye(2), "queries": np.ones((2, 4096))}
+    spoilt = [(wide, "has 16,777,216 entries: give keys"), ({"keys": keys, "scores": [[1, 1]]}, "scores of input 0 of")]
     for shape in ((2, 1, 3), (0, 2, 3), (2, 2, 0)):
-        np.savez(tmp_path / "x.npz", keys=np.ones(shape), scores=np.ones(shape[:2]))
-        refuses(
-            lambda: claim_runs.read_claim(tmp_path / "x.npz"), f"have shape {shape}: give two tokens an input or more"
-        )
-    np.savez(tmp_path / "x.npz", keys=np.eye(2)[None], scores=np.ones((1, 2)))
-    refuses(lambda: claim_runs.read_claim(tmp_path / "x.npz"), "scores of input 0 of")
-    np.savez(tmp_path / "x.npz", keys=np.eye(2)[None], scores=np.array([[1e300, 0]]))
-    refuses(lambda: claim_runs.read_claim(tmp_path / "x.npz"), "reach 1e+300: divide them")
-
-
-@pytest.mark.parametrize("size", [1e200, 1e-200])
-def test_scales_are_normalised(tmp_path, size):
-    keys, start = np.array([[[1.0, 0], [0, 1]]]), np.array([1.0, 2.0])
-    np.savez(tmp_path / "x.npz", keys=size * keys, scores=np.array([[1.0, 0]]), start=start / size)
-    claim = claim_runs.read_claim(tmp_path / "x.npz")
-    assert claim.problem.keys.tolist() == keys.tolist()
-    assert claim.start.tolist() == pytest.approx(start.tolist())
+        said = f"have shape {shape}: give two tokens an input or more"
+        spoilt.append(({"keys": np.ones(shape), "scores": np.ones(shape[:2])}, said))
+    for name, arrays in (("keys", {"keys": 1e200 * keys, "scores": scores}),
+                         ("keys", {"keys": 1e-200 * keys, "scores": scores}),
+                         ("scores", {"keys": keys, "scores": 1e300 * scores})):  # fmt: skip
+        spoilt.append((arrays, f"{name} of {tmp_path / 'mine.npz'} reach 1e"))
+    for arrays, sentence in spoilt:
+        refuses(lambda arrays=arrays: claim(tmp_path, arrays), sentence)
+    (tmp_path / "notes.txt").write_text("keys")
+    refuses(lambda: claims.read_claim(tmp_path / "notes.txt"), "is no npz or safetensors: save keys (n, T, d)")
