@@ -227,19 +227,23 @@ def test_attention_that_hides_tokens_which_no_mask_hides_is_refused(tmp_path, ca
 
 
 def test_batches_are_small_enough_and_change_nothing(tmp_path, text, monkeypatch):
+    """Bits are those of all batches, too, each choice with the same weight."""
     _, folder = saved(tmp_path, "llama")
-    whole, _ = small.report(folder, data=text)
+    whole, _ = small.report(folder, "--bits", "3:4", data=text)
     sizes = []
     run_rows = report.run_rows
     monkeypatch.setattr(report, "ENTRIES", 4 * 10**2 * 2)  # two inputs of the longest length
     monkeypatch.setattr(
         report, "run_rows", lambda source, rows, r: sizes.append(len(rows)) or run_rows(source, rows, r)
     )
-    parts, _ = small.report(folder, data=text)
+    parts, _ = small.report(folder, "--bits", "3:4", data=text)
     assert max(sizes) <= 3 < 4
     for one, other in zip(whole["heads"], parts["heads"], strict=True):
         assert (one["selects"], one["input"]) == (other["selects"], other["input"])
         assert one["flip"]["query"] == pytest.approx(other["flip"]["query"], rel=1e-3)
+        assert one["bits"]["choices"] == other["bits"]["choices"] == 5 + 3 + 8 + 4
+        assert one["bits"]["counted"] == pytest.approx(other["bits"]["counted"])
+        assert one["bits"]["forecast"] == pytest.approx(other["bits"]["forecast"], rel=1e-3)
 
 
 def test_one_fact_is_told_once_and_padding_is_no_word_of_a_page(tmp_path):
@@ -304,7 +308,6 @@ REFUSED = {
     "a word that is not there": (["{f}/model", "{f}/texts.txt", "--query", "ouch"], "no query that is asked for sees"),
     "too few tokens": (["{f}/model", "{f}/texts.txt", "--tokens", "1"], "tokens is 1"),
     "no inputs": (["{f}/model", "{f}/texts.txt", "--inputs", "0"], "inputs is 0"),
-    "no such prefix": (["{f}/model", "{f}/texts.txt", "--prefix", "decoder"], "prefix is 'decoder', and no layer's"),
     "a function that is not there": (["{f}/mine.py:make", "{f}/x.npz"], "has no function make: write one"),
     "arrays that do not fit": (["{f}/model", "{f}/x.npz"], "does not run on x"),
     "a page in no folder": (["{f}/model", "{f}/texts.txt", "--out", "{f}/no/r.html"], "is no folder here"),
@@ -320,7 +323,7 @@ REFUSED = {
     "an empty text": (["{f}/model", "{f}/empty.txt"], "has no line of text in UTF-8"),
     "a text in no UTF-8": (["{f}/model", "{f}/latin.txt"], "has no line of text in UTF-8"),
     "an empty npz": (["{f}/model", "{f}/empty.npz"], "is cut, or no npz"),
-    "keys without queries": (["arrays", "{f}/key.npz"], "has key.0: give query.0 and key.0, or tokens"),
+    "keys without queries": (["arrays", "{f}/key.npz"], "has key.0: give query.0 and key.0"),
     "a batch that is mixed": (["{f}/mixed.py:build", "{f}/wide.npz"], "alone has other attention than in its batch"),
     "padding without a mask": (["{f}/model", "{f}/padded.npz"], "and no mask says so"),
     "a file that fails": (["{f}/fails.py:build", "{f}/wide.npz"], "fails.py fails (ZeroDivisionError"),
