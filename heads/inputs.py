@@ -69,7 +69,7 @@ class Source(NamedTuple):
     says : list of str, on data and model, the most important first.
     judged : dict, the same in numbers.
     recorded : whether the model gives its attention and not its queries and keys.
-    calls, turns : of arrays, whose attention is read and not run.
+    calls : of arrays, whose attention is read and not run, or None.
     """
 
     model: nn.Module
@@ -80,7 +80,6 @@ class Source(NamedTuple):
     judged: dict = {}  # noqa: RUF012
     recorded: bool = False
     calls: list | None = None
-    turns: dict | None = None
 
     def rows(self, rows):
         """Inputs of some rows, without the padding that all of them have."""
@@ -202,13 +201,19 @@ def _judgement(judged):
     return [*says, f"{judged['inputs']} texts of {judged['tokens']:,} tokens in all{padded}."]
 
 
-def array_inputs(options, tokenizer):
-    """Arrays as inputs, those of padded rows moved to the left."""
+def array_file(options):
+    """Arrays of DATA by name; ValueError where it is no file of arrays."""
     data = Path(options.data or "")
     if data.suffix not in ARRAYS or not data.is_file():
         given = f"{data} is no npz or safetensors here" if options.data else "DATA is missing"
         raise ValueError(f"{given}: give an npz or safetensors with the arrays that the model takes")
-    inputs = {name: x[: options.inputs] for name, x in read_arrays(data).items() if name != "texts"}
+    return read_arrays(data)
+
+
+def array_inputs(options, tokenizer):
+    """Arrays as inputs, those of padded rows moved to the left."""
+    data = options.data
+    inputs = {name: x[: options.inputs] for name, x in array_file(options).items() if name != "texts"}
     if (
         not inputs
         or min(x.ndim for x in inputs.values()) < 2
