@@ -1,28 +1,27 @@
-"""The command ``attention-selects check FILE``: what holds for a problem of one's own, and where training it ends."""
+"""The command ``attention-selects check FILE``: what a problem of one's own can select, and where training ends."""
 
 import json
 from pathlib import Path
 
-from . import claim_runs, claims, optimisers
-from ._lib import LOSSES
+from . import claims, optimisers
+from ._lib import LOSSES, optimal_tokens
 from .optimiser_command import optimiser_maker, parsed
 
 HELP = f"""FILE is an npz or safetensors with {claims.EXPECTED}. keys: tokens as the logits see them. scores: the
 margin when all attention is on a token. queries: W is trained, logits are key times W times query; without queries p is
 trained. start: p (d,) or W (d, e), zero if left out. OPTIMIZER is the full name of a class that can be imported."""
-HOLDS = {True: "holds", False: "fails", None: "open"}
 STABLE = """Descent can stay at each of these, where better tokens lag by more than 1: a lag is how far a logit is \
 behind the selected one's along the shortest direction that puts all tokens that score lower at least 1 behind. It \
 leaves all others unless it stops at a finite point: measured in the chapter From any start, proved for two inputs of \
 two tokens."""
+TOO_MANY = f"There are more than {claims.MOST_CHOICES} selections: too many to try."
 NONE_STABLE = """There is none, as in none of them better tokens lag by more than 1: descent leaves every selection \
 unless it stops at a finite point."""
-KNOWN_AS = "Names are those of the page Which theorem applies to me?, which-theorem.html in the book: #needs-NAME."
 
 
 def add_parser(commands):
     """Add the command to the parsers of all commands."""
-    parser = commands.add_parser("check", help="say what holds for a problem, and where training it ends",
+    parser = commands.add_parser("check", help="say what can be selected in a problem, and where training it ends",
                                  description=HELP)  # fmt: skip
     parser.add_argument("file", metavar="FILE")
     parser.add_argument("--optimizer", nargs="+", metavar=("NAME", "PARAMETER=VALUE"), help="trained with, too")
@@ -41,22 +40,22 @@ def write(options):
 
 
 def check(claim, loss="logistic", optimizer=None, steps=8000):
-    """Facts of a :class:`heads.claims.Claim`, as JSON takes them: hypotheses, stable selections, runs."""
+    """Facts of a :class:`heads.claims.Claim`, as JSON takes them: best tokens, stable selections, runs."""
     trained = _trained(claim, loss, optimizer, steps)  # first: it refuses in a moment what cannot be trained
     choices = claims.stable_selections(claim.problem)
     chosen, lags = choices or (None, None)
-    facts = claims.hypotheses(claim, chosen)
-    runs = [*claim_runs.flows(claim, loss, chosen), *trained]
+    feasible, why = claims.separable(claim.problem)
+    runs = [*claims.flows(claim, loss, chosen), *trained]
     inputs, tokens, width = claim.problem.keys.shape
     letter = "p" if claim.problem.queries is None else "W"
     return {
         "problem": f"{inputs} inputs of {tokens} tokens, keys of {width} entries; {letter} is trained", "loss": loss,
-        "hypotheses": {name: fact._asdict() for name, fact in facts.items()},
+        "best": {"tokens": optimal_tokens(claim.problem).tolist(), "separable": feasible, "why": why},
         "stable": None if chosen is None else [
             {"tokens": tokens, "lag": lag if lag < float("inf") else None}
             for tokens, lag in zip(chosen.tolist(), lags.tolist(), strict=True)
         ],
-        "runs": [_answered(claim, facts, run) for run in runs],
+        "runs": [claims.ending(claim.problem, run) for run in runs],
     }  # fmt: skip
 
 
@@ -66,50 +65,20 @@ def _trained(claim, loss, optimizer, steps):
         return []
     name, given = optimizer[0], parsed(optimizer[1:])
     make, called = optimiser_maker(name, given), name + "".join(f", {key}={value}" for key, value in given.items())
-    return [claim_runs.trained(claim, loss, called, make, steps, log_risk) for log_risk in (False, True)]
-
-
-def _answered(claim, facts, run):
-    """Where a run ends, and of a flow what the statements on it lack, leave open, and predicted."""
-    end = claim_runs.ending(claim.problem, run) | {"statements": []}
-    for name, statement in claims.STATEMENTS.items() if run.unit == "log t" else ():
-        if statement.tokens == "start" and "towards" in run.name:  # which has another start than the file
-            continue
-        lacks, open_ = ([need for need in statement.needs if facts[need].holds is holds] for holds in (False, None))
-        known = {"name": name, "says": statement.says, "chapter": statement.chapter, "lacks": lacks, "open": open_}
-        known["agrees"] = None if lacks else _agrees(claim, statement, end)
-        end["statements"].append(known)
-    return end
-
-
-def _agrees(claim, statement, end):
-    """Whether a flow ends as a statement says; None where the statement does not say, or the flow is on its way."""
-    favoured = claim.problem.logits(claim.start).argmax(-1).tolist()
-    wanted = {"best": end["best"], "start": end["selected"] == favoured, None: True}[statement.tokens]
-    refuted = None if end["stopped"] or end["still"] else False
-    if not end["norms"]:
-        return refuted if statement.tokens else None
-    if not wanted:
-        return refuted
-    if statement.norm is None:
-        return True
-    if not end["turned"]:
-        return None
-    return True if end["norms"][statement.norm]["share"] >= optimisers.MAXIMISED else refuted
+    return [claims.trained(claim, loss, called, make, steps, log_risk) for log_risk in (False, True)]
 
 
 def sections(answer):
     """Titles and lines of the answer, in words."""
     yield f"{answer['problem']}, {answer['loss']} loss", [_short(run) for run in answer["runs"]]
-    facts = answer["hypotheses"].items()
-    yield "Hypotheses", [f"{HOLDS[fact['holds']]:<6} {name}: {fact['why']}" for name, fact in facts] + [KNOWN_AS]
-    if answer["stable"] is not None:
-        lags = ["no token scores higher" if one["lag"] is None else f"a better token has a lag of {one['lag']:.3g}"
-                for one in answer["stable"]]  # fmt: skip
-        lines = [f"{one['tokens']}, {lag}" for one, lag in zip(answer["stable"], lags, strict=True)]
-        yield "Stable selections of tokens", [*lines, STABLE] if lines else [NONE_STABLE]
+    yield f"Best tokens {answer['best']['tokens']}", [answer["best"]["why"]]
+    stable = answer["stable"]
+    lags = ["no token scores higher" if one["lag"] is None else f"a better token has a lag of {one['lag']:.3g}"
+            for one in stable or ()]  # fmt: skip
+    lines = [f"{one['tokens']}, {lag}" for one, lag in zip(stable or (), lags, strict=True)]
+    yield "Stable selections of tokens", [*lines, STABLE if lines else TOO_MANY if stable is None else NONE_STABLE]
     for run in answer["runs"]:
-        yield run["name"], [*_ends(run), *_predicted(run)]
+        yield run["name"], [*_ends(run)]
 
 
 def _short(run):
@@ -151,15 +120,3 @@ def _ends(run):
     moved = max((abs(end["share"] - end["before"]) for end in run["norms"].values()), default=0.0)
     if moved > optimisers.SETTLED:
         yield f"Not settled: since half of the time a share moved by {moved:.2g}; take more --steps, or a smaller lr."
-
-
-def _predicted(run):
-    """What each statement said of a flow."""
-    for one in run["statements"]:
-        if one["lacks"]:
-            yield f"{one['name']} does not apply: {', '.join(one['lacks'])}."
-            continue
-        said = f" if {', '.join(one['open'])}, which is open" if one["open"] else ""
-        ends = {True: "and so it ends", None: "which this run neither shows nor refutes",
-                False: "it does not, so either the one or the other fails" if said else "BUT IT DOES NOT"}  # fmt: skip
-        yield f"{one['name']} ({one['chapter']}) predicts {one['says']}{said}: {ends[one['agrees']]}."
