@@ -63,7 +63,7 @@ def _forecasts(first, second, query):
     turns = find_turns(first.model, lambda: first.run(first.rows([0])))
     others = dict(second.model.named_modules())
     names = {module: name for name, module in first.model.named_modules()}
-    rows, found = torch.arange(len(next(iter(first.inputs.values())))), {}
+    rows, found = torch.arange(first.count), {}
 
     def receive(call):
         real = real_tokens(call, first.inputs, rows)

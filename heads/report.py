@@ -53,15 +53,14 @@ def _turns(source, row):
 
 def _lengths(source):
     """The number of inputs, and of the tokens of each."""
-    count = len(next(iter(source.inputs.values())))
-    mask = source.inputs.get("attention_mask")
+    count, mask = source.count, source.inputs.get("attention_mask")
     return count, torch.ones(count) if mask is None or mask.ndim != 2 else mask.sum(-1)
 
 
 def _batches(source, count, alone):
     """Rows of one batch after the other."""
     most = max(selects.numel() * selects.shape[-1] for layers in alone.values() for selects, *_ in layers.values())
-    size = max(1, min(count, ENTRIES // max(most, 1)))
+    size = 1 if source.packed else max(1, min(count, ENTRIES // max(most, 1)))
     return torch.arange(count).split(size)
 
 
@@ -184,7 +183,7 @@ class _Found:
 
     def _compare(self, call, rows, real):
         """Refuse a batch whose choices are not those of its inputs alone."""
-        if len(call.query) != len(rows):
+        if len(call.query) != len(rows) or self.source.packed:  # where each input runs alone
             return
         selects, share, _ = _top(call)
         for i, row in enumerate(rows.tolist()):

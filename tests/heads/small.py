@@ -58,9 +58,9 @@ def ids(inputs=4, length=7, seed=0):
     return torch.randint(5, 60, (inputs, length), generator=torch.Generator().manual_seed(seed))
 
 
-def report(folder, *options, data=None):
+def report(folder, *options, data=None, out=None):
     """JSON of a report on the model in a folder, and its page."""
-    out = folder / "report.html"
+    out = out or folder / "report.html"
     called = ["report", str(folder), *([str(data)] if data else []), "--out", str(out), *map(str, options)]
     assert command.main(called) == 0
     return json.loads(out.with_suffix(".json").read_text()), out.read_text("utf-8")

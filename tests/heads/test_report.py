@@ -175,6 +175,40 @@ def test_a_module_of_ones_own(tmp_path):
     assert "mine.py was executed to build the model." in told["says"]
 
 
+PACKED = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.q, self.k = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, patches, grid_thw):
+        q, k = (y.unflatten(-1, (2, 4)).transpose(0, 1)[None] for y in (self.q(patches), self.k(patches)))
+        sizes = grid_thw.prod(-1).tolist()
+        parts = zip(q.split(sizes, 2), k.split(sizes, 2))
+        return [torch.nn.functional.scaled_dot_product_attention(q, k, k) for q, k in parts]
+"""
+
+
+def test_patches_of_images_in_a_row_are_images(tmp_path):
+    (tmp_path / "mine.py").write_text(PACKED)
+    patches, sizes = torch.randn(14, 8), [4, 6, 4]
+    np.savez(tmp_path / "x.npz", patches=patches, grid_thw=[[1, 2, 2], [1, 2, 3], [1, 2, 2]])
+    told, _ = small.report(f"{tmp_path}/mine.py:Model", "--bits", "4", data=tmp_path / "x.npz", out=tmp_path / "r.html")
+    assert "3 inputs." in told["says"]
+    torch.manual_seed(0)
+    query, key = (torch.nn.Linear(8, 8)(patches).unflatten(-1, (2, 4)).detach() for _ in "qk")
+    for head in told["heads"]:
+        pairs = zip(query[:, head["head"]].split(sizes), key[:, head["head"]].split(sizes), strict=True)
+        assert head["selects"] == torch.cat([(q @ k.mT).argmax(-1) for q, k in pairs]).tolist()
+        assert head["input"] == [0] * 4 + [1] * 6 + [2] * 4
+        assert head["bits"]["choices"] == 14
+    assert len(small.report(f"{tmp_path}/mine.py:Model", "--inputs", "2", data=tmp_path / "x.npz",
+                            out=tmp_path / "r.html")[0]["heads"][0]["selects"]) == 10  # fmt: skip
+
+
 def test_a_model_outside_the_interface_is_recorded(tmp_path, text):
     _, folder = saved(tmp_path, "xlnet")
     told, page = small.report(folder, data=text)
