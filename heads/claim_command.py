@@ -1,71 +1,61 @@
-"""The command ``attention-selects check FILE``: what holds for a problem of one's own, and where training it ends."""
+"""The command ``attention-selects check FILE``: what a problem of one's own can select, and where training ends."""
 
-import html
 import json
 from pathlib import Path
 
-from . import claim_runs, claims, optimisers
-from ._lib import LOSSES
+from . import claims, optimisers
+from ._lib import LOSSES, optimal_tokens
 from .optimiser_command import optimiser_maker, parsed
-from .page import STYLE
 
-HELP = f"""FILE is an npz or safetensors with {claim_runs.EXPECTED}. keys: tokens as the logits see them. scores: the
+HELP = f"""FILE is an npz or safetensors with {claims.EXPECTED}. keys: tokens as the logits see them. scores: the
 margin when all attention is on a token. queries: W is trained, logits are key times W times query; without queries p is
 trained. start: p (d,) or W (d, e), zero if left out. OPTIMIZER is the full name of a class that can be imported."""
-PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
-<meta name="viewport" content="width=device-width,initial-scale=1"><title>{name}: checked</title>
-<style>{style}</style><h1>{name}, checked</h1>{body}</html>
-"""
-HOLDS = {True: "holds", False: "fails", None: "open"}
 STABLE = """Descent can stay at each of these, where better tokens lag by more than 1: a lag is how far a logit is \
 behind the selected one's along the shortest direction that puts all tokens that score lower at least 1 behind. It \
 leaves all others unless it stops at a finite point: measured in the chapter From any start, proved for two inputs of \
 two tokens."""
+TOO_MANY = f"There are more than {claims.MOST_CHOICES} selections: too many to try."
 NONE_STABLE = """There is none, as in none of them better tokens lag by more than 1: descent leaves every selection \
 unless it stops at a finite point."""
-KNOWN_AS = "Names are those of the page Which theorem applies to me?, which-theorem.html in the book: #needs-NAME."
 
 
 def add_parser(commands):
     """Add the command to the parsers of all commands."""
-    parser = commands.add_parser("check", help="say what holds for a problem, and where training it ends",
+    parser = commands.add_parser("check", help="say what can be selected in a problem, and where training it ends",
                                  description=HELP)  # fmt: skip
     parser.add_argument("file", metavar="FILE")
     parser.add_argument("--optimizer", nargs="+", metavar=("NAME", "PARAMETER=VALUE"), help="trained with, too")
     parser.add_argument("--loss", default="logistic", choices=[*LOSSES], help="of the runs (logistic)")
     parser.add_argument("--steps", type=int, default=8000, help="of the optimizer (8000)")
-    parser.add_argument("--out", default="check.html", help="the page; JSON goes beside it (check.html)")
+    parser.add_argument("--out", default="check.json", help="every number as JSON (check.json)")
     parser.set_defaults(write=write)
 
 
 def write(options):
-    """Check the problem, print the answer, and write page and JSON."""
-    out = Path(options.out)
-    answer = check(claim_runs.read_claim(options.file), options.loss, options.optimizer, options.steps)
-    out.write_text(page(Path(options.file).name, answer), "utf-8")
-    beside = out.with_suffix(".json")
-    beside.write_text(json.dumps({"file": str(options.file)} | answer, allow_nan=False), "utf-8")
+    """Check the problem, print the answer, and write JSON."""
+    answer = check(claims.read_claim(options.file), options.loss, options.optimizer, options.steps)
+    Path(options.out).write_text(json.dumps({"file": str(options.file)} | answer, allow_nan=False), "utf-8")
     print("\n".join(line for title, lines in sections(answer) for line in (title, *(f"  {x}" for x in lines), "")))
-    print(f"{out} and {beside} are written")
+    print(f"{options.out} is written")
 
 
 def check(claim, loss="logistic", optimizer=None, steps=8000):
-    """Facts of a :class:`heads.claim_runs.Claim`, as JSON takes them: hypotheses, stable selections, runs."""
+    """Facts of a :class:`heads.claims.Claim`, as JSON takes them: best tokens, stable selections, runs."""
     trained = _trained(claim, loss, optimizer, steps)  # first: it refuses in a moment what cannot be trained
     choices = claims.stable_selections(claim.problem)
     chosen, lags = choices or (None, None)
-    facts = claims.hypotheses(claim, chosen)
-    runs = [*claim_runs.flows(claim, loss, chosen), *trained]
+    feasible, why = claims.separable(claim.problem)
+    runs = [*claims.flows(claim, loss, chosen), *trained]
     inputs, tokens, width = claim.problem.keys.shape
     letter = "p" if claim.problem.queries is None else "W"
     return {
         "problem": f"{inputs} inputs of {tokens} tokens, keys of {width} entries; {letter} is trained", "loss": loss,
-        "hypotheses": {name: fact._asdict() for name, fact in facts.items()},
+        "best": {"tokens": optimal_tokens(claim.problem).tolist(), "separable": feasible, "why": why},
         "stable": None if chosen is None else [
             {"tokens": tokens, "lag": lag if lag < float("inf") else None}
             for tokens, lag in zip(chosen.tolist(), lags.tolist(), strict=True)
         ],
-        "runs": [_answered(claim, facts, run) for run in runs],
+        "runs": [claims.ending(claim.problem, run) for run in runs],
     }  # fmt: skip
 
 
@@ -75,79 +65,33 @@ def _trained(claim, loss, optimizer, steps):
         return []
     name, given = optimizer[0], parsed(optimizer[1:])
     make, called = optimiser_maker(name, given), name + "".join(f", {key}={value}" for key, value in given.items())
-    return [claim_runs.trained(claim, loss, called, make, steps, log_risk) for log_risk in (False, True)]
-
-
-def _answered(claim, facts, run):
-    """Where a run ends, and of a flow what predicted it."""
-    end = claim_runs.ending(claim.problem, run) | {"statements": []}
-    for name, about in claims.predictions(facts).items() if run.unit == "log t" else ():
-        statement = claims.STATEMENTS[name]
-        if statement.tokens == "start" and "towards" in run.name:  # which has another start than the file
-            continue
-        known = {"name": name, "says": statement.says, "chapter": statement.chapter} | about
-        known["agrees"] = None if about["lacks"] else _agrees(claim, statement, end)
-        end["statements"].append(known)
-    return end
-
-
-def _agrees(claim, statement, end):
-    """Whether a flow ends as a statement says; None where the statement does not say, or the flow is on its way."""
-    favoured = claim.problem.logits(claim.start).argmax(-1).tolist()
-    wanted = {"best": end["best"], "start": end["selected"] == favoured, None: True}[statement.tokens]
-    refuted = None if end["stopped"] or end["still"] else False
-    if not end["norms"]:
-        return refuted if statement.tokens else None
-    if not wanted:
-        return refuted
-    if statement.norm is None:
-        return True
-    if not end["turned"]:
-        return None
-    return True if end["norms"][statement.norm]["share"] >= optimisers.MAXIMISED else refuted
+    return [claims.trained(claim, loss, called, make, steps, log_risk) for log_risk in (False, True)]
 
 
 def sections(answer):
     """Titles and lines of the answer, in words."""
     yield f"{answer['problem']}, {answer['loss']} loss", [_short(run) for run in answer["runs"]]
-    facts = answer["hypotheses"].items()
-    yield "Hypotheses", [f"{HOLDS[fact['holds']]:<6} {name}: {fact['why']}" for name, fact in facts] + [KNOWN_AS]
-    if answer["stable"] is not None:
-        lags = ["no token scores higher" if one["lag"] is None else f"a better token has a lag of {one['lag']:.3g}"
-                for one in answer["stable"]]  # fmt: skip
-        lines = [f"{one['tokens']}, {lag}" for one, lag in zip(answer["stable"], lags, strict=True)]
-        yield "Stable selections of tokens", [*lines, STABLE] if lines else [NONE_STABLE]
+    yield f"Best tokens {answer['best']['tokens']}", [answer["best"]["why"]]
+    stable = answer["stable"]
+    lags = ["no token scores higher" if one["lag"] is None else f"a better token has a lag of {one['lag']:.3g}"
+            for one in stable or ()]  # fmt: skip
+    lines = [f"{one['tokens']}, {lag}" for one, lag in zip(stable or (), lags, strict=True)]
+    yield "Stable selections of tokens", [*lines, STABLE if lines else TOO_MANY if stable is None else NONE_STABLE]
     for run in answer["runs"]:
-        yield _name(run), [*_ends(run), *_predicted(run)]
-
-
-def _name(run):
-    return run["name"].replace("gradient flow", "Gradient flow", 1)
+        yield run["name"], [*_ends(run)]
 
 
 def _short(run):
-    """A run in a line: where it ends, and which statements say so."""
-    told = [one for one in run["statements"] if not one["lacks"]]
-    agree = [one["name"] for one in told if one["agrees"]]
-    against = [one["name"] for one in told if one["agrees"] is False and not one["open"]]
-    open_ = [one["name"] for one in told if one["agrees"] is None]
-    said = [f"predicted by {', '.join(agree)}"] if agree else []
-    said += [f"AGAINST {', '.join(against)}"] if against else []
+    """A run in a line: what it selects and maximises, or why it selects nothing."""
     if run["norms"]:
-        if not said and run["unit"] == "log t":
-            said = [f"applicable, see below: {', '.join(open_)}" if open_ else "predicted by no statement here"]
         which = "the best tokens" if run["best"] else "not the best tokens"
-        return (
-            f"{_name(run)} selects {run['selected']}, {which}, and {_norms(run)}{'; ' * bool(said)}{', '.join(said)}."
-        )
-    most = f"most attention on {run['selected']}, {run['attention']:.3g} or more"
+        return f"{run['name']} selects {run['selected']}, {which}, and {_norms(run)}."
+    where = "selects nothing, for no direction separates its tokens or it is on its way"
     if run["stopped"]:
         where = f"could not be followed beyond log t = {run['until']:.0f}"
     elif run["still"]:
         where = f"stands still at log t = {run['until']:.0f}: it rests at a finite point, or waits for longer than that"
-    else:
-        where = "selects nothing, for no direction separates its tokens or it is on its way"
-    return f"{_name(run)} {where} ({most}); {', '.join(said) or 'no statement on directions is tested'}."
+    return f"{run['name']} {where}; most attention is on {run['selected']}, {run['attention']:.3g} or more."
 
 
 def _norms(run):
@@ -161,58 +105,18 @@ def _norms(run):
 
 
 def _ends(run):
-    """Tokens and direction of a run, in a few sentences."""
-    time = f"at log t = {run['until']:,.0f}" if run["unit"] == "log t" else f"after {run['until']:,.0f} steps"
-    if not run["norms"]:
-        yield f"It ends {time}, length {run['length']:.4g}" + (f": {run['stopped']}." if run["stopped"] else ".")
-        return
+    """Leads and margins of a run, and what is to be doubted of them."""
     yield (
-        f"Selects {run['selected']} {time}: least lead {run['lead']:.4g}, least attention {run['attention']:.4g},"
-        f" length {run['length']:.4g}."
+        f"At {run['unit']} {run['until']:,.0f}: least lead {run['lead']:.4g}, least attention {run['attention']:.4g},"
+        f" length {run['length']:.4g}. {run['stopped']}"
     )
     for name, end in run["norms"].items():
         yield (
             f"{name:<9} {end['share']:7.2%} of the best margin, {end['degrees']:.3g} degrees from the separator found"
             f" (length {end['length']:.4g}, gap {end['gap']:.0e})"
         )
-    said = _norms(run)
-    yield said[0].upper() + said[1:] + "."
     if run["change"] is not None and run["change"] > optimisers.SHORT:
-        yield (
-            f"Its steps are long: 95 % of them change a margin by up to {run['change']:.2g}, and shorter ones may come"
-            " closer to a margin; take a smaller lr."
-        )
-    if run["lead"] < run["lead_before"]:
-        yield (
-            f"Unstable: since half of the time the least lead has fallen from {run['lead_before']:.4g} to"
-            f" {run['lead']:.4g}; take a smaller lr."
-        )
-    moved = max(abs(end["share"] - end["before"]) for end in run["norms"].values())
+        yield f"Its steps are long: 95 % of them change a margin by up to {run['change']:.2g}; take a smaller lr."
+    moved = max((abs(end["share"] - end["before"]) for end in run["norms"].values()), default=0.0)
     if moved > optimisers.SETTLED:
-        yield f"Not settled: since half of the time a share moved by {moved:.2g}; take more --steps."
-
-
-def _predicted(run):
-    """What the statements said of a flow."""
-    if run["unit"] != "log t":
-        return
-    true = [one for one in run["statements"] if not one["lacks"]]
-    for one in true if run["norms"] else ():
-        said = f" if {', '.join(one['open'])}, which is open" if one["open"] else ""
-        ends = {True: "and so it ends", None: "which this run neither shows nor refutes",
-                False: "it does not, so either the one or the other fails" if said else "BUT IT DOES NOT"}  # fmt: skip
-        yield f"{one['name']} ({one['chapter']}) predicts {one['says']}{said}: {ends[one['agrees']]}."
-    if not true:
-        yield "No statement of the book predicts where it ends."
-    for one in run["statements"]:
-        if one["lacks"]:
-            yield f"{one['name']} does not apply: {', '.join(one['lacks'])}."
-
-
-def page(name, answer):
-    """The answer as a page that needs no script and no other file."""
-    body = ""
-    for title, lines in sections(answer):
-        rows = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
-        body += f"<h2>{html.escape(title)}</h2>" + (f"<ul>{rows}</ul>" if rows else "")
-    return PAGE.format(name=html.escape(name), style=STYLE, body=body)
+        yield f"Not settled: since half of the time a share moved by {moved:.2g}; take more --steps, or a smaller lr."

@@ -1,147 +1,148 @@
-"""Say which hypotheses of the book's statements hold for a problem of one's own, and what the statements then predict.
+"""Read a problem of one's own, see which selections can hold descent, train it, and say where each run ends.
 
-Hypotheses and statements have the names of the page *Which theorem applies to me?* and of the ledger; a test compares
-them with the book's register, which this package does not have.
+Runs are gradient flow in log time and an optimiser of PyTorch.
 """
 
+import math
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
+from . import optimisers, training
 from ._lib import (
+    LOSSES,
+    Problem,
     checks,
     difference_rows,
     every_selection,
+    excess_near,
+    from_span,
+    gradient_near,
     hard_margin,
     in_span,
-    locally_optimal,
+    log_spaced,
+    log_time_flow,
     norm,
     one_minus_cosine,
     optimal_tokens,
     other_tokens,
     score_leads,
     selected_tokens,
+    span_coordinates,
     token_margins,
 )
+from .files import ARRAYS, read_arrays
 
+SHAPES = {"keys": 3, "scores": 2, "queries": 2, "start": None}
+EXPECTED = "keys (n, T, d) and scores (n, T), and if you like queries (n, e) and start"
+MOST_TOKENS, MOST_ENTRIES = 400, 2**16  # of all inputs; of W
+LARGEST = 1e100  # entry, and 1 over it the least largest one, so that squares stay in the floats
 MOST_CHOICES = 5000  # selections up to which all are tried
-TOO_MANY = f"there are more than {MOST_CHOICES} selections: too many to try"
-ALIKE = 1e-9  # relative to the spread of the scores, below which two are equal; and cosines that are zero
 TIE = 1e-9  # of a lag, from 1
+LATE = 10_000.0  # log t at which flows end
+LOG_TIMES = [*range(60), *torch.logspace(math.log10(60), math.log10(LATE), 40, dtype=torch.float64).tolist()]
+ENDS = (LATE, 25.0, 15.0)  # log t: a flow that rests at a finite minimum goes no further than the latter, by rounding
+AHEAD = 5.0  # lengths of a separator at which a flow starts to see whether its selection lasts
+APART = 0.02  # by which shares of two norms have to differ for a problem to tell the norms apart
+TURN = 5.0  # degrees up to which a run still has the direction of its start
+STILL = 1e-6  # part of its length by which a flow moves in the second half of its log time that has all but stopped
+MATRICES = 256  # entries of W up to which norms of matrices are tried, and 10 for the side of sign matrices
 
 
-class Fact(NamedTuple):
-    """Whether a hypothesis holds (None: it cannot be told from the data), and why, in a clause."""
+class Claim(NamedTuple):
+    """What a file holds: the problem, and vec(W) or p at the start."""
 
-    holds: bool | None
-    why: str
-
-
-class Statement(NamedTuple):
-    """What is predicted of training: the tokens ("best", "start" or any), the norm of the margin, the hypotheses."""
-
-    chapter: str
-    says: str
-    tokens: str | None
-    norm: str | None
-    needs: tuple
+    problem: Problem
+    start: Tensor
 
 
-# What is predicted of gradient flow; of the runs of an optimiser the shares of the margins tell.
-ALWAYS = ("full-batch", "prompt", "linear-head", "slope")
-W_ALWAYS = ("full-batch", "key-query", "linear-head")
-STATEMENTS = {
-    "Theorem 2": Statement("max-margin/theorem-2", "the best tokens, along their l_2 separator", "best", "l_2",
-                           (*ALWAYS, "equal-scores", "one-input-direction", "feasible")),
-    "Theorem 3": Statement("max-margin/theorem-3", "the tokens of the start, along their l_2 separator", "start",
-                           "l_2", (*ALWAYS, "locally-optimal", "in-cone")),
-    "Two inputs of two tokens": Statement(
-        "rates/global-convergence", "the best tokens from any start", "best", None,
-        (*W_ALWAYS, "slope", "two-by-two", "one-best", "feasible", "none-stable")),
-    "Each optimiser its own margin": Statement(
-        "beyond/optimiser-margins", "the direction of the l_2 separator of the selected tokens, whatever tokens these"
-        " are", None, "l_2", (*W_ALWAYS, "one-best")),
-}  # fmt: skip
+class Run(NamedTuple):
+    """Iterates of a run from its start on, the times of each in a unit, log t or steps; why it ended early.
 
-
-def hypotheses(claim, stable=None):
-    """Facts by hypothesis of data and start, those that the statements here need.
-
-    ``stable`` are the selections of :func:`stable_selections`, None where there are too many to try.
+    ``change`` is by how much 95 % of the steps change a margin of the best tokens at most, None of a flow.
     """
-    problem = claim.problem
-    inputs, tokens = problem.scores.shape
-    one_query = problem.queries is None or bool((problem.queries == problem.queries[0]).all())
-    trained = "p is trained, or W with one query of length 1" if problem.queries is None else "W is trained"
-    facts = {
-        "prompt": Fact(one_query, trained + ("" if one_query else ", and queries differ")),
-        "key-query": Fact(True, trained),
-        "linear-head": Fact(True, "each token has one score"),
-        "full-batch": Fact(True, "every step here sees all inputs"),
-        "slope": Fact(True, "that of each loss offered here is negative everywhere"),
-        "one-input-direction": Fact(inputs == 1, f"n = {inputs}"),
-        "two-by-two": Fact((inputs, tokens) == (2, 2), f"n = {inputs}, T = {tokens}"),
-        "feasible": _feasible(problem),
-        "orthogonal": _orthogonal(problem),
-        "none-stable": Fact(None, TOO_MANY),
-    }
-    if stable is not None:
-        wrong = int((stable != optimal_tokens(problem)).any(-1).sum())
-        facts["none-stable"] = Fact(not wrong, f"{wrong} of {tokens**inputs} selections are stable wrong ones")
-    return facts | _of_scores(problem) | _of_start(claim)
+
+    name: str
+    unit: str
+    times: Tensor
+    thetas: Tensor
+    stopped: str = ""
+    change: float | None = None
 
 
-def _of_scores(problem):
-    scores = problem.scores.sort(-1, descending=True).values
-    gaps, spread = -scores.diff(dim=-1)[:, 0], (scores[:, :1] - scores[:, -1:]).amax().clamp(min=1e-300)
-    best, second = bool((gaps > ALIKE * spread).all()), (scores[:, 1] - scores[:, -1]).amax()
-    leads = f"the best token leads by {gaps.amin():.3g} or more" if best else "two best tokens tie"
-    apart = f"scores of the other tokens of an input differ by up to {second:.3g}" if best else leads
-    return {"one-best": Fact(best, leads), "equal-scores": Fact(best and bool(second <= ALIKE * spread), apart)}
+def read_claim(path):
+    """Read a :class:`Claim`; ValueError with one sentence where the file does not hold what is needed."""
+    if Path(path).suffix not in ARRAYS:
+        raise ValueError(f"{path} is no npz or safetensors: save {EXPECTED}")
+    arrays = read_arrays(path)
+    if unknown := [name for name in arrays if name not in SHAPES]:
+        raise ValueError(f"{path} has {unknown[0]}, which is not known: give {EXPECTED}")
+    if missing := [name for name in ("keys", "scores") if name not in arrays]:
+        raise ValueError(f"{path} has no {' and no '.join(missing)}, but {checks.join_names(arrays)}: give {EXPECTED}")
+    arrays = {name: torch.as_tensor(array).double() for name, array in arrays.items()}
+    _check_sizes(path, arrays)
+    problem = Problem(arrays["keys"], arrays["scores"], arrays.get("queries"))
+    checks.single(problem)
+    return Claim(problem, _start(path, problem, arrays.get("start")))
 
 
-def _feasible(problem):
+def _check_sizes(path, arrays):
+    """Raise ValueError where there is nothing to choose, or too much, before anything is made of it."""
+    keys, scores = arrays["keys"], arrays["scores"]
+    for name, array in arrays.items():
+        if SHAPES[name] not in (None, array.ndim):
+            raise ValueError(f"{name} of {path} have shape {tuple(array.shape)}: give {EXPECTED}")
+        largest = array.abs().max().item() if array.numel() else 0.0
+        if largest and not 1 / LARGEST <= largest <= LARGEST and largest < torch.inf:
+            raise ValueError(f"{name} of {path} reach {largest:.0e}: divide them by a number, so that they are near 1")
+    if not keys.numel() or keys.shape[1] < 2 or keys.shape[:2].numel() > MOST_TOKENS:
+        limits = f"two tokens an input or more, and at most {MOST_TOKENS} in all"
+        raise ValueError(f"keys of {path} have shape {tuple(keys.shape)}: give {limits}")
+    entries = keys.shape[-1] * (arrays["queries"].shape[-1] if "queries" in arrays else 1)
+    if not 0 < entries <= MOST_ENTRIES:
+        raise ValueError(f"W of {path} has {entries:,} entries: give keys and queries for 1 to {MOST_ENTRIES:,}")
+    if (keys == keys[:, :1]).all():
+        raise ValueError(f"keys of {path} are the same for all tokens of an input, so nothing is chosen: give others")
+    equal = (scores == scores[:, :1]).all(-1).tolist()
+    if any(equal):
+        raise ValueError(
+            f"scores of input {equal.index(True)} of {path} are all equal, so no token is best: give others"
+        )
+
+
+def _start(path, problem, start):
+    """vec(W) or p at the start, zero without one; ValueError if its shape is another than that of W or p."""
+    if start is None:
+        return torch.zeros(problem.parameter_size, dtype=torch.float64)
+    d, e = weight_shape(problem)
+    shape, named = ((d,), "(d,) without queries") if problem.queries is None else ((d, e), "(d, e) with queries")
+    if tuple(start.shape) != shape:
+        raise ValueError(f"start of {path} has shape {tuple(start.shape)}: give {named}, {shape}")
+    checks.finite("start", start)
+    problem.logits(start.flatten())  # refuses one whose logits leave the floats
+    return start.flatten()
+
+
+def weight_shape(problem):
+    """(d, e) of W, or (d, 1) of p."""
+    return problem.keys.shape[-1], 1 if problem.queries is None else problem.queries.shape[-1]
+
+
+def separable(problem):
+    """Whether a direction separates the best tokens, and in a clause why: its length, or tokens that bar it."""
     best = optimal_tokens(problem)
     separator = hard_margin(difference_rows(problem, best))
     if separator.feasible:
         size = norm(separator.theta)
-        return Fact(True, f"the shortest separator has length {size:.4g}, relative gap {separator.gap:.0e}")
+        return True, f"the shortest separator has length {size:.4g}, relative gap {separator.gap:.0e}"
     others = other_tokens(best, problem.scores.shape[-1])
     weighed = (separator.certificate.view_as(others) > 0).nonzero().tolist()
     tokens = checks.join_names(f"{others[place, k]} of input {place}" for place, k in weighed)
-    return Fact(False, f"no direction separates the best tokens: behind them cannot all be tokens {tokens}, whose"
-                       f" differences with weights of sum 1 add up to"
-                       f" {norm(separator.certificate @ difference_rows(problem, best)):.0e}")  # fmt: skip
-
-
-def _orthogonal(problem):
-    """Tokens of the whole data set: orthogonal, nearly so (each is nearer to itself than to all others), or neither."""
-    keys = problem.keys.flatten(0, 1)
-    keys = keys[norm(keys) > 0]
-    cosines = (keys @ keys.mT) / (norm(keys)[:, None] * norm(keys)).clamp(min=1e-300)
-    others = cosines.abs().fill_diagonal_(0.0)
-    largest = others.amax().item()
-    if largest <= ALIKE:
-        return Fact(True, "all tokens are orthogonal")
-    near = others.sum(-1).amax() < 1
-    said = "how near is near enough we do not know" if near else "too much for nearly orthogonal"
-    return Fact(None if near else False, f"the largest |cosine| of two tokens is {largest:.2g}; {said}")
-
-
-def _of_start(claim):
-    problem, start = claim
-    if not start.any():
-        why = "the start is zero, and favours no tokens"
-        return {"in-cone": Fact(False, why), "locally-optimal": Fact(False, why)}
-    selected = selected_tokens(problem, start)
-    separator = hard_margin(difference_rows(problem, selected))
-    if not separator.feasible:
-        no = Fact(False, f"nothing separates the tokens {selected.tolist()} that the start favours")
-        return {"in-cone": no, "locally-optimal": no}
-    away, length = one_minus_cosine(start, separator.theta), norm(start) / norm(separator.theta)
-    cone = Fact(None, f"1 - cos to the separator of its tokens is {away:.2g}, its length {length:.3g} of theirs")
-    local = bool(locally_optimal(problem, selected, separator))
-    return {"in-cone": cone, "locally-optimal": Fact(local, f"the start favours the tokens {selected.tolist()}")}
+    return False, (f"no direction separates them: behind them cannot all be tokens {tokens}, whose differences with"
+                   f" weights of sum 1 add up to"
+                   f" {norm(separator.certificate @ difference_rows(problem, best)):.0e}")  # fmt: skip
 
 
 def stable_selections(problem):
@@ -174,12 +175,114 @@ def stable_selections(problem):
     return every[order], lags[order]
 
 
-def predictions(facts):
-    """What each statement on gradient flow needs and has not: by name lacking hypotheses, and those that are open."""
-    return {
-        name: {
-            "lacks": [need for need in statement.needs if facts[need].holds is False],
-            "open": [need for need in statement.needs if facts[need].holds is None],
-        }
-        for name, statement in STATEMENTS.items()
-    }
+def norms(problem):
+    """Norms that are tried, by name: of matrices only for a W with two sides, and small."""
+    shape = weight_shape(problem)
+    names = ["l_1", "l_2", "l_inf"]
+    if min(shape) > 1 and math.prod(shape) <= MATRICES:
+        names += ["spectral", "nuclear"] + ["sign"] * (max(shape) <= 10)
+    return {name: optimisers.NORMS[name] for name in names}
+
+
+def flow(problem, loss, start, name):
+    """Gradient flow to log t = 10,000, in the span of the rows; to 25 or 15 where it rests at a finite minimum.
+
+    Where it cannot be followed even so far, the run has its start alone.
+    """
+    spanned, rest, coordinates = problem, 0.0, start
+    if problem.queries is not None:
+        spanned = in_span(problem)
+        coordinates = span_coordinates(spanned, problem.logits(start))
+        rest = start - from_span(problem, spanned, coordinates)
+    times, reached, stopped = [0.0], coordinates[None], ""
+    for last in ENDS:
+        wanted = [time for time in LOG_TIMES if time <= last]
+        try:
+            times, reached = wanted, log_time_flow(spanned, LOSSES[loss], coordinates, wanted).theta
+            break
+        except RuntimeError as error:
+            times, stopped = [0.0], stopped or str(error)
+    thetas = reached if spanned is problem else from_span(problem, spanned, reached) + rest
+    return Run(name, "log t", torch.tensor(times, dtype=torch.float64), thetas, stopped)
+
+
+def flows(claim, loss, stable):
+    """Flows from the start, and from afar towards each other of the stable selections, four at most."""
+    problem, start = claim
+    found = [flow(problem, loss, start, f"gradient flow from {'the start of the file' if start.any() else 'zero'}")]
+    wrong = [] if stable is None else stable[(stable != optimal_tokens(problem)).any(-1)][:4]
+    for selected in wrong:
+        separator = hard_margin(difference_rows(problem, selected))
+        if separator.feasible:
+            name = f"gradient flow from {AHEAD:g} lengths towards the stable tokens {selected.tolist()}"
+            found.append(flow(problem, loss, AHEAD * separator.theta, name))
+    return found
+
+
+def trained(claim, loss, name, make, steps, log_risk):
+    """Train with an optimiser of PyTorch, on the risk or on the log of its excess."""
+    problem, start = claim
+    weights = [torch.nn.Parameter(start.view(weight_shape(problem)).clone())]
+    optimiser, best = training.made(make, weights), optimal_tokens(problem)
+    slope, excess = gradient_near(problem, LOSSES[loss], start), excess_near(problem, LOSSES[loss], start, best)
+    kept = {steps // 2, *log_spaced(checks.integer("steps", steps, least=8), 60).tolist()}
+    thetas, theta, changes, rows = {0: start.clone()}, start.clone(), [], difference_rows(problem, best)
+    for k in range(1, steps + 1):
+        direction, log_scale = slope(theta)
+        log_scale = log_scale - excess(theta).log_scale if log_risk else log_scale
+        training.take_step([optimiser], [weights], [log_scale.exp() * direction], k)
+        theta, before = weights[0].detach().flatten().clone(), theta
+        if not (theta.abs() < training.HUGE).all():
+            raise ValueError(f"{name} diverges at step {k}: take a smaller learning rate")
+        changes.append((rows @ (theta - before)).abs().amax())
+        if k in kept:
+            thetas[k] = training.evaluated([optimiser], [weights])[0]
+    called = f"{name} on {'the log of the excess risk' if log_risk else 'the risk'}"
+    times, path = torch.tensor([*thetas], dtype=torch.float64), torch.stack([*thetas.values()])
+    return Run(called, "steps", times, path, "", torch.stack(changes).quantile(0.95).item())
+
+
+def ending(problem, end):
+    """Where a run ends: tokens, lead, attention; in each norm share of the best margin, angle, gap of its separator.
+
+    A run selects the tokens with the most attention where something separates them and it was followed there: a flow
+    that stands still rests at a finite point, or waits for longer than it was followed.
+    """
+    half = int((end.times <= end.times[-1] / 2).nonzero()[-1])
+    start, middle, theta = end.thetas[0], end.thetas[half], end.thetas[-1]
+    selected = selected_tokens(problem, theta)
+    rows, followed = difference_rows(problem, selected), end.unit == "log t" and len(end.times) > 1
+    facts = {
+        "name": end.name, "unit": end.unit, "until": end.times[-1].item(), "stopped": end.stopped,
+        "selected": selected.tolist(), "best": torch.equal(selected, optimal_tokens(problem)),
+        "length": norm(theta).item(), "attention": problem.attention(theta).amax(-1).amin().item(),
+        "lead": (rows @ theta).amin().item(), "change": end.change,
+        "still": followed and bool(norm(theta - middle) <= STILL * norm(theta)), "norms": {}, "maximises": [],
+        "turned": not start.any() or degrees(theta, start) > TURN or bool(norm(theta - start) >= norm(start)),
+    }  # fmt: skip
+    if not end.stopped and not facts["still"] and facts["lead"] > 0 and bool(hard_margin(rows).feasible):
+        facts["norms"] = _shares(problem, rows, torch.stack([theta, middle]))
+        largest = max(answer["share"] for answer in facts["norms"].values())
+        alike = [name for name, answer in facts["norms"].items() if answer["share"] >= largest - APART]
+        facts["maximises"] = alike if largest >= optimisers.MAXIMISED and facts["turned"] else []
+    return facts
+
+
+def _shares(problem, rows, thetas):
+    """Facts by norm at the end of a run, with its share at half of its time."""
+    answers, shape = {}, weight_shape(problem)
+    for name, order in norms(problem).items():
+        separator = hard_margin(rows, order, shape=shape, largest_gap=optimisers.GAP)
+        least = norm(separator.theta, order, shape)
+        shares = (least * (thetas @ rows.mT).amin(-1) / norm(thetas, order, shape)).nan_to_num(0.0).tolist()
+        answers[name] = {
+            "share": shares[0], "before": shares[1], "degrees": degrees(thetas[0], separator.theta),
+            "length": least.item(), "gap": separator.gap.item(),
+        }  # fmt: skip
+    return answers
+
+
+def degrees(first, second):
+    """Angle between two vectors."""
+    half = (one_minus_cosine(first, second) / 2).sqrt().clamp(max=1.0).asin()
+    return math.degrees(2 * half.item())

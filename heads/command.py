@@ -1,6 +1,7 @@
 """The command ``attention-selects``: ``report`` on every head of a model, ``compare`` two, ``optimizer``, ``check``."""
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -11,7 +12,6 @@ from pathlib import Path
 from . import claim_command, comparison, optimiser_command, plain, sources
 from ._lib import checks
 from .bits import check_bits
-from .files import ARRAYS, read_arrays
 from .findings import findings, judgement
 from .page import page
 from .report import head_facts
@@ -20,8 +20,8 @@ MOST_INPUTS, MOST_TOKENS = 64, 64
 HELP = """MODEL is a folder or name that transformers can load, a file of GGUF, minilm (all-MiniLM-L6-v2, which pip
 brings), or mine.py:build, a function of yours that returns a torch.nn.Module: mine.py is then executed. DATA is a text
 file, one input a line; a folder of images; or an npz or safetensors of what the model takes, such as input_ids and
-attention_mask; without it short film reviews. Or DATA has arrays of attention, query.0, key.0 and so on, or tokens of
-one layer with its weights in MODEL: the library's page on one's own model has their names."""
+attention_mask; without it short film reviews. MODEL is arrays where DATA has what was recorded elsewhere, query.0,
+key.0 and so on: the library's page on one's own model has their names."""
 COMPARE = """OTHER is MODEL after fine-tuning, pruning or quantising: both run on DATA, and the choices of each head are
 compared with those of MODEL, and with the forecast that the change of its weights gives."""
 
@@ -44,8 +44,6 @@ def main(arguments=None):
         command.add_argument("--query", type=_query, default="all", help="all, first, last, a number or a word (all)")
     report.add_argument("--out", default="report.html", help="the page; JSON goes beside it (report.html)")
     report.add_argument("--bits", default="", help="2:8 forecasts the flips at 2 to 8 bits, 4 those at 4")
-    report.add_argument("--prefix", default="", help="only layers whose names begin so, such as encoder.")
-    report.add_argument("--heads", type=int, default=0, help="heads of a layer whose weights are in a file")
     report.set_defaults(write=write)
     compare.add_argument("--out", default="compare.json", help="the table as JSON (compare.json)")
     compare.set_defaults(write=comparison.write)
@@ -55,7 +53,7 @@ def main(arguments=None):
     sys.path.append(str(Path.cwd()))  # for an optimizer in a file of this folder
     try:
         _check_places(options)
-        vars(options).pop("write")(options)
+        options.write(options)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever reads the output, such as head, has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python does not complain at its end
@@ -83,17 +81,16 @@ def _bits(text):
 
 
 def _check_places(options):
-    """Raise ValueError where page or figure, or the JSON beside it, cannot be written."""
-    for place in map(Path, filter(None, (options.out, getattr(options, "json", None)))):
+    """Raise ValueError where what is written has no place."""
+    out = Path(options.out)
+    beside = out.with_suffix(".json") if options.write is write else out
+    if options.write is write and out == beside:
+        raise ValueError(f"--out is {out}, where the JSON goes: end the page in .html")
+    for place in (out, beside):
         if not place.parent.is_dir():
             raise ValueError(f"{place.parent} is no folder here: make it, or give another place")
         if place.is_dir():
-            raise ValueError(f"{place} is a folder: give a file in it")
-    out, beside = Path(options.out), Path(getattr(options, "json", None) or Path(options.out).with_suffix(".json"))
-    if out == beside and not hasattr(options, "other"):
-        raise ValueError(f"--out is {out}, where the JSON goes: give them two names")
-    if beside.is_dir():
-        raise ValueError(f"{beside} is a folder, and the JSON goes there: give another --out")
+            raise ValueError(f"{place} is a folder: give --out a file in it")
 
 
 def write(options):
@@ -102,24 +99,10 @@ def write(options):
     checks.integer("inputs", options.inputs)
     checks.integer("tokens", options.tokens, 2)
     bits = _bits(options.bits)
-    arrays = _arrays(options)
-    if plain.is_plain(arrays):
-        source = plain.plain_source(options, arrays)
+    with _source(options) as source:
         facts, left_out, compared = head_facts(source, options.query, bits, _tell)
-    else:
-        if options.model.endswith(".py"):
-            raise ValueError(f"{options.model} needs a function that builds the model: give {options.model}:build")
-        if Path(options.model).is_file() and not options.model.endswith(".gguf"):
-            raise ValueError(
-                f"{options.model} is a file of weights, which nothing here can run: give a folder that transformers can"
-                " load, or mine.py:build; or DATA with arrays of attention, see attention-selects report --help"
-            )
-        with sources.opened(options) as source:
-            facts, left_out, compared = head_facts(source, options.query, bits, _tell)
-    facts = [head for head in facts if f"{head['layer']}.".startswith(options.prefix)]
     if not facts:
-        why = f"prefix is {options.prefix!r}, and no layer's name begins so" if options.prefix else "; ".join(left_out)
-        raise ValueError(f"no head can be reported: {why}")
+        raise ValueError(f"no head can be reported: {'; '.join(left_out)}")
     name = "all-MiniLM-L6-v2" if options.model == "minilm" else Path(options.model).resolve().name
     name += "" if source.calls is not None else f" ({type(source.model).__name__})"
     judged, found = judgement(source, facts, left_out, compared), findings(facts)
@@ -140,14 +123,19 @@ def _tell(line):
     print(line, file=sys.stderr, flush=True)
 
 
-def _arrays(options):
-    """Arrays of DATA by name where it has attention; none else."""
-    data = Path(options.data or "")
-    if data.suffix not in ARRAYS:
-        return {}
-    if not data.is_file():
-        raise ValueError(f"{data} is no file here: give a text file, a folder of images, an npz or safetensors")
-    return read_arrays(data)
+def _source(options):
+    """A context with the :class:`heads.inputs.Source` of MODEL and DATA."""
+    model = options.model
+    if model == "arrays":
+        return contextlib.nullcontext(plain.plain_source(options))
+    if model.endswith(".py"):
+        raise ValueError(f"{model} needs a function that builds the model: give {model}:build")
+    if Path(model).is_file() and not model.endswith(".gguf"):
+        raise ValueError(
+            f"{model} is a file of weights, which nothing here can run: give a folder that transformers can load, or"
+            " mine.py:build, or arrays and the queries and keys in DATA"
+        )
+    return sources.opened(options)
 
 
 if __name__ == "__main__":

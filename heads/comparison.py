@@ -63,13 +63,12 @@ def _forecasts(first, second, query):
     turns = find_turns(first.model, lambda: first.run(first.rows([0])))
     others = dict(second.model.named_modules())
     names = {module: name for name, module in first.model.named_modules()}
-    rows, found = torch.arange(len(next(iter(first.inputs.values())))), {}
+    rows, found = torch.arange(first.count), {}
 
     def receive(call):
         real = real_tokens(call, first.inputs, rows)
         pair = sides(call, turns.get(call.name), real)
-        asks = asking(real[0], query, first.words)
-        asks = some_asks(asks & (call.logits.isfinite().sum(-1) > 1).all(1), torch.Generator().manual_seed(0))
+        asks = some_asks(call, asking(real[0], query, first.words), rows)
         if None in pair or not asks.any():
             return
         noise = []

@@ -85,19 +85,6 @@ class Examination:
     settled: Tensor | None = None
     after_descent: dict | None = None
 
-    @property
-    def forecast(self):
-        """Tokens (n,) that this head selects if it alone goes on to train: by descent where it was run, else by a rule.
-
-        The rule of thumb, which is no theorem: today's choice where that is examined and locally optimal, else that to
-        which swaps lead; None where neither was asked for. When everything trains no forecast is worth as much as
-        :attr:`today` (*A head that trains on* measures it).
-        """
-        return self._rule_of_thumb() if self.after_descent is None else self.after_descent["selected"]
-
-    def _rule_of_thumb(self):
-        return self.selected if self.locally_optimal and torch.equal(self.today, self.selected) else self.settled
-
     def figure(self):
         """Draw how far each input is from another token, and which choices a neighbour outscores or a conflict bars."""
         kinds = ["outscored" if any(row) else "lasting" for row in self.outscored.tolist()]
@@ -144,15 +131,12 @@ class Examination:
             yield f"Swaps lead from today's choice to {checks.join_names(self.settled.tolist(), LISTED)}."
         if self.after_descent is not None:
             selected, distance = self.after_descent["selected"], self.after_descent["cosine_distance"]
-            line = f"Descent of {self.after_descent['iterations']} steps ends on "
-            line += checks.join_names(selected.tolist(), LISTED) + ", "
-            line += (
-                f"1 - cos to its separator {distance:.3g}" if distance == distance else "which no direction separates"
+            end = f"1 - cos to its separator {distance:.3g}"
+            yield (
+                f"Descent of {self.after_descent['iterations']} steps ends on"
+                f" {checks.join_names(selected.tolist(), LISTED)},"
+                f" {end if distance == distance else 'which no direction separates'}."
             )
-            rule, right = self._rule_of_thumb(), "nothing was predicted"
-            if rule is not None:
-                right = f"predicted for {(rule == selected).sum()} of {len(selected)} inputs"
-            yield f"{line}; {right}."
 
 
 def examine(problem, theta, selected=None, iterations=0, settle=False):
@@ -190,7 +174,7 @@ def examine(problem, theta, selected=None, iterations=0, settle=False):
     A change of W by 31.62% turns input 1 to token 1; half of the inputs need 31.62% or more.
     1 - cos to the separator 0.293.
     Locally optimal: no neighbour scores as high.
-    Descent of 5000 steps ends on 0, 0, 1 - cos to its separator 1.9e-06; predicted for 2 of 2 inputs.
+    Descent of 5000 steps ends on 0, 0, 1 - cos to its separator 1.9e-06.
     """
     checks.problem(problem)
     checks.single(problem)

@@ -32,21 +32,11 @@ def read_arrays(path):
 
 def _safetensors(path):
     try:
-        arrays = load_file(path)  # mapped: a tensor that nobody uses is not read
-        with path.open("rb") as file:  # of two entries under one name the package takes the last
-            json.loads(file.read(int.from_bytes(file.read(8), "little")), object_pairs_hook=_once)
-        return arrays
+        return load_file(path)  # mapped: a tensor that nobody uses is not read
     except Exception as error:
         raise ValueError(
             f"{path} is cut, no safetensors, or of a type that torch does not have ({error}): save it again"
         ) from None
-
-
-def _once(pairs):
-    """An object of JSON, in which no name stands twice."""
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("a name stands twice")
-    return dict(pairs)
 
 
 def _npz(path):
@@ -89,8 +79,8 @@ def _numbers(name, array):
 def read_state(path):
     """State dict of a file: safetensors, npz, or whatever else ``torch.save`` wrote of tensors alone.
 
-    A checkpoint with the state dict under ``state_dict``, ``model_state_dict`` or ``model``, or with one alone, will
-    do. ValueError if there is no such file, it is cut, or it holds other objects than tensors.
+    A checkpoint with the state dict under ``state_dict``, ``model_state_dict`` or ``model`` will do. ValueError if it
+    is missing or cut, or holds other objects than tensors.
 
     Examples
     --------
@@ -115,19 +105,11 @@ def read_state(path):
         raise ValueError(f"{path} is cut, or not by torch.save: copy or save it again") from None
     for inner in ("state_dict", "model_state_dict", "model"):
         state = state[inner] if isinstance(state, dict) and isinstance(state.get(inner), dict) else state
-    inside = [part for part in (state.values() if isinstance(state, dict) else ()) if _is_state(part) and part]
-    state = inside[0] if len(inside) == 1 else state
-    if not _is_state(state):
+    tensors = isinstance(state, dict) and all(isinstance(part, torch.Tensor) for part in state.values())
+    if not tensors or not all(isinstance(name, str) for name in state):
         what = f"the parts {checks.join_names(state)}" if isinstance(state, dict) else f"a {type(state).__name__}"
         raise ValueError(f"{path} has {what}, not tensors by name: save a state_dict()")
     return state
-
-
-def _is_state(value):
-    """Whether it is a dict of tensors by name."""
-    return isinstance(value, dict) and all(
-        isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in value.items()
-    )
 
 
 def read_tokens(path):
@@ -143,18 +125,6 @@ def read_tokens(path):
     if unknown := [name for name in data if name not in NEEDED + OPTIONAL]:
         raise ValueError(f"{path} has {unknown[0]}, which is not known: give {', '.join(NEEDED + OPTIONAL)}")
     return data
-
-
-def read_layer(path, heads, prefix="", layer=0):
-    """Weights of a layer in a file of :func:`read_state`, and the prefix of its names: as :func:`file_problem`."""
-    state = read_state(path)
-    every = layer_prefixes(state)
-    prefixes = [name for name in every if name.startswith(prefix)]
-    if not prefixes:
-        raise ValueError(f"prefix is {prefix!r}: {path} has {checks.join_names(every)}, give one of them")
-    if checks.integer("layer", layer, 0) >= len(prefixes):
-        raise ValueError(f"layer is {layer}: {path} has {len(prefixes)}, {checks.join_names(prefixes)}")
-    return state_weights(state, heads or _count_heads(path), prefixes[layer]), prefixes[layer]
 
 
 def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""):
@@ -186,7 +156,12 @@ def file_problem(path, tokens, layer=0, head=0, heads=0, causal=False, prefix=""
     >>> problem.scores.shape, theta.shape, scores
     (torch.Size([4, 5]), torch.Size([64]), 'exact')
     """
-    (weights, _), data = read_layer(path, heads, prefix, layer), read_tokens(tokens)
+    state, data = read_state(path), read_tokens(tokens)
+    prefixes = [name for name in layer_prefixes(state) if name.startswith(prefix)]
+    if checks.integer("layer", layer, 0) >= len(prefixes):
+        names = checks.join_names(map(repr, layer_prefixes(state)))
+        raise ValueError(f"layer is {layer}, prefix {prefix!r}: {path} has the layers {names}")
+    weights = state_weights(state, heads or _count_heads(path), prefixes[layer])
     data.pop("texts", None)
     if "attention" in data and data["attention"].ndim == 3 and head < data["attention"].shape[1]:
         data["attention"] = data["attention"][:, head]

@@ -69,7 +69,9 @@ class Source(NamedTuple):
     says : list of str, on data and model, the most important first.
     judged : dict, the same in numbers.
     recorded : whether the model gives its attention and not its queries and keys.
-    calls, turns : of arrays, whose attention is read and not run.
+    calls : of arrays, whose attention is read and not run, or None.
+    packed : dict, by the name of an array whose rows are patches, those of each input behind each other, how many each
+        input has; such inputs run alone.
     """
 
     model: nn.Module
@@ -80,11 +82,19 @@ class Source(NamedTuple):
     judged: dict = {}  # noqa: RUF012
     recorded: bool = False
     calls: list | None = None
-    turns: dict | None = None
+    packed: dict = {}  # noqa: RUF012
+
+    @property
+    def count(self):
+        """How many inputs there are."""
+        return len(next(x for name, x in self.inputs.items() if name not in self.packed))
 
     def rows(self, rows):
         """Inputs of some rows, without the padding that all of them have."""
-        inputs = {name: x[rows] for name, x in self.inputs.items()}
+        inputs = {name: x[rows] for name, x in self.inputs.items() if name not in self.packed}
+        for name, sizes in self.packed.items():
+            parts = self.inputs[name].split(sizes)
+            inputs[name] = torch.cat([parts[row] for row in torch.as_tensor(rows).tolist()])
         for name in ("attention_mask", "decoder_attention_mask"):
             if name in inputs:
                 length, shape = int(inputs[name].sum(-1).max()), inputs[name].shape
@@ -202,30 +212,47 @@ def _judgement(judged):
     return [*says, f"{judged['inputs']} texts of {judged['tokens']:,} tokens in all{padded}."]
 
 
-def array_inputs(options, tokenizer):
-    """Arrays as inputs, those of padded rows moved to the left."""
+def array_file(options):
+    """Arrays of DATA by name; ValueError where it is no file of arrays."""
     data = Path(options.data or "")
     if data.suffix not in ARRAYS or not data.is_file():
         given = f"{data} is no npz or safetensors here" if options.data else "DATA is missing"
         raise ValueError(f"{given}: give an npz or safetensors with the arrays that the model takes")
-    inputs = {name: x[: options.inputs] for name, x in read_arrays(data).items() if name != "texts"}
-    if (
-        not inputs
-        or min(x.ndim for x in inputs.values()) < 2
-        or len(counts := {*map(len, inputs.values())}) > 1
-        or counts == {0}
-    ):
+    return read_arrays(data)
+
+
+def array_inputs(options, tokenizer):
+    """Arrays as inputs, those of padded rows moved to the left."""
+    arrays = {name: x for name, x in array_file(options).items() if name != "texts"}
+    packed = _packed(arrays, options)
+    inputs = {name: x[: sum(packed[name]) if name in packed else options.inputs] for name, x in arrays.items()}
+    counts = {len(x) for name, x in inputs.items() if name not in packed and x.ndim}
+    if min((x.ndim for x in inputs.values()), default=0) < 2 or len(counts) > 1 or counts <= {0}:
         shapes = checks.join_names(f"{name} {tuple(x.shape)}" for name, x in inputs.items())
-        raise ValueError(f"{data} has {shapes}: give arrays (inputs, ...), of equally many inputs, one at least")
+        raise ValueError(
+            f"{options.data} has {shapes}: give arrays (inputs, ...), of equally many inputs, one at least"
+        )
     inputs = {name: x.float() if x.is_floating_point() else x.long() for name, x in inputs.items()}
     for prefix in ("", "decoder_"):
         inputs = _to_the_left(inputs, prefix)
     ids = inputs.get("input_ids")
     if ids is None or ids.is_floating_point():
-        return Source(None, inputs, says=[f"{len(next(iter(inputs.values())))} inputs."])
+        return Source(None, inputs, says=[f"{counts.pop()} inputs."], packed=packed)
     words = [[f"#{token}" for token in row] for row in ids.tolist()] if tokenizer is None else _spelt(tokenizer, ids)
     special = None if tokenizer is None else torch.isin(ids, torch.tensor(tokenizer.all_special_ids or [-1]))
-    return Source(None, inputs, words, special, [f"{len(ids)} inputs."])
+    return Source(None, inputs, words, special, [f"{len(ids)} inputs."], packed=packed)
+
+
+def _packed(arrays, options):
+    """Patches of each input by the name of the array, where another one has times, rows and columns of its image."""
+    grids = [name for name, x in arrays.items() if name.endswith("grid_thw") and x.ndim == 2]
+    sizes = {name: arrays[name].prod(-1).tolist() for name in grids}
+    return {
+        name: sizes[grid][: options.inputs]
+        for grid in grids
+        for name, x in arrays.items()
+        if name not in grids and len(x) == sum(sizes[grid]) != len(arrays[grid])
+    }
 
 
 def _to_the_left(inputs, prefix):

@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 
 from . import optimisers
-from ._lib import figures
 from .optimisers import NORMS, SHORT, clear_problems, optimiser_margins
 
 HELP = """NAME is the full name of a class that can be imported here; its parameters follow it, as in attention-selects
@@ -30,13 +29,12 @@ def add_parser(commands):
     parser.add_argument("--factors", action="store_true", help="train keys and queries, not W; lr falls like 1/sqrt(k)")
     parser.add_argument("--one-input", action="store_true", help="take the gradient of one input a step, not of all")
     parser.add_argument("--plain-risk", action="store_true", help="descend on the risk, not on the log of its excess")
-    parser.add_argument("--out", default="optimizer.png", help="the figure; JSON goes beside it (optimizer.png)")
+    parser.add_argument("--out", default="optimizer.json", help="every number as JSON (optimizer.json)")
     parser.set_defaults(write=write)
 
 
 def write(options):
-    """Train, print the shares and what they mean, and write figure and JSON."""
-    out = Path(options.out)
+    """Train, print the shares and what they mean, and write JSON."""
     parameters = parsed(options.parameters)
     make = optimiser_maker(options.name, parameters)
     problem = clear_problems(options.problems, options.seed, options.inputs)
@@ -45,31 +43,20 @@ def write(options):
         margins = optimiser_margins(make, problem, options.steps, **how)
     except (FloatingPointError, RuntimeError) as error:
         raise ValueError(f"{options.name}: {error}") from error
-    beside = out.with_suffix(".json")
     about = {"optimizer": options.name, "parameters": parameters, "seed": options.seed}
-    beside.write_text(json.dumps(about | how | facts(margins), allow_nan=False), "utf-8")
-    try:
-        _draw(out, margins)
-    finally:  # the answer is printed even where nothing can be drawn
-        print("\n".join([_heading(options, parameters, margins), "", *table(margins), "", *conclusions(margins)]))
-    print(f"{out} and {beside} are written")
+    Path(options.out).write_text(json.dumps(about | how | facts(margins), allow_nan=False), "utf-8")
+    print("\n".join([_heading(options, parameters, margins), "", *table(margins), "", *conclusions(margins)]))
+    print(f"{options.out} is written")
 
 
 def optimiser_class(name):
-    """Class of an optimiser by its full name, such as torch.optim.AdamW, and its parameters by name.
-
-    Raises
-    ------
-    ValueError
-        If there is none of this name.
-    """
+    """Class of an optimiser by its full name, such as torch.optim.AdamW, and its parameters; ValueError without one."""
     package, _, last = name.rpartition(".")
     package = package or "torch.optim"
     try:
-        module, lacks = importlib.import_module(package), f"{package} has no {last}"
+        kind, lacks = getattr(importlib.import_module(package), last, None), f"{package} has no {last}"
     except ImportError as error:
-        module, lacks = None, f"{package} cannot be imported ({error})"
-    kind = getattr(module, last, None)
+        kind, lacks = None, f"{package} cannot be imported ({error})"
     if kind is None:
         mine = f"or write yours in mine.py and give mine.{last}"
         raise ValueError(f"{lacks}: give the full name of a class, such as torch.optim.AdamW, {mine}")
@@ -85,17 +72,14 @@ def optimiser_maker(name, options):
     for option, value in options.items():
         if option not in known:
             raise ValueError(f"{name} has no parameter {option!r}: it has {', '.join(known)}")
-        numbers = option == "lr" or isinstance(parameters[option].default, int | float | tuple)
-        if isinstance(value, str) and numbers:
-            raise ValueError(f"{option}={value} is no number: write lr=1e-3 or betas=.9,.95")
         needed = parameters[option].default
+        if isinstance(value, str) and (option == "lr" or isinstance(needed, int | float | tuple)):
+            raise ValueError(f"{option}={value} is no number: write lr=1e-3 or betas=.9,.95")
         if isinstance(needed, tuple) and (not isinstance(value, tuple) or len(value) != len(needed)):
-            raise ValueError(f"{option}={value} needs {len(needed)} values: write {option}={_as_typed(needed)}")
+            raise ValueError(
+                f"{option}={value} needs {len(needed)} values: write {option}={','.join(map(str, needed))}"
+            )
     return partial(kind, **options)
-
-
-def _as_typed(values):
-    return ",".join(map(str, values))
 
 
 def parsed(pairs):
@@ -163,20 +147,3 @@ def facts(margins):
     lists = {name: getattr(margins, name).tolist() for name in ("shares", "gaps", "leads", "selected")}
     names = ("times", "change", "settled", "norm", "maximised", "wrong")
     return {"norms": list(NORMS)} | lists | {name: getattr(margins, name) for name in names}
-
-
-def _draw(out, margins):
-    try:
-        drawing = figures()
-    except ImportError:
-        raise ValueError("the figure needs matplotlib: pip install 'what-attention-selects[figures]'") from None
-    drawing.theme()
-    shares = dict(zip(NORMS, margins.shares.transpose(0, 1), strict=True))
-    figure = drawing.curves(margins.times, shares, "steps", "share of the best margin", yscale="linear", heading="norm")
-    figure.axes[0].set_ylim(0, 1.02)
-    try:
-        figure.savefig(out)
-    except ValueError as error:  # of a suffix that matplotlib does not know
-        raise ValueError(f"{out} cannot be written ({str(error)[:80]}): end it in .png, .svg or .pdf") from None
-    finally:
-        drawing.plt.close(figure)

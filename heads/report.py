@@ -5,21 +5,20 @@ truth: some are run alone, and a report whose batch differs from them is refused
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 
 import torch
 
-from .choices import DISTANCES, Chosen, chosen, sides
-from .rounding import head_rounding, some_asks
+from .choices import chosen, sides
+from .facts import facts_of
+from .rounding import measured, some_asks
 from .turns import find_turns
-from .watch import EXACT, Attention, Refused, watching
+from .watch import Attention, Refused, watching
 
-ENTRIES = 2**24  # of the attention of a layer in one batch
+ENTRIES = 2**22  # of the attention of a layer in one batch, which stands in memory some ten times
 ALONE = 3  # inputs that are run alone, too
 APART = 1e-3  # by which a share of a batch may differ from that of its input alone
-EVEN, DEAD = 0.98, 1e-6  # mean spread of attention above which a head is even; range of logits up to which it is dead
-HALF = 0.5  # share of its choices above which a head is said to choose something
-SHOWN, NEAREST = 4, 8  # inputs of a head that a page shows with their words, and choices nearest to a flip
+SHOWN = 4  # inputs of a head that a page shows with their words
 
 
 def head_facts(source, query="all", bits=(), tell=print):
@@ -37,15 +36,12 @@ def head_facts(source, query="all", bits=(), tell=print):
     if not alone[some[0]]:
         raise ValueError("no attention was seen: the model neither goes through transformers' interface nor calls"
                          " scaled_dot_product_attention; see heads.attention for one written by hand")  # fmt: skip
-    turns = source.turns if source.calls is not None else {} if source.recorded else _turns(source, some[-1])
-    found = _Found(source, query, alone, turns)
+    turns = {} if source.recorded or source.calls is not None else _turns(source, some[-1])
+    found = _Found(source, query, alone, turns, list(bits))
     with torch.inference_mode():
         for rows in _batches(source, count, alone):
             run_rows(source, rows, lambda call, rows=rows: found.add(call, rows))
-        if bits:
-            rows = next(iter(_batches(source, count, alone)))
-            run_rows(source, rows, lambda call: found.round(call, rows, bits))
-    return (*_facts(source, found, tell), found.compared)
+    return (*facts_of(source, found, tell), found.compared)
 
 
 def _turns(source, row):
@@ -57,15 +53,14 @@ def _turns(source, row):
 
 def _lengths(source):
     """The number of inputs, and of the tokens of each."""
-    count = len(next(iter(source.inputs.values())))
-    mask = source.inputs.get("attention_mask")
+    count, mask = source.count, source.inputs.get("attention_mask")
     return count, torch.ones(count) if mask is None or mask.ndim != 2 else mask.sum(-1)
 
 
 def _batches(source, count, alone):
     """Rows of one batch after the other."""
     most = max(selects.numel() * selects.shape[-1] for layers in alone.values() for selects, *_ in layers.values())
-    size = max(1, min(count, ENTRIES // max(most, 1)))
+    size = 1 if source.packed else max(1, min(count, ENTRIES // max(most, 1)))
     return torch.arange(count).split(size)
 
 
@@ -126,9 +121,9 @@ def _top(call):
 class _Found:
     """What is found of each layer while batches run."""
 
-    def __init__(self, source, query, alone, turns):
-        self.source, self.query, self.alone, self.turns = source, query, alone, turns
-        self.parts, self.about, self.bits = defaultdict(list), {}, {}
+    def __init__(self, source, query, alone, turns, numbers):
+        self.source, self.query, self.alone, self.turns, self.numbers = source, query, alone, turns, numbers
+        self.parts, self.bits, self.about = defaultdict(list), defaultdict(list), {}
         self.compared = 0
 
     def add(self, call, rows):
@@ -137,7 +132,8 @@ class _Found:
             raise Refused(f"{call.name} got no mask though some inputs are padded, so tokens would see padding")
         self._compare(call, rows, real)
         asks = asking(queries, self.query, self._words(call, rows))
-        part = chosen(call, asks, *sides(call, self.turns.get(call.name), real))
+        pair = sides(call, self.turns.get(call.name), real)
+        part = chosen(call, asks, *pair)
         inputs = rows[part.input] if len(call.query) == len(rows) else part.input + 0
         self.parts[call.name].append(part._replace(input=inputs))
         about = self.about.setdefault(call.name, {"off": [], "tokens": call.key.shape[2], "windows": 1, "cross": False})
@@ -145,7 +141,10 @@ class _Found:
         about["windows"], about["cross"] = len(call.query) // max(len(rows), 1), _is_cross(call)
         about["why"] = self._why(call)
         if len(about.setdefault("shown", [])) < SHOWN:
-            about["shown"] += self._shown(call, asks, rows, part)
+            about["shown"] += self._shown(call, asks, rows)
+        if self.numbers and None not in pair and call.cap is None and call.scale == call.scale:
+            kept = self.bits[call.name]
+            kept += filter(None, [measured(call, some_asks(call, asks, rows), *pair, self.numbers, not kept)])
 
     def _why(self, call):
         if self.source.recorded:
@@ -154,25 +153,22 @@ class _Found:
             return "a cap on the logits, and a bias behind it"
         return ""
 
-    def _shown(self, call, asks, rows, part):
+    def _shown(self, call, asks, rows):
         """Attention of one query in some inputs, as the model has it."""
         words, kept = self._words(call, rows, keys=True), []
-        for i in range(min(len(call.query), SHOWN)):
+        shares = call.attention if call.scale != call.scale else call.shares()
+        for i in range(0 if words is None else min(len(call.query), SHOWN)):
             at = asks[i].nonzero().flatten()
-            if len(at) and words is not None:
-                place = int(at[len(at) // 2])
-                shares = (call.attention if call.scale != call.scale else call.shares())[i, :, place]
-                kept.append({"input": int(rows[i]), "asks": place, "words": words[i], "attention": shares.cpu()})
+            if len(at):
+                place = int(at[len(at) // 2])  # a clone: a view would hold all shares of the layer
+                one = {
+                    "input": int(rows[i]),
+                    "asks": place,
+                    "words": words[i],
+                    "attention": shares[i, :, place].clone(),
+                }
+                kept.append(one)
         return kept
-
-    def round(self, call, rows, numbers):
-        real = real_tokens(call, self.source.inputs, rows)
-        if call.cap is not None or call.scale != call.scale:
-            return
-        pair = sides(call, self.turns.get(call.name), real)
-        asks = some_asks(asking(real[0], self.query, self._words(call, rows)), torch.Generator().manual_seed(0))
-        if None not in pair and asks.any():
-            self.bits[call.name] = head_rounding(call, asks, *pair, list(numbers))
 
     def _words(self, call, rows, keys=False):
         """Words of the tokens that ask, or of those that are chosen; None where these are no tokens of the text."""
@@ -187,7 +183,7 @@ class _Found:
 
     def _compare(self, call, rows, real):
         """Refuse a batch whose choices are not those of its inputs alone."""
-        if len(call.query) != len(rows):
+        if len(call.query) != len(rows) or self.source.packed:  # where each input runs alone
             return
         selects, share, _ = _top(call)
         for i, row in enumerate(rows.tolist()):
@@ -241,90 +237,3 @@ def asking(real, query, words):
         for place, word in enumerate(row[: real.shape[1]]):
             asks[i, place] = real[i, place] & (word.strip("Ġ▁ ") == query)
     return asks
-
-
-def _facts(source, found, tell):
-    """Facts by head, and sentences on layers that are left out."""
-    heads, left_out = [], []
-    for number, (name, parts) in enumerate(found.parts.items()):
-        part = _joined(parts)
-        about = found.about[name]
-        off = torch.stack(about["off"]).amax(0)
-        if not part.input.numel():
-            left_out.append(f"{name}: no query that is asked for sees two tokens")
-            continue
-        many = [k for k in range(len(part.selects)) if not off[k] > EXACT]
-        if wrong := len(part.selects) - len(many):
-            left_out.append(
-                f"{name}: {wrong} of {len(part.selects)} heads, whose attention does not follow from queries and keys"
-                f" (it differs by up to {off.max():.1g})"
-            )
-        for head in many:
-            bits = found.bits.get(name)
-            checked = "recorded" if source.recorded else "agrees" if off[head] <= EXACT else "assumed"
-            facts = {"layer": name, "number": number, "head": head, "check": checked}
-            facts |= {"off": _short(off[head]), "why": about["why"], "cross": about["cross"]}
-            facts |= _of_head(source, part, head, about)
-            facts |= {} if bits is None else {"bits": bits[head]._asdict()}
-            heads.append(facts)
-        tell(f"{name}: {len(many)} heads, {part.selects.shape[1]:,} choices of each")
-    return heads, left_out
-
-
-def _joined(parts):
-    flips = {name: torch.cat([part.flips[name] for part in parts], -1) for name in DISTANCES}
-    rest = {key: torch.cat([getattr(p, key) for p in parts], -1) for key in Chosen._fields if key != "flips"}
-    return Chosen(**rest, flips=flips)
-
-
-def _of_head(source, part, head, about):
-    selects, share, entropy = part.selects[head], part.share[head], part.entropy[head]
-    dead = bool(part.spread[head].max() <= DEAD)
-    facts = {"choices": len(selects), "top": share.mean().item(), "entropy": entropy.mean().item()}
-    facts["state"] = "dead" if dead else "even" if facts["entropy"] > EVEN else "chooses"
-    kinds = {"first": selects == 0}
-    words = source.words if about["windows"] == 1 and about["tokens"] <= len((source.words or [[]])[0]) else None
-    if source.special is not None and words is not None and not dead:
-        kinds["special"] = source.special[part.input, selects]
-    if not about["cross"] and part.place.any():  # where the first token asks it is itself
-        shifts = {"itself": 0, "previous": -1, "next": 1}
-        kinds |= {kind: selects == part.place + shift for kind, shift in shifts.items()}
-    facts["places"] = {kind: _mean(where) for kind, where in kinds.items()}
-    sink = kinds.get("special", torch.zeros_like(kinds["first"])) | kinds["first"]
-    facts["words"] = None if dead else 1 - _mean(sink)
-    flips = {name: part.flips[name][head] for name in DISTANCES}
-    facts["flip"] = {name: _short(x.nanmedian()) for name, x in flips.items()}
-    facts["flip_least"] = {name: _short(x.nan_to_num(torch.inf).min()) for name, x in flips.items()}
-    names = [f"token {k}" for k in selects.tolist()]
-    if words is not None:
-        names = [words[i][k] for i, k in zip(part.input.tolist(), selects.tolist(), strict=True)]
-    facts["texts"] = [list(pair) for pair in Counter(names).most_common(3)]
-    near = flips["query"].nan_to_num(torch.inf).argsort()[:NEAREST].tolist()
-    facts["nearest"] = [] if dead else [_choice(part, head, k, words) for k in near]
-    facts["shown"] = [shown | {"attention": [_short(x) for x in shown["attention"][head]]} for shown in about["shown"]]
-    facts |= {"input": part.input.tolist(), "place": part.place.tolist(), "selects": selects.tolist()}
-    facts["share"] = [_short(x) for x in share.tolist()]
-    facts["flips"] = {name: [_short(x, 3) for x in flips[name].tolist()] for name in ("query",)}
-    return facts
-
-
-def _mean(where):
-    return where.double().mean().item()
-
-
-def _choice(part, head, k, words):
-    """One choice of a head, in numbers and words."""
-    at, taker, place = (int(x) for x in (part.selects[head, k], part.taker[head, k], part.place[k]))
-    numbers = {name: _short(part.flips[name][head, k]) for name in DISTANCES}
-    choice = {"input": int(part.input[k]), "asks": place, "selects": at, "taker": taker}
-    choice |= {"share": _short(part.share[head, k]), "lead": _short(part.lead[head, k]), "flips": numbers}
-    if words is not None:
-        row = words[choice["input"]]
-        choice |= {f"{key}_word": row[choice[key]] for key in ("asks", "selects", "taker") if choice[key] < len(row)}
-    return choice
-
-
-def _short(number, digits=4):
-    """A number for JSON, in some digits; None where it is none."""
-    number = float(number)
-    return float(f"{number:.{digits}g}") if math.isfinite(number) else None

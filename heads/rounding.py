@@ -42,10 +42,28 @@ class Rounded(NamedTuple):
     choices: int
 
 
-def some_asks(asks, generator):
-    """A mask (n, T) of at most `ASKS` of the queries of each input, drawn at random."""
-    order = torch.rand(asks.shape, generator=generator).masked_fill(~asks, 2.0).argsort(-1)
-    return torch.zeros_like(asks).scatter(-1, order[:, :ASKS], True) & asks
+class Part(NamedTuple):
+    """What is measured on one batch, of which :func:`rounded` makes shares.
+
+    forecast : Tensor, shape (numbers, heads, n), of each input. counted : Tensor, shape (numbers, heads), flips.
+    choices : Tensor, shape (n,). queries : set of hashes. over : list, relative spread over roundings of each head.
+    """
+
+    forecast: torch.Tensor
+    counted: torch.Tensor
+    choices: torch.Tensor
+    queries: set
+    over: list
+
+
+def some_asks(call, asks, rows):
+    """A mask (n, T) of at most `ASKS` of the queries of each input that choose, drawn at random by its number."""
+    asks = asks & (call.logits.isfinite().sum(-1) > 1).all(1)
+    some, rows = torch.zeros_like(asks), rows if len(rows) == len(asks) else range(len(asks))  # windows of an image
+    for there, few, row in zip(asks, some, rows, strict=True):
+        at = there.nonzero().flatten()
+        few[at[torch.randperm(len(at), generator=torch.Generator().manual_seed(int(row)))[:ASKS]]] = True
+    return some
 
 
 def head_rounding(call, asks, queries, keys, numbers):
@@ -53,24 +71,47 @@ def head_rounding(call, asks, queries, keys, numbers):
 
     ``queries`` and ``keys`` are :class:`heads.choices.Side`.
     """
+    return rounded([measured(call, asks, queries, keys, numbers)], numbers)
+
+
+def measured(call, asks, queries, keys, numbers, again=True):
+    """:class:`Part` of a call, None where nothing chooses; with ``again`` it is rounded with other offsets, too."""
     asks = asks & (call.logits.isfinite().sum(-1) > 1).all(1)
     places = [(i, where.nonzero().flatten()) for i, where in enumerate(asks) if where.any()]
+    if not places:
+        return None
     noise = [_largest(side) for side in (queries, keys)]
     forecasts = torch.stack([_forecast(call, i, at, queries, keys, noise, numbers) for i, at in places], -1)
-    counted = {b: _flips(call, places, queries, keys, b).mean(-1) for b in numbers}
-    means, spread = forecasts.mean(-1), forecasts.std(-1, correction=0) / math.sqrt(len(places))  # (numbers, heads)
-    needed = [_fewest(numbers, means[:, head]) for head in range(means.shape[1])]
-    over = _over_roundings(call, places, queries, keys, [b or numbers[-1] for b in needed])
-    different = len(torch.unique(torch.cat([queries.inputs[i, at] for i, at in places]), dim=0))
-    rounded = []
-    for head, bits in enumerate(needed):
-        k = numbers.index(bits or numbers[-1])
-        relative = NARROW * math.hypot(spread[k, head], over[head]) / max(means[k, head].item(), 1e-9)
+    counted = torch.stack([_flips(call, places, queries, keys, b).sum(-1) for b in numbers])
+    rows = torch.cat([queries.inputs[i, at] for i, at in places]).numpy()
+    part = Part(forecasts, counted, torch.tensor([len(at) for _, at in places]), {hash(x.tobytes()) for x in rows}, [])
+    if not again:
+        return part
+    means = (forecasts * part.choices).sum(-1) / part.choices.sum()
+    needed = [_fewest(numbers, means[:, head]) or numbers[-1] for head in range(means.shape[1])]
+    over = _over_roundings(call, places, queries, keys, needed)
+    at = [max(means[numbers.index(bits), head].item(), 1e-9) for head, bits in enumerate(needed)]
+    return part._replace(over=[spread / share for spread, share in zip(over, at, strict=True)])
+
+
+def rounded(parts, numbers):
+    """:class:`Rounded` of each head, of all batches, each choice with the same weight.
+
+    The first batch tells the spread over roundings: it comes from the weights, and more inputs do not lessen it.
+    """
+    forecasts, choices = (torch.cat([getattr(part, name) for part in parts], -1) for name in ("forecast", "choices"))
+    total = choices.sum()
+    means, counted = (forecasts * choices).sum(-1) / total, sum(part.counted for part in parts) / total
+    spread = ((forecasts - means[..., None]) * choices).square().sum(-1).sqrt() / total  # (numbers, heads)
+    different, found = len(set().union(*(part.queries for part in parts))), []
+    for head, over in enumerate(parts[0].over):
+        needed = _fewest(numbers, means[:, head])
+        k = numbers.index(needed or numbers[-1])
+        relative = NARROW * math.hypot(spread[k, head] / max(means[k, head].item(), 1e-9), over)
         low, high = (_fewest(numbers, means[:, head] * max(1 + sign * relative, 0.0)) for sign in (-1, 1))
-        shares = [dict(zip(numbers, x, strict=True)) for x in (
-            means[:, head].tolist(), [counted[b][head].item() for b in numbers])]  # fmt: skip
-        rounded.append(Rounded(*shares, bits, low, high, different, sum(len(at) for _, at in places)))
-    return rounded
+        shares = [dict(zip(numbers, x[:, head].tolist(), strict=True)) for x in (means, counted)]
+        found.append(Rounded(*shares, needed, low, high, different, int(total)))
+    return found
 
 
 def _fewest(numbers, shares):

@@ -84,7 +84,8 @@ def _own(options, name):
     says = [f"{Path(path).name} was executed to build the model."]
     if any(x.is_floating_point() and x.dtype != torch.float32 for x in model.parameters()):
         says.append("The report computes with its weights in float32.")
-    return array_inputs(options, None)._replace(model=model.float().eval(), says=says)
+    data = array_inputs(options, None)
+    return data._replace(model=model.float().eval(), says=[*data.says, *says])
 
 
 def _loaded(name):

@@ -114,11 +114,12 @@ def _turn(side, leaves):
         return None
     (place,) = each[0]
     rows = [(one[place] != 0).any(0).nonzero().flatten() for one in each]
-    if any(len(some) != size for some in rows) or leaves[place][1].shape[:-1] != (1, side.shape[2]):
+    module, leaf = leaves[place]
+    if any(len(some) != size for some in rows) or leaf.shape[:-1] not in ((1, side.shape[2]), side.shape[2:3]):
         return None
     entries = [_derivatives(side, leaves, 0, weights * (torch.arange(size) == entry)) for entry in range(size)]
     dense = [one[place][:, rows[0]] / weights[k] if one else 0 * side[0, 0] for k, one in enumerate(entries)]
-    return _paired(leaves[place][0], torch.stack(rows), torch.stack(dense, 1).detach())
+    return _paired(module, torch.stack(rows), torch.stack(dense, 1).detach())
 
 
 def _derivatives(side, leaves, group, weights):

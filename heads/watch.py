@@ -190,15 +190,17 @@ class _State:
     """Who receives calls, the names of a model's modules, and the products since the last call."""
 
     def __init__(self, receive, model):
-        self.receive, self.products, self.counts = receive, [], Counter()
+        self.receive, self.products, self.counts, self.last = receive, [], Counter(), None
         self.names = {} if model is None else {module: name for name, module in model.named_modules()}
 
     def keep(self, module, given, output):
-        self.products.append(Product(given[0].detach(), module))
+        inputs = given[0].detach()
+        self.products.append(Product(inputs[None] if inputs.ndim == 2 else inputs, module))  # patches of one image
 
     def name(self, module):
         name = self.names.get(module) or ("attention" if module is None else type(module).__name__)
-        self.counts[name] += 1
+        windows = module in self.names and module is self.last and not self.products  # the next part of the same call
+        self.last, self.counts[name] = module, self.counts[name] + (not windows)
         return name if self.counts[name] == 1 else f"{name}, call {self.counts[name]}"
 
 
@@ -221,7 +223,7 @@ class _SeeAttention(TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         output = function(*args, **(kwargs or {}))
         if function is functional.scaled_dot_product_attention:
-            _see(output, *args, frame=sys._getframe(1), **(kwargs or {}))
+            _see(output, sys._getframe(1), *args, **(kwargs or {}))
         if function is functional.multi_head_attention_forward:
             given = inspect.signature(function).bind(*args, **(kwargs or {}))
             given.apply_defaults()
@@ -229,12 +231,10 @@ class _SeeAttention(TorchFunctionMode):
         return output
 
 
-def _see(
-    output, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, frame=None
-):
+def _see(out, at, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """Receive a call of torch's own attention, compared by its output."""
     if query.ndim == 3:
-        query, key, value, output = (x[:, None] for x in (query, key, value, output))
+        query, key, value, out = (x[:, None] for x in (query, key, value, out))
     if query.ndim != 4:
         return
     call = Attention("", query, key, query.shape[-1] ** -0.5 if scale is None else scale)
@@ -243,9 +243,9 @@ def _see(
     elif attn_mask is not None:
         call.mask, call.bias = split_mask(attn_mask)
     values = value.detach().repeat_interleave(query.shape[1] // value.shape[1], 1)
-    apart = (call.shares() @ values - output.detach()).abs().amax(-1).where(call.logits.isfinite().any(-1), 0.0)
+    apart = (call.shares() @ values - out.detach()).abs().amax(-1).where(call.logits.isfinite().any(-1), 0.0)
     call.off = (apart / values.abs().amax().clamp(min=1e-30)).transpose(0, 1).flatten(1).amax(1)
-    _received(call, frame)
+    _received(call, at)
 
 
 def _see_torchs_layer(output, given, frame):

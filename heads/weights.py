@@ -14,7 +14,7 @@ PLAIN = {"query": "q_proj.weight", "key": "k_proj.weight", "value": "v_proj.weig
 
 
 class Weights(NamedTuple):
-    """All heads of an attention layer, in float64; a head that shares its keys has its own copy of them.
+    """All heads of an attention layer, in float64.
 
     query : shape (heads, h, e), with ``query_bias`` (heads, h).
     key : shape (heads, h, d); its bias moves all logits of an input alike, and is left out.
@@ -52,8 +52,7 @@ def layer_weights(layer):
 def state_weights(state, heads, prefix="", names=None):
     """Weights of all heads of one attention layer in a state dict, as :class:`Weights`.
 
-    Shapes say how many heads share their keys and values. ValueError if names are unknown, shapes do not fit the heads,
-    an entry is not finite, or weights are quantised.
+    ValueError if names are unknown, shapes do not fit the heads, an entry is not finite, or weights are quantised.
 
     Parameters
     ----------
@@ -77,16 +76,14 @@ def state_weights(state, heads, prefix="", names=None):
     checks.integer("heads", heads)
     names = _names_at(state, prefix) if names is None else _own_names(state, names)
     parts = _parts(state, names)
-    groups = len(parts["key"][0]) * heads // len(parts["query"][0])
-    groups = heads if groups < 1 or heads % groups else groups
     query, query_bias = _cut("query", *parts["query"], heads)
-    key, value, value_bias = (
-        array.repeat_interleave(heads // groups, 0)
-        for array in (_cut("key", *parts["key"], groups)[0], *_cut("value", *parts["value"], groups))
-    )
+    (key, _), (value, value_bias) = (_cut(part, *parts[part], heads) for part in ("key", "value"))
     size, width = query.shape[1], value.shape[1]
     if size != key.shape[1]:
-        raise ValueError(f"queries of a head have {size} entries, keys {key.shape[1]}: give the layer's heads")
+        raise ValueError(
+            f"queries of a head have {size} entries, keys {key.shape[1]}: give the layer's heads, or watch the model"
+            " where heads share their keys"
+        )
     out, out_bias = parts["out"]
     if out.shape[1] != heads * width:
         need = f"{heads} heads of {width} values need {heads * width}"

@@ -39,8 +39,8 @@ SIZES = [  # pattern of the name of a setting, and its small value; None where i
     ("rotary_dim", 4),
     ("(q|kv)_lora_rank", 16),
     ("(num|n)_(local_|routed_)?experts|n_routed_experts", 4),
-    (".*experts_per_tok|top_k", 2),
-    ("n_group|topk_group|n_shared_experts", 1),
+    (".*experts_per_tok(en)?|top_k", 2),
+    ("(mamba_)?n_groups?|topk_group|num_expert_group|n_shared_experts", 1),
     (".*(intermediate|ffn|mlp|inner|ff)_?(size|dim|hidden_size)|n_inner|d_ff|hidden_dim", 48),
     ("hidden_sizes?|d_model|n_embd|dim|d_embed|width|model_dim|.*encoder_hidden_size|out_hidden_size", 32),
     (".*(embed|embedding|hidden|projection|output|proj)_(dim|size|dims)|embed_dims?", 32),
@@ -168,7 +168,7 @@ def small_model(family, way):
     if count > PARAMETERS:
         raise ValueError(f"{count / 1e6:.0f} million parameters when small")
     torch.manual_seed(0)
-    model = transformers.AutoModel.from_config(config)
+    model = transformers.AutoModel.from_config(config, attn_implementation="eager")  # as a report runs it
     for parameter in model.parameters():
         if parameter.is_floating_point():
             torch.nn.init.normal_(parameter, std=0.3)
@@ -194,15 +194,19 @@ def made_up(config, takes):
     draw = np.random.default_rng(0)
     size = setting(config, "image_size", "img_size", "input_size", default=32)
     channels, frames = setting(config, "num_channels", default=3), setting(config, "num_frames", default=4)
-    mels = setting(config, "num_mel_bins", "input_feat_per_channel", "num_mels", "mel_bins", default=16)
+    mels = setting(
+        config, "num_mel_bins", "input_feat_per_channel", "num_mels", "mel_bins", "input_feat_size", default=16
+    )
     width = setting(config, "hidden_size", "d_model", "encoder_hidden_size", default=32)
     image, wide = (channels, size, size), (LENGTH, width)
     time = setting(config, "max_length", "max_source_positions", default=64) * 2
     shapes = {
         "pixel_values": [image, (2, *image), (frames, *image)],
         "pixel_values_videos": [(frames, *image)],
-        "input_features": [(mels, 128), (128, mels), (1, 128, mels), (mels, time), (1, time // 2, mels)],
-        "input_values": [(4000,), (1, 4000), (128, mels), (time // 2, mels)],
+        "input_features": [(mels, 128), (128, mels), (1, 128, mels), (mels, time), (1, time // 2, mels)]
+        + [(64, stacked * mels) for stacked in (4, 7)],
+        "audio_mel": [(128, mels)],
+        "input_values": [(4800,), (1, 4800), (128, mels), (time // 2, mels)],
         "visual_feats": [(3, setting(config, "visual_feat_dim", default=32))],
         "visual_pos": [(3, 4)],
         "inputs": [(16, setting(config, "d_model", default=32))],
@@ -211,12 +215,18 @@ def made_up(config, takes):
     shapes |= {name: [wide] for name in takes if re.search("embeds$|hidden_states$|^query_", name)}
     arrays = {name: [draw.standard_normal((INPUTS, *one), np.float32) for one in some] for name, some in shapes.items()}
     arrays |= {name: [draw.integers(5, 60, (INPUTS, LENGTH))] for name in takes if re.search("input_ids$", name)}
-    masks = {name: name.removesuffix("_mask") for name in takes if re.search("(features|values)_mask$", name)}
+    masks = {name: name.removesuffix("_mask") for name in takes if re.search("(features|values|mel)_mask$", name)}
     for name, of in masks.items():
-        arrays[name] = [np.ones(x.shape[:2], np.int64) for x in arrays.get(of, ())][::-1] or [
-            np.ones((INPUTS, 128), int)
-        ]
+        lengths = {size for x in arrays.get(of, ()) for size in x.shape[1:]} or {128}
+        arrays[name] = [np.ones((INPUTS, length), np.int64) for length in sorted(lengths, reverse=True)]
     arrays |= {name: [np.ones((INPUTS, LENGTH), np.int64)] for name in takes if name == "attention_mask"}
+    if grids := [name for name in takes if name.endswith("grid_thw")]:  # patches of all images in a row
+        patch, times = setting(config, "patch_size", default=8), setting(config, "temporal_patch_size", default=1)
+        channels = setting(config, "in_channels", "in_chans", "num_channels", "channels", default=3)
+        widths = [(channels * one * patch**2,) for one in {times, 1, 2}] + [(channels, patch, patch)]
+        packed = [draw.standard_normal((INPUTS * 256, *one), np.float32) for one in widths]
+        arrays |= {name: packed for name in ("pixel_values", "hidden_states")}
+        arrays |= {name: [np.tile([1, 16, 16], (INPUTS, 1))] for name in grids}
     return arrays | {"bbox": [np.zeros((INPUTS, LENGTH, 4), np.int64)]}
 
 
@@ -228,7 +238,7 @@ def small_inputs(model):
     needed |= {"decoder_input_ids"} if model.config.is_encoder_decoder else set()
     tries = [{"input_ids", "pixel_values"}, {"input_ids"}, {"pixel_values"}, {"input_ids", "bbox"}]
     tries += [{"input_ids", "visual_feats", "visual_pos"}, {"input_features"}, {"input_values"}, {"inputs_embeds"}]
-    tries += [{name, f"{name}_mask"} for name in ("input_features", "input_values")]
+    tries += [{name, f"{name}_mask"} for name in ("input_features", "input_values", "audio_mel")]
     tries += [{"input_ids", "input_features"}, {model.main_input_name}, set()]
     tries = [sorted((names | needed) & set(parameters) & set(arrays)) for names in tries if names <= set(parameters)]
     failed = None

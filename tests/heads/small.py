@@ -58,9 +58,16 @@ def ids(inputs=4, length=7, seed=0):
     return torch.randint(5, 60, (inputs, length), generator=torch.Generator().manual_seed(seed))
 
 
-def report(folder, *options, data=None):
+def zero_head(model):
+    """Ablate head 1 of layer 0 of a BERT."""
+    layer = model.encoder.layer[0].attention.self
+    for part in (layer.query.weight, layer.query.bias):
+        part.data[8:16] = 0
+
+
+def report(folder, *options, data=None, out=None):
     """JSON of a report on the model in a folder, and its page."""
-    out = folder / "report.html"
+    out = out or folder / "report.html"
     called = ["report", str(folder), *([str(data)] if data else []), "--out", str(out), *map(str, options)]
     assert command.main(called) == 0
     return json.loads(out.with_suffix(".json").read_text()), out.read_text("utf-8")
@@ -81,3 +88,18 @@ def add_tokenizer(folder, side="right"):
     )
     named = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, padding_side=side, **named).save_pretrained(folder)
+
+
+def saved(folder, kind, side="right", change=lambda model: None, **settings):
+    """A tiny model, changed, and the folder that it is saved in with its tokenizer."""
+    made = model(kind, **settings)
+    change(made)
+    made.save_pretrained(folder / "model")
+    add_tokenizer(folder / "model", side)
+    return made, folder / "model"
+
+
+def refused(capsys, *arguments):
+    """The one line of a command that cannot."""
+    assert command.main(list(map(str, arguments))) == 1
+    return capsys.readouterr().err.strip().splitlines()[-1]

@@ -6,7 +6,7 @@ import architectures
 import pytest
 
 LISTED = json.loads(architectures.LIST.read_text())
-SAMPLE = ("bert", "gemma3_text", "gpt2", "llama", "t5", "vit", "xlnet")
+SAMPLE = ("bert", "gemma3_text", "gpt2", "llama", "parakeet_ctc", "qwen3_vl_vision", "t5", "vit", "xlnet")
 
 
 def told(result):

@@ -102,23 +102,6 @@ def test_names_of_ones_own():
         assert torch.equal(torch.as_tensor(one), torch.as_tensor(other))
 
 
-def test_heads_that_share_their_keys():
-    q, k, v, o = (tokens(*shape) for shape in ((8, D), (4, D), (4, D), (D, 8)))
-    state = {f"{name}_proj.weight": part for name, part in zip(("q", "k", "v", "out"), (q, k, v, o), strict=True)}
-    weights, x = state_weights(state, 4), tokens()
-
-    def cut(matrix):
-        return (x @ matrix.mT).unflatten(-1, (-1, 2)).transpose(1, 2)
-
-    asked, keys, values = cut(q), cut(k), cut(v)
-    out = nn.functional.scaled_dot_product_attention(asked, keys, values, enable_gqa=True)
-    out = out.transpose(1, 2).flatten(2) @ o.mT
-    for head in range(4):
-        problem, theta, _ = head_problem(weights, x, LABELS, READOUT, head, query=1)
-        same(problem.attention(theta), (asked[:, head, 1:2] @ keys[:, head // 2].mT / 2**0.5).softmax(-1)[:, 0])
-        same(margins(problem, theta), LABELS * (out[:, 1] @ READOUT))
-
-
 def test_slopes_are_the_first_order_of_what_attention_does_in_depth():
     first, second, x = attention_layer(0), attention_layer(1), tokens()
 
@@ -196,10 +179,7 @@ def test_slopes_are_those_of_the_output_though_it_is_changed_in_place():
 STATE, OWN = renamed(attention_layer())
 WEIGHTS = layer_weights(attention_layer())
 DROPS, FROZEN = attention_layer(dropout=0.5).train(), attention_layer().requires_grad_(False)
-SHARED = {
-    f"{name}_proj.weight": torch.ones(*shape)
-    for name, shape in zip(("q", "k", "v", "out"), [(8, D), (4, D), (4, D), (D, 8)], strict=True)
-}
+PLAIN = {f"{name}_proj.weight": torch.ones(8, 8) for name in ("q", "k", "v", "out")}
 
 
 def head(**changes):
@@ -209,14 +189,14 @@ def head(**changes):
 REFUSED = {
     "another layer": (lambda: layer_weights(nn.Linear(2, 2)), "layer is a Linear: give a MultiheadAttention or"),
     "tokens of the layer's own": (lambda: layer_weights(attention_layer(add_bias_kv=True)), "watch the model"),
-    "a prefix without a layer": (lambda: state_weights(SHARED, 2, "l.4."), "prefix is 'l.4.', the layers are ''"),
+    "a prefix without a layer": (lambda: state_weights(PLAIN, 2, "l.4."), "prefix is 'l.4.', the layers are ''"),
     "a name that is not there": (
         lambda: state_weights(STATE, 2, names=OWN | {"out": "mine/o.weight"}), "has no 'mine/o.weight': it has",
     ),
     "names without a part": (lambda: state_weights(STATE, 2, names={"query": "a"}), "names have no key"),
     "heads that do not divide": (lambda: state_weights(STATE, 3, names=OWN), "query matrix has 8 rows: 3 heads"),
     "keys of other heads": (
-        lambda: state_weights(SHARED | {"k_proj.weight": torch.ones(16, D)}, 4), "head have 2 entries, keys 4",
+        lambda: state_weights(PLAIN | {"k_proj.weight": torch.ones(4, D)}, 4), "head have 2 entries, keys 1",
     ),
     "an output matrix of another width": (
         lambda: state_weights(STATE | {"mine/out.weight": torch.ones(D, 6)}, 2, names=OWN), "has 6 columns: 2 heads of",

@@ -1,13 +1,11 @@
 """Reports on tiny models: each number is the model's own, an input alone is the truth, bad data is said first."""
 
-import json
-
 import numpy as np
 import pytest
 import small
 import torch
 
-from heads import command, report
+from heads import report
 
 TEXT = "word1 word2 word3 word4\nword5 word6\nword7 word8 word9 word10 word11 word12 word13\nword2 word2 word9\n"
 
@@ -18,20 +16,6 @@ def text(tmp_path):
     return tmp_path / "texts.txt"
 
 
-def saved(folder, kind, side="right", change=lambda model: None, **settings):
-    model = small.model(kind, **settings)
-    change(model)
-    model.save_pretrained(folder / "model")
-    small.add_tokenizer(folder / "model", side)
-    return model, folder / "model"
-
-
-def refused(capsys, *arguments):
-    """The one line of a command that cannot."""
-    assert command.main(list(map(str, arguments))) == 1
-    return capsys.readouterr().err.strip().splitlines()[-1]
-
-
 def ids_of(line):
     return torch.tensor([[2, *(int(word.removeprefix("word")) + 5 for word in line.split()), 3]])
 
@@ -39,7 +23,7 @@ def ids_of(line):
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "gpt_neo", "biogpt", "llama", "opt", "gemma2", "gpt_oss", "qwen3"])
 def test_choices_are_those_of_each_input_alone(tmp_path, text, kind, side):
-    model, folder = saved(tmp_path, kind, side)
+    model, folder = small.saved(tmp_path, kind, side)
     told, _ = small.report(folder, data=text)
     model.set_attn_implementation("eager")
     with torch.inference_mode():
@@ -59,7 +43,7 @@ def test_choices_are_those_of_each_input_alone(tmp_path, text, kind, side):
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "llama", "gpt_neox"])
 def test_distances_have_matrices_and_bits(tmp_path, text, kind):
-    _, folder = saved(tmp_path, kind)
+    _, folder = small.saved(tmp_path, kind)
     told, page = small.report(folder, "--bits", "2:5", data=text)
     for head in told["heads"]:
         assert all(value > 0 for value in head["flip"].values())
@@ -77,7 +61,7 @@ def test_distances_have_matrices_and_bits(tmp_path, text, kind):
 
 def test_inputs_that_share_a_query_flip_together(tmp_path):
     """In layer 0 every input asks with the same [CLS] at the same place."""
-    _, folder = saved(tmp_path, "bert")
+    _, folder = small.saved(tmp_path, "bert")
     (tmp_path / "many.txt").write_text("\n".join(f"word{k} word{k + 1}" for k in range(20)))
     told, _ = small.report(folder, "--bits", "4", "--query", "first", data=tmp_path / "many.txt")
     assert told["heads"][0]["bits"]["queries"] == 1
@@ -87,13 +71,13 @@ def test_inputs_that_share_a_query_flip_together(tmp_path):
 
 @pytest.mark.parametrize(("query", "places"), [("first", {0}), ("last", {5, 3, 8, 4}), ("2", {2}), ("word2", {1, 2})])
 def test_the_query_can_be_chosen(tmp_path, text, query, places):
-    _, folder = saved(tmp_path, "bert")
+    _, folder = small.saved(tmp_path, "bert")
     told, _ = small.report(folder, "--query", query, data=text)
     assert set(told["heads"][0]["place"]) == places
 
 
 def test_the_first_paragraph_judges_the_data(tmp_path):
-    _, folder = saved(tmp_path, "bert")
+    _, folder = small.saved(tmp_path, "bert")
     (tmp_path / "x.txt").write_text("word1 ouch word2 word3\nword1 aha word2 word3\n" + "word4 " * 30)
     told, page = small.report(folder, "--tokens", "12", data=tmp_path / "x.txt")
     says = " ".join(told["says"])
@@ -105,15 +89,8 @@ def test_the_first_paragraph_judges_the_data(tmp_path):
     assert "cut" not in " ".join(small.report(folder, data=tmp_path / "x.txt")[0]["says"])
 
 
-def zero_head(model):
-    """Ablate head 1 of layer 0."""
-    layer = model.encoder.layer[0].attention.self
-    for part in (layer.query.weight, layer.query.bias):
-        part.data[8:16] = 0
-
-
 def test_an_ablated_head_is_dead_and_spoils_nothing(tmp_path, text):
-    _, folder = saved(tmp_path, "bert", change=zero_head)
+    _, folder = small.saved(tmp_path, "bert", change=small.zero_head)
     told, page = small.report(folder, "--bits", "2:4", data=text)
     assert [head["head"] for head in told["heads"] if head["state"] == "dead"] == [1]
     assert "1 of 8 heads are dead: their logits are the same for all tokens (0.1)" in " ".join(told["says"])
@@ -122,7 +99,7 @@ def test_an_ablated_head_is_dead_and_spoils_nothing(tmp_path, text):
 
 
 def test_padding_with_a_mask_is_not_chosen(tmp_path):
-    _, folder = saved(tmp_path, "bert")
+    _, folder = small.saved(tmp_path, "bert")
     padded = small.ids()
     padded[1, 3:] = 0
     np.savez(tmp_path / "x.npz", input_ids=padded.numpy(), attention_mask=(padded > 0).long().numpy())
@@ -130,7 +107,7 @@ def test_padding_with_a_mask_is_not_chosen(tmp_path):
 
 
 def test_rows_that_are_padded_on_the_left_are_the_inputs_alone(tmp_path):
-    model, folder = saved(tmp_path, "gpt2")
+    model, folder = small.saved(tmp_path, "gpt2")
     padded = small.ids()
     padded[1, :3] = 0
     np.savez(tmp_path / "x.npz", input_ids=padded.numpy(), attention_mask=(padded > 0).long().numpy())
@@ -164,86 +141,76 @@ def test_a_module_of_ones_own(tmp_path):
     (tmp_path / "mine.py").write_text(MINE.replace("MIXED", "x"))
     x = torch.randn(5, 6, 8, dtype=torch.float32)
     np.savez(tmp_path / "x.npz", x=x.numpy())
-    out = tmp_path / "r.html"
-    assert (
-        command.main(["report", f"{tmp_path}/mine.py:build", f"{tmp_path}/x.npz", "--out", str(out), "--bits", "3"])
-        == 0
-    )
-    told = json.loads(out.with_suffix(".json").read_text())
+    told, _ = small.report(f"{tmp_path}/mine.py:build", "--bits", "3", data=tmp_path / "x.npz", out=tmp_path / "r.html")
     assert [head["choices"] for head in told["heads"]] == [30, 30]
     assert told["heads"][0]["flip"]["key_matrix"] > 0
     assert "mine.py was executed to build the model." in told["says"]
 
 
+PACKED = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.q, self.k = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, patches, grid_thw):
+        q, k = (y.unflatten(-1, (2, 4)).transpose(0, 1)[None] for y in (self.q(patches), self.k(patches)))
+        sizes = grid_thw.prod(-1).tolist()
+        parts = zip(q.split(sizes, 2), k.split(sizes, 2))
+        return [torch.nn.functional.scaled_dot_product_attention(q, k, k) for q, k in parts]
+"""
+
+
+def test_patches_of_images_in_a_row_are_images(tmp_path):
+    (tmp_path / "mine.py").write_text(PACKED)
+    patches, sizes = torch.randn(14, 8), [4, 6, 4]
+    np.savez(tmp_path / "x.npz", patches=patches, grid_thw=[[1, 2, 2], [1, 2, 3], [1, 2, 2]])
+    told, _ = small.report(f"{tmp_path}/mine.py:Model", "--bits", "4", data=tmp_path / "x.npz", out=tmp_path / "r.html")
+    assert "3 inputs." in told["says"]
+    torch.manual_seed(0)
+    query, key = (torch.nn.Linear(8, 8)(patches).unflatten(-1, (2, 4)).detach() for _ in "qk")
+    for head in told["heads"]:
+        pairs = zip(query[:, head["head"]].split(sizes), key[:, head["head"]].split(sizes), strict=True)
+        assert head["selects"] == torch.cat([(q @ k.mT).argmax(-1) for q, k in pairs]).tolist()
+        assert head["input"] == [0] * 4 + [1] * 6 + [2] * 4
+        assert head["bits"]["choices"] == 14
+    assert len(small.report(f"{tmp_path}/mine.py:Model", "--inputs", "2", data=tmp_path / "x.npz",
+                            out=tmp_path / "r.html")[0]["heads"][0]["selects"]) == 10  # fmt: skip
+
+
 def test_a_model_outside_the_interface_is_recorded(tmp_path, text):
-    _, folder = saved(tmp_path, "xlnet")
+    _, folder = small.saved(tmp_path, "xlnet")
     told, page = small.report(folder, data=text)
     assert {head["check"] for head in told["heads"]} == {"recorded"}
     assert told["heads"][0]["flip"]["query"] is None
     assert "its attention is recorded" in page
 
 
-def test_arrays_of_queries_and_keys(tmp_path):
-    query, key = torch.randn(4, 4, 6, 8), torch.randn(4, 2, 6, 8)
-    shares = (query @ key.repeat_interleave(2, 1).mT / 8**0.5).masked_fill(~torch.ones(6, 6).tril().bool(), -torch.inf)
-    arrays = {"query.0": query, "key.0": key, "mask.0": torch.ones(1, 1, 6, 6).tril().bool()}
-    np.savez(
-        tmp_path / "x.npz", **{name: x.numpy() for name, x in arrays.items()}, **{"attention.0": shares.softmax(-1)}
-    )
-    out = tmp_path / "r.html"
-    assert command.main(["report", "arrays", str(tmp_path / "x.npz"), "--out", str(out)]) == 0
-    told = json.loads(out.with_suffix(".json").read_text())
-    assert told["heads"][3]["selects"][:5] == shares[0, 3, 1:].argmax(-1).tolist()
-    assert told["heads"][0]["flip"]["query_matrix"] is None
-
-
-def recorded(folder, **arrays):
-    """Facts of heads whose arrays are in an npz."""
-    np.savez(folder / "x.npz", **{name.replace("_", "."): np.asarray(x) for name, x in arrays.items()})
-    out = folder / "r.html"
-    assert command.main(["report", "arrays", str(folder / "x.npz"), "--out", str(out)]) == 0
-    return json.loads(out.with_suffix(".json").read_text())["heads"]
-
-
-def test_what_stands_at_padded_places_is_not_read(tmp_path):
-    query, key = torch.randn(3, 2, 5, 4), torch.randn(3, 2, 5, 4)
-    mask = torch.arange(5) < torch.tensor([5, 3, 4])[:, None]
-    found = []
-    for filler in (0.0, torch.nan):
-        padded = {
-            f"{name}_0": x.masked_fill(~mask[:, None, :, None], filler) for name, x in (("query", query), ("key", key))
-        }
-        found.append(recorded(tmp_path, **padded, mask_0=mask))
-    assert found[0] == found[1]
-    assert found[0][0]["choices"] == 5 + 3 + 4
-
-
-def test_attention_that_hides_tokens_which_no_mask_hides_is_refused(tmp_path, capsys):
-    query, key = torch.randn(3, 2, 5, 4), torch.randn(3, 2, 5, 4)
-    causal = (query @ key.mT / 2).masked_fill(~torch.ones(5, 5).tril().bool(), -torch.inf).softmax(-1)
-    np.savez(tmp_path / "x.npz", **{"query.0": query, "key.0": key, "attention.0": causal})
-    said = refused(capsys, "report", "arrays", tmp_path / "x.npz", "--out", tmp_path / "r.html")
-    assert "2 of 2 heads, whose attention does not follow from queries and keys" in said
-
-
 def test_batches_are_small_enough_and_change_nothing(tmp_path, text, monkeypatch):
-    _, folder = saved(tmp_path, "llama")
-    whole, _ = small.report(folder, data=text)
+    """Bits are those of all batches, too, each choice with the same weight."""
+    _, folder = small.saved(tmp_path, "llama")
+    whole, _ = small.report(folder, "--bits", "3:4", data=text)
     sizes = []
     run_rows = report.run_rows
     monkeypatch.setattr(report, "ENTRIES", 4 * 10**2 * 2)  # two inputs of the longest length
     monkeypatch.setattr(
         report, "run_rows", lambda source, rows, r: sizes.append(len(rows)) or run_rows(source, rows, r)
     )
-    parts, _ = small.report(folder, data=text)
+    parts, _ = small.report(folder, "--bits", "3:4", data=text)
     assert max(sizes) <= 3 < 4
     for one, other in zip(whole["heads"], parts["heads"], strict=True):
         assert (one["selects"], one["input"]) == (other["selects"], other["input"])
         assert one["flip"]["query"] == pytest.approx(other["flip"]["query"], rel=1e-3)
+        assert one["bits"]["choices"] == other["bits"]["choices"] == 5 + 3 + 8 + 4
+        assert one["bits"]["counted"] == pytest.approx(other["bits"]["counted"])
+        assert one["bits"]["forecast"] == pytest.approx(other["bits"]["forecast"], rel=1e-3)
 
 
 def test_one_fact_is_told_once_and_padding_is_no_word_of_a_page(tmp_path):
-    _, folder = saved(tmp_path, "bert")
+    _, folder = small.saved(tmp_path, "bert")
     (tmp_path / "x.txt").write_text("word1 word2\n" + "word3 " * 40 + "\n" + "word4 word5\n" * 6)
     told, page = small.report(folder, "--query", "first", "--bits", "2:4", data=tmp_path / "x.txt")
     assert {*told["heads"][0]["places"]} == {"first", "special"}
@@ -252,48 +219,11 @@ def test_one_fact_is_told_once_and_padding_is_no_word_of_a_page(tmp_path):
     assert "What the heads of model (BertModel) select" in page
 
 
-def test_comparing_says_which_choices_turned(tmp_path, text):
-    _, folder = saved(tmp_path, "bert")
-
-    def rounded(model):
-        for parameter in model.encoder.parameters():
-            parameter.data.mul_(8).round_().div_(8)
-
-    def trained(model):
-        model.train()(small.ids()).last_hidden_state[..., 0].sum().backward()
-        torch.optim.SGD(model.parameters(), lr=0.1).step()
-
-    calls = {"same": lambda model: None, "rounded": rounded, "pruned": zero_head, "trained": trained}
-    turned = {}
-    for name, change in calls.items():
-        (tmp_path / name).mkdir()
-        _, other = saved(tmp_path / name, "bert", change=change)
-        out = tmp_path / f"{name}.json"
-        assert command.main(["compare", str(folder), str(other), str(text), "--out", str(out)]) == 0
-        turned[name] = json.loads(out.read_text())
-    assert all(row["turned"] == 0 and row["forecast"] < 1e-9 for row in turned["same"])
-    assert turned["rounded"][0]["turned"] > 0
-    assert 0 < sum(row["turned"] for row in turned["trained"]) < len(turned["trained"])
-    assert turned["rounded"][0]["forecast"] > 0
-    assert [row["turned"] > 0 for row in turned["pruned"]][:4] == [False, True, False, False]
-    first = turned["rounded"][0]["first"][0]
-    assert first["selects"] != first["then"]
-
-
-def test_other_heads_are_not_compared(tmp_path, text, capsys):
-    for kind in ("bert", "llama"):
-        (tmp_path / kind).mkdir()
-        saved(tmp_path / kind, kind)
-    said = refused(capsys, "compare", tmp_path / "bert/model", tmp_path / "llama/model", text)
-    assert "has other heads than" in said
-
-
 def test_weights_of_sixteen_bits_are_computed_with_in_float32(tmp_path):
     (tmp_path / "mine.py").write_text(MINE.replace("MIXED", "x").replace(".float()", ".bfloat16()"))
     np.savez(tmp_path / "x.npz", x=torch.randn(5, 6, 8).float().numpy())
-    out = tmp_path / "r.html"
-    assert command.main(["report", f"{tmp_path}/mine.py:build", f"{tmp_path}/x.npz", "--out", str(out)]) == 0
-    assert "in float32" in " ".join(json.loads(out.with_suffix(".json").read_text())["says"])
+    told, _ = small.report(f"{tmp_path}/mine.py:build", data=tmp_path / "x.npz", out=tmp_path / "r.html")
+    assert "in float32" in " ".join(told["says"])
 
 
 REFUSED = {
@@ -304,7 +234,6 @@ REFUSED = {
     "a word that is not there": (["{f}/model", "{f}/texts.txt", "--query", "ouch"], "no query that is asked for sees"),
     "too few tokens": (["{f}/model", "{f}/texts.txt", "--tokens", "1"], "tokens is 1"),
     "no inputs": (["{f}/model", "{f}/texts.txt", "--inputs", "0"], "inputs is 0"),
-    "no such prefix": (["{f}/model", "{f}/texts.txt", "--prefix", "decoder"], "prefix is 'decoder', and no layer's"),
     "a function that is not there": (["{f}/mine.py:make", "{f}/x.npz"], "has no function make: write one"),
     "arrays that do not fit": (["{f}/model", "{f}/x.npz"], "does not run on x"),
     "a page in no folder": (["{f}/model", "{f}/texts.txt", "--out", "{f}/no/r.html"], "is no folder here"),
@@ -320,7 +249,7 @@ REFUSED = {
     "an empty text": (["{f}/model", "{f}/empty.txt"], "has no line of text in UTF-8"),
     "a text in no UTF-8": (["{f}/model", "{f}/latin.txt"], "has no line of text in UTF-8"),
     "an empty npz": (["{f}/model", "{f}/empty.npz"], "is cut, or no npz"),
-    "keys without queries": (["arrays", "{f}/key.npz"], "has key.0: give query.0 and key.0, or tokens"),
+    "keys without queries": (["arrays", "{f}/key.npz"], "has key.0: give query.0 and key.0"),
     "a batch that is mixed": (["{f}/mixed.py:build", "{f}/wide.npz"], "alone has other attention than in its batch"),
     "padding without a mask": (["{f}/model", "{f}/padded.npz"], "and no mask says so"),
     "a file that fails": (["{f}/fails.py:build", "{f}/wide.npz"], "fails.py fails (ZeroDivisionError"),
@@ -331,9 +260,9 @@ REFUSED = {
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("refused")
-    saved(folder, "bert")
+    small.saved(folder, "bert")
     (folder / "llama").mkdir()
-    saved(folder / "llama", "llama")
+    small.saved(folder / "llama", "llama")
     (folder / "texts.txt").write_text(TEXT)
     torch.save({"w": torch.ones(2)}, folder / "w.pt")
     (folder / "mine.py").write_text(MINE)
@@ -357,6 +286,6 @@ def test_what_cannot_be_reported_is_refused_in_a_sentence(place, capsys, case):
     arguments, words = REFUSED[case]
     filled = [argument.replace("{f}", str(place)) for argument in arguments]
     out = [] if "--out" in filled else ["--out", str(place / "r.html")]
-    said = refused(capsys, "report", *filled, *out)
+    said = small.refused(capsys, "report", *filled, *out)
     assert words in said
     assert words == "does not run on x" or not said.startswith("the model does not run")
