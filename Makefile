@@ -24,7 +24,7 @@ BUILD := $(BIN)/python -m workflow.commands.build
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
 # What the first call of `make book` says, of two cores that have nothing else to do.
-RUNS := $(if $(QUICK),4 chapters and their site 1,48 chapters 4 to 10, the site 2)
+RUNS := $(if $(QUICK),4 chapters and their site 1,the chapters 4 to 10, the site 2)
 FIRST := The first time takes, in minutes: environment 2 to 5, compiling 1, $(RUNS). Interrupted, it goes on where it stopped.
 
 help: ## show this list
