@@ -140,17 +140,6 @@ def test_a_warning_before_the_first_compilation(folder):
     assert run(folder, everything, "stderr") == ""
 
 
-def test_numba_looks_elsewhere_for_what_others_compile(folder):
-    code = "import numba; from lib import kernels; print(repr(numba.config.CACHE_LOCATOR_CLASSES))"
-    assert run(folder, code, NUMBA_CACHE_LOCATOR_CLASSES="InTreeCacheLocator") == "'InTreeCacheLocator'\n"
-
-
-def test_an_error_of_the_code_itself_is_shown(folder):
-    (folder / "lib/helper.py").write_text(HELPER.replace("x / 2", "x / undefined"))
-    with pytest.raises(AssertionError, match="undefined"):
-        cache_of(folder)
-
-
 COMPILE = """
 import importlib, pathlib
 from lib import _compiled
