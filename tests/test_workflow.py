@@ -222,30 +222,6 @@ def test_a_build_publishes_the_new_number_whatever_the_file_times(book):
             os.utime(path, (time.time() + 86400,) * 2)
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "left"),
-    [
-        ("lib/alpha.py", "step = 0.5\n", set()),
-        ("lib/alpha.py", '"""Words."""\nstep = 0.25  # words\n', {"build/claims/part/good.json", "build/ledger.json"}),
-        ("book/part/good.md", HEADER.format(name="good", code="from lib.alpha import step, more"), set()),
-        ("book/statements.yml", "papers: []\n", {"build/claims/part/good.json"}),
-        ("book/ledger.lock.json", "{}", {"build/claims/part/good.json", "build/ledger.json", "build/html/.sources"}),
-    ],
-)
-def test_results_that_are_not_of_the_sources_are_discarded(inside, path, text, left):
-    inside.add("good", "from lib.alpha import step")
-    Path("lib/alpha.py").write_text("step = 0.25\n")
-    made = dependencies.results()
-    for place, sources in made.items():
-        Path(place).parent.mkdir(parents=True, exist_ok=True)
-        Path(place).write_text(json.dumps({"sources": sources}))
-    dependencies.discard_stale(made)
-    assert all(map(os.path.exists, made))
-    write_old(path, text)
-    dependencies.discard_stale(dependencies.results())
-    assert set(filter(os.path.exists, made)) == left
-
-
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_run_during_which_the_library_changed_is_not_published(book, begun):
     change = 'open("lib/alpha.py", "w").write("step = 0.5")'
@@ -463,11 +439,6 @@ def test_an_item_stands_where_its_rows_put_it_on_scoreboard_map_and_chip(inside,
     assert sign in landing_page.book_map(ledger.ledger())
     chip, *_ = noted(*STANDING[standing])["chips"]
     assert chip["text"].startswith("our checks") if standing == "not tested" else chip["verdict"] == standing
-
-
-def test_no_two_standings_that_differ_for_a_reader_have_one_sign():
-    signs = [verdicts.SIGNS[word] for word in verdicts.STANDINGS if word != "made explicit"]
-    assert len({*signs, verdicts.SIGNS["not seen in miniature"]}) == len(signs) + 1
 
 
 def test_scoreboard_says_in_numbers_what_it_rests_on(inside):

@@ -117,9 +117,10 @@ def test_it_compiles_whatever_numba_is_told_and_whatever_an_editor_leaves(folder
     assert cache_of(folder)[:2] == (1, 0)
 
 
-def test_where_the_folder_cannot_be_written_another_keeps_it(folder):
+@pytest.mark.parametrize("name", ["NUMBA_CACHE_DIR", "HOME"])
+def test_where_the_folder_cannot_be_written_another_keeps_it(folder, name):
     lock(folder)
-    other = {"NUMBA_CACHE_DIR": str(folder / "other")}  # and the home folder: tests/test_compiling.py
+    other = {name: str(folder / "other")}
     assert cache_of(folder, **other)[:2] == (0, 1)
     hits, _, place = cache_of(folder, **other)
     assert hits == 1
