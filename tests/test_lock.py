@@ -10,8 +10,7 @@ import pytest
 from tests.small_book import ROOT, collected, left, row
 from workflow.book import ledger, lock
 from workflow.book.catalogue import BookError
-from workflow.book.changes import GONE, changes
-from workflow.book.ledger import address, room
+from workflow.book.ledger import GONE, address, changes, room
 
 ALL = {"part/good"}
 

@@ -14,8 +14,7 @@ import yaml
 
 from lib.ledger import bound, number
 from workflow.book.catalogue import BookError, json_of, text_of, write_atomic, write_record
-from workflow.book.changes import CHANGES, GONE
-from workflow.book.ledger import LEDGER, address, commit, room, same_bound
+from workflow.book.ledger import CHANGES, GONE, LEDGER, address, commit, room, same_bound
 
 LOCK, DIFFERENCES = Path("book/ledger.lock.json"), Path("build/differences.json")
 README, COUNTED = Path("README.md"), re.compile(r"\d+ chapters make \d+ checked rows")
