@@ -24,7 +24,7 @@ BUILD := $(BIN)/python -m workflow.commands.build
 TEST := $(BIN)/python -m pytest -n auto --dist loadscope
 
 # What the first call of `make book` says, of two cores that have nothing else to do.
-RUNS := $(if $(QUICK),4 chapters and their site 1,48 chapters 4 to 10, the site 2)
+RUNS := $(if $(QUICK),4 chapters and their site 1,the chapters 4 to 10, the site 2)
 FIRST := The first time takes, in minutes: environment 2 to 5, compiling 1, $(RUNS). Interrupted, it goes on where it stopped.
 
 help: ## show this list
@@ -85,9 +85,6 @@ serve: $(STAMP) ## show the built site on this machine (PORT=8000)
 		{ echo "port $(PORT) is in use: name another one, make serve PORT=8001" >&2; exit 1; }
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/html "$(PORT)"
 
-pdf: $(STAMP) ## print the whole built site into one PDF, build/book.pdf; needs Chromium or Chrome
-	@$(BIN)/python -m workflow.commands.pdf
-
 bench: $(COMPILED) ## time the library beside other solvers and the published style, a minute (RECORD=1 for the page)
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
@@ -136,4 +133,4 @@ $(STAMP):
 $(COMPILED): $(STAMP) $(shell grep -rlsE '^@compiled|^def step_length' lib studies --include=*.py)
 	@$(BIN)/python -m workflow.setup.compile $@
 
-.PHONY: help book check test test-all chapter mutants sweep evidence record page lab list data serve pdf bench report publish-chapter ledger accept wheel release lock clean
+.PHONY: help book check test test-all chapter mutants sweep evidence record page lab list data serve bench report publish-chapter ledger accept wheel release lock clean

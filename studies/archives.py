@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import io
 import json
+import math
 import tarfile
 import zipfile
 from collections import namedtuple
@@ -84,6 +85,13 @@ class FilmReviews(NamedTuple):
     texts: list[str]
     ratings: Tensor
     lexicon: dict[str, float]
+
+
+class Run(NamedTuple):
+    """A run of a study: its settings, and the run that chooses its step size, if one does."""
+
+    settings: dict
+    tuned_by: str | None = None
 
 
 def film_reviews(folder=FOLDER):
@@ -252,6 +260,17 @@ def recorded(study, folder=RECORDED):
     if not runs:
         raise FileNotFoundError(f"no runs of {study} are in {folder}: run this in a clone of the book's sources")
     return runs
+
+
+def as_lists(values, digits):
+    """Numbers, of a tensor too, as lists with so many digits, None where one is not finite."""
+    if isinstance(values, Tensor):
+        values = values.tolist()
+    if isinstance(values, list):
+        return [as_lists(value, digits) for value in values]
+    if isinstance(values, int):
+        return values
+    return float(f"{values:.{digits}g}") if math.isfinite(values) else None
 
 
 def local_package(name, folder=FOLDER):

@@ -25,14 +25,13 @@ and attention was nearly uniform: decays differ by factors of 4, not 2, so that 
 before. All runs were made again; bounds and predictions are as they were.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from torch.nn.functional import cross_entropy, layer_norm, scaled_dot_product_attention
 
 from lib.steepest import newton_schulz
 from studies import archives, head_ceilings
+from studies.archives import Run
 
 WIDTH, COLUMNS, HEADS, LAYERS, HIDDEN = 16, 4, 4, 2, 64  # d, r, heads of a layer, layers, width of the perceptrons
 LENGTH, BATCH, STEPS, RATES = 64, 16, 10_000, 5.0  # characters, texts of a step, steps, sum of gamma
@@ -45,12 +44,6 @@ DECAYS = {  # of each rule, the strongest first
     "muon-schulz": (1.0, 0.25, 0.0625), "normalised": (0.5, 0.125, 0.03125),
 }  # fmt: skip
 BALLS = {"adam": "sign", "sign": "sign", "muon": "spectral", "muon-schulz": "spectral", "normalised": "nuclear"}
-
-
-class Run(NamedTuple):
-    """A run: its settings."""
-
-    settings: dict
 
 
 def plan():

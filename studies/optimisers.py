@@ -24,7 +24,6 @@ of the package of which there is no record. ``make record`` would make the latte
 """
 
 import importlib.metadata
-from typing import NamedTuple
 
 import torch
 
@@ -32,6 +31,7 @@ from heads.optimiser_command import optimiser_class, optimiser_maker
 from heads.optimisers import NORMS, clear_problems, leading_norm, optimiser_margins
 from lib.problem import Problem
 from lib.selection import optimal_tokens
+from studies.archives import Run, as_lists
 
 SEEDS, EACH, STEPS = (6000, 6001), 3, 8000  # of problems, problems of each, steps at most
 TUNING, TRIED, CHANGE = 5000, 500, 0.5  # seed, steps, and largest change of a margin in a step
@@ -56,12 +56,6 @@ OPTIMISERS = {
     },
 }  # fmt: skip
 GROUPED = ("Muon", "AdaMuon")  # of the package: their groups say whether they hold matrices
-
-
-class Run(NamedTuple):
-    """A run: its settings."""
-
-    settings: dict
 
 
 def plan():
@@ -102,12 +96,13 @@ def make(study, run, record):
         return settings, found | {"refused": str(error)}
     norm, maximised = leading_norm(margins.shares[-1, : len(NORMS)], list(NORMS))
     best = torch.equal(margins.selected, optimal_tokens(problem))
-    return settings, found | {
-        "lr": rate, "change": _short(margins.change), "best": best, "settled": margins.settled,
-        "norm": norm, "maximised": maximised,
-        "lead": _short(margins.leads[-1].quantile(0.5)), "gap": _short(margins.gaps.max()), "times": margins.times,
-        "norms": list(norms), "shares": _short(margins.shares[-1]), "medians": _short(margins.shares.quantile(0.5, -1)),
+    numbers = {
+        "change": margins.change, "lead": margins.leads[-1].quantile(0.5), "gap": margins.gaps.max(),
+        "shares": margins.shares[-1], "medians": margins.shares.quantile(0.5, -1),
     }  # fmt: skip
+    found |= {name: as_lists(value, 4) for name, value in numbers.items()}
+    found |= {"lr": rate, "best": best, "settled": margins.settled, "times": margins.times}
+    return settings, found | {"norm": norm, "maximised": maximised, "norms": list(norms)}
 
 
 def data_of(run):
@@ -148,13 +143,6 @@ def together(problems):
     """One batch of problems of several."""
     fields = [torch.cat([getattr(one, field) for one in problems]) for field in ("keys", "scores", "queries")]
     return Problem(*fields)
-
-
-def _short(values):
-    """Numbers with four digits, as lists."""
-    if isinstance(values, torch.Tensor) and values.ndim:
-        return [_short(value) for value in values]
-    return float(f"{float(values):.4g}")
 
 
 STUDIES = {"optimisers": plan}

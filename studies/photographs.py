@@ -38,15 +38,11 @@ def train_maps(seeds, patch, examples, tests, **settings):
     orders = [torch.randperm(50_000, generator=torch.Generator().manual_seed(seed))[:examples] for seed in seeds]
     seen, rows = torch.cat(orders).unique(return_inverse=True)
     train_images, test_images = data.train_images[seen].double(), data.test_images[:tests].double()
-    middle, deviation = train_images.mean((0, 2, 3), keepdim=True), train_images.std((0, 2, 3), keepdim=True)
-    pairs = [
-        (networks.patches((images - middle) / deviation, patch), labels)
-        for images, labels in ((train_images, data.train_labels[seen]), (test_images, data.test_labels[:tests]))
-    ]
+    parts = (train_images, data.train_labels[seen]), (test_images, data.test_labels[:tests])
     each = examples // settings["batch"]
     early = [round(2 ** (k / 2)) for k in range(60) if 2 ** (k / 2) < each]
     at = [0, *early, *(each * k for k in range(1, settings["epochs"] + 1))]
-    results = networks.train_twins(*pairs, rows.view(len(seeds), -1), seeds, at=at, **settings)
+    results = networks.train_twins(*_in_patches(parts, patch), rows.view(len(seeds), -1), seeds, at=at, **settings)
     names = ("losses", "sparse", "spread", "norm", "right", "linear")
     hiding = {f"hiding-{name}": value for name, value in results["hiding"].items()}
     return {"at": results["at"]} | {name: results[name] for name in names} | hiding
@@ -59,14 +55,19 @@ def _photographs(seeds, patch, examples):
     known, held = order[:-VALIDATION_SIZE], order[-VALIDATION_SIZE:]
     drawn = [torch.randperm(len(known), generator=torch.Generator().manual_seed(seed))[:examples] for seed in seeds]
     seen, rows = known[torch.stack(drawn)].unique(return_inverse=True)
-    train_images = data.train_images[seen]
-    middle, deviation = train_images.mean((0, 2, 3), keepdim=True), train_images.std((0, 2, 3), keepdim=True)
-    pairs = (
-        (train_images, data.train_labels[seen]),
+    parts = (
+        (data.train_images[seen], data.train_labels[seen]),
         (data.train_images[held], data.train_labels[held]),
         (data.test_images, data.test_labels),
     )
-    return *((networks.patches((x - middle) / deviation, patch), labels) for x, labels in pairs), rows
+    return *_in_patches(parts, patch), rows
+
+
+def _in_patches(parts, patch):
+    """Patches and labels of each part, the channels of the first one with mean 0 and deviation 1."""
+    images, _ = parts[0]
+    middle, deviation = images.mean((0, 2, 3), keepdim=True), images.std((0, 2, 3), keepdim=True)
+    return [(networks.patches((x - middle) / deviation, patch), labels) for x, labels in parts]
 
 
 def _answers(network, weights, inputs):

@@ -20,7 +20,8 @@ import numpy as np
 import torch
 
 from studies import archives, head_ceilings, language_model
-from studies.language_model import BALLS, COLUMNS, FIRST, HEADS, LAYERS, QUERIES, SEED, WIDTH, Run
+from studies.archives import Run
+from studies.language_model import BALLS, COLUMNS, FIRST, HEADS, LAYERS, QUERIES, SEED, WIDTH
 
 DRAW = 7000  # of the random heads
 

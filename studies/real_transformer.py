@@ -51,23 +51,16 @@ reviews in place of 200 were taken to save time before any of that run was seen.
 """
 
 import unicodedata
-from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from studies import archives, frozen_tokens, minilm, real_heads
+from studies.archives import Run, as_lists
 from studies.real_heads import KINDS
 
 LENGTH = 32  # pieces of a text at most
 REVIEWS, EDITORIALS, TOGETHER, FEW = 48, 100, 100, 18
-
-
-class Run(NamedTuple):
-    """A run: its settings."""
-
-    settings: dict
 
 
 def plan():
@@ -91,7 +84,7 @@ def make(study, run, known):
     texts, weights = real_heads.as_texts(arrays), weights_of(model)
     if run.settings["texts"] == "editorials":
         found = real_heads.of_heads(texts, weights) | real_heads.against_separators(texts, weights, draw)
-        return run.settings, {name: rounded(part) for name, part in found.items()}
+        return run.settings, {name: as_lists(part, 5) for name, part in found.items()}
     if run.settings["count"] == REVIEWS:
         halves = {name: part.half().numpy() for name, part in weights.items()}
         selects = {"selects": real_heads.selects(texts, weights).byte().numpy()}
@@ -99,13 +92,6 @@ def make(study, run, known):
     if run.settings["count"] == TOGETHER:
         return run.settings, frozen_tokens.of_all(texts, draw)
     return run.settings, frozen_tokens.in_norms(texts)
-
-
-def rounded(values):
-    """Lists of numbers with five digits."""
-    if isinstance(values, list):
-        return [rounded(value) for value in values]
-    return rounded(values.tolist()) if isinstance(values, Tensor) else float(f"{values:.5g}")
 
 
 def data_of(run):

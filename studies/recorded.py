@@ -26,13 +26,12 @@ chosen before; the rule takes the smaller of equal ones, as it always did. Runs 
 anew; rows and bounds stay as they were. The larger network and the other studies are still tuned on one seed.
 """
 
-import math
 from statistics import fmean, median
-from typing import NamedTuple
 
 import torch
 
 from studies import archives, film_reader, networks, photographs
+from studies.archives import Run, as_lists
 from studies.word_counts import naive_bayes
 
 LOWEST = {"l1.1": 0.01, "adam": 0.0004, "l2": 0.0125, "l1.5": 0.02, "l3": 0.0005}
@@ -45,13 +44,6 @@ SPLIT = (8000, 1200, 1405)  # film reviews to train on, to choose by, to test on
 SMALL = {"width": 16, "depth": 1, "heads": 2, "hidden": 32, "epochs": 10, "batch": 32}
 LARGER = SMALL | {"width": 32, "depth": 2, "hidden": 64}
 IMAGES = {"patch": 8, "width": 16, "depth": 2, "heads": 2, "hidden": 32, "examples": 10_000, "epochs": 40, "batch": 50}
-
-
-class Run(NamedTuple):
-    """A run: its settings, and the run that chooses its step size, if one does."""
-
-    settings: dict
-    tuned_by: str | None = None
 
 
 def _methods(lowest, seeds, sizes, tuning_seeds=(0,)):
@@ -188,11 +180,3 @@ def _train_maps(**settings):
     measured = photographs.train_maps(**settings)
     at, digits = measured.pop("at"), {name: 4 if name.startswith("hiding-") else 5 for name in measured}
     return {"at": at} | {name: as_lists(value, digits[name]) for name, value in measured.items()}
-
-
-def as_lists(values, digits):
-    """A tensor as lists of numbers of so many digits, None where one is not finite."""
-    if values.ndim:
-        return [as_lists(value, digits) for value in values]
-    value = values.item()
-    return value if isinstance(value, int) else float(f"{value:.{digits}g}") if math.isfinite(value) else None

@@ -38,8 +38,9 @@ import itertools
 import torch
 
 from lib.descent import log_spaced
-from studies import archives, networks, polyak
-from studies.recorded import TRIALS, Run, as_lists, data_of, reviews, with_step_size
+from studies import archives, networks
+from studies.archives import Run, as_lists
+from studies.recorded import TRIALS, data_of, reviews, with_step_size
 
 __all__ = ["STUDIES", "data_of", "make"]
 
@@ -134,10 +135,7 @@ def train_to_loss(task, rule, step_size, seeds, limit, until, coins=False, atten
         [*range(0, 100, 10), *log_spaced(limit, 150, 100).tolist()],
     )
     sizes = {"heads": 2, "batch": 25, "until": until, "at": at}
-    if rule == "polyak":
-        record = polyak.train_readers(*inputs, seeds, step_size, **sizes)
-    else:
-        record = networks.train_readers(*inputs, seeds, step_size, rule=rule, attention=attention, decay=decay, **sizes)
+    record = networks.train_readers(*inputs, seeds, step_size, rule=rule, attention=attention, decay=decay, **sizes)
     steps, _ = networks.reached(record, until)
     if isinstance(step_size, list):
         return {"at": record.at[-1], "steps": as_lists(steps, 4)}

@@ -1,6 +1,5 @@
 """The benchmarks: the others compute what the library computes, the page shows the record. No time is asserted."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -63,15 +62,3 @@ def test_what_is_recorded_is_what_the_page_reads(tmp_path, monkeypatch, capsys):
     assert "| SVM, small | 0.0123 | – |\n| Figure 9 | – | 0.0123 |" in page
     assert "- SVM and Figure 9: " in page
     assert "commit a1b2c3d 2026-01-31, python 3." in page
-
-
-def test_a_time_is_the_median_of_a_unit(monkeypatch):
-    clock = iter([0, 6, 10, 12, 20, 24, 30, 31, 40, 45])
-    monkeypatch.setattr(command.time, "process_time", lambda: next(clock))
-    assert command.milliseconds(lambda: None, 2) == 2000
-
-
-def test_the_record_has_every_task():
-    record = json.loads((ROOT / runs.TIMED).read_text("utf-8"))
-    tasks = {task for part in record for task in part["milliseconds"]}
-    assert {"SVM, 20 x 10, one at a time", "SVM, 200 x 50", "SVM, 2,000 x 200", "Figure 9, a trial"} < tasks

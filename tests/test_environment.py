@@ -129,7 +129,9 @@ def make(tmp_path):
     """A function that calls make in a folder with the Makefile and a lock, with variables in its surroundings."""
     if not shutil.which("make"):
         pytest.skip("no make on this machine")
-    (tmp_path / "Makefile").write_text(f"include {ROOT / 'Makefile'}\nshow:\n\t@echo '$(NAME)'$$NAME $(PORT)\n")
+    (tmp_path / "Makefile").write_text(
+        f"include {ROOT / 'Makefile'}\nshow:\n\t@echo '$(NAME)'$$NAME $(PORT)\nall:\n\t@env\n"
+    )
     (tmp_path / "requirements.lock").write_text("a==1\n")
     env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
     return lambda *words, folder=tmp_path, **variables: said("make", *words, folder=folder, env=env | variables)
@@ -156,6 +158,10 @@ def test_make_installs_where_lock_place_or_python_changed_whatever_the_dates(mak
 def test_variables_of_make_come_from_its_command_line_alone(make):
     assert make("show", NAME="DESKTOP-7Q2", PORT="5432") == " 8000\n"
     assert make("show", "NAME=one", "PORT=1") == "oneone 1\n"
+
+
+def test_what_make_starts_keeps_bytecode_whatever_the_user_says(make):
+    assert "PYTHONDONTWRITEBYTECODE" not in make("all", PYTHONDONTWRITEBYTECODE="1")
 
 
 @pytest.mark.parametrize("version", [(3, 9, 18), (3, install.NEWEST[1] + 1, 0)])

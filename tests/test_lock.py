@@ -10,8 +10,7 @@ import pytest
 from tests.small_book import ROOT, collected, left, row
 from workflow.book import ledger, lock
 from workflow.book.catalogue import BookError
-from workflow.book.changes import GONE, changes
-from workflow.book.ledger import address, room
+from workflow.book.ledger import GONE, address, changes, room
 
 ALL = {"part/good"}
 
@@ -97,14 +96,18 @@ def test_a_bound_that_moved_when_its_number_was_known_counts_as_set_after(inside
     assert ledger.ledger()[0]["set"] == "after"
 
 
-def test_a_chapter_is_accepted_alone(inside):
+def test_a_chapter_is_accepted_alone_and_the_readme_counts_all(inside):
     inside.add("twin")
     left(row())
     collected(row(), chapter="part/twin")
+    lock.README.write_text("0 chapters make 0 checked rows\n")
     lock.accept({"part/good", "part/twin"}, "")
-    left(row(measured=2e-2))
+    assert lock.README.read_text() == "2 chapters make 2 checked rows\n"
+    assert lock.read_lock()["seconds"] == {"part/good": 1, "part/twin": 1}
+    left(row(measured=2e-2), seconds=99.0)
     collected(row(measured=2e-2), chapter="part/twin")
     lock.accept({"part/twin"}, "why not")
+    assert lock.read_lock()["seconds"]["part/good"] == 1
     with pytest.raises(BookError) as failure:
         lock.compare()
     assert "part/good/half" in str(failure.value)

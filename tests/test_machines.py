@@ -144,14 +144,6 @@ def test_what_the_system_refuses_is_one_line_with_a_remedy(number, monkeypatch):
         commands.call(main)
 
 
-def test_a_mistake_of_ours_keeps_its_traceback():
-    def main():
-        raise OSError(errno.ENOTCONN, "a mistake")
-
-    with pytest.raises(OSError, match="a mistake"):
-        commands.call(main)
-
-
 def test_a_sign_that_a_terminal_lacks_is_replaced(book):
     code = "from workflow.commands import call; call(lambda: print('\\u2713 reproduced'))"
     env = book.env(PYTHONIOENCODING="latin-1")

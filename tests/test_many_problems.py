@@ -37,13 +37,3 @@ def test_neither_chunk_nor_threads_change_an_outcome(monkeypatch, caplog):
     for first, second in zip(*studies, strict=True):
         for name, value in vars(first).items():
             torch.testing.assert_close(vars(second)[name], value, rtol=1e-9, atol=1e-9, msg=name)
-
-
-def test_first_block_and_negative_gaps_are_kept(monkeypatch):
-    names = studied(monkeypatch, chunk=2000)
-    narrow = names["narrow"]
-    negative = torch.nonzero(narrow.saturated & (narrow.gap < 0))[:, 0]
-    assert negative[-1] >= 2000
-    assert set(narrow.place.tolist()) == {*range(1000), *negative.tolist()}
-    again = names["outcome"](*names["kept_of"](narrow, negative))
-    torch.testing.assert_close(again.gap, narrow.gap[negative], rtol=1e-9, atol=1e-9)

@@ -177,13 +177,6 @@ class TestBeliefs:
             assert looked <= carry, f"{looked - carry} could turn, and the sentence would stand"
             assert not [name for name in looked & {*known} if known[name]["verdict"] is None]
 
-    def test_the_first_page_has_its_sentences_with_their_standing(self, made, rows):
-        source = Path("book/beliefs.md").read_text("utf-8")
-        texts, _ = made(rows, first=self.FIRST, beliefs=source)
-        assert texts["first"].count("here)") + texts["first"].count("miniature)") + texts["first"].count("guess)") == (
-            source.count(":front:")
-        )
-
 
 class TestStory:
     """The ten steps: their pictures, their rows and the scene, which must know the same steps."""
@@ -274,13 +267,6 @@ class TestNeeds:
         assert len(set(labels)) == len(labels) == source.count(":::{dropdown} Solution")
         named = re.findall(r"{ref}`[^`]+ <(exercise-[\w-]+)>`", landing_page.needs())
         assert sorted(named) == sorted(labels)
-        of = [chapter for _, _, chapter in landing_page.EXERCISE.findall(source)]
-        assert len(set(of)) == 16
-        assert all(2 <= of.count(chapter) <= 4 for chapter in of)
-
-    def test_a_book_without_exercises_has_the_tables(self, monkeypatch, tmp_path):
-        monkeypatch.setattr(landing_page, "EXERCISES", tmp_path / "exercises.md")
-        assert "exercise-" not in landing_page.needs()
 
 
 class TestCorrections:
@@ -309,14 +295,6 @@ class TestDrawings:
         unnamed = [re.sub(r'id="[^"]*"|#\w+', "", drawing) for drawing in (text, drawings.drawn.__wrapped__(name)[0])]
         assert unnamed[0] == unnamed[1]  # ids of clipped parts are matplotlib's own
 
-    def test_the_first_picture_shows_both_ends_and_a_choice(self):
-        _, numbers = drawings.drawn("selection")
-        assert numbers["best"] >= 1
-        assert numbers["other"] >= 1
-        assert numbers["best"] + numbers["other"] == numbers["starts"]
-        assert numbers["before"] == pytest.approx(1 / 3)
-        assert numbers["after"] > 0.99
-
     def test_the_finite_end_is_one(self):
         from lib.logspace import gradient
         from lib.losses import by_name
@@ -331,11 +309,6 @@ class TestDrawings:
         attention = problem.attention(torch.tensor([numbers["norm"]], dtype=torch.float64))
         assert attention.amax(-1).min().item() == pytest.approx(numbers["attention"], abs=1e-9)
         assert attention.amax(-1).mean() >= 1 - 1e-5
-
-    def test_the_limit_turns_up_to_the_threshold(self):
-        _, numbers = drawings.drawn("ratio_turns")
-        assert numbers["threshold"] == pytest.approx(1)
-        assert numbers["angle"] == pytest.approx(11.31, abs=0.01)
 
 
 class TestFragments:
@@ -353,14 +326,6 @@ class TestFragments:
         made = generated_pages.texts()
         assert made.keys() == {"cite.md", "tokens.svg", "drawings.json", "ledger.json"}
         assert json.loads(made["drawings.json"]).keys() == {"tokens"}
-
-    def test_a_citation_has_the_books_own_names(self):
-        about = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
-        text = landing_page.cite()
-        assert about["title"] in text
-        assert about["version"] in text
-        for name in ("tarzanagh2023maxmargin", "vasudeva2024implicit", "julistiono2024mirror"):
-            assert name in text
 
 
 def test_a_bar_in_a_formula_ends_no_cell_of_a_table():

@@ -31,4 +31,4 @@ def test_what_is_missing_is_said_and_nothing_runs(made):
 def test_what_a_machine_writes_comes_in_its_order(made, monkeypatch):
     monkeypatch.setattr(publish, "missing", lambda name: [])
     publish.main()
-    assert [words[0] for words in made] == ["accept", "evidence", "book"]
+    assert [words[0] for words in made] == ["accept", "evidence", "page"]

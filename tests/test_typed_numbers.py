@@ -73,22 +73,3 @@ def test_a_measured_number_that_is_typed_is_found(place, typed):
     assert not unexplained(template)
     assert place in template
     assert unexplained(template.replace(place, f"It ends within {typed}. {place}"))
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "{glue:text}`x:.2f`",
-        "Figures 9 and 10",
-        "Lemma 11(b)",
-        "CIFAR-10",
-        "$\\ell_3$",
-        "$x^{12}$",
-        "`make 12`",
-        "of 64 bits",
-    ],
-)
-def test_what_is_no_measured_number_is_left(said):
-    assert not unexplained(
-        f"---\nkernel: 7\n---\n\n# {said}\n\nThe lead: {said}.\n\n```{{glue:figure}} fig-x\n{said}\n```\n"
-    )

@@ -12,7 +12,7 @@ A training logs every epoch to ``studies.networks`` at level INFO; ``logging.bas
 
 from .measures import accuracy, attend, cls_map, cross_entropy, key_query_norm, linear_answers, shares, soft_sparsity
 from .one_layer import Readers, apply_readers, patch_places, reached, train_readers
-from .optimisers import Adam, MirrorDescent, flat, optimiser
+from .step_rules import Adam, MirrorDescent, flat, optimiser
 from .texts import Texts, as_texts, selected, train_texts
 from .training import Training, train, train_best
 from .transformer import Transformer, apply, apply_in_parts, ensemble, patches, precision

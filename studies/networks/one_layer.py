@@ -11,7 +11,7 @@ from torch.nn.functional import softplus
 from lib import checks
 
 from .measures import attend, soft_sparsity
-from .optimisers import flat, optimiser, order_of, step_sizes
+from .step_rules import flat, optimiser, order_of, step_sizes
 from .transformer import patches
 
 
@@ -56,8 +56,9 @@ def train_readers(
         Of the initial weights, and of the order in which a member sees its rows.
     step_size : float or sequence of float
     rule : str
-        "sgd", "normalised" (the gradient by its length), mirror descent "l1.1", "l3", ..., or "adam" with the defaults
-        of torch: by tensors, many times slower.
+        "sgd", "normalised" (the gradient by its length), mirror descent "l1.1", "l3", ...; and by tensors, many times
+        slower, "adam" with the defaults of torch, or "polyak", which moves by ``min(loss / (2 |g|^2), step_size) g``
+        along the gradient g of a batch and its loss, whose least value counts as 0: all examples can be learned.
     attention : str
         "trained"; "never", its queries stay as drawn; or "alike", they stay zero, which is mean pooling.
     at : sequence of int
@@ -65,7 +66,7 @@ def train_readers(
     until : float
         Loss at which a member stops, at a look. One that is no longer finite stops, too.
     decay : float
-        Step k has the step size times (1 + k / 100)^-decay; 0 for "adam".
+        Step k has the step size times (1 + k / 100)^-decay; 0 for "adam" and "polyak".
 
     Long runs log their progress every ten seconds, at level INFO.
 
@@ -77,9 +78,9 @@ def train_readers(
     ------
     ValueError
         If shapes do not fit, an entry is out of range or not finite, a label is neither +1 nor -1, or steps of "adam"
-        should shrink.
+        or "polyak" should shrink.
     """
-    normalised, norm = rule == "normalised", order_of("sgd" if rule in ("normalised", "adam") else rule)
+    normalised, norm = rule == "normalised", order_of("sgd" if rule in ("normalised", *BY_TENSORS) else rule)
     if attention not in ("trained", "never", "alike"):
         raise ValueError(f"attention is {attention!r}: use trained, never or alike")
     places = checks.indices("places", places, None, "N", "T", "k")
@@ -90,8 +91,8 @@ def train_readers(
     checks.trailing_shape("rows", rows, len(seeds), rows.shape[1])
     checks.integer("heads", heads)
     checks.number("decay", decay, lambda power: power >= 0, "give the power of a step size that shrinks, from 0 on")
-    if decay and rule == "adam":
-        raise ValueError(f"decay is {decay} with the rule adam, whose steps do not shrink: leave it out")
+    if decay and rule in BY_TENSORS:
+        raise ValueError(f"decay is {decay} with the rule {rule}, whose steps do not shrink: leave it out")
     checks.number("until", until, lambda loss: loss >= 0, "give a loss at which to stop, from 0 on")
     if not 0 < checks.integer("batch", batch) <= rows.shape[1]:
         raise ValueError(f"batch is {batch}, each member has {rows.shape[1]} examples: choose at most so many")
@@ -107,8 +108,8 @@ def train_readers(
     parts = dict(zip(shapes, weights.split([count for count, _ in shapes.values()], dim=1), strict=True))
     about = {"batch": batch, "freeze_queries": attention != "trained", "until": until, "at": looks}
     inputs = places, values.double(), labels.double()
-    if rule == "adam":
-        records = _train_by_adam(inputs, rows, seeds, parts, sizes, **about)
+    if rule in BY_TENSORS:
+        records = _train_by_tensors(BY_TENSORS[rule], inputs, rows, seeds, parts, sizes, **about)
     else:
         records = readers(
             *inputs, rows, seeds, weights, sizes, heads=heads, normalised=normalised, norm=norm, decay=decay, **about
@@ -116,10 +117,10 @@ def train_readers(
     return Readers(looks, *records.unbind(-1), parts)
 
 
-def _train_by_adam(inputs, rows, seeds, weights, sizes, *, batch, freeze_queries, until, at):
-    """Train all members side by side by Adam; change their weights, return their records (len(at), members, 3)."""
+def _train_by_tensors(rule, inputs, rows, seeds, weights, sizes, *, batch, freeze_queries, until, at):
+    """Train all members side by side; change their weights, return their records (len(at), members, 3)."""
     moving = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
-    rule, runs = optimiser("adam", moving, sizes), set(range(len(seeds)))
+    take_step, runs = rule(moving, sizes), set(range(len(seeds)))
     path, records = torch.zeros(len(seeds)).double(), torch.full((len(at), len(seeds), 3), torch.nan).double()
     for step, now in enumerate(batches(rows, seeds, batch)):
         if step in at:
@@ -137,12 +138,33 @@ def _train_by_adam(inputs, rows, seeds, weights, sizes, *, batch, freeze_queries
             return records
         places, values, labels = (array[now] for array in inputs)
         outputs, _ = apply_readers(moving, places, values)
-        softplus(-labels * outputs).mean(1).sum().backward()
+        losses = softplus(-labels * outputs).mean(1)
+        losses.sum().backward()
         if freeze_queries:
             moving["queries"].grad.zero_()
-        path += flat([weight.grad for weight in moving.values()]).norm(dim=1)
-        rule.step()
-        rule.zero_grad()
+        lengths = flat([weight.grad for weight in moving.values()]).norm(dim=1)
+        path += lengths
+        take_step(losses.detach(), lengths)
+        for weight in moving.values():
+            weight.grad = None
+
+
+def _adam(weights, sizes):
+    rule = optimiser("adam", weights, sizes)
+    return lambda losses, lengths: rule.step()
+
+
+def _polyak(weights, longest):
+    def take_step(losses, lengths):
+        sizes = torch.minimum(losses / (2 * lengths**2), torch.tensor(longest).double())
+        with torch.no_grad():
+            for weight in weights.values():
+                weight -= sizes[:, None, None] * weight.grad
+
+    return take_step
+
+
+BY_TENSORS = {"adam": _adam, "polyak": _polyak}
 
 
 def batches(rows, seeds, batch):

@@ -10,7 +10,7 @@ from torch import Tensor
 from lib import checks
 
 from .measures import accuracy, cls_map
-from .optimisers import optimiser
+from .step_rules import optimiser
 from .training import train_best
 from .transformer import apply, ensemble
 

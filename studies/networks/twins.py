@@ -3,7 +3,7 @@
 import torch
 
 from .measures import accuracy, cls_map, cross_entropy, key_query_norm, linear_answers, soft_sparsity
-from .optimisers import optimiser
+from .step_rules import optimiser
 from .training import train
 from .transformer import apply, apply_in_parts, ensemble
 

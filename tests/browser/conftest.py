@@ -1,19 +1,26 @@
 """The built site, served on this machine, in the system's Chromium. Each page is loaded once for all tests."""
 
-import contextlib
 import functools
 import gzip
 import os
+import shutil
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from playwright.sync_api import sync_playwright
 
-from workflow.book.catalogue import BookError
-from workflow.site.browser import SEEN, SET, chromium
-
+BROWSERS = (
+    "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge",
+    *(f"/Applications/{name}.app/Contents/MacOS/{name}" for name in ("Google Chrome", "Chromium", "Microsoft Edge")),
+)  # fmt: skip
+SET = "() => document.fonts.ready.then(() => true)"
+SEEN = """() => Promise.all([...document.images].map((image) => {
+    image.loading = "eager";
+    return image.complete || new Promise((done) => { image.onload = image.onerror = done; });
+}))"""
 MEASURE = Path(__file__).with_name("measure.js").read_text("utf-8")
 PLACES = """() => ["figure :is(img, svg)", ".findings"].map((name) => {
     const one = document.querySelector(`article ${name}`);
@@ -54,12 +61,13 @@ def address(site):
 
 @pytest.fixture(scope="session")
 def browser():
-    with contextlib.ExitStack() as stack:
-        try:
-            opened = stack.enter_context(chromium())
-        except BookError as error:
-            (pytest.fail if os.environ.get("REQUIRE_BROWSER") else pytest.skip)(str(error))
+    """The system's Chromium, or a browser made of it."""
+    if (path := next(filter(None, map(shutil.which, BROWSERS)), None)) is None:
+        (pytest.fail if os.environ.get("REQUIRE_BROWSER") else pytest.skip)("no chromium on this machine")
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield opened
+        opened.close()
 
 
 @pytest.fixture

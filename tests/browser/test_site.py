@@ -95,21 +95,6 @@ def test_formulas_fit_a_phone_and_code_its_box(seen, page):
     assert seen(page)["desk"]["code"] == []
 
 
-@every_chapter
-def test_chips_lead_to_places_that_are_there(site, page):
-    soup = read(site / f"{page}.html")
-    links = [link["href"] for link in soup.select("article :is(ul.chips, details.chip) a")]
-    assert len(links) > 3
-    for link in links:
-        place, _, anchor = link.partition("#")
-        there = soup
-        if place:
-            file = (site / page).parent.joinpath(place).resolve()
-            assert file.is_file(), link
-            there = read(file) if anchor else None
-        assert not anchor or there.find(id=anchor), link
-
-
 def test_experiment_opens_by_keyboard(visit):
     page = visit("book/max-margin/theorem-2").page
     cell = page.locator("#experiment div.cell").first

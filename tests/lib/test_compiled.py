@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+MAKE = ["make", "-f", ROOT / "Makefile", "-o", ".venv/.installed", "lib/__pycache__/compiled"]
 HELPER = """
 from ._compiled import compiled
 
@@ -49,13 +50,18 @@ def folder(tmp_path):
     return tmp_path
 
 
+def surroundings(folder, **variables):
+    """Surroundings of a process that imports the folder's library, without a home."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_", "MAKE"))}
+    return kept | {"PYTHONPATH": str(folder), "HOME": os.devnull} | variables
+
+
 def run(folder, code, stream="stdout", **variables):
-    """What code prints, or logs, in a process of its own that imports the folder's library."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "XDG_"))}
-    kept |= {"PYTHONPATH": str(folder), "HOME": os.devnull} | variables
+    """What code prints, or logs, in such a process."""
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=kept, capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-c", code],
+        cwd=folder, env=surroundings(folder, **variables), capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return getattr(done, stream)
 
@@ -80,6 +86,28 @@ def test_what_is_compiled_is_loaded_until_a_compiled_file_changes(folder):
     helper = folder / "lib/helper.py"
     helper.write_text(helper.read_text().replace("x / 2", "x / 4"))
     assert cache_of(folder, 1.0) == (0, 1, place)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make on this machine")
+def test_make_compiles_once_also_where_two_do_and_again_when_it_has_changed(folder):
+    for name in ("workflow", ".venv"):
+        (folder / name).symlink_to(ROOT / name)
+
+    def make(count):
+        pipes = {"cwd": folder, "env": surroundings(folder), "stdout": subprocess.PIPE, "text": True}
+        processes = [subprocess.Popen(MAKE, **pipes) for _ in range(count)]
+        return [
+            process.communicate(timeout=300)[0].startswith("compiling the kernels, once: ") for process in processes
+        ]
+
+    assert make(2) == [True, True]
+    assert cache_of(folder)[:2] == (1, 0)
+    assert make(1) == [False]
+    helper, stamp = folder / "lib/helper.py", folder / "lib/__pycache__/compiled"
+    helper.write_text(HELPER.replace("x / 2", "x / 4"))
+    os.utime(helper, times=(stamp.stat().st_mtime + 1,) * 2)
+    assert make(1) == [True]
+    assert cache_of(folder, 1.0)[:2] == (1, 0)
 
 
 def test_code_whose_argument_was_a_class_of_another_name_is_compiled_anew(folder):
@@ -117,9 +145,10 @@ def test_it_compiles_whatever_numba_is_told_and_whatever_an_editor_leaves(folder
     assert cache_of(folder)[:2] == (1, 0)
 
 
-def test_where_the_folder_cannot_be_written_another_keeps_it(folder):
+@pytest.mark.parametrize("name", ["NUMBA_CACHE_DIR", "HOME"])
+def test_where_the_folder_cannot_be_written_another_keeps_it(folder, name):
     lock(folder)
-    other = {"NUMBA_CACHE_DIR": str(folder / "other")}  # and the home folder: tests/test_compiling.py
+    other = {name: str(folder / "other")}
     assert cache_of(folder, **other)[:2] == (0, 1)
     hits, _, place = cache_of(folder, **other)
     assert hits == 1
@@ -138,17 +167,6 @@ def test_a_warning_before_the_first_compilation(folder):
     everything = "from lib import kernels; from lib._compiled import compile_all; compile_all()"
     assert run(folder, everything, "stderr").count("compiling the loops of the library") == 1
     assert run(folder, everything, "stderr") == ""
-
-
-def test_numba_looks_elsewhere_for_what_others_compile(folder):
-    code = "import numba; from lib import kernels; print(repr(numba.config.CACHE_LOCATOR_CLASSES))"
-    assert run(folder, code, NUMBA_CACHE_LOCATOR_CLASSES="InTreeCacheLocator") == "'InTreeCacheLocator'\n"
-
-
-def test_an_error_of_the_code_itself_is_shown(folder):
-    (folder / "lib/helper.py").write_text(HELPER.replace("x / 2", "x / undefined"))
-    with pytest.raises(AssertionError, match="undefined"):
-        cache_of(folder)
 
 
 COMPILE = """

@@ -8,7 +8,7 @@ import torch
 from problems import random_problem, random_theta, seeded
 
 import lib.flow
-from lib import kernels, losses, rules
+from lib import losses
 from lib.descent import constant, decaying, iterate, log_spaced, normalised, polyak, run
 from lib.flow import log_time_flow
 from lib.geometry import directional_bregman_divergence, dual, inverse_mirror_map, mirror_map, norm, one_minus_cosine
@@ -106,15 +106,6 @@ def test_polyak_steps_are_those_of_the_definition(loss, nonlinear, queries, batc
     step = ((risk.detach() - limit).clamp(min=0) / (2 * norm(grad) ** 2))[..., None] * grad
     ours = run(problem, loss, starts, polyak(problem, loss, selected), 1).theta[1]
     torch.testing.assert_close(ours, starts - step, rtol=1e-8, atol=1e-9)
-
-
-def test_a_kind_of_rule_without_a_formula_is_refused_by_python_and_by_compiled_code():
-    for step_length in (rules.step_length, kernels.descent.step_length):
-        for kind in range(len(rules.KINDS)):
-            assert 0 < step_length(kind, 1.0, 1.0, 1.0, 0.0, 1.0, math.log(2.0)) <= 1.0 + 1e-12
-        for kind in (-1, len(rules.KINDS)):
-            with pytest.raises(ValueError, match="no formula: write its branch"):
-                step_length(kind, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0)
 
 
 def test_a_rule_whose_spec_has_an_unknown_kind_is_refused():

@@ -81,37 +81,6 @@ def test_assumption_c_of_figure_3(panel, holds):
     torch.testing.assert_close(choice.separator.theta, torch.tensor([0.0, 1.0]), rtol=0, atol=1e-12)
 
 
-def test_one_input_has_assumption_c_for_its_longest_token():
-    choice = assumption_c(JointProblem([[[1.0, 0.0], [-3.0, 4.0], [2.0, 2.0]]], [-1.0]))
-    assert (choice.selected.tolist(), choice.holds) == ([1], True)
-    assert choice.margin == pytest.approx(5)
-    assert choice.runner_up == pytest.approx(math.sqrt(8))
-
-
-@pytest.mark.parametrize(
-    "tokens",
-    [[[1.0, 0.0], [0.0, 1.0]], [[3.0, 4.0], [3.0, 4.0]], [[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]]],
-    ids=["orthogonal", "equal", "opposed"],
-)
-def test_two_selections_that_tie_break_assumption_c(tokens):
-    choice = assumption_c(JointProblem([tokens], [1.0]))
-    assert choice.holds is False
-    assert choice.runner_up == pytest.approx(choice.margin.item())
-
-
-def test_a_support_vector_without_a_multiplier_breaks_assumption_c():
-    # Features (1, 1) and (0, 1): v_mm = (0, 1) has both at margin 1, and only the second has a multiplier.
-    problem = JointProblem([[[1.0, 1.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]], [1.0, 1.0])
-    choice = assumption_c(problem)
-    torch.testing.assert_close(choice.separator.margins, torch.ones(2))
-    assert choice.runner_up < choice.margin
-    assert choice.holds is False
-    size = 1e-3  # moving the first input alone costs a second-order part of the margin: 1 - size / |(1 - size, size)|
-    attention = torch.tensor([[1 - size, size], [1.0, 0.0]])
-    expected = (1 - size) / math.hypot(1 - size, size)
-    assert label_margin(problem, attention) == pytest.approx(expected, rel=1e-12)
-
-
 def attention_maps(selected, T, generator):
     """Maps at distances 1 to 1e-5 from a selection: of all inputs, of one, and of one toward one other token."""
     n = len(selected)
@@ -416,14 +385,3 @@ def test_path_within_a_quadrant_that_does_not_exist_is_refused():
     problem = JointProblem(tokens, [1.0, -1.0])
     with pytest.raises(InfeasibleError, match="infeasible"):
         joint_path(problem, [1.0], [1.0], within=[0, 0])
-
-
-@pytest.mark.parametrize("angle", [0.0, 0.8, math.pi / 2, 3.0, math.pi, 4.0, 5.0])
-def test_turning_the_keys_turns_the_prompt(angle):
-    turn = torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
-    tokens, labels = torch.tensor([[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, -1.0]]]), [1.0, -1.0]
-    path = joint_path(JointProblem(tokens, labels, tokens @ turn.T), [1.0, 3.0, 100.0], [1.0, 3.0, 100.0])
-    assert one_minus_cosine(path.theta, turn[:, 0]).max() < 1e-12
-    assert one_minus_cosine(path.head, torch.tensor([0.0, 1.0])).max() < 1e-12
-    radii = torch.tensor([1.0, 3.0, 100.0])
-    torch.testing.assert_close(path.log_risk, losses.logistic.value(radii * radii.sigmoid()).log())

@@ -120,12 +120,14 @@ def test_powers_are_exact_to_a_unit_for_each_of_the_power(power):
     assert found[-1] == pytest.approx(1.5**power, rel=3e-15)
 
 
-def test_a_trial_is_the_same_whichever_others_go_beside_it():
-    problem = random_problem(12, n=2, T=3, d=3, batch=(11,))
+def test_a_trial_is_the_same_whichever_others_go_beside_it_and_with_any_threads():
+    problem = random_problem(12, n=2, T=3, d=3, batch=(40,))  # two blocks of lanes, the last not full
     start = 100 * random_theta(12, problem)
-    together = run(problem, losses.logistic, start, normalised(0.1), 50).theta
-    alone = [run(problem[k], losses.logistic, start[k], normalised(0.1), 50).theta for k in range(11)]
-    assert torch.equal(together, torch.stack(alone, 1))
+    alone = [run(problem[k], losses.logistic, start[k], normalised(0.1), 50).theta for k in range(40)]
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        together = run(problem, losses.logistic, start, normalised(0.1), 50).theta
+        assert torch.equal(together, torch.stack(alone, 1))
 
 
 RULES = {
@@ -214,16 +216,6 @@ def test_joint_trajectories_are_those_of_the_tensors(rules, queries, norm):
 def test_a_flow_at_rest_goes_on_in_time_alone():
     level = Problem([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 1.0]])
     assert flow.log_time_flow(level, losses.logistic, [1.0, 2.0], [0.0, 5.0]).theta.tolist() == [[1, 2], [1, 2]]
-
-
-def test_the_number_of_threads_changes_no_bit():
-    problem = random_problem(11, n=2, T=3, d=3, batch=(20,))  # three blocks of lanes, the last not full
-    start = random_theta(11, problem)
-    alone, several = [
-        (torch.set_num_threads(count), run(problem, losses.logistic, start, normalised(0.1), 50).theta)[1]
-        for count in (1, 3)
-    ]
-    assert torch.equal(alone, several)
 
 
 @pytest.mark.parametrize("slow", [False, True], ids=["compiled", "tensors"])

@@ -71,16 +71,6 @@ def test_tokens_that_a_nonlinear_head_cannot_tell_apart_do_not_pull_at_each_othe
     assert same_gradient(gradient(alone, losses.logistic, theta), gradient(problem, losses.logistic, theta))
 
 
-def test_a_nonlinear_head_that_is_linear_changes_nothing():
-    data = random_data(3, n=2, T=4, d=3)
-    vector = data["head"]
-    theta = random_theta(3, from_tokens(**data), length=50.0)
-    callable_head = from_tokens(**data | {"head": lambda features: features @ vector})
-    same_gradient(
-        gradient(from_tokens(**data), losses.logistic, theta), gradient(callable_head, losses.logistic, theta)
-    )
-
-
 # --- where it is not
 
 LENGTHS = [200.0, 1000.0]

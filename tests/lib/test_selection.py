@@ -13,7 +13,7 @@ from lib.geometry import mirror_map, norm, one_minus_cosine, unit
 from lib.logspace import gradient
 from lib.paths import regularization_path
 from lib.problem import Problem, difference_rows, from_tokens
-from lib.separators import att_svm, hard_margin
+from lib.separators import att_svm, hard_margin, relaxed_att_svm
 
 
 def test_optimal_and_selected_tokens():
@@ -76,7 +76,35 @@ def test_score_leads_have_the_order_of_the_difference_rows():
     torch.testing.assert_close(selection.score_leads(problem, selected), difference_rows(as_keys, selected)[..., 0])
 
 
+def test_each_token_that_loses_pulls_by_its_own_lead():
+    problem = Problem([[[1.0], [0.0], [-1.0]]], [[1.0, 0.5, 0.0]])
+    found = selection.log_pulls(problem, losses.exponential, [0]).exp()
+    assert found.tolist() == pytest.approx([0.5 / math.e, 1.0 / math.e])
+
+
+def test_each_input_has_its_own_neighbours_and_its_own_requirement():
+    """The least lead over neighbours of the second input decides; the first input's is larger."""
+    problem = Problem([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]], [[3.0, 0.0], [1.0, 0.75]])
+    svm = att_svm(problem)
+    assert selection.score_gaps(problem, selection.optimal_tokens(problem), svm) == 0.25
+    worse = Problem(problem.keys, [[3.0, 0.0], [1.0, 1.05]])
+    assert not selection.locally_optimal(worse, torch.tensor([0, 0]), svm)
+    relaxed = relaxed_att_svm(problem, torch.tensor([0, 0]), torch.tensor([False, True]))
+    assert relaxed.theta.tolist() == pytest.approx([0.0, 1.0])
+
+
 # --- the offset of the limit
+
+
+def test_offsets_weigh_each_row_by_its_own_multiplier():
+    """Rows (1, 0) and (0, 2) with pulls 1 and 8: p_mm = (1, 1/2) with the multipliers 1 and 1/4."""
+    problem = Problem([[[0.0, 0.0], [-1.0, 0.0], [0.0, -2.0]]], [[8.0, 7.0, 0.0]])
+    svm = att_svm(problem)
+    assert svm.duals.tolist() == pytest.approx([1.0, 0.25])
+    across, along = selection.limit_offset(problem, losses.correlation, svm)
+    first, second = across.tolist()
+    assert (first + along, 2 * second + along) == (pytest.approx(0), pytest.approx(math.log(8 / 0.25)))
+    assert first + second / 2 == pytest.approx(0)
 
 
 def test_a_token_off_the_margin_moves_nothing_and_one_input_of_two_pulls_half():

@@ -308,14 +308,3 @@ def test_a_fetch_that_fails_leaves_nothing(tmp_path, served, content, refusal, s
     with pytest.raises(refusal, match=said):
         images("cifar10", tmp_path, fetch=True)
     assert list(tmp_path.iterdir()) == [served]
-
-
-def test_a_server_that_does_not_answer(tmp_path, monkeypatch):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{free.getsockname()[1]}/{CIFAR10}"
-    monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.setitem(archives.SOURCES, CIFAR10, (address, "0" * 32))
-    with pytest.raises(ConnectionError, match=rf"^{re.escape(address)} could not be fetched"):
-        images("cifar10", tmp_path, fetch=True)
-    assert not list(tmp_path.iterdir())

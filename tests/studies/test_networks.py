@@ -98,12 +98,6 @@ class TestTraining:
             gradient = gradient / norm(gradient, order / (order - 1))[:, None]
         torch.testing.assert_close(moved, 0.1 * gradient, rtol=1e-6, atol=1e-9)
 
-    def test_zero_gradient_is_no_step(self):
-        weight = torch.ones(1, 3, requires_grad=True)
-        weight.grad = torch.zeros(1, 3)
-        networks.MirrorDescent([weight], 0.1, 2.0, normalised=True).step()
-        assert weight.tolist() == [[1.0, 1.0, 1.0]]
-
     def test_a_member_that_diverges_is_told_and_spoils_no_other(self):
         network, parameters = networks.ensemble([4, 9], **SMALL)
         with torch.no_grad():
@@ -152,22 +146,6 @@ class TestMeasures:
         total = sum((weights[k : k + 4].T @ weights[8 + k : 12 + k]).square().sum() for k in (0, 4))
         torch.testing.assert_close(measured[1], total.sqrt())
 
-    def test_accuracy_and_cross_entropy(self):
-        logits = torch.tensor([[[2.0, 0], [0, 1]], [[0, 3.0], [torch.nan, 0]]])
-        labels = torch.tensor([0, 0])
-        assert networks.accuracy(logits, labels).tolist() == [0.5, 0]
-        torch.testing.assert_close(
-            networks.cross_entropy(logits, labels)[0], (torch.tensor([-2.0, 1.0]).exp() + 1).log().mean()
-        )
-
-    def test_least_squares_learn_what_is_linear_wherever_zero_is(self):
-        generator = torch.Generator().manual_seed(0)
-        features = torch.randn(400, 5, generator=generator, dtype=torch.float64)
-        labels = (features[:, 2] + features[:, 3] > 0.5).long()
-        given, moved = (networks.linear_answers(x[:200], labels[:200], x[200:]) for x in (features, features + 8))
-        assert torch.equal(given, moved)
-        assert (given == labels[200:]).double().mean() > 0.9
-
 
 @pytest.fixture
 def marked():
@@ -210,7 +188,9 @@ def test_normalised_steps_of_readers_shrink_as_they_are_told(marked, step):
     torch.testing.assert_close(moved, torch.full((3,), 0.1 * (1 + step / 100) ** (-2 / 3)).double())
 
 
-@pytest.mark.parametrize(("rule", "sizes"), [("sgd", [0.5, 1.0, 3.0]), ("adam", [0.01, 0.02, 0.1])])
+@pytest.mark.parametrize(
+    ("rule", "sizes"), [("sgd", [0.5, 1.0, 3.0]), ("adam", [0.01, 0.02, 0.1]), ("polyak", [3.0, 5.0, 9.0])]
+)
 def test_readers_take_minibatches_and_stop_where_they_are_told(marked, rule, sizes):
     about = {"batch": 5, "at": range(0, 2000, 10), "until": 0.1, "rule": rule}
     record = networks.train_readers(*marked, [4, 5, 6], sizes, **about)
@@ -239,6 +219,18 @@ def test_readers_by_adam_see_the_batches_of_compiled_steps_and_follow_torch(mark
         rule.zero_grad()
     for name, weight in weights.items():
         torch.testing.assert_close(end.weights[name], weight.detach(), msg=name)
+
+
+def test_polyaks_steps_are_those_of_sgd_where_the_longest_binds_and_have_his_length_elsewhere(marked):
+    about = {"heads": 2, "batch": 12, "at": [0, 1, 3]}
+    short, sgd = (networks.train_readers(*marked, [4, 5, 6], [1e-3, 2e-3, 0.1], rule=rule, **about)
+                  for rule in ("polyak", "sgd"))  # fmt: skip
+    for one, other in zip(short[1:4], sgd[1:4], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+    start, end = (networks.train_readers(*marked, [4, 5, 6], 1e9, rule="polyak", **about | {"at": at})
+                  for at in ([0], [0, 1]))  # fmt: skip
+    moved = networks.flat([end.weights[name] - start.weights[name] for name in start.weights]).norm(dim=1)
+    torch.testing.assert_close(moved, end.losses[0] / (2 * end.paths[1]))
 
 
 def test_mean_pooling_attends_alike(marked):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from studies import provenance, record, recorded, speed
+from studies.archives import Run
 from workflow.book import dependencies
 from workflow.book.catalogue import BookError, json_of
 
@@ -23,8 +24,8 @@ def study(tmp_path, monkeypatch):
         return {"held": [[0.5, 0.7, 0.6]]} if isinstance(step_size, list) else {"right": [0.75]}
 
     plan = {
-        "tuning-l2": recorded.Run({"step_size": [0.1, 0.2, 0.4], "seeds": [0, 0, 0]}),
-        "l2": recorded.Run({"seeds": [6000]}, "tuning-l2"),
+        "tuning-l2": Run({"step_size": [0.1, 0.2, 0.4], "seeds": [0, 0, 0]}),
+        "l2": Run({"seeds": [6000]}, "tuning-l2"),
     }
     monkeypatch.setitem(recorded.STUDIES, "film-reviews", lambda: plan)
     monkeypatch.setattr(recorded, "_read_reviews", runner)

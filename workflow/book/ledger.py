@@ -12,7 +12,6 @@ from packaging.requirements import Requirement
 
 from lib.ledger import MIME, VERDICTS
 from workflow.book.catalogue import BookError, chapters, json_of, write_record, yaml_of
-from workflow.book.changes import rows_of_changed_tests
 from workflow.book.dependencies import PROJECT
 
 FIELDS = (
@@ -26,6 +25,7 @@ PLURALS = {  # plurals of verdicts that are verbs
 STATEMENTS = "book/statements.yml"
 MOVED = Path("book/moved.yml")
 LEDGER = Path("build/ledger.json")
+CHANGES, GONE = Path("book/verdict-changes.yml"), "the row is gone"
 
 
 def rows_of(notebook):
@@ -64,6 +64,16 @@ def kept_ids():
         for old, moved in moved_chapters().items()
         for name, known in moved["rows"].items()
     }
+
+
+def changes():
+    """Changes as they were noted, the oldest first."""
+    return (yaml_of(CHANGES) or []) if CHANGES.exists() else []
+
+
+def rows_of_changed_tests():
+    """Ids of the rows whose test changed when its result was known: their bounds count as set after."""
+    return {name for change in changes() if "test" in change for name in change["rows"]}
 
 
 def by_place(rows):

@@ -6,7 +6,7 @@ in ``book/verdict-changes.yml``, of which the page *Verdicts that changed* is ma
 """
 
 import json
-import subprocess
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,10 +14,10 @@ import yaml
 
 from lib.ledger import bound, number
 from workflow.book.catalogue import BookError, json_of, text_of, write_atomic, write_record
-from workflow.book.changes import CHANGES, GONE
-from workflow.book.ledger import LEDGER, address, commit, room, same_bound
+from workflow.book.ledger import CHANGES, GONE, LEDGER, address, commit, room, same_bound
 
 LOCK, DIFFERENCES = Path("book/ledger.lock.json"), Path("build/differences.json")
+README, COUNTED = Path("README.md"), re.compile(r"\d+ chapters make \d+ checked rows")
 FIELDS = ("chapter", "name", "verdict", "measured", "kind", "relation", "bound", "statement")
 SHOWN = 3  # numbers listed of those that moved
 REMEDY = f"""If you changed the code and mean this, make accept WHY='the reason' writes it into {LOCK} and {CHANGES}.
@@ -99,7 +99,7 @@ def compare():
     """List the numbers that moved far; raise BookError on any other difference."""
     entries = differences(built(), read_lock()["rows"])
     write_record(DIFFERENCES, entries)
-    report_moved(entries, "the accepted ones")
+    report_moved(entries)
     lines = []
     for change, head in HEADS.items():
         if group := [entry for entry in entries if entry["change"] == change]:
@@ -108,8 +108,8 @@ def compare():
         raise BookError("\n".join([*lines, REMEDY]))
 
 
-def report_moved(entries, what):
-    """Say how many numbers moved far from others, and show those that moved most of their way to the bound."""
+def report_moved(entries):
+    """Say how many numbers moved far, and show those that moved most of their way to the bound."""
     moved = [entry for entry in entries if entry["change"] == "moved"]
 
     def share(entry):
@@ -117,7 +117,9 @@ def report_moved(entries, what):
         return abs(entry["built"]["measured"] - old["measured"]) / (room(old["measured"], old["bound"]) or 1e-300)
 
     if moved:
-        print(f"{len(moved)} numbers are far from {what}, by a tenth of their way to the bound; the farthest:")
+        print(
+            f"{len(moved)} numbers are far from the accepted ones, by a tenth of their way to the bound; the farthest:"
+        )
         print("".join(f"  {line(entry)}\n" for entry in sorted(moved, key=share, reverse=True)[:SHOWN]), end="")
 
 
@@ -137,13 +139,19 @@ def accept(chapters, why):
     accepted = {name: row for name, row in lock["rows"].items() if row["chapter"] not in chapters}
     accepted |= {name: _fields(row) for name, row in rows.items() if row["chapter"] in chapters}
     took = json_of(LEDGER)["environment"]["seconds"]
-    seconds = {name: _steady(lock["seconds"].get(name), took.get(name)) for name in sorted(took)}
-    write_record(LOCK, {"seconds": seconds, "rows": dict(sorted(accepted.items()))})
+    seconds = {name: old for name, old in lock["seconds"].items() if name in took}
+    seconds |= {name: _steady(seconds.get(name), took[name]) for name in took.keys() & chapters}
+    write_record(LOCK, {"seconds": dict(sorted(seconds.items())), "rows": dict(sorted(accepted.items()))})
     note(noted, why)
+    count(rows)
     print("\n".join(map(line, mine)) or "nothing left its accepted value")
-    if drift := since_tag(rows):
-        tag, entries = drift
-        report_moved(entries, f"those of {tag}")
+
+
+def count(rows):
+    """Write into the README how many chapters and rows there are."""
+    if README.exists():
+        counted = f"{len({row['chapter'] for row in rows.values()})} chapters make {len(rows)} checked rows"
+        write_atomic(README, COUNTED.sub(counted, text_of(README)))
 
 
 def _chapters(entry):
@@ -169,19 +177,6 @@ def _test_changed(entry):
     return new is not None and _change(new | {"verdict": old["verdict"]}, old) == "test"
 
 
-def since_tag(rows):
-    """The last tag of the history and how the rows differ from its lock; None without one."""
-
-    def git(*arguments):
-        done = subprocess.run(["git", *arguments], capture_output=True, encoding="utf-8", check=False)
-        return done.stdout.strip() if done.returncode == 0 else ""
-
-    tag = git("describe", "--tags", "--abbrev=0")
-    text = tag and git("show", f"{tag}:{LOCK.as_posix()}")
-    known = {name: row for name, row in json.loads(text)["rows"].items() if "bound" in row} if text else {}
-    return (tag, differences({name: row for name, row in rows.items() if name in known}, known)) if known else None
-
-
 def _steady(old, new):
     """Seconds of a chapter: those accepted before, unless it took three times or a third as long, or is short."""
-    return old if new is None or (old and (max(old, new) < 30 or old / 3 <= new <= 3 * old)) else max(1, round(new))
+    return old if old and (max(old, new) < 30 or old / 3 <= new <= 3 * old) else max(1, round(new))

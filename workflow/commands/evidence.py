@@ -15,6 +15,7 @@ from workflow.book.mutants import LIST, reached, written
 from workflow.commands import call, mutants
 from workflow.commands.sweep import runs_of, sweep
 from workflow.run import engine
+from workflow.run.cluster import place_of_runs
 from workflow.site.evidence import is_given
 
 
@@ -120,7 +121,7 @@ def keep_mutants(results, tried, chapter, rows):
 def main():
     """Bring the evidence on the chapters that NAME means up to date; on all without it."""
     fresh_seeds.commit()  # of sources that are committed
-    rows, place = rows_by_chapter(find_all(os.environ.get("NAME") or "all")), engine.place()
+    rows, place = rows_by_chapter(find_all(os.environ.get("NAME") or "all")), place_of_runs()
     look_again(rows, place)
     left = without_seeds(rows)
     print(f"{len(left)} chapters need fresh seeds" + ": " * bool(left) + ", ".join(left), flush=True)

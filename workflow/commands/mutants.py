@@ -19,6 +19,7 @@ from workflow.book.mutants import LIST, written
 from workflow.commands import call
 from workflow.run import engine
 from workflow.run.chapter import values_of
+from workflow.run.cluster import place_of_runs
 
 SIZES = Path("tests/mutants/sizes.yml")
 REPORT, FOLDER = Path("build/mutants.json"), "mutants/runs"  # the folder is below build
@@ -140,7 +141,7 @@ def main():
     started, mutants = time.monotonic(), chosen_mutants(only)
     chosen = chosen_chapters(name, mutants)
     dependencies.mark_commit()
-    place = engine.place()
+    place = place_of_runs()
     base = unchanged(chosen, place)
     entries = run_all(mutants, chosen, base, place)
     counts = {"mutants turn a verdict": show(mutants, entries)}

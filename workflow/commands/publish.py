@@ -1,8 +1,8 @@
 """Publish a chapter: say what is missing, else write all that is made by machine.
 
 A person writes the chapter, its line in ``_toc.yml``, its items in ``book/statements.yml``, and mutants that its rows
-should see. This command runs the chapter at fresh seeds and with the mutants, builds the book, and accepts its values,
-whose history git keeps.
+should see. This command accepts the chapter's values, runs it at fresh seeds and with the mutants, and shows its page;
+it writes nothing of other chapters.
 """
 
 import os
@@ -41,7 +41,7 @@ def main():
         raise BookError("\n".join(lines))
     make("accept", f"NAME={chapter}")  # without it mutants refuse its verdicts
     make("evidence", f"NAME={chapter}")
-    make("book")
+    make("page", f"NAME={chapter}")
     print(f"{chapter} is published: look at its page, then commit what changed")
 
 

@@ -18,6 +18,7 @@ from workflow.book.ledger import tally
 from workflow.commands import call, is_whole
 from workflow.run import engine
 from workflow.run.chapter import fit, label
+from workflow.run.cluster import place_of_runs
 
 FOLDER = "sweep"  # below build
 MAX_RUNS = 100_000  # of a chapter in one sweep
@@ -172,7 +173,7 @@ def report_failures(by_chapter):
 def main():
     """Sweep as the variables of make say; return the exit status."""
     asked = {name: os.environ.get(name, "") for name in ("NAME", "SEEDS", "PARAMETERS")}
-    place, seeds = engine.place(), seeds_of(asked["SEEDS"])
+    place, seeds = place_of_runs(), seeds_of(asked["SEEDS"])
     planned = plan(asked["NAME"], seeds, sets_of(asked["PARAMETERS"]))
     by_chapter = sweep(planned, place)
     for table in by_chapter:

@@ -7,7 +7,6 @@ stopped at any moment leaves nothing. While the sources have that hash, a run th
 
 import fcntl
 import json
-import math
 import multiprocessing
 import os
 import shutil
@@ -33,8 +32,6 @@ METHOD = "forkserver" if sys.platform == "linux" else "spawn"  # a fork is not s
 RUNNING, LOOKS = Path("build/running"), "runs"
 LINKED = ("build", "workflow", "_toc.yml", "requirements.lock", "pyproject.toml", "data")  # from a changed library
 MEMORY = 8 * 2**30  # bytes that a run with a mutant may take: a fault may ask for any amount
-CLUSTER = {"mem": "3GB", "nodes": 1, "ntasks_per_node": 1, "job_name": "chapters"}
-MAX_JOBS = 1000  # jobs that a cluster takes at once; with more runs a job makes several
 LOST = {"sentence": "it left no result, killed or out of memory: run the same command again", "cut_off": True}
 CHANGED = "its code, the library or the workflow has changed since the command began: run it again"
 NUMBERS = count()  # of the runs of this process
@@ -260,48 +257,3 @@ def changed_library(mutant, place):
 def count_jobs():
     """Number of runs at a time: JOBS or the number of cores, over the threads of each."""
     return max(1, int(os.environ.get("JOBS") or os.cpu_count()) // int(os.environ.get("THREADS") or 1))
-
-
-def cluster(groups):
-    """Make groups of runs as jobs of SLURM, on a file system that all machines share; yield each as it ends.
-
-    Without SLURM's accounts nobody learns that a job was killed, and the command waits for it until it is stopped.
-    """
-    import submitit
-
-    from workflow.run.notebook import time_limit
-
-    if not groups:
-        return
-    executor, jobs = submitit.SlurmExecutor("build/cluster"), []
-    shares = [groups[k::MAX_JOBS] for k in range(min(MAX_JOBS, len(groups)))]
-    seconds = max(sum(run.limit or time_limit() for group in share for run in group) for share in shares)
-    threads = int(os.environ.get("THREADS") or 1)
-    limits = {"time": math.ceil(seconds / 60) + 5, "cpus_per_task": threads, "array_parallelism": count_jobs()}
-    executor.update_parameters(**CLUSTER, **limits)
-    try:
-        jobs.extend(executor.map_array(make_share, shares))
-        for job in submitit.helpers.as_completed(jobs, poll_frequency=1):
-            if job.exception():
-                print(f"job {job.job_id} of the cluster did not end: {job.paths.stderr}", file=sys.stderr, flush=True)
-            yield from shares[jobs.index(job)]
-    finally:
-        for job in jobs:
-            if not job.done():
-                job.cancel(check=False)
-
-
-def make_share(groups):
-    """Make groups of runs, one after the other: the job of a cluster."""
-    for _ in here(groups, 1):
-        pass
-
-
-def place():
-    """Function that makes groups of runs: on this machine, or on a cluster where PROFILE is slurm."""
-    profile = os.environ.get("PROFILE", "")
-    if profile not in ("", "slurm"):
-        raise BookError(f"PROFILE is {profile!r}: give slurm, or leave it out to run here")
-    if profile and not shutil.which("srun"):
-        raise BookError("PROFILE is 'slurm', but there is no srun here: use a machine from which jobs are sent")
-    return cluster if profile else here

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from lib.ledger import between, bound, formulas, number
 from workflow.book.catalogue import chapters, source
-from workflow.book.changes import GONE, changes
-from workflow.book.ledger import address, commit, ledger, moved_chapters
+from workflow.book.ledger import GONE, address, changes, commit, ledger, moved_chapters
 from workflow.book.verdicts import SIGNS
 from workflow.site import landing_page
 from workflow.site.evidence import mutants, seeds
