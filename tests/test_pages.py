@@ -25,9 +25,11 @@ EXTENSIONS = ["myst_parser", *(f"workflow.sphinx_ext.{name}" for name in ("bound
 SVG = "http://www.w3.org/2000/svg"
 DRAWN = {"statement": "A length", "interval": None, "bound": 1.0, "relation": "<="}  # is not in the lock
 
+
 @pytest.fixture(autouse=True)
 def _stand_in_the_project(monkeypatch):
     monkeypatch.chdir(ROOT)
+
 
 @pytest.fixture
 def rows():
@@ -44,12 +46,14 @@ def rows():
         for name, row in lock.items()
     ]
 
+
 @pytest.mark.parametrize(
     ("paper", "item", "name"),
     [("2402.05738", "R1", "Global convergence"), ("2306.13596", "Theorem 2", "Theorem 2"), (None, "ours", "ours")],
 )
 def test_a_row_is_told_by_the_name_of_its_item(paper, item, name):
     assert markup.called({"paper": paper, "item": item}) == name
+
 
 @pytest.mark.parametrize(
     ("title", "names"),
@@ -66,6 +70,7 @@ def test_a_row_is_told_by_the_name_of_its_item(paper, item, name):
 )
 def test_a_box_is_indexed_by_each_statement_that_it_names(title, names):
     assert statement_index.names(title) == names
+
 
 @pytest.fixture
 def made(tmp_path):
@@ -93,10 +98,12 @@ def made(tmp_path):
 
     return make
 
+
 def turned(rows, name, **change):
     """Rows of which one has changed."""
     assert any(row["id"] == name for row in rows)
     return [row | change if row["id"] == name else row for row in rows]
+
 
 class TestMeasured:
     """Numbers, verdicts and sentences of the ledger in prose."""
@@ -142,6 +149,7 @@ class TestMeasured:
         assert corrected["page"] == "One It needs more. Because."
         assert gone["page"].startswith("One ✗ Withdrawn: It needs more. This build contradicts it: A length: −2 × 10⁻⁴")
 
+
 class TestBeliefs:
     """What we now believe, and how the first page follows."""
 
@@ -176,6 +184,7 @@ class TestBeliefs:
             source.count(":front:")
         )
 
+
 class TestStory:
     """The ten steps: their pictures, their rows and the scene, which must know the same steps."""
 
@@ -202,6 +211,7 @@ class TestStory:
         with pytest.raises(BookError, match="shows beyond/your-attention/optimal, which is no row"):
             generated_pages.shown(left)
 
+
 class TestFigures:
     """Figures that a page takes from the run of a chapter."""
 
@@ -223,6 +233,7 @@ class TestFigures:
     def test_there_is_none_before_the_chapter_has_run(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         assert generated_pages.figure_of(self.CHAPTER, "fig-optimiser-margins-ends") == ""
+
 
 class TestMap:
     """What rests on what."""
@@ -246,6 +257,7 @@ class TestMap:
         monkeypatch.setattr(landing_page, "_front", lambda: {"map": left})
         names = [entry["chapter"] for entry in landing_page.entries()]
         assert names.index("max-margin/lemma-2") == sum(name.startswith("max-margin/") for name in names) - 1
+
 
 class TestNeeds:
     """What a chapter needs, and its exercises."""
@@ -275,6 +287,7 @@ class TestNeeds:
         monkeypatch.setattr(landing_page, "EXERCISES", tmp_path / "exercises.md")
         assert "exercise-" not in landing_page.needs()
 
+
 class TestCorrections:
     """The page of corrections."""
 
@@ -288,6 +301,7 @@ class TestCorrections:
         assert "It *always* holds: max-margin/figure-9/finite." in texts["corrections"]
         assert "Withdrawn" not in texts["corrections"]
         assert "no row" not in warnings
+
 
 class TestDrawings:
     """Pictures that the build computes."""
@@ -328,6 +342,7 @@ class TestDrawings:
         assert numbers["threshold"] == pytest.approx(1)
         assert numbers["angle"] == pytest.approx(11.31, abs=0.01)
 
+
 class TestFragments:
     """What is made while the site is staged."""
 
@@ -351,6 +366,7 @@ class TestFragments:
         assert about["version"] in text
         for name in ("tarzanagh2023maxmargin", "vasudeva2024implicit", "julistiono2024mirror"):
             assert name in text
+
 
 def test_a_bar_in_a_formula_ends_no_cell_of_a_table():
     assert markup.escaped(r"Error of $\|W\|$ in $|g|$ | end") == r"Error of $\Vert W\Vert $ in $\vert g\vert $ \| end"
