@@ -267,6 +267,8 @@ class TestNeeds:
         assert len(set(labels)) == len(labels) == source.count(":::{dropdown} Solution")
         named = re.findall(r"{ref}`[^`]+ <(exercise-[\w-]+)>`", landing_page.needs())
         assert sorted(named) == sorted(labels)
+        of = [chapter for _, _, chapter in landing_page.EXERCISE.findall(source)]
+        assert all(of.count(chapter) <= 4 for chapter in of)
 
 
 class TestCorrections:
