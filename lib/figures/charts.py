@@ -157,6 +157,7 @@ def dots(names, series, xlabel):
     ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, scatteryoffsets=[0.5])
     ax.set(xlabel=xlabel, ylim=(len(names) - 0.5, -0.5))
     ax.set_yticks(range(len(names)), names)
+    ax.xaxis.set_major_locator(MaxNLocator(6))
     return ax.figure
 
 
