@@ -118,9 +118,13 @@ def _draw_paths(ax, paths):
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     for path in np.moveaxis(paths, 1, 0):
         ax.plot(*path.T, color=VIOLET, lw=1.8, zorder=3, solid_capstyle="round")
-        near = np.linspace(0, 1, 33)[:-1, None]  # between two records
-        fine = np.concatenate([*(a + near * (b - a) for a, b in zip(path, path[1:], strict=False)), path[-1:]])
-        seen = fine[np.flatnonzero(((fine >= (left, bottom)) & (fine <= (right, top))).all(1))]
+        inside = np.flatnonzero(((path >= (left, bottom)) & (path <= (right, top))).all(1))
+        if not len(inside):
+            continue
+        seen, (here, *beyond) = path[: inside[-1] + 1], path[inside[-1] : inside[-1] + 2]
+        for end in beyond:  # where it leaves the window, between two records
+            leaving = here + np.linspace(0, 1, 99)[:, None] * (end - here)
+            seen = np.concatenate([seen, leaving[((leaving >= (left, bottom)) & (leaving <= (right, top))).all(1)]])
         before = seen[np.linalg.norm(seen - seen[-1:], axis=1) > 0.02 * (right - left)]
         if len(before):
             arrow = {"arrowstyle": "-|>", "color": VIOLET, "lw": 1.2, "shrinkA": 0, "shrinkB": 0}

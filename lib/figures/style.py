@@ -21,8 +21,8 @@ LIGHT = "#fefefe"  # on images, whose colours stay the same in the dark
 BLUE, VERMILION, GREEN, VIOLET = "#215fd7", "#c64a18", "#00593f", "#43239b"
 PINK, BROWN, TEAL = "#b93592", "#614000", "#04637d"
 PALETTE = (BLUE, BROWN, PINK, VIOLET, TEAL, VERMILION, GREEN)
-# One code for all figures, still and moving (workflow/sphinx_ext/explore.py): what a token is to the choice, or a choice
-# to all choices; paths; methods, which have no colour of a token; rounding has a line style instead.
+# One code for all figures, still and moving (workflow/sphinx_ext/explore.py): what a token is to the choice, or a
+# choice to all choices; paths; methods, which have no colour of a token; rounding has a line style instead.
 KINDS = {"optimal": GREEN, "global": GREEN, "local": VERMILION, "selected": VERMILION, "other": MUTED, "null": MUTED}
 METHODS = {
     "GD": BLUE, "SGD": BLUE, "normalised GD": BROWN, "NGD": BROWN, "normalised": BROWN, "normalised SGD": BROWN,

@@ -5,7 +5,7 @@ import itertools
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex, to_rgb, to_rgba
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.text import Text
 
 from lib import figures
@@ -21,9 +21,10 @@ def texts(figure):
 
 
 def boxes_of_words(figure, panel=0):
-    """Name and box of each text in a panel, without its leader, in the order of drawing."""
+    """Name and box of each text in a panel, without its leader, in the order of drawing; an arrowhead is no text."""
     figure.canvas.draw()
-    return [(text.get_text(), Text.get_window_extent(text)) for text in figure.axes[panel].texts]
+    written = [text for text in figure.axes[panel].texts if text.get_text()]
+    return [(text.get_text(), Text.get_window_extent(text)) for text in written]
 
 
 def plane(starts=3, records=30, **kwargs):
