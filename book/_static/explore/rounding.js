@@ -185,7 +185,7 @@ export function rounding(root, tag) {
         `dots ${kind}`,
         paths.map((path) => engine.at(path, at)),
         circle(4),
-        `dot ${COLOURS[kind]}`,
+        `dot ${LOOKS.path}`,
       );
       if (kind === 0 && at > DRAWN)
         view.marks(
