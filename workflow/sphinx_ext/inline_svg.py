@@ -1,7 +1,7 @@
 """Put drawings of matplotlib into the page itself: labels of a picture behind ``<img>`` could not be selected or found.
 
-By night CSS inverts them; where the page is wide it puts panels that are stacked side by side. A notebook elsewhere shows
-the same drawing as a file. An extension of Sphinx.
+By night CSS inverts them; where the page is wide it puts stacked panels side by side. A notebook elsewhere shows the
+same drawing as a file. An extension of Sphinx.
 """
 
 import html
