@@ -23,8 +23,10 @@ function watch() {
   for (const button of document.querySelectorAll("button.copybtn")) button.setAttribute("aria-label", "Copy this code");
 }
 
-// The theme's folds of the list of pages have a sign and no name.
-for (const fold of document.querySelectorAll("summary:has(> .toctree-toggle)")) fold.setAttribute("aria-label", "More pages");
+// What the theme gives a sign and no name: folds of the list of pages, the search button; and folds of code, all with one name.
+for (const [which, name] of [["summary:has(> .toctree-toggle)", "More pages"], [".search-button__button, .search-button", "Search"]])
+  for (const one of document.querySelectorAll(which)) one.setAttribute("aria-label", name);
+for (const fold of document.querySelectorAll("details.hide > summary[aria-label]")) fold.removeAttribute("aria-label");
 
 addEventListener("load", () => document.fonts.ready.then(watch));
 
@@ -44,6 +46,23 @@ addEventListener("afterprint", () => {
   document.documentElement.dataset.theme = before.theme;
   for (const fold of before.folds) fold.open = false;
   before = null;
+});
+
+// A formula that is copied is its TeX, not a letter a line.
+document.addEventListener("copy", (event) => {
+  const chosen = getSelection().rangeCount ? getSelection().getRangeAt(0).cloneRange() : null;
+  const around = (node) => (node?.nodeType === Node.ELEMENT_NODE ? node : node?.parentElement)?.closest("math");
+  if (around(chosen?.startContainer)) chosen.setStartBefore(around(chosen.startContainer));
+  if (around(chosen?.endContainer)) chosen.setEndAfter(around(chosen.endContainer));
+  const copied = document.createElement("div");
+  copied.append(chosen?.cloneContents() ?? "");
+  const formulas = copied.querySelectorAll("math[alttext]");
+  for (const one of formulas) one.replaceWith(`$${one.getAttribute("alttext")}$`);
+  if (!formulas.length) return;
+  document.body.append(copied); // or its lines would be none
+  event.clipboardData.setData("text/plain", copied.innerText);
+  copied.remove();
+  event.preventDefault();
 });
 
 // A formula of TeX as plain text, for where formulas cannot be set.

@@ -25,7 +25,6 @@ from .style import (
     PINK,
     SIZE,
     TEAL,
-    TIME,
     VERMILION,
     VIOLET,
     WIDTH,
@@ -36,6 +35,6 @@ from .style import (
 
 __all__ = [
     "BLUE", "BROWN", "FAINT", "GREEN", "INK", "KINDS", "LIGHT", "MUTED", "PALETTE", "PAPER", "PINK", "SIZE", "TEAL",
-    "TIME", "VERMILION", "VIOLET", "WIDTH", "agreement", "colour_of", "curves", "dots", "flips", "heatmap",
+    "VERMILION", "VIOLET", "WIDTH", "agreement", "colour_of", "curves", "dots", "flips", "heatmap",
     "histogram", "matrices", "panels", "pictures", "plane", "regions", "sentences", "theme",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from .. import checks
 from .labels import label_ends
-from .style import BLUE, EDGE, FAINT, MUTED, WIDTH, colours_of, plain_ticks, shaped
+from .style import BLUE, EDGE, FAINT, MUTED, ROUNDED, WIDTH, colours_of, plain_ticks, shaped
 
 MARKS = ("o", "X", (4, 0, 45), "P", (4, 0, 0), (4, 1, 0), "^")  # one for each colour of the palette
 RECORDS = 150  # of a band: one every two points of its width
@@ -48,10 +48,10 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
         if label in (bands or {}):
             ax.fill_between(x, *map(np.asarray, bands[label]), color=colour, alpha=0.25, lw=0)
         if y.ndim == 2:
-            _draw_many(ax, x, y, colour)
+            _draw_many(ax, x, y, colour, ROUNDED.get(label, "-"))
             y = np.median(y, axis=1)
         else:
-            ax.plot(x, y, color=colour)
+            ax.plot(x, y, color=colour, ls=ROUNDED.get(label, "-"))
         ends.append((label, x, y, colour))
     for label, y in references.items():
         ax.plot(x, y, color=MUTED, ls="--", lw=1.3, path_effects=EDGE)
@@ -157,10 +157,11 @@ def dots(names, series, xlabel):
     ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, scatteryoffsets=[0.5])
     ax.set(xlabel=xlabel, ylim=(len(names) - 0.5, -0.5))
     ax.set_yticks(range(len(names)), names)
+    ax.xaxis.set_major_locator(MaxNLocator(6))
     return ax.figure
 
 
-def _draw_many(ax, x, y, colour):
+def _draw_many(ax, x, y, colour, style):
     """Median and band over the second dimension, at no more records than the width can show."""
     shown = np.flatnonzero(x > 0) if ax.get_xscale() == "log" else np.arange(len(x))  # a logarithmic axis has no 0
     places = ax.xaxis.get_transform().transform(x[shown])
@@ -168,7 +169,7 @@ def _draw_many(ax, x, y, colour):
     recorded = shown[np.unique(nearest)]
     low, middle, high = np.percentile(y[recorded], (10, 50, 90), axis=1)
     ax.fill_between(x[recorded], low, high, color=colour, alpha=0.2, lw=0)
-    ax.plot(x[recorded], middle, color=colour)
+    ax.plot(x[recorded], middle, color=colour, ls=style)
 
 
 def _widen_covered(ax, lines, count):

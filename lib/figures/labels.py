@@ -9,7 +9,7 @@ from .style import MUTED, SIZE, text_size
 
 EARLY = 0.9  # part of the frame's width before which a curve ends inside it
 LINE = 1.3 * SIZE  # points from one line of text to the next
-AWAY = (7, 16, 27, 40)  # points between a text and its place
+AWAY = (7, 16, 27, 40, 56)  # points between a text and its place
 SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8))
 
 
@@ -100,7 +100,9 @@ def write_beside(ax, tracks, points, wanted):
     point, frame = ax.figure.dpi / 72, ax.bbox
     with np.errstate(all="ignore"):  # what a logarithmic axis cannot show
         drawn = [Path(ax.transData.transform(track)) for track in tracks]
+        drawn += [line.get_transform().transform_path(line.get_path()) for line in ax.lines if line.axes is ax]
     taken = [Text.get_window_extent(text) for text in ax.texts]  # without their leaders
+    written = [*taken]
     taken += [Bbox.from_bounds(x, y, 0, 0).padded(4 * point) for x, y in ax.transData.transform(points)]
     for text, places, colour in wanted:
         half = text_size(ax, text) / 2
@@ -111,9 +113,15 @@ def write_beside(ax, tracks, points, wanted):
             boxes.append(box := Bbox([middle - half * point, middle + half * point]).padded(point))
             outside = (box.x0 < frame.x0) + (box.x1 > frame.x1) + (box.y0 < frame.y0) + (box.y1 > frame.y1)
             covered = sum(track.intersects_bbox(box, filled=False) for track in drawn)
+            if away > AWAY[0]:  # its leader
+                ends = Path([middle, ax.transData.transform(place)])
+                covered += sum(ends.intersects_bbox(other, filled=False) for other in written) + 0.2
             costs.append(covered + 3 * sum(map(box.overlaps, taken)) + 5 * outside + away / 100)
         place, shift, away = options[best := int(np.argmin(costs))]
         leader = {"arrowstyle": "-", "lw": 0.6, "color": colour, "shrinkA": 1, "shrinkB": 6} if away > AWAY[0] else None
         middle = {"textcoords": "offset points", "ha": "center", "va": "center", "fontsize": SIZE, "zorder": 7}
         ax.annotate(text, place, shift, color=colour, arrowprops=leader, **middle)
         taken.append(boxes[best])
+        written.append(boxes[best])
+        if leader:
+            drawn.append(Path([ax.transData.transform(place) + shift * point, ax.transData.transform(place)]))

@@ -6,7 +6,7 @@ from itertools import cycle
 import matplotlib.pyplot as plt
 import numpy as np
 from cycler import cycler
-from matplotlib.colors import LinearSegmentedColormap, ListedColormap
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator
 
@@ -20,23 +20,18 @@ LIGHT = "#fefefe"  # on images, whose colours stay the same in the dark
 # shades for the dark; neighbours differ for colour-blind readers, too.
 BLUE, VERMILION, GREEN, VIOLET = "#215fd7", "#c64a18", "#00593f", "#43239b"
 PINK, BROWN, TEAL = "#b93592", "#614000", "#04637d"
-PALETTE = (BLUE, VERMILION, GREEN, VIOLET, PINK, BROWN, TEAL)
-# The same method has the same colour in each chapter, by the name that a curve bears; the order of a mirror map, too.
+PALETTE = (BLUE, BROWN, PINK, VIOLET, TEAL, VERMILION, GREEN)
+# One code for all figures, still and moving (workflow/sphinx_ext/explore.py): what a token is to the choice, or a
+# choice to all choices; paths; methods, which have no colour of a token; rounding has a line style instead.
+KINDS = {"optimal": GREEN, "global": GREEN, "local": VERMILION, "selected": VERMILION, "other": MUTED, "null": MUTED}
 METHODS = {
-    "GD": BLUE, "SGD": BLUE, "normalised GD": VERMILION, "NGD": VERMILION, "normalised": VERMILION,
-    "normalised SGD": VERMILION, "NSGD": VERMILION, "Polyak": GREEN, "flow": VIOLET, "path": VIOLET, "Adam": PINK,
-    "separate norms": VERMILION, "joint norm": GREEN,
-    "32 bits": VERMILION, "float32": VERMILION, "64 bits": BLUE, "float64": BLUE, "log space": GREEN, "exact": GREEN,
-}  # fmt: skip
-ORDERS = {1.1: BROWN, 1.5: TEAL, 1.75: VERMILION, 2.0: BLUE, 3.0: GREEN, 10.0: VIOLET}
-# What a token is to the choice, or a choice to all choices.
-KINDS = {"optimal": GREEN, "selected": VERMILION, "other": MUTED, "global": GREEN, "local": VERMILION}
-# The palette "flare" of seaborn and its theme "ticks", written out: importing seaborn takes longer than most figures.
-FLARE = (
-    "#eca67b", "#eb9c75", "#ea936f", "#e98969", "#e77e63", "#e5745f", "#e36a5d", "#e0605c", "#db565d", "#d64f5f",
-    "#cf4862", "#c74366", "#bd3f69", "#b33c6c", "#aa3a6e", "#a1376f", "#963570", "#8d3271", "#843071", "#7a2e70",
-    "#702c6e", "#662a6b", "#5d2868", "#542665",
-)  # fmt: skip
+    "GD": BLUE, "SGD": BLUE, "normalised GD": BROWN, "NGD": BROWN, "normalised": BROWN, "normalised SGD": BROWN,
+    "NSGD": BROWN, "Polyak": TEAL, "Adam": PINK, "flow": VIOLET, "path": VIOLET, "separate norms": BROWN,
+    "joint norm": TEAL,
+} | dict.fromkeys(("32 bits", "float32", "64 bits", "float64", "log space", "exact"), VIOLET)  # fmt: skip
+ROUNDED = {"32 bits": ":", "float32": ":", "64 bits": "-.", "float64": "-."}
+ORDERS = {1.1: BROWN, 1.5: VIOLET, 1.75: PINK, 2.0: BLUE, 3.0: TEAL, 10.0: INK}
+# The theme "ticks" of seaborn, written out: importing seaborn takes longer than most figures.
 TICKS = {
     "axes.axisbelow": True, "axes.linewidth": 1.25, "grid.color": ".8", "grid.linewidth": 1.0,
     "legend.title_fontsize": 12.0, "lines.solid_capstyle": "round", "patch.edgecolor": "w",
@@ -45,7 +40,6 @@ TICKS = {
 } | {f"{axis}tick.{kind}.{what}": size for axis in "xy" for kind, what, size in (
     ("major", "size", 6.0), ("major", "width", 1.25), ("minor", "size", 4.0), ("minor", "width", 1.0),
 )}  # fmt: skip
-TIME = ListedColormap(FLARE)
 HEAT = "cividis"
 ATTENTION = LinearSegmentedColormap.from_list("attention", [f"{BLUE}00", BLUE])  # 0: the page's ground
 
@@ -73,6 +67,7 @@ def theme():
             "legend.frameon": False,
             "lines.linewidth": 1.8,
             "path.simplify_threshold": 0.2,  # points by which a drawn curve may miss its records: a tenth of its width
+            "svg.fonttype": "none",  # text, which can be selected and found
             "svg.hashsalt": "figures",  # the same file for the same figure
         }
         | dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK)
@@ -101,7 +96,8 @@ def panels(count, height=2.3):
     """``count`` axes stacked in one figure of the house width, ``height`` inches each."""
     checks.integer("count", count)
     axes = plt.subplots(count, 1, figsize=(WIDTH, height * count), squeeze=False)[1][:, 0]
-    for ax in axes:
+    for k, ax in enumerate(axes):
+        ax.set_gid(f"panel-{k}")  # a page puts panels side by side where it is wide (workflow/sphinx_ext/inline_svg.py)
         ax.set(xlabel=" ", ylabel=" ")  # space for labels: constrained layout would move those of earlier panels
     return axes
 

@@ -24,18 +24,36 @@
     const below = ground(one), here = [light(onto(parts(colour), below)), light(below)];
     return (Math.max(...here) + 0.05) / (Math.min(...here) + 0.05);
   }
-  // Text of drawings is paths, at a hundredth of the size of the font, with exponents at a scale of their own.
-  const scaled = (one) => Number(/scale\(([\d.]+)/.exec(one.getAttribute("transform") || "")?.[1] ?? 1);
-  const letters = figures.flatMap((svg) => {
-    if (!svg.matches("svg.drawing")) return [];
-    const unit = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
-    const drawn = [...svg.querySelectorAll("g[transform*='scale(0.'] use")];
-    return [
-      ...drawn.map((one) => ({ one: one.parentElement, size: 100 * unit * scaled(one.parentElement) * scaled(one), index: scaled(one) < 1 })),
-      ...[...svg.querySelectorAll("text, tspan")].filter((one) => one.textContent.trim())
-        .map((one) => ({ one, size: unit * parseFloat(getComputedStyle(one).fontSize), index: one.localName === "tspan" })),
-    ];
+  const drawings = figures.filter((one) => one.matches("svg.drawing"));
+  const letters = drawings.flatMap((svg) => [...svg.querySelectorAll("text:not(:has(tspan)), tspan")]
+    .filter((one) => one.textContent.trim()).map((one) => {
+      const size = parseFloat(getComputedStyle(one).fontSize), { a, b } = (one.closest("text")).getScreenCTM();
+      return { one, size: size * Math.hypot(a, b), index: size < 9 };
+    }));
+  // Labels of a drawing that a line crosses: no name of an axis or of a tick, which stand outside of the frame.
+  const struck = drawings.flatMap((svg) => {
+    const lines = [...svg.querySelectorAll("path")].filter((one) => {
+      const { fill, stroke } = getComputedStyle(one);
+      return fill === "none" && stroke !== "none" && !one.closest("defs");
+    }).map((one) => {
+      const seen = one.getScreenCTM(), numbers = one.getAttribute("d").match(/-?[\d.]+/g).map(Number);
+      return numbers.flatMap((x, k) => k % 2 ? [] : [[seen.a * x + seen.c * numbers[k + 1] + seen.e, seen.b * x + seen.d * numbers[k + 1] + seen.f]]);
+    });
+    return [...svg.querySelectorAll("text")].filter((text) => {
+      const { left, right, top, bottom } = text.getBoundingClientRect(), inset = (bottom - top) / 4;
+      const box = [[left + 2, right - 2], [top + inset, bottom - inset]];
+      return lines.some((points) => points.some((to, k) => k && crosses(points[k - 1], to, box)));
+    }).map(said);
   });
+  function crosses(from, to, box) {
+    let [start, end] = [0, 1];
+    box.forEach(([low, high], axis) => {
+      const far = to[axis] - from[axis], [one, other] = [low, high].map((side) => (side - from[axis]) / far);
+      if (far) [start, end] = [Math.max(start, Math.min(one, other)), Math.min(end, Math.max(one, other))];
+      else if (from[axis] < low || from[axis] > high) end = -1;
+    });
+    return start < end;
+  }
   const texts = all("*").filter((one) => !one.closest("math, svg, .highlight, [aria-hidden=true]") &&
     [...one.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim()));
 
@@ -51,6 +69,7 @@
       alt: one.alt ?? one.getAttribute("aria-label") ?? "", drawn: one.localName !== "img" || one.naturalWidth > 600, ground: ground(one),
       sized: one.localName !== "img" || (one.hasAttribute("width") && one.hasAttribute("height")), bitmap: one.localName === "img",
     })),
+    struck,
     letters: Math.min(...letters.filter(({ index }) => !index).map(({ size }) => size), 99),
     indices: Math.min(...letters.filter(({ index }) => index).map(({ size }) => size), 99),
     pale: [

@@ -272,12 +272,6 @@ def test_path_of_lowest_risk_is_the_library_s():
 
 
 def test_one_colour_means_one_thing_here_and_in_the_figures_that_stand_still():
-    style = (ROOT / explore.SOURCES / explore.STYLE).read_text("utf-8")
-    shades = dict(re.findall(r"--(x-\d): (#\w{6})", style.partition('[data-theme="dark"]')[0]))
-    classes = {
-        name: shades[shade] for name, shade in re.findall(r"\.explore \.([ci]\d) \{\s*--x: var\(--(x-\d)\)", style)
-    }
-    assert sorted(classes) == ["c0", "c1", "c2", "c3", "i0", "i1", "i2"]
-    assert set(classes.values()) == set(figures.PALETTE)
-    for name, look in javascript.call(PROGRAM, "() => viewModule.LOOKS", None).items():
-        assert classes[look] == figures.colour_of(name), name
+    assert set(explore.HUES.values()) == set(figures.PALETTE)
+    for name, look in javascript.call(PROGRAM, "() => looksModule.LOOKS", None).items():
+        assert explore.HUES[look.split()[0]] == figures.colour_of(name), name

@@ -5,7 +5,7 @@ import itertools
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex, to_rgb, to_rgba
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.text import Text
 
 from lib import figures
@@ -21,15 +21,15 @@ def texts(figure):
 
 
 def boxes_of_words(figure, panel=0):
-    """Name and box of each text in a panel, without its leader, in the order of drawing."""
+    """Name and box of each text in a panel, without its leader, in the order of drawing; an arrowhead is no text."""
     figure.canvas.draw()
-    return [(text.get_text(), Text.get_window_extent(text)) for text in figure.axes[panel].texts]
+    written = [text for text in figure.axes[panel].texts if text.get_text()]
+    return [(text.get_text(), Text.get_window_extent(text)) for text in written]
 
 
 def plane(starts=3, records=30, **kwargs):
-    times = np.arange(records)
     paths = np.linspace(0, 2, records)[:, None, None] * np.ones((1, starts, 2)) + np.arange(starts)[None, :, None]
-    figure = figures.plane(paths, times, POINTS, SCORES, CHOSEN, **kwargs)
+    figure = figures.plane(paths, POINTS, SCORES, CHOSEN, **kwargs)
     figure.canvas.draw()
     return figure
 
@@ -41,13 +41,26 @@ def curves(series, **kwargs):
 
 
 @pytest.mark.parametrize("starts", [1, 6])
-def test_plane_draws_one_path_a_start_and_every_score(starts):
-    figure = plane(starts)
-    shades = set(map(tuple, figures.TIME(np.arange(24))))
-    drawn = [line.get_xydata() for line in figure.axes[0].lines if to_rgba(line.get_color()) in shades]
-    assert sum(len(piece) - 1 for piece in drawn) == 29 * starts
-    assert [text for text in texts(figure) if "score" in text] == ["score 1", "score 0.9", "score 0"]
-    assert figure.axes[1].get_xlabel() == "iteration"
+def test_plane_draws_one_path_a_start_with_its_arrowhead_and_every_score(starts):
+    ax = plane(starts, window=(-1, 4.5, -1, 4.5)).axes[0]
+    drawn = [line.get_xydata() for line in ax.lines if line.get_color() == figures.VIOLET]
+    assert [len(path) for path in drawn] == [30] * starts
+    heads = [text.xy for text in ax.texts if text.get_text() == ""]
+    ends = [min(start + 2, 4.5) for start in range(starts) if start < 4.5]  # or where it leaves the window
+    np.testing.assert_allclose(heads, np.array([ends, ends]).T, atol=0.05)
+    assert [text for text in texts(ax.figure) if "score" in text] == ["score 1", "score 0.9", "score 0"]
+    rings, *tokens = ax.collections
+    assert len(rings.get_facecolor()) == 0  # they cover no key
+    assert all(rings.get_zorder() < token.get_zorder() for token in tokens)
+
+
+def test_plane_draws_tokens_as_what_they_are():
+    points, kinds = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), ["local", "optimal", "other"]
+    ax = figures.plane(np.ones((5, 1, 2)), points, SCORES, kinds).axes[0]
+    assert [to_hex(mark.get_facecolor()[0]) for mark in ax.collections[1:]] == [figures.KINDS[kind] for kind in kinds]
+    assert [len(mark.get_paths()[0].vertices) for mark in ax.collections[1:]] == [5, 11, 5]
+    with pytest.raises(ValueError, match="chosen has best: give True or False"):
+        figures.plane(np.ones((5, 1, 2)), points, SCORES, ["best", "local", "other"])
 
 
 @pytest.mark.parametrize(
@@ -58,7 +71,7 @@ def test_plane_draws_one_path_a_start_and_every_score(starts):
 def test_ray_in_any_direction_ends_at_the_frame(direction):
     figure = plane(rays={"SVM": direction}, window=(-2, 3, -1, 4))
     assert "SVM" in texts(figure)
-    end = figure.axes[0].lines[-1].get_xydata()[-1]
+    end = next(line for line in figure.axes[0].lines if line.get_ls() == "--").get_xydata()[-1]
     assert np.isclose(end, [-2, -1]).any() or np.isclose(end, [3, 4]).any()
     np.testing.assert_allclose(end / np.linalg.norm(end), direction / np.linalg.norm(direction), atol=1e-8)
 
@@ -222,7 +235,7 @@ def test_pictures_put_each_map_over_its_image(attention):
     assert figure.axes[-1].get_xlabel() == "attention"
 
 
-PLANE = {"paths": np.ones((5, 1, 2)), "times": range(5), "points": POINTS, "scores": SCORES}
+PLANE = {"paths": np.ones((5, 1, 2)), "points": POINTS, "scores": SCORES}
 
 
 @pytest.mark.parametrize(
@@ -275,7 +288,7 @@ def test_a_name_has_one_colour_in_all_panels_and_no_other_name_has_it():
 @pytest.mark.parametrize("side", [(0, 1), (1, 0), (1, 1), (-1, 1)], ids=str)
 def test_names_of_tokens_cover_no_path_and_no_token(side):
     paths = np.linspace(0, 2, 60)[:, None, None] * np.array(side, float)
-    figure = figures.plane(paths, range(60), POINTS, SCORES, CHOSEN, window=(-2, 3, -1, 4), rays={"SVM": (1, 0.2)})
+    figure = figures.plane(paths, POINTS, SCORES, CHOSEN, window=(-2, 3, -1, 4), rays={"SVM": (1, 0.2)})
     boxes = [box for _, box in boxes_of_words(figure)]
     ax = figure.axes[0]
     marks = ax.transData.transform(np.concatenate([paths[:, 0], POINTS, np.outer(np.linspace(0, 3, 90), (1, 0.2))]))

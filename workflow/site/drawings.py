@@ -15,7 +15,7 @@ import torch
 from heads import read_tokens
 from lib.datasets import figure_1, figure_3
 from lib.descent import normalised, run
-from lib.figures import BLUE, BROWN, FAINT, INK, KINDS, MUTED, PAPER, PINK, VERMILION, VIOLET, WIDTH, sentences, theme
+from lib.figures import BLUE, BROWN, FAINT, INK, KINDS, MUTED, PINK, VERMILION, VIOLET, WIDTH, sentences, theme
 from lib.joint import JointProblem
 from lib.joint_paths import joint_limit
 from lib.losses import by_name, cubic
@@ -53,20 +53,23 @@ def draw_selection():
     plane.set_axis_off()
     for token in sorted(set(ends)):
         along = att_svm(problem, torch.tensor([token])).theta[:2].tolist()
-        plane.plot(*([0, 9 * part] for part in along), "--", color=INK, lw=1.4)
-    for points, end in zip(path[..., :2].unbind(1), ends, strict=True):
-        plane.plot(*points.T, color=BEST if end == best else LOCAL)
-    plane.scatter(*starts[:, :2].T, s=28, facecolor=PAPER, edgecolor=INK, lw=1.2, zorder=3)
+        plane.plot(*([0, 9 * part] for part in along), "--", color=BEST if token == best else LOCAL, lw=1.4)
+    for points in path[..., :2].unbind(1):
+        plane.plot(*points.T, color=VIOLET)
+        seen = points[((points > torch.tensor([-1.9, -1.8])) & (points < torch.tensor([5.1, 3.6]))).all(-1)]
+        plane.annotate("", seen[-1].tolist(), seen[-2].tolist(), arrowprops=ARROW | {"lw": 1.2, "color": VIOLET})
+    plane.scatter(*starts[:, :2].T, s=28, facecolor="none", edgecolor=INK, lw=1.2, zorder=3)
     for k, (key, score) in enumerate(zip(problem.keys[0, :, :2].tolist(), problem.scores[0].tolist(), strict=True)):
-        colour = BEST if k == best else LOCAL if k in ends else MUTED
+        colour = colour_of(k, best, ends)
         plane.scatter(*key, s=190 if k == best else 70, marker="*" if k == best else "s", color=colour, zorder=4)
         aside = {"xytext": (8, 8), "ha": "left"} if key[0] > 0 else {"xytext": (-11, -4), "ha": "right"}
         plane.annotate(f"score {score:.2g}", key, textcoords="offset points", color=colour, **aside)
     steps, middle = (0, 20, 100), int(heights.abs().argmin())
     shares = [problem.attention(path[step, middle])[0].tolist() for step in steps]
     for panel, step, share in zip("bcd", steps, shares, strict=True):
-        axes[panel].bar(range(len(share)), share, color=[BEST if k == best else MUTED for k in range(len(share))])
-        axes[panel].set(ylim=(0, 1), xlim=(-1.5, len(share) + 0.5), xticks=[], yticks=[], xlabel=f"step {step}")
+        axes[panel].bar(range(len(share)), share, color=[colour_of(k, best, ends) for k in range(len(share))])
+        axes[panel].set(ylim=(0, 1), xlim=(-1.5, len(share) + 0.5), yticks=[], xlabel=f"score; step {step}")
+        axes[panel].set_xticks(range(len(share)), [f"{score:.2g}" for score in problem.scores[0].tolist()])
         axes[panel].spines["left"].set_visible(False)
     axes["b"].set_ylabel("attention")
     numbers = {"starts": len(ends), "best": ends.count(best), "other": len(ends) - ends.count(best)}
@@ -92,6 +95,11 @@ def draw_by_hand():
         aside, end = ((-4, 12), (9, -4), (9, -14))[token], "\n" if token else ", "
         ax.annotate(f"token {token + 1}{end}score {score:g}", key, aside, textcoords="offset points", color=colour)
     return figure, {}
+
+
+def colour_of(token, best, ends):
+    """What a token is, where runs end at these: the best one, locally optimal, or neither."""
+    return BEST if token == best else LOCAL if token in ends else MUTED
 
 
 def draw_tokens():
@@ -174,7 +182,7 @@ def draw_opposite_inputs():
     """Draw two inputs whose constraints exclude each other: what helps one harms the other."""
     figure, ax = plt.subplots(figsize=(WIDTH, 0.8))
     ax.plot(0, 0, "o", color=MUTED, ms=8, zorder=4)
-    for key, name, colour in ((1, "input 1", BLUE), (-1, "input 2", VERMILION)):
+    for key, name, colour in ((1, "input 1", BLUE), (-1, "input 2", PINK)):
         ax.annotate("", (0.93 * key, 0), (0, 0), arrowprops=ARROW | {"color": colour})
         ax.plot(key, 0, "o", color=colour, ms=8)
         ax.annotate(f"{name}: best key", (key, 0), (0, 12), textcoords="offset points", color=colour, ha="center")
@@ -195,7 +203,7 @@ def draw_finite_end():
     figure, ax = plt.subplots(figsize=(WIDTH, 2.6))
     for pull, name, colour, aside in (
         (2 * (-2 * p).exp(), "input 1 pulls up", BLUE, (14, 0)),
-        (gap * (-p).exp(), "input 2 pulls down", VERMILION, (6, -44)),
+        (gap * (-p).exp(), "input 2 pulls down", PINK, (6, -44)),
     ):
         ax.semilogy(p, pull, color=colour)
         ax.annotate(name, (p[0].item(), pull[0].item()), aside, textcoords="offset points", color=colour)

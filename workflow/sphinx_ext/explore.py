@@ -1,31 +1,63 @@
 """Bundle the interactive figures, ``book/_static/explore/*.js``, into the one classic script that pages load.
 
 The sources are modules. A page that is opened from disk may load neither modules nor a worker's file, so each module
-becomes a function that is called at once; the text of the engine's is the worker's program, too. ``scene.js`` has no
-file: it is what ``book/story.yml`` says of the scene.
+becomes a function that is called at once; the text of the engine's is the worker's program, too. Two modules have no
+file: ``scene.js`` is what ``book/story.yml`` says of the scene, ``looks.js`` the code of colours of ``lib.figures``.
 """
 
 import json
 import re
 from pathlib import Path
 
+import numpy as np
 import yaml
+from matplotlib.colors import to_hex, to_rgb
+
+from lib.figures import BLUE, BROWN, GREEN, PINK, TEAL, VERMILION, VIOLET
+from lib.figures.style import KINDS, METHODS, ROUNDED
 
 SOURCES = Path("book/_static/explore")
-ENGINE, STYLE, SCENE = "engine.js", "explore.css", "scene.js"
+ENGINE, STYLE, SCENE, LOOKS = "engine.js", "explore.css", "scene.js", "looks.js"
+# Classes of colours; i0 to i2 are those of inputs, too.
+HUES = {"c0": GREEN, "c1": VERMILION, "c2": VIOLET, "c3": PINK, "i0": BLUE, "i1": BROWN, "i2": TEAL}
 FIGURES = ("entries.js", "ball.js", "cone.js", "dial.js", "playground.js", "rounding.js", "road.js")
-ORDER = (ENGINE, "view.js", "plane.js", "frame.js", "guide.js", *FIGURES, "questions.js", SCENE, "story.js", "main.js")
+PARTS = (LOOKS, "view.js", "plane.js", "frame.js", "guide.js")
+ORDER = (ENGINE, *PARTS, *FIGURES, "questions.js", SCENE, "story.js", "main.js")
 EXPORTED = re.compile(r"^export (?:const|let|function|class) (\w+)", re.MULTILINE)
 IMPORT = re.compile(r'^import (?:\* as )?(.+?) from "\./(\w+)\.js";$', re.MULTILINE)
 
 
 def source_of(name, folder=SOURCES):
     """Text of a module."""
+    if name == LOOKS:
+        return f"export const LOOKS = {json.dumps(looks())};\n"
     if name != SCENE:
         return (folder / name).read_text("utf-8")
     story = folder.parents[1] / "story.yml"
     scene = yaml.safe_load(story.read_text("utf-8"))["scene"] if story.exists() else {"keys": []}
     return f"export const SCENE = {json.dumps(scene)};\n"
+
+
+def looks():
+    """Classes of tokens, paths and methods, by name: the colour and, of rounding, the style of the line."""
+    classes = {colour: name for name, colour in HUES.items()}
+    styles = {":": " dotted", "-.": " dashed", "-": ""}
+    known = {name: colour for name, colour in (KINDS | METHODS).items() if colour in classes}
+    return {name: classes[colour] + styles[ROUNDED.get(name, "-")] for name, colour in known.items()}
+
+
+def shades():
+    """Style of the classes by day, and by night: inverted, hues kept, as drawings are (book.css)."""
+    day = "".join(f"--x-{name}: {colour};" for name, colour in HUES.items())
+    night = "".join(f"--x-{name}: {by_night(colour)};" for name, colour in HUES.items())
+    classes = "".join(f".explore .{name} {{ --x: var(--x-{name}) }}\n" for name in HUES)
+    return f'.explore {{ {day} }}\nhtml[data-theme="dark"] .explore {{ {night} }}\n{classes}'
+
+
+def by_night(colour):
+    """The colour that the filter ``invert(1) hue-rotate(180deg)`` makes (Filter Effects, W3C)."""
+    inverse = 1 - np.array(to_rgb(colour))
+    return to_hex(np.clip(2 * inverse @ [0.213, 0.715, 0.072] - inverse, 0, 1))
 
 
 def module(name, source):
@@ -38,7 +70,7 @@ def module(name, source):
 
 def bundle(folder=SOURCES):
     """Text of the script."""
-    style = json.dumps((folder / STYLE).read_text("utf-8"))
+    style = json.dumps(shades() + (folder / STYLE).read_text("utf-8"))
     modules = "".join(module(name, source_of(name, folder)) for name in ORDER)
     return f'(() => {{\n"use strict";\nconst STYLE = {style};\n{modules}}})();\n'
 

@@ -1,7 +1,8 @@
 // Grow the l_p ball until it touches the wedge of two margins: the point that it touches is the separator of that norm.
 import { frame } from "./frame.js";
 import { circle, plane } from "./plane.js";
-import { LOOKS, bars, button, clamp, counts, degreesOf, make, needed, play, py, small, still } from "./view.js";
+import { LOOKS } from "./looks.js";
+import { bars, button, clamp, counts, degreesOf, make, needed, play, py, small, still } from "./view.js";
 import * as engine from "./engine.js";
 import { ENTRIES, STEPS, WHOLE } from "./entries.js";
 
@@ -227,12 +228,12 @@ export function ball(root, tag, name) {
       found = entries(state.norm),
       levels = state.measure && solved.solution.feasible ? plateaus(state, solved) : [],
       highest = Math.max(...levels.flat());
-    bars(sizes, `16 entries of another separator, p = ${found.norm.toPrecision(3)}`, [found.sizes], () => "c0");
+    bars(sizes, `16 entries of another separator, p = ${found.norm.toPrecision(3)}`, [found.sizes], () => "i0");
     counts(
       measured,
       levels.map(([level, at], k) => [
         `Divergence from q = ${MEASURES[k]}`,
-        "c1",
+        "i0",
         level / highest,
         `levels off at ${small(level)}, is ${small(at)}`,
       ]),

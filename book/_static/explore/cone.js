@@ -1,7 +1,8 @@
 // The cone of Theorem 4: where the path of lowest risk goes that must stay near one direction.
 import { frame } from "./frame.js";
 import { plane, square } from "./plane.js";
-import { LOOKS, clamp, degreesOf, needed, py } from "./view.js";
+import { LOOKS } from "./looks.js";
+import { clamp, degreesOf, needed, py } from "./view.js";
 import * as engine from "./engine.js";
 
 export const FIRST = {
@@ -121,7 +122,7 @@ export function cone(root, tag) {
         edges = [state.opening, -state.opening].map((angle) => turned(axis, angle).map((x) => 12 * x));
       view.area("back", "cone", [[0, 0], ...edges], "area none");
       view.ray("q", axis, "dashed", "q", false);
-      if (Math.abs(state.turn) > 0) view.ray("limit", solution.theta, "dotted c0", "max-margin of A");
+      if (Math.abs(state.turn) > 0) view.ray("limit", solution.theta, "dashed c0", "max-margin of A");
       view.trail("path", points.flat(), `path wide ${LOOKS.path}`);
       view.dot("end", points.at(-1), 5, LOOKS.path);
       view.beside("path name", points[0], 4, -12, "path", LOOKS.path);

@@ -101,18 +101,16 @@ export function dial(root, tag) {
     view.look([-0.6, 2.8, -1.3, 2]);
     if (found) {
       const { prompt, tight, relaxed } = found;
-      view.ray("tight", tight.theta, "dashed c1", "max-margin");
-      view.ray("relaxed", relaxed.theta, "dotted c2", "relaxed");
-      const tip = prompt.map((part) => 2.2 * part),
-        turn = degrees(prompt),
-        wing = (a) => [0, 1].map((k) => tip[k] - 0.2 * Math.cos(((turn + a) * Math.PI) / 180 - (k * Math.PI) / 2));
-      view.trail("prompt", [0, 0, ...tip, ...wing(25), ...tip, ...wing(-25)], "path wide c0");
+      view.ray("tight", tight.theta, "dashed", "max-margin");
+      view.ray("relaxed", relaxed.theta, "dotted", "relaxed");
+      const tip = prompt.map((part) => 2.2 * part);
+      view.trail("prompt", [0, 0, ...tip], "path wide c2");
       const half = tip.map((part) => part / 2);
-      view.beside("p", half, 0, 18, "prompt", "c0");
+      view.beside("p", half, 0, 18, "prompt", "c2");
       curve(state, found);
     } else chart.tidy();
     [...STARS, [0, 0]].forEach((at, k) => {
-      view.mark(`token ${k}`, at, DIAMOND, k < 2 ? "dot c1" : "none");
+      view.mark(`token ${k}`, at, DIAMOND, k < 2 ? "dot i0" : "none");
       view.beside(`Y ${k}`, at, 10, k < 2 ? -6 : 18, k < 2 ? `Y = ${k ? "−1" : "+1"}` : "all others");
     });
     view.handle("third", state.third, {
@@ -140,8 +138,8 @@ export function dial(root, tag) {
     chart.chart([...SPAN, -0.5 * most, 1.4 * most], 12, 50);
     chart.segment("base", [SPAN[0], 0], [SPAN[1], 0], "axis");
     chart.segment("paper", [0, 0], [0, most], "thin dotted");
-    chart.trail("curve", angles.flat(), "path c0");
-    chart.dot("here", [state.ratio, angle(state.ratio)], 5, "c0");
+    chart.trail("curve", angles.flat(), "path c2");
+    chart.dot("here", [state.ratio, angle(state.ratio)], 5, "c2");
     name("pin", 0, -40, "the paper: c = 1");
     name("left", SPAN[0], 0, "c = 0.1");
     name("right", SPAN[1], -36, "c = 10");

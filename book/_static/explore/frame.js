@@ -1,6 +1,7 @@
 // The frame of a figure: its state with undo and an address, its controls, and the sentence under it.
 import { button, give, make, needed, turn, write } from "./view.js";
 
+const whole = new Promise((done) => addEventListener("load", () => document.fonts.ready.then(done)));
 const PAUSE = 200; // milliseconds between two sentences while something moves
 const BETWEEN = [",", "_", "~"]; // numbers of a list, lists of a list, and so on
 const depth = (value) => (Array.isArray(value) ? 1 + depth(value[0]) : 0);
@@ -97,7 +98,7 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
       for (const key in limits) needed(limits[key](given[key]), `${key} is ${given[key]}`);
       check(given);
       set(given);
-      setTimeout(() => root.scrollIntoView());
+      whole.then(() => setTimeout(() => root.scrollIntoView())); // what comes later would push it away
     } catch (error) {
       note = `The address holds no configuration of this figure (${error.message}); this is the one before. `;
       ask();

@@ -27,11 +27,7 @@ function start() {
     count = {};
   if (places.length) document.head.append(make("style", {}, STYLE));
   // to paint a frame the browser would otherwise walk through all of the page, drawings out of sight too
-  for (const { viewBox, style } of places.length ? document.querySelectorAll("svg.drawing") : [])
-    Object.assign(style, {
-      aspectRatio: `${viewBox.baseVal.width} / ${viewBox.baseVal.height}`,
-      contentVisibility: "auto",
-    });
+  if (places.length) for (const { style } of document.querySelectorAll("svg.drawing")) style.contentVisibility = "auto";
   for (const root of places) {
     for (const other of beside(root)) other.classList.add("explore-apart");
     const name = root.dataset.explore,

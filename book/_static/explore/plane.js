@@ -1,4 +1,5 @@
 // A plane with equal scales: a drawing that keeps its nodes, with handles to drag by pointer, touch or keys.
+import { LOOKS } from "./looks.js";
 import { clamp, give, make, rounded, write } from "./view.js";
 
 // Pixels around a drawing in which all of a line is drawn; beyond it has points so far apart, which no chord of
@@ -196,13 +197,15 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
     self.segment("y axis", [0, self.window[2]], [0, self.window[3]], "axis");
   };
   /** The points x0, y0, x1, ... to the last one, as a line, without those that nobody would see. */
-  function line(points, last) {
+  function line(points, last, headed) {
     const [x0, y0] = self.to([0, 0]),
       [x1, y1] = self.to([1, 1]),
       fine = ui.moving() ? 9 : 2; // square of the distance of two points, in pixels
     let d = "",
       u = NaN,
-      v = NaN;
+      v = NaN,
+      tip = [], // where it is last seen
+      back = []; // and, some pixels apart, where it was before
     for (let k = 0; k <= last; k++) {
       const x = x0 + (x1 - x0) * points[2 * k],
         y = y0 + (y1 - y0) * points[2 * k + 1],
@@ -213,13 +216,20 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
       d += `${d ? "L" : "M"}${Math.round(part * x)} ${Math.round(part * y)}`;
       u = x;
       v = y;
+      if (!headed || x < 0 || y < 0 || x > self.width || y > self.height) continue;
+      tip = [x, y];
+      if (!back.length || Math.hypot(x - back[0], y - back[1]) > 9) back.unshift(x, y);
     }
-    return d;
+    const [a, b] = Math.hypot(tip[0] - back[0], tip[1] - back[1]) > 4 ? back : back.slice(2),
+      turn = Math.atan2(tip[1] - b, tip[0] - a),
+      wing = (by) => tip.map((x, k) => Math.round(10 * (x - 9 * (k ? Math.sin : Math.cos)(turn + by)))).join(" ");
+    return a === undefined ? d : `${d}M${wing(0.45)}L${tip.map((x) => Math.round(10 * x)).join(" ")}L${wing(-0.45)}`;
   }
   self.trail = (key, points, look, last) => self.trails(key, [[points, last]], look);
   /** Lines of one look, each [points, last], as one node: a browser styles each node that changes. */
   self.trails = (key, lines, look) => {
-    const d = lines.map(([points, last = points.length / 2 - 1]) => line(points, last)).join("");
+    const headed = !self.graph && look.split(" ").includes(LOOKS.path),
+      d = lines.map(([points, last = points.length / 2 - 1]) => line(points, last, headed)).join("");
     // in tenths: whole numbers are written fast
     self.put("trails", key, "path", { d: d || "M0 0", class: look });
   };
@@ -229,6 +239,7 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
   /** Show just this window, with a scale of its own for each axis, right of a margin and left of another. */
   self.chart = (window, before, after) => {
     const [left, right, bottom, top] = (self.window = window);
+    self.graph = true;
     self.to = ([x, y]) => [
       before + ((x - left) / (right - left)) * (self.width - before - after),
       ((top - y) / (top - bottom)) * self.height,

@@ -1,4 +1,5 @@
 // Tokens to drag: where descent takes the prompt, and where every start of the plane ends.
+import { LOOKS } from "./looks.js";
 import { frame } from "./frame.js";
 import { coach } from "./guide.js";
 import { circle, plane, square, star } from "./plane.js";
@@ -268,7 +269,7 @@ function basinMap(stage, tell) {
       across = canvas.width / places.length,
       edge = (r) => Math.round((r * canvas.height) / rows);
     places.forEach((place, k) => {
-      context.fillStyle = place < 0 ? hatched : style.getPropertyValue(`--x-${1 + look(found, place)}`);
+      context.fillStyle = place < 0 ? hatched : style.getPropertyValue(`--x-${look(found, place)}`);
       context.clearRect(k * across, edge(row), across, edge(row + 1) - edge(row));
       context.fillRect(k * across, edge(row), across, edge(row + 1) - edge(row));
     });
@@ -303,9 +304,11 @@ function hatch() {
   return tile;
 }
 
-/** The colour of a choice: 0 for the best one, others in turn. */
+/** The colour of a choice: that of the best one, others in turn. */
 const look = (choices, place) =>
-  choices[place].best ? 0 : 1 + (choices.slice(0, place).filter((one) => !one.best).length % 3);
+  choices[place].best
+    ? LOOKS.global
+    : [LOOKS.local, "c3", "i1"][choices.slice(0, place).filter((one) => !one.best).length % 3];
 
 const locals = (state) => engine.locallyOptimal(state).filter(({ best }) => !best).length;
 /** What to do first with a preset, and what next. */
@@ -525,7 +528,7 @@ export function playground(root, tag, name) {
     );
     view.axes();
     choices.forEach(({ separator, best, selected }, k) => {
-      const colour = `c${look(choices, k)}`,
+      const colour = look(choices, k),
         others = choices.filter((one) => !one.best).length > 1 ? ` ${selected.map((t) => t + 1)}` : "";
       // its name is on the side to which no run of its goes
       const turn = runs.reduce((sum, run, n) => {
@@ -544,25 +547,16 @@ export function playground(root, tag, name) {
         0,
         "predicted border, far out",
       );
-    const colours = ends.map(({ place }) => (place < 0 ? "none" : `c${look(choices, place)}`)),
+    const colours = ends.map(({ place }) => (place < 0 ? "none" : look(choices, place))),
       lasts = runs.map((run) => placed(run, shown));
-    for (const colour of new Set(colours)) {
-      const lines = runs.map(({ path }, k) => [path, lasts[k]]).filter((_, k) => colours[k] === colour);
-      view.trails(`paths ${colour}`, lines, `path ${colour}`);
-      view.marks(
-        `ends ${colour}`,
-        lines.map(([path, last]) => engine.at(path, last)),
-        circle(4),
-        `dot ${colour}`,
-      );
-    }
+    view.trails("paths", runs.map(({ path }, k) => [path, lasts[k]]), `path ${LOOKS.path}`); // prettier-ignore
     const locals = choices.filter((one) => !one.best).map(({ selected }) => selected[0]);
     keys.forEach((row, i) => row.forEach((at, t) => token(state, i, t, at, locals)));
     starts.forEach((at, k) =>
       view.handle(`start ${k}`, at, {
         name: `start ${k + 1}`,
         value: `at ${at[0]}, ${at[1]}`,
-        look: `start${k === followed ? " chosen" : ""}`,
+        look: `start ${colours[k]}${k === followed ? " chosen" : ""}`,
         draw: circle(5),
         done: () => (armed = -1) && ui.done(),
         move: (to) => ui.change({ starts: starts.with(k, to) }),
@@ -612,7 +606,7 @@ export function playground(root, tag, name) {
       name: `token ${t + 1}${named(keys, i)}, score ${scores[i][t]}${best ? ", best" : ""}`,
       value: `at ${at[0]}, ${at[1]}`,
       done: ui.done,
-      look: `token ${keys.length > 1 ? `i${i}` : best ? "c0" : locals.includes(t) ? "c1" : ""}${chosen[0] === i && chosen[1] === t ? " chosen" : ""}`,
+      look: `token ${keys.length > 1 ? `i${i}` : best ? LOOKS.global : locals.includes(t) ? LOOKS.local : ""}${chosen[0] === i && chosen[1] === t ? " chosen" : ""}`,
       draw: (best ? star : square)(half),
       move: (to) => ui.change(moved(i, t, to)),
       chosen: () => (chosen = [i, t]) + ui.ask(),
@@ -660,7 +654,7 @@ export function playground(root, tag, name) {
         if (angle > 0)
           points.push(flow ? (100 * x) / 60 : x / 20, clamp(Math.log10((angle * 180) / Math.PI), low, high));
       }
-      if (points.length > 2) chart.trail(`angle ${k}`, points, `path c${look(choices, ends[k].place)}`);
+      if (points.length > 2) chart.trail(`angle ${k}`, points, `path ${look(choices, ends[k].place)}`);
     });
     const now = flow ? shown / 10 : Math.log10(Math.max(shown, 1));
     chart.segment("now", [now, low], [now, high], "thin dotted");
@@ -680,7 +674,7 @@ export function playground(root, tag, name) {
       attended,
       `Attention from start ${followed + 1} after ${when(state, shown)}`,
       weights,
-      (i) => (keys.length > 1 ? `i${i}` : "c0"),
+      (i) => (keys.length > 1 ? `i${i}` : LOOKS.path),
       (i, t) => scores[i][t] === Math.max(...scores[i]),
     );
   }

@@ -1,7 +1,8 @@
 // One road, three speeds: all step rules end on one line beside the ray, and differ in how fast they move along it.
 import { frame } from "./frame.js";
 import { plane } from "./plane.js";
-import { LOOKS, counts, make, py, small } from "./view.js";
+import { LOOKS } from "./looks.js";
+import { counts, make, py, small } from "./view.js";
 import { PRESETS } from "./playground.js";
 import * as engine from "./engine.js";
 
@@ -163,7 +164,7 @@ export function road(root, tag) {
     view.look([back, far, side / 2 - tall, side / 2 + tall]);
     const end = view.window[1];
     view.segment("ray", [0, 0], [end, 0], "dashed");
-    view.segment("road", [0, side], [end, side], "path c0");
+    view.segment("road", [0, side], [end, side], "path c2");
     view.segment("angle", [0, 0], [way, side], "thin");
     let free = 0; // where the next name may begin
     for (const [k] of [...places.entries()].sort(([, [a]], [, [b]]) => a - b)) {

@@ -1,7 +1,8 @@
 // The race of Figure 1(b): the published recipe in 32 and in 64 bits against the exact gradient.
 import { frame } from "./frame.js";
 import { circle, plane } from "./plane.js";
-import { LOOKS, button, clamp, make, play, plural, py, small, still } from "./view.js";
+import { LOOKS } from "./looks.js";
+import { button, clamp, make, play, plural, py, small, still } from "./view.js";
 import { PRESETS } from "./playground.js";
 import * as engine from "./engine.js";
 
@@ -184,7 +185,7 @@ export function rounding(root, tag) {
         `dots ${kind}`,
         paths.map((path) => engine.at(path, at)),
         circle(4),
-        `dot ${COLOURS[kind]}`,
+        `dot ${LOOKS.path}`,
       );
       if (kind === 0 && at > DRAWN)
         view.marks(
@@ -194,7 +195,7 @@ export function rounding(root, tag) {
           "none",
         );
     }
-    const names = RUNS.map((run, kind) => [kind < 2 ? run : "exact", COLOURS[kind]]);
+    const names = RUNS.map((run, kind) => [["···", "–··", "—"][kind] + ` ${kind < 2 ? run : "exact"}`, LOOKS.path]);
     view.legend(view.width - 118, 68, at > DRAWN ? [...names, ["× paper stops", ""]] : names);
     view.tidy();
   }

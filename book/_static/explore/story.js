@@ -3,7 +3,8 @@ import { circle, plane, square, star } from "./plane.js";
 import { degrees, rim } from "./ball.js";
 import { power } from "./road.js";
 import { shownAt, slid } from "./playground.js";
-import { LOOKS, bars, button, clamp, counts, degreesOf, give, make, play, plural, rounded, small, still, write } from "./view.js";
+import { LOOKS } from "./looks.js";
+import { bars, button, clamp, counts, degreesOf, give, make, play, plural, rounded, small, still, write } from "./view.js";
 import * as engine from "./engine.js";
 import { SCENE } from "./scene.js";
 
@@ -15,7 +16,7 @@ const NAMES = SCENE.words ?? ["A", "B", "C"];
 const BEST = Object.fromEntries(NAMES.map((name, best) => [name, NAMES.map((_, t) => (t === best ? 1 : 0.5))]));
 const NORMALISED = { kind: "normalised", size: SCENE.step_size };
 /** What has no colour of its own in the book, and may not look like a token here. */
-const OWN = { ball: "i1", mean: "c3", rough: "c3", GD: "i0", NGD: LOOKS.path, Polyak: "i2" };
+const OWN = { ball: "i1", mean: "c3", rough: "c3", GD: "i0", NGD: LOOKS.NGD, Polyak: "i2" };
 const OPTIMISERS = {
   gradient: "the shortest shaded query",
   signs: "the shaded query whose largest entry is smallest",

@@ -1,12 +1,5 @@
 // What all interactive figures share: nodes, bars, numbers as one reads them.
 
-/** Classes of colours, the same for one thing as in the figures that stand still: lib/figures/style.py. */
-export const LOOKS = {
-  ...{ global: "c0", optimal: "c0", local: "c1", selected: "c1", path: "c2" },
-  ...{ GD: "i0", NGD: "c1", normalised: "c1", Polyak: "c0" },
-  ...{ "32 bits": "c1", "64 bits": "i0", "log space": "c0", exact: "c0" },
-};
-
 const SHAPES = new Set(["svg", "g", "path", "line", "circle", "rect", "text"]);
 
 /** A new node of HTML or SVG; attributes named on... are listeners. */
