@@ -225,19 +225,19 @@ def array_inputs(options, tokenizer):
     """Arrays as inputs, those of padded rows moved to the left."""
     arrays = {name: x for name, x in array_file(options).items() if name != "texts"}
     packed = _packed(arrays, options)
+    counts = {len(x) if x.ndim else 0 for name, x in arrays.items() if name not in packed}
+    if min((x.ndim for x in arrays.values()), default=0) < 2 or len(counts) > 1 or counts == {0}:
+        has = checks.join_names(f"{name} {tuple(x.shape)}" for name, x in arrays.items())
+        raise ValueError(f"{options.data} has {has}: give arrays (inputs, ...), of equally many inputs, one at least")
     inputs = {name: x[: sum(packed[name]) if name in packed else options.inputs] for name, x in arrays.items()}
-    counts = {len(x) for name, x in inputs.items() if name not in packed and x.ndim}
-    if min((x.ndim for x in inputs.values()), default=0) < 2 or len(counts) > 1 or counts <= {0}:
-        shapes = checks.join_names(f"{name} {tuple(x.shape)}" for name, x in inputs.items())
-        raise ValueError(
-            f"{options.data} has {shapes}: give arrays (inputs, ...), of equally many inputs, one at least"
-        )
     inputs = {name: x.float() if x.is_floating_point() else x.long() for name, x in inputs.items()}
+    if spoilt := [name for name, x in inputs.items() if x.isnan().any()]:
+        raise ValueError(f"{spoilt[0]} of {options.data} has entries that are no numbers: give numbers")
     for prefix in ("", "decoder_"):
         inputs = _to_the_left(inputs, prefix)
     ids = inputs.get("input_ids")
     if ids is None or ids.is_floating_point():
-        return Source(None, inputs, says=[f"{counts.pop()} inputs."], packed=packed)
+        return Source(None, inputs, says=[f"{min(options.inputs, *counts)} inputs."], packed=packed)
     words = [[f"#{token}" for token in row] for row in ids.tolist()] if tokenizer is None else _spelt(tokenizer, ids)
     special = None if tokenizer is None else torch.isin(ids, torch.tensor(tokenizer.all_special_ids or [-1]))
     return Source(None, inputs, words, special, [f"{len(ids)} inputs."], packed=packed)
@@ -246,12 +246,12 @@ def array_inputs(options, tokenizer):
 def _packed(arrays, options):
     """Patches of each input by the name of the array, where another one has times, rows and columns of its image."""
     grids = [name for name, x in arrays.items() if name.endswith("grid_thw") and x.ndim == 2]
-    sizes = {name: arrays[name].prod(-1).tolist() for name in grids}
+    sizes = {name: arrays[name].long().prod(-1).tolist() for name in grids}
     return {
         name: sizes[grid][: options.inputs]
         for grid in grids
         for name, x in arrays.items()
-        if name not in grids and len(x) == sum(sizes[grid]) != len(arrays[grid])
+        if name not in grids and x.ndim and len(x) == sum(sizes[grid]) != len(arrays[grid]) and min(sizes[grid]) > 0
     }
 
 

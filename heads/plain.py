@@ -54,10 +54,16 @@ def _call(arrays, end, path):
         raise ValueError(
             f"query{end} has shape {tuple(query.shape)}, key{end} {tuple(key.shape)}: they do not go together"
         )
-    scale = float(arrays.get(f"scale{end}", torch.tensor(query.shape[-1] ** -0.5)))
+    scale = arrays.get(f"scale{end}", torch.tensor(query.shape[-1] ** -0.5))
     mask = mask if padding is None else padding[:, None, None]
+    whole = (*query.shape[:3], key.shape[2])
+    for part, x, fits in (("scale", scale, scale.numel() == 1), ("mask", mask, mask is None or _fits(mask, whole)),
+                          ("attention", seen, seen is None or seen.shape == whole)):  # fmt: skip
+        if not fits:
+            wanted = "one number" if part == "scale" else f"shape {whole}"
+            raise ValueError(f"{part}{end} of {path} has shape {tuple(x.shape)}: give {wanted}")
     name = f"layer {end.lstrip('.') or 0}"
-    return Attention(name, query, key, scale, mask, attention=None if seen is None else seen.double()).compared()
+    return Attention(name, query, key, float(scale), mask, attention=None if seen is None else seen.double()).compared()
 
 
 def _without_padding(x, mask):
@@ -65,3 +71,9 @@ def _without_padding(x, mask):
     if mask is None or (len(x), x.shape[-2]) != mask.shape:
         return x
     return x.masked_fill(~mask[:, None, :, None], 0)
+
+
+def _fits(mask, whole):
+    """Whether a mask can be expanded to a shape."""
+    sizes = zip(mask.shape[::-1], whole[::-1], strict=False)
+    return mask.ndim <= len(whole) and all(size in (1, own) for size, own in sizes)

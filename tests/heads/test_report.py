@@ -240,6 +240,12 @@ REFUSED = {
     "a module without data": (["{f}/mine.py:build"], "DATA is missing: give an npz"),
     "a file without its function": (["{f}/mine.py", "{f}/x.npz"], "needs a function that builds the model: give"),
     "no rows": (["{f}/model", "{f}/rows.npz"], "of equally many inputs, one at least"),
+    "a single number": (["{f}/mine.py:build", "{f}/scalar.npz"], "has x (): give arrays (inputs, ...)"),
+    "nan": (["{f}/mine.py:build", "{f}/nan.npz"], "has entries that are no numbers"),
+    "another number of patches": (["{f}/mine.py:build", "{f}/grid.npz"], "has x (9, 8), grid_thw (2, 3): give arrays"),
+    "a mask of other tokens": (["arrays", "{f}/mask.npz"], "has shape (2, 1, 1, 7): give shape (2, 2, 3, 3)"),
+    "attention of no heads": (["arrays", "{f}/seen.npz"], "has shape (2, 3): give shape (2, 2, 3, 3)"),
+    "three scales": (["arrays", "{f}/scale.npz"], "has shape (3,): give one number"),
     "words for bits": (["{f}/model", "{f}/texts.txt", "--bits", "x"], "--bits is 'x': write 4, or 2:8"),
     "bits the wrong way round": (["{f}/model", "{f}/texts.txt", "--bits", "8:2"], "write the fewer bits first"),
     "one bit": (["{f}/model", "{f}/texts.txt", "--bits", "1"], "bits is 1: give 2 to 16"),
@@ -275,6 +281,13 @@ def place(tmp_path_factory):
         (folder / name).write_bytes(b"")
     np.savez(folder / "x.npz", x=np.ones((2, 3)))
     np.savez(folder / "rows.npz", input_ids=np.zeros((0, 4), int))
+    np.savez(folder / "scalar.npz", x=1.0)
+    np.savez(folder / "nan.npz", x=np.full((5, 6, 8), np.nan, np.float32))
+    np.savez(folder / "grid.npz", x=np.ones((9, 8), np.float32), grid_thw=[[1, 2, 2], [1, 2, 3.0]])
+    layer = {"query.0": np.ones((2, 2, 3, 4)), "key.0": np.ones((2, 2, 3, 4))}
+    np.savez(folder / "mask.npz", **layer, **{"mask.0": np.ones((2, 7), bool)})
+    np.savez(folder / "seen.npz", **layer, **{"attention.0": np.ones((2, 3))})
+    np.savez(folder / "scale.npz", **layer, **{"scale.0": np.ones(3)})
     np.savez(folder / "wide.npz", x=torch.randn(5, 6, 8).float().numpy())
     np.savez(folder / "key.npz", **{"key.0": np.ones((1, 1, 2, 2))})
     np.savez(folder / "padded.npz", input_ids=torch.where(torch.arange(7) < 5, small.ids(), 0).numpy())
