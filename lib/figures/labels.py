@@ -9,8 +9,8 @@ from .style import MUTED, SIZE, text_size
 
 EARLY = 0.9  # part of the frame's width before which a curve ends inside it
 LINE = 1.3 * SIZE  # points from one line of text to the next
-AWAY = (7, 16, 27, 40, 56)  # points between a text and its place
-SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8))
+AWAY = (7, 16, 27, 40, 56, 76)  # points between a text and its place
+SIDES = [(np.cos(turn), np.sin(turn)) for turn in np.pi / 8 * np.arange(16)]
 
 
 def lay_out(ax):

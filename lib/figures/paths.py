@@ -54,7 +54,7 @@ def plane(
     left, right, bottom, top = window or _around(np.concatenate([points, paths[0]]))
     if ax is None:
         height = np.clip(WIDTH * (top - bottom) / (right - left), 2.3, 6.5)
-        _, ax = plt.subplots(figsize=(WIDTH, height + 0.8))
+        _, ax = plt.subplots(figsize=(WIDTH, height + 0.2))
     ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal", xlabel="coordinate 1", ylabel="coordinate 2")
     ax.axhline(0, color=FAINT, lw=0.8, zorder=0)
     ax.axvline(0, color=FAINT, lw=0.8, zorder=0)

@@ -37,12 +37,20 @@
       return fill === "none" && stroke !== "none" && !one.closest("defs");
     }).map((one) => {
       const seen = one.getScreenCTM(), numbers = one.getAttribute("d").match(/-?[\d.]+/g).map(Number);
-      return numbers.flatMap((x, k) => k % 2 ? [] : [[seen.a * x + seen.c * numbers[k + 1] + seen.e, seen.b * x + seen.d * numbers[k + 1] + seen.f]]);
+      const place = (x, y) => [seen.a * x + seen.c * y + seen.e, seen.b * x + seen.d * y + seen.f];
+      const cut = document.getElementById(/#([^)]+)/.exec(one.getAttribute("clip-path"))?.[1])?.firstElementChild.getBBox();
+      return {
+        points: numbers.flatMap((x, k) => k % 2 ? [] : [place(x, numbers[k + 1])]),
+        within: cut ? [place(cut.x, cut.y), place(cut.x + cut.width, cut.y + cut.height)] : [[-1e6, -1e6], [1e6, 1e6]],
+      };
     });
     return [...svg.querySelectorAll("text")].filter((text) => {
       const { left, right, top, bottom } = text.getBoundingClientRect(), inset = (bottom - top) / 4;
       const box = [[left + 2, right - 2], [top + inset, bottom - inset]];
-      return lines.some((points) => points.some((to, k) => k && crosses(points[k - 1], to, box)));
+      return lines.some(({ points, within: [from, until] }) => {
+        const seen = box.map(([low, high], axis) => [Math.max(low, from[axis]), Math.min(high, until[axis])]);
+        return seen.every(([low, high]) => low < high) && points.some((to, k) => k && crosses(points[k - 1], to, seen));
+      });
     }).map(said);
   });
   function crosses(from, to, box) {

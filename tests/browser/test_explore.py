@@ -105,10 +105,11 @@ class Figure:
         )
         self.rest()
 
-    def dot_is_at(self, end):
-        """A run of Figure 1(b) is shown there; its last two tokens are at the origin and at (1, 0)."""
-        paths = [node.get_attribute("d") for node in self.page.locator("path.dot").all()]
-        dots = [tuple(map(float, pair)) for d in paths for pair in re.findall(r"M([-\d.]+),([-\d.]+)", d)]
+    def tip_is_at(self, end):
+        """A run of Figure 1(b) has its arrowhead there; its last two tokens are at the origin and at (1, 0)."""
+        drawn = self.page.locator("path.path").first.get_attribute("d")
+        tips = re.findall(r"M-?\d+ -?\d+L(-?\d+) (-?\d+)L-?\d+ -?\d+(?=M|$)", drawn)
+        dots = [(int(x) / 10, int(y) / 10) for x, y in tips]
         (x0, y0), (x1, _) = self.place("token 0 2"), self.place("token 0 1")
         box = self.page.locator(".explore-plane").first.bounding_box()
         places = torch.tensor([[box["x"] + x - x0, y0 - box["y"] - y] for x, y in dots]).double() / (x1 - x0)
@@ -286,7 +287,7 @@ def test_flow_in_log_time(figure):
     problem = Problem(keys=[[[-0.1, 1], [1, 0], [0, 0]]], scores=[[1, 0.9, 0]])
     shown.slide("Time", 3)
     end = log_time_flow(problem, by_name("logistic"), torch.tensor([0.0, 0.0]), [3]).theta[-1]
-    shown.dot_is_at(end)
+    shown.tip_is_at(end)
 
 
 def test_predicted_border_of_figure_8_and_the_shared_direction_that_makes_it(figure):

@@ -158,10 +158,23 @@ def test_a_picture_is_downloaded_by_day_and_whole(visit, tmp_path):
 
 
 @every_chapter
-def test_text_of_figures_can_be_read_on_a_phone(seen, page):
-    phone = seen(page)["phone"]
-    assert phone["letters"] >= 10.9
-    assert phone["indices"] >= 7.4
+def test_text_of_figures_can_be_read_and_no_line_crosses_it(seen, page):
+    for name in WIDTHS:
+        measured = seen(page)[name]
+        assert measured["letters"] >= 10.9, name
+        assert measured["indices"] >= 7.4, name
+        assert measured["struck"] == [], name
+
+
+def test_formulas_are_copied_as_tex_and_labels_of_drawings_are_text(visit):
+    page = visit("book/max-margin/theorem-1").page
+    page.evaluate("""() => {
+        addEventListener("copy", (event) => { window.copied = event.clipboardData.getData("text/plain"); });
+        getSelection().selectAllChildren(document.querySelector(".findings li"));
+        document.execCommand("copy");
+    }""")
+    assert r"$p_{\mathrm{mm}}$" in page.evaluate("window.copied")
+    assert page.locator("svg.drawing text", has_text="max-margin").count() > 0
 
 
 @every_page

@@ -206,9 +206,11 @@ export function plane(stage, { name, ratio = 0.7, tall, ui }) {
       v = NaN,
       tip = [], // where it is last seen
       back = []; // and, some pixels apart, where it was before
-    for (let k = 0; k <= last; k++) {
-      const x = x0 + (x1 - x0) * points[2 * k],
-        y = y0 + (y1 - y0) * points[2 * k + 1],
+    const far = 2 * Math.floor(last), // it may end between two points
+      end = [0, 1].map((axis) => points[far + axis] + (last % 1 && (last % 1) * (points[far + 2 + axis] - points[far + axis]))); // prettier-ignore
+    for (let k = 0; k < last + 1; k++) {
+      const x = x0 + (x1 - x0) * (k > last ? end[0] : points[2 * k]),
+        y = y0 + (y1 - y0) * (k > last ? end[1] : points[2 * k + 1]),
         size = x * x + y * y,
         near = x > -AROUND && x < self.width + AROUND && y > -AROUND && y < self.height + AROUND;
       if (!(size < Infinity) || (k < last && (x - u) ** 2 + (y - v) ** 2 < (near ? fine : AROUND ** 2))) continue;
