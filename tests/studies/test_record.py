@@ -1,5 +1,6 @@
 """Recorded runs: a study resumes, and its step sizes are chosen in fair lists."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,16 @@ def test_every_method_has_the_same_number_of_trials_on_the_same_seeds():
         assert all(
             run.tuned_by in tuned and min(run.settings["seeds"]) > 1000 for run in plan().values() if run.tuned_by
         )
+
+
+def test_refined_step_sizes_are_a_factor_of_sqrt_2_apart_and_all_are_run_on_the_seeds_of_the_rows():
+    plan = speed.STUDIES["to-losses"]()
+    for name in (name for name in plan if name.startswith("all-")):
+        tuning, rows = plan[name.replace("all", "tuning", 1)], plan[name.removeprefix("all-")]
+        steps = [*dict.fromkeys(tuning.settings["step_size"])]
+        assert [later / step for step, later in itertools.pairwise(steps)] == pytest.approx([2**0.5] * 6, rel=1e-3)
+        tried = zip(plan[name].settings["seeds"], plan[name].settings["step_size"], strict=True)
+        assert [*tried] == [(seed, step) for seed in rows.settings["seeds"] for step in steps]
 
 
 def test_a_step_size_is_chosen_by_its_mean_over_the_seeds():
