@@ -10,6 +10,7 @@ import io
 import itertools
 import json
 import re
+import resource
 import signal
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
 from heads import command
 
-SECONDS, PARAMETERS, LENGTH, INPUTS = 60, 60_000_000, 8, 6
+SECONDS, MEMORY, PARAMETERS, LENGTH, INPUTS = 60, 8 * 2**30, 60_000_000, 8, 6
 LIST = Path(__file__).with_suffix(".json")
 SIZES = [  # pattern of the name of a setting, and its small value; None where it stays
     (".*feat_extract_layers|.*conv.*|.*kernel.*|.*buckets?", None),
@@ -291,12 +292,15 @@ def report(family, folder, every=None):
 
 
 def timed(family):
-    """:func:`report` in a folder of its own, and not for ever."""
+    """:func:`report` in a folder of its own, neither for ever nor with all memory."""
 
     def stop(*_):
         raise SystemExit  # which no model catches
 
     before, dtype = signal.signal(signal.SIGPROF, stop), torch.get_default_dtype()
+    space = resource.getrlimit(resource.RLIMIT_AS)
+    with contextlib.suppress(ValueError):  # of systems without it
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, space[1]))
     torch.set_default_dtype(torch.float32)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of the processor: others may use the machine
     try:
@@ -310,6 +314,8 @@ def timed(family):
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
+        with contextlib.suppress(ValueError):
+            resource.setrlimit(resource.RLIMIT_AS, space)
         torch.set_default_dtype(dtype)
 
 

@@ -20,6 +20,11 @@ def test_no_family_ends_in_a_traceback():
         assert result["result"] in ("reported", "refused", "not built", "does not run"), family
 
 
+@pytest.mark.again  # another version of transformers has other families
+def test_every_family_is_listed():
+    assert {*architectures.families()} <= LISTED.keys()
+
+
 @pytest.mark.parametrize(
     "family", [pytest.param(family, marks=[] if family in SAMPLE else pytest.mark.again) for family in LISTED]
 )
