@@ -27,6 +27,9 @@ function watch() {
 for (const [which, name] of [["summary:has(> .toctree-toggle)", "More pages"], [".search-button__button, .search-button", "Search"]])
   for (const one of document.querySelectorAll(which)) one.setAttribute("aria-label", name);
 for (const fold of document.querySelectorAll("details.hide > summary[aria-label]")) fold.removeAttribute("aria-label");
+// Roles that are wrong or out of date, and heads of columns without a name.
+for (const one of document.querySelectorAll(":is(.citation-list, .citation, .citation *)[role]")) one.removeAttribute("role");
+for (const head of document.querySelectorAll("article thead th:empty")) head.replaceWith(document.createElement("td"));
 
 addEventListener("load", () => document.fonts.ready.then(watch));
 

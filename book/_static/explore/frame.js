@@ -1,7 +1,6 @@
 // The frame of a figure: its state with undo and an address, its controls, and the sentence under it.
 import { button, give, make, needed, turn, write } from "./view.js";
 
-const whole = new Promise((done) => addEventListener("load", () => document.fonts.ready.then(done)));
 const PAUSE = 200; // milliseconds between two sentences while something moves
 const BETWEEN = [",", "_", "~"]; // numbers of a list, lists of a list, and so on
 const depth = (value) => (Array.isArray(value) ? 1 + depth(value[0]) : 0);
@@ -80,6 +79,7 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
     told = () => "",
     late = 0,
     spoken = 0;
+  const whole = new Promise((done) => addEventListener("load", () => document.fonts.ready.then(done)));
   const past = [],
     bound = [],
     watching = [],
