@@ -156,7 +156,11 @@ def test_figure_stands_alone_where_two_files_are(from_disk, folder, name, width)
     assert len(shown.said) > 40
     assert shown.page.locator(".explore-quiz").count() == 1
     assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
-    assert from_disk(f"{address}&ask=").locator(".explore-quiz").count() == 0
+    small = from_disk(f"{address}&ask=", width=640, color_scheme="dark")
+    small.set_viewport_size({"width": 640, "height": 480})
+    assert small.locator(".explore-quiz").count() == 0
+    assert small.evaluate("document.documentElement.scrollHeight") <= 480
+    assert small.evaluate("document.documentElement.dataset.theme") == "dark"
     page = from_disk(address.replace(name, "another"))
     assert all(known in page.locator(".explore").inner_text() for known in NAMES)
 
