@@ -14,7 +14,7 @@ PLAIN = {"query": "q_proj.weight", "key": "k_proj.weight", "value": "v_proj.weig
 
 
 class Weights(NamedTuple):
-    """All heads of an attention layer, in float64.
+    """All heads of an attention layer, in float64, copied.
 
     query : shape (heads, h, e), with ``query_bias`` (heads, h).
     key : shape (heads, h, d); its bias moves all logits of an input alike, and is left out.
@@ -89,7 +89,7 @@ def state_weights(state, heads, prefix="", names=None):
         need = f"{heads} heads of {width} values need {heads * width}"
         raise ValueError(f"{names['out']} has {out.shape[1]} columns: {need}")
     out = out.unflatten(1, (heads, -1)).transpose(0, 1)
-    return Weights(query, query_bias, key, value, value_bias, out, out_bias, size**-0.5)
+    return Weights(query, query_bias, key, value, value_bias, out.clone(), out_bias.clone(), size**-0.5)
 
 
 def layer_prefixes(state):
@@ -158,7 +158,7 @@ def _weight_and_bias(state, name):
 
 
 def _cut(part, weight, bias, heads):
-    """Weight (heads, h, in) and bias (heads, h)."""
+    """Weight (heads, h, in) and bias (heads, h), of their own: the layer may train on."""
     if weight.shape[0] % heads:
         raise ValueError(f"the {part} matrix has {weight.shape[0]} rows: {heads} heads need a multiple of that")
-    return weight.unflatten(0, (heads, -1)), bias.unflatten(0, (heads, -1))
+    return weight.unflatten(0, (heads, -1)).clone(), bias.unflatten(0, (heads, -1)).clone()

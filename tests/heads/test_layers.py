@@ -57,6 +57,16 @@ def test_a_head_attends_and_answers_as_its_layer(options, head):
     assert problem.parameter_size == D * (D + (layer.in_proj_bias is not None))
 
 
+def test_weights_stay_what_they_are_while_the_layer_trains_on():
+    layer = attention_layer()
+    before = layer_weights(layer)
+    kept = [part.clone() for part in before[:-1]]
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.zero_()
+    assert all(torch.equal(part, copy) for part, copy in zip(before[:-1], kept, strict=True))
+
+
 def test_the_gradient_is_that_of_the_layer_in_its_query_and_key_matrices():
     # dL/dW_Q = scale W_K (dL/dW), by the chain rule, so the problem's gradient must give torch's own.
     layer, x = attention_layer(bias=False), tokens()
