@@ -26,7 +26,7 @@ def judgement(source, heads, left_out, compared):
         says.append(f"{share:.0%} of all choices are special tokens or the first token of an input.")
     if heads and heads[0]["check"] == "agrees":
         off = max(head["off"] or 0.0 for head in heads)
-        says.append(f"Attention from queries and keys is the model's own, to {max(off, 1e-8):.0e}.")
+        says.append(f"Attention from queries and keys is the model's own{f', to {off:.0e}' if off else ''}.")
     if compared:
         says.append("Inputs that were run alone have the attention that they have in their batch.")
     return [*says, *left_out]
@@ -45,9 +45,7 @@ def findings(heads):
     words = [head for head in alive if (head["words"] or 0) > HALF]
     says = [f"{len(words)} of {len(heads)} heads choose words: most of their choices are neither special tokens nor the"
             " first token of an input."]  # fmt: skip
-    kinds = Counter(
-        kind for head in alive for kind, share in head["places"].items() if share > HALF and kind != "first"
-    )
+    kinds = Counter(kind for head in alive for kind, share in head["places"].items() if share > HALF)
     if kinds:
         each = (f"{count} choose {KINDS[kind]}" for kind, count in kinds.most_common())
         says.append(f"In more than half of their choices, {', '.join(each)}.")
@@ -59,8 +57,8 @@ def findings(heads):
         turns = min(layers, key=lambda number: median(layers[number]))
         first = sorted(near, key=lambda head: head["flip"]["query"])[:3]
         says.append(
-            f"Layer {turns} turns first: a change of {median(layers[turns]):.1%} of a query's length flips half of the"
-            f" choices of its median head. The nearest heads are {_named(first)}."
+            f"Layer {turns} turns first: for half of the choices of its median head a change of the query by"
+            f" {median(layers[turns]):.1%} of its length is enough. The nearest heads are {_named(first)}."
         )
     return [*says, *_bits(alive)]
 
@@ -70,11 +68,14 @@ def _bits(heads):
     some = [head for head in heads if "bits" in head]
     if not some:
         return
-    most = max(int(b) for b in some[0]["bits"]["forecast"])
+    least, most = (end(int(b) for b in some[0]["bits"]["forecast"]) for end in (min, max))
     needs = [head["bits"]["needed"] or most + 1 for head in some]
+    half = f"Half of {len(some)} heads need {median(needs):g} bits or more,"
+    if median(needs) <= least:
+        half = f"For more than half of {len(some)} heads {least} bits, the fewest that were asked for, are enough"
     yield (
-        f"Half of {len(some)} heads need {median(needs):g} bits or more, for 95 % of their choices to stay when their"
-        f" queries and keys are rounded; the most that one needs is {_of_bits(max(needs), most)}."
+        f"{half} for 95 % of their choices to stay when their queries and keys are rounded; the most that one needs is"
+        f" {_of_bits(max(needs), most)}."
     )
     first = sorted(some, key=lambda head: -_at(head["bits"]["forecast"], 4))[:FRAGILE]
     yield f"The first to break: {_named(first, FRAGILE)}."
@@ -82,7 +83,11 @@ def _bits(heads):
     told = {b: sum(_at(head["bits"]["forecast"], b) for head in some) for b in counted}
     ratios = [told[b] / counted[b] for b in counted if counted[b]]
     if ratios:
-        yield f"Forecast flips are {min(ratios):.2f} to {max(ratios):.2f} times those counted, by number of bits."
+        off = max(abs(head["bits"]["forecast"][b] - head["bits"]["counted"][b]) for head in some for b in counted)
+        yield (
+            f"Over all heads, forecast flips are {min(ratios):.2f} to {max(ratios):.2f} times those counted, by number"
+            f" of bits; in single heads the two differ by up to {off:.0%} of the choices."
+        )
     alike = [head for head in some if head["bits"]["queries"] < HALF * head["bits"]["choices"]]
     if alike:
         yield (

@@ -52,12 +52,14 @@ HEAD = """<details><summary><b>Head {number}.{head}</b> {short}</summary><span i
 <p class="note">{layer}, head {head}.{why}</p><p><b>What it selects.</b> Of {choices} choices {places}. Most often:
 {often}.</p><p><b>How firmly.</b> The token has {top:.0%} of the attention on average.{flips}{bits}</p>{nearest}{shown}
 </details>"""
-FLIPS = """ Half of the choices flip if the query changes by {query} of its length, or one key by {key}{matrices}."""
-MATRICES = """, or the query matrix by {query_matrix} of its length, or the key matrix by {key_matrix}"""
+FLIPS = """ Each choice flips by some least change, and for half of them it is at most {query} of the query's length,
+{key} of the length of the selected token's key{matrices}."""
+MATRICES = """, {query_matrix} of that of the query matrix, {key_matrix} of that of the key matrix"""
 BITS = """ By the forecast {needed} bits keep 95 % of the choices{interval}. At {at} bits {told:.1%} flip by the
 forecast and {seen:.1%} as counted, of {choices} choices of {queries} different queries."""
-ABOUT = """<p class="note">A distance is the least change, over the length of what changes, that gives another token the
-largest logit; all else stays as it is. It is a closed form, proved in the library's page on <i>choices</i>.
+ABOUT = """<p class="note">A distance is the least change of the query, of the selected token's key or of a matrix,
+over its length, that gives another token the largest logit; all else stays as it is. It is a closed form, proved in the
+library's page on <i>choices</i>.
 Layers and heads are numbered from 0 in the order in which they run: {layers}.</p>"""
 MAPS = (  # title, caption, what of the facts, and whether dark is low
     ("Choices that are words", "share of choices that are neither special tokens nor the first token, in %",
@@ -121,9 +123,10 @@ def _shown_number(number, times):
 
 
 def _bits_map(heads):
-    most = max(int(b) for b in next(head["bits"]["forecast"] for head in heads if "bits" in head))
-    return _map(heads, "Bits", f"fewest bits of queries and keys at which 95 % of the choices stay, by the forecast;"
-                f" {most + 1}: more than {most}", _needed, False, times=1)  # fmt: skip
+    asked = [int(b) for b in next(head["bits"]["forecast"] for head in heads if "bits" in head)]
+    caption = "fewest bits of queries and keys at which 95 % of the choices stay, by the forecast;"
+    caption += f" {min(asked)}: {min(asked)} or fewer, {max(asked) + 1}: more than {max(asked)}"
+    return _map(heads, "Bits", caption, _needed, False, times=1)
 
 
 def _map(heads, title, caption, value, near, times=100):
@@ -190,7 +193,17 @@ def _nearest(head):
         flips = [_shown_number(k["flips"][name], 100) for name in ("query", "key", "query_matrix", "key_matrix")]
         cells = (k["input"], _word(k, "asks"), _word(k, "selects"), f"{k['share']:.0%}", _word(k, "taker"), *flips)
         rows += f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-    titles = ("input", "query", "selects", "share", "is overtaken by", "flip: query, %", "key, %", "W_Q, %", "W_K, %")
+    titles = (
+        "input",
+        "query",
+        "selects",
+        "share",
+        "is overtaken by (query)",
+        "flip: query, %",
+        "key, %",
+        "W_Q, %",
+        "W_K, %",
+    )
     heading = "".join(f"<th>{title}</th>" for title in titles)
     table = f'<div class="wide"><table class="t"><tr>{heading}</tr>{rows}</table></div>'
     return rows and f"<p>The choices nearest to a flip:</p>{table}"
@@ -209,8 +222,6 @@ def _shown(shown, cross):
         kind = ' class="top"' if share == top else ""
         word = f"<u>{word}</u>" if place == shown["asks"] and not cross else word
         words.append(f'<i{kind} style="--a:{share:.2f}" title="{share:.1%}">{word}</i>' if share >= 0.02 else word)
-    while words and words[-1] in ("[PAD]", "&lt;pad&gt;"):
-        words.pop()
     said = f"input {shown['input']}, token {shown['asks']} attends: "
     return f'<div class="tokens"><span class="note">{said}</span>{" ".join(words)}</div>'
 

@@ -141,7 +141,7 @@ class _Found:
         about["windows"], about["cross"] = len(call.query) // max(len(rows), 1), _is_cross(call)
         about["why"] = self._why(call)
         if len(about.setdefault("shown", [])) < SHOWN:
-            about["shown"] += self._shown(call, asks, rows)
+            about["shown"] += self._shown(call, asks, rows, keys)
         if self.numbers and None not in pair and call.cap is None and call.scale == call.scale:
             kept = self.bits[call.name]
             kept += filter(None, [measured(call, some_asks(call, asks, rows), *pair, self.numbers, not kept)])
@@ -153,19 +153,20 @@ class _Found:
             return "a cap on the logits, and a bias behind it"
         return ""
 
-    def _shown(self, call, asks, rows):
-        """Attention of one query in some inputs, as the model has it."""
+    def _shown(self, call, asks, rows, keys):
+        """Attention of one query in some inputs, as the model has it, without padding at their ends."""
         words, kept = self._words(call, rows, keys=True), []
         shares = call.attention if call.scale != call.scale else call.shares()
         for i in range(0 if words is None else min(len(call.query), SHOWN)):
             at = asks[i].nonzero().flatten()
             if len(at):
                 place = int(at[len(at) // 2])  # a clone: a view would hold all shares of the layer
+                end = int(keys[i].nonzero().max()) + 1
                 one = {
                     "input": int(rows[i]),
                     "asks": place,
-                    "words": words[i],
-                    "attention": shares[i, :, place].clone(),
+                    "words": words[i][:end],
+                    "attention": shares[i, :, place, :end].clone(),
                 }
                 kept.append(one)
         return kept

@@ -10,7 +10,6 @@ and where both are noisy by one more term, of fourth order in the noise. Gradien
 rotary positions and shared keys are in it. :func:`heads.bits.flip_probability` makes probabilities of spreads.
 """
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -83,7 +82,9 @@ def measured(call, asks, queries, keys, numbers, again=True):
     noise = [_largest(side) for side in (queries, keys)]
     forecasts = torch.stack([_forecast(call, i, at, queries, keys, noise, numbers) for i, at in places], -1)
     counted = torch.stack([_flips(call, places, queries, keys, b).sum(-1) for b in numbers])
-    rows = torch.cat([queries.inputs[i, at] for i, at in places]).numpy()
+    turn, spots = queries.turn, torch.cat([queries.places[i, at] for i, at in places])
+    rows = [torch.cat([queries.inputs[i, at] for i, at in places]), turn.by_first[spots], turn.by_second[spots]]
+    rows = torch.cat([row.double() for row in rows], -1).numpy()  # what asks, and how it is turned
     part = Part(forecasts, counted, torch.tensor([len(at) for _, at in places]), {hash(x.tobytes()) for x in rows}, [])
     if not again:
         return part
@@ -107,8 +108,9 @@ def rounded(parts, numbers):
     for head, over in enumerate(parts[0].over):
         needed = _fewest(numbers, means[:, head])
         k = numbers.index(needed or numbers[-1])
-        relative = NARROW * math.hypot(spread[k, head] / max(means[k, head].item(), 1e-9), over)
-        low, high = (_fewest(numbers, means[:, head] * max(1 + sign * relative, 0.0)) for sign in (-1, 1))
+        sizes = means[:, head].clamp(min=1e-9)  # a count's spread over roundings grows at most like its root
+        relative = NARROW * torch.hypot(spread[:, head] / sizes, over * (sizes[k] / sizes).sqrt())
+        low, high = (_fewest(numbers, sizes * (1 + sign * relative).clamp(min=0)) for sign in (-1, 1))
         shares = [dict(zip(numbers, x[:, head].tolist(), strict=True)) for x in (means, counted)]
         found.append(Rounded(*shares, needed, low, high, different, int(total)))
     return found
@@ -147,7 +149,8 @@ def lead_probability(logits, spreads):
 def lead_variances(call, i, at, queries, keys, query_noise, key_noise):
     """Variances (heads, m, S) of the leads of an input by noise in W_Q, in W_K, and in both, over the scale squared.
 
-    The noise (groups, h) is the standard deviation of the entries of each row.
+    The noise (groups, h) is the standard deviation of the entries of each row. The variance by noise in both takes
+    means over a head's entries: where rotary positions turn them and rows differ in noise it is an approximation.
     """
     heads = call.query.shape[1]
     query_noise, key_noise = (x.repeat_interleave(heads // len(x), 0) for x in (query_noise, key_noise))
