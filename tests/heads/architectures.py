@@ -59,7 +59,7 @@ FOLDERS = {path.parent.name for path in MODELS.glob("*/modeling_*.py") if "ALL_A
 
 def families():
     """Model types by the folder that has them: all of those that name the interface, and a few that do not."""
-    chosen = {"big_bird", "ctrl", "deberta", "longformer", "mamba", "mpt", "reformer", "xlnet"}
+    chosen = {"big_bird", "ctrl", "deberta", "longformer", "mamba", "mpt", "reformer", "roformer", "xlnet"}
     for family in sorted(MODEL_MAPPING_NAMES):
         folder = transformers.CONFIG_MAPPING[family].__module__.split(".")[2]
         if folder in FOLDERS:
@@ -74,6 +74,7 @@ BY_FAMILY = {
     "informer": {"prediction_length": 4},
     "time_series_transformer": {"prediction_length": 4},
     "reformer": {"axial_pos_shape": [4, 2], "axial_pos_embds_dim": [16, 16], "attn_layers": ["local", "lsh"]},
+    "xmod": {"default_language": "en_XX"},
     "funnel": {"block_sizes": [1, 1], "block_repeats": [1, 1], "num_decoder_layers": 1},
 }
 LAYERS = "(.*_)?(num_hidden_layers|num_layers|n_layers?|layers|depth)"  # settings that say how many layers there are
