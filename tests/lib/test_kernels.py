@@ -19,7 +19,7 @@ from lib.problem import Problem
 from lib.selection import optimal_tokens
 from tests.problems import random_problem, random_theta, seeded, seeds, with_fields
 
-LOSSES = [losses.logistic, losses.exponential, losses.correlation, losses.cubic(0.5), losses.sigmoid]
+LOSSES = [*losses.KNOWN.values(), losses.cubic(0.5)]
 every_loss = st.sampled_from(LOSSES)
 
 

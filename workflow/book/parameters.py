@@ -24,7 +24,7 @@ CLAUSE = re.compile(
     rf"(?:\b(?P<each>each )(?P<whole>whole, )?)?(?:\b(?P<relation>{'|'.join(RELATIONS)}) (?P<bound>{BOUND})"
     rf"|(?<![\w.])(?P<low>{NUMBER}) to (?P<high>{BOUND}))(?: of them)?"
 )
-CHOICES = re.compile(r"\bor ([\w.]+(?:, [\w.]+)*)(?=[;:]|$)")
+CHOICES = re.compile(r"\bor ([\w.-]+(?:, [\w.-]+)*)(?=[;:]|$)")
 REMEDY = "write `name: type = literal  # comment`"
 LAST_SEED = 2**63 - 1  # the largest that torch takes
 SEEDS = f"0 to {LAST_SEED}"  # the range of a seed whose comment gives none

@@ -49,7 +49,8 @@ def lay_out_part():
         raise BookError(f"QUICK=1 would run {lost[0]}, which is not in _toc.yml: name another one in {__file__}")
     toc, parts = catalogue.yaml_of("_toc.yml") | {"root": catalogue.PART_PAGE}, []
     for part in toc["parts"]:
-        if listed := [page for page in part["chapters"] if page["file"].removeprefix("book/") in QUICK + PAGES]:
+        pages = [page for entry in part["chapters"] for page in [{"file": entry["file"]}, *entry.get("sections", ())]]
+        if listed := [page for page in pages if page["file"].removeprefix("book/") in QUICK + PAGES]:
             parts.append(part | {"chapters": listed})
     toc["parts"] = parts
     written = {"_toc.yml": yaml.safe_dump(toc), f"{toc['root']}.md": FIRST_PAGE}
