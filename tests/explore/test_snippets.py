@@ -272,6 +272,6 @@ def test_path_of_lowest_risk_is_the_library_s():
 
 
 def test_one_colour_means_one_thing_here_and_in_the_figures_that_stand_still():
-    assert set(explore.HUES.values()) == set(figures.PALETTE)
+    assert set(explore.hues().values()) == set(figures.PALETTE)
     for name, look in javascript.call(PROGRAM, "() => looksModule.LOOKS", None).items():
-        assert explore.HUES[look.split()[0]] == figures.colour_of(name), name
+        assert explore.hues()[look.split()[0]] == figures.colour_of(name), name

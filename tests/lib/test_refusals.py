@@ -78,9 +78,9 @@ def data():
     return datasets.scored_tokens([[[1.0], [0.0]]], [[1.0, 0.0]])
 
 
-def plane(paths=(((0.0, 0.0),), ((1.0, 0.0),)), times=(0, 1), points=((1.0, 0.0), (0.0, 1.0)), **kwargs):
+def plane(paths=(((0.0, 0.0),), ((1.0, 0.0),)), points=((1.0, 0.0), (0.0, 1.0)), **kwargs):
     kwargs = {"scores": (1.0, 0.0), "chosen": (True, False)} | kwargs
-    return figures.plane(paths, times, points, **kwargs)
+    return figures.plane(paths, points, **kwargs)
 
 
 def lonely(**kwargs):
@@ -204,8 +204,7 @@ REFUSED = [
     (lambda: SOURCE.baseline("a", "It holds.", 1.0, "<=", 2.0), "bound <= 2"),
     # figures
     (lambda: plane(paths=torch.ones(2, 1, 3)), "paths has shape (2, 1, 3)"),
-    (lambda: plane(chosen=(0, 1)), "chosen has type int64"),
-    (lambda: plane(times=(0, 0)), "times is [0.0, 0.0]"),
+    (lambda: plane(chosen=("best", "other")), "chosen has best"),
     (lambda: figures.histogram({"a": [1.0]}, [1.0, 0.0], "x", "y"), "edges is [1.0, 0.0]"),
     (lambda: figures.sentences([["a"]], [], ["start"]), "there are 1 sentences and 0 arrays of attention"),
     (lambda: figures.pictures(torch.ones(1, 1, 8, 8), torch.ones(1, 1, 7), ["a"]), "attention has shape (1, 1, 7)"),

@@ -13,13 +13,8 @@ import numpy as np
 import yaml
 from matplotlib.colors import to_hex, to_rgb
 
-from lib.figures import BLUE, BROWN, GREEN, PINK, TEAL, VERMILION, VIOLET
-from lib.figures.style import KINDS, METHODS, ROUNDED
-
 SOURCES = Path("book/_static/explore")
 ENGINE, STYLE, SCENE, LOOKS = "engine.js", "explore.css", "scene.js", "looks.js"
-# Classes of colours; i0 to i2 are those of inputs, too.
-HUES = {"c0": GREEN, "c1": VERMILION, "c2": VIOLET, "c3": PINK, "i0": BLUE, "i1": BROWN, "i2": TEAL}
 FIGURES = ("entries.js", "ball.js", "cone.js", "dial.js", "playground.js", "rounding.js", "road.js")
 PARTS = (LOOKS, "view.js", "plane.js", "frame.js", "guide.js")
 ORDER = (ENGINE, *PARTS, *FIGURES, "questions.js", SCENE, "story.js", "main.js")
@@ -38,9 +33,18 @@ def source_of(name, folder=SOURCES):
     return f"export const SCENE = {json.dumps(scene)};\n"
 
 
+def hues():
+    """Classes of colours; i0 to i2 are those of inputs, too."""
+    from lib.figures import BLUE, BROWN, GREEN, PINK, TEAL, VERMILION, VIOLET  # a book without figures lacks them
+
+    return {"c0": GREEN, "c1": VERMILION, "c2": VIOLET, "c3": PINK, "i0": BLUE, "i1": BROWN, "i2": TEAL}
+
+
 def looks():
     """Classes of tokens, paths and methods, by name: the colour and, of rounding, the style of the line."""
-    classes = {colour: name for name, colour in HUES.items()}
+    from lib.figures.style import KINDS, METHODS, ROUNDED
+
+    classes = {colour: name for name, colour in hues().items()}
     styles = {":": " dotted", "-.": " dashed", "-": ""}
     known = {name: colour for name, colour in (KINDS | METHODS).items() if colour in classes}
     return {name: classes[colour] + styles[ROUNDED.get(name, "-")] for name, colour in known.items()}
@@ -48,9 +52,9 @@ def looks():
 
 def shades():
     """Style of the classes by day, and by night: inverted, hues kept, as drawings are (book.css)."""
-    day = "".join(f"--x-{name}: {colour};" for name, colour in HUES.items())
-    night = "".join(f"--x-{name}: {by_night(colour)};" for name, colour in HUES.items())
-    classes = "".join(f".explore .{name} {{ --x: var(--x-{name}) }}\n" for name in HUES)
+    day = "".join(f"--x-{name}: {colour};" for name, colour in hues().items())
+    night = "".join(f"--x-{name}: {by_night(colour)};" for name, colour in hues().items())
+    classes = "".join(f".explore .{name} {{ --x: var(--x-{name}) }}\n" for name in hues())
     return f'.explore {{ {day} }}\nhtml[data-theme="dark"] .explore {{ {night} }}\n{classes}'
 
 
