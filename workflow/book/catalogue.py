@@ -98,8 +98,8 @@ def chapters():
 
 def parts():
     """Chapters by part of the table of contents, in reading order; a page with others below it is a part as well."""
-    found, contents = {}, yaml_of("_toc.yml")
-    for part in contents.get("parts") or [{"caption": "Chapters", "chapters": contents.get("chapters", ())}]:
+    found = {}
+    for part in yaml_of("_toc.yml").get("parts", ()):
         for page in part["chapters"]:
             below = page.get("sections")
             name = title(page["file"] + ".md") if below else part["caption"]

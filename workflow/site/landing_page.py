@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from workflow.book.catalogue import chapters, parts, source, text_of, title, yaml_of
+from workflow.book import catalogue
+from workflow.book.catalogue import chapters, source, text_of, title, yaml_of
 from workflow.book.ledger import commit, register
 from workflow.book.verdicts import SIGNS, standing
 from workflow.site.markup import filled, link, styled
@@ -15,6 +16,11 @@ EXERCISE = re.compile(r"^\((exercise-[\w-]+)\)=\n\*\*(.+?)\*\*.*?<([\w/-]+)>`", 
 
 def _front():
     return yaml_of(FRONT) if FRONT.exists() else {}
+
+
+def parts():
+    """Chapters by part; all in one where the table of contents has no parts."""
+    return catalogue.parts() or {"Chapters": chapters()}
 
 
 def entries():
