@@ -4,7 +4,6 @@ from collections import Counter
 from statistics import median
 
 HALF = 0.5  # share of its choices above which a head is said to choose something
-MANY_SPECIAL = 0.5  # share of all choices on special tokens and sinks above which that is said first
 KINDS = {
     "itself": "the token itself", "previous": "the token before", "next": "the token after", "first": "the first token",
          "special": "special tokens"}  # fmt: skip
