@@ -35,6 +35,7 @@ MEMORY = 8 * 2**30  # bytes that a run with a mutant may take: a fault may ask f
 LOST = {"sentence": "it left no result, killed or out of memory: run the same command again", "cut_off": True}
 CHANGED = "its code, the library or the workflow has changed since the command began: run it again"
 NUMBERS = count()  # of the runs of this process
+PAUSE_S = 10  # between two signals to a run that is to end
 
 
 class Run(NamedTuple):
@@ -143,9 +144,10 @@ def _make_group(group, places, started, ended):
                 process = multiprocessing.get_context(METHOD).Process(target=_work, args=(run, *folders, library))
                 process.start()
                 started.add(process)
-                if ended.is_set():  # while it was being started
-                    process.terminate()
-                process.join()
+                while process.is_alive():
+                    if ended.is_set():  # while it was being started, or where nothing can be raised: told again
+                        process.terminate()
+                    process.join(PAUSE_S)
                 started.discard(process)
             if not ended.is_set():
                 _publish(run, folders[0])
