@@ -1,11 +1,13 @@
 """Write what a reader downloads from the site: the library, notebooks that run on their own, and slides."""
 
+import base64
 import hashlib
 import re
 import tomllib
 import zipfile
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from pathlib import Path
 
 import jupytext
@@ -18,11 +20,14 @@ from workflow.book.dependencies import PROJECT, library
 from workflow.site import rows, slides
 from workflow.site.plain_markdown import LABEL, LITERAL, TARGET, linked, parts, plain
 from workflow.site.settings import settings, site_of
+from workflow.sphinx_ext.sharing import small
 
 OWN_MODEL, CLAIM = "book/beyond/use-it-on-your-model", "book/check-your-claim"
 POST_BUILD = """#!/usr/bin/env bash
 uv pip install --python "$(command -v python)" --torch-backend cpu "{torch}" || python -m pip install "{torch}"
 """
+# What the theme ships and no page asks for: icons have a font of our own, pages are English.
+UNUSED = ("_static/**/*.map", "_static/locales/**/*", "_static/vendor/**/*", "_static/scripts/fontawesome.js*")
 GLUE = "application/papermill.record/"
 GLUED = f"{GLUE}text/plain"
 START = """\
@@ -58,14 +63,20 @@ def write(built):
         own_model(built / "_static/use-it-on-your-model.zip", book)
     if CLAIM in pages:
         nbformat.write(templated(CLAIM, "check-your-claim", book), built / "_static/check-your-claim.ipynb")
-    for page, notebook in pages.items():
-        if "kernelspec" in notebook.metadata:
-            nbformat.write(downloadable(page, notebook, book), sources / (page + ".ipynb"))
+    run = {page: notebook for page, notebook in pages.items() if "kernelspec" in notebook.metadata}
     shown = [page for page in (built / f"book/{chapter}.html" for chapter in chapters()) if page.is_file()]
     with ProcessPoolExecutor() as pool:
+        list(pool.map(write_notebook, run, run.values(), repeat(book), repeat(sources)))
         list(pool.map(slides.write, shown))
     binder(built / "binder")
     rows.forward(built)
+    for path in [path for pattern in UNUSED for path in built.glob(pattern) if path.is_file()]:
+        path.unlink()
+
+
+def write_notebook(page, notebook, book, sources):
+    """Write the notebook that a page offers."""
+    nbformat.write(downloadable(page, notebook, book), sources / (page + ".ipynb"))
 
 
 def binder(folder):
@@ -165,7 +176,7 @@ def downloadable(page, notebook, book):
 def pictured(data):
     """An output with its picture once, as the file that every viewer shows, also where a page places it."""
     picture = next((value for kind, value in data.items() if kind.endswith("image/png")), None)
-    shown = {"image/png": picture} if picture else {}
+    shown = {"image/png": base64.b64encode(small(base64.b64decode(picture))).decode()} if picture else {}
     return {kind: value for kind, value in data.items() if "image/" not in kind} | shown
 
 

@@ -18,6 +18,7 @@ def settings(text):
         config.pop("launch_buttons", None)
     if site := site_of(config):
         page["baseurl"] = site
+        config.setdefault("sphinx", {}).setdefault("config", {})["ogp_site_url"] = site + "/"
     return config
 
 

@@ -19,6 +19,7 @@ from lib.ledger import formulas
 from workflow.book.catalogue import cell_role
 
 EXPERIMENT, OPEN = "experiment", "tag_open"  # the section that is folded, and the tag that keeps it open
+ABOUT = "book/_generated/about"  # notes of the build, a file for each chapter
 SOURCES = {
     "printed": "The words of the paper.",
     "restored": "Words or formulas are missing; we rebuilt them from proofs (papers 2 and 3: abstract, summary, code).",
@@ -29,7 +30,7 @@ FIGURE = re.compile(r"^[`:]{3,}\{(?:glue:)?figure\} *(\S+)", re.MULTILINE)
 
 def about(env):
     """Notes of the build on this page's chapter: statements, verdicts, seeds, seconds, lines of code."""
-    path = Path(env.srcdir, "book/_generated/about", env.docname.removeprefix("book/") + ".json")
+    path = Path(env.srcdir, ABOUT, env.docname.removeprefix("book/") + ".json")
     if not path.exists():  # a page that is no chapter; Sphinx reads a page again whose file is missing
         return {}
     env.note_dependency(str(path))
