@@ -70,7 +70,7 @@ def write(built):
         list(pool.map(slides.write, shown))
     binder(built / "binder")
     rows.forward(built)
-    for path in [path for pattern in UNUSED for path in built.glob(pattern) if path.is_file()]:
+    for path in {path for pattern in UNUSED for path in built.glob(pattern) if path.is_file()}:
         path.unlink()
 
 
