@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex, to_rgb
 
 SOURCES = Path("book/_static/explore")
 ENGINE, STYLE, SCENE, LOOKS = "engine.js", "explore.css", "scene.js", "looks.js"
-FIGURES = ("entries.js", "ball.js", "cone.js", "dial.js", "playground.js", "rounding.js", "road.js")
+FIGURES = ("entries.js", "ball.js", "cone.js", "dial.js", "heads.js", "landing.js", "playground.js", "road.js")
 PARTS = (LOOKS, "view.js", "plane.js", "frame.js", "guide.js")
 ORDER = (ENGINE, *PARTS, *FIGURES, "questions.js", SCENE, "story.js", "main.js")
 EXPORTED = re.compile(r"^export (?:const|let|function|class) (\w+)", re.MULTILINE)
