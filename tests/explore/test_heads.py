@@ -115,9 +115,10 @@ def test_pieces_are_those_of_the_model_s_vocabulary(kept):
 def test_what_trains_on_the_first_page_is_the_library_s_descent():
     shown = reviews.trained()
     problem = json.loads(shown["problem"])
-    ask = "([problem, bests]) => bests.map((best) => landingModule.trained(problem, best))"
+    program = (javascript.SOURCES.parent / "landing.js").read_text("utf-8")
+    ask = "([problem, bests]) => bests.map((best) => trained(problem, best))"
     bests = range(len(shown["words"]))
-    for best, found in zip(bests, javascript.call(PROGRAM, ask, [problem, [*bests]]), strict=True):
+    for best, found in zip(bests, javascript.call(program, ask, [problem, [*bests]]), strict=True):
         expected = reviews.attention(np.array(problem["keys"]), best)
         torch.testing.assert_close(torch.tensor(found).double(), expected.double(), rtol=0, atol=1e-6)
     assert shown["words"][problem["best"]] == shown["picked"]

@@ -79,18 +79,20 @@ def trained():
     ]
     problem = {"keys": keys.tolist(), "step": STEP, "steps": STEPS, "best": best}
     picked = max(shown, key=lambda word: word["share"])
-    return {"problem": json.dumps(problem), "words": shown, "picked": picked, "steps": STEPS}
+    even = percent(1 / len(words))
+    return {"problem": json.dumps(problem), "words": shown, "picked": picked, "steps": STEPS, "even": even}
 
 
 def percent(share):
-    """A share as the page says it.
+    r"""A share as the page says it.
 
     Examples
     --------
     >>> percent(0.142), percent(0.9999)
-    ('14 %', '> 99 %')
+    ('14\xa0%', '>\xa099\xa0%')
     """
-    return "> 99 %" if share >= 0.995 else "< 1 %" if share < 0.005 else f"{share:.0%}".replace("%", " %")
+    text = "> 99 %" if share >= 0.995 else "< 1 %" if share < 0.005 else f"{100 * share:.0f} %"
+    return text.replace(" ", "\xa0")
 
 
 def attention(keys, best):

@@ -222,7 +222,7 @@ export function heads(root, tag) {
     const key = `${place} ${bits}`,
       forecasts = ({ forecast: number }) => `our formula forecasts ${number.toFixed(1)}`;
     if (!ui.moving()) sums[key] ??= turns(everyHead(all, words.length), bits);
-    let text = `${bits} bits: arrows that turn: ${turned} of ${words.length} (${forecasts(turns([one], bits))}).`;
+    let text = `At ${bits} bits, arrows that turn: ${turned} of ${words.length} (${forecasts(turns([one], bits))}).`;
     if (sums[key]) text += ` In all ${LAYERS * HEADS} heads: ${sums[key].counted} (${forecasts(sums[key])}).`;
     if (!token) return text;
     const [now, then] = [from[token - 1], to[token - 1]],

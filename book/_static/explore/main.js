@@ -7,12 +7,11 @@ import { road } from "./road.js";
 import { dial } from "./dial.js";
 import { ball } from "./ball.js";
 import { cone } from "./cone.js";
-import { landing } from "./landing.js";
 import { story } from "./story.js";
 import { quiz } from "./guide.js";
 import { questionsOf } from "./questions.js";
 
-const FIGURES = { playground, heads, road, dial, ball, cone, landing, story };
+const FIGURES = { playground, heads, road, dial, ball, cone, story };
 
 /** All that lies beside an element, and beside what it lies in. */
 function beside(element) {
