@@ -118,20 +118,6 @@ def test_sentence_says_what_a_degenerate_configuration_means(name):
     assert ("choices" in left) == (len(keys[0]) > 1)
 
 
-def test_race_is_the_chapter_s():
-    state = {"epsilon": -9, "size": 0.1}
-    ask = """state => { const solved = roundingModule.race(state);
-      return { paths: solved.runs.map(run => run.map(({ path }) => [...path.slice(-2)])),
-        lines: roundingModule.python(state), over: [200, 1000].map(at => roundingModule.crossed(solved, at)) }; }"""
-    shown = javascript.call(PROGRAM, ask, state)
-    left, _ = ran(shown["lines"])
-    exact = torch.tensor(shown["paths"][2])
-    torch.testing.assert_close(exact.double(), left["exact"][-1, :, :2], rtol=1e-8, atol=1e-8)
-    assert shown["over"] == [[0, 0, 0], [2, 0, 0]]  # nothing to see where the paper stops, both are over at the end
-    published = left["bits"][torch.float32][-1, :, :2]
-    assert one_minus_cosine(torch.tensor(shown["paths"][0]).double(), published).max() < 0.01
-
-
 def test_journey_is_the_library_s():
     states = [{"wanted": -1, "size": 0.1, "high": 10}, {"wanted": -4.5, "size": 1, "high": 2}]
     ask = "states => states.map(state => [roadModule.journey(state).logs, roadModule.python(state)])"

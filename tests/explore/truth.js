@@ -115,22 +115,6 @@ const CHECKS = {
     const general = new Set([0.5, state.score, 0]).size === 3 && coneModule.apart(others) > 0.05;
     if (!bounded && general && settled !== local) wrong(state, text, found.angles.at(-1));
   },
-  rounding(k, wrong) {
-    const size = pick(0.02, 0.1, near(0.02, 0.5, 0.02)), step = pick(0, 1, 15, 200, near(0, 1000, 1), 1000);
-    const state = { epsilon: near(-20, -4, 1), size, at: step, start: near(0, 5, 1) },
-      solved = roundingModule.race(state);
-    const { choices, runs, home } = solved, text = roundingModule.told(state, solved),
-      { keys, scores } = playgroundModule.PRESETS["1(b)"];
-    home.forEach((place, n) => place < 0 || k % 10 ||
-      reaches(choices[place], { keys, scores }, "logistic", [0, 1 - n / 2], { kind: "normalised", size }) || wrong(state, text));
-    const [one, other] = choices.map(({ separator }) => separator.theta);
-    const sides = runs.map((run) => run.map(({ path }) => turn(at(path, step), one) < turn(at(path, step), other)));
-    if (text.includes("All three agree") && new Set(sides.map(String)).size > 1) wrong(state, text);
-    if (text.includes("not training") && !sides[0].some((there, n) => there && !sides[2][n])) wrong(state, text);
-    const dots = runs[0].map((_, n) => runs.map((run) => at(run[n].path, step)));
-    const apart = Math.max(...dots.flatMap((three) => three.map((one, n) => engineModule.apart(one, three[(n + 1) % 3]))));
-    if (apart > 0.001 && text.includes("most") && !like(number(text, /most ([\d.]+) apart/), apart)) wrong(state, text, apart);
-  },
   story(k, wrong) {
     const view = new Proxy({}, { get: (_, name) => (name === "width" ? 600 : () => []) }), none = () => {};
     const scene = { view, far: { width: 0 }, kept: (_, __, compute) => compute(), handle: none, bars: none, counts: none };

@@ -8,7 +8,7 @@ import nbformat
 
 from workflow.book.catalogue import BookError, json_of, pages, text_of, yaml_of
 from workflow.book.ledger import LEDGER, by_place, ledger
-from workflow.site import compare, film_review, landing_page, rows, runs, scoreboard, settings, which_theorem
+from workflow.site import compare, film_review, landing_page, reviews, rows, runs, scoreboard, settings, which_theorem
 from workflow.site.markup import filled
 
 SCENE = "book/story.yml"
@@ -31,6 +31,8 @@ MADE = {
     "claim_doors": lambda: filled("claim_doors", **settings.published("_static/check-your-claim.ipynb")),
     "scene": lambda: filled("scene", shown=shown(ledger()), review=json.dumps(film_review.attention())),
     "film_reader": lambda: filled("film_reader", **_drawn("film_reader")[1]),
+    "heads": lambda: filled("heads", **reviews.shown()),
+    "landing": lambda: filled("landing", counts=scoreboard.standings(), **reviews.trained()),
     "glossary": lambda: filled("glossary", terms=yaml_of("book/glossary.yml")),
     "times": runs.times,
 }

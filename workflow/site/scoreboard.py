@@ -74,6 +74,15 @@ def totals():
     return table(("", *(name for name, _ in listed)), rows, "totals")
 
 
+def standings():
+    """Sentence that says how many statements have which standing."""
+    items = [item for _, each in papers() for item in each]
+    count = Counter(item.standing for item in items)
+    told = [f"{count[word]} {marked(word)}" for word in STANDINGS if count[word]]
+    meaning = "{ref}`what these words mean <how-to-read>`"
+    return f"Of {len(items)} statements and figures of three papers: {', '.join(told)} ({meaning})."
+
+
 def scoreboard():
     """Totals and their basis, one table a paper, our findings, what did not simply hold, and files."""
     head, rows = ("statement", "standing", "claims", "checks", "seeds"), ledger()

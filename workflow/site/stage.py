@@ -9,7 +9,7 @@ import yaml
 from lib.ledger import MIME
 from workflow.book.catalogue import BookError, chapters, is_chapter, json_of, read
 from workflow.book.dependencies import files_of
-from workflow.site import chips, generated_pages, settings
+from workflow.site import chips, generated_pages, reviews, settings
 from workflow.sphinx_ext import explore
 
 
@@ -31,6 +31,8 @@ def stage(folder, notebook_of):
         put(folder / "book" / (chapter + ".ipynb"), nbformat.writes(notebook).encode() + b"\n")
     if explore.SOURCES.exists():
         put(folder / "book/_static/explore.js", explore.bundle().encode())
+    for name, script in reviews.scripts().items():
+        put(folder / "book/_static/heads" / name, script.encode())
     put(folder / "_toc.yml", Path("_toc.yml").read_bytes())
     put(folder / "_config.yml", yaml.safe_dump(settings.settings(Path("_config.yml").read_text("utf-8"))).encode())
     for name, text in generated_pages.texts().items():

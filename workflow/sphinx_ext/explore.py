@@ -15,7 +15,7 @@ from matplotlib.colors import to_hex, to_rgb
 
 SOURCES = Path("book/_static/explore")
 ENGINE, STYLE, SCENE, LOOKS = "engine.js", "explore.css", "scene.js", "looks.js"
-FIGURES = ("entries.js", "ball.js", "cone.js", "dial.js", "playground.js", "rounding.js", "road.js")
+FIGURES = ("entries.js", "ball.js", "cone.js", "dial.js", "heads.js", "playground.js", "road.js")
 PARTS = (LOOKS, "view.js", "plane.js", "frame.js", "guide.js")
 ORDER = (ENGINE, *PARTS, *FIGURES, "questions.js", SCENE, "story.js", "main.js")
 EXPORTED = re.compile(r"^export (?:const|let|function|class) (\w+)", re.MULTILINE)
@@ -80,7 +80,7 @@ def bundle(folder=SOURCES):
 
 
 def setup(app):
-    """Let Sphinx load the script where a page has an interactive figure, and only there."""
+    """Let Sphinx load a script where a page has an interactive figure, and only there."""
     app.connect("html-page-context", _load)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -88,3 +88,5 @@ def setup(app):
 def _load(app, page, template, context, doctree):
     if "data-explore=" in context.get("body", ""):
         app.add_js_file("explore.js", loading_method="defer")
+    if 'class="landing"' in context.get("body", ""):
+        app.add_js_file("landing.js", loading_method="defer")

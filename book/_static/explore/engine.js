@@ -206,16 +206,14 @@ export function gradient(problem, loss, p) {
   return { direction: [...room.found.slice(0, 2)], logScale: logScale(room) };
 }
 
-/** Attention a[i][t] at p. */
-export function attention({ keys }, p) {
-  return keys.map((tokens) => {
-    const logits = tokens.map((key) => dot(key, p)),
-      top = Math.max(...logits);
-    const odds = logits.map((z) => Math.exp(z - top)),
-      total = odds.reduce((a, b) => a + b);
-    return odds.map((o) => o / total);
-  });
+export function softmax(logits) {
+  const top = Math.max(...logits),
+    odds = logits.map((z) => Math.exp(z - top)),
+    total = odds.reduce((a, b) => a + b);
+  return odds.map((o) => o / total);
 }
+/** Attention a[i][t] at p. */
+export const attention = ({ keys }, p) => keys.map((tokens) => softmax(tokens.map((key) => dot(key, p))));
 
 /**
  * Descend from a start: the iterates 0, ..., iterations as x0, y0, x1, y1, ...

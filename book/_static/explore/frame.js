@@ -191,14 +191,6 @@ export function frame(root, { tag, title, hint, first, check = () => {}, render,
       sentence.before(more);
       return more;
     },
-    /** Room for a second drawing beside the first, where the page is wide enough, and under it where it is not. */
-    beside() {
-      const more = make("div", { class: "explore-stage" }),
-        pair = make("div", { class: "explore-pair" });
-      stage.replaceWith(pair);
-      pair.append(stage, more);
-      return more;
-    },
     /** Fold the controls that follow: first one thing to do, then the rest. */
     more() {
       place = make("div", { class: "explore-controls" });

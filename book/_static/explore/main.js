@@ -2,7 +2,7 @@
 // data-ask="score flow" names the questions under it.
 import { make } from "./view.js";
 import { playground } from "./playground.js";
-import { rounding } from "./rounding.js";
+import { heads } from "./heads.js";
 import { road } from "./road.js";
 import { dial } from "./dial.js";
 import { ball } from "./ball.js";
@@ -11,7 +11,7 @@ import { story } from "./story.js";
 import { quiz } from "./guide.js";
 import { questionsOf } from "./questions.js";
 
-const FIGURES = { playground, rounding, road, dial, ball, cone, story };
+const FIGURES = { playground, heads, road, dial, ball, cone, story };
 
 /** All that lies beside an element, and beside what it lies in. */
 function beside(element) {

@@ -5,7 +5,6 @@ import * as coneFigure from "./cone.js";
 import * as dialFigure from "./dial.js";
 import * as playgroundFigure from "./playground.js";
 import * as roadFigure from "./road.js";
-import * as roundingFigure from "./rounding.js";
 import { rounded } from "./view.js";
 
 const { preset, solve } = playgroundFigure;
@@ -191,7 +190,7 @@ const roads = {
   },
 };
 
-// ---- dial, ball and race ----------------------------------------------------------------------------
+// ---- dial and ball ----------------------------------------------------------------------------
 
 const turned = (at, log) => dialFigure.turned({ third: at }, log);
 const angle = (u, v) => degrees(engine.oneMinusCosine(u, v));
@@ -315,14 +314,6 @@ const paths = {
 };
 
 const { FIRST: CONE, walk } = coneFigure;
-const together = {
-  ...CONE,
-  score: 0.7,
-  others: [
-    [0, 0],
-    [0, 0],
-  ],
-};
 /** The lowest score of token B at which the path no longer settles, in steps of the slider. */
 const leaving = once(() => {
   for (let k = 4; k <= 30; k++) if (!walk({ ...CONE, score: k / 20 }).settled) return k / 20;
@@ -337,54 +328,16 @@ const cones = {
     show: () => ({ ...CONE, score: leaving() }),
     parts: { score: (score) => score >= leaving() },
   },
-  one_spot: {
-    ask: "B scores 0.7, more than A. Put B and C on one spot, at (0, 0): does the path settle on q?",
-    options: ["yes", "no"],
-    answer: () => (walk(together).settled ? 0 : 1),
-    told: () =>
-      `Together the two count with their mean, ${together.score / 2}. ` +
-      (together.score / 2 < 0.5 ? "No turn brings B closer than C, so the theorem asks for general position." : ""),
-    show: () => together,
-    parts: { others: (others) => coneFigure.apart(others) === 0 && walk({ ...together, others }).settled },
-  },
 };
 
-const RACE = { epsilon: -9, size: 0.1, at: 1000, start: 5 };
-const over = (epsilon, kind) => {
-  const found = roundingFigure.race({ ...RACE, epsilon });
-  return roundingFigure.crossed(found, RACE.at)[kind];
-};
-const races = {
-  end: {
-    ask:
-      "Two starts tend to the local limit, where the paper stops at 200 steps. How many of them have 32 " +
-      "bits carried over to the other side by step 1000?",
-    options: ["none", "one", "both"],
-    answer: () => over(-9, 0),
-    told: () =>
-      `${over(-9, 0)} of 2, and log space carries over ${over(-9, 2)}: the gradient of 32 bits is rounding there.`,
-    show: () => RACE,
-    parts: { at: (at) => at >= RACE.at },
-  },
-  digits: {
-    ask: "Take 64 bits and a small ε, 1e-20, under More. How many do 64 bits carry over by step 1000?",
-    options: ["none", "one", "both"],
-    answer: () => over(-20, 1),
-    told: () => `${over(-20, 1)} of 2: more digits make the turn later, and a large ε had hidden it, as nothing moved.`,
-    show: () => ({ ...RACE, epsilon: -20 }),
-    parts: { at: (at) => at >= RACE.at },
-  },
-};
-
-const all = { ...figure1, ...otherFigures, ...roads, ...dials, ...balls, ...paths, ...cones, ...races };
+const all = { ...figure1, ...otherFigures, ...roads, ...dials, ...balls, ...paths, ...cones };
 export const QUESTIONS = Object.fromEntries(Object.entries(all).map(([name, one]) => [name, asked(one)]));
 const ASKED = {
   playground: { "": "score count", 5: "bend bend_correlation", 8: "shared rescued" },
   road: "tenfold_gd tenfold_ngd",
   dial: "half higher",
   ball: { "": "flat corner", path: "closer moved" },
-  cone: "higher_neighbour one_spot",
-  rounding: "end digits",
+  cone: "higher_neighbour",
 };
 
 /** The questions of a figure: those named, or those of its kind and preset. */
