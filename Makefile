@@ -55,7 +55,7 @@ chapter: $(COMPILED) ## run one chapter and print its verdicts: NAME=theorem-2 P
 mutants: $(COMPILED) ## put faults into the library, see which verdicts turn (NAME=theorem-2 ONLY="gradient-*")
 	@$(BIN)/python -m workflow.commands.mutants
 
-sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:1019 (NAME=all, PARAMETERS=file.yml, PROFILE=slurm)
+sweep: $(COMPILED) ## run chapters over many seeds: NAME=theorem-2 SEEDS=1000:1019 (NAME=all, PARAMETERS=file.yml or ends, PROFILE=slurm)
 	@$(BIN)/python -m workflow.commands.sweep
 
 evidence: $(COMPILED) ## run fresh seeds and mutants where what is recorded is void, hours for the whole book, resumable (NAME=theorem-2)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.problems import refuses
 from tests.small_book import Book, until
-from workflow.commands import sweep
+from workflow.commands import ends, sweep
 from workflow.run import engine
 
 ROOT = Path(__file__).parents[1]
@@ -146,6 +146,38 @@ def test_values_of_a_file_are_combined_with_the_seeds_and_told_apart(book):
     assert [sets[name]["half"]["median"] for name in ("defaults", "step=0.1")] == [0.5, 0.1]
 
 
+def test_ends_run_each_parameter_alone_and_tell_which_verdict_turned(book):
+    page = book.add("good").folder / "book/part/good.md"
+    page.write_text(page.read_text().replace("# how far", "# how far, 0.1 to 0.5"))
+    process = swept(book, PARAMETERS="ends")
+    assert process.returncode == 0, process.stderr
+    assert len(book.ran()) == 3  # the defaults, step=0.1 and exact; 0.5 is the default
+    said = {words[1]: words[3] for line in process.stdout.splitlines() if len(words := line.split(" | ")) == 4}
+    assert said == {"step=0.1": "half not reproduced", "exact=True": "as at the defaults"}
+    assert "0 of 3 runs are to be done" in swept(book, PARAMETERS="ends").stdout
+
+
+RANGES = {
+    "seed": ("int", 3, "0 to 9"), "inputs": ("int", 3, "1 to 5"), "tokens": ("int", 2, "at least 2, below 9"),
+    "dimension": ("int", 10, "at least inputs * tokens, at most 20"), "few": ("int", 2, "of inputs, 1 to inputs"),
+    "step": ("float", 0.5, "1e-3 to 1"), "loss": ("str", "logistic", "or hinge, square"),
+    "widths": ("list", [2, 5], "each whole, 1 to 9, 1 to 3 of them"), "many": ("int", 4, ""),
+}  # fmt: skip
+
+
+def test_ends_of_ranges():
+    sets = ends.sets_of(RANGES)
+    assert sets[0] == {}
+    assert sets[1:] == [
+        {"inputs": 1, "few": 1}, {"inputs": 5}, {"dimension": 6}, {"dimension": 20}, {"few": 1}, {"few": 3},
+        {"step": 0.001}, {"step": 1.0}, {"loss": "hinge"}, {"loss": "square"},
+        {"widths": [1, 5]}, {"widths": [2, 9]}, {"widths": [2]}, {"widths": [2, 3, 5]},
+    ]  # fmt: skip
+    assert all(ends.refused(RANGES, values) is None for values in sets)
+    crowded = RANGES | {"inputs": ("int", 3, "1 to 11")}
+    assert "dimension" in ends.refused(crowded, {"inputs": 11, "dimension": 20})
+
+
 # What submitit calls of SLURM, for this machine alone: `sbatch` begins all jobs of an array and comes back.
 SLURM = {
     "sbatch": r"""#!{python}
@@ -197,6 +229,7 @@ REFUSED = [
     ({"SEEDS": ""}, "nothing varies"),
     *(({"SEEDS": seeds}, repr(seeds)) for seeds in ("9:3", "one:two", "1.5:3", "-3:2", "5:", "1:2:3", "٣:٤", "9" * 23)),
     ({"SEEDS": "0:999999999"}, "1000000000 runs"),
+    ({"PARAMETERS": "ends"}, "leave SEEDS out"),
     ({"PARAMETERS": "lacks.yml"}, "sedd"),
     ({"PARAMETERS": "type.yml"}, "step='fast'"),
     *(({"PARAMETERS": name}, name) for name in ("scalar.yml", "empty.yml", "words.yml", "open.yml", "lost.yml")),

@@ -15,12 +15,13 @@ from lib.ledger import HELD
 from workflow.book import fresh_seeds, parameters
 from workflow.book.catalogue import BookError, find_all, read, write_record, yaml_of
 from workflow.book.ledger import tally
-from workflow.commands import call, is_whole
+from workflow.commands import call, ends, is_whole
 from workflow.run import engine
 from workflow.run.chapter import fit, label
 from workflow.run.cluster import place_of_runs
 
 FOLDER = "sweep"  # below build
+ENDS = "ends"  # PARAMETERS=ends: each parameter at each end of its range
 MAX_RUNS = 100_000  # of a chapter in one sweep
 COLUMNS = ("held", "of", "undecided", "errors", "median", "low", "high", "wilson_low", "wilson_high")
 
@@ -43,8 +44,8 @@ def seeds_of(text):
 
 def sets_of(path):
     """Sets of values in a file: a list of sets, or a list of values for each parameter, all combined."""
-    if not path:
-        return [{}]
+    if path in ("", ENDS):
+        return path or [{}]
     contents = yaml_of(path)
     if isinstance(contents, dict) and contents and all(isinstance(row, list) and row for row in contents.values()):
         return [dict(zip(contents, values, strict=True)) for values in itertools.product(*contents.values())]
@@ -56,6 +57,11 @@ def sets_of(path):
 def runs_of(chapter, seeds, sets):
     """Runs of one chapter: label, all values in force, and those that differ from the chapter's own."""
     known = parameters.declared(read(chapter))
+    if sets == ENDS:
+        sets = ends.sets_of(known)
+        for values, why in [(values, why) for values in sets if (why := ends.refused(known, values))]:
+            print(f"{chapter} {label(values)}: {why.partition(';')[0]}", flush=True)
+            sets.remove(values)
     if seeds and any("seed" in values for values in sets):
         raise BookError("seed is given twice: by SEEDS or by PARAMETERS")
     if seeds and "seed" not in known:
@@ -72,6 +78,8 @@ def plan(names, seeds, sets):
     """Plan the runs of each chapter; what does not fit is refused before anything runs."""
     if not seeds and sets == [{}]:
         raise BookError("nothing varies: give SEEDS=1000:1019, or PARAMETERS=file.yml")
+    if seeds and sets == ENDS:
+        raise BookError("PARAMETERS=ends takes the seed of each chapter: leave SEEDS out")
     asked = find_all(names)
     if len(seeds or [0]) * len(sets) > MAX_RUNS:
         raise BookError(f"{len(seeds or [0]) * len(sets)} runs of a chapter: take at most {MAX_RUNS}")
@@ -126,6 +134,16 @@ def _table_of_set(name, runs):
     }
 
 
+def show_ends(runs):
+    """Print what each run of a chapter at an end of a range says otherwise than that of its defaults."""
+    first, *others = [(run["label"], engine.outcome(run["run"])) for run in runs]
+    for name, outcome in others:
+        failed = outcome.get("sentence") or first[1].get("sentence")
+        seconds = f"{outcome['seconds']:.0f} s" if "rows" in outcome else "-"
+        said = failed or ends.turned(outcome, first[1]) or "as at the defaults"
+        print(f"{runs[0]['run'].chapter} | {name} | {seconds} | {said}")
+
+
 def show(table):
     """Print a chapter's tables."""
     for part in table["sets"]:
@@ -177,7 +195,10 @@ def main():
     planned = plan(asked["NAME"], seeds, sets_of(asked["PARAMETERS"]))
     by_chapter = sweep(planned, place)
     for table in by_chapter:
-        show(table)
+        if asked["PARAMETERS"] == ENDS:
+            show_ends(planned[table["chapter"]])
+        else:
+            show(table)
     return int(report_failures(by_chapter))
 
 
