@@ -536,7 +536,7 @@ def test_a_page_is_told_its_claims_and_checks_and_what_the_run_costs(inside):
     about = noted(*rows)
     assert (about["of"], about["runs"], about["lines"]) == ("Theorem 1 · Paper", "runs in 1 s", 2)
     paper, checks = about["chips"]
-    assert (paper["text"], paper["verdict"]) == ("the paper's claims: 2 of 3 hold", "in part")
+    assert (paper["text"], paper["verdict"]) == ("claims as restored: 2 of 3 hold", "in part")
     assert "2 reproduced, 1 not reproduced" in paper["means"]
     assert (checks["text"], checks["verdict"]) == (
         "our checks: 2 of 4 as expected, 1 undecided",
@@ -548,7 +548,7 @@ def test_a_page_is_told_its_claims_and_checks_and_what_the_run_costs(inside):
 def test_a_row_that_corrects_is_no_claim_that_holds(inside):
     fixed = row("fixed", **QUOTED)
     collected(row(), fixed)
-    assert noted(row(), fixed)["chips"][0]["text"] == "the paper's claims: 1 of 2 hold, 1 corrected"
+    assert noted(row(), fixed)["chips"][0]["text"] == "claims as restored: 1 of 2 hold, 1 corrected"
     small = [row(name, scale="stand-in") for name in ("small", "smaller")]
     collected(*small)
     assert "in part" not in line_of("Theorem 1", scoreboard.scoreboard())
@@ -561,6 +561,21 @@ def test_a_chapter_without_claims_of_a_paper_has_one_chip_and_without_a_run_none
     collected(row(of="book"))
     assert [chip["text"] for chip in noted(row(of="book"))["chips"]] == ["our checks: 1 of 1 as expected"]
     assert noted(row(of="book"), row("small", scale="stand-in"))["chips"][0]["text"] == "in miniature: 1 of 1 hold"
+
+
+@pytest.mark.parametrize(
+    ("sources", "head", "said"),
+    [
+        (["printed"], "the paper's claims", "What the paper claims, on"),
+        (["printed", "restored"], "claims as restored", "as we restored it"),
+        (["restored", "recalled"], "claims as restored or recalled", "as we know it, in part or all of it, second-hand"),
+    ],
+)
+def test_a_chip_says_if_the_text_of_its_claims_is_not_the_papers(inside, sources, head, said):
+    rows = [row(f"from-{source}", source=source) for source in sources]
+    collected(*rows)
+    (chip,) = noted(*rows)["chips"]
+    assert chip["text"] == f"{head}: {len(rows)} of {len(rows)} hold" and said in chip["means"]
 
 
 @pytest.mark.parametrize(

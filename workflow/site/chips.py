@@ -10,6 +10,10 @@ from workflow.book.verdicts import holds, standing
 from workflow.site.evidence import FIXED, RECORDED, seeds
 from workflow.site.scoreboard import is_check
 
+MEANING = {  # of the weakest origin among a chapter's claims
+    "restored": "we restored it from other text",
+    "recalled": "we know it, in part or all of it, second-hand",
+}
 APART = ("corrected", "made explicit", "undecided")  # verdicts that a chip counts beside those that hold
 
 
@@ -48,8 +52,12 @@ def paper_chip(rows):
     verdicts = Counter(row["verdict"] for row in claims)
     hold = sum(map(holds, claims))
     apart = [f", {verdicts[word]} {word}" for word in APART if verdicts[word]]
-    where = "in miniature" if standing(claims) == "in miniature" else "the paper's claims"
+    second_hand = [word for word in ("restored", "recalled") if any(row["source"] == word for row in claims)]
+    ours = f"claims as {' or '.join(second_hand)}" if second_hand else "the paper's claims"
+    where = "in miniature" if standing(claims) == "in miniature" else ours
     means = f"What the paper claims, on this page: {tally(claims)}."
+    if second_hand:
+        means = f"What the paper claims, as {MEANING[second_hand[-1]]}, on this page: {tally(claims)}."
     if standing(claims) == "in miniature":
         means += " In miniature: other data or a smaller network, which proves nothing about the paper's experiment."
     means += early(claims) + repeated(claims)
