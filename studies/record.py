@@ -11,13 +11,23 @@ import os
 
 import numpy as np
 
-from studies import fine_tuning, language_model, optimisers, provenance, random_heads, real_transformer, recorded, speed
+from studies import (
+    fine_tuning,
+    frozen_decay,
+    language_model,
+    optimisers,
+    provenance,
+    random_heads,
+    real_transformer,
+    recorded,
+    speed,
+)
 from studies.provenance import FOLDER
 from workflow.book.catalogue import BookError
 from workflow.commands import call
 
 # Each with its studies, and how a run of them is made.
-MODULES = (recorded, speed, optimisers, language_model, random_heads, real_transformer)
+MODULES = (recorded, speed, optimisers, language_model, random_heads, real_transformer, frozen_decay)
 
 
 def make_runs(name, only="*"):
