@@ -18,7 +18,7 @@ from lib.selection import optimal_tokens, selected_tokens
 from studies.networks.measures import share_that_counts
 
 ORDERS, OUT, GAP = (1.1, 2.0, 3.0), 20.0, 1e-4
-TRIES, OPTIONS = 10, {"maxiter": 3000, "maxfun": 4000, "maxcor": 30, "ftol": 1e-14, "gtol": 1e-9}
+TRIES, OPTIONS = 10, {"maxiter": 3000, "maxfun": 4000, "maxcor": 30, "ftol": 1e-15, "gtol": 0}
 STEPS, FEWER = 1000, 500  # of recorded runs from zero, and from separators
 
 
@@ -64,7 +64,8 @@ def in_norm(problem, selected, order=2.0):
     while gap > GAP and tried < TRIES:  # again without what it has learned of the bend, where it got stuck
         how = {"jac": True, "method": "L-BFGS-B", "bounds": [(0, None)] * count, "options": OPTIONS}
         weights = minimize(value, weights, **how).x
-        spread, total = combined(weights / weights.sum())
+        weights /= weights.sum()
+        spread, total = combined(weights)
         length = norm(total.flatten(), q)
         matrix = inverse_mirror_map(total / length, order)
         margins = led(matrix)
