@@ -13,17 +13,15 @@ from torch.nn.functional import logsigmoid
 
 from lib import losses
 from lib.descent import constant, normalised, polyak, run
-from lib.geometry import directional_bregman_divergence, norm, one_minus_cosine
+from lib.geometry import norm, one_minus_cosine
 from lib.intervals import median
 from lib.logspace import gradient
 from lib.problem import Problem, difference_rows, from_tokens
-from lib.selection import locally_optimal, optimal_tokens, selected_tokens
+from lib.selection import optimal_tokens, selected_tokens
 from lib.separators import hard_margin
-from lib.span import in_span
-from studies.networks.measures import share_that_counts
+from studies.mirrored import GAP, in_norm, lasts
 
 STEP, STEPS, FAR, OUT = 0.02, 2000, 3.0, 20.0  # of steps and starts, in lengths of W_mm; OUT in lengths of a separator
-ORDERS = (1.1, 2.0, 3.0)
 
 
 def problem_of(texts, rows):
@@ -115,48 +113,28 @@ def descended(problem, starts, length):
     return selected_tokens(problem, path[-1]), path
 
 
-def of_all(texts, draw):
-    """What is recorded of all the texts together."""
-    whole = problem_of(texts, torch.arange(len(texts.there)))
-    problem, best = in_span(whole), optimal_tokens(whole)
+def of_all(whole, draw):
+    """What is recorded of a problem of many texts, whose rows are never formed."""
+    best = optimal_tokens(whole)
     others = random_selections(whole, 2, draw)
-    separator, *more = separators(problem, [best, *others])
+    separator, *more = (in_norm(whole, selected) for selected in (best, *others))
     prompts = separators(with_prompt(whole), [best, *others])
     length = norm(separator.theta)
-    (ends,), path = descended(problem, torch.zeros_like(separator.theta)[None], length)
+    (ends,), path = descended(whole, torch.zeros_like(separator.theta)[None], length)
     path = path[:, 0]
-    (own,) = separators(problem, [ends])
-    power, exponent = rates(problem, separator, path, best, length)
-    own_power, own_exponent = rates(problem, own, path, ends, length)
-    thetas = {"NGD": path[-1]} | other_rules(problem, length)
+    own = in_norm(whole, ends)
+    power, exponent = rates(whole, separator, path, best, length)
+    own_power, own_exponent = rates(whole, own, path, ends, length)
+    thetas = {"NGD": path[-1]} | other_rules(whole, length)
     found = {
         "overlap": overlap(whole), "length": length, "power": power, "exponent": exponent, "own_power": own_power,
         "own_exponent": own_exponent, "off": one_minus_cosine(path[-1], separator.theta),
-        "own_off": one_minus_cosine(path[-1], own.theta), "own_local": locally_optimal(problem, ends, own),
+        "own_off": one_minus_cosine(path[-1], own.theta), "own_local": lasts(whole, ends, own),
     }  # fmt: skip
     return {name: float(value) for name, value in found.items()} | {
-        "feasible": [float(one.feasible) for one in (separator, *more)],
+        "feasible": [float(one.gap < GAP) for one in (separator, *more)],
         "prompt": [float(one.feasible) for one in prompts],
-        "on_best": {name: (selected_tokens(problem, theta) == best).double().mean().item()
+        "on_best": {name: (selected_tokens(whole, theta) == best).double().mean().item()
                     for name, theta in thetas.items()},
-        "elsewhere": {name: log_elsewhere(problem, theta, best).exp().mean().item() for name, theta in thetas.items()},
+        "elsewhere": {name: log_elsewhere(whole, theta, best).exp().mean().item() for name, theta in thetas.items()},
     }  # fmt: skip
-
-
-def in_norms(texts, draws=3, inputs=6):
-    """Mirror descent of each order on a few texts: divergences to the separators of its tokens, entries that count."""
-    found = []
-    for k in range(draws):
-        problem = problem_of(texts, torch.arange(inputs * k, inputs * (k + 1)))
-        for order in ORDERS:
-            start = torch.zeros(problem.parameter_size, dtype=torch.float64)
-            rule = normalised(0.1, order)
-            end = run(problem, losses.logistic, start, rule, STEPS, [STEPS], norm=order).theta[0]
-            selected = selected_tokens(problem, end)
-            rows = difference_rows(problem, selected).unique(dim=0)
-            aims = {other: hard_margin(rows, other).theta for other in ORDERS}
-            apart = {str(other): directional_bregman_divergence(aim, end, order).item() for other, aim in aims.items()}
-            best = (selected == optimal_tokens(problem)).double().mean().item()
-            found.append({"draw": k, "order": order, "apart": apart, "best": best,
-                          "entries": share_that_counts(end).item()})  # fmt: skip
-    return {"runs": found}

@@ -199,9 +199,9 @@ class TestStory:
 
     def test_the_scene_has_the_numbers_of_the_ledger(self, rows):
         known = {row["id"]: row["measured"] for row in rows}
-        assert generated_pages.shown(rows)["optimal"] == known["beyond/your-attention/optimal"]
-        left = [row for row in rows if row["id"] != "beyond/your-attention/optimal"]
-        with pytest.raises(BookError, match="shows beyond/your-attention/optimal, which is no row"):
+        assert generated_pages.shown(rows)["firm"] == known["beyond/real-transformer/above-film"]
+        left = [row for row in rows if row["id"] != "beyond/real-transformer/above-film"]
+        with pytest.raises(BookError, match="shows beyond/real-transformer/above-film, which is no row"):
             generated_pages.shown(left)
 
 

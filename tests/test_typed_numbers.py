@@ -15,6 +15,7 @@ CONSTANTS = {  # of statements, settings, number formats and the papers, which n
     "beyond/optimiser-rates": {"2000"},  # log 1 / .999 / 2
     "beyond/language-model": {"256"},  # the square of a sixteenth of the decay
     "mirror-descent/bregman-divergence": {"2.2", "1e-16"},  # float64 next to 1
+    "beyond/real-transformer": {"1.1"},  # a p of mirror descent
     "mirror-descent/mirror-networks": {"0.866", "0.80", "10,000"},  # two distributions; photographs of the test set
     "mirror-descent/mirror-rates": {"0.5"},  # a power in the theorem
     "mirror-descent/sentiment": {"1.1", "1.5", "3", "1.6", "2.3"},  # p and leads as the authors print them

@@ -15,7 +15,7 @@ SOURCE = (ROOT / "book/_static/explore/story.js").read_text("utf-8")
 STEPS = re.findall(r"^  (\w+): {$", re.search(r"export const STEPS = {\n(.*?)\n};", SOURCE, re.DOTALL)[1], re.MULTILINE)
 SECTION = """<section><span id="story-{name}"></span><h2>{name}</h2><p>Words.</p>
 <figure class="story-still"><p>A picture.</p></figure><p class="story-try">Try it.</p></section>"""
-DATA = 'data-freed="0.2" data-optimal="1" data-predicted="1" data-naive="1"'
+DATA = 'data-firm="0.2" data-parked="1" data-kept="1" data-best="0"'
 REVIEW = {
     "words": ["thin", "period", "piece", "[CLS]"],
     "before": [0.1, 0.3, 0.4, 0.2],
@@ -212,6 +212,6 @@ def test_choices_answer_and_the_guess_is_judged_by_the_number_of_the_page(opened
     page.evaluate("document.getElementById('story-networks').closest('section').scrollIntoView()")
     page.get_by_text(re.compile(r"(^|, )\?$")).wait_for()  # drawn once the step has been scrolled to
     page.get_by_role("button", name="most").click()
-    assert said(page) == "No. Where everything trains, it predicts 20 %."
+    assert said(page) == "No. 20 % of the choices are above 0.9."
     page.get_by_role("button", name="few").click()
     assert said(page).startswith("Right.")

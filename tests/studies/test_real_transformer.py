@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from heads import bits, state_weights
-from lib.geometry import norm
-from lib.problem import difference_rows
-from lib.selection import optimal_tokens
+from lib.geometry import norm, one_minus_cosine
+from lib.problem import Problem, difference_rows
+from lib.selection import locally_optimal, optimal_tokens
 from lib.separators import hard_margin
-from studies import archives, frozen_tokens, minilm, real_heads, real_transformer
+from studies import archives, frozen_tokens, minilm, mirrored, real_heads, real_transformer
 
 FOLDER = Path(__file__).parents[2] / "book" / "recorded" / "minilm"
 
@@ -173,6 +173,43 @@ def test_on_orthogonal_tokens_descent_ends_on_the_best_at_the_predicted_rate(tex
     ends = frozen_tokens.other_rules(problem, length)
     slow = frozen_tokens.log_elsewhere(problem, ends["GD"], best)
     assert (slow > frozen_tokens.log_elsewhere(problem, path[-1, 0], best) + math.log(100)).all()
+
+
+@pytest.fixture
+def few_tokens(draw):
+    """Four inputs of up to five tokens, with a matrix of 8 x 3 entries."""
+    keys, queries, scores = (torch.randn(*shape, generator=draw).double() for shape in ((4, 5, 8), (4, 3), (4, 5)))
+    mask = torch.ones(4, 5, dtype=torch.bool)
+    mask[1, 3:] = False
+    return Problem(keys, scores, queries, mask=mask)
+
+
+@pytest.mark.parametrize("order", mirrored.ORDERS)
+def test_a_separator_from_its_dual_is_that_of_the_solver(few_tokens, order):
+    local = set()
+    for selected in (optimal_tokens(few_tokens), *frozen_tokens.runners_up(few_tokens, 4), torch.zeros(4).long()):
+        exact = hard_margin(difference_rows(few_tokens, selected), order)
+        nearly = mirrored.in_norm(few_tokens, selected, order)
+        assert exact.feasible
+        assert 0 <= nearly.gap < 1e-5
+        assert one_minus_cosine(nearly.theta, exact.theta) < 1e-6
+        assert norm(nearly.theta, order).item() == pytest.approx(norm(exact.theta, order).item(), rel=1e-5)
+        assert mirrored.lasts(few_tokens, selected, nearly) == locally_optimal(few_tokens, selected, exact)
+        local.add(mirrored.lasts(few_tokens, selected, nearly))
+    assert local == {True, False}
+
+
+def test_tokens_that_nothing_separates_have_a_gap_of_one():
+    keys = torch.tensor([[[0.1, 0.0], [1.0, 0.2], [-1.0, 0.1], [0.0, -1.0]]]).double()
+    problem = Problem(keys, keys[..., 0], keys[:, 1], mask=torch.ones(1, 4, dtype=torch.bool))
+    assert mirrored.in_norm(problem, torch.tensor([0])).gap >= 1
+
+
+@pytest.mark.parametrize("order", mirrored.ORDERS)
+def test_mirror_descent_ends_nearest_the_separator_of_its_norm(few_tokens, order):
+    found = mirrored.from_zero(few_tokens, order, 400)
+    assert min(found["apart"]) == found["apart"][mirrored.ORDERS.index(order)]
+    assert found["gap"] < mirrored.GAP
 
 
 def test_pieces_have_the_kind_of_their_word():

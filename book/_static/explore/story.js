@@ -410,18 +410,18 @@ export const STEPS = {
     controls: { options: ["guess", "Your guess", ["most", "about half", "few"]] },
     draw({ view, data, counts }, state) {
       const rows = [
-        ["alone: locally optimal", LOOKS.global, data.optimal],
-        ["alone: simulated", LOOKS.path, data.predicted],
-        ["alone: by best score", "c3", data.naive],
-        ["all train: simulated", "i1", state.guess ? data.freed : NaN],
+        ["[CLS] or [SEP]", LOOKS.global, data.parked],
+        ["layer: keeps choices", LOOKS.path, data.kept],
+        ["layer: ends best", "c3", data.best],
+        ["above 0.9", "i1", state.guess ? data.firm : NaN],
       ];
       const shown = (share) => (share >= 0 ? percent(share) : "?"),
         wide = view.width > 400; // where the squares have room for their names
       rows.forEach(([name, look, share], k) => hundred(view, k, Number(share), look, wide ? `${name}, ${shown(share)}` : ""));
       if (!wide) counts(rows.map(([name, look, share]) => [name, look, Number(share) || 0, shown(share)]));
       if (!state.guess) return "A filled square is one case in a hundred.";
-      const few = data.freed < 0.4 ? "few" : data.freed < 0.6 ? "about half" : "most";
-      return `${state.guess === few ? "Right." : "No."} Where everything trains, it predicts ${percent(data.freed)}.`;
+      const few = data.firm < 0.4 ? "few" : data.firm < 0.6 ? "about half" : "most";
+      return `${state.guess === few ? "Right." : "No."} ${percent(data.firm)} of the choices are above 0.9.`;
     },
   },
 };
