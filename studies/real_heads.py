@@ -113,6 +113,23 @@ def against_separators(texts, weights, draw):
     return {name: torch.stack([layer[name] for layer in found]) for name in found[0]}
 
 
+def of_more(texts, weights, draw, count=4 * QUERIES):
+    """What the test says of a max-margin W, tensor (layers,): its cosine to the separator of a part of its choices.
+
+    For the first head of each layer W is the separator of the choices of ``count`` queries, of a text each; the part
+    are the first `QUERIES` of them. So many choices as a network was trained on cannot be had.
+    """
+    cosines = []
+    for k, matrices in enumerate(bilinear(weights)):
+        problem = asked(texts, k, draw, count)
+        spanned, logits = in_span(problem), problem.logits(matrices[0].flatten())
+        rows = difference_rows(spanned, logits.argmax(-1))
+        few = rows[: QUERIES * (logits.shape[-1] - 1)]  # rows come input by input
+        whole, part = (hard_margin(one).theta for one in (rows, few))
+        cosines.append(whole @ part / whole.norm() / part.norm())
+    return torch.stack(cosines)
+
+
 def bilinear(weights):
     """W (heads, d, d + 1) of each layer, in float64: logits are x . W (z, 1) up to what all tokens share."""
     keys, queries = (weights[side].double().unflatten(1, (minilm.HEADS, SIZE)) for side in ("key", "query"))
