@@ -68,7 +68,26 @@ def test_verdicts_that_changed_are_a_page_with_changed_tests_first(inside):
     assert "good/other" in tests
     assert "good/half" in others
     assert "a better median" in tests
-    assert '<a href="rows.html#good/half">good/half</a>' in others
+    assert '<a id="was-good/half" href="rows.html#good/half">good/half</a>' in others
+    assert rows.rows().count('href="verdict-changes.html#was-good/half"') == 1
+
+
+@pytest.mark.parametrize(
+    ("about", "drawn"),
+    [
+        ({"measured": 1e-2, "bound": 1e-2}, [30]),
+        ({"measured": 1e-3, "bound": 1e-2}, [21]),
+        ({"measured": 1e-9, "bound": 1e-2}, [2]),
+        ({"measured": -1e-3, "bound": -1e-2}, [39]),
+        ({"measured": 0.5, "bound": 0, "interval": [-1, 0.75]}, [44, 2, 51]),
+        ({"measured": 7.0, "bound": None}, []),
+        ({"measured": 0, "bound": 0}, [30]),
+    ],
+)
+def test_a_number_stands_on_its_side_of_the_bound(about, drawn):
+    made = rows.strip({"interval": None} | about)
+    dot, line = re.findall(r'cx="(\d+)"', made), re.findall(r"M(\d+) 5H(\d+)", made)
+    assert [int(place) for place in (*dot, *(line[0] if line else ()))] == drawn
 
 
 def test_a_row_of_a_merged_chapter_keeps_its_id_and_the_page_leads_on(inside, tmp_path):

@@ -113,6 +113,9 @@ def test_the_list_of_pages_shows_where_one_is_after_next(visit):
 def test_a_row_has_a_line_and_bibtex_to_cite(visit):
     page = visit("book/rows").page
     address = page.locator('[id="theorem-2/unequal-scores"]')
+    assert not address.is_visible()
+    page.evaluate("location.hash = 'theorem-2/unequal-scores'")
+    address.wait_for()
     address.click()
     line, entry = (shown.inner_text() for shown in page.locator("tr.row-cited pre").all())
     assert "$1 - \\cos$" in line
@@ -121,6 +124,24 @@ def test_a_row_has_a_line_and_bibtex_to_cite(visit):
     assert entry.count("{") == entry.count("}")
     address.click()
     assert page.locator("tr.row-cited").count() == 0
+
+
+def test_rows_are_found_by_words_verdict_and_paper(visit):
+    page = visit("book/rows").page
+    page.get_by_label("Find").fill("theorem-2 flow")
+    page.get_by_label("Paper").select_option("first")
+    page.get_by_label("Verdict").select_option("reproduced")
+    found = [row for row in page.locator("table.ledger tbody tr").all() if row.is_visible()]
+    assert found
+    for row in found:
+        text = row.inner_text().lower()
+        assert "reproduced" in text
+        assert "flow" in text
+    assert page.get_by_role("status").inner_text().startswith(f"{len(found)} of ")
+    page.get_by_label("Find").fill("")
+    page.get_by_label("Paper").select_option("")
+    page.get_by_label("Verdict").select_option("")
+    assert not any(row.is_visible() for row in page.locator("table.ledger tbody tr").all()[:5])
 
 
 STATEMENTS = {"Theorem 2": "theorem-2", "Lemma 11": "lemma-2", "Assumption A": "notation"}

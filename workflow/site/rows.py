@@ -2,7 +2,9 @@
 
 import html
 import json
+import math
 import os
+from collections import Counter
 from pathlib import Path
 
 from lib.ledger import between, bound, formulas, number
@@ -23,11 +25,15 @@ FORWARD = """<!DOCTYPE html>
 
 def rows():
     """A table for each chapter with all its rows, those that are gone, and what a script needs to cite a row."""
-    every = ledger()
+    once = {name for change in changes() for name in change["rows"]}
+    every = [row | {"changed": row["id"] in once} for row in ledger()]
     tables = []
     for chapter in chapters():
         here = [row for row in every if row["chapter"] == chapter]
-        tables.append(f"(rows-{source(chapter).stem})=\n## {link(chapter)}\n\n{raw(_table(here))}")
+        counts = Counter(row["verdict"] or "baseline" for row in here)
+        said = f"{len(here)} rows: {', '.join(f'{count} {word}' for word, count in counts.most_common())}"
+        folded = f'<details class="rows-of"><summary>{said}</summary>{_table(here)}</details>'
+        tables.append(f"(rows-{source(chapter).stem})=\n## {link(chapter)}\n\n{raw(folded)}")
     cited = json.dumps({"fields": landing_page.cited(), "commit": commit()}).replace("<", "\\u003c")
     return "\n".join([*tables, *gone(every), raw(f'<script type="application/json" class="cited">{cited}</script>')])
 
@@ -39,7 +45,9 @@ def raw(text):
 
 def _table(listed):
     head = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
-    body = "\n".join(f"<tr>{''.join(_cell(name, row) for name in COLUMNS)}</tr>" for row in listed)
+    body = "\n".join(
+        f'<tr data-of="{row["paper"] or "ours"}">{"".join(_cell(name, row) for name in COLUMNS)}</tr>' for row in listed
+    )
     made = f'<table class="ledger table"><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>'
     return f'<div class="pst-scrollable-table-container">{made}</div>'
 
@@ -68,13 +76,18 @@ def changed():
         "The test changed after its result was known": [change for change in every if "test" in change],
         "The number, the data or a rule for all rows changed": [change for change in every if "test" not in change],
     }
-    return "\n".join(f"## {head}\n\n{_changes(some, taken)}" for head, some in parts.items() if some)
+    marked = set()
+    return "\n".join(f"## {head}\n\n{_changes(some, taken, marked)}" for head, some in parts.items() if some)
 
 
-def _changes(some, taken):
+def _changes(some, taken, marked):
     def linked(name):
         place = address(name)
-        return f'<a href="rows.html#{place}">{place}</a>' if place in taken else f"`{place}`"
+        if place not in taken:
+            return f"`{place}`"
+        mark = f' id="was-{place}"' * (place not in marked)
+        marked.add(place)
+        return f'<a{mark} href="rows.html#{place}">{place}</a>'
 
     lines = [
         (
@@ -106,11 +119,33 @@ def _verdict(row):
 
 def _sentence(row):
     words = (called(row), row["source"] or "ours", SMALLER.get(row["scale"]), row["kind"] * (row["kind"] != "claim"))
-    return f"{formulas(row['statement'])} ({html.escape(', '.join(filter(None, words)))}) {addressed(row['id'])}"
+    said = f"{formulas(row['statement'])} ({html.escape(', '.join(filter(None, words)))}) {addressed(row['id'])}"
+    past = f' <a class="row-history" href="verdict-changes.html#was-{address(row["id"])}">history</a>'
+    return said + past * row["changed"]
 
 
 def _number(row):
-    return number(row["measured"]) + (f" ({between(row['interval'])})" if row["interval"] else "")
+    return number(row["measured"]) + (f" ({between(row['interval'])})" if row["interval"] else "") + strip(row)
+
+
+def strip(row):
+    """A number beside its bound as a drawing: the bound a tick, the number a dot, its interval a line; "" without any.
+
+    Where both have one sign the scale is in powers of ten, three to each side; else it is linear, and the larger of
+    the two reaches the edge. What lies further out stands at the edge.
+    """
+    bound, told = row["bound"], [row["measured"], *(row["interval"] or ())]
+    if bound is None or not all(map(math.isfinite, [bound, *told])):
+        return ""
+    if bound and min(value / bound for value in told) > 0:
+        far = [math.log10(value / bound) / 3 * (1 if bound > 0 else -1) for value in told]
+    else:
+        size = max(abs(value - bound) for value in told) or 1
+        far = [(value - bound) / size for value in told]
+    dot, *ends = (round(30 + 28 * max(-1, min(1, value))) for value in far)
+    line = f'<path d="M{min(ends)} 5H{max(ends)}"/>' if ends else ""
+    drawn = f'<path d="M30 1V9"/>{line}<circle cx="{dot}" cy="5" r="2.2"/>'
+    return f'<svg class="strip" viewBox="0 0 60 10" aria-hidden="true">{drawn}</svg>'
 
 
 def _bound(row):
