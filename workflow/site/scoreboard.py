@@ -71,7 +71,7 @@ def totals():
         if any(count[word] for count in standings)
     ]
     rows.append(("**statements**", *(len(items) for _, items in listed)))
-    return table(("", *(name for name, _ in listed)), rows, "totals")
+    return table(("standing", *(name for name, _ in listed)), rows, "totals")
 
 
 def standings():
