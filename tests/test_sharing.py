@@ -3,16 +3,20 @@
 import base64
 import io
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
 from PIL import Image
-from sphinx.application import Sphinx
 
 from workflow.sphinx_ext import sharing
 
+ROOT = Path(__file__).parents[1]
 SITE = "https://example.org/selects"
 CHAPTER = """# Where *descent* goes
 
@@ -35,7 +39,7 @@ def drawing(width=2000):
     return base64.b64encode(file.getvalue()).decode()
 
 
-def built(folder, site, monkeypatch):
+def built(folder, site):
     """A site of two pages, one of them with a figure."""
     source, out = folder / "source", folder / "html"
     (source / "book").mkdir(parents=True)
@@ -52,14 +56,11 @@ def built(folder, site, monkeypatch):
         "ogp_site_url": f"{site}/",
     }
     settings |= {"project": "Selects", "nb_execution_mode": "off", "ogp_social_cards": {"enable": False}}
-    monkeypatch.chdir(folder)
+    (source / "conf.py").write_text("".join(f"{name} = {value!r}\n" for name, value in settings.items()))
     (folder / "CITATION.cff").write_text("version: 0.2.0\nauthors: [{name: Some & One}]\n")
     (folder / "CHANGELOG.md").write_text("# Log\n\n## [Unreleased]\n\n- no\n\n## [0.2.0] - 2027-01-02\n\n- a < b\n")
-    sharing.cited.cache_clear()
-    Sphinx(
-        source, None, out, folder / "trees", "html", confoverrides=settings, status=None, warning=io.StringIO()
-    ).build()
-    sharing.cited.cache_clear()
+    command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", str(source), str(out)]
+    subprocess.run(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True)
     return out
 
 
@@ -70,8 +71,8 @@ def head(page):
 
 
 @pytest.mark.parametrize("site", ["", SITE])
-def test_a_page_says_what_it_is_and_where_if_that_is_known(tmp_path, monkeypatch, site):
-    out = built(tmp_path, site, monkeypatch)
+def test_a_page_says_what_it_is_and_where_if_that_is_known(tmp_path, site):
+    out = built(tmp_path, site)
     page = out / "book/path.html"
     said, text = head(page), BeautifulSoup(page.read_text("utf-8"), "html.parser")
     assert (said["citation_title"], said["citation_author"]) == ("Where descent goes", "Some & One")
@@ -108,8 +109,8 @@ def test_a_page_says_what_it_is_and_where_if_that_is_known(tmp_path, monkeypatch
     assert lost.select_one("h1").text.startswith("No page is here")
 
 
-def test_the_first_page_stands_at_the_address_of_the_site_with_its_links(tmp_path, monkeypatch):
-    out = built(tmp_path, "", monkeypatch)
+def test_the_first_page_stands_at_the_address_of_the_site_with_its_links(tmp_path):
+    out = built(tmp_path, "")
     front, page = (
         BeautifulSoup((out / name).read_text("utf-8"), "html.parser") for name in ("index.html", "book/intro.html")
     )
