@@ -11,12 +11,15 @@ class Reader(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.places, self.addresses = {"", "top"}, set()
+        self.places, self.addresses, self.base = {"", "top"}, set(), ""
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         """Keep what a tag names and where it leads."""
         known = dict(attributes)
+        if tag == "base":
+            self.base = known["href"]
+            return
         self.places |= {known[name] for name in ("id", "name") if known.get(name)}
         self.addresses |= {known[name] for name in ("href", "src", "data-src") if known.get(name)}
 
@@ -31,7 +34,8 @@ def broken(site):
             parts = urlsplit(address)
             if parts.scheme or parts.netloc:
                 continue
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            here = (path.parent / page.base) if page.base else path
+            target = (here.parent / unquote(parts.path)).resolve() if parts.path else here.resolve()
             target = target / "index.html" if target.is_dir() else target
             place = unquote(parts.fragment)
             if not target.exists() or (target in pages and place not in pages[target].places):
@@ -49,6 +53,16 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path, address):
     assert broken(tmp_path) == []
     (tmp_path / "a.html").write_text(f'{good}<a href="{address}">x</a>')
     assert broken(tmp_path) == [f"a.html: {address}"]
+
+
+def test_links_of_a_page_with_a_base_start_there(tmp_path):
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book/a.html").write_text('<a id="here" href="b.html">x</a>')
+    (tmp_path / "book/b.html").write_text("")
+    (tmp_path / "index.html").write_text('<base href="book/a.html"><a href="b.html">x</a><a href="#here">x</a>')
+    assert broken(tmp_path) == []
+    (tmp_path / "index.html").write_text('<base href="book/a.html"><a href="book/b.html">x</a>')
+    assert broken(tmp_path) == ["index.html: book/b.html"]
 
 
 def test_all_links_of_the_site_lead_somewhere(built):

@@ -5,7 +5,7 @@
   if (!tables.length) return;
   const rows = tables.flatMap((table) => [...table.tBodies[0].rows]);
   const every = tables[0].matches(".ledger"), papers = { "2306.13596": "first", "2402.05738": "second", "2410.14581": "third" };
-  const standing = (row) => row.cells[every ? 0 : 1].textContent.trim().replace(/^[^\w]+/, "");
+  const standing = (row) => row.cells[every ? 0 : 1].textContent.trim().replace(every ? /^\W+/ : "", "");
   const paper = (row) => papers[row.dataset.of] ?? "none: ours";
   const form = document.createElement("form");
   form.className = "find-rows";

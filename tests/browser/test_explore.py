@@ -395,7 +395,7 @@ def test_marks_can_be_sent_away(figure):
 def test_questions_are_answered_after_a_choice_and_by_turning_the_figure(figure, name, width):
     shown = figure(name, reduced_motion="reduce", width=width)
     groups = shown.page.locator(".explore-quiz [role=group]")
-    assert groups.count() == 2
+    assert groups.count() == (1 if name == "cone" else 2)
     for group in groups.all():
         answer = group.locator(".explore-answer")
         assert answer.inner_text() == ""
@@ -518,15 +518,9 @@ def test_tokens_of_the_cone_that_are_let_go_near_each_other_share_a_spot(figure)
         shown.handle(key).focus()
         for _ in range(12):
             shown.page.keyboard.press("ArrowDown" if down < 0 else "ArrowUp")
-    group = shown.page.locator(".explore-quiz [role=group]").nth(1)
-    shown.handle("other 1").focus()
-    shown.page.keyboard.press("ArrowUp")
-    group.get_by_role("button", name="yes").click()
-    assert group.locator(".explore-answer").inner_text().startswith("Now try it")
     pixels = shown.place("other 0")[1] - shown.place("other 1")[1]
     shown.drag("other 1", (0, 0.6 * pixels))
     assert "not in general position" in shown.said
-    assert group.locator("button.right").count() == 1
 
 
 @pytest.mark.parametrize("width", [600, 800, 1440])

@@ -142,6 +142,8 @@ export function heads(root, tag) {
   const svg = make("svg", { class: "explore-plane", role: "img" });
   ui.stage.append(svg);
   new ResizeObserver(() => ui.ask()).observe(ui.stage);
+  let seen = false; // numbers are brought once the figure is on the screen
+  new IntersectionObserver(([{ isIntersecting }]) => isIntersecting && !seen && ((seen = true), ui.ask())).observe(ui.stage);
   ui.slider("Bits", { key: "bits", min: FEWEST, max: MOST, step: 1 });
   ui.select("review", "Review", reviews.map((one) => nameOf(one)));
   ui.slider("Layer", { key: "layer", min: 1, max: LAYERS, step: 1 });
@@ -159,6 +161,7 @@ export function heads(root, tag) {
   /** Numbers of a review, or null while its script is on the way. */
   function loaded({ place }) {
     if (numbers[place]) return (known[place] ??= decoded(numbers[place]));
+    if (!seen) return null;
     asked[place] ??= make("script", { src: new URL(`heads/${place}.js`, HERE).href, onload: ui.ask, onerror: ui.ask });
     if (!asked[place].isConnected) document.head.append(asked[place]);
     return null;
