@@ -139,7 +139,7 @@ export function heads(root, tag) {
     render,
     python: (state) => python(state, current(state).place),
   });
-  const svg = make("svg", { class: "explore-plane", role: "img" });
+  const svg = make("svg", { class: "explore-plane", role: "img", "aria-label": "What tokens select: not read yet" });
   ui.stage.append(svg);
   new ResizeObserver(() => ui.ask()).observe(ui.stage);
   let seen = false; // numbers are brought once the figure is on the screen
