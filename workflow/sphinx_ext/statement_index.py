@@ -1,4 +1,4 @@
-"""Index the statements in boxes and the words of ``book/search.yml``: entries of the index that search lists first.
+"""Index the statements in boxes and the words of ``book/search.yml``, and let the page of results read them first.
 
 Sphinx's ``index`` directive would have to stand before each box, and to repeat its title.
 """
@@ -48,7 +48,14 @@ class IndexEntries(SphinxTransform):
             section.insert(1, addnodes.index(entries=entries))
 
 
+def load(app, page, template, context, doctree):
+    """Load our order of results where Sphinx shows them."""
+    if page == "search":
+        app.add_js_file("search.js", loading_method="defer")
+
+
 def setup(app):
     """Register the extension."""
     app.add_transform(IndexEntries)
+    app.connect("html-page-context", load)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -32,8 +32,8 @@ function start() {
     for (const other of beside(root)) other.classList.add("explore-apart");
     const name = root.dataset.explore,
       number = (count[name] = (count[name] ?? 0) + 1);
-    const { preset, ask, review } = root.dataset;
-    if (name === "story" && !review) continue; // alone, without its page
+    const { preset, ask, review, words } = root.dataset;
+    if ({ story: !review, heads: !words }[name]) continue; // alone, without its page
     const ui = FIGURES[name]?.(root, number > 1 ? `${name}${number}` : name, preset);
     const questions = questionsOf(name, preset, ask);
     if (ui && questions.length) quiz(ui, questions);
