@@ -31,7 +31,7 @@ LOGGER = logging.getLogger(__name__)
 LEDGER, DRAWN = "book/_generated/ledger.json", "book/_generated/drawings.json"
 STANDINGS = {
     "proved": "Proved here",
-    "papers": "Proved in the papers, checked here",
+    "papers": "Proved in the papers as we know them, checked here",
     "measured": "Measured here",
     "miniature": "Seen in miniature",
     "guess": "A guess",
