@@ -69,3 +69,25 @@ def test_the_risk_is_strictly_convex_in_the_leads_where_part_3_says_so(gaps, ext
     # scaled by the square roots of attention, or the determinant drowns
     assert (corner / a[0]).a > 0
     assert (corner * other / (a[0] * a[1]) - across**2 / (a[0] * a[1])).a > 0
+
+
+@pytest.mark.parametrize("gaps", [(0.3, 1, 0.1, 0.6), (1, 1, 1, 1)])
+def test_with_several_optimal_multipliers_the_law_takes_those_of_largest_entropy(gaps):
+    """Part 4: l_inf in the plane, four inputs of two tokens, leads y + slope x; all p with sum p slope = 0 are optimal."""
+    top, slopes = mp.mpf(30), (2, 1, -1, -5)
+
+    def constant(p):
+        logs = [mp.log(gap / weight) for gap, weight in zip(gaps, p, strict=True) if weight]
+        return sum(weight * log for weight, log in zip(filter(None, p), logs, strict=True)) - min(logs)
+
+    def pull(x):  # of the risk under the exponential loss, along the face y = top
+        shares = [1 / (1 + mp.exp(top + slope * x)) for slope in slopes]
+        return sum(s * g * a * (1 - a) * mp.exp(g * a) for s, g, a in zip(slopes, gaps, shares, strict=True))
+
+    with mp.workdps(40):
+        tilt = mpmath.findroot(lambda t: sum(s * g * mp.exp(-s * t) for s, g in zip(slopes, gaps, strict=True)), 0)
+        weights = [gap * mp.exp(-slope * tilt) for slope, gap in zip(slopes, gaps, strict=True)]
+        law = constant([weight / sum(weights) for weight in weights])
+        x = mpmath.findroot(lambda x: pull(x) * mp.exp(top), tilt)
+        assert abs(min(top + slope * x for slope in slopes) - (top - law)) < 1e-9
+        assert abs(constant([mp.mpf(5) / 7, 0, 0, mp.mpf(2) / 7]) - law) > 0.02
