@@ -1,6 +1,6 @@
 // The first page: a prompt trains on the words of one review, and their shares of its attention fill the words.
 // A script of its own: the one of all interactive figures would come later than two seconds.
-const PACE = 25; // milliseconds a step
+const [PACE, EVEN] = [25, 800]; // milliseconds: a step, and how long the words are even at first
 
 /**
  * Attention at each step of normalised descent from zero, where the token best scores 1 and all others 0. With one
@@ -43,7 +43,7 @@ function landing(root) {
     best = wanted;
     words.forEach((word, t) => word.setAttribute("aria-pressed", String(t === best)));
     const run = trained(problem, best),
-      start = performance.now();
+      start = performance.now() + EVEN;
     const frame = (now) => {
       const passed = matchMedia("(prefers-reduced-motion: reduce)").matches ? Infinity : Math.max(now - start, 0),
         at = Math.min(Math.floor(passed / PACE), problem.steps);

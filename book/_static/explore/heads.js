@@ -5,7 +5,7 @@ import { give, make, needed, plural } from "./view.js";
 
 const [LAYERS, HEADS, SIZE] = [6, 12, 32]; // columns of a head
 const [FEWEST, MOST] = [2, 8]; // bits
-const [TOP, LINE] = [22, 16]; // pixels, of which a row of words has so many
+const [TOP, LINE] = [27, 16]; // pixels, of which a row of words has so many
 const NODES = Array.from({ length: 31 }, (_, k) => 0.4 * k - 6); // of heads.bits.flip_probability
 const WEIGHTS = NODES.map((x) => Math.exp(-x * x / 2));
 const TOTAL = WEIGHTS.reduce((a, b) => a + b);
@@ -132,8 +132,8 @@ export function heads(root, tag) {
     tag,
     title: "Rounding MiniLM's keys and queries.",
     hint:
-      "An arrow goes from each token to the one that it selects; the darker a token on the right, the more attention " +
-      "it gets. Drag the bits down: arrows that turn light up.",
+      "An arrow goes from each token to the one that it selects; the stronger the tint of a token on the right, the more " +
+      "attention it gets. Drag the bits down: arrows that turn light up.",
     first,
     check: ({ token }) => needed(Number.isInteger(token) && token >= 0, `token is ${token}`),
     render,
@@ -183,7 +183,8 @@ export function heads(root, tag) {
       [left, right] = [0.36 * width, 0.64 * width],
       y = (t) => TOP + LINE * t;
     const asking = token ? [shares[token - 1]] : shares,
-      shade = words.map((_, t) => asking.reduce((sum, row) => sum + row[t], 0) / asking.length);
+      shade = words.map((_, t) => asking.reduce((sum, row) => sum + row[t], 0) / asking.length),
+      most = Math.max(...shade);
     const text = (x, t, anchor, word, more = {}) =>
       make("text", { x, y: y(t), "text-anchor": anchor, "dominant-baseline": "central", ...more }, word);
     const arrow = (i, t, look) => {
@@ -200,7 +201,7 @@ export function heads(root, tag) {
     give(svg, "aria-label", `What ${words.length} tokens select, and ${plural(turned.length, "arrow")} that turned`);
     svg.replaceChildren(
       ...shade.map((share, t) =>
-        make("rect", { ...box(t), class: "area i0", style: `fill-opacity:${(0.7 * share).toFixed(3)}` }),
+        make("rect", { ...box(t), class: "area i0", style: `fill-opacity:${((0.6 * share) / most).toFixed(3)}` }),
       ),
       text(left, -1.1, "end", "query token"),
       text(right, -1.1, "start", "selected token"),

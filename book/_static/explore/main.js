@@ -27,7 +27,8 @@ function start() {
     count = {};
   if (places.length) document.head.append(make("style", {}, STYLE));
   // to paint a frame the browser would otherwise walk through all of the page, drawings out of sight too
-  if (places.length) for (const { style } of document.querySelectorAll("svg.drawing")) style.contentVisibility = "auto";
+  if (places.length && innerWidth > 700) // where their height is reserved
+    for (const { style } of document.querySelectorAll("svg.drawing")) style.contentVisibility = "auto";
   for (const root of places) {
     for (const other of beside(root)) other.classList.add("explore-apart");
     const name = root.dataset.explore,
