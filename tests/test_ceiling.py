@@ -73,7 +73,7 @@ def test_the_risk_is_strictly_convex_in_the_leads_where_part_3_says_so(gaps, ext
 
 @pytest.mark.parametrize("gaps", [(0.3, 1, 0.1, 0.6), (1, 1, 1, 1)])
 def test_with_several_optimal_multipliers_the_law_takes_those_of_largest_entropy(gaps):
-    """Part 4: l_inf in the plane, four inputs of two tokens, leads y + slope x; all p with p . slopes = 0 are optimal."""
+    """Part 4: l_inf in the plane, four inputs, two tokens, leads y + slope x; each p with p . slopes = 0 is optimal."""
     top, slopes = mp.mpf(30), (2, 1, -1, -5)
 
     def constant(p):
