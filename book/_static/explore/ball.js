@@ -20,7 +20,7 @@ const MEASURES = [1.75, 2, 3]; // the q of the chapter on the Bregman divergence
 const CORNERS = 240; // of the ball
 const [LAST, BRIEF] = [3000, 300]; // steps: all of them, and those that lead out of sight
 const LENGTHS = Array.from({ length: 41 }, (_, k) => 10 ** (k / 10 - 1)); // in lengths of the separator
-const TOLD = [10, 100, 1000]; // of these
+const TOLD = [10, 100]; // of these: farther out the risk leaves no digits of the angle for large p
 
 const check = ({ rows, norm }) =>
   needed(
@@ -74,8 +74,8 @@ export function told({ norm, rows, grown, path: shown }, solved) {
       : share > 0.98
         ? "both entries have nearly the same size"
         : `its smaller entry is ${share.toFixed(2)} of the larger`;
-  const touch =
-    active === 2 ? "at the corner, where both margins are 1" : "on one side: one margin is 1, the other more";
+  const one = Math.abs(rows[0][0] * rows[1][1] - rows[0][1] * rows[1][0]) < 1e-12 ? "its border" : "the corner",
+    touch = active === 2 ? `at ${one}, where both margins are 1` : "on one side: one margin is 1, the other more";
   if (grown < 1) return `The ball of p = ${norm} is growing.`;
   const off = degrees(endOf({ norm }, solved), theta);
   const angle = (length) => degreesOf(lowestOf(solved, norm).angles[LENGTHS.findIndex((one) => one > 0.99 * length)]);
@@ -84,7 +84,7 @@ export function told({ norm, rows, grown, path: shown }, solved) {
     `(${theta.map((x) => x.toFixed(2)).join(", ")}): ${shape}. ` +
     `After ${LAST} steps mirror descent is ${degreesOf(off)} from its direction.` +
     (shown
-      ? ` The path of lowest risk is ${TOLD.map(angle).join(", ")} away at 10, 100 and 1000 times the length.`
+      ? ` The path of lowest risk is ${TOLD.map(angle).join(" and ")} away at 10 and 100 times the length.`
       : "")
   );
 }
@@ -235,7 +235,7 @@ export function ball(root, tag, name) {
         `Divergence from q = ${MEASURES[k]}`,
         "i0",
         level / highest,
-        `levels off at ${small(level)}, is ${small(at)}`,
+        `levels off at ${small(level)}, is ${small(at < 1e-12 ? 0 : at)}`,
       ]),
     );
     return told(state, solved);

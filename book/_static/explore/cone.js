@@ -48,11 +48,12 @@ export function walk({ others, score, turn, opening }) {
   const points = along([...LENGTHS, ...AFAR]),
     far = engine.length(points.at(-1)),
     bounded = far < 0.9 * AFAR.at(-1),
-    // between two lengths of the grid
-    fine = Array.from({ length: 201 }, (_, k) => far * 10 ** ((k - 100) / 1500)).filter((size) => size >= LENGTHS[0]),
+    span = far > LENGTHS.at(-1) ? 15 : 1, // afar the grid has one length in a decade
+    fine = Array.from({ length: 201 }, (_, k) => far * 10 ** ((span * (k - 100)) / 1500)).filter((size) => size >= LENGTHS[0]),
     last = bounded ? engine.length(along(fine).at(-1)) : far;
   const angles = points.map((p) => between(axis, p)),
-    settled = !bounded && Math.abs(angles.at(-1)) < SETTLED;
+    [before, end] = angles.slice(-2).map(Math.abs),
+    settled = !bounded && (end < SETTLED || end < before / 3); // a third in ten times the length
   points.length = LENGTHS.length;
   return {
     ...{ feasible: true, problem, solution, axis, points, angles, last, bounded, settled },

@@ -47,7 +47,7 @@ export function told({ third, ratio }, found) {
   const [least, most] = SPAN.map((log) => 10 ** log);
   const here =
     c < threshold
-      ? `is ${gap.toFixed(1)}° from the relaxed direction, and reaches it${threshold > most ? " only" : ""}`
+      ? `is ${gap < 0.05 ? "less than 0.1" : gap.toFixed(1)}° from the relaxed direction, and reaches it${threshold > most ? " only" : ""}`
       : "is on the relaxed direction, which it reaches";
   const beyond =
     threshold > most ? ", beyond the end of this dial" : threshold < least ? ", below the start of this dial" : "";
@@ -55,7 +55,7 @@ export function told({ third, ratio }, found) {
     String(third) === String(FIRST.third) ? " The paper's figure, with equal rates, sits exactly there." : "";
   return (
     `${which}The head grows ${c.toFixed(2)} times as fast as the prompt. The prompt ${here} at c* = ` +
-    `${threshold.toFixed(2)}${beyond}.${there}`
+    `${threshold < 0.1 ? threshold.toPrecision(2) : threshold.toFixed(2)}${beyond}.${there}`
   );
 }
 

@@ -17,7 +17,8 @@ const FAN = 60; // directions that are tried before the best one is refined
 const FINE = 1e-7; // part of the angle to which it is known
 const TIGHT = 1e-6; // how far from 1 the margin of a neighbour may be
 const CONES = [0.01, 0.05, 0.2, 0.5, 0.7, 1, 1.4]; // half angles, in radians, of cones that a run may not leave
-const OUT = [1, 1.5, 3, 10, 100, 1e4]; // lengths, in that of its end, at which their borders are looked at
+const OUT = [1, 1.1, 1.25, 1.5, 2, 3, 5, 10, 30, 100, 1e3, 1e4]; // lengths, in that of its end, at which they are looked at
+const ACROSS = [-1, 1, 0, -0.75, 0.75, -0.5, 0.5, -0.25, 0.25]; // places from border to border
 const STILL = 0.01; // part of its length by which a run with constant steps still moves at most
 const LATE = 400; // log t to which it is then followed as a flow
 
@@ -734,8 +735,8 @@ function widest(rows, lifts, middle) {
 /**
  * The place of the choice to which a run tends that has come to p; -1 where that is not sure.
  *
- * It is sure where a cone around the choice's direction holds p, and the pull leads into it all along its border,
- * from the length of p on: in its logarithm that is looked at in a few places, up to 10⁴ times as far out.
+ * It is sure where a cone around the choice's direction holds p, the pull leads into it all along its border and
+ * outwards everywhere in it, from the length of p on: that is looked at in some places, up to 10⁴ times as far out.
  */
 function tending(problem, loss, p, choices) {
   const chosen = ({ selected }, at) => selectedAt(problem, at).every((token, i) => token === selected[i]),
@@ -751,9 +752,10 @@ function tending(problem, loss, p, choices) {
       at = [far * size * Math.cos(angle), far * size * Math.sin(angle)];
     room.p.set(at);
     gradientIn(room, loss);
-    return chosen(choices[place], at) && dot(room.found, at) < 0 && cross(at, room.found) * side >= 0;
+    const into = Math.abs(side) < 1 || cross(at, room.found) * side >= 0;
+    return into && chosen(choices[place], at) && dot(room.found, at) < 0;
   };
-  const sure = (half) => OUT.every((far) => [-1, 1, 0].every((side) => held(half, far, side)));
+  const sure = (half) => OUT.every((far) => ACROSS.every((side) => held(half, far, side)));
   return CONES.some((half) => off < 0.9 * half && sure(half)) ? place : -1;
 }
 

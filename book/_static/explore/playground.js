@@ -157,7 +157,8 @@ export function told(state, { problem, choices, runs, ends }) {
     .map(([count, text]) => `${count} ${text}`)
     .join(", ");
   const locals = choices.filter((one) => !one.best).length,
-    second = locals < choices.length ? "A second limit exists" : "One limit exists",
+    bests = choices.length - locals,
+    second = `${bests > 1 ? "A further" : bests ? "A second" : "One"} limit exists`,
     single = state.keys.length === 1,
     what = single ? "a token that is not the best but outscores its" : "tokens not all the best that outscore their";
   const limits = locals

@@ -2,7 +2,7 @@
 import { frame } from "./frame.js";
 import { plane } from "./plane.js";
 import { LOOKS } from "./looks.js";
-import { counts, make, py, small } from "./view.js";
+import { counts, make, py } from "./view.js";
 import { PRESETS } from "./playground.js";
 import * as engine from "./engine.js";
 
@@ -25,7 +25,10 @@ const RULES = [
 ];
 const RUN = [20000, 5000, 1000]; // steps that are run of each rule
 const LATER = 30; // log t to which the flow is followed from there
-const AGE = Math.log10(4e26); // steps that 10⁹ a second make in the age of the universe
+const AGE = Math.log10(4.35e26); // steps that 10⁹ a second make in the age of the universe
+
+/** The 1 - cos that is asked for, of two digits, as it is told. */
+const asked = (wanted) => Number((10 ** wanted).toPrecision(2));
 
 /** What depends on no wanted angle: the ray, the road's offset from it, and the first steps of each rule. */
 let ran = {};
@@ -54,8 +57,8 @@ export function journey({ wanted, size, high }) {
     { problem, solution, offset, paths, later } = found,
     own = engine.length(solution.theta),
     aside = engine.length(offset.across),
-    wrong = (path, k) => !(engine.oneMinusCosine(engine.at(path, k), solution.theta) <= 10 ** wanted);
-  const cosine = 1 - 10 ** wanted,
+    wrong = (path, k) => !(engine.oneMinusCosine(engine.at(path, k), solution.theta) <= asked(wanted));
+  const cosine = 1 - asked(wanted),
     way = (aside * cosine) / Math.sqrt(1 - cosine * cosine),
     paces = [0, size, own / 2],
     long = (k) => engine.length(engine.endOf(paths[k]));
@@ -100,7 +103,7 @@ export function told({ wanted, size }, { logs }) {
     compare = late > 0 ? ` At 10⁹ steps a second that is ${count(late)} ages of the universe.` : "",
     steps = (k) => `${count(logs[k], RUN[k])} step${logs[k] ? "s" : ""}`;
   return (
-    `For 1 − cos to stay below ${small(10 ** wanted)} normalised descent with steps of ${size} needs ${steps(1)}, ` +
+    `For 1 − cos to stay below ${asked(wanted)} normalised descent with steps of ${size} needs ${steps(1)}, ` +
     `Polyak's rule ${steps(2)}, gradient descent with the constant step ${size} ${steps(0)}.${compare}`
   );
 }
@@ -120,7 +123,7 @@ export function python({ wanted, size, high }) {
     `rules = {constant(${size}): ${RUN[0]}, normalised(${size}): ${RUN[1]}, polyak(problem, losses.logistic, [1, 1]): ${RUN[2]}}`,
     "for rule, steps in rules.items():",
     "    away = one_minus_cosine(run(problem, losses.logistic, start, rule, steps).theta[1:], svm.theta)",
-    `    needed = 1 + max((k for k, x in enumerate(away, 1) if x > 10**${wanted}), default=0)`,
+    `    needed = 1 + max((k for k, x in enumerate(away, 1) if x > ${asked(wanted)}), default=0)`,
     '    print(needed if needed <= steps else "more")',
   ];
 }
@@ -136,7 +139,7 @@ export function road(root, tag) {
   });
   const view = plane(ui.stage, { name: "The ray, and the road beside it", ratio: 0.26, ui }),
     table = make("div", { class: "explore-count" });
-  ui.slider("1 − cos to the limit", { key: "wanted", min: -8, max: -1, step: 0.1, show: (x) => small(10 ** x) });
+  ui.slider("1 − cos to the limit", { key: "wanted", min: -8, max: -1, step: 0.1, show: asked });
   ui.slider("Step size", { key: "size", min: 0.02, max: 1, step: 0.02 });
   ui.slider("C, score of one input", { key: "high", min: 2, max: 20, step: 1 });
   ui.add(table);
