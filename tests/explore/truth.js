@@ -55,7 +55,7 @@ const CHECKS = {
     const state = { wanted: k % 9 ? near(-8, -1, 0.1) : -1, size: near(0.02, 1, 0.02), high: near(2, 20, 1) };
     const found = roadModule.journey(state), text = roadModule.told(state, found), last = k % 30 ? 3e4 : 2e5;
     const problem = { keys: playgroundModule.PRESETS[5].keys, scores: [[0, state.high], [0, 1]] };
-    const off = (path, step) => oneMinusCosine(at(path, step), found.solution.theta) > Number((10 ** state.wanted).toPrecision(2));
+    const off = (path, step) => oneMinusCosine(at(path, step), found.solution.theta) > +(10 ** state.wanted).toPrecision(2);
     const parts = [/constant step [\d.]+ (?:about )?([\d,]+)/, /steps of [\d.]+ needs (?:about )?([\d,]+)/];
     ["constant", "normalised"].forEach((kind, n) => {
       const path = descend(problem, "logistic", [0, 0], { kind, size: state.size }, last),
