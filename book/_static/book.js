@@ -70,7 +70,7 @@ document.addEventListener("copy", (event) => {
 
 // A formula of TeX as plain text, for where formulas cannot be set.
 function words(formula) {
-  return formula.replace(/\\(?:math\w+|text\w*|operatorname|norm|left|right|[()])/g, "").replace(/[{}\\]/g, "");
+  return formula.replace(/\\(?:math\w+|text\w*|operatorname|norm|left|right|[bB]ig+[lr]?|[()])/g, "").replace(/\\[lr]?[vV]ert/g, "‖").replace(/[{}]/g, "").replace(/(?<=\w)\\/g, " ").replace(/\\/g, "");
 }
 
 // The page of results shows sentences around what was found, formulas in words, never code: a page found by its code shows its first sentences.
@@ -79,7 +79,7 @@ function sentences(page, keywords, anchor) {
   let place = (anchor && found.getElementById(anchor.slice(1))) || found.querySelector("article");
   if (!place) return null;
   while (place.localName !== "article" && place.textContent.length < 80) place = place.parentElement;
-  place.querySelectorAll("script, style, .headerlink, h1, nav").forEach((part) => part.remove());
+  place.querySelectorAll("script, style, .headerlink, h1, nav, figure, .meaning, .terms, .verdict-chips").forEach((part) => part.remove());
   place.querySelectorAll("div.math").forEach((formula) => formula.replaceWith(" … "));
   place.querySelectorAll("span.math").forEach((formula) => formula.replaceWith(words(formula.querySelector("math").getAttribute("alttext"))));
   place.querySelectorAll(".cell_input, pre, summary, table").forEach((part) => part.remove());

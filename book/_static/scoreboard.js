@@ -10,18 +10,20 @@
   const form = document.createElement("form");
   form.className = "find-rows";
   form.innerHTML =
-    '<label>Find <input type="search" name="words" placeholder="Theorem 2, cone, Adam"></label>' +
+    '<label>Find <input type="search" name="words" placeholder="Theorem 2, Adam"></label>' +
     `<label>${every ? "Verdict" : "Standing"} <select name="standing"><option value="">any</option></select></label>` +
     (every ? '<label>Paper <select name="paper"><option value="">any</option></select></label>' : "") + '<p role="status"></p>';
   const asked = every ? { standing, paper } : { standing };
   for (const [name, told] of Object.entries(asked)) for (const one of new Set(rows.map(told))) form.elements[name].add(new Option(one));
   const unfold = () => { const fold = document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest("details.rows-of"); if (fold) fold.open = true; };
   const show = () => {
-    const words = form.elements.words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    // "theorem 4" is one word, and finds neither Theorem 14 nor a Theorem 5 with a Figure 4
+    const words = form.elements.words.value.toLowerCase().match(/[^\s\d]+\s+\d+(?!\S)|\S+/g) ?? [];
+    const patterns = words.map((word) => new RegExp(word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace(/\s+/, "s?\\s+") + (/\d$/.test(word) ? "(?!\\d)" : "")));
     const chosen = Object.entries(asked).filter(([name]) => form.elements[name].value);
     for (const row of rows) {
       const text = (row.textContent + (every ? row.closest("section").id : "")).toLowerCase();
-      row.hidden = !words.every((word) => text.includes(word)) || !chosen.every(([name, told]) => told(row) === form.elements[name].value);
+      row.hidden = !patterns.every((pattern) => pattern.test(text)) || !chosen.every(([name, told]) => told(row) === form.elements[name].value);
     }
     for (const table of tables) {
       const none = [...table.tBodies[0].rows].every((row) => row.hidden);
@@ -36,4 +38,5 @@
   form.addEventListener("submit", (event) => event.preventDefault());
   (tables[0].closest("section") ?? tables[0].parentElement).before(form);
   show();
+  if (location.hash === "#find-statement") form.elements.words.focus();
 })();

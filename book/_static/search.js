@@ -4,10 +4,18 @@
   if (typeof Search === "undefined") return;
   const ASIDE = /^book\/(rows|verdict-changes|sources|compare|bibliography|library\/)|^genindex|^prf-prf/; // last where others fit as well
   const WORTH = { about: 12, title: 8, section: 3, text: 1 };
-  const split = (text) => splitQuery(text.toLowerCase().replace(/ℓ/g, "l")).filter((word) => !stopwords.includes(word));
+  const ASKING = "what how why which where when who does do can is are my i get find about mean".split(" "); // say that something is asked
+  const split = (text) => splitQuery(text.toLowerCase().replace(/ℓ/g, "l")).filter((word) => ![...stopwords, ...ASKING].includes(word));
   const stemmer = new Stemmer();
   const stems = (text) => [...new Set(split(text).map((word) => stemmer.stemWord(word)))];
+  const listed = new Map([...document.querySelectorAll(".bd-sidebar-primary a")].map((link) => [link.pathname, link.textContent.trim()]));
   let known;
+
+  // Title of a page, after its name in the list of pages where that is another.
+  function named(name, title) {
+    const called = listed.size && listed.get(new URL(name + DOCUMENTATION_OPTIONS.FILE_SUFFIX, location).pathname);
+    return called && !title.startsWith(called) ? `${called} – ${title}` : title;
+  }
 
   // Changes of a letter, swapped neighbours among them, that turn one word into another; more than `most` count as one more.
   function slips(one, other, most) {
@@ -71,7 +79,7 @@
       const { words, phrase, anchor } = best[page],
         inText = asked.map((own) => WORTH.text * Math.max(0, ...[...own].map(([word, sure]) => (known.texts.get(word).has(page) ? sure : 0))));
       const sum = words.reduce((total, worth, k) => total + rare[k] * Math.max(worth, inText[k]), 0) / all;
-      return [name, index.titles[page], anchor, null, (sum + phrase) * (ASIDE.test(name) ? 0.4 : 1), index.filenames[page]];
+      return [name, named(name, index.titles[page]), anchor, null, (sum + phrase) * (ASIDE.test(name) ? 0.4 : 1), index.filenames[page]];
     });
     const least = Math.max(...results.map((result) => result[4])) / 12;
     return results.filter((result) => result[4] > least).sort((one, other) => one[4] - other[4]); // the last is shown first

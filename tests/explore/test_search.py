@@ -14,7 +14,7 @@ ASK = """
 (queries) => queries.map((query) => Search._performSearch(query).reverse().map(([page]) => page.replace("book/", "")))
 """
 SPHINX = """
-const document = { getElementById: () => null };
+const document = { getElementById: () => null, querySelectorAll: () => [] };
 const splitQuery = (query) => query.split(/[^\\p{Letter}\\p{Number}_]+/gu).filter((term) => term);
 const Search = { setIndex: (index) => (Search._index = index) };
 """

@@ -55,8 +55,8 @@ def table(head, rows, name=""):
 
 
 def link(chapter, text=None):
-    """A link to a chapter, from a page that stands in ``book/``."""
-    return f"{{doc}}`{text or title(source(chapter))} <{chapter}>`"
+    """A link to a chapter, from a page that stands in ``book/``; its words hold no formula."""
+    return f"{{doc}}`{(text or title(source(chapter))).replace('$', '')} <{chapter}>`"
 
 
 def numbers(row):
