@@ -1,4 +1,4 @@
-"""Index the statements in boxes and the words of ``book/search.yml``, and let the page of results read them first.
+"""Index the statements in boxes, the papers' figures and the words of ``book/search.yml``, and let the page of results read them first.
 
 Sphinx's ``index`` directive would have to stand before each box, and to repeat its title.
 """
@@ -12,7 +12,7 @@ from sphinx.transforms import SphinxTransform
 
 from workflow.book.catalogue import yaml_of
 
-WORDS = "book/search.yml"
+WORDS, STATEMENTS = "book/search.yml", "book/statements.yml"
 KINDS = r"(Theorem|Lemma|Figure|Definition|Assumption|Proposition)"
 
 
@@ -29,6 +29,13 @@ def names(title):
     return statements or [title.replace(";", ",")]
 
 
+def figures(register, page):
+    """Names of the papers' figures that a page reproduces, for which no box stands."""
+    papers = yaml_of(register)["papers"] if register.exists() else []
+    here = [item["item"] for paper in papers for item in paper["items"] if item.get("chapter") == page]
+    return [name for name in here if re.match(r"Figure \d", name)]
+
+
 class IndexEntries(SphinxTransform):
     """Put an index entry before each box, in time for Sphinx to collect it."""
 
@@ -42,7 +49,8 @@ class IndexEntries(SphinxTransform):
         env = self.document.settings.env
         page, listed = env.docname.removeprefix("book/"), Path(env.srcdir, WORDS)
         env.note_dependency(str(listed))
-        if words := (yaml_of(listed) if listed.exists() else {}).get(page):
+        words = (yaml_of(listed) if listed.exists() else {}).get(page, []) + figures(Path(env.srcdir, STATEMENTS), page)
+        if words:
             section = next(self.document.findall(nodes.section))
             entries = [("single", word, section["ids"][0], "main", None) for word in words]
             section.insert(1, addnodes.index(entries=entries))
