@@ -61,7 +61,7 @@ def test_a_hypothesis_lists_who_needs_it_and_what_happens_without_it(inside):
     assert "0.02; bound: at most 0.01" in inputs
     assert 'href="rows.html#good/two"' in inputs
     assert "breaks the claim" in inputs
-    assert "Not tested without it: {doc}`Theorem 1 <part/good>`, {doc}`A law <part/good>`." in loss
+    assert "No ablation drops it: {doc}`Theorem 1 <part/good>`, {doc}`A law <part/good>`." in loss
 
 
 def test_the_script_gets_the_options_and_the_statements_in_the_order_of_the_table(inside):
