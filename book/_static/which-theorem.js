@@ -42,7 +42,7 @@
       const list = document.createElement("ul"), link = Object.assign(document.createElement("a"), { href: `#${place}`, textContent: words(place) });
       list.append(...dropped.map(happened));
       const line = document.createElement("p");
-      line.append("This hypothesis fails: ", link, dropped.length ? ". Where it was dropped:" : ". Not tested without it.");
+      line.append("This hypothesis fails: ", link, dropped.length ? ". Where it was dropped:" : ". No ablation drops it.");
       said.append(line, ...(dropped.length ? [list] : []));
     }
     row.querySelector(".which-said")?.remove();
