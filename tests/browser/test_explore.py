@@ -545,7 +545,7 @@ def test_map_is_the_library_s(figure):
     shown.more()
     shown.page.get_by_label("Colour every start").check()
     shown.page.wait_for_function("document.querySelector('canvas').dataset.level == 4", timeout=60_000)
-    share = int(re.search(r"Of all starts in view (\d+) %", shown.said)[1])
+    share = int(re.search(r"starts all over the view (\d+) %", shown.said)[1])
     box = shown.page.locator(".explore-plane").first.bounding_box()
     scale, rows = min(box["width"] / 7.4, box["height"] / 6.6), round(96 * box["height"] / box["width"])
     across, up = ((torch.arange(count) + 0.5) / count - 0.5 for count in (96, rows))

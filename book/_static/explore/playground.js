@@ -3,7 +3,7 @@ import { LOOKS } from "./looks.js";
 import { frame } from "./frame.js";
 import { coach } from "./guide.js";
 import { circle, plane, square, star } from "./plane.js";
-import { bars, button, clamp, degreesOf, make, needed, plural, py, rounded, turn, write } from "./view.js";
+import { bars, button, clamp, degreesOf, HAIR, make, needed, percent, plural, py, rounded, turn, write } from "./view.js";
 import * as engine from "./engine.js";
 
 const FEW = 12; // starts
@@ -120,11 +120,10 @@ export function warnings({ keys, scores }, choices) {
   if (bests.every((count) => count === 1) && !engine.separator(engine.differenceRows({ keys }, best)).feasible) {
     found.push(
       `No direction puts ${keys.length > 1 ? "the best tokens of all inputs" : "the best token"} ahead of all ` +
-        `others: ` +
-        "the global max-margin direction does not exist.",
+        `others ${HAIR}: no global max-margin direction is known.`,
     );
   }
-  if (!choices.length) found.push("No choice is locally optimal.");
+  if (!choices.length) found.push("No choice is locally optimal, with margins compared to 10⁻⁶.");
   return found;
 }
 
@@ -215,8 +214,8 @@ function mapWorker() {
 }
 
 /**
- * The map of starts on a canvas, coarse to fine, hatched where a start is undecided; tell(shares) gets
- * those of starts that choose best, and that are undecided, once it is fine.
+ * The map of starts on a canvas, coarse to fine, hatched where a start is undecided; tell gets the
+ * numbers of starts that choose best, that are undecided, and of all, once it is fine.
  */
 function basinMap(stage, tell) {
   const canvas = make("canvas", { "aria-hidden": "true" });
@@ -258,7 +257,7 @@ function basinMap(stage, tell) {
       if (row === rows) [level, row] = [level + 1, 0];
       canvas.dataset.level = level;
       if (level === LEVELS.length)
-        tell([true, undefined].map((best) => ends.filter((place) => found[place]?.best === best).length / ends.length));
+        tell(...[true, undefined].map((best) => ends.filter((place) => found[place]?.best === best).length), ends.length);
     }
     next();
   }
@@ -304,6 +303,11 @@ function hatch() {
   for (const x of [-12, 0, 12]) context.stroke(new Path2D(`M${x - 2} 14L${x + 14} -2`));
   return tile;
 }
+
+/** What a fine map shows: how many of all its starts choose best, and how many are undecided. */
+export const mapped = (best, open, all) =>
+  ` Of ${all.toLocaleString("en")} starts all over the view ${percent(best / all)} choose best` +
+  (open ? `, ${percent(open / all)} are undecided (hatched).` : ".");
 
 /** The colour of a choice: that of the best one, others in turn. */
 const look = (choices, place) =>
@@ -384,7 +388,7 @@ export function playground(root, tag, name) {
     tall: (width) => clamp(0.2 * width, 84, innerHeight / 8),
     ui,
   });
-  const map = basinMap(ui.stage, (found) => {
+  const map = basinMap(ui.stage, (...found) => {
     shares = found;
     ui.ask();
   });
@@ -579,13 +583,12 @@ export function playground(root, tag, name) {
     const state = ui.state();
     drawBars(state);
     if (chart.width) drawAngles(state);
-    const mapped = state.map
+    const colours = state.map
       ? shares === null
         ? " The map is on its way."
-        : ` Of all starts in view ${Math.floor(100 * shares[0])} % choose best` +
-          (shares[1] ? `, ${Math.ceil(100 * shares[1])} % are undecided (hatched).` : ".")
+        : mapped(...shares)
       : "";
-    return told(state, solved) + mapped;
+    return told(state, solved) + colours;
   }
 
   /** The lines that separate the chosen token of each input from the others, half way to the closest. */

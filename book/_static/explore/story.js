@@ -4,7 +4,7 @@ import { degrees, rim } from "./ball.js";
 import { power } from "./road.js";
 import { shownAt, slid } from "./playground.js";
 import { LOOKS } from "./looks.js";
-import { bars, button, clamp, counts, degreesOf, give, make, play, plural, rounded, small, still, write } from "./view.js";
+import { bars, button, clamp, counts, degreesOf, give, HAIR, make, percent, play, plural, rounded, small, still, write } from "./view.js";
 import * as engine from "./engine.js";
 import { SCENE } from "./scene.js";
 
@@ -23,8 +23,7 @@ const OPTIMISERS = {
   products: "the shaded query with the smallest sum of sizes",
 };
 
-const percent = (x) => `${Math.round(100 * x)} %`;
-const nearly = (x) => (x >= 0.995 ? "over 99 %" : percent(x));
+const nearly = (x) => percent(Math.min(x, 0.999)); // attention, of which no word ever has all
 const problemOf = ({ keys, scores }) => ({ keys: [keys], scores: [scores] });
 const bestOf = ({ scores }) => scores.indexOf(Math.max(...scores));
 const rowsOf = (state) => engine.differenceRows(problemOf(state), [bestOf(state)]);
@@ -248,7 +247,7 @@ export const STEPS = {
       attend(scene, state, "Attention in the plane", [shares(state, at)]);
       return feasible
         ? `After ${plural(state.shown, "step")}: ${away(at, theta)} max-margin.`
-        : `No direction puts “${NAMES[0]}” ahead of both others: it has no max-margin direction.`;
+        : `No direction puts “${NAMES[0]}” ahead of both others ${HAIR}.`;
     },
   },
   starts: {
