@@ -160,6 +160,7 @@ def test_figure_stands_alone_where_two_files_are(from_disk, folder, name, width)
     small.set_viewport_size({"width": 640, "height": 480})
     assert small.locator(".explore-quiz").count() == 0
     assert small.evaluate("document.documentElement.scrollHeight") <= 480
+    assert small.evaluate("(box => box.scrollHeight <= box.clientHeight)(document.querySelector('.explore-box'))")
     assert small.evaluate("document.documentElement.dataset.theme") == "dark"
     page = from_disk(address.replace(name, "another"))
     assert all(known in page.locator(".explore").inner_text() for known in NAMES)

@@ -258,7 +258,7 @@ export function ball(root, tag, name) {
     }
     const points = angles.flatMap((angle, k) => [Math.log10(LENGTHS[k]), clamp(Math.log10(angle), low, high)]);
     dial.trail("angle", points, `path ${LOOKS.path}`);
-    dial.label("what", 50, 13, "angle to the separator, over length 0.1 to 1000");
+    dial.label("what", 50, 13, "its angle to the ray, over length 0.1 to 1000");
     dial.tidy();
   }
 
