@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from .. import checks
 from .labels import label_ends
-from .style import BLUE, EDGE, FAINT, MUTED, ROUNDED, WIDTH, colours_of, plain_ticks, shaped
+from .style import BLUE, EDGE, FAINT, KINDS, MUTED, ROUNDED, WIDTH, colours_of, plain_ticks, shaped
 
 MARKS = ("o", "X", (4, 0, 45), "P", (4, 0, 0), (4, 1, 0), "^")  # one for each colour of the palette
 RECORDS = 150  # of a band: one every two points of its width
@@ -24,7 +24,7 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
     series : dict of str to array_like of shape (records,) or (records, trials)
         By name; methods, orders (``$p = 3$``) and the names of `KINDS` have their own colours.
     references : dict of str to array_like of shape (records,)
-        Predictions, dashed and grey.
+        Predictions, dashed and grey; the names of `KINDS` keep their colours.
     ax : matplotlib.axes.Axes, optional
         Panel of a larger figure.
     bands : dict of str to (array_like, array_like)
@@ -54,8 +54,9 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
             ax.plot(x, y, color=colour, ls=ROUNDED.get(label, "-"))
         ends.append((label, x, y, colour))
     for label, y in references.items():
-        ax.plot(x, y, color=MUTED, ls="--", lw=1.3, path_effects=EDGE)
-        ends.append((label, x, y, MUTED))
+        colour = KINDS.get(label, MUTED)
+        ax.plot(x, y, color=colour, ls="--", lw=1.3, path_effects=EDGE)
+        ends.append((label, x, y, colour))
     ax.set(xlabel=xlabel, ylabel=ylabel)
     plain_ticks(ax)
     _widen_covered(ax, ax.lines[-len(ends) :], len(series))
