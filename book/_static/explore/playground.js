@@ -231,14 +231,8 @@ function basinMap(stage, tell) {
   function next() {
     if (busy || !wanted || level === LEVELS.length) return;
     worker ||= Object.assign(mapWorker(), { onmessage: receive });
-    const {
-        key,
-        problem,
-        loss,
-        rule,
-        window: [left, right, bottom, top],
-        ratio,
-      } = wanted,
+    const { key, problem, loss, rule, ratio } = wanted,
+      [left, right, bottom, top] = wanted.window,
       columns = LEVELS[level],
       rows = Math.max(Math.round(columns * ratio), 1);
     busy = true;
@@ -518,19 +512,9 @@ export function playground(root, tag, name) {
     if (!view.width) return;
     view.look(window.map((x) => x * zoom));
     const { problem, choices, runs, ends } = solved;
-    map(
-      state.map && keys[0].length > 1
-        ? {
-            key: now + view.window + view.width,
-            problem,
-            loss,
-            rule: { kind: step, size },
-            window: view.window,
-            ratio: view.height / view.width,
-          }
-        : null,
-      choices,
-    );
+    const shape = { window: view.window, ratio: view.height / view.width },
+      whole = { key: now + view.window + view.width, problem, loss, rule: { kind: step, size }, ...shape };
+    map(state.map && keys[0].length > 1 ? whole : null, choices);
     view.axes();
     choices.forEach(({ separator, best, selected }, k) => {
       const colour = look(choices, k),
@@ -638,13 +622,9 @@ export function playground(root, tag, name) {
       low = -2.3,
       high = 3.6;
     chart.chart([0, flow ? 100 : 3, low, high], 44, 12);
-    for (const [decade, text] of [
-      [2, "100°"],
-      [0, "1°"],
-      [-2, "0.01°"],
-    ]) {
+    for (const decade of [2, 0, -2]) {
       chart.segment(`decade ${decade}`, [0, decade], [flow ? 100 : 3, decade], "axis");
-      chart.label(`name ${decade}`, 2, clamp(chart.to([0, decade])[1] + 4, 12, chart.height - 2), text);
+      chart.label(`name ${decade}`, 2, clamp(chart.to([0, decade])[1] + 4, 12, chart.height - 2), `${10 ** decade}°`);
     }
     runs.forEach((run, k) => {
       if (ends[k].place < 0) return;
