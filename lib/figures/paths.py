@@ -53,7 +53,9 @@ def plane(
         kinds = np.where(kinds, "optimal", "other")
     if unknown := sorted({str(kind) for kind in kinds} - {*KINDS}):
         raise ValueError(f"chosen has {unknown[0]}: give True or False for each point, or one of {', '.join(KINDS)}")
-    outcomes = shaped("outcomes", ["path"] * paths.shape[1] if outcomes is None else outcomes, paths.shape[1], dtype=str)
+    outcomes = shaped(
+        "outcomes", ["path"] * paths.shape[1] if outcomes is None else outcomes, paths.shape[1], dtype=str
+    )
     chosen = kinds == "optimal"
     left, right, bottom, top = window or _around(np.concatenate([points, paths[0]]))
     if ax is None:

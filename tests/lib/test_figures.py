@@ -63,6 +63,14 @@ def test_plane_draws_tokens_as_what_they_are():
         figures.plane(np.ones((5, 1, 2)), points, SCORES, ["best", "local", "other"])
 
 
+def test_plane_draws_each_path_in_the_colour_of_what_it_ends_at():
+    ax = plane(outcomes=["global", "local", "local"]).axes[0]
+    drawn = [line.get_color() for line in ax.lines if len(line.get_xdata()) == 30]
+    assert drawn == [figures.GREEN, figures.VERMILION, figures.VERMILION]
+    with pytest.raises(ValueError, match="outcomes has shape"):
+        plane(outcomes=["global"])
+
+
 @pytest.mark.parametrize(
     "direction",
     [(1, 0), (0, -2), (3, 1), (1e-9, -1)],
