@@ -110,6 +110,15 @@ def test_many_trials_are_a_median_and_a_band_of_few_points_and_a_given_interval_
         assert (heights.min(), heights.max()) == pytest.approx(ends)
 
 
+def test_each_of_many_trials_is_a_curve_where_one_asks_for_it():
+    y = np.arange(1, 5) / X[:, None]
+    ax = curves({"local": y, "global": 10 * y[:, :1]}, each=True).axes[0]
+    np.testing.assert_array_equal([line.get_ydata() for line in ax.lines], np.hstack([y, 10 * y[:, :1]]).T)
+    assert [line.get_color() for line in ax.lines] == 4 * [figures.VERMILION] + [figures.GREEN]
+    assert not ax.collections
+    assert texts(ax.figure) == ["local", "global"]
+
+
 HOLES = np.where(X % 3 == 0, np.nan, 1 / X)
 
 
