@@ -15,7 +15,9 @@ MARKS = ("o", "X", (4, 0, 45), "P", (4, 0, 0), (4, 1, 0), "^")  # one for each c
 RECORDS = 150  # of a band: one every two points of its width
 
 
-def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=None, ax=None, bands=None, heading=""):
+def curves(
+    x, series, xlabel, ylabel, xscale="log", yscale="log", references=None, ax=None, bands=None, heading="", each=False,
+):  # fmt: skip
     """Curves over x, each with its name at its end; a band from the 10th to the 90th percentile where there are many.
 
     Parameters
@@ -31,6 +33,8 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
         Lower and upper ends of an interval around the curve of that name.
     heading : str
         What the names are: stands once above them.
+    each : bool
+        Whether each of many trials is drawn, and no band.
 
     Returns
     -------
@@ -47,18 +51,19 @@ def curves(x, series, xlabel, ylabel, xscale="log", yscale="log", references=Non
     for (label, y), colour in zip(series.items(), colours_of(series, ax), strict=True):
         if label in (bands or {}):
             ax.fill_between(x, *map(np.asarray, bands[label]), color=colour, alpha=0.25, lw=0)
-        if y.ndim == 2:
+        if y.ndim == 2 and not each:
             _draw_many(ax, x, y, colour, ROUNDED.get(label, "-"))
-            y = np.median(y, axis=1)
         else:
             ax.plot(x, y, color=colour, ls=ROUNDED.get(label, "-"))
+        y = np.median(y, axis=1) if y.ndim == 2 else y
         ends.append((label, x, y, colour))
     for label, y in references.items():
         ax.plot(x, y, color=MUTED, ls="--", lw=1.3, path_effects=EDGE)
         ends.append((label, x, y, MUTED))
     ax.set(xlabel=xlabel, ylabel=ylabel)
     plain_ticks(ax)
-    _widen_covered(ax, ax.lines[-len(ends) :], len(series))
+    if not each:
+        _widen_covered(ax, ax.lines[-len(ends) :], len(series))
     label_ends(ax, ends, heading)
     return ax.figure
 

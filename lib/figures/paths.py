@@ -10,6 +10,7 @@ from .style import BLUE, FAINT, INK, KINDS, MUTED, PAPER, VIOLET, WIDTH, colour_
 
 def plane(
     paths, points, scores, chosen, rays=None, normal=None, window=None, cone=None, names=(), heading="", ax=None,
+    outcomes=None,
 ):  # fmt: skip
     """Paths of a parameter in the plane over the tokens that it chooses among.
 
@@ -38,6 +39,8 @@ def plane(
         What the names are: stands once above them.
     ax : matplotlib.axes.Axes, optional
         Panel of a larger figure.
+    outcomes : sequence of str, optional
+        For each path a name of `KINDS`, what it ends at: its colour, which otherwise is that of all paths.
 
     Returns
     -------
@@ -50,6 +53,9 @@ def plane(
         kinds = np.where(kinds, "optimal", "other")
     if unknown := sorted({str(kind) for kind in kinds} - {*KINDS}):
         raise ValueError(f"chosen has {unknown[0]}: give True or False for each point, or one of {', '.join(KINDS)}")
+    outcomes = shaped(
+        "outcomes", ["path"] * paths.shape[1] if outcomes is None else outcomes, paths.shape[1], dtype=str
+    )
     chosen = kinds == "optimal"
     left, right, bottom, top = window or _around(np.concatenate([points, paths[0]]))
     if ax is None:
@@ -60,7 +66,7 @@ def plane(
     ax.axvline(0, color=FAINT, lw=0.8, zorder=0)
     if normal is not None:
         _draw_line(ax, np.asarray(normal), points, chosen)
-    _draw_paths(ax, paths)
+    _draw_paths(ax, paths, [colour_of(outcome) for outcome in outcomes])
     tips = {label: _draw_ray(ax, np.asarray(ray, float), colour_of(label)) for label, ray in (rays or {}).items()}
     for point, kind in zip(points, kinds, strict=True):
         look = {"s": 170, "marker": "*"} if kind == "optimal" else {"s": 45, "marker": "s"}
@@ -100,7 +106,7 @@ def _draw_cone(ax, axis, opening, radius):
         shade = {"facecolor": BLUE, "alpha": 0.18, "lw": 0, "zorder": 0.5}
         ax.add_patch(Wedge((0, 0), beyond, *edges, width=beyond - float(radius), **shade))
     side = middle + 0.8 * half
-    return np.outer(np.linspace(1.2, 2, 9) * float(radius), [np.cos(side), np.sin(side)])
+    return np.outer(np.geomspace(1.2, 6, 12) * float(radius), [np.cos(side), np.sin(side)])
 
 
 def _draw_ray(ax, direction, colour):
@@ -113,11 +119,11 @@ def _draw_ray(ax, direction, colour):
     return end
 
 
-def _draw_paths(ax, paths):
+def _draw_paths(ax, paths, colours):
     """Draw each path from a ring, with an arrowhead where it is last seen."""
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
-    for path in np.moveaxis(paths, 1, 0):
-        ax.plot(*path.T, color=VIOLET, lw=1.8, zorder=3, solid_capstyle="round")
+    for path, colour in zip(np.moveaxis(paths, 1, 0), colours, strict=True):
+        ax.plot(*path.T, color=colour, lw=1.8, zorder=3, solid_capstyle="round")
         inside = np.flatnonzero(((path >= (left, bottom)) & (path <= (right, top))).all(1))
         if not len(inside):
             continue
@@ -127,7 +133,7 @@ def _draw_paths(ax, paths):
             seen = np.concatenate([seen, leaving[((leaving >= (left, bottom)) & (leaving <= (right, top))).all(1)]])
         before = seen[np.linalg.norm(seen - seen[-1:], axis=1) > 0.02 * (right - left)]
         if len(before):
-            arrow = {"arrowstyle": "-|>", "color": VIOLET, "lw": 1.2, "shrinkA": 0, "shrinkB": 0}
+            arrow = {"arrowstyle": "-|>", "color": colour, "lw": 1.2, "shrinkA": 0, "shrinkB": 0}
             ax.annotate("", seen[-1], before[-1], arrowprops=arrow, zorder=3)
     ax.scatter(*paths[0].T, s=24, facecolor="none", edgecolor=INK, lw=1.1, zorder=4)
 

@@ -160,6 +160,7 @@ def test_figure_stands_alone_where_two_files_are(from_disk, folder, name, width)
     small.set_viewport_size({"width": 640, "height": 480})
     assert small.locator(".explore-quiz").count() == 0
     assert small.evaluate("document.documentElement.scrollHeight") <= 480
+    assert small.evaluate("(box => box.scrollHeight <= box.clientHeight)(document.querySelector('.explore-box'))")
     assert small.evaluate("document.documentElement.dataset.theme") == "dark"
     page = from_disk(address.replace(name, "another"))
     assert all(known in page.locator(".explore").inner_text() for known in NAMES)
@@ -545,7 +546,7 @@ def test_map_is_the_library_s(figure):
     shown.more()
     shown.page.get_by_label("Colour every start").check()
     shown.page.wait_for_function("document.querySelector('canvas').dataset.level == 4", timeout=60_000)
-    share = int(re.search(r"Of all starts in view (\d+) %", shown.said)[1])
+    share = int(re.search(r"starts all over the view (\d+) %", shown.said)[1])
     box = shown.page.locator(".explore-plane").first.bounding_box()
     scale, rows = min(box["width"] / 7.4, box["height"] / 6.6), round(96 * box["height"] / box["width"])
     across, up = ((torch.arange(count) + 0.5) / count - 0.5 for count in (96, rows))

@@ -11,6 +11,9 @@ const like = (said, real, share = 0.06) => Math.abs(said - real) <= share * Math
 const rays = (count, half = Math.PI) => Array.from({ length: count + 1 }, (_, k) => half * ((2 * k) / count - 1));
 const heading = (angle) => [Math.cos(angle), Math.sin(angle)];
 const highest = (list, value) => list.map((one) => [value(one), one]).reduce((a, b) => (b[0] > a[0] ? b : a))[1];
+/** Keys of which the first is ahead of both others in one direction, but by a ten billionth. */
+const beside = ([x, y]) => [[x - 1, y + 1e-10], [x + 1, y + 1e-10]];
+const vague = (text) => text.includes("by more than 10⁻⁹");
 const TENTH = { kind: "normalised", size: 0.1 };
 
 /** Whether a run tends to a choice: after a hundred times the steps, or late in the flow into which others go over. */
@@ -49,7 +52,14 @@ const CHECKS = {
       return ends[n].place >= 0 && length(p) ? turn(p, choices[ends[n].place].separator.theta) : [];
     });
     if (Math.max(...now) > 0.01 && !like(number(text, /farthest is ([\d.]+)°/), Math.max(...now))) wrong(state, text, now);
-    if (/A second limit|further/.test(text) && text.includes("direction does not exist")) wrong(text);
+    if (/A second limit|further/.test(text) && text.includes("direction is known")) wrong(text);
+    const a = point(2), thin = { ...state, keys: [[a, ...beside(a)]], scores: [[1, 0, 0]] };
+    const words = playgroundModule.told(thin, playgroundModule.solve(thin));
+    if (k % 20 === 0 && !(vague(words) && words.includes("10⁻⁶"))) wrong(thin, words);
+    const all = pick(96, 6432), won = pick(0, 1, Math.floor(random() * all), all - 1, all), unknown = pick(0, 1, all - won);
+    const [, first, , second] = playgroundModule.mapped(won, unknown, all).match(/view (.*?) choose best(, (.*?) are)?/);
+    for (const [share, count] of [[first, won], [second ?? "0 %", unknown]])
+      if ((share === "0 %") !== !count || (share === "100 %") !== (count === all)) wrong(share, count, all);
   },
   road(k, wrong) {
     const state = { wanted: k % 9 ? near(-8, -1, 0.1) : -1, size: near(0.02, 1, 0.02), high: near(2, 20, 1) };
@@ -73,6 +83,8 @@ const CHECKS = {
   dial(k, wrong) {
     const third = k % 5 ? [near(-0.5, 2.7), near(-1.2, 1.9)] : pick([0.5, 1.5], [0, 0], [1, 1], [0.5, 1.02]);
     const state = { third, ratio: near(-1, 1) }, found = dialModule.turned(state, state.ratio);
+    const close = { third: [1e-10 - 1, 1], ratio: 0 };
+    if (!vague(dialModule.told(close, dialModule.turned(close, 0)))) wrong("no limit");
     if (!found) return;
     const text = dialModule.told(state, found), rows = [[1, 1], [1, -1], third];
     const leads = (u, c) => rows.map((row, i) => (dot(u, row) < 0 ? -9 : dot(u, row) + c * found.buffers[i]));
@@ -85,14 +97,22 @@ const CHECKS = {
   },
   ball(k, wrong) {
     const rows = [[near(-0.5, 2), near(-0.5, 2)], [near(-0.5, 2), near(-0.5, 2)]];
-    const state = { rows, norm: pick(1.05, 1.3, 2, 3, 10, 20), grown: 1, path: true },
-      solved = ballModule.grow(state);
+    const state = { rows, norm: pick(1.05, 1.3, 2, 3, 10, 20), grown: 1, path: true };
+    const over = pick(-1e-4, -5e-7, 1e-8, 5e-7, 1e-4), hair = k % 10 === 0; // beyond one row's touching point
+    if (hair) {
+      const q = 1 / (1 - 1 / state.norm), heading = [1, near(0.5, 1)], other = [near(0.1, 0.4), near(1, 2)];
+      const touch = heading.map((x) => x ** (q - 1) / heading.reduce((sum, one) => sum + one ** q, 0));
+      state.rows = [heading, other.map((x) => (x * (1 + over)) / dot(other, touch))];
+    }
+    const solved = ballModule.grow(state);
     const { theta, feasible, margins } = solved.solution;
     if (!feasible || length(theta) > 20) return;
     const text = ballModule.told(state, solved), sphere = rays(6000).map((angle) => unit(heading(angle), state.norm));
-    const best = highest(sphere, (u) => Math.min(...rows.map((row) => dot(row, u))));
+    const best = highest(sphere, (u) => Math.min(...state.rows.map((row) => dot(row, u))));
     if (turn(best, theta) > (state.norm === 2 ? 0.1 : 1)) wrong(state, text, best);
-    if (text.includes("corner") !== margins.every((margin) => margin < 1 + 1e-5)) wrong(state, text);
+    const held = hair ? over < 0 : margins.every((margin) => margin < 1 + 1e-5);
+    if (text.includes("corner") !== held) wrong(state, text, margins);
+    if (!vague(ballModule.told({ ...state, rows: beside([0, 0]) }, ballModule.grow({ ...state, rows: beside([0, 0]) })))) wrong("no wedge");
     const size = 10 * length(theta, state.norm), here = (u) => score(solved.problem, [size * u[0], size * u[1]]);
     const lowest = highest(sphere, here), off = turn(lowest, theta),
       said = number(text, /risk is (?:less than )?([\d.]+)°/);
@@ -104,6 +124,9 @@ const CHECKS = {
     const state = { others, score: pick(near(-0.5, 1.5, 0.05), 0.5, 0),
       turn: pick(0, 1, near(-30, 30, 1)), opening: near(2, 30, 1) };
     const found = coneModule.walk(state), text = coneModule.told(state, found);
+    if (!found.feasible && !vague(text)) wrong(state, text);
+    const thin = { ...state, others: beside([1, 0]) };
+    if (!vague(coneModule.told(thin, coneModule.walk(thin)))) wrong("no direction");
     if (!found.feasible) return;
     const middle = Math.atan2(found.axis[1], found.axis[0]), { bounded, settled, local, last, points, problem } = found;
     const inside = rays(1000, (state.opening * Math.PI) / 180).map((angle) => heading(middle + angle));
@@ -135,8 +158,9 @@ const CHECKS = {
     if (digits && (power < times[j - 1] - 1.4 || power > times[j] + 1.4)) wrong(first.shown, text);
     for (const name of ["direction", "sharpens", "norm", "picks", "rounding", "optimiser"]) {
       const words = said(name, { shown: pick(0, first.shown), keys: [point(2), point(2), [0, 0]], norm: near(1.05, 4) });
-      if (/unknown|NaN|e-\d|nowhere/.test(words)) wrong(name, words);
+      if (/unknown|NaN|e-\d|nowhere|\b(0|100) %/.test(words)) wrong(name, words);
     }
+    if (!vague(said("direction", { keys: [[0, 0], ...beside([0, 0])] }))) wrong("no max-margin");
   },
   /** No answer is shown where another setting than the one it is asked of may change it. */
   questions(k, wrong) {

@@ -63,6 +63,14 @@ def test_plane_draws_tokens_as_what_they_are():
         figures.plane(np.ones((5, 1, 2)), points, SCORES, ["best", "local", "other"])
 
 
+def test_plane_draws_each_path_in_the_colour_of_what_it_ends_at():
+    ax = plane(outcomes=["global", "local", "local"]).axes[0]
+    drawn = [line.get_color() for line in ax.lines if len(line.get_xdata()) == 30]
+    assert drawn == [figures.GREEN, figures.VERMILION, figures.VERMILION]
+    with pytest.raises(ValueError, match="outcomes has shape"):
+        plane(outcomes=["global"])
+
+
 @pytest.mark.parametrize(
     "direction",
     [(1, 0), (0, -2), (3, 1), (1e-9, -1)],
@@ -100,6 +108,15 @@ def test_many_trials_are_a_median_and_a_band_of_few_points_and_a_given_interval_
     for band, ends in zip(ax.collections, ((2 / 5000, 10), (0.5 / 5000, 1.5)), strict=True):
         heights = band.get_paths()[0].vertices[:, 1]
         assert (heights.min(), heights.max()) == pytest.approx(ends)
+
+
+def test_each_of_many_trials_is_a_curve_where_one_asks_for_it():
+    y = np.arange(1, 5) / X[:, None]
+    ax = curves({"local": y, "global": 10 * y[:, :1]}, each=True).axes[0]
+    np.testing.assert_array_equal([line.get_ydata() for line in ax.lines], np.hstack([y, 10 * y[:, :1]]).T)
+    assert [line.get_color() for line in ax.lines] == 4 * [figures.VERMILION] + [figures.GREEN]
+    assert not ax.collections
+    assert texts(ax.figure) == ["local", "global"]
 
 
 HOLES = np.where(X % 3 == 0, np.nan, 1 / X)

@@ -2,7 +2,7 @@
 import { frame } from "./frame.js";
 import { circle, plane } from "./plane.js";
 import { LOOKS } from "./looks.js";
-import { bars, button, clamp, counts, degreesOf, make, needed, play, py, small, still } from "./view.js";
+import { bars, button, clamp, counts, degreesOf, HAIR, make, needed, play, py, small, still } from "./view.js";
 import * as engine from "./engine.js";
 import { ENTRIES, STEPS, WHOLE } from "./entries.js";
 
@@ -64,9 +64,10 @@ export function entries(norm) {
 
 export function told({ norm, rows, grown, path: shown }, solved) {
   const { solution } = solved;
-  if (!solution.feasible) return "No direction is ahead on both rows, so there is no wedge to touch.";
+  if (!solution.feasible) return `No direction is ahead on both rows ${HAIR.replace("distance", "length")}: no wedge is in reach.`;
   const theta = solution.theta,
-    active = solution.margins.filter((m) => m < 1 + 1e-6).length,
+    held = solution.duals.every((dual) => dual > 0), // by both margins
+    other = Math.max(...solution.margins),
     share = Math.min(...theta.map(Math.abs)) / Math.max(...theta.map(Math.abs));
   const shape =
     share < 0.02
@@ -74,8 +75,11 @@ export function told({ norm, rows, grown, path: shown }, solved) {
       : share > 0.98
         ? "both entries have nearly the same size"
         : `its smaller entry is ${share.toFixed(2)} of the larger`;
-  const one = Math.abs(rows[0][0] * rows[1][1] - rows[0][1] * rows[1][0]) < 1e-12 ? "its border" : "the corner",
-    touch = active === 2 ? `at ${one}, where both margins are 1` : "on one side: one margin is 1, the other more";
+  const touch = held
+    ? "at the corner, where both margins are 1"
+    : other < 1 + 1e-9
+      ? "where one margin is 1, the other within 10⁻⁹ of it"
+      : "on one side: one margin is 1, the other more";
   if (grown < 1) return `The ball of p = ${norm} is growing.`;
   const off = degrees(endOf({ norm }, solved), theta);
   const angle = (length) => degreesOf(lowestOf(solved, norm).angles[LENGTHS.findIndex((one) => one > 0.99 * length)]);
@@ -254,7 +258,7 @@ export function ball(root, tag, name) {
     }
     const points = angles.flatMap((angle, k) => [Math.log10(LENGTHS[k]), clamp(Math.log10(angle), low, high)]);
     dial.trail("angle", points, `path ${LOOKS.path}`);
-    dial.label("what", 50, 13, "angle to the separator, over length 0.1 to 1000");
+    dial.label("what", 50, 13, "its angle to the ray, over length 0.1 to 1000");
     dial.tidy();
   }
 

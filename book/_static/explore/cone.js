@@ -2,7 +2,7 @@
 import { frame } from "./frame.js";
 import { plane, square } from "./plane.js";
 import { LOOKS } from "./looks.js";
-import { clamp, degreesOf, needed, py } from "./view.js";
+import { clamp, degreesOf, HAIR, needed, py } from "./view.js";
 import * as engine from "./engine.js";
 
 export const FIRST = {
@@ -62,7 +62,7 @@ export function walk({ others, score, turn, opening }) {
 }
 
 export function told({ opening, others }, found) {
-  if (!found.feasible) return "No direction puts token A ahead of both others.";
+  if (!found.feasible) return `No direction puts token A ahead of both others ${HAIR}.`;
   const { angles, last, bounded, settled, local } = found,
     [there, end] = [LENGTHS.length - 1, -1].map((k) => Math.abs(angles.at(k))), // at length 1000, and afar
     kind = `q is ${local ? "" : "not "}locally optimal`,

@@ -1,7 +1,7 @@
 // The dial of Theorem 6: how fast the head grows, compared with the prompt, decides which direction the prompt takes.
 import { frame } from "./frame.js";
 import { plane } from "./plane.js";
-import { needed, py } from "./view.js";
+import { HAIR, needed, py } from "./view.js";
 import * as engine from "./engine.js";
 
 const LABELS = [1, -1, 1],
@@ -29,7 +29,7 @@ const degrees = (u) => (Math.atan2(u[1], u[0]) * 180) / Math.PI;
 
 export function told({ third, ratio }, found) {
   if (!found)
-    return "No head separates the labels, or no prompt separates these tokens from the origin: there is no limit.";
+    return `No head separates the labels, or no prompt these tokens from the origin, ${HAIR}: no limit is known.`;
   const { prompt, relaxed, threshold, buffers } = found,
     gap = Math.abs(degrees(prompt) - degrees(relaxed.theta)),
     c = 10 ** ratio,
@@ -41,7 +41,7 @@ export function told({ third, ratio }, found) {
     buffers[2] > 0 ? "" : `The ${inputs} ${off.length > 1 ? "are" : "is"} off the label margin, the third is on it. `;
   if (threshold < 1e-9)
     return (
-      `${which}The relaxed direction leaves the ${inputs} a margin of 1 anyway: every ratio has the same limit, ` +
+      `${which}The relaxed direction leaves the ${inputs} a margin of 1 anyway: every ratio above 10⁻⁹ has the same limit, ` +
       "the max-margin direction."
     );
   const [least, most] = SPAN.map((log) => 10 ** log);

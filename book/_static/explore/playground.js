@@ -3,7 +3,7 @@ import { LOOKS } from "./looks.js";
 import { frame } from "./frame.js";
 import { coach } from "./guide.js";
 import { circle, plane, square, star } from "./plane.js";
-import { bars, button, clamp, degreesOf, make, needed, plural, py, rounded, turn, write } from "./view.js";
+import { bars, button, clamp, degreesOf, HAIR, make, needed, percent, plural, py, rounded, turn, write } from "./view.js";
 import * as engine from "./engine.js";
 
 const FEW = 12; // starts
@@ -120,11 +120,10 @@ export function warnings({ keys, scores }, choices) {
   if (bests.every((count) => count === 1) && !engine.separator(engine.differenceRows({ keys }, best)).feasible) {
     found.push(
       `No direction puts ${keys.length > 1 ? "the best tokens of all inputs" : "the best token"} ahead of all ` +
-        `others: ` +
-        "the global max-margin direction does not exist.",
+        `others ${HAIR}: no global max-margin direction is known.`,
     );
   }
-  if (!choices.length) found.push("No choice is locally optimal.");
+  if (!choices.length) found.push("No choice is locally optimal, with margins compared to 10⁻⁶.");
   return found;
 }
 
@@ -215,8 +214,8 @@ function mapWorker() {
 }
 
 /**
- * The map of starts on a canvas, coarse to fine, hatched where a start is undecided; tell(shares) gets
- * those of starts that choose best, and that are undecided, once it is fine.
+ * The map of starts on a canvas, coarse to fine, hatched where a start is undecided; tell gets the
+ * numbers of starts that choose best, that are undecided, and of all, once it is fine.
  */
 function basinMap(stage, tell) {
   const canvas = make("canvas", { "aria-hidden": "true" });
@@ -232,14 +231,8 @@ function basinMap(stage, tell) {
   function next() {
     if (busy || !wanted || level === LEVELS.length) return;
     worker ||= Object.assign(mapWorker(), { onmessage: receive });
-    const {
-        key,
-        problem,
-        loss,
-        rule,
-        window: [left, right, bottom, top],
-        ratio,
-      } = wanted,
+    const { key, problem, loss, rule, ratio } = wanted,
+      [left, right, bottom, top] = wanted.window,
       columns = LEVELS[level],
       rows = Math.max(Math.round(columns * ratio), 1);
     busy = true;
@@ -258,7 +251,7 @@ function basinMap(stage, tell) {
       if (row === rows) [level, row] = [level + 1, 0];
       canvas.dataset.level = level;
       if (level === LEVELS.length)
-        tell([true, undefined].map((best) => ends.filter((place) => found[place]?.best === best).length / ends.length));
+        tell(...[true, undefined].map((best) => ends.filter((place) => found[place]?.best === best).length), ends.length);
     }
     next();
   }
@@ -304,6 +297,11 @@ function hatch() {
   for (const x of [-12, 0, 12]) context.stroke(new Path2D(`M${x - 2} 14L${x + 14} -2`));
   return tile;
 }
+
+/** What a fine map shows: how many of all its starts choose best, and how many are undecided. */
+export const mapped = (best, open, all) =>
+  ` Of ${all.toLocaleString("en")} starts all over the view ${percent(best / all)} choose best` +
+  (open ? `, ${percent(open / all)} are undecided (hatched).` : ".");
 
 /** The colour of a choice: that of the best one, others in turn. */
 const look = (choices, place) =>
@@ -384,7 +382,7 @@ export function playground(root, tag, name) {
     tall: (width) => clamp(0.2 * width, 84, innerHeight / 8),
     ui,
   });
-  const map = basinMap(ui.stage, (found) => {
+  const map = basinMap(ui.stage, (...found) => {
     shares = found;
     ui.ask();
   });
@@ -514,19 +512,9 @@ export function playground(root, tag, name) {
     if (!view.width) return;
     view.look(window.map((x) => x * zoom));
     const { problem, choices, runs, ends } = solved;
-    map(
-      state.map && keys[0].length > 1
-        ? {
-            key: now + view.window + view.width,
-            problem,
-            loss,
-            rule: { kind: step, size },
-            window: view.window,
-            ratio: view.height / view.width,
-          }
-        : null,
-      choices,
-    );
+    const shape = { window: view.window, ratio: view.height / view.width },
+      whole = { key: now + view.window + view.width, problem, loss, rule: { kind: step, size }, ...shape };
+    map(state.map && keys[0].length > 1 ? whole : null, choices);
     view.axes();
     choices.forEach(({ separator, best, selected }, k) => {
       const colour = look(choices, k),
@@ -579,13 +567,12 @@ export function playground(root, tag, name) {
     const state = ui.state();
     drawBars(state);
     if (chart.width) drawAngles(state);
-    const mapped = state.map
+    const colours = state.map
       ? shares === null
         ? " The map is on its way."
-        : ` Of all starts in view ${Math.floor(100 * shares[0])} % choose best` +
-          (shares[1] ? `, ${Math.ceil(100 * shares[1])} % are undecided (hatched).` : ".")
+        : mapped(...shares)
       : "";
-    return told(state, solved) + mapped;
+    return told(state, solved) + colours;
   }
 
   /** The lines that separate the chosen token of each input from the others, half way to the closest. */
@@ -635,13 +622,9 @@ export function playground(root, tag, name) {
       low = -2.3,
       high = 3.6;
     chart.chart([0, flow ? 100 : 3, low, high], 44, 12);
-    for (const [decade, text] of [
-      [2, "100°"],
-      [0, "1°"],
-      [-2, "0.01°"],
-    ]) {
+    for (const decade of [2, 0, -2]) {
       chart.segment(`decade ${decade}`, [0, decade], [flow ? 100 : 3, decade], "axis");
-      chart.label(`name ${decade}`, 2, clamp(chart.to([0, decade])[1] + 4, 12, chart.height - 2), text);
+      chart.label(`name ${decade}`, 2, clamp(chart.to([0, decade])[1] + 4, 12, chart.height - 2), `${10 ** decade}°`);
     }
     runs.forEach((run, k) => {
       if (ends[k].place < 0) return;

@@ -4,7 +4,7 @@ import { degrees, rim } from "./ball.js";
 import { power } from "./road.js";
 import { shownAt, slid } from "./playground.js";
 import { LOOKS } from "./looks.js";
-import { bars, button, clamp, counts, degreesOf, give, make, play, plural, rounded, small, still, write } from "./view.js";
+import { bars, button, clamp, counts, degreesOf, give, HAIR, make, percent, play, plural, rounded, small, still, write } from "./view.js";
 import * as engine from "./engine.js";
 import { SCENE } from "./scene.js";
 
@@ -23,8 +23,7 @@ const OPTIMISERS = {
   products: "the shaded query with the smallest sum of sizes",
 };
 
-const percent = (x) => `${Math.round(100 * x)} %`;
-const nearly = (x) => (x >= 0.995 ? "over 99 %" : percent(x));
+const nearly = (x) => percent(Math.min(x, 0.999)); // attention, of which no word ever has all
 const problemOf = ({ keys, scores }) => ({ keys: [keys], scores: [scores] });
 const bestOf = ({ scores }) => scores.indexOf(Math.max(...scores));
 const rowsOf = (state) => engine.differenceRows(problemOf(state), [bestOf(state)]);
@@ -226,7 +225,6 @@ export const STEPS = {
     },
   },
   direction: {
-    real: "alone",
     window: NEAR,
     far: true,
     plays: true,
@@ -248,11 +246,10 @@ export const STEPS = {
       attend(scene, state, "Attention in the plane", [shares(state, at)]);
       return feasible
         ? `After ${plural(state.shown, "step")}: ${away(at, theta)} max-margin.`
-        : `No direction puts “${NAMES[0]}” ahead of both others: it has no max-margin direction.`;
+        : `No direction puts “${NAMES[0]}” ahead of both others ${HAIR}.`;
     },
   },
   starts: {
-    real: "alone",
     window: MIDDLE,
     plays: true,
     // for a finger, to which starts that lie close together are one
@@ -290,7 +287,6 @@ export const STEPS = {
     },
   },
   speed: {
-    real: "after",
     window: [-14, 18, -3, 21],
     first: { shown: LAST },
     controls: TIME,
@@ -301,30 +297,28 @@ export const STEPS = {
           NGD: descent(state, [0, 0]),
           GD: descent(state, [0, 0], { kind: "constant", size: 1 }),
         }));
+      const ends = Object.entries(runs).map(([name, path]) => [name, engine.length(engine.at(path, until(state)))]),
+        longest = Math.max(...ends.map(([, length]) => length), 20);
+      scene.view.look(STEPS.speed.window.map((x) => (x * longest) / 20)); // in which all three are seen
+      scene.view.axes();
       scene.view.ray("ray", theta, "dashed", "max-margin");
-      const ends = Object.entries(runs).map(([name, path], k) => {
-        const at = pathTo(scene, name, path, state, `${OWN[name]} w${k}`);
-        if (name === "GD") scene.view.beside("GD name", at, 12, 4, "gradient descent", OWN.GD);
-        return [name, at, engine.length(at)];
-      });
       specks(scene.view, state);
-      const longest = Math.max(...ends.map(([, , length]) => length), 1);
       scene.counts(
-        ends.map(([name, at, length]) => [
-          { GD: "gradient descent", NGD: "normalised", Polyak: "Polyak" }[name],
-          OWN[name],
-          length / longest,
-          length ? `${small(length)} long, ${degreesOf(degrees(at, theta)).replace("less than ", "<")} off` : "at the origin",
-        ]),
+        ends.map(([name, length], k) => {
+          const at = pathTo(scene, name, runs[name], state, `${OWN[name]} w${k}`),
+            words = { GD: "gradient descent", NGD: "normalised", Polyak: "Polyak" }[name];
+          scene.view.beside(`${name} name`, at, 12, 4, words, OWN[name]);
+          const off = degreesOf(degrees(at, theta)).replace("less than ", "<");
+          return [words, OWN[name], length / longest, length ? `${small(length)} long, ${off}\u00a0off` : "at the origin"];
+        }),
       );
-      const log = plainSteps(state, ends[1][2]);
+      const log = plainSteps(state, ends[1][1]);
       return state.shown < FAR
         ? "All three have just set out."
         : `For a query as long as the normalised one, gradient descent needs some ${power(Math.round(log))} steps.`;
     },
   },
   norm: {
-    real: "alone",
     window: NEAR,
     far: true,
     first: { keys: RAISED, shown: LAST, norm: 3 },
@@ -346,7 +340,6 @@ export const STEPS = {
     },
   },
   optimiser: {
-    real: "alone",
     window: [-2.2, 3.8, -1.2, 3.1],
     far: true,
     first: { keys: RAISED, shown: LAST, rule: "signs" },
@@ -372,7 +365,6 @@ export const STEPS = {
     },
   },
   rounding: {
-    real: "alone",
     window: [-13, 27, -4, 23],
     first: { shown: LAST },
     controls: TIME,
@@ -403,7 +395,6 @@ export const STEPS = {
     },
   },
   networks: {
-    real: "alone",
     window: MIDDLE,
     bare: true,
     first: { guess: "" },
@@ -553,6 +544,7 @@ export function story(root) {
     state = { ...FIRST, ...(step.plays && { shown: still() ? LAST : 0 }), ...step.first };
     root.dataset.step = to;
     sections.forEach(([each, section]) => section.classList.toggle("story-now", each === to));
+    review.hidden = !step.real;
     for (const row of review.tBodies[0].rows) row.classList.toggle("now", step.real === row.dataset.time);
     looked = still() ? step.window : from;
     if (!still()) run(from, 600, step.plays);

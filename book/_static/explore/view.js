@@ -50,7 +50,7 @@ export function play(tick) {
 
 /** Fill a node with bars that stand, a group for each row of shares, the words that say what they are, and names. */
 export function bars(node, words, rows, look, best = () => false, names = []) {
-  const named = (row) => row.map((part, t) => `${names[t] ? `${names[t]} ` : ""}${Math.round(100 * part)} %`).join(", "),
+  const named = (row) => row.map((part, t) => `${names[t] ? `${names[t]} ` : ""}${percent(part)}`).join(", "),
     text = `${words}: ${rows.map(named).join("; ")}`,
     have = (parent, k, name) => parent.children[k] || parent.appendChild(make(name));
   write(have(node, 0, "span"), words);
@@ -93,6 +93,12 @@ export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matche
 export const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 export const rounded = (x, digits = 2) => +x.toFixed(digits);
 export const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+
+/** A share in words: 0 % is none of it, and 100 % all of it. */
+export const percent = (x) =>
+  x > 0 && x < 0.01 ? "under 1 %" : x > 0.99 && x < 1 ? "over 99 %" : `${Math.round(100 * x)} %`;
+/** By how much a direction would have to be ahead to be found (engine.separator). */
+export const HAIR = "by more than 10⁻⁹ of their distance";
 
 /** A small number as one reads it: 0.031 or 4e-5. */
 export function small(x) {
