@@ -40,8 +40,9 @@ def gaps(problem, selected):
     return of_others(mine - scores, selected), of_others(torch.sigmoid(-mine) * (mine - scores), selected)
 
 
-def constant(separator, c):
+def constant(separator, problem, selected):
     """D of part 4, from the multipliers; nan where one belongs to a token with a higher score."""
+    c = gaps(problem, selected)[1]
     p = separator.duals / separator.duals.sum(-1, keepdim=True)
     log = torch.where(p > ON, (c / p).log(), 0.0)
     return (p * log).sum(-1) - log.where(p > ON, torch.inf).amin(-1)
@@ -140,7 +141,7 @@ def solved(problem, best, norm, shape, ceilings, largest_gap=1e-5):
     theta, gap = minimiser(radius[..., None] * rows, apart, c, best.shape[-1], start, norm, shape)
     lead = torch.einsum("...d,...md->...m", radius * theta, rows).amin(-1)
     return {
-        "lead": lead, "ceiling": tall, "law": tall - constant(separator, c), "best": lead > 0,
+        "lead": lead, "ceiling": tall, "law": tall - constant(separator, problem, best), "best": lead > 0,
         "tight": gap <= largest_gap, "proved": certified(problem, radius * theta, best),
     }  # fmt: skip
 
@@ -179,7 +180,7 @@ def table(lines, ceilings):
     """Columns of each line under each ceiling, as HTML; a line may end before the last ceiling."""
     shown = {
         name: {
-            (group, f"{ceiling:.0f}"): f"{100 * value:.2g}%"
+            (group, f"{ceiling:.0f}"): f"{100 * value:.{2 + (value >= 0.995)}g}%"
             for group, values in columns.items()
             for ceiling, value in zip(ceilings.tolist(), values.tolist(), strict=False)
         }
