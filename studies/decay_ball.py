@@ -176,11 +176,18 @@ def settled(minima, found):
     return at / run
 
 
+def percent(value):
+    """A share in words of two digits; below the accuracy of minimisers only that."""
+    if math.isnan(value):
+        return "–"
+    return "&lt; 0.001%" if value < 1e-5 else f"{100 * value:.{2 + (value >= 0.995)}g}%"
+
+
 def table(lines, ceilings):
     """Columns of each line under each ceiling, as HTML; a line may end before the last ceiling."""
     shown = {
         name: {
-            (group, f"{ceiling:.0f}"): f"{100 * value:.{2 + (value >= 0.995)}g}%"
+            (group, f"{ceiling:.0f}"): percent(value)
             for group, values in columns.items()
             for ceiling, value in zip(ceilings.tolist(), values.tolist(), strict=False)
         }
@@ -189,4 +196,4 @@ def table(lines, ceilings):
     groups = dict.fromkeys(group for columns in lines.values() for group in columns)
     order = [(group, f"{ceiling:.0f}") for group in groups for ceiling in ceilings.tolist()]
     frame = pd.DataFrame.from_dict(shown, orient="index").reindex(columns=pd.MultiIndex.from_tuples(order))
-    return HTML(frame.dropna(axis=1, how="all").to_html(na_rep="–", border=0))
+    return HTML(frame.dropna(axis=1, how="all").to_html(na_rep="–", border=0, escape=False))
