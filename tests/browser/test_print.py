@@ -22,6 +22,8 @@ PAPER = """() => {
     rows: [shown("table.verdicts tbody tr"), document.querySelectorAll("table.verdicts tbody tr").length],
     notes: [shown("details.sd-dropdown > :not(summary)"), document.querySelectorAll("details.sd-dropdown").length],
     code: shown("#experiment details.fold div.cell"), titles: shown("article h1"),
+    buttons: shown("details.fold > summary"), cited: shown("section.cited li"),
+    clipped: [...document.querySelectorAll("span.math")].some(one => getComputedStyle(one).overflow !== "visible"),
     around: shown("nav.bd-docs-nav, .bd-sidebar-secondary, button.copybtn, .header-article-items, .prev-next-footer"),
   };
 }"""
@@ -63,7 +65,9 @@ def test_folded_rows_and_notes_are_printed_and_the_experiment_is_not(paper):
     shown, rows = printed["rows"]
     assert shown == rows > 10
     assert printed["notes"][0] >= printed["notes"][1] > 1
-    assert printed["code"] == 0
+    assert printed["code"] == printed["buttons"] == 0
+    assert not printed["clipped"]
+    assert printed["cited"] > 1
 
 
 def test_browser_prints_by_day_and_leaves_the_page_as_it_was(visit):

@@ -1,4 +1,4 @@
-"""Index the statements in boxes, the papers' figures and the words of ``book/search.yml``, and let the page of results read them first.
+"""Index boxes, the papers' figures and the words of ``book/search.yml``; the page of results reads these first.
 
 Sphinx's ``index`` directive would have to stand before each box, and to repeat its title.
 """
