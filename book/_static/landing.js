@@ -52,7 +52,7 @@ function landing(root) {
       const top = run[at].indexOf(Math.max(...run[at]));
       said.textContent = `After ${at} steps attention has picked “${nameOf(top)}” (${percent(run[at][top])}).`;
     };
-    said.textContent = `“${nameOf(best)}” scores 1; before training each word has ${percent(run[0][0])}.`;
+    said.textContent = `“${nameOf(best)}” scores 1; each word began with ${percent(run[0][0])}.`;
     frame(start);
   }
   words.forEach((word, t) => {
