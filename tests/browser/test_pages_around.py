@@ -90,7 +90,7 @@ class TestWhichTheorem:
     def test_a_statement_applies_once_all_its_hypotheses_are_chosen(self, visit):
         page = visit("book/which-theorem").page
         chosen = {"train": "w", "head": "linear", "step": "ngd", "batch": "full"}
-        chosen |= {"scores": "distinct", "tokens": "orthogonal"}
+        chosen |= {"scores": "distinct", "tokens": "orthogonal", "loss": "logistic"}
         for question, option in chosen.items():
             page.locator(f"select[name={question}]").select_option(option)
         assert "Applies." in self.statement(page, "Global convergence").inner_text()
