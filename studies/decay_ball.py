@@ -184,16 +184,12 @@ def percent(value):
 
 
 def table(lines, ceilings):
-    """Columns of each line under each ceiling, as HTML; a line may end before the last ceiling."""
+    """A column for each quantity, with a value below the other for each ceiling of a line, as HTML."""
     shown = {
-        name: {
-            (group, f"{ceiling:.0f}"): percent(value)
-            for group, values in columns.items()
-            for ceiling, value in zip(ceilings.tolist(), values.tolist(), strict=False)
-        }
+        name: {"ceiling": "<br>".join(f"{ceiling:.0f}" for ceiling in ceilings.tolist()[: len(columns["best tokens"])])}
+        | {group: "<br>".join(map(percent, values.tolist())) for group, values in columns.items()}
         for name, columns in lines.items()
     }
-    groups = dict.fromkeys(group for columns in lines.values() for group in columns)
-    order = [(group, f"{ceiling:.0f}") for group in groups for ceiling in ceilings.tolist()]
-    frame = pd.DataFrame.from_dict(shown, orient="index").reindex(columns=pd.MultiIndex.from_tuples(order))
-    return HTML(frame.dropna(axis=1, how="all").to_html(na_rep="–", border=0, escape=False))
+    order = dict.fromkeys(group for columns in shown.values() for group in columns)
+    frame = pd.DataFrame.from_dict(shown, orient="index")[[*order]]
+    return HTML(frame.to_html(na_rep="–", border=0, escape=False))
