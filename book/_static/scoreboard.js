@@ -38,5 +38,6 @@
   form.addEventListener("submit", (event) => event.preventDefault());
   (tables[0].closest("section") ?? tables[0].parentElement).before(form);
   show();
-  if (location.hash === "#find-statement") form.elements.words.focus();
+  // after the browser has gone to the address, which takes the focus away
+  if (location.hash === "#find-statement") addEventListener("load", () => setTimeout(() => form.elements.words.focus()));
 })();

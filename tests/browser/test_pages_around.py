@@ -97,6 +97,17 @@ class TestWhichTheorem:
         assert "1 of" not in self.statement(page, "Global convergence").inner_text()
 
 
+def test_a_number_belongs_to_its_word_and_the_first_page_leads_to_the_field(visit):
+    page = visit("book/intro").page
+    page.get_by_role("link", name="Find a statement").click()
+    page.wait_for_load_state("load")
+    page.wait_for_function("document.activeElement.name === 'words'")
+    page.keyboard.type("Theorem 4")
+    found = page.locator("table.scoreboard tbody tr:visible").all_inner_texts()
+    assert found
+    assert all("Theorem 4" in text or "Theorems 4" in text for text in found)
+
+
 def test_the_list_of_pages_shows_where_one_is_after_next(visit):
     page = visit("book/known-since").page
     page.set_viewport_size({"width": 1280, "height": 720})

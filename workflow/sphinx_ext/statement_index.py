@@ -48,7 +48,8 @@ class IndexEntries(SphinxTransform):
             box.parent.insert(box.parent.index(box), addnodes.index(entries=entries))
         env = self.document.settings.env
         page, listed = env.docname.removeprefix("book/"), Path(env.srcdir, WORDS)
-        env.note_dependency(str(listed))
+        for read in (listed, Path(env.srcdir, STATEMENTS)):
+            env.note_dependency(str(read))
         words = (yaml_of(listed) if listed.exists() else {}).get(page, []) + figures(Path(env.srcdir, STATEMENTS), page)
         if words:
             section = next(self.document.findall(nodes.section))
