@@ -164,7 +164,7 @@ def speed_rows(records, of):
     records : dict
         Of the study, by name.
     of : dict
-        Sources of the rows by item: R6, R8, "Figure 7" and, of ours, None.
+        Sources of the rows by item: R6, R8, "Figure 6", "Figure 7" and, of ours, None.
     """
     plain, unit, polyak = ("sgd", ""), ("normalised", ""), ("polyak", "")
     loss = "Training loss of {} less that of SGD after {}"
@@ -175,7 +175,7 @@ def speed_rows(records, of):
         (of["R8"], "night-loss-3", loss.format("normalised SGD", "three epochs"), unit, plain, end),
         (of["R6"], "night-polyak", loss.format("Polyak's steps", "three epochs"), polyak, plain, end),
         (of["R8"], "night-tokens", fewer.format("end less start, normalised SGD"), unit, unit, alone(change(tokens))),
-        (of["Figure 7"], "night-tokens-sgd", fewer.format("end less start, SGD"), plain, plain, alone(change(tokens))),
+        (of["Figure 6"], "night-tokens-sgd", fewer.format("end less start, SGD"), plain, plain, alone(change(tokens))),
         (of[None], "night-tokens-equal", fewer.format("normalised SGD less SGD at equal loss"), unit, plain,
          at_equal_loss(tokens)),
         *((of[None], f"night-twin-{rule}", fewer.format(f"end less start, less the same with frozen queries, "
@@ -193,7 +193,10 @@ def speed_rows(records, of):
 
 
 def mirror_rows(records, of):
-    """Rows on mirror descent with p = 1.1 and 3, SGD (p = 2) and Adam; arguments as of :func:`speed_rows`, item M6."""
+    """Rows on mirror descent with p = 1.1 and 3, SGD (p = 2) and Adam; arguments as of :func:`speed_rows`.
+
+    Items are M6, "Figure: sentiment" and, of ours, None.
+    """
     sparse, two, three = ("l1.1", ""), ("sgd", ""), ("l3", "")
     ahead = "Points of right answers at equal training loss, $p = 1.1$ less {}"
     few = "Percent of entries that count in {}query, key and value matrices, {}"
@@ -201,8 +204,8 @@ def mirror_rows(records, of):
     rows = [
         *((of["M6"], f"night-right-{key}", ahead.format(name), sparse, (rule, ""), at_equal_loss(right), ">=")
           for key, name, rule in (("2", "$p = 2$", "sgd"), ("3", "$p = 3$", "l3"), ("adam", "Adam", "adam"))),
-        (of["M6"], "night-words", rated, sparse, two, less(lambda one: words(one)[-1]), ">="),
-        *((of["M6" if what == "shares" else None], f"night-{what}-{key}", few.format(kind, name), *pair,
+        (of["Figure: sentiment"], "night-words", rated, sparse, two, less(lambda one: words(one)[-1]), ">="),
+        *((of["Figure: sentiment" if what == "shares" else None], f"night-{what}-{key}", few.format(kind, name), *pair,
            less(counted(what)), "<=")
           for what, kind in (("shares", ""), ("added", "what training adds to "))
           for key, name, pair in (("11-2", "$p = 1.1$ less $p = 2$", (sparse, two)),

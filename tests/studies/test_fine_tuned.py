@@ -68,7 +68,7 @@ def test_seeds_are_paired_and_controls_are_no_runs_of_the_rule():
 def sources():
     ours = source(None, "Fine-tuning", set="before")
     theirs = source("2402.05738", "R8", "recalled", set="before", scale="stand-in")
-    return {None: ours} | dict.fromkeys(("R6", "R8", "M6", "Figure 7"), theirs)
+    return {None: ours} | dict.fromkeys(("R6", "R8", "M6", "Figure 6", "Figure 7", "Figure: sentiment"), theirs)
 
 
 def rows(records):
