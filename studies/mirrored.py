@@ -6,19 +6,17 @@ formed, so that W may have 384 x 384 entries, which no coordinates of a span rep
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 from lib import losses
 from lib.descent import normalised, run
-from lib.geometry import directional_bregman_divergence, dual, inverse_mirror_map, norm
+from lib.geometry import directional_bregman_divergence, norm
 from lib.selection import optimal_tokens, selected_tokens
+from studies.lp_multipliers import Rows, multipliers
 from studies.networks.measures import share_that_counts
 
 ORDERS, OUT, GAP = (1.1, 2.0, 3.0), 20.0, 1e-4
-TRIES, OPTIONS = 10, {"maxiter": 3000, "maxfun": 4000, "maxcor": 30, "ftol": 1e-15, "gtol": 0}
 STEPS, FEWER = 1000, 500  # of recorded runs from zero, and from separators
 
 
@@ -38,39 +36,14 @@ class Nearly(NamedTuple):
 def in_norm(problem, selected, order=2.0):
     """The l_p separator of a selection (n,) by its dual, :class:`Nearly`.
 
-    For weights c >= 0 with the sum 1, no theta of l_p norm 1 has a least lead above |G|_q, where G is the sum of the
-    rows times c and 1/p + 1/q = 1; L-BFGS-B finds the c for which log |G|_q is least, and theta is G under the inverse
-    mirror map (l_p-AttSVM, arXiv:2410.14581).
+    Its theta is the sum of the rows times their multipliers under the inverse mirror map.
     """
     chosen = problem.keys.gather(-2, selected[:, None, None].expand(-1, 1, problem.keys.shape[-1]))
-    leads, other = chosen - problem.keys, problem.mask.scatter(-1, selected[:, None], False)
-    queries, q = problem.queries, dual(order)
-
-    def combined(weights):
-        spread = torch.zeros(other.shape, dtype=leads.dtype).masked_scatter(other, torch.as_tensor(weights))
-        return spread, torch.einsum("nt,ntd->nd", spread, leads).T @ queries
-
-    def led(matrix):
-        return torch.einsum("ntd,nd->nt", leads, queries @ matrix.T)[other]
-
-    def value(weights):
-        _, total = combined(weights)
-        length, amount = norm(total.flatten(), q), weights.sum()
-        slope = led(inverse_mirror_map(total / length, order)) / length
-        return (length.log() - np.log(amount)).item(), slope.numpy() - 1 / amount
-
-    count, tried = int(other.sum()), 0
-    weights, gap = np.full(count, 1 / count), 1.0
-    while gap > GAP and tried < TRIES:  # again without what it has learned of the bend, where it got stuck
-        how = {"jac": True, "method": "L-BFGS-B", "bounds": [(0, None)] * count, "options": OPTIONS}
-        weights = minimize(value, weights, **how).x
-        weights /= weights.sum()
-        spread, total = combined(weights)
-        length = norm(total.flatten(), q)
-        matrix = inverse_mirror_map(total / length, order)
-        margins = led(matrix)
-        gap, tried = 1 - (margins.min() / norm(matrix.flatten(), order) / length).item(), tried + 1
-    return Nearly(matrix.flatten() / margins.min().abs(), spread, gap)
+    other = problem.mask.scatter(-1, selected[:, None], False)
+    rows = Rows((chosen - problem.keys)[other], other.nonzero()[:, 0], problem.queries)
+    weights, state = multipliers(rows, order)
+    spread = torch.zeros(other.shape, dtype=weights.dtype).masked_scatter(other, weights)
+    return Nearly(state.matrix.flatten() / state.leads.min().abs(), spread, state.gap)
 
 
 def lasts(problem, selected, separator):

@@ -1,0 +1,126 @@
+"""Find the multipliers of an l_p separator by Newton's method, for rows that are products and are never formed.
+
+A row is a lead of a token, times the query of its input. For weights c >= 0 with the sum 1, no theta of l_p norm 1 has
+a least lead above |G|_q, where G is the sum of the rows times c and 1/p + 1/q = 1 (l_p-AttSVM, arXiv:2410.14581); the
+least such bound is the largest margin. log |G|_q is convex in c.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lib.geometry import dual, inverse_mirror_map, norm
+
+STEPS, HALVINGS = 300, 40  # of Newton, and of one of its steps
+
+
+class Rows(NamedTuple):
+    """Rows x (outer) z: leads (m, d), the input (m,) of each, and queries (n, d) of the inputs."""
+
+    leads: Tensor
+    of: Tensor
+    queries: Tensor
+
+
+class State(NamedTuple):
+    """What weights give: W of l_p norm 1, its leads (m,), |G|_q, and by which part the least lead is below |G|_q."""
+
+    matrix: Tensor
+    leads: Tensor
+    length: Tensor
+    gap: float
+    bend: Tensor  # |G|^(q - 2), relative
+
+
+def state_of(rows, weights, order):
+    """:class:`State` of weights (m,) with the sum 1."""
+    each = weights[:, None] * rows.leads
+    of_inputs = each.new_zeros(len(rows.queries), each.shape[1]).index_add_(0, rows.of, each)
+    total = of_inputs.T @ rows.queries
+    scale = total.abs().amax()
+    length = norm((total / scale).flatten(), dual(order)) * scale
+    matrix = inverse_mirror_map(total / length, order)
+    leads = (rows.leads * (rows.queries @ matrix.T)[rows.of]).sum(-1)
+    gap = 1 - (leads.min() / norm(matrix.flatten(), order) / length).item()
+    return State(matrix, leads, length, gap, (total / length).abs() ** (dual(order) - 2))
+
+
+def curvature(rows, state, free, order):
+    """Second derivative of log |G|_q in the free weights, but for a term that vanishes at the minimum: definite.
+
+    Where q < 2 it is that of the quadratic function above |G|_q that touches it, as Newton's steps would overshoot.
+    """
+    leads, of, q = rows.leads[free], rows.of[free], dual(order)
+    second = torch.empty(len(of), len(of), dtype=leads.dtype)
+    for number in of.unique():
+        weighed = leads * ((rows.queries * rows.queries[number]) @ state.bend.T)[of]
+        second[of == number] = leads[of == number] @ weighed.T
+    slope = (state.leads / state.length)[free]
+    second = max(q - 1, 1) * (second / state.length**2 - torch.outer(slope, slope))
+    second.diagonal().mul_(1 + 1e-8)
+    return second + 1  # fixes the sum, of which |G|_q over the sum does not depend
+
+
+def newton_step(second, slope, weights):
+    """Step (m,) of Newton's method; weights that are zero and would fall stay."""
+    moving = torch.ones_like(weights, dtype=torch.bool)
+    while True:
+        step = torch.zeros_like(weights)
+        root, failed = torch.linalg.cholesky_ex(second[moving][:, moving])
+        if failed:
+            return -weights * slope  # always downhill
+        step[moving] = -torch.cholesky_solve(slope[moving, None], root)[:, 0]
+        stuck = moving & (weights == 0) & (step < 0)
+        if not stuck.any():
+            return step
+        moving &= ~stuck
+
+
+def orders_before(order):
+    """Orders from 2 down to one below it: p - 1 halves from each to the next.
+
+    Examples
+    --------
+    >>> [round(each, 3) for each in orders_before(1.1)], orders_before(3.0)
+    ([2.0, 1.8, 1.4, 1.2, 1.1], [3.0])
+    """
+    orders = [order]
+    while orders[0] < 2:
+        orders.insert(0, min(2.0, 2 * orders[0] - 1))
+    return orders
+
+
+def multipliers(rows, order, gap=1e-7):
+    """Weights (m,) with the sum 1, and their :class:`State`, once its gap is small enough or no step helps any more.
+
+    Each order begins with the weights of the one before. Where no theta separates, log |G|_q has no minimum, and the
+    gap stays at 1 or above.
+    """
+    weights = torch.full(rows.of.shape, 1 / len(rows.of), dtype=rows.leads.dtype)
+    *before, last = orders_before(order)
+    for each in before:
+        weights, _ = improved(rows, each, weights, 0.01)
+    return improved(rows, last, weights, gap)
+
+
+def improved(rows, order, weights, gap):
+    """:func:`multipliers` of one order, from weights."""
+    state = state_of(rows, weights, order)
+    for _ in range(STEPS):
+        if state.gap <= gap:
+            break
+        slope = state.leads / state.length - 1
+        free = (weights > 0) | (slope < 0)
+        step = torch.zeros_like(weights)
+        step[free] = newton_step(curvature(rows, state, free, order), slope[free], weights[free])
+        for halving in range(HALVINGS):
+            tried = (weights + 0.5**halving * step).clamp_min(0)
+            tried /= tried.sum()
+            then = state_of(rows, tried, order)
+            if then.length < state.length:
+                weights, state = tried, then
+                break
+        else:
+            break
+    return weights, state
