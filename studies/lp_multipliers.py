@@ -62,6 +62,12 @@ def curvature(rows, state, free, order):
     return second + 1  # fixes the sum, of which |G|_q over the sum does not depend
 
 
+def least_of_inputs(rows, values):
+    """The least value (m,) among those of the same input."""
+    least = values.new_full((len(rows.queries),), torch.inf)
+    return least.scatter_reduce(0, rows.of, values, "amin")[rows.of]
+
+
 def newton_step(second, slope, weights):
     """Step (m,) of Newton's method; weights that are zero and would fall stay."""
     moving = torch.ones_like(weights, dtype=torch.bool)
@@ -95,9 +101,11 @@ def multipliers(rows, order, gap=1e-7):
     """Weights (m,) with the sum 1, and their :class:`State`, once its gap is small enough or no step helps any more.
 
     Each order begins with the weights of the one before. Where no theta separates, log |G|_q has no minimum, and the
-    gap stays at 1 or above.
+    gap stays at 1 or above. Few weights are not zero, so in each step those that are may leave it in one row an input.
     """
-    weights = torch.full(rows.of.shape, 1 / len(rows.of), dtype=rows.leads.dtype)
+    sizes = rows.leads.square().sum(-1)
+    weights = (sizes == least_of_inputs(rows, sizes)).to(sizes)
+    weights /= weights.sum()
     *before, last = orders_before(order)
     for each in before:
         weights, _ = improved(rows, each, weights, 0.01)
@@ -111,7 +119,7 @@ def improved(rows, order, weights, gap):
         if state.gap <= gap:
             break
         slope = state.leads / state.length - 1
-        free = (weights > 0) | (slope < 0)
+        free = (weights > 0) | (slope == least_of_inputs(rows, slope)) & (slope < 0)
         step = torch.zeros_like(weights)
         step[free] = newton_step(curvature(rows, state, free, order), slope[free], weights[free])
         for halving in range(HALVINGS):
