@@ -62,15 +62,14 @@ all three p (M5).
 (w) M6, sparser: the share of entries that count is smallest for p = 1.1 and largest for p = 3; its logarithm rises by
 at least log 2 from each p to the next.
 (x) The ends of at least two of the three p are locally optimal in l_p.
-(y) Of 12 choices that are best but for one runner-up, at least as many are locally optimal for p = 1.1 as for p = 3.
 Changed after the separators of 24 and 60 reviews had been solved, before any run on them: 12 reviews live, since for
 p = 1.1 a separator of 24 took some thousand gradients; every separator has a gap of at most 1e-4. With Newton's method
 one of 60 takes a second, one of 200 a quarter of a minute, so what was planned is made: 60 live, when the same rows on
 12 had been seen, and, when nobody had seen anything of it:
 (y) Recorded, of 12 choices of 200 reviews that are best but for one runner-up, at least as many are locally optimal for
 p = 1.1 as for p = 3.
-(z) Of the same 12 choices, for each p, M2: of starts at 20 times the l_p separators of those
-that are locally optimal in l_p, at least .9 keep their tokens for 500 steps of that length; of the others, an ablation.
+(z) M2, of these 12 choices, for each p: of starts at 20 times the l_p separators of those that are locally optimal in
+l_p, at least .9 keep their tokens for 500 steps of that length; of the others, an ablation.
 """
 
 import unicodedata
