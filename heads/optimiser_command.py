@@ -133,7 +133,7 @@ def conclusions(margins):
         said += [f"It {verb} the {margins.norm} margin: {best:.1%} of the best one, in the median."]
     else:
         need = f"{optimisers.LEANT:.0%} in the median and the largest on {optimisers.FIRST:.0%} of the problems"
-        said += [f"It maximises none of these norms: no share is {need}."]
+        said += [f"It maximises none of these norms: no share is {need}, with half of what it lacked at first gained."]
     if margins.settled:
         said += [f"The shares have settled: since half of the steps none moved by more than {optimisers.SETTLED:g}."]
     else:

@@ -47,7 +47,8 @@ class OptimiserMargins:
     settled : bool
         No median share has moved by more than .01 since half of the steps.
     norm : str or None
-        The norm with the largest median share, if that is .9 or more and the largest on three quarters of the problems.
+        The norm with the largest median share, if that is .9 or more, the largest on three quarters of the problems,
+        and at most half as far from 1 as at the first record.
     maximised : bool
         That share is .95 or more.
     wrong : int
@@ -185,7 +186,7 @@ def _trained(make, problem, steps, factored, one_input, log_risk, norms, until_s
     measured = _measured(problem, separators, norms, torch.stack(list(thetas.values())))
     change = torch.stack(changes).quantile(0.95).item()
     wrong = int((measured[-1] != best).any(-1).sum())
-    leading = leading_norm(measured[0][-1], list(norms))
+    leading = leading_norm(measured[0][-1], list(norms), measured[0][0])
     return OptimiserMargins(list(thetas), *measured, change, settled, *leading, wrong)
 
 
@@ -218,10 +219,15 @@ def _measured(problem, separators, norms, thetas):
     return least * leads[:, None] / sizes, torch.stack([separators[name].gap for name in norms]), leads, selected
 
 
-def leading_norm(shares, names):
-    """The norm of these shares (norms, problems) that is maximised or leant to, None without one; whether maximised."""
+def leading_norm(shares, names, first=None):
+    """The norm of these shares (norms, problems) that is maximised or leant to, None without one; whether maximised.
+
+    With those at ``first``, half of what they lacked must be gained: a start may be near a largest margin.
+    """
     medians = shares.quantile(0.5, -1)
     place = medians.argmax()
     if medians[place] < LEANT or (shares.argmax(0) == place).double().mean() < FIRST:
+        return None, False
+    if first is not None and 2 * (1 - medians[place]) > 1 - first.quantile(0.5, -1)[place]:
         return None, False
     return names[place], bool(medians[place] >= MAXIMISED)

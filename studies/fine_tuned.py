@@ -21,8 +21,11 @@ MARGIN = 1.5  # points of right answers that count as equal
 def runs(records, rule, change=""):
     """What the runs of three epochs of a rule found, by seed; ``change`` is "permuted" or "frozen"."""
     named = f"{rule}-{change}-" if change else f"{rule}-"
-    return {int(name.removeprefix(named)): record["found"] for name, record in sorted(records.items())
-            if name.startswith(named) and name.removeprefix(named).isdigit()}  # fmt: skip
+    found = {int(name.removeprefix(named)): record["found"] for name, record in sorted(records.items())
+             if name.startswith(named) and name.removeprefix(named).isdigit()}  # fmt: skip
+    if diverged := [seed for seed, run in found.items() if run["loss"][-1] is None]:
+        raise ValueError(f"{named}{diverged[0]} has no last loss: the plan has no rule for means with such a run")
+    return found
 
 
 def paired(records, one, other, measure):
@@ -90,6 +93,11 @@ def tokens(found):
     return [sum(layers) / len(layers) for layers in found["tokens"]]
 
 
+def tokens_of_last(found):
+    """Tokens that [CLS] attends to in the last layer, which the answer reads, at each check."""
+    return [layers[-1] for layers in found["tokens"]]
+
+
 def words(found):
     """Share of the attention to words that goes to rated ones at each check, mean over layers."""
     return [sum(layers) / len(layers) for layers in found["mass"]]
@@ -147,6 +155,11 @@ def row(make, records, name, text, one, other, measure, *bound, **about):
                 note=f"{len(values)} seeds.", **about)  # fmt: skip
 
 
+def baselines(records, of, text, measure, pairs):
+    """Rows without a bound, added when records had been seen; ``pairs`` are names, words and two kinds of runs."""
+    return [row(of.baseline, records, name, text.format(said), one, other, measure) for name, said, one, other in pairs]
+
+
 def steps_row(make, records):
     """The row on steps to SGD's last loss: a median, as runs that never have it count as slower by any factor."""
     steps = paired(records, ("normalised", ""), ("sgd", ""), sooner)
@@ -164,16 +177,16 @@ def speed_rows(records, of):
     records : dict
         Of the study, by name.
     of : dict
-        Sources of the rows by item: R6, R8, "Figure 6", "Figure 7" and, of ours, None.
+        Sources of the rows by item: R8, "Figure 6", "Figure 7" and, of ours, None.
     """
     plain, unit, polyak = ("sgd", ""), ("normalised", ""), ("polyak", "")
     loss = "Training loss of {} less that of SGD after {}"
-    fewer, end = "Tokens that [CLS] attends to, {}", less(loss_after(3))
+    fewer, end = "Tokens that [CLS] attends to (mean over layers), {}", less(loss_after(3))
     rows = [
         (of["R8"], "night-loss-1", loss.format("normalised SGD", "one epoch"), unit, plain, less(loss_after(1))),
         (of["R8"], "night-loss-2", loss.format("normalised SGD", "two epochs"), unit, plain, less(loss_after(2))),
         (of["R8"], "night-loss-3", loss.format("normalised SGD", "three epochs"), unit, plain, end),
-        (of["R6"], "night-polyak", loss.format("Polyak's steps", "three epochs"), polyak, plain, end),
+        (of[None], "night-polyak", loss.format("Polyak's capped steps", "three epochs"), polyak, plain, end),
         (of["R8"], "night-tokens", fewer.format("end less start, normalised SGD"), unit, unit, alone(change(tokens))),
         (of["Figure 6"], "night-tokens-sgd", fewer.format("end less start, SGD"), plain, plain, alone(change(tokens))),
         (of[None], "night-tokens-equal", fewer.format("normalised SGD less SGD at equal loss"), unit, plain,
@@ -189,7 +202,10 @@ def speed_rows(records, of):
             f"of the key-query matrices grows, {NAMES[rule]}", (rule, ""), (rule, ""), alone(grown), ">=", 1)
         for rule in ("sgd", "normalised")
     ]  # fmt: skip
-    return [*made[:3], steps_row(of["R8"].claim, records), *made[3:], *grow]
+    pairs = [(f"night-last-{rule}", NAMES[rule], (rule, ""), (rule, "")) for rule in ("sgd", "normalised")]
+    last = baselines(records, of[None], "Tokens that [CLS] attends to in the last layer, end less start, {}",
+                     alone(change(tokens_of_last)), pairs)  # fmt: skip
+    return [*made[:3], steps_row(of["R8"].claim, records), *made[3:], *grow, *last]
 
 
 def mirror_rows(records, of):
@@ -200,17 +216,18 @@ def mirror_rows(records, of):
     sparse, two, three = ("l1.1", ""), ("sgd", ""), ("l3", "")
     ahead = "Points of right answers at equal training loss, $p = 1.1$ less {}"
     few = "Percent of entries that count in {}query, key and value matrices, {}"
-    rated = "Attention to rated words at the end, $p = 1.1$ less $p = 2$"
+    rated = "Share of attention to words that goes to rated ones, at the end, $p = 1.1$ less $p = 2$"
     rows = [
-        *((of["M6"], f"night-right-{key}", ahead.format(name), sparse, (rule, ""), at_equal_loss(right), ">=")
+        *((of["M6" if key == "2" else None], f"night-right-{key}", ahead.format(name), sparse, (rule, ""),
+           at_equal_loss(right), ">=")
           for key, name, rule in (("2", "$p = 2$", "sgd"), ("3", "$p = 3$", "l3"), ("adam", "Adam", "adam"))),
         (of["Figure: sentiment"], "night-words", rated, sparse, two, less(lambda one: words(one)[-1]), ">="),
-        *((of["Figure: sentiment" if what == "shares" else None], f"night-{what}-{key}", few.format(kind, name), *pair,
-           less(counted(what)), "<=")
+        *((of["Figure: sentiment" if (what, key) == ("shares", "11-2") else None], f"night-{what}-{key}",
+           few.format(kind, name), *pair, less(counted(what)), "<=")
           for what, kind in (("shares", ""), ("added", "what training adds to "))
           for key, name, pair in (("11-2", "$p = 1.1$ less $p = 2$", (sparse, two)),
                                   ("2-3", "$p = 2$ less $p = 3$", (two, three)))),
-        *((of[None], f"night-labels-{rule}", "Rise of attention to rated words, less that with permuted labels, "
+        *((of[None], f"night-labels-{rule}", "Rise of that share, less that with permuted labels, "
            f"{NAMES[rule]}", (rule, ""), (rule, "permuted"), less(change(words)), ">=")
           for rule in ("sgd", "normalised")),
     ]  # fmt: skip
@@ -223,4 +240,10 @@ def mirror_rows(records, of):
         "night-alike", "Points of right answers at equal training loss between $p = 1.1$ and $p = 2$, size of the "
         "mean difference, MiniLM", points.mean().abs(), "<=", MARGIN, interval=(least, most), recorded=True,
         note=f"{len(points)} seeds.")  # fmt: skip
-    return [*made[:3], alike, *made[3:]]
+    pairs = [
+        (f"night-end-{key}", name, sparse, (rule, ""))
+        for key, name, rule in (("2", "$p = 2$", "sgd"), ("3", "$p = 3$", "l3"), ("adam", "Adam", "adam"))
+    ]
+    ends = baselines(records, of[None], "Points of right answers at the end, $p = 1.1$ less {}",
+                     less(lambda one: right(one)[-1]), pairs)  # fmt: skip
+    return [*made[:3], alike, *made[3:], *ends]

@@ -115,6 +115,12 @@ def test_a_norm_needs_a_large_share_that_is_the_largest_on_most_problems():
     assert leading_norm(torch.stack([split, high]), ["a", "b"]) == (None, False)
 
 
+def test_a_norm_in_whose_ball_the_start_was_near_the_best_margin_needs_half_of_the_rest():
+    end = torch.tensor([[0.8, 0.8], [0.96, 0.96]])
+    assert leading_norm(end, ["a", "b"], end - 0.1) == ("b", True)
+    assert leading_norm(end, ["a", "b"], end - 0.01) == (None, False)
+
+
 class Averaging(torch.optim.SGD):
     """Its weights in evaluation are twice those in training."""
 
