@@ -1,4 +1,6 @@
-"""Find the multipliers of an l_p separator by Newton's method, for rows that are products and are never formed.
+"""Find the multipliers of an l_p separator for rows that are products and are never formed.
+
+For p = 2 the library's active set has them from the inner products of the rows; for others Newton's method goes on.
 
 A row is a lead of a token, times the query of its input. For weights c >= 0 with the sum 1, no theta of l_p norm 1 has
 a least lead above |G|_q, where G is the sum of the rows times c and 1/p + 1/q = 1 (l_p-AttSVM, arXiv:2410.14581); the
@@ -11,6 +13,7 @@ import torch
 from torch import Tensor
 
 from lib.geometry import dual, inverse_mirror_map, norm
+from lib.separators import hard_margin
 
 STEPS, HALVINGS = 300, 40  # of Newton, and of one of its steps
 
@@ -83,37 +86,48 @@ def newton_step(second, slope, weights):
         moving &= ~stuck
 
 
-def orders_before(order):
-    """Orders from 2 down to one below it: p - 1 halves from each to the next.
+def euclidean(rows):
+    """Weights (m,) with the sum 1 for p = 2; equal ones where no theta separates.
+
+    The factor of the rows' inner products has the rows' lengths and angles, in m dimensions.
+    """
+    products = (rows.leads @ rows.leads.T) * (rows.queries @ rows.queries.T)[rows.of][:, rows.of]
+    products.diagonal().mul_(1 + 1e-13)  # rows may depend on each other
+    found = hard_margin(torch.linalg.cholesky(products))
+    weights = found.duals if found.feasible else torch.ones_like(found.duals)
+    return weights / weights.sum()
+
+
+def orders_between(order):
+    """Orders from 2 to one, without 2: below it p - 1 halves from each to the next.
 
     Examples
     --------
-    >>> [round(each, 3) for each in orders_before(1.1)], orders_before(3.0)
-    ([2.0, 1.8, 1.4, 1.2, 1.1], [3.0])
+    >>> [[round(each, 3) for each in orders_between(order)] for order in (1.1, 2.0, 3.0)]
+    [[1.8, 1.4, 1.2, 1.1], [], [3.0]]
     """
-    orders = [order]
-    while orders[0] < 2:
-        orders.insert(0, min(2.0, 2 * orders[0] - 1))
+    orders = [order] if order != 2 else []
+    while orders and 2 * orders[0] - 1 < 2:
+        orders.insert(0, 2 * orders[0] - 1)
     return orders
 
 
 def multipliers(rows, order, gap=1e-7):
     """Weights (m,) with the sum 1, and their :class:`State`, once its gap is small enough or no step helps any more.
 
-    Each order begins with the weights of the one before. Where no theta separates, log |G|_q has no minimum, and the
-    gap stays at 1 or above. Few weights are not zero, so in each step those that are may leave it in one row an input.
+    Each order begins with the weights of the one before. Where no theta separates, the gap is 1 or more.
     """
-    sizes = rows.leads.square().sum(-1)
-    weights = (sizes == least_of_inputs(rows, sizes)).to(sizes)
-    weights /= weights.sum()
-    *before, last = orders_before(order)
-    for each in before:
-        weights, _ = improved(rows, each, weights, 0.01)
-    return improved(rows, last, weights, gap)
+    weights = euclidean(rows)
+    for each in orders_between(order):
+        weights = improved(rows, each, weights, gap if each == order else 0.01)
+    return weights, state_of(rows, weights, order)
 
 
 def improved(rows, order, weights, gap):
-    """:func:`multipliers` of one order, from weights."""
+    """Weights of one order, from those of another.
+
+    Few are not zero, so in each step those that are may leave it in one row an input.
+    """
     state = state_of(rows, weights, order)
     for _ in range(STEPS):
         if state.gap <= gap:
@@ -131,4 +145,4 @@ def improved(rows, order, weights, gap):
                 break
         else:
             break
-    return weights, state
+    return weights

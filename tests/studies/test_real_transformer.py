@@ -199,6 +199,18 @@ def test_a_separator_from_its_dual_is_that_of_the_solver(few_tokens, order):
     assert local == {True, False}
 
 
+def test_a_choice_of_many_support_vectors_has_the_separator_of_the_solver(draw):
+    """A random choice of 40 inputs, where nearly every token of every input is a support vector."""
+    parts = (torch.randn(*shape, generator=draw).double() for shape in ((40, 6, 20), (40, 6), (40, 20)))
+    problem = Problem(*parts, mask=torch.ones(40, 6, dtype=torch.bool))
+    selected = frozen_tokens.random_selections(problem, 1, draw)[0]
+    exact, nearly = hard_margin(difference_rows(problem, selected)), mirrored.in_norm(problem, selected)
+    assert exact.feasible
+    assert (nearly.weights > 0).sum() > 60
+    assert nearly.gap < 1e-9
+    assert norm(nearly.theta).item() == pytest.approx(norm(exact.theta).item(), rel=1e-9)
+
+
 def test_tokens_that_nothing_separates_have_a_gap_of_one():
     keys = torch.tensor([[[0.1, 0.0], [1.0, 0.2], [-1.0, 0.1], [0.0, -1.0]]]).double()
     problem = Problem(keys, keys[..., 0], keys[:, 1], mask=torch.ones(1, 4, dtype=torch.bool))
