@@ -10,12 +10,13 @@ key and value matrices at most as large a share of the entries counts. Maps: on 
 sparser, with no rise of more than a tenth of its fall, and hiding the patches that it attends to costs more than hiding
 random ones; the key-query norm grows by at least 1 %. These are the bounds that the digits of figure-6 had before.
 
-Images: on the unseen photographs of CIFAR-10 p = 1.1 is right at least as often as Adam and p = 1.5, 2 and 3; in the query, key and value
-matrices of the last block at most as large a share of the entries counts with p = 1.1 as with Adam, and as with p = 2.
-Every difference is paired by seed, its bound is 0, and the 95 % interval of its mean decides. Two to six epochs on the
-tuning seed had placed the lists of step sizes, so its accuracy on held-out data had been seen when this was written.
-Cut to fit the time: patches of 8 x 8, and for each of five seeds 10,000 photographs and 40 epochs; nothing is run with
-permuted labels or uniform attention. Cut while the first runs were made: p = 1.5 and 3, of which there was no run yet.
+Images: on the unseen photographs of CIFAR-10 p = 1.1 is right at least as often as Adam and p = 1.5, 2 and 3; in the
+query, key and value matrices of the last block at most as large a share of the entries counts with p = 1.1 as with
+Adam, and as with p = 2. Every difference is paired by seed, its bound is 0, and the 95 % interval of its mean decides.
+Two to six epochs on the tuning seed had placed the lists of step sizes, so its accuracy on held-out data had been seen
+when this was written. Cut to fit the time: patches of 8 x 8, and for each of five seeds 10,000 photographs and 40
+epochs; nothing is run with permuted labels or uniform attention. Cut while the first runs were made: p = 1.5 and 3, of
+which there was no run yet.
 
 Film reviews, tuned on three seeds instead of one, when all runs above were known and after a reader's report: one of
 eight runs of p = 2 had learned nothing, with a step size chosen on one seed, and on other seeds none had. The best step
