@@ -247,10 +247,13 @@ def mirror_rows(records, of):
         "night-alike", "Points of right answers at equal training loss between $p = 1.1$ and $p = 2$, size of the "
         "mean difference, MiniLM", points.mean().abs(), "<=", MARGIN, interval=(least, most), recorded=True,
         note=f"{len(points)} seeds.")  # fmt: skip
+    typical = of[None].baseline(
+        "night-median", "Points of right answers at equal training loss, $p = 1.1$ less $p = 2$, median, MiniLM",
+        median(points), interval=median_interval(points), recorded=True, note=f"{len(points)} seeds.")  # fmt: skip
     pairs = [
         (f"night-end-{key}", name, sparse, (rule, ""))
         for key, name, rule in (("2", "$p = 2$", "sgd"), ("3", "$p = 3$", "l3"), ("adam", "Adam", "adam"))
     ]
     ends = baselines(records, of[None], "Points of right answers at the end, $p = 1.1$ less {}",
                      less(lambda one: right(one)[-1]), pairs)  # fmt: skip
-    return [*made[:3], alike, *made[3:], *ends]
+    return [*made[:3], alike, typical, *made[3:], *ends]
