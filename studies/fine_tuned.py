@@ -225,7 +225,7 @@ def mirror_rows(records, of):
     few = "Percent of entries that count in {}query, key and value matrices, {}"
     rated = "Share of attention to words that goes to rated ones, at the end, $p = 1.1$ less $p = 2$"
     rows = [
-        *((of["M6" if key == "2" else None], f"night-right-{key}", ahead.format(name), sparse, (rule, ""),
+        *((of[None if key == "adam" else "M6"], f"night-right-{key}", ahead.format(name), sparse, (rule, ""),
            at_equal_loss(right), ">=")
           for key, name, rule in (("2", "$p = 2$", "sgd"), ("3", "$p = 3$", "l3"), ("adam", "Adam", "adam"))),
         (of["Figure: sentiment"], "night-words", rated, sparse, two, less(lambda one: words(one)[-1]), ">="),
