@@ -31,9 +31,13 @@ def about(chapter, notebook):
 
 
 def items_of(chapter, rows):
-    """Statements that a chapter is about, and whose they are, in a few words."""
+    """Statements that a chapter is about, and whose they are, in a few words: of its own paper, if it has one."""
+
+    def has_chapter(paper):
+        return any(entry.get("chapter") == chapter for entry in paper["items"])
+
     claimed = {(row["paper"], row["item"]) for row in claims_of(rows, "paper")}
-    for paper in register():
+    for paper in sorted(register(), key=has_chapter, reverse=True):
         here = [
             entry.get("called", entry["item"])
             for entry in paper["items"]
