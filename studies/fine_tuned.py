@@ -1,4 +1,4 @@
-"""Rows on the night of fine-tuning: what :mod:`studies.fine_tuning` planned to say, from its records.
+"""Rows on the night of fine-tuning: what :mod:`studies.fine_tuning_plan` was to say, from its records.
 
 Differences are paired by seed. Where two runs are compared at equal loss, it is the lowest that both reach, and what a
 run measures there is interpolated linearly in log loss between the two checks around the first crossing.
@@ -25,6 +25,11 @@ def runs(records, rule, change=""):
     if diverged := [seed for seed, run in found.items() if run["loss"][-1] is None]:
         raise ValueError(f"{named}{diverged[0]} has no last loss: the plan has no rule for means with such a run")
     return found
+
+
+def course(records, rule, of):
+    """``of(found)``, a list with a number a check, of each run of a rule: (checks, seeds)."""
+    return torch.tensor([of(run) for run in runs(records, rule).values()]).double().T
 
 
 def paired(records, one, other, measure):

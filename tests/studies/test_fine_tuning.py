@@ -7,17 +7,17 @@ import pytest
 import torch
 
 from lib.geometry import inverse_mirror_map, mirror_map
-from studies import fine_tuning
+from studies import fine_tuning, fine_tuning_plan
 from studies.networks.measures import share_that_counts
 
 
 def all_runs(best):
     """Every run of the plan, where a rule's loss after an epoch is least at the place that ``best`` says."""
     known = {}
-    while (run := fine_tuning.next_run(known)) is not None:
+    while (run := fine_tuning_plan.next_run(known)) is not None:
         name, settings = run
         assert name not in known
-        place = 2 * math.log2(settings["step_size"] / fine_tuning.LOWEST[settings["rule"]])
+        place = 2 * math.log2(settings["step_size"] / fine_tuning_plan.LOWEST[settings["rule"]])
         known[name] = {"settings": settings, "found": {"loss": [abs(place - best(settings))]}}
     return known
 
@@ -25,11 +25,11 @@ def all_runs(best):
 @pytest.mark.parametrize("best", [4, 5, 0, -6, 13])
 def test_the_plan_tunes_refines_and_trains_whatever_the_best_step_size_is(best):
     known = all_runs(lambda settings: best)
-    for rule, lowest in fine_tuning.LOWEST.items():
+    for rule, lowest in fine_tuning_plan.LOWEST.items():
         tried = {
             record["settings"]["step_size"] for name, record in known.items() if name.startswith(f"tuning-{rule}-")
         }
-        used = {known[f"{rule}-{seed}"]["settings"]["step_size"] for seed in fine_tuning.SEEDS}
+        used = {known[f"{rule}-{seed}"]["settings"]["step_size"] for seed in fine_tuning_plan.SEEDS}
         (size,) = used
         assert size == pytest.approx(lowest * 2 ** (best / 2), rel=1e-3)
         assert {known[name]["settings"]["seed"] for name in known if name.startswith(f"tuning-{rule}-")} == {0, 1}
@@ -48,13 +48,13 @@ def test_seeds_take_the_step_sizes_of_both_tuning_seeds_and_controls_those_of_th
 
 
 def test_a_run_that_diverged_is_the_worst_and_equal_ones_take_the_smaller_step():
-    known = {fine_tuning.tuning_name("sgd", place, 0): {"found": {"loss": [loss]}}
+    known = {fine_tuning_plan.tuning_name("sgd", place, 0): {"found": {"loss": [loss]}}
              for place, loss in ((0, None), (2, 0.5), (4, 0.5))}  # fmt: skip
-    assert fine_tuning.best_of("sgd", [0, 2, 4], 0, known) == 2
+    assert fine_tuning_plan.best_of("sgd", [0, 2, 4], 0, known) == 2
 
 
 def test_processes_share_the_rules():
-    assert fine_tuning.next_run({}, ["adam"])[1]["rule"] == "adam"
+    assert fine_tuning_plan.next_run({}, ["adam"])[1]["rule"] == "adam"
     with pytest.raises(ValueError, match="ONLY has 'adagrad'"):
         fine_tuning.make_all("adam adagrad")
 
