@@ -7,6 +7,7 @@ if __package__ == "attention_heads":
     from attention_selects.descent import excess_near, gradient_near, log_spaced, normalised, run
     from attention_selects.flow import log_time_flow
     from attention_selects.geometry import dual, norm, one_minus_cosine
+    from attention_selects.intervals import median
     from attention_selects.losses import LOSSES, logistic
     from attention_selects.problem import Problem, check_selected, difference_rows, other_tokens
     from attention_selects.selection import (
@@ -26,6 +27,7 @@ else:
     from lib.descent import excess_near, gradient_near, log_spaced, normalised, run
     from lib.flow import log_time_flow
     from lib.geometry import dual, norm, one_minus_cosine
+    from lib.intervals import median
     from lib.losses import LOSSES, logistic
     from lib.problem import Problem, check_selected, difference_rows, other_tokens
     from lib.selection import (

@@ -233,7 +233,7 @@ def trained(claim, loss, name, make, steps, log_risk):
         training.take_step([optimiser], [weights], [log_scale.exp() * direction], k)
         theta, before = weights[0].detach().flatten().clone(), theta
         if not (theta.abs() < training.HUGE).all():
-            raise ValueError(f"{name} diverges at step {k}: take a smaller learning rate")
+            raise ValueError(f"{name} diverges at step {k}: take a smaller learning rate, or see if it divides by 0")
         changes.append((rows @ (theta - before)).abs().amax())
         if k in kept:
             thetas[k] = training.evaluated([optimiser], [weights])[0]

@@ -21,7 +21,7 @@ HELP = """MODEL is a folder or name that transformers can load, a file of GGUF, 
 brings), or mine.py:build, a function of yours that returns a torch.nn.Module: mine.py is then executed. DATA is a text
 file, one input a line; a folder of images; or an npz or safetensors of what the model takes, such as input_ids and
 attention_mask; without it short film reviews. MODEL is arrays where DATA has what was recorded elsewhere, query.0,
-key.0 and so on: the library's page on one's own model has their names."""
+key.0 and so on: python -c "help('PACKAGE.plain')" lists them.""".replace("PACKAGE", __package__)
 COMPARE = """OTHER is MODEL after fine-tuning, pruning or quantising: both run on DATA, and the choices of each head are
 compared with those of MODEL, and with the forecast that the change of its weights gives."""
 

@@ -5,6 +5,7 @@ from collections import Counter
 
 import torch
 
+from ._lib import median
 from .choices import DISTANCES, Chosen
 from .rounding import rounded
 from .watch import EXACT
@@ -62,7 +63,7 @@ def _of_head(source, part, head, about):
     sink = kinds.get("special", torch.zeros_like(kinds["first"])) | kinds["first"]
     facts["words"] = None if dead else 1 - _mean(sink)
     flips = {name: part.flips[name][head] for name in DISTANCES}
-    facts["flip"] = {name: _short(x.nanmedian()) for name, x in flips.items()}
+    facts["flip"] = {name: _short(median(x[~x.isnan()])) for name, x in flips.items()}
     facts["flip_least"] = {name: _short(x.nan_to_num(torch.inf).min()) for name, x in flips.items()}
     names = [f"token {k}" for k in selects.tolist()]
     if words is not None:

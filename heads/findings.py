@@ -1,7 +1,7 @@
 """What a report says first: of data and model, and of what was found, in sentences with their numbers."""
 
 from collections import Counter
-from statistics import median
+from statistics import mean, median
 
 HALF = 0.5  # share of its choices above which a head is said to choose something
 KINDS = {
@@ -42,8 +42,11 @@ def findings(heads):
     if not alive:
         return []
     words = [head for head in alive if (head["words"] or 0) > HALF]
-    says = [f"{len(words)} of {len(heads)} heads choose words: most of their choices are neither special tokens nor the"
-            " first token of an input."]  # fmt: skip
+    chosen, not_chosen = "tokens after the first", "not the first token of an input"
+    if any("special" in head["places"] for head in heads):
+        chosen, not_chosen = "words", "neither special tokens nor the first token of an input"
+    says = [f"{len(words)} of {len(heads)} heads choose {chosen}: most of their choices are {not_chosen}. A choice has"
+            f" {mean(head['top'] for head in alive):.0%} of its head's attention, in the mean."]  # fmt: skip
     kinds = Counter(kind for head in alive for kind, share in head["places"].items() if share > HALF)
     if kinds:
         each = (f"{count} choose {KINDS[kind]}" for kind, count in kinds.most_common())

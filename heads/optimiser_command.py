@@ -58,7 +58,7 @@ def optimiser_class(name):
     except ImportError as error:
         kind, lacks = None, f"{package} cannot be imported ({error})"
     if kind is None:
-        mine = f"or write yours in mine.py and give mine.{last}"
+        mine = f"or write yours in mine.py and give mine.{last.rpartition(':')[2]}"
         raise ValueError(f"{lacks}: give the full name of a class, such as torch.optim.AdamW, {mine}")
     if not (isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)):
         raise ValueError(f"{name} is no class of optimisers: give one, such as torch.optim.AdamW")

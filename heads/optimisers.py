@@ -167,7 +167,9 @@ def _trained(make, problem, steps, factored, one_input, log_risk, norms, until_s
         training.take_step(optimisers, weights, gradient(theta, k - 1), k)
         theta, before = training.products(weights), theta
         if not (theta.abs() < training.HUGE).all():
-            raise FloatingPointError(f"the weights diverge at step {k}: take a smaller learning rate")
+            raise FloatingPointError(
+                f"the weights diverge at step {k}: take a smaller learning rate, or see if the optimizer divides by 0"
+            )
         changes.append(torch.einsum("bmd,bd->bm", rows, theta - before).abs().amax())
         if k in kept:
             thetas[k] = training.evaluated(optimisers, weights)

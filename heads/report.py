@@ -34,8 +34,10 @@ def head_facts(source, query="all", bits=(), tell=print):
         some = some if source.calls is None else order[-1:].tolist()
         alone = {row: _alone(source, row) for row in some}
     if not alone[some[0]]:
-        raise ValueError("no attention was seen: the model neither goes through transformers' interface nor calls"
-                         " scaled_dot_product_attention; see heads.attention for one written by hand")  # fmt: skip
+        raise ValueError(
+            "no attention was seen: the model neither goes through transformers' interface nor calls"
+            f" scaled_dot_product_attention; where yours is written by hand, call {__package__}.attention in it"
+        )
     turns = {} if source.recorded or source.calls is not None else _turns(source, some[-1])
     found = _Found(source, query, alone, turns, list(bits))
     with torch.inference_mode():

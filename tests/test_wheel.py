@@ -18,7 +18,9 @@ PACKAGES = {"attention_selects": "lib", "attention_heads": "heads"}
 # What the extras bring, by the names of their modules where those differ.
 MODULES = {"scikit-learn": "sklearn"}
 EXTRAS = [
-    Requirement(line).name for group in ("figures", "data", "check") for line in PROJECT["optional-dependencies"][group]
+    Requirement(line).name
+    for group in ("figures", "data", "models")
+    for line in PROJECT["optional-dependencies"][group]
 ]
 
 

@@ -26,9 +26,9 @@ def lay_out(folder):
     text = re.sub(rf"^(?:{OURS}) = \[(?:.*\]|\n(?:.*\n)*?\]).*\n", "", about.read_text("utf-8"), flags=re.MULTILINE)
     urls = f'[project.urls]\nRepository = "{address}"\n\n' if address else ""
     about.write_text(text.replace("[project.scripts]", f"{urls}[project.scripts]"), "utf-8")
-    if address:
-        readme = folder / "README.md"
-        readme.write_text(absolute(readme.read_text("utf-8"), address), "utf-8")
+    readme = folder / "README.md"
+    words = re.sub(r"^from lib\.", "from attention_selects.", readme.read_text("utf-8"), flags=re.MULTILINE)
+    readme.write_text(absolute(words, address) if address else words, "utf-8")
 
 
 def absolute(text, address):
