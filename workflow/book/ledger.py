@@ -123,7 +123,7 @@ def direct_dependencies():
     """Distributions that pyproject.toml names for the library and the book, sorted."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
     groups = project["optional-dependencies"]
-    listed = sum((groups[name] for name in ("figures", "data", "check", "book")), project["dependencies"])
+    listed = sum((groups[name] for name in ("figures", "data", "book")), project["dependencies"])
     return sorted(Requirement(line).name for line in listed)
 
 
