@@ -45,8 +45,8 @@ def findings(heads):
     chosen, not_chosen = "tokens after the first", "not the first token of an input"
     if any("special" in head["places"] for head in heads):
         chosen, not_chosen = "words", "neither special tokens nor the first token of an input"
-    says = [f"{len(words)} of {len(heads)} heads choose {chosen}: most of their choices are {not_chosen}. A choice has"
-            f" {mean(head['top'] for head in alive):.0%} of its head's attention, in the mean."]  # fmt: skip
+    says = [f"{len(words)} of {len(heads)} heads choose {chosen}: most of their choices are {not_chosen}. On average a"
+            f" choice gets {mean(head['top'] for head in alive):.0%} of its head's attention."]  # fmt: skip
     kinds = Counter(kind for head in alive for kind, share in head["places"].items() if share > HALF)
     if kinds:
         each = (f"{count} choose {KINDS[kind]}" for kind, count in kinds.most_common())

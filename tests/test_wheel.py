@@ -59,6 +59,8 @@ def test_wheel_names_nothing_but_its_packages_and_their_command(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         (scripts,) = (name for name in names if name.endswith("entry_points.txt"))
+        (about,) = (name for name in names if name.endswith("METADATA"))
+        assert "\nfrom attention_selects.problem import" in archive.read(about).decode(), "the README's example"
         assert "attention-selects = attention_heads.command:main" in archive.read(scripts).decode()
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {*PACKAGES, "what_attention_selects"}
     for package, folder in PACKAGES.items():

@@ -181,7 +181,7 @@ def pictured(data):
 
 
 def packages():
-    """Distributions that notebooks of the book may need: those of the library, its figures and data, and two more."""
+    """Distributions that notebooks of the book may need: of library, figures and data, and what chapters import."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = [line for name in ("figures", "data") for line in project["optional-dependencies"][name]]
     return " ".join([*(Requirement(line).name for line in project["dependencies"] + extras), "pandas", "mpmath"])
