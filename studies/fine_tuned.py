@@ -112,6 +112,11 @@ def right(found):
     return [100 * share for _, share in found["test"]]
 
 
+def new_loss(found):
+    """Loss on test snippets at each check."""
+    return [loss for loss, _ in found["test"]]
+
+
 def norm(found):
     """Norm of all key-query matrices together at each check."""
     return [math.hypot(*layers) for layers in found["norms"]]
@@ -216,8 +221,14 @@ def speed_rows(records, of):
     pairs = [(f"night-last-{rule}", NAMES[rule], (rule, ""), (rule, "")) for rule in ("sgd", "normalised")]
     last = baselines(records, of[None], "Tokens that [CLS] attends to in the last layer, end less start, {}",
                      alone(change(tokens_of_last)), pairs)  # fmt: skip
+    new = [
+        (less(lambda one: new_loss(one)[-1]), "night-new", "Loss on new reviews after three epochs, {}"),
+        (less(lambda one: right(one)[-1]), "night-right", "Points of right answers after three epochs, {}"),
+    ]
+    pair = "normalised SGD less SGD", unit, plain
+    test = [baselines(records, of[None], text, measure, [(name, *pair)])[0] for measure, name, text in new]
     steps = steps_row(of["R8"].claim, records)
-    return [*made[:3], steps, ahead_row(of[None].baseline, records), *made[3:], *grow, *last]
+    return [*made[:3], steps, ahead_row(of[None].baseline, records), *made[3:], *grow, *test, *last]
 
 
 def mirror_rows(records, of):

@@ -10,7 +10,7 @@ from studies import fine_tuned
 AT, SEEDS = [0, 250, 500, 750], range(9000, 9006)
 
 
-def found(losses, right=0.5, tokens=8.0, mass=0.1, norm=3.0, shares=0.6, added=0.4):
+def found(losses, right=0.5, tokens=8.0, mass=0.1, norm=3.0, shares=0.6, added=0.4, new=1.0):
     """A run whose values beside the loss go from these, at the start, to half of them at the end."""
 
     def course(value):
@@ -18,7 +18,7 @@ def found(losses, right=0.5, tokens=8.0, mass=0.1, norm=3.0, shares=0.6, added=0
 
     matrices = {kind: [shares, shares] for kind in fine_tuned.WEIGHTS} | {"up": [9.0, 9.0]}
     return {
-        "at": AT, "loss": losses, "test": [[1.0, value] for value in course(right)],
+        "at": AT, "loss": losses, "test": [[new, value] for value in course(right)],
         "tokens": [[value, 2 * value] for value in course(tokens)], "mass": [[value, value] for value in course(mass)],
         "norms": [[value, 0.0] for value in course(norm)], "shares": matrices,
         "added": {kind: [added, added] for kind in fine_tuned.WEIGHTS},
@@ -112,6 +112,8 @@ EQUAL = {name: found(LOSSES) for name in ("sgd", "normalised", "polyak", "adam",
         ("sgd_permuted", {"mass": 0.2}, "night-labels-sgd", 0.05),
         ("normalised", {"tokens": 6.0}, "night-last-normalised", -6.0),
         ("l3", {"right": 0.6}, "night-end-3", -5.0),
+        ("normalised", {"right": 0.6}, "night-right", 5.0),
+        ("normalised", {"new": 0.7}, "night-new", -0.3),
         ("normalised_permuted", {"mass": 0.2}, "night-labels-normalised", 0.05),
     ],
 )
