@@ -22,6 +22,7 @@ def book(tmp_path_factory):
     (made.folder / "lib/alpha.py").write_text(LIBRARY)
     (made.folder / "tests/mutants").mkdir(parents=True)
     (made.folder / "tests/mutants/near.yml").write_text(NEAR)
+    (made.folder / "README.md").write_text("Is it right?\n<!-- evidence -->\nnothing\n\n## Contribute\n")
     (made.folder / ".gitignore").write_text("build/\n__pycache__/\nruns.txt\n")
     git(made.folder, "init", "-q")
     made.process = evidence(made)
@@ -60,6 +61,10 @@ def test_what_it_keeps_and_that_it_comes_to_an_end(book):
     assert {name: entry["chapters"]["part/good"]["turned"] for name, entry in tried.items()} == {
         "doubled": ["half"], "same": []
     }  # fmt: skip
+    sentence = (book.folder / "README.md").read_text().splitlines()[2]
+    assert sentence.startswith("2 rows that hold here"), sentence
+    assert "0 hold at every seed, 2 others at nine in ten or more, 0 at fewer" in sentence
+    assert sentence.endswith("Of 1 claims 1 change their verdict under at least one of the small faults.")
     again = evidence(book)
     assert book.ran() == []
     assert "0 chapters need fresh seeds" in again.stdout

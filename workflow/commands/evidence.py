@@ -6,9 +6,11 @@ block of seeds, and the mutants that are void are run. Interrupted, it goes on w
 """
 
 import os
+import re
+from pathlib import Path
 
 from workflow.book import fresh_seeds, parameters, records
-from workflow.book.catalogue import BookError, find_all, read, write_record
+from workflow.book.catalogue import BookError, find_all, read, text_of, write_atomic, write_record
 from workflow.book.ledger import commit, ledger
 from workflow.book.lock import read_lock
 from workflow.book.mutants import LIST, reached, written
@@ -16,7 +18,9 @@ from workflow.commands import call, mutants
 from workflow.commands.sweep import runs_of, sweep
 from workflow.run import engine
 from workflow.run.cluster import place_of_runs
-from workflow.site.evidence import is_given
+from workflow.site.evidence import is_given, said
+
+README, SENTENCE = Path("README.md"), re.compile(r"(?<=<!-- evidence -->\n).*")
 
 
 def rows_by_chapter(asked):
@@ -128,9 +132,11 @@ def main():
     cut_off = [chapter for chapter in left if count(chapter, rows[chapter], place)]
     print(f"{len(void_mutants(rows))} runs with mutants are to be made", flush=True)
     run_mutants(rows, place)
+    if README.exists():
+        write_atomic(README, SENTENCE.sub(said(ledger()), text_of(README)))
     if cut_off:
         raise BookError(f"{', '.join(cut_off)}: some runs did not end: run it again, or with a larger TIMEOUT")
-    print(f"the evidence is of this book: commit {records.SEEDS} and {records.MUTANTS}")
+    print(f"the evidence is of this book: commit {records.SEEDS}, {records.MUTANTS} and {README}")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import nbformat
 from workflow.book.catalogue import BookError, json_of, pages, text_of, yaml_of
 from workflow.book.ledger import LEDGER, by_place, ledger
 from workflow.site import compare, film_review, landing_page, reviews, rows, runs, scoreboard, settings, which_theorem
+from workflow.site.evidence import said
 from workflow.site.markup import filled
 
 SCENE = "book/story.yml"
@@ -25,6 +26,7 @@ MADE = {
     "cost": runs.cost,
     "clone": runs.clone,
     "edition": runs.edition,
+    "evidence": lambda: said(ledger()),
     "book_map": lambda: landing_page.book_map(ledger()),
     "needs": landing_page.needs,
     "cite": landing_page.cite,

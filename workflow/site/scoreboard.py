@@ -8,7 +8,7 @@ from workflow.book import records
 from workflow.book.catalogue import chapters
 from workflow.book.ledger import claims_of, ledger, register, tally
 from workflow.book.verdicts import STANDINGS, holds, standing
-from workflow.site.evidence import seeds, seeds_of
+from workflow.site.evidence import said, seeds_of
 from workflow.site.markup import counts, escaped, filled, link, marked, numbers, table
 
 SOURCES = {
@@ -99,7 +99,6 @@ def basis(rows):
         of_kind.setdefault(row["kind"], []).append(row)
     sources, small = Counter(row["source"] for row in claims), [row for row in claims if row["scale"] != "exact"]
     bounded = [row for row in rows if row["bound"] is not None]
-    repeated = [(held, of) for held, of, _ in map(seeds, bounded) if held is not None]
     return {
         "claims": len(claims),
         "sources": {words: sources[source] for source, words in SOURCES.items()},
@@ -107,8 +106,7 @@ def basis(rows):
         "small_verdicts": tally(small),
         "before": sum(row["set"] == "before" for row in bounded),
         "bounded": len(bounded),
-        "repeated": len(repeated),
-        "steady": sum(held >= 0.9 * of for held, of in repeated),
+        "evidence": said(rows),
         "ours": tally(claims_of(rows, "book")),
         "ablations": passed(of_kind.get("ablation"), " of "),
         "baselines": len(of_kind.get("baseline", ())),
