@@ -8,7 +8,7 @@ from workflow.book import parameters
 from workflow.book.catalogue import BookError
 from workflow.run.chapter import fit
 
-LEFT_OUT = ("seed", "folder", "device", "layer", "head", "heads")  # of a seed, a place, or a file of the user
+LEFT_OUT = ("seed", "folder", "device", "layer", "head", "heads", "causal")  # of a seed, a place, or a file of the user
 
 
 def sets_of(known):
