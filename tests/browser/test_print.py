@@ -20,7 +20,7 @@ PAPER = """() => {
     ground: getComputedStyle(document.body).backgroundColor,
     ink: getComputedStyle(document.querySelector("article p")).color,
     rows: [shown("table.verdicts tbody tr"), document.querySelectorAll("table.verdicts tbody tr").length],
-    notes: [shown("details.sd-dropdown > :not(summary)"), document.querySelectorAll("details.sd-dropdown").length],
+    notes: [shown("details.sd-dropdown > :not(summary)"), document.querySelectorAll("details.sd-dropdown:not(#turn-the-knobs *)").length],
     code: shown("#experiment details.fold div.cell"), titles: shown("article h1"),
     buttons: shown("details.fold > summary"), cited: shown("section.cited li"),
     clipped: [...document.querySelectorAll("span.math")].some(one => getComputedStyle(one).overflow !== "visible"),
