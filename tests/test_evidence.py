@@ -6,6 +6,7 @@ import pytest
 
 from tests.processes import git
 from tests.small_book import Book
+from workflow.book import fresh_seeds
 
 LIBRARY = "def half(step, seed):\n    return step * 1.0\n\n\ndef unused(step):\n    return step\n"
 NEAR = """
@@ -86,6 +87,11 @@ def test_other_numbers_take_the_next_block(book):
     assert "the numbers at seeds [7000, 7002] are the same, but of half" in done.stdout
     assert record(book)["part/good"]["block"] == [7020, 7039]
     assert record(book)["part/good"]["rows"]["half"]["held"] == 20
+
+
+def test_what_accepting_a_chapter_wrote_may_be_uncommitted(monkeypatch):
+    monkeypatch.setattr(fresh_seeds, "sources", lambda: ("abc", ["book/ledger.lock.json", "README.md"]))
+    assert fresh_seeds.commit() == "abc"
 
 
 def test_what_is_not_committed_is_refused(book):
