@@ -118,7 +118,7 @@ def report_moved(entries):
 
     if moved:
         print(
-            f"{len(moved)} numbers are far from the accepted ones, by a tenth of their way to the bound, which is no fault"
+            f"{len(moved)} numbers are far from the accepted ones, by a tenth of their way to the bound, no fault"
             " as long as verdicts stay; the farthest:"
         )
         print("".join(f"  {line(entry)}\n" for entry in sorted(moved, key=share, reverse=True)[:SHOWN]), end="")
