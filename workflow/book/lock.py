@@ -118,8 +118,8 @@ def report_moved(entries):
 
     if moved:
         print(
-            f"{len(moved)} numbers are far from the accepted ones, by a tenth of their way to the bound, no fault"
-            " as long as verdicts stay; the farthest:"
+            f"{len(moved)} numbers are far from the accepted ones, by a tenth of their way to the bound. That is"
+            " no fault while their verdicts stay. The farthest:"
         )
         print("".join(f"  {line(entry)}\n" for entry in sorted(moved, key=share, reverse=True)[:SHOWN]), end="")
 

@@ -74,7 +74,10 @@ def said(rows):
         f" 20 or, where a run takes long, 10: {every} hold at every seed, {most - every} others at nine in ten or more,"
         f" {len(counted) - most} at fewer; {waiting} are not yet run."
     )
-    faults = f" Of {len(tried)} claims {len(tried) - none} change their verdict under at least one of the small faults."
+    faults = (
+        f" Small faults were put into the library for {len(tried)} claims so far: {len(tried) - none} change their"
+        " verdict under at least one."
+    )
     return (again if counted else "No row has been repeated with fresh seeds yet.") + faults * bool(tried)
 
 
