@@ -61,7 +61,9 @@ def finished(tmp_path_factory):
     assert book.script("ledger", "accept", WHY="first").returncode == 0
     rows = json.loads((book.folder / "build/ledger.json").read_text())["claims"]
     counted = {row["name"]: records.noted(row) for row in rows if row["verdict"]}
-    (book.folder / records.SEEDS).write_text(json.dumps({"part/good": {"block": [7000, 7019], "rows": counted}}))
+    code = json.loads((book.folder / "build/claims/part/good.json").read_text())["sources"]
+    entry = {"block": [7000, 7019], "code": code, "rows": counted}
+    (book.folder / records.SEEDS).write_text(json.dumps({"part/good": entry}))
     committed(book.folder)
     return book.folder
 
@@ -128,3 +130,11 @@ def test_void_evidence_is_refused(folder):
     record["part/good"]["rows"]["half"]["measured"] += 1
     path.write_text(json.dumps(record))
     assert list(release.unlike_build()) == ["1 chapters lack fresh seeds, part/good first: make evidence"]
+
+
+def test_seeds_of_other_code_are_refused(folder):
+    path = folder / "book/part/good.md"
+    path.write_text(path.read_text().replace("import os, time", "import os, time, sys"))
+    assert list(release.unlike_build()) == [
+        "seeds of 1 chapters were run with other code, part/good first: make evidence"
+    ]

@@ -32,19 +32,23 @@ def rows_by_chapter(asked):
     return rows
 
 
+def of_other_code(rows):
+    """Records of seeds, by chapter, that were made with code other than today's."""
+    known = {chapter: records.entries(records.SEEDS).get(chapter, {}) for chapter in rows}
+    counted = {chapter: entry for chapter, entry in known.items() if entry.get("rows")}
+    return {chapter: entry for chapter, entry in counted.items() if entry["code"] != engine.plan(chapter).sources}
+
+
 def look_again(rows, place):
     """Run the near seeds of chapters whose code is another one; strike the rows whose numbers differ there."""
-    planned, codes = {}, {chapter: engine.plan(chapter).sources for chapter in rows}
-    for chapter in rows:
-        entry = records.entries(records.SEEDS).get(chapter, {})
-        if entry.get("rows") and entry["code"] != codes[chapter]:
-            planned[chapter] = runs_of(chapter, entry["near"], [{}])
+    entries = of_other_code(rows)
+    planned = {chapter: runs_of(chapter, entry["near"], [{}]) for chapter, entry in entries.items()}
     sweep(planned, place)
-    for chapter, runs in planned.items():
-        entry = records.entries(records.SEEDS)[chapter]
-        valid = fresh_seeds.still_valid(entry, _by_seed(runs))
+    for chapter, entry in entries.items():
+        valid = fresh_seeds.still_valid(entry, _by_seed(planned[chapter]))
         struck = [name for name in entry["rows"] if name not in valid]
-        records.keep_entry(records.SEEDS, chapter, entry | {"rows": valid, "code": codes[chapter]})
+        kept = entry | {"rows": valid, "code": engine.plan(chapter).sources}
+        records.keep_entry(records.SEEDS, chapter, kept)
         but = f", but of {', '.join(struck)}" * bool(struck)
         print(f"{chapter}: the numbers at seeds {entry['near']} are the same{but}")
 

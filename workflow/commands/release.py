@@ -47,6 +47,8 @@ def unlike_build():
         yield f"{len(turned)} rows are not as accepted, {turned[0]} first: make accept WHY='the reason'"
         return
     rows = evidence.rows_by_chapter(chapters())
+    if other := list(evidence.of_other_code(rows)):
+        yield f"seeds of {len(other)} chapters were run with other code, {other[0]} first: make evidence"
     if void := evidence.without_seeds(rows):
         yield f"{len(void)} chapters lack fresh seeds, {void[0]} first: make evidence"
     if void := evidence.void_mutants(rows):
