@@ -7,13 +7,14 @@ from . import claims, optimisers
 from ._lib import LOSSES, optimal_tokens
 from .optimiser_command import optimiser_maker, parsed
 
-HELP = f"""FILE is an npz or safetensors with {claims.EXPECTED}. keys: tokens as the logits see them. scores: the
-margin when all attention is on a token. queries: W is trained, logits are key times W times query; without queries p is
-trained. start: p (d,) or W (d, e), zero if left out. OPTIMIZER is the full name of a class that can be imported."""
+HELP = f"""FILE is an npz or safetensors with {claims.EXPECTED},
+of {claims.MOST_TOKENS} tokens in all at most. keys: tokens as the logits see them. scores: the margin when all
+attention is on a token. queries: W is trained, logits are key times W times query; without queries p is trained.
+start: p (d,) or W (d, e), zero if left out. OPTIMIZER is the full name of a class that can be imported."""
 STABLE = """Descent can stay at each of these, where better tokens lag by more than 1: a lag is how far a logit is \
 behind the selected one's along the shortest direction that puts all tokens that score lower at least 1 behind. It \
-leaves all others unless it stops at a finite point: measured in the chapter From any start, proved for two inputs of \
-two tokens."""
+leaves all others unless it stops at a finite point: measured in the book's chapter From any start, proved for two \
+inputs of two tokens."""
 TOO_MANY = f"There are more than {claims.MOST_CHOICES} selections: too many to try."
 NONE_STABLE = """There is none, as in none of them better tokens lag by more than 1: descent leaves every selection \
 unless it stops at a finite point."""
@@ -85,9 +86,12 @@ def _short(run):
     """A run in a line: what it selects and maximises, or why it selects nothing."""
     if run["norms"]:
         which = "the best tokens" if run["best"] else "not the best tokens"
-        return f"{run['name']} selects {run['selected']}, {which}, and {_norms(run)}."
+        doubt = "" if _moved(run) <= optimisers.SETTLED else ": so far, for it has not settled"
+        return f"{run['name']} selects {run['selected']}, {which}, and {_norms(run)}{doubt}."
     where = "selects nothing, for no direction separates its tokens or it is on its way"
-    if run["stopped"]:
+    if run["rests"]:
+        where = f"comes to rest at a finite point, of length {run['length']:.4g}, and selects nothing"
+    elif run["stopped"]:
         where = f"could not be followed beyond log t = {run['until']:.0f}"
     elif run["still"]:
         where = f"stands still at log t = {run['until']:.0f}: it rests at a finite point, or waits for longer than that"
@@ -117,6 +121,11 @@ def _ends(run):
         )
     if run["change"] is not None and run["change"] > optimisers.SHORT:
         yield f"Its steps are long: 95 % of them change a margin by up to {run['change']:.2g}; take a smaller lr."
-    moved = max((abs(end["share"] - end["before"]) for end in run["norms"].values()), default=0.0)
-    if moved > optimisers.SETTLED:
-        yield f"Not settled: since half of the time a share moved by {moved:.2g}; take more --steps, or a smaller lr."
+    if (moved := _moved(run)) > optimisers.SETTLED:
+        remedy = "; take more --steps, or a smaller lr" if run["change"] is not None else ""
+        yield f"Not settled: since half of the time a share moved by {moved:.2g}{remedy}."
+
+
+def _moved(run):
+    """The largest change of a share since half of the time."""
+    return max((abs(end["share"] - end["before"]) for end in run["norms"].values()), default=0.0)

@@ -43,11 +43,11 @@ MOST_CHOICES = 5000  # selections up to which all are tried
 TIE = 1e-9  # of a lag, from 1
 LATE = 10_000.0  # log t at which flows end
 LOG_TIMES = [*range(60), *torch.logspace(math.log10(60), math.log10(LATE), 40, dtype=torch.float64).tolist()]
-ENDS = (LATE, 25.0, 15.0)  # log t: a flow that rests at a finite minimum goes no further than the latter, by rounding
+ENDS = (LATE, 25.0, 20.0, 15.0, 10.0, 5.0)  # log t: rounding ends a flow that rests at a finite point at one of these
 AHEAD = 5.0  # lengths of a separator at which a flow starts to see whether its selection lasts
 APART = 0.02  # by which shares of two norms have to differ for a problem to tell the norms apart
 TURN = 5.0  # degrees up to which a run still has the direction of its start
-STILL = 1e-6  # part of its length by which a flow moves in the second half of its log time that has all but stopped
+STILL = 1e-6  # part of its length by which a flow moves, in the second half of its log time or in a unit, that rests
 MATRICES = 256  # entries of W up to which norms of matrices are tried, and 10 for the side of sign matrices
 
 
@@ -61,7 +61,8 @@ class Claim(NamedTuple):
 class Run(NamedTuple):
     """Iterates of a run from its start on, the times of each in a unit, log t or steps; why it ended early.
 
-    ``change`` is by how much 95 % of the steps change a margin of the best tokens at most, None of a flow.
+    ``change`` is by how much 95 % of the steps change a margin of the best tokens at most, None of a flow; ``rests``
+    whether a flow that rounding ended had arrived at a finite point.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Run(NamedTuple):
     thetas: Tensor
     stopped: str = ""
     change: float | None = None
+    rests: bool = False
 
 
 def read_claim(path):
@@ -80,7 +82,8 @@ def read_claim(path):
     if unknown := [name for name in arrays if name not in SHAPES]:
         raise ValueError(f"{path} has {unknown[0]}, which is not known: give {EXPECTED}")
     if missing := [name for name in ("keys", "scores") if name not in arrays]:
-        raise ValueError(f"{path} has no {' and no '.join(missing)}, but {checks.join_names(arrays)}: give {EXPECTED}")
+        but = f", but {checks.join_names(arrays)}" * bool(arrays)
+        raise ValueError(f"{path} has no {' and no '.join(missing)}{but}: give {EXPECTED}")
     arrays = {name: torch.as_tensor(array).double() for name, array in arrays.items()}
     _check_sizes(path, arrays)
     problem = Problem(arrays["keys"], arrays["scores"], arrays.get("queries"))
@@ -140,8 +143,8 @@ def separable(problem):
     others = other_tokens(best, problem.scores.shape[-1])
     weighed = (separator.certificate.view_as(others) > 0).nonzero().tolist()
     tokens = checks.join_names(f"{others[place, k]} of input {place}" for place, k in weighed)
-    return False, (f"no direction separates them: behind them cannot all be tokens {tokens}, whose differences with"
-                   f" weights of sum 1 add up to"
+    return False, (f"no direction separates them: none puts tokens {tokens} all behind them, as their differences"
+                   f" from these, with weights of sum 1, add up to"
                    f" {norm(separator.certificate @ difference_rows(problem, best)):.0e}")  # fmt: skip
 
 
@@ -185,7 +188,7 @@ def norms(problem):
 
 
 def flow(problem, loss, start, name):
-    """Gradient flow to log t = 10,000, in the span of the rows; to 25 or 15 where it rests at a finite minimum.
+    """Gradient flow to log t = 10,000, in the span of the rows; to one of `ENDS` where rounding ends it before.
 
     Where it cannot be followed even so far, the run has its start alone.
     """
@@ -194,16 +197,26 @@ def flow(problem, loss, start, name):
         spanned = in_span(problem)
         coordinates = span_coordinates(spanned, problem.logits(start))
         rest = start - from_span(problem, spanned, coordinates)
-    times, reached, stopped = [0.0], coordinates[None], ""
+    times, reached = [0.0], coordinates[None]
     for last in ENDS:
         wanted = [time for time in LOG_TIMES if time <= last]
         try:
-            times, reached = wanted, log_time_flow(spanned, LOSSES[loss], coordinates, wanted).theta
+            reached = log_time_flow(spanned, LOSSES[loss], coordinates, wanted).theta
+            times = wanted
             break
-        except RuntimeError as error:
-            times, stopped = [0.0], stopped or str(error)
+        except RuntimeError:  # of rounding, which an earlier end avoids
+            continue
+    early = times[-1] < LATE
+    rests = early and _speed(spanned, loss, reached[-1], times[-1]) <= STILL * norm(reached[-1])
     thetas = reached if spanned is problem else from_span(problem, spanned, reached) + rest
-    return Run(name, "log t", torch.tensor(times, dtype=torch.float64), thetas, stopped)
+    stopped = "Rounding of the logits ends it there." if early and not rests else ""
+    return Run(name, "log t", torch.tensor(times, dtype=torch.float64), thetas, stopped, rests=bool(rests))
+
+
+def _speed(problem, loss, theta, log_time):
+    """By how much a flow moves in a unit of log time."""
+    slope = gradient_near(problem, LOSSES[loss], theta)(theta)
+    return (log_time + slope.log_scale).exp() * norm(slope.direction)
 
 
 def flows(claim, loss, stable):
@@ -257,7 +270,8 @@ def ending(problem, end):
         "selected": selected.tolist(), "best": torch.equal(selected, optimal_tokens(problem)),
         "length": norm(theta).item(), "attention": problem.attention(theta).amax(-1).amin().item(),
         "lead": (rows @ theta).amin().item(), "change": end.change,
-        "still": followed and bool(norm(theta - middle) <= STILL * norm(theta)), "norms": {}, "maximises": [],
+        "still": end.rests or (followed and bool(norm(theta - middle) <= STILL * norm(theta))), "rests": end.rests,
+        "norms": {}, "maximises": [],
         "turned": not start.any() or degrees(theta, start) > TURN or bool(norm(theta - start) >= norm(start)),
     }  # fmt: skip
     if not end.stopped and not facts["still"] and facts["lead"] > 0 and bool(hard_margin(rows).feasible):

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+from importlib import metadata
 from pathlib import Path
 
 from . import claim_command, comparison, optimiser_command, plain, sources
@@ -29,6 +30,7 @@ compared with those of MODEL, and with the forecast that the change of its weigh
 def main(arguments=None):
     """Run the command; 1 and one sentence where it cannot."""
     parser = argparse.ArgumentParser("attention-selects", description="What attention selects, in models of your own.")
+    parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(required=True, metavar="report|compare|optimizer|check")
     report = commands.add_parser("report", help="write a page on every head of a model", description=HELP)
     compare = commands.add_parser("compare", help="say which choices a changed model turns", description=COMPARE)
@@ -65,6 +67,12 @@ def main(arguments=None):
     return 0
 
 
+def _version():
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return metadata.version("what-attention-selects")
+    return "of a checkout"
+
+
 def _query(text):
     return int(text) if text.lstrip("-").isdigit() else text
 
@@ -81,16 +89,20 @@ def _bits(text):
 
 
 def _check_places(options):
-    """Raise ValueError where what is written has no place."""
-    out = Path(options.out)
-    beside = out.with_suffix(".json") if options.write is write else out
-    if options.write is write and out == beside:
-        raise ValueError(f"--out is {out}, where the JSON goes: end the page in .html")
-    for place in (out, beside):
-        if not place.parent.is_dir():
-            raise ValueError(f"{place.parent} is no folder here: make it, or give another place")
+    """Raise ValueError where what is written has no place, or would stand in that of another file."""
+    out, end = Path(options.out), ".html" if options.write is write else ".json"
+    if not out.parent.is_dir():
+        raise ValueError(f"{out.parent} is no folder here: make it, or give another place")
+    if out.is_dir():
+        raise ValueError(f"{out} is a folder: give --out a file in it")
+    if out.suffix != end:
+        raise ValueError(f"--out is {out}: end it in {end}, so that no other file is written over")
+    read = [getattr(options, name, None) for name in ("model", "other", "data", "file")]
+    for place in (out, out.with_suffix(".json")):
         if place.is_dir():
-            raise ValueError(f"{place} is a folder: give --out a file in it")
+            raise ValueError(f"{place} is a folder: give --out another name")
+        if place.resolve() in [Path(name).resolve() for name in read if name]:
+            raise ValueError(f"{place} is read: give --out another name")
 
 
 def write(options):
@@ -101,6 +113,8 @@ def write(options):
     bits = _bits(options.bits)
     with _source(options) as source:
         facts, left_out, compared = head_facts(source, options.query, bits, _tell)
+    if not facts and isinstance(options.query, str) and options.query not in ("all", "first", "last"):
+        raise ValueError(f"--query is {options.query!r}: no token of DATA is that and sees another; give one that does")
     if not facts:
         raise ValueError(f"no head can be reported: {'; '.join(left_out)}")
     name = "all-MiniLM-L6-v2" if options.model == "minilm" else Path(options.model).resolve().name

@@ -24,6 +24,8 @@ def write(options):
     for row in sorted(table, key=lambda row: -row["turned"])[:10]:
         told = "no forecast" if row["forecast"] is None else f"forecast {row['forecast']:.1%}"
         print(f"{row['layer']}, head {row['head']}: {row['turned']:.1%} ({told})")
+    if any(row["forecast"] is None for row in table):
+        print("No forecast: queries and keys were not seen to be linear maps of what a layer receives.")
     print(f"{options.out} is written: {len(table)} heads")
 
 
@@ -35,6 +37,8 @@ def compare(options):
     ``tokens`` and ``query``.
     """
     checks.integer("inputs", options.inputs)
+    if recorded := [name for name in (options.model, options.other) if name == "arrays"]:
+        raise ValueError(f"{recorded[0]} cannot be compared: give two models that run")
     with sources.opened(options) as first, sources.opened(options, options.other) as second:
         second = second._replace(inputs=first.inputs, words=first.words, special=first.special)
         before, _, _ = head_facts(first, options.query, tell=lambda line: None)

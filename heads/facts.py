@@ -5,7 +5,7 @@ from collections import Counter
 
 import torch
 
-from ._lib import median
+from ._lib import checks, median
 from .choices import DISTANCES, Chosen
 from .rounding import rounded
 from .watch import EXACT
@@ -37,7 +37,12 @@ def facts_of(source, found, tell):
             facts |= _of_head(source, part, head, about)
             facts |= {} if bits is None else {"bits": bits[head]._asdict()}
             heads.append(facts)
-        tell(f"{name}: {len(many)} heads, {part.selects.shape[1]:,} choices of each")
+        tell(f"{name}: {len(many)} heads" + f", {part.selects.shape[1]:,} choices of each" * bool(many))
+    if found.numbers and (without := [name for name in found.parts if not found.bits.get(name)]):
+        left_out.append(
+            f"No flips by bits are forecast in {checks.join_names(without)}: queries and keys, or the logits, were not"
+            " seen to be linear maps of what a layer receives, as where one matrix makes both at once."
+        )
     return heads, left_out
 
 

@@ -26,7 +26,7 @@ def judgement(source, heads, left_out, compared):
     if heads and heads[0]["check"] == "agrees":
         off = max(head["off"] or 0.0 for head in heads)
         says.append(f"Attention from queries and keys is the model's own{f', to {off:.0e}' if off else ''}.")
-    if compared:
+    if compared and source.calls is None:
         says.append("Inputs that were run alone have the attention that they have in their batch.")
     return [*says, *left_out]
 
@@ -50,7 +50,7 @@ def findings(heads):
     kinds = Counter(kind for head in alive for kind, share in head["places"].items() if share > HALF)
     if kinds:
         each = (f"{count} choose {KINDS[kind]}" for kind, count in kinds.most_common())
-        says.append(f"In more than half of their choices, {', '.join(each)}.")
+        says.append(f"In more than half of their choices, {', '.join(each)}; a head may count twice.")
     near = [head for head in alive if head["flip"]["query"] is not None]
     if near:
         layers = {}
@@ -60,7 +60,7 @@ def findings(heads):
         first = sorted(near, key=lambda head: head["flip"]["query"])[:3]
         says.append(
             f"Layer {turns} turns first: for half of the choices of its median head a change of the query by"
-            f" {median(layers[turns]):.1%} of its length is enough. The nearest heads are {_named(first)}."
+            f" {median(layers[turns]):.1%} of its length is enough. The nearest heads (layer.head): {_named(first)}."
         )
     return [*says, *_bits(alive)]
 
@@ -80,15 +80,16 @@ def _bits(heads):
         f" {_of_bits(max(needs), most)}."
     )
     first = sorted(some, key=lambda head: -_at(head["bits"]["forecast"], 4))[:FRAGILE]
-    yield f"The first to break: {_named(first, FRAGILE)}."
+    yield f"The first heads to break, as layer.head: {_named(first, FRAGILE)}."
     counted = {b: sum(_at(head["bits"]["counted"], b) for head in some) for b in some[0]["bits"]["counted"]}
     told = {b: sum(_at(head["bits"]["forecast"], b) for head in some) for b in counted}
     ratios = [told[b] / counted[b] for b in counted if counted[b]]
     if ratios:
-        off = max(abs(head["bits"]["forecast"][b] - head["bits"]["counted"][b]) for head in some for b in counted)
+        apart = ((abs(head["bits"]["forecast"][b] - head["bits"]["counted"][b]), b) for head in some for b in counted)
+        off, where = max(apart)
         yield (
             f"Over all heads, forecast flips are {min(ratios):.2f} to {max(ratios):.2f} times those counted, by number"
-            f" of bits; in single heads the two differ by up to {off:.0%} of the choices."
+            f" of bits; in single heads the two differ by up to {off:.0%} of the choices, at {where} bits."
         )
     alike = [head for head in some if head["bits"]["queries"] < HALF * head["bits"]["choices"]]
     if alike:

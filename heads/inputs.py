@@ -216,7 +216,8 @@ def array_file(options):
     """Arrays of DATA by name; ValueError where it is no file of arrays."""
     data = Path(options.data or "")
     if data.suffix not in ARRAYS or not data.is_file():
-        given = f"{data} is no npz or safetensors here" if options.data else "DATA is missing"
+        lacks = "is no file here" if data.suffix in ARRAYS else "is no npz or safetensors"
+        given = f"{data} {lacks}" if options.data else "DATA is missing"
         raise ValueError(f"{given}: give an npz or safetensors with the arrays that the model takes")
     return read_arrays(data)
 

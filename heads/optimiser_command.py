@@ -14,7 +14,9 @@ from .optimisers import NORMS, SHORT, clear_problems, optimiser_margins
 
 HELP = """NAME is the full name of a class that can be imported here; its parameters follow it, as in attention-selects
 optimizer torch.optim.AdamW lr=1e-3 betas=.9,.95. It trains W on small attention problems whose best tokens can be
-separated, scaled so that a step of .001 in each entry changes no margin by more than .1."""
+separated, scaled so that a step of .001 in each entry changes no margin by more than .1. The norm sign is the least sum
+of |c_j| with W = sum_j c_j s_j t_j^T, where s_j and t_j are vectors of signs."""
+GROWN = 2.0  # times the start, that margins have to reach before nothing is said to be maximised
 
 
 def add_parser(commands):
@@ -40,7 +42,7 @@ def write(options):
     problem = clear_problems(options.problems, options.seed, options.inputs)
     how = {"factored": options.factors, "one_input": options.one_input, "log_risk": not options.plain_risk}
     try:
-        margins = optimiser_margins(make, problem, options.steps, **how)
+        margins = optimiser_margins(make, problem, options.steps, **how, until_settled=not options.plain_risk)
     except (FloatingPointError, RuntimeError) as error:
         raise ValueError(f"{options.name}: {error}") from error
     about = {"optimizer": options.name, "parameters": parameters, "seed": options.seed}
@@ -53,6 +55,8 @@ def optimiser_class(name):
     """Class of an optimiser by its full name, such as torch.optim.AdamW, and its parameters; ValueError without one."""
     package, _, last = name.rpartition(".")
     package = package or "torch.optim"
+    if not last:
+        raise ValueError(f"{name!r} names no class: give its full name, such as torch.optim.AdamW")
     try:
         kind, lacks = getattr(importlib.import_module(package), last, None), f"{package} has no {last}"
     except ImportError as error:
@@ -91,6 +95,8 @@ def parsed(pairs):
             raise ValueError(f"{pair!r} is no parameter: write lr=1e-3 or betas=.9,.95")
         if not text:
             raise ValueError(f"{pair} has no value: write lr=1e-3 or betas=.9,.95")
+        if name in parameters:
+            raise ValueError(f"{name} is given twice: write it once")
         try:
             parameters[name] = ast.literal_eval(text)
         except (ValueError, SyntaxError):
@@ -131,6 +137,9 @@ def conclusions(margins):
     if margins.norm:
         verb = "maximises" if margins.maximised else "leans to"
         said += [f"It {verb} the {margins.norm} margin: {best:.1%} of the best one, in the median."]
+    elif (grown := margins.leads[-1].quantile(0.5).item() / optimisers.LEAD) < GROWN:
+        return [*said, f"It has moved too little to tell: the least margins are {grown:.2g} times those of the start,"
+                f" in the median; take more --steps, or a larger lr. {_step(margins)}"]  # fmt: skip
     else:
         need = f"{optimisers.LEANT:.0%} in the median and the largest on {optimisers.FIRST:.0%} of the problems"
         said += [f"It maximises none of these norms: no share is {need}, with half of what it lacked at first gained."]
@@ -138,8 +147,12 @@ def conclusions(margins):
         said += [f"The shares have settled: since half of the steps none moved by more than {optimisers.SETTLED:g}."]
     else:
         said += ["The shares have not settled: take more --steps, or a larger lr if steps are short."]
+    return [*said, _step(margins)]
+
+
+def _step(margins):
     long = "; shorter ones may come closer, take a smaller lr" if margins.change > SHORT else ""
-    return [*said, f"A step changes a margin by {margins.change:.2g} at most, in 95 % of the steps{long}."]
+    return f"A step changes a margin by {margins.change:.2g} at most, in 95 % of the steps{long}."
 
 
 def facts(margins):

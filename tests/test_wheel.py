@@ -88,3 +88,16 @@ for name in {modules}:
     importlib.import_module(name)
 """,
     )
+
+
+def test_examples_of_the_docstrings_name_the_packages(project):
+    names = ["attention_heads.flips", "attention_heads.layers", "attention_selects.problem"]
+    code = f"""
+import doctest, importlib, torch
+torch.set_default_dtype(torch.float64)
+for name in {names}:
+    print(*doctest.testmod(importlib.import_module(name)))
+"""
+    counts = [*map(int, run(project, code))]
+    assert counts[::2] == [0, 0, 0]  # that failed
+    assert min(counts[1::2]) > 0

@@ -216,6 +216,9 @@ def test_the_command_writes_what_it_says(tmp_path, capsys, monkeypatch):
         (["torch.optim.SGD", "learning_rate=1"], "has no parameter 'learning_rate': it has lr, momentum"),
         (["torch.optim.SGD", "lr"], "'lr' is no parameter"),
         (["torch.optim.SGD", "--out", "nowhere/it.png"], "nowhere is no folder"),
+        (["torch.optim.SGD", "--out", "it.py"], "it.py: end it in .json"),
+        (["torch.optim.SGD", "lr=1", "lr=2"], "lr is given twice"),
+        ([""], "'' names no class"),
     ],
 )
 def test_the_command_refuses_in_one_line(words, sentence, capsys):
@@ -223,6 +226,16 @@ def test_the_command_refuses_in_one_line(words, sentence, capsys):
     said = capsys.readouterr().err
     assert sentence in said
     assert said.count("\n") == 1
+
+
+def test_steps_that_are_too_short_to_tell_maximise_nothing_and_settle_nothing(tmp_path, capsys):
+    words = ["optimizer", "torch.optim.SGD", "lr=1e-2", "--plain-risk", "--steps", "400", "--problems", "1"]
+    assert command.main([*words, "--out", str(tmp_path / "x.json")]) == 0
+    said = capsys.readouterr().out
+    assert "for 400 steps" in said
+    assert "moved too little to tell" in said
+    assert "settled" not in said
+    assert "maximises" not in said
 
 
 def test_a_closed_output_is_one_sentence(tmp_path):

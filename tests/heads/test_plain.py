@@ -15,6 +15,15 @@ def test_arrays_of_queries_and_keys(tmp_path):
     told, _ = small.report("arrays", data=tmp_path / "x.npz", out=tmp_path / "r.html")
     assert told["heads"][3]["selects"][:5] == shares[0, 3, 1:].argmax(-1).tolist()
     assert told["heads"][0]["flip"]["query_matrix"] is None
+    assert "run alone" not in " ".join(told["says"])  # nothing was run
+
+
+def test_bits_that_cannot_be_forecast_are_said_to_be_missing(tmp_path):
+    query = torch.randn(4, 2, 6, 8)
+    np.savez(tmp_path / "x.npz", **{"query.0": query, "key.0": query.roll(1, 0)})
+    for bits, missing in ((["--bits", "4"], True), ([], False)):
+        told, _ = small.report("arrays", *bits, data=tmp_path / "x.npz", out=tmp_path / "r.html")
+        assert ("No flips by bits are forecast in layer 0" in " ".join(told["says"])) is missing
 
 
 def test_what_stands_at_padded_places_is_not_read(tmp_path):

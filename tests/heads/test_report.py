@@ -231,11 +231,14 @@ REFUSED = {
     "no data": (["{f}/model", "{f}/none.txt"], "is no file here: give a text file"),
     "no such model": (["{f}/nothing", "{f}/texts.txt"], "transformers cannot load"),
     "a query too far": (["{f}/model", "{f}/texts.txt", "--query", "9"], "query is 9: an input has 4 tokens"),
-    "a word that is not there": (["{f}/model", "{f}/texts.txt", "--query", "ouch"], "no query that is asked for sees"),
+    "a word that is not there": (["{f}/model", "{f}/texts.txt", "--query", "ouch"], "'ouch': no token of DATA is that"),
     "too few tokens": (["{f}/model", "{f}/texts.txt", "--tokens", "1"], "tokens is 1"),
     "no inputs": (["{f}/model", "{f}/texts.txt", "--inputs", "0"], "inputs is 0"),
     "a function that is not there": (["{f}/mine.py:make", "{f}/x.npz"], "has no function make: write one"),
     "arrays that do not fit": (["{f}/model", "{f}/x.npz"], "does not run on x"),
+    "a page over a module": (["{f}/mine.py:build", "{f}/x.npz", "--out", "{f}/mine.py"], "mine.py: end it in .html"),
+    "a page over its data": (["{f}/model", "{f}/texts.html", "--out", "{f}/texts.html"], "texts.html is read: give"),
+    "a folder beside the page": (["{f}/model", "{f}/texts.txt", "--out", "{f}/as.html"], "as.json is a folder"),
     "a page in no folder": (["{f}/model", "{f}/texts.txt", "--out", "{f}/no/r.html"], "is no folder here"),
     "a module without data": (["{f}/mine.py:build"], "DATA is missing: give an npz"),
     "a file without its function": (["{f}/mine.py", "{f}/x.npz"], "needs a function that builds the model: give"),
@@ -269,7 +272,9 @@ def place(tmp_path_factory):
     small.saved(folder, "bert")
     (folder / "llama").mkdir()
     small.saved(folder / "llama", "llama")
-    (folder / "texts.txt").write_text(TEXT)
+    for name in ("texts.txt", "texts.html"):
+        (folder / name).write_text(TEXT)
+    (folder / "as.json").mkdir()
     torch.save({"w": torch.ones(2)}, folder / "w.pt")
     (folder / "mine.py").write_text(MINE)
     (folder / "mixed.py").write_text(MINE.replace("MIXED", "x").replace("(self.q(x)", "(self.q(x + x.mean(0))"))

@@ -11,15 +11,24 @@ from workflow.site.settings import repository
 
 FOLDER = Path("build/wheel")
 FILES = ("pyproject.toml", "README.md", "LICENSE", "LICENSE-TEXT")
+NAMES = {"lib": "attention_selects", "heads": "attention_heads"}
+NAMED = r"(?<=`)(?:lib|heads)(?=\.)|(?<=from )(?:lib|heads)(?= import)|(?<![\w./`])(?:lib|heads)(?=\.(?:{})\b)"
 OURS = "book|test|lab|cluster|lock"  # extras of those who work on the book, which a package does not offer
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?!https?:|#)([^()\s]+)\)")
 
 
 def lay_out(folder):
-    """Copy what makes the package; links and addresses are absolute where that of the repository is known."""
+    """Copy what makes the package; links and addresses are absolute where that of the repository is known.
+
+    Modules name others in docstrings and examples as the package has them.
+    """
     shutil.rmtree(folder, ignore_errors=True)
-    for name in ("lib", "heads"):
+    for name in NAMES:
         shutil.copytree(name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    files = [*folder.rglob("*.py")]
+    named = NAMED.format("|".join(file.stem for file in files))
+    for file in files:
+        file.write_text(re.sub(named, lambda match: NAMES[match[0]], file.read_text("utf-8")), "utf-8")
     for name in FILES:
         shutil.copy(name, folder)
     address, about = repository(), folder / "pyproject.toml"
