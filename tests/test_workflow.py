@@ -520,6 +520,15 @@ def test_a_row_that_no_seed_changes_says_so_and_counts_nowhere(inside):
     assert "seed" not in noted(row("read", recorded=True))["chips"][0]["means"]
 
 
+@pytest.mark.parametrize(("held", "turns"), [(20, 0), (18, 0), (17, 1)])
+def test_a_page_says_in_front_which_rows_few_seeds_repeat(inside, held, turns):
+    collected(row())
+    swept(held=held)
+    said = noted(row())["turn"]
+    assert len(said) == turns
+    assert all(text.endswith(f"” on {held} of 20") for text in said)
+
+
 def noted(*rows, code="computed = 1\n\nmore = 2"):
     """Notes for the page of the chapter on a run with these rows."""
     shown = nbformat.v4.new_output("display_data", {ledger.MIME: list(rows)})

@@ -1,4 +1,4 @@
-"""Collect what a chapter's page shows under its title: the paper's claims and the checks, in two chips."""
+"""Collect what a chapter's page shows under its title and its findings: claims, checks, rows that seeds turn."""
 
 from collections import Counter
 from pathlib import Path
@@ -7,7 +7,8 @@ from lib.ledger import HELD, VERDICTS
 from workflow.book.catalogue import count_lines, json_of
 from workflow.book.ledger import claims_of, placed, register, rows_of, tally
 from workflow.book.verdicts import holds, standing
-from workflow.site.evidence import FIXED, RECORDED, seeds
+from workflow.site.evidence import FIXED, OFTEN, RECORDED, seeds
+from workflow.site.markup import escaped
 from workflow.site.scoreboard import is_check
 
 MEANING = {  # of the weakest origin among a chapter's claims
@@ -18,13 +19,14 @@ APART = ("corrected", "made explicit", "undecided")  # verdicts that a chip coun
 
 
 def about(chapter, notebook):
-    """What a chapter's page says of its run: subject, two chips, run time, lines of code."""
+    """What a chapter's page says of its run: subject, two chips, rows that seeds turn, run time, lines of code."""
     claims = Path("build/claims", chapter + ".json")
     seconds = json_of(claims)["seconds"] if claims.exists() else None
     rows = [*placed(chapter, rows_of(notebook))]
     return {
         "of": items_of(chapter, rows),
         "chips": [chip for chip in (paper_chip(rows), checks_chip(rows)) if chip],
+        "turn": turned_by_seeds(rows),
         "runs": "not yet run" if seconds is None else f"runs in {max(1, round(seconds))} s",
         "lines": count_lines(cell.source for cell in notebook.cells if cell.cell_type == "code"),
     }
@@ -110,6 +112,13 @@ def repeated(rows):
     if missed:
         return f" With fresh seeds {len(missed)} of {len(swept)} rows did not hold every time: {'; '.join(missed)}."
     return " Every row that held here and depends on a seed held at all fresh seeds." if swept else ""
+
+
+def turned_by_seeds(rows):
+    """In Markdown each row that came out as expected here, and on fewer than nine in ten fresh seeds."""
+    counted = [(row, *seeds(row)[:2]) for row in rows if row["verdict"] in HELD]
+    few = [(row, held, of) for row, held, of in counted if held is not None and held < OFTEN * of]
+    return [f"“{escaped(row['statement'])}” on {held} of {of}" for row, held, of in few]
 
 
 def worst(rows):

@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 from docutils import nodes
+from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 from sphinx_proof.nodes import NODE_TYPES
 
@@ -38,7 +39,7 @@ def about(env):
 
 
 class Findings(SphinxDirective):
-    """At most four sentences that say what was found, and under them chips that lead to the code."""
+    """At most four sentences that say what was found; under them rows that seeds turn, and chips that lead to code."""
 
     has_content = True
 
@@ -47,6 +48,9 @@ class Findings(SphinxDirective):
         block = nodes.container(classes=["findings"])
         self.state.nested_parse(self.content, self.content_offset, block)
         if noted := about(self.env):
+            if noted["turn"]:
+                said = f"*Not at every seed.* With fresh seeds these came out as here: {'; '.join(noted['turn'])}."
+                self.state.nested_parse(StringList([said], self.env.docname), self.content_offset, block)
             notebook = f"{'../' * self.env.docname.count('/')}_sources/{self.env.docname}.ipynb"
             slides = f"{self.env.docname.rpartition('/')[2]}-slides.html"
             made = (
