@@ -207,16 +207,17 @@ def flow(problem, loss, start, name):
         except RuntimeError:  # of rounding, which an earlier end avoids
             continue
     early = times[-1] < LATE
-    rests = early and _speed(spanned, loss, reached[-1], times[-1]) <= STILL * norm(reached[-1])
+    rests = early and _rests(spanned, loss, reached[-1], times[-1])
     thetas = reached if spanned is problem else from_span(problem, spanned, reached) + rest
-    stopped = "Rounding of the logits ends it there." if early and not rests else ""
-    return Run(name, "log t", torch.tensor(times, dtype=torch.float64), thetas, stopped, rests=bool(rests))
+    stopped = "The solver could not follow it any further." if early and not rests else ""
+    return Run(name, "log t", torch.tensor(times, dtype=torch.float64), thetas, stopped, rests=rests)
 
 
-def _speed(problem, loss, theta, log_time):
-    """By how much a flow moves in a unit of log time."""
-    slope = gradient_near(problem, LOSSES[loss], theta)(theta)
-    return (log_time + slope.log_scale).exp() * norm(slope.direction)
+def _rests(problem, loss, theta, log_time):
+    """Whether a flow has stopped where its gradient vanishes, and is not just waiting where all gradients are faint."""
+    slope = gradient_near(problem, LOSSES[loss], theta)
+    here, beside = (at.log_scale + norm(at.direction).log() for at in map(slope, (theta, 1.001 * theta)))
+    return bool(log_time + here <= math.log(STILL) + norm(theta).log() and beside > here + math.log(1000))
 
 
 def flows(claim, loss, stable):

@@ -70,7 +70,7 @@ def main(arguments=None):
 def _version():
     with contextlib.suppress(metadata.PackageNotFoundError):
         return metadata.version("what-attention-selects")
-    return "of a checkout"
+    return "not installed as a package"
 
 
 def _query(text):

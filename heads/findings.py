@@ -49,8 +49,9 @@ def findings(heads):
             f" choice gets {mean(head['top'] for head in alive):.0%} of its head's attention."]  # fmt: skip
     kinds = Counter(kind for head in alive for kind, share in head["places"].items() if share > HALF)
     if kinds:
+        twice = "; a head may count twice" * (len(kinds) > 1)
         each = (f"{count} choose {KINDS[kind]}" for kind, count in kinds.most_common())
-        says.append(f"In more than half of their choices, {', '.join(each)}; a head may count twice.")
+        says.append(f"In more than half of their choices, {', '.join(each)}{twice}.")
     near = [head for head in alive if head["flip"]["query"] is not None]
     if near:
         layers = {}

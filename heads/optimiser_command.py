@@ -16,7 +16,7 @@ HELP = """NAME is the full name of a class that can be imported here; its parame
 optimizer torch.optim.AdamW lr=1e-3 betas=.9,.95. It trains W on small attention problems whose best tokens can be
 separated, scaled so that a step of .001 in each entry changes no margin by more than .1. The norm sign is the least sum
 of |c_j| with W = sum_j c_j s_j t_j^T, where s_j and t_j are vectors of signs."""
-GROWN = 2.0  # times the start, that margins have to reach before nothing is said to be maximised
+GROWN = 2.0  # times those at the start: where margins are smaller it is too early to say that none is maximised
 
 
 def add_parser(commands):

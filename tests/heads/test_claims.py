@@ -101,6 +101,21 @@ def test_a_flow_comes_to_rest_at_the_lowest_point_of_the_plane(tmp_path):
     assert run["attention"] == pytest.approx(other["attention"], rel=1e-5)
 
 
+def test_a_flow_that_waits_at_a_saturated_token_is_not_at_rest(tmp_path, monkeypatch):
+    follow = claims.log_time_flow
+
+    def fails_late(problem, loss, start, times):
+        if times[-1] > 20:
+            raise RuntimeError("of whatever kind")
+        return follow(problem, loss, start, times)
+
+    monkeypatch.setattr(claims, "log_time_flow", fails_late)
+    run = check(claim(tmp_path, ONE | {"start": [-60.0, -30.0]}))["runs"][0]
+    assert run["until"] == 20
+    assert run["selected"] == [2]
+    assert not run["rests"]
+
+
 def test_a_flow_at_a_minimum_of_several_inputs_rests(tmp_path):
     trap = {"keys": [[[3.0], [0.6], [0.1], [0]]] * 2, "scores": [[1.0, 0, 0.9, 0]] * 2, "start": [-6.0]}
     answer = check(claim(tmp_path, trap))

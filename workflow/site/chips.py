@@ -104,11 +104,10 @@ def early(rows):
 
 def repeated(rows):
     """Sentence on the rows that held here: whether they held at fresh seeds as well, and which did not."""
-    swept = [(row, *seeds(row)) for row in rows if row["verdict"] in HELD]
-    swept = [entry for entry in swept if entry[-1] not in (RECORDED, FIXED)]
-    if any(held is None for _, held, *_ in swept):
+    swept = [entry for entry in map(seeds, _held(rows)) if entry[-1] not in (RECORDED, FIXED)]
+    if any(held is None for held, *_ in swept):
         return " Not all of this has been repeated with fresh seeds yet."
-    missed = [f"“{row['statement']}” on {held} of {of}" for row, held, of, _ in swept if held < of]
+    missed = _missed(rows, 1)
     if missed:
         return f" With fresh seeds {len(missed)} of {len(swept)} rows did not hold every time: {'; '.join(missed)}."
     return " Every row that held here and depends on a seed held at all fresh seeds." if swept else ""
@@ -116,9 +115,17 @@ def repeated(rows):
 
 def turned_by_seeds(rows):
     """In Markdown each row that came out as expected here, and on fewer than nine in ten fresh seeds."""
-    counted = [(row, *seeds(row)[:2]) for row in rows if row["verdict"] in HELD]
-    few = [(row, held, of) for row, held, of in counted if held is not None and held < OFTEN * of]
-    return [f"“{escaped(row['statement'])}” on {held} of {of}" for row, held, of in few]
+    return [escaped(said) for said in _missed(rows, OFTEN)]
+
+
+def _held(rows):
+    return [row for row in rows if row["verdict"] in HELD]
+
+
+def _missed(rows, often):
+    """Rows that held here, and on a smaller share of fresh seeds than this: what they state, on how many they did."""
+    counted = [(row["statement"], *seeds(row)[:2]) for row in _held(rows)]
+    return [f"“{said}” on {held} of {of}" for said, held, of in counted if held is not None and held < often * of]
 
 
 def worst(rows):

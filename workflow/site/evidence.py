@@ -73,7 +73,7 @@ def said(rows):
     again = (
         f"{len(counted)} rows that hold here and depend on a seed were run again with seeds that nobody had looked at,"
         f" 20 or, where a run takes long, 10: {every} hold at every seed, {most - every} others at nine in ten or more,"
-        f" {len(counted) - most} at fewer; {waiting} are not yet run."
+        f" {len(counted) - most} at fewer{f'; {waiting} are not yet run' * bool(waiting)}."
     )
     faults = (
         f" Small faults were put into the library for {len(tried)} claims so far: {len(tried) - none} change their"
