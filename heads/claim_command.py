@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from . import claims, optimisers
+from . import claim_runs, claims, optimisers
 from ._lib import LOSSES, optimal_tokens
 from .optimiser_command import optimiser_maker, parsed
 
@@ -15,6 +15,7 @@ STABLE = """Descent can stay at each of these, where better tokens lag by more t
 behind the selected one's along the shortest direction that puts all tokens that score lower at least 1 behind. It \
 leaves all others unless it stops at a finite point: measured in the book's chapter From any start, proved for two \
 inputs of two tokens."""
+SOME = f"Flows start from the first {claim_runs.TRIED} that are not the best tokens, the others are not run."
 TOO_MANY = f"There are more than {claims.MOST_CHOICES} selections: too many to try."
 NONE_STABLE = """There is none, as in none of them better tokens lag by more than 1: descent leaves every selection \
 unless it stops at a finite point."""
@@ -46,7 +47,7 @@ def check(claim, loss="logistic", optimizer=None, steps=8000):
     choices = claims.stable_selections(claim.problem)
     chosen, lags = choices or (None, None)
     feasible, why = claims.separable(claim.problem)
-    runs = [*claims.flows(claim, loss, chosen), *trained]
+    runs = [*claim_runs.flows(claim, loss, chosen), *trained]
     inputs, tokens, width = claim.problem.keys.shape
     letter = "p" if claim.problem.queries is None else "W"
     return {
@@ -56,7 +57,7 @@ def check(claim, loss="logistic", optimizer=None, steps=8000):
             {"tokens": tokens, "lag": lag if lag < float("inf") else None}
             for tokens, lag in zip(chosen.tolist(), lags.tolist(), strict=True)
         ],
-        "runs": [claims.ending(claim.problem, run) for run in runs],
+        "runs": [claim_runs.ending(claim.problem, run) for run in runs],
     }  # fmt: skip
 
 
@@ -66,7 +67,7 @@ def _trained(claim, loss, optimizer, steps):
         return []
     name, given = optimizer[0], parsed(optimizer[1:])
     make, called = optimiser_maker(name, given), name + "".join(f", {key}={value}" for key, value in given.items())
-    return [claims.trained(claim, loss, called, make, steps, log_risk) for log_risk in (False, True)]
+    return [claim_runs.trained(claim, loss, called, make, steps, log_risk) for log_risk in (False, True)]
 
 
 def sections(answer):
@@ -77,7 +78,9 @@ def sections(answer):
     lags = ["no token scores higher" if one["lag"] is None else f"a better token has a lag of {one['lag']:.3g}"
             for one in stable or ()]  # fmt: skip
     lines = [f"{one['tokens']}, {lag}" for one, lag in zip(stable or (), lags, strict=True)]
-    yield "Stable selections of tokens", [*lines, STABLE if lines else TOO_MANY if stable is None else NONE_STABLE]
+    about = STABLE if lines else TOO_MANY if stable is None else NONE_STABLE
+    others = [one for one in stable or () if one["tokens"] != answer["best"]["tokens"]]
+    yield "Stable selections of tokens", [*lines, about, *[SOME] * (len(others) > claim_runs.TRIED)]
     for run in answer["runs"]:
         yield run["name"], [*_ends(run)]
 

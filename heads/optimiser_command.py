@@ -16,6 +16,7 @@ HELP = """NAME is the full name of a class that can be imported here; its parame
 optimizer torch.optim.AdamW lr=1e-3 betas=.9,.95. It trains W on small attention problems whose best tokens can be
 separated, scaled so that a step of .001 in each entry changes no margin by more than .1. The norm sign is the least sum
 of |c_j| with W = sum_j c_j s_j t_j^T, where s_j and t_j are vectors of signs."""
+RUNAWAY = 1e6  # change of a margin by a step from which on training has blown up: the problems need a few hundred
 GROWN = 2.0  # times those at the start: where margins are smaller it is too early to say that none is maximised
 
 
@@ -151,6 +152,11 @@ def conclusions(margins):
 
 
 def _step(margins):
+    if margins.change > RUNAWAY:
+        return (
+            f"Its steps change a margin by {margins.change:.2g}: it diverges, or its steps are far too long, and the"
+            " shares say nothing of it; take a smaller lr or less momentum."
+        )
     long = "; shorter ones may come closer, take a smaller lr" if margins.change > SHORT else ""
     return f"A step changes a margin by {margins.change:.2g} at most, in 95 % of the steps{long}."
 

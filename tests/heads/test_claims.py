@@ -10,8 +10,8 @@ import pytest
 import torch
 from problems import refuses
 
-from heads import claims, command
-from heads.claim_command import NONE_STABLE, _ends, check, sections
+from heads import claim_runs, claims, command
+from heads.claim_command import NONE_STABLE, SOME, _ends, check, sections
 
 SHARED = {  # two inputs of two tokens with one query; differences (2, 0) and (-3, 1), gamma = 6 > 4: one wrong choice
     "keys": [[[2.0, 0], [0, 0]], [[-3, 1], [0, 0]]],
@@ -77,6 +77,17 @@ def test_flows_from_afar_stay_at_stable_tokens(tmp_path):
     assert near["maximises"] == ["l_1", "l_2", "l_inf"]  # all their separators are this one
 
 
+@pytest.mark.parametrize(("inputs", "others"), [(2, 3), (3, 7)])
+def test_it_says_which_stable_tokens_no_flow_is_run_from(tmp_path, inputs, others):
+    places = np.array([-5.0, 1, 0])  # the second token is ahead of the third, and the first far behind both
+    keys = np.eye(inputs)[:, None] * places[:, None]
+    answer = check(claim(tmp_path, {"keys": keys, "scores": np.tile([2.0, 1, 0], (inputs, 1))}))
+    wrong = [one for one in answer["stable"] if one["tokens"] != answer["best"]["tokens"]]
+    assert (len(wrong), len(answer["runs"]) - 1) == (others, min(others, claim_runs.TRIED))
+    said = [line for _, lines in sections(answer) for line in lines]
+    assert (SOME in said) == (others > claim_runs.TRIED)
+
+
 def test_a_flow_at_a_finite_minimum_selects_nothing(tmp_path):
     trap = {"keys": [[[3.0], [0.6], [0.1], [0]]], "scores": [[1.0, 0, 0.9, 0]], "queries": [[3.0]], "start": [[-2.0]]}
     (run,) = check(claim(tmp_path, trap))["runs"]
@@ -102,14 +113,14 @@ def test_a_flow_comes_to_rest_at_the_lowest_point_of_the_plane(tmp_path):
 
 
 def test_a_flow_that_waits_at_a_saturated_token_is_not_at_rest(tmp_path, monkeypatch):
-    follow = claims.log_time_flow
+    follow = claim_runs.log_time_flow
 
     def fails_late(problem, loss, start, times):
         if times[-1] > 20:
             raise RuntimeError("of whatever kind")
         return follow(problem, loss, start, times)
 
-    monkeypatch.setattr(claims, "log_time_flow", fails_late)
+    monkeypatch.setattr(claim_runs, "log_time_flow", fails_late)
     run = check(claim(tmp_path, ONE | {"start": [-60.0, -30.0]}))["runs"][0]
     assert run["until"] == 20
     assert run["selected"] == [2]
@@ -130,7 +141,7 @@ def test_of_a_flow_that_cannot_be_followed_the_report_says_so_and_goes_on(tmp_pa
     def fails(*_):
         raise RuntimeError("rounding")
 
-    monkeypatch.setattr(claims, "log_time_flow", fails)
+    monkeypatch.setattr(claim_runs, "log_time_flow", fails)
     answer = check(claim(tmp_path, SHARED), "logistic", ["test_claims.Sign", "lr=0.1"], 64)
     *flows, trained, _ = answer["runs"]
     assert all(run["stopped"] and not run["rests"] and not run["norms"] for run in flows)

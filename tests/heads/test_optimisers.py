@@ -238,6 +238,14 @@ def test_steps_that_are_too_short_to_tell_maximise_nothing_and_settle_nothing(tm
     assert "maximises" not in said
 
 
+@pytest.mark.parametrize(("momentum", "runs_away"), [(2, True), (0.5, False)])
+def test_momentum_that_runs_away_is_said(momentum, runs_away, tmp_path, capsys):
+    words = ["optimizer", "torch.optim.SGD", "lr=0.1", f"momentum={momentum}", "--steps", "100", "--problems", "1"]
+    assert command.main([*words, "--out", str(tmp_path / "x.json")]) == 0
+    change = json.loads((tmp_path / "x.json").read_text("utf-8"))["change"]
+    assert (change > optimiser_command.RUNAWAY, "less momentum" in capsys.readouterr().out) == (runs_away, runs_away)
+
+
 def test_a_closed_output_is_one_sentence(tmp_path):
     words = ["optimizer", "torch.optim.SGD", "lr=1", "--steps", "16", "--problems", "1", "--out", "x.json"]
     run = subprocess.Popen(
