@@ -3,7 +3,8 @@
 from collections import Counter
 from pathlib import Path
 
-from lib.ledger import HELD, VERDICTS
+from lib.ledger import HELD, VERDICTS, number
+from workflow.book import records
 from workflow.book.catalogue import count_lines, json_of
 from workflow.book.ledger import claims_of, placed, register, rows_of, tally
 from workflow.book.verdicts import holds, standing
@@ -114,8 +115,11 @@ def repeated(rows):
 
 
 def turned_by_seeds(rows):
-    """In Markdown each row that came out as expected here, and on fewer than nine in ten fresh seeds."""
-    return [escaped(said) for said in _missed(rows, OFTEN)]
+    """Sentence in Markdown on rows that came out as expected here, and on fewer than nine in ten fresh seeds."""
+    said = [escaped(words) for words in _missed(rows, OFTEN)]
+    one = "a row came out as it does here" if len(said) == 1 else f"{len(said)} rows came out as they do here"
+    often = f"Run again with fresh seeds, {one} on fewer than nine in ten of them: {'; '.join(said)}."
+    return f"*Not at every seed.* {often}" if said else ""
 
 
 def _held(rows):
@@ -123,9 +127,16 @@ def _held(rows):
 
 
 def _missed(rows, often):
-    """Rows that held here, and on a smaller share of fresh seeds than this: what they state, on how many they did."""
-    counted = [(row["statement"], *seeds(row)[:2]) for row in _held(rows)]
-    return [f"“{said}” on {held} of {of}" for said, held, of in counted if held is not None and held < often * of]
+    """Rows that held here, and on a smaller share of fresh seeds than this: their number here, how often they held."""
+    counted = [(row, *seeds(row)[:2]) for row in _held(rows)]
+    return [_turned(*entry) for entry in counted if entry[1] is not None and entry[1] < often * entry[2]]
+
+
+def _turned(row, held, of):
+    undecided = records.counts(row)["undecided"]
+    said = f"“{row['statement']}”, here {number(row['measured'])}, on {held} of {of}"
+    said += f" (undecided on {undecided})" * bool(undecided)
+    return said + ", so this run is the exception" * (2 * held < of)
 
 
 def worst(rows):

@@ -49,9 +49,7 @@ class Findings(SphinxDirective):
         self.state.nested_parse(self.content, self.content_offset, block)
         if noted := about(self.env):
             if noted["turn"]:
-                said = "*Not at every seed.* With fresh seeds these rows got the verdict that they have here: "
-                said += f"{'; '.join(noted['turn'])}."
-                self.state.nested_parse(StringList([said], self.env.docname), self.content_offset, block)
+                self.state.nested_parse(StringList([noted["turn"]], self.env.docname), self.content_offset, block)
             notebook = f"{'../' * self.env.docname.count('/')}_sources/{self.env.docname}.ipynb"
             slides = f"{self.env.docname.rpartition('/')[2]}-slides.html"
             made = (
