@@ -65,7 +65,7 @@ def test_what_it_keeps_and_that_it_comes_to_an_end(book):
     sentence = (book.folder / "README.md").read_text().splitlines()[2]
     assert sentence.startswith("2 rows that hold here"), sentence
     assert "0 hold at every seed, 2 others at nine in ten or more, 0 at fewer" in sentence
-    assert sentence.endswith("for 1 claims so far: 1 change their verdict under at least one.")
+    assert sentence.endswith("for 1 claims: 1 change their verdict under at least one.")
     again = evidence(book)
     assert book.ran() == []
     assert "0 chapters need fresh seeds" in again.stdout

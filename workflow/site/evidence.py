@@ -68,16 +68,16 @@ def said(rows):
     counted = [(held, of) for held, of, _ in swept if held is not None]
     waiting = sum(text == OPEN for *_, text in swept)
     every, most = sum(held == of for held, of in counted), sum(held >= OFTEN * of for held, of in counted)
-    tried = [text for row in rows if row["kind"] == "claim" and not row["recorded"] and (text := mutants(row)) != OPEN]
-    none = tried.count("none")
+    asked = [mutants(row) for row in rows if row["kind"] == "claim" and not row["recorded"]]
+    tried, none = [text for text in asked if text != OPEN], asked.count("none")
     again = (
         f"{len(counted)} rows that hold here and depend on a seed were run again with seeds that nobody had looked at,"
         f" 20 or, where a run takes long, 10: {every} hold at every seed, {most - every} others at nine in ten or more,"
         f" {len(counted) - most} at fewer{f'; {waiting} are not yet run' * bool(waiting)}."
     )
     faults = (
-        f" Small faults were put into the library for {len(tried)} claims so far: {len(tried) - none} change their"
-        " verdict under at least one."
+        f" Small faults were put into the library for {len(tried)} claims{' so far' * (len(tried) < len(asked))}:"
+        f" {len(tried) - none} change their verdict under at least one."
     )
     return (again if counted else "No row has been repeated with fresh seeds yet.") + faults * bool(tried)
 
