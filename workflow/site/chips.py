@@ -117,9 +117,9 @@ def repeated(rows):
 def turned_by_seeds(rows):
     """Sentence in Markdown on rows that came out as expected here, and on fewer than nine in ten fresh seeds."""
     said = [escaped(words) for words in _missed(rows, OFTEN)]
-    one = "a row came out as it does here" if len(said) == 1 else f"{len(said)} rows came out as they do here"
-    often = f"Run again with fresh seeds, {one} on fewer than nine in ten of them: {'; '.join(said)}."
-    return f"*Not at every seed.* {often}" if said else ""
+    some = "a row has its verdict" if len(said) == 1 else f"{len(said)} rows have their verdicts"
+    often = f"With fresh seeds {some} of this page fewer than nine times in ten, and else the opposite, or none where"
+    return f"*Not at every seed.* {often} undecided: {'; '.join(said)}." if said else ""
 
 
 def _held(rows):
@@ -134,7 +134,7 @@ def _missed(rows, often):
 
 def _turned(row, held, of):
     undecided = records.counts(row)["undecided"]
-    said = f"“{row['statement']}”, here {number(row['measured'])}, on {held} of {of}"
+    said = f"“{row['statement']}”, measured here {number(row['measured'])}, on {held} of {of}"
     said += f" (undecided on {undecided})" * bool(undecided)
     return said + ", so this run is the exception" * (2 * held < of)
 
