@@ -13,11 +13,11 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from lib.ledger import number
 from tests.small_book import HEADER, ROOT, Book, collected, row, until
 from workflow.book import catalogue, dependencies, ledger, mutants, records, verdicts
 from workflow.run import engine
 from workflow.site import chips, landing_page, rows, runs, scoreboard, stage
+from workflow.site.markup import numbers
 
 
 # pytest-xdist gives each class below to one worker, and the rest to another.
@@ -535,7 +535,7 @@ def test_a_page_says_in_front_which_rows_few_seeds_repeat(inside, given, end):
     swept(**given)
     said = noted(row())["turn"]
     assert said.endswith(end) if end else not said
-    assert f"”, measured here {number(row()['measured'])}, on" in said or not end
+    assert f"” (here {numbers(row())}) on" in said or not end
 
 
 def noted(*rows, code="computed = 1\n\nmore = 2"):

@@ -3,13 +3,13 @@
 from collections import Counter
 from pathlib import Path
 
-from lib.ledger import HELD, VERDICTS, number
+from lib.ledger import HELD, VERDICTS
 from workflow.book import records
 from workflow.book.catalogue import count_lines, json_of
 from workflow.book.ledger import claims_of, placed, register, rows_of, tally
 from workflow.book.verdicts import holds, standing
 from workflow.site.evidence import FIXED, OFTEN, RECORDED, seeds
-from workflow.site.markup import escaped
+from workflow.site.markup import escaped, numbers
 from workflow.site.scoreboard import is_check
 
 MEANING = {  # of the weakest origin among a chapter's claims
@@ -118,8 +118,8 @@ def turned_by_seeds(rows):
     """Sentence in Markdown on rows that came out as expected here, and on fewer than nine in ten fresh seeds."""
     said = [escaped(words) for words in _missed(rows, OFTEN)]
     some = "a row has its verdict" if len(said) == 1 else f"{len(said)} rows have their verdicts"
-    often = f"With fresh seeds {some} of this page fewer than nine times in ten, and else the opposite, or none where"
-    return f"*Not at every seed.* {often} undecided: {'; '.join(said)}." if said else ""
+    often = f"With fresh seeds {some} of this page fewer than nine times in ten; otherwise the opposite one"
+    return f"*Not at every seed.* {often}, or, where undecided, none: {'; '.join(said)}." if said else ""
 
 
 def _held(rows):
@@ -127,14 +127,14 @@ def _held(rows):
 
 
 def _missed(rows, often):
-    """Rows that held here, and on a smaller share of fresh seeds than this: their number here, how often they held."""
+    """Rows that held here, and on a smaller share of fresh seeds than this: numbers here, and how often they held."""
     counted = [(row, *seeds(row)[:2]) for row in _held(rows)]
     return [_turned(*entry) for entry in counted if entry[1] is not None and entry[1] < often * entry[2]]
 
 
 def _turned(row, held, of):
     undecided = records.counts(row)["undecided"]
-    said = f"“{row['statement']}”, measured here {number(row['measured'])}, on {held} of {of}"
+    said = f"“{row['statement']}” (here {numbers(row)}) on {held} of {of}"
     said += f" (undecided on {undecided})" * bool(undecided)
     return said + ", so this run is the exception" * (2 * held < of)
 
