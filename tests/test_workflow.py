@@ -535,7 +535,7 @@ def test_a_page_says_in_front_which_rows_few_seeds_repeat(inside, given, end):
     swept(**given)
     said = noted(row())["turn"]
     assert said.endswith(end) if end else not said
-    assert f"” (here {numbers(row())}) on" in said or not end
+    assert f"” ({row()['verdict']}: {numbers(row())}) on" in said or not end
 
 
 def noted(*rows, code="computed = 1\n\nmore = 2"):

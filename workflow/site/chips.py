@@ -134,7 +134,7 @@ def _missed(rows, often):
 
 def _turned(row, held, of):
     undecided = records.counts(row)["undecided"]
-    said = f"“{row['statement']}” (here {numbers(row)}) on {held} of {of}"
+    said = f"“{row['statement']}” ({row['verdict']}: {numbers(row)}) on {held} of {of}"
     said += f" (undecided on {undecided})" * bool(undecided)
     return said + ", so this run is the exception" * (2 * held < of)
 
