@@ -525,9 +525,9 @@ def test_a_row_that_no_seed_changes_says_so_and_counts_nowhere(inside):
     [
         ({"held": 20}, None),
         ({"held": 18}, None),
-        ({"held": 17}, "on 17 of 20."),
-        ({"held": 10, "undecided": 3}, "on 10 of 20 (undecided on 3)."),
-        ({"held": 9}, "on 9 of 20, so this run is the exception."),
+        ({"held": 17}, "the same at 17 of 20 seeds, the opposite at 3."),
+        ({"held": 10, "undecided": 3}, "the same at 10 of 20 seeds, the opposite at 7, undecided at 3."),
+        ({"held": 9}, "the opposite at 11, so this run is the exception."),
     ],
 )
 def test_a_page_says_in_front_which_rows_few_seeds_repeat(inside, given, end):
@@ -535,7 +535,7 @@ def test_a_page_says_in_front_which_rows_few_seeds_repeat(inside, given, end):
     swept(**given)
     said = noted(row())["turn"]
     assert said.endswith(end) if end else not said
-    assert f"” ({row()['verdict']}: {numbers(row())}) on" in said or not end
+    assert f"” ({row()['verdict']}: {numbers(row())}), the same at" in said or not end
 
 
 def noted(*rows, code="computed = 1\n\nmore = 2"):

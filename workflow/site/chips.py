@@ -117,9 +117,9 @@ def repeated(rows):
 def turned_by_seeds(rows):
     """Sentence in Markdown on rows that came out as expected here, and on fewer than nine in ten fresh seeds."""
     said = [escaped(words) for words in _missed(rows, OFTEN)]
-    some = "a row has its verdict" if len(said) == 1 else f"{len(said)} rows have their verdicts"
-    often = f"With fresh seeds {some} of this page fewer than nine times in ten; otherwise the opposite one"
-    return f"*Not at every seed.* {often}, or, where undecided, none: {'; '.join(said)}." if said else ""
+    which = "one row" if len(said) == 1 else f"{len(said)} rows"
+    often = f"Fresh seeds repeat the verdict of {which} less often than nine times in ten"
+    return f"*Not at every seed.* {often}: {'; '.join(said)}." if said else ""
 
 
 def _held(rows):
@@ -134,8 +134,10 @@ def _missed(rows, often):
 
 def _turned(row, held, of):
     undecided = records.counts(row)["undecided"]
-    said = f"“{row['statement']}” ({row['verdict']}: {numbers(row)}) on {held} of {of}"
-    said += f" (undecided on {undecided})" * bool(undecided)
+    against = of - held - undecided
+    dropped = f"; dropped: {row['breaks']}" if row["breaks"] else ""
+    said = f"“{row['statement']}” ({row['verdict']}: {numbers(row)}{dropped}), the same at {held} of {of} seeds"
+    said += f", the opposite at {against}" * bool(against) + f", undecided at {undecided}" * bool(undecided)
     return said + ", so this run is the exception" * (2 * held < of)
 
 
