@@ -115,11 +115,14 @@ def repeated(rows):
 
 
 def turned_by_seeds(rows):
-    """Sentence in Markdown on rows that came out as expected here, and on fewer than nine in ten fresh seeds."""
+    """Markdown on rows that came out as expected here, and on fewer than nine in ten fresh seeds."""
     said = [escaped(words) for words in _missed(rows, OFTEN)]
+    if not said:
+        return ""
     which = "one row" if len(said) == 1 else f"{len(said)} rows"
     often = f"Fresh seeds repeat the verdict of {which} less often than nine times in ten"
-    return f"*Not at every seed.* {often}: {'; '.join(said)}." if said else ""
+    shown = f" {said[0]}." if len(said) == 1 else "".join(f"\n- {words}." for words in said)
+    return f"*Not at every seed.* {often}:{shown}"
 
 
 def _held(rows):

@@ -48,8 +48,8 @@ class Findings(SphinxDirective):
         block = nodes.container(classes=["findings"])
         self.state.nested_parse(self.content, self.content_offset, block)
         if noted := about(self.env):
-            if noted["turn"]:
-                self.state.nested_parse(StringList([noted["turn"]], self.env.docname), self.content_offset, block)
+            if turn := noted["turn"].splitlines():
+                self.state.nested_parse(StringList(turn, self.env.docname), self.content_offset, block)
             notebook = f"{'../' * self.env.docname.count('/')}_sources/{self.env.docname}.ipynb"
             slides = f"{self.env.docname.rpartition('/')[2]}-slides.html"
             made = (
