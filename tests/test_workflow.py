@@ -527,6 +527,7 @@ def test_a_row_that_no_seed_changes_says_so_and_counts_nowhere(inside):
         ({"held": 18}, None),
         ({"held": 17}, "the same at 17 of 20 seeds, the opposite at 3."),
         ({"held": 10, "undecided": 3}, "the same at 10 of 20 seeds, the opposite at 7, undecided at 3."),
+        ({"held": 17, "errors": 3}, "the same at 17 of 20 seeds, an error at 3."),
         ({"held": 9}, "the opposite at 11, so this run is the exception."),
     ],
 )
@@ -536,6 +537,7 @@ def test_a_page_says_in_front_which_rows_few_seeds_repeat(inside, given, end):
     said = noted(row())["turn"]
     assert said.endswith(end) if end else not said
     assert f"” ({row()['verdict']}: {numbers(row())}), the same at" in said or not end
+    assert noted(row(), row())["turn"].count("\n- ") == 2 * bool(end)
 
 
 def noted(*rows, code="computed = 1\n\nmore = 2"):

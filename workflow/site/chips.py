@@ -136,11 +136,11 @@ def _missed(rows, often):
 
 
 def _turned(row, held, of):
-    undecided = records.counts(row)["undecided"]
-    against = of - held - undecided
+    undecided, errors = (records.counts(row)[name] for name in ("undecided", "errors"))
+    ends = {"the opposite": of - held - undecided - errors, "undecided": undecided, "an error": errors}
     dropped = f"; dropped: {row['breaks']}" if row["breaks"] else ""
     said = f"“{row['statement']}” ({row['verdict']}: {numbers(row)}{dropped}), the same at {held} of {of} seeds"
-    said += f", the opposite at {against}" * bool(against) + f", undecided at {undecided}" * bool(undecided)
+    said += "".join(f", {end} at {count}" for end, count in ends.items() if count)
     return said + ", so this run is the exception" * (2 * held < of)
 
 
